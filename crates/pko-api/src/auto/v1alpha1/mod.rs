@@ -1,0 +1,11 @@
+//! `auto.pulumi.com/v1alpha1`: [`Workspace`] and [`Update`].
+
+mod update;
+mod workspace;
+
+pub use update::{OperationType, Update, UpdateSpec, UpdateStatus};
+pub use workspace::{
+    ConfigItem, ConfigValueFrom, FluxArtifact, GitAuth, GitHubAppAuth, GitSource, LocalSource,
+    PodTemplate, ProjectInfo, SecurityProfile, ServiceTemplate, TemplateMetadata, Workspace,
+    WorkspaceSpec, WorkspaceStack, WorkspaceStatus,
+};

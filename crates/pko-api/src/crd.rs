@@ -1,0 +1,336 @@
+//! The four CRDs as values: names, versions, columns, and the rules that the API server checks.
+
+use k8s_openapi::{
+    ListableResource,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use schemars::JsonSchema;
+use serde_json::{Value, json};
+
+use crate::{
+    Program, Stack, Update, Workspace,
+    auto::v1alpha1::{UpdateSpec, UpdateStatus, WorkspaceSpec, WorkspaceStatus},
+    pulumi::{
+        v1::{ProgramBody, ProgramStatus, StackSpec, StackStatus},
+        v1alpha1,
+    },
+    schema,
+};
+
+/// The longest name of a Stack: with `-workspace` and a revision's hash it must fit into a label.
+pub const LONGEST_STACK_NAME: usize = 42;
+
+/// One column of `kubectl get`.
+#[derive(Clone, Copy)]
+struct Column {
+    name: &'static str,
+    path: &'static str,
+    shown_as: &'static str,
+    /// Only `kubectl get -o wide` shows it.
+    wide: bool,
+}
+
+const fn column(name: &'static str, path: &'static str) -> Column {
+    Column {
+        name,
+        path,
+        shown_as: "string",
+        wide: false,
+    }
+}
+
+const fn date(name: &'static str, path: &'static str) -> Column {
+    Column {
+        shown_as: "date",
+        ..column(name, path)
+    }
+}
+
+const fn wide(column: Column) -> Column {
+    Column {
+        wide: true,
+        ..column
+    }
+}
+
+const AGE: Column = date("Age", ".metadata.creationTimestamp");
+
+const STACK_COLUMNS: &[Column] = &[
+    wide(column("Stack", ".spec.stack")),
+    column("Last Update", ".status.lastUpdate.state"),
+    date("Age", ".status.lastUpdate.lastResyncTime"),
+    wide(column(
+        "Last Commit",
+        ".status.lastUpdate.lastAttemptedCommit",
+    )),
+    column("Ready", r#".status.conditions[?(@.type=="Ready")].status"#),
+    column(
+        "Reconciling",
+        r#".status.conditions[?(@.type=="Reconciling")].reason"#,
+    ),
+    column(
+        "Stalled",
+        r#".status.conditions[?(@.type=="Stalled")].reason"#,
+    ),
+    column("Permalink", ".status.lastUpdate.permalink"),
+];
+
+const PROGRAM_COLUMNS: &[Column] = &[AGE, column("URL", ".status.artifact.url")];
+
+const WORKSPACE_COLUMNS: &[Column] = &[
+    column("Image", ".spec.image"),
+    column("Ready", r#".status.conditions[?(@.type=="Ready")].status"#),
+    column("Address", ".status.address"),
+    AGE,
+];
+
+const UPDATE_COLUMNS: &[Column] = &[
+    column("Workspace", ".spec.workspaceName"),
+    wide(column("Type", ".spec.type")),
+    wide(date("Start Time", ".status.startTime")),
+    wide(date("End Time", ".status.endTime")),
+    column(
+        "Progressing",
+        r#".status.conditions[?(@.type=="Progressing")].status"#,
+    ),
+    column(
+        "Failed",
+        r#".status.conditions[?(@.type=="Failed")].status"#,
+    ),
+    column(
+        "Complete",
+        r#".status.conditions[?(@.type=="Complete")].status"#,
+    ),
+    column("URL", ".status.permalink"),
+    AGE,
+];
+
+/// All four, in the order in which they are installed.
+#[must_use]
+pub fn all() -> Vec<Value> {
+    vec![stacks(), programs(), workspaces(), updates()]
+}
+
+/// All four, as the type that a client applies.
+///
+/// # Errors
+/// Never, as long as the tests of this crate pass: the values are of that type's form.
+pub fn typed() -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
+    all().into_iter().map(serde_json::from_value).collect()
+}
+
+fn stacks() -> Value {
+    let mut spec = schema::of::<StackSpec>();
+    refuse_snake_case(&mut spec);
+    let version = |name: &str, status: Value, columns: &[Column], storage: bool| {
+        let mut root = root(&[("spec", spec.clone()), ("status", status)]);
+        add(
+            &mut root,
+            "x-kubernetes-validations",
+            json!([{
+                "rule": format!("size(self.metadata.name) <= {LONGEST_STACK_NAME}"),
+                "message": format!("Stack name must be no more than {LONGEST_STACK_NAME} characters in length."),
+            }]),
+        );
+        version(name, &root, columns, storage)
+    };
+    definition::<Stack>(&json!([
+        version("v1", schema::of::<StackStatus>(), STACK_COLUMNS, true),
+        version(
+            "v1alpha1",
+            schema::of::<v1alpha1::StackStatus>(),
+            &[],
+            false
+        ),
+    ]))
+}
+
+fn programs() -> Value {
+    one_version::<Program, ProgramBody, ProgramStatus>("program", PROGRAM_COLUMNS)
+}
+
+fn workspaces() -> Value {
+    one_version::<Workspace, WorkspaceSpec, WorkspaceStatus>("spec", WORKSPACE_COLUMNS)
+}
+
+fn updates() -> Value {
+    one_version::<Update, UpdateSpec, UpdateStatus>("spec", UPDATE_COLUMNS)
+}
+
+fn one_version<K, Body, Status>(body: &str, columns: &[Column]) -> Value
+where
+    K: ListableResource,
+    Body: JsonSchema,
+    Status: JsonSchema,
+{
+    let root = root(&[
+        (body, schema::of::<Body>()),
+        ("status", schema::of::<Status>()),
+    ]);
+    definition::<K>(&json!([version(K::VERSION, &root, columns, true)]))
+}
+
+fn definition<K: ListableResource>(versions: &Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{}.{}", K::URL_PATH_SEGMENT, K::GROUP) },
+        "spec": {
+            "group": K::GROUP,
+            "names": {
+                "categories": ["pulumi"],
+                "kind": K::KIND,
+                "listKind": K::LIST_KIND,
+                "plural": K::URL_PATH_SEGMENT,
+                "singular": K::KIND.to_lowercase(),
+            },
+            "scope": "Namespaced",
+            "versions": versions,
+        },
+    })
+}
+
+fn version(name: &str, root: &Value, columns: &[Column], storage: bool) -> Value {
+    let mut version = json!({
+        "name": name,
+        "served": true,
+        "storage": storage,
+        "subresources": { "status": {} },
+        "schema": { "openAPIV3Schema": root },
+    });
+    if !columns.is_empty() {
+        let columns = columns.iter().map(printed).collect();
+        add(&mut version, "additionalPrinterColumns", columns);
+    }
+    version
+}
+
+fn printed(column: &Column) -> Value {
+    let mut printed =
+        json!({ "name": column.name, "type": column.shown_as, "jsonPath": column.path });
+    if column.wide {
+        add(&mut printed, "priority", json!(10));
+    }
+    printed
+}
+
+fn root(parts: &[(&str, Value)]) -> Value {
+    let mut properties = json!({
+        "apiVersion": { "type": "string" },
+        "kind": { "type": "string" },
+        "metadata": { "type": "object" },
+    });
+    for (name, part) in parts {
+        let mut part = part.clone();
+        schema::without_marks(&mut part);
+        add(&mut properties, name, part);
+    }
+    json!({ "type": "object", "properties": properties })
+}
+
+fn add(object: &mut Value, key: &str, value: Value) {
+    if let Value::Object(object) = object {
+        object.insert(key.to_owned(), value);
+    }
+}
+
+/// Refuses the spelling of old Python examples (`project_repo`) by naming the right one. Without this
+/// such a field is dropped in silence, or refused with nothing but its wrong name.
+fn refuse_snake_case(spec: &mut Value) {
+    let Some(Value::Object(properties)) = spec.get_mut("properties") else {
+        return;
+    };
+    let wrong: Vec<(String, Value)> = properties
+        .iter()
+        .filter_map(|(name, property)| {
+            let snake = snake_case(name)?;
+            let mut refused = json!({ "x-kubernetes-validations": [{
+                "rule": "false",
+                "message": format!("{snake} is spelled {name}"),
+            }] });
+            for key in ["type", "items"] {
+                if let Some(value) = property.get(key) {
+                    add(&mut refused, key, value.clone());
+                }
+            }
+            if property.get("type").is_some_and(|kind| kind == "object") {
+                add(
+                    &mut refused,
+                    "x-kubernetes-preserve-unknown-fields",
+                    true.into(),
+                );
+            }
+            Some((snake, refused))
+        })
+        .collect();
+    properties.extend(wrong);
+}
+
+/// The name in snake case, if that is another one.
+fn snake_case(name: &str) -> Option<String> {
+    name.contains(|letter: char| letter.is_ascii_uppercase())
+        .then(|| {
+            name.chars()
+                .flat_map(|letter| {
+                    let underscore = letter.is_ascii_uppercase().then_some('_');
+                    underscore.into_iter().chain([letter.to_ascii_lowercase()])
+                })
+                .collect()
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_crd_is_of_the_type_that_a_client_applies() {
+        let names: Vec<_> = typed()
+            .unwrap()
+            .into_iter()
+            .map(|crd| crd.metadata.name.unwrap())
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "stacks.pulumi.com",
+                "programs.pulumi.com",
+                "workspaces.auto.pulumi.com",
+                "updates.auto.pulumi.com"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_typed_form_loses_nothing() {
+        let mut typed = serde_json::to_value(typed().unwrap()).unwrap();
+        let mut all = Value::Array(all());
+        floats_only(&mut typed);
+        floats_only(&mut all);
+        assert_eq!(typed, all);
+    }
+
+    /// Limits are floating point numbers in the typed form.
+    fn floats_only(value: &mut Value) {
+        match value {
+            Value::Number(number) => *value = json!(number.as_f64()),
+            Value::Array(items) => items.iter_mut().for_each(floats_only),
+            Value::Object(fields) => fields.values_mut().for_each(floats_only),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn nothing_of_our_own_marks_is_left() {
+        assert!(!json!(all()).to_string().contains("x-embedded"));
+    }
+
+    #[test]
+    fn snake_case_names_are_those_of_python() {
+        assert_eq!(
+            snake_case("accessTokenSecret").as_deref(),
+            Some("access_token_secret")
+        );
+        assert_eq!(snake_case("commit"), None);
+    }
+}

@@ -1,0 +1,340 @@
+//! Reading objects that the API server accepted and that may still not be what a type expects.
+//!
+//! The schemas leave some fields open (`config` has no type at all, a duration is any string), so a
+//! stored object may not decode. With a typed watch such an object stops the watch for every other
+//! one. [`Decoded`] never fails on an object that has metadata: the failure is part of the value.
+
+use std::{borrow::Cow, fmt};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::Resource;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::Value;
+
+use crate::StoredKind;
+
+/// How much of a wrong value an error quotes.
+const QUOTED_CHARACTERS: usize = 80;
+
+/// Fields that hold secret values, or may: what is wrong there is said without quoting it.
+const SECRET_FIELDS: [&str; 4] = ["secrets", "secretsRef", "envRefs", "gitAuth"];
+
+/// An object from the API server, decoded or not. Use it in place of `K` in a watch or a list.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decoded<K> {
+    /// The object, as its type.
+    Object(Box<K>),
+    /// What is known of an object that is not of its type's form.
+    Undecodable(Box<Undecodable>),
+}
+
+/// An object that was stored and does not decode: whose it is, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Undecodable {
+    /// Its metadata, which every stored object has.
+    pub metadata: ObjectMeta,
+    /// Its status as it is stored, for whoever reports the error there.
+    pub status: Option<Value>,
+    /// What is wrong.
+    pub error: DecodeError,
+}
+
+/// A field of an object that has not the form that its type needs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct DecodeError {
+    /// The field's path, such as `spec.config`.
+    pub field: String,
+    /// The value found there, shortened; nothing where it may be secret or is missing.
+    pub value: Option<String>,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: ", self.field)?;
+        if let Some(value) = &self.value {
+            write!(formatter, "{value}: ")?;
+        }
+        formatter.write_str(&self.problem)
+    }
+}
+
+impl<K: StoredKind> Decoded<K> {
+    /// Decodes one object. Fails only where it has no readable metadata, which the API server
+    /// never stores.
+    pub fn from_value(object: Value) -> Result<Self, DecodeError> {
+        match decode(&object) {
+            Ok(decoded) => Ok(Self::Object(Box::new(decoded))),
+            Err(error) => Undecodable::new(object, error)
+                .map(Box::new)
+                .map(Self::Undecodable),
+        }
+    }
+
+    /// The object or the reason why there is none.
+    pub fn as_result(&self) -> Result<&K, &Undecodable> {
+        match self {
+            Self::Object(object) => Ok(object),
+            Self::Undecodable(undecodable) => Err(undecodable),
+        }
+    }
+}
+
+impl Undecodable {
+    fn new(mut object: Value, error: DecodeError) -> Result<Self, DecodeError> {
+        let metadata = decode(
+            &object
+                .get_mut("metadata")
+                .map(Value::take)
+                .unwrap_or_default(),
+        )
+        .map_err(|inner| inner.below("metadata"))?;
+        let status = object.get_mut("status").map(Value::take);
+        Ok(Self {
+            metadata,
+            status,
+            error,
+        })
+    }
+}
+
+impl DecodeError {
+    fn below(mut self, parent: &str) -> Self {
+        self.field = if self.field == "." {
+            parent.to_owned()
+        } else {
+            format!("{parent}.{}", self.field)
+        };
+        self
+    }
+}
+
+/// Decodes a value and says which field was wrong if it can't.
+fn decode<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, DecodeError> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let found = quoted(value, error.path());
+        let field = error.path().to_string();
+        DecodeError {
+            field,
+            value: found,
+            problem: error.into_inner().to_string(),
+        }
+    })
+}
+
+/// The value at a path, short enough for a condition's message.
+fn quoted(object: &Value, path: &serde_path_to_error::Path) -> Option<String> {
+    use serde_path_to_error::Segment;
+
+    let mut found = object;
+    for segment in path {
+        found = match segment {
+            Segment::Map { key } if SECRET_FIELDS.contains(&key.as_str()) => return None,
+            Segment::Map { key } => found.get(key)?,
+            Segment::Seq { index } => found.get(index)?,
+            Segment::Enum { .. } | Segment::Unknown => return None,
+        };
+    }
+    // An object may hold a secret further down; what is wrong with one is its form, not its text.
+    if !is_plain(found) {
+        return None;
+    }
+    let text = found.to_string();
+    match text.char_indices().nth(QUOTED_CHARACTERS) {
+        Some((end, _)) => text.get(..end).map(|start| format!("{start}…")),
+        None => Some(text),
+    }
+}
+
+fn is_plain(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().all(is_plain),
+        other => !other.is_object(),
+    }
+}
+
+impl<'de, K: StoredKind> Deserialize<'de> for Decoded<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::from_value(Value::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+impl<K: StoredKind + Serialize> Serialize for Decoded<K> {
+    /// Writes the object; one that did not decode can't be written back, and says so.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Object(object) => object.serialize(serializer),
+            Self::Undecodable(undecodable) => Err(serde::ser::Error::custom(&undecodable.error)),
+        }
+    }
+}
+
+impl<K: StoredKind + Resource<DynamicType = ()>> Resource for Decoded<K> {
+    type DynamicType = ();
+    type Scope = <K as Resource>::Scope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        <K as Resource>::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        <K as Resource>::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        <K as Resource>::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        <K as Resource>::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        match self {
+            Self::Object(object) => object.metadata(),
+            Self::Undecodable(undecodable) => &undecodable.metadata,
+        }
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        match self {
+            Self::Object(object) => object.metadata_mut(),
+            Self::Undecodable(undecodable) => &mut undecodable.metadata,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::ObjectList;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Stack, Update, Workspace};
+
+    fn stack(spec: &Value) -> Value {
+        json!({
+            "apiVersion": "pulumi.com/v1",
+            "kind": "Stack",
+            "metadata": { "name": "demo", "namespace": "shop", "uid": "1", "resourceVersion": "7" },
+            "spec": spec,
+            "status": { "observedGeneration": 3 },
+        })
+    }
+
+    fn error_of<K: StoredKind + fmt::Debug>(object: Value) -> DecodeError {
+        match Decoded::<K>::from_value(object).unwrap() {
+            Decoded::Undecodable(undecodable) => undecodable.error,
+            Decoded::Object(object) => panic!("decoded: {object:?}"),
+        }
+    }
+
+    #[test]
+    fn config_that_is_a_list_names_field_and_value() {
+        let error = error_of::<Stack>(stack(&json!({ "stack": "dev", "config": [1, 2] })));
+        assert_eq!(error.field, "spec.config");
+        assert_eq!(error.value.as_deref(), Some("[1,2]"));
+        assert_eq!(
+            error.to_string(),
+            "spec.config: [1,2]: invalid type: sequence, expected a map"
+        );
+    }
+
+    #[test]
+    fn a_duration_that_is_none_names_field_and_value() {
+        let prerequisite =
+            json!({ "name": "base", "requirement": { "succeededWithinDuration": "abc" } });
+        let error = error_of::<Stack>(stack(
+            &json!({ "stack": "dev", "prerequisites": [prerequisite] }),
+        ));
+        assert_eq!(
+            error.to_string(),
+            "spec.prerequisites[0].requirement.succeededWithinDuration: \"abc\": \
+             not a duration: write it like `30s`, `10m` or `1h30m`"
+        );
+
+        let template = json!({ "spec": { "ttlAfterCompleted": "soon" } });
+        let error = error_of::<Stack>(stack(
+            &json!({ "stack": "dev", "updateTemplate": template }),
+        ));
+        assert_eq!(error.field, "spec.updateTemplate.spec.ttlAfterCompleted");
+
+        let update = json!({ "metadata": { "name": "u" }, "spec": { "ttlAfterCompleted": "abc" } });
+        let error = error_of::<Update>(update);
+        assert_eq!(
+            (error.field.as_str(), error.value.as_deref()),
+            ("spec.ttlAfterCompleted", Some("\"abc\""))
+        );
+    }
+
+    #[test]
+    fn a_negative_log_level_names_field_and_value() {
+        let workspace = json!({ "metadata": { "name": "w" }, "spec": { "pulumiLogLevel": -1 } });
+        let error = error_of::<Workspace>(workspace);
+        assert_eq!(
+            (error.field.as_str(), error.value.as_deref()),
+            ("spec.pulumiLogLevel", Some("-1"))
+        );
+    }
+
+    #[test]
+    fn a_missing_field_is_named() {
+        let error = error_of::<Stack>(stack(&json!({})));
+        assert_eq!(error.to_string(), "spec: missing field `stack`");
+    }
+
+    #[test]
+    fn a_secret_value_is_never_quoted() {
+        let error = error_of::<Stack>(stack(&json!({ "stack": "dev", "secrets": ["hunter2"] })));
+        assert_eq!(error.field, "spec.secrets");
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+
+        let error = error_of::<Stack>(stack(&json!({ "secrets": { "password": "hunter2" } })));
+        assert_eq!(error.to_string(), "spec: missing field `stack`");
+    }
+
+    #[test]
+    fn a_long_value_is_shortened() {
+        let error = error_of::<Stack>(stack(&json!({ "stack": "dev", "config": "ü".repeat(500) })));
+        assert_eq!(error.value.unwrap().chars().count(), QUOTED_CHARACTERS + 1);
+    }
+
+    #[test]
+    fn one_bad_object_leaves_the_others_of_its_list_alone() {
+        let list: ObjectList<Decoded<Stack>> = serde_json::from_value(json!({
+            "apiVersion": "pulumi.com/v1",
+            "kind": "StackList",
+            "metadata": { "resourceVersion": "9" },
+            "items": [
+                stack(&json!({ "stack": "good" })),
+                stack(&json!({ "stack": "bad", "config": [1, 2] })),
+                stack(&json!({ "stack": "good too" })),
+            ],
+        }))
+        .unwrap();
+        let good = list
+            .items
+            .iter()
+            .filter(|item| item.as_result().is_ok())
+            .count();
+        assert_eq!((list.items.len(), good), (3, 2));
+        let bad = list.items[1].as_result().unwrap_err();
+        assert_eq!(bad.metadata.resource_version.as_deref(), Some("7"));
+        assert_eq!(bad.status, Some(json!({ "observedGeneration": 3 })));
+        assert_eq!(list.items[1].meta().name.as_deref(), Some("demo"));
+    }
+
+    #[test]
+    fn what_did_not_decode_is_not_written_back() {
+        let bad =
+            Decoded::<Stack>::from_value(stack(&json!({ "stack": "bad", "config": 1 }))).unwrap();
+        assert!(serde_json::to_value(&bad).is_err());
+    }
+
+    #[test]
+    fn an_object_without_metadata_is_an_error() {
+        let error = Decoded::<Stack>::from_value(json!({ "spec": {} })).unwrap_err();
+        assert_eq!(error.field, "metadata");
+    }
+}

@@ -1,0 +1,30 @@
+//! The four kinds of the operator: `Stack` and `Program` (`pulumi.com`), `Workspace` and `Update`
+//! (`auto.pulumi.com`), as Rust types, as CRDs, and with every string that they share with users
+//! and with upstream's operator.
+//!
+//! No I/O happens here, and there is no client: [`Decoded`] is how an object that came from the API
+//! server is read, so that one that does not decode is one bad object and never a dead watch.
+
+pub mod auto;
+pub mod crd;
+mod decode;
+mod duration;
+pub mod names;
+mod object;
+#[cfg(test)]
+mod properties;
+pub mod pulumi;
+pub mod schema;
+#[cfg(test)]
+mod strategies;
+mod text;
+
+pub use decode::{DecodeError, Decoded, Undecodable};
+pub use duration::GoDuration;
+pub use object::StoredKind;
+pub use pulumi::v1::{Program, Stack};
+
+pub use auto::v1alpha1::{Update, Workspace};
+
+/// A JSON object that is kept as it was written.
+pub type JsonObject = serde_json::Map<String, serde_json::Value>;

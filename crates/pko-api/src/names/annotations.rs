@@ -1,0 +1,14 @@
+//! Annotations that are read or written.
+
+/// On a Stack: asks for a run now. Any new value is a new request; the one that was served is in
+/// `status.observedReconcileRequest`.
+pub const RECONCILIATION_REQUEST: &str = "pulumi.com/reconciliation-request";
+
+/// On an outputs Secret: a JSON array of the keys whose values are secret.
+pub const SECRET_OUTPUTS: &str = "pulumi.com/secrets";
+
+/// On a workspace's pod template: what the pod was made for; another value rolls the pod.
+pub const REVISION_HASH: &str = "auto.pulumi.com/revision-hash";
+
+/// On a workspace's pod: `true` once its stacks are selected and configured.
+pub const INITIALIZED: &str = "auto.pulumi.com/initialized";

@@ -1,0 +1,68 @@
+//! The reasons of core/v1 events, and who reports them.
+
+use crate::text::text_enum;
+
+/// The component in events about Stacks, and the controller's name in metrics.
+pub const STACK_CONTROLLER: &str = "stack-controller";
+/// The component in events about Workspaces.
+pub const WORKSPACE_CONTROLLER: &str = "workspace-controller";
+/// The component in events about Updates.
+pub const UPDATE_CONTROLLER: &str = "update-controller";
+/// The component in events about Programs.
+pub const PROGRAM_CONTROLLER: &str = "program-controller";
+
+text_enum! {
+    /// Events on a Stack.
+    StackEvent {
+        /// Normal: an update is needed, and why.
+        StackUpdateDetected = "StackUpdateDetected",
+        /// Normal: an Update succeeded.
+        StackCreated = "StackCreated",
+        /// Warning: an Update failed.
+        StackUpdateFailure = "StackUpdateFailure",
+        /// Warning: the spec can't be carried out as it is.
+        StackConfigInvalid = "StackConfigInvalid",
+        /// Normal: the Workspace was deleted, as the reclaim policy says.
+        WorkspaceDeleted = "WorkspaceDeleted",
+        /// Warning: the stack could not be selected or made.
+        StackInitializationFailure = "StackInitializationFailure",
+        /// Warning: the git server refused the credentials.
+        StackGitAuthenticationFailure = "StackGitAuthenticationFailure",
+        /// Warning: another update holds the stack.
+        StackUpdateConflictDetected = "StackUpdateConflictDetected",
+        /// Warning: the outputs could not be read.
+        StackOutputRetrievalFailure = "StackOutputRetrievalFailure",
+        /// Warning: the stack is not in its backend.
+        StackNotFound = "StackNotFound",
+        /// Normal: the stack's resources are gone.
+        StackDestroyed = "StackDestroyed",
+    }
+}
+
+text_enum! {
+    /// Events on a Workspace.
+    WorkspaceEvent {
+        /// Warning: the StatefulSet had to be replaced.
+        Migrated = "Migrated",
+        /// Warning: the agent does not answer.
+        ConnectionFailure = "ConnectionFailure",
+        /// Warning: packages or plugins could not be installed.
+        InstallationFailure = "InstallationFailure",
+        /// Warning: a stack could not be selected or configured.
+        StackInitializationFailure = "StackInitializationFailure",
+        /// Normal: the workspace is ready for Updates.
+        Initialized = "Initialized",
+    }
+}
+
+text_enum! {
+    /// Events on an Update.
+    UpdateEvent {
+        /// Normal: the operation succeeded.
+        UpdateSucceeded = "UpdateSucceeded",
+        /// Warning: the operation failed.
+        UpdateFailed = "UpdateFailed",
+        /// Normal: its time to live is over.
+        UpdateExpired = "UpdateExpired",
+    }
+}

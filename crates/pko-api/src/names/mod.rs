@@ -1,0 +1,10 @@
+//! Every string that the operator shares with users, with other programs or with upstream's
+//! operator, once.
+
+pub mod annotations;
+pub mod conditions;
+pub mod events;
+pub mod field_managers;
+pub mod finalizers;
+pub mod labels;
+pub mod reasons;

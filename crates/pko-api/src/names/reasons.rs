@@ -1,0 +1,121 @@
+//! The reasons in conditions. Dashboards, `kubectl wait` and Argo CD's health checks match on them.
+
+use crate::text::text_enum;
+
+text_enum! {
+    /// Reasons in a Stack's conditions.
+    StackReason {
+        /// Ready: up to date.
+        ProcessingCompleted = "ProcessingCompleted",
+        /// Not ready: see the condition Reconciling.
+        NotReadyInProgress = "NotReadyInProgress",
+        /// Not ready: see the condition Stalled.
+        NotReadyStalled = "NotReadyStalled",
+        /// Reconciling: waiting for the workspace or for an Update.
+        StackProcessing = "StackProcessing",
+        /// Reconciling: the last Update failed and will be tried again.
+        RetryingAfterFailure = "RetryingAfterFailure",
+        /// Reconciling: the last preview failed and will be tried again.
+        PreviewFailed = "PreviewFailed",
+        /// Reconciling: another Stack has to be ready first.
+        PrerequisiteNotSatisfied = "PrerequisiteNotSatisfied",
+        /// Stalled: the spec can't be carried out as it is.
+        SpecInvalid = "SpecInvalid",
+        /// Stalled: the program can't be read from where it is.
+        SourceUnavailable = "SourceUnavailable",
+        /// Stalled: the workspace reports a failure.
+        WorkspaceFailed = "WorkspaceFailed",
+        /// Stalled: the workspace's Pulumi CLI is too old for this config.
+        PulumiVersionTooLow = "PulumiVersionTooLow",
+        /// Stalled: the last Update failed too often.
+        UpdateFailed = "UpdateFailed",
+        /// Stalled: another update holds the stack.
+        UpdateConflict = "UpdateConflict",
+        /// Stalled: a destroy is owed and the namespace takes no new objects.
+        NamespaceTerminating = "NamespaceTerminating",
+    }
+}
+
+text_enum! {
+    /// Reasons in a Workspace's conditions. The name of a gRPC code (`Unauthenticated`, …) may stand in
+    /// their place when the agent answered with one.
+    WorkspaceReason {
+        /// The Workspace is being deleted.
+        Deleting = "Deleting",
+        /// Its pod is being replaced.
+        RollingUpdate = "RollingUpdate",
+        /// Its pod is not available.
+        WaitingForReplicas = "WaitingForReplicas",
+        /// The agent does not answer.
+        ConnectionFailed = "ConnectionFailed",
+        /// The config needs a newer Pulumi CLI.
+        IncompatibleConfiguration = "IncompatibleConfiguration",
+        /// Packages and plugins are being installed.
+        Installing = "Installing",
+        /// They could not be installed.
+        InstallationFailed = "InstallationFailed",
+        /// The stacks are being selected and configured.
+        Initializing = "Initializing",
+        /// They could not be.
+        InitializationFailed = "InitializationFailed",
+        /// Ready for Updates.
+        Succeeded = "Succeeded",
+    }
+}
+
+text_enum! {
+    /// Reasons in an Update's conditions.
+    UpdateReason {
+        /// The operation runs.
+        Progressing = "Progressing",
+        /// The operation has ended, in whatever way.
+        Complete = "Complete",
+        /// The result is recorded.
+        Updated = "Updated",
+        /// The operation succeeded.
+        UpdateSucceeded = "UpdateSucceeded",
+        /// The operation failed.
+        UpdateFailed = "UpdateFailed",
+        /// The Update ended before its operation did.
+        Failed = "Failed",
+        /// The operation was cut off.
+        Aborted = "Aborted",
+        /// The Update was deleted or lost its owner before it began.
+        Canceled = "Canceled",
+        /// There is no such Workspace (yet).
+        WorkspaceNotFound = "WorkspaceNotFound",
+        /// The Workspace is not ready (yet).
+        WorkspaceNotReady = "WorkspaceNotReady",
+        /// The agent does not answer; tried again.
+        TransientFailure = "TransientFailure",
+        /// The operation failed in a way that has no name.
+        Unknown = "Unknown",
+        /// Another update holds the stack.
+        UpdateConflict = "UpdateConflict",
+        /// Pulumi Cloud refused the access token.
+        InvalidAccessToken = "InvalidAccessToken",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The API server's rule for a condition's reason.
+    fn is_reason(text: &str) -> bool {
+        text.starts_with(|first: char| first.is_ascii_alphabetic())
+            && text
+                .chars()
+                .all(|character| character.is_ascii_alphanumeric())
+    }
+
+    #[test]
+    fn every_reason_is_one_that_the_api_server_takes() {
+        let texts = StackReason::ALL.iter().map(|reason| reason.as_str());
+        let texts = texts.chain(WorkspaceReason::ALL.iter().map(|reason| reason.as_str()));
+        let texts = texts.chain(UpdateReason::ALL.iter().map(|reason| reason.as_str()));
+        for text in texts {
+            assert!(is_reason(text), "{text}");
+        }
+    }
+}

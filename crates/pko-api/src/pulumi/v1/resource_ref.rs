@@ -1,0 +1,107 @@
+//! References to values: in a Secret, a ConfigMap, or written out.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::text::open_text_enum;
+
+open_text_enum! {
+    /// Which selector of a [`ResourceRef`] counts.
+    ResourceRefType {
+        /// A variable of the operator's own environment; no longer supported.
+        Env = "Env",
+        /// A file of the operator's own; no longer supported.
+        File = "FS",
+        /// A key of a Secret.
+        Secret = "Secret",
+        /// A key of a ConfigMap.
+        ConfigMap = "ConfigMap",
+        /// A value that is written out.
+        Literal = "Literal",
+    }
+}
+
+/// A reference to a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceRef {
+    /// `Secret`, `ConfigMap` or `Literal`.
+    #[serde(rename = "type")]
+    pub reference_type: ResourceRefType,
+    /// No longer supported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<EnvironmentSelector>,
+    /// No longer supported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filesystem: Option<FileSelector>,
+    /// A key of a Secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<KeySelector>,
+    /// A key of a ConfigMap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_map: Option<KeySelector>,
+    /// The value itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub literal: Option<LiteralSelector>,
+}
+
+/// A variable of the operator's own environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+pub struct EnvironmentSelector {
+    /// The variable.
+    pub name: String,
+}
+
+/// A file of the operator's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+pub struct FileSelector {
+    /// The file.
+    pub path: String,
+}
+
+/// A key of a Secret or a ConfigMap.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+pub struct KeySelector {
+    /// The Stack's own namespace or nothing: no other is allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The object.
+    pub name: String,
+    /// The key.
+    pub key: String,
+}
+
+/// A value that is written out.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+pub struct LiteralSelector {
+    /// The value.
+    pub value: String,
+}
+
+impl std::fmt::Debug for LiteralSelector {
+    /// In `secretsRef` a literal is a secret, so none is ever printed.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("LiteralSelector")
+            .field("value", &"…")
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_literal_is_not_printed() {
+        let literal = LiteralSelector {
+            value: "hunter2".into(),
+        };
+        assert!(!format!("{literal:?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,43 @@
+//! `pulumi.com/v1alpha1`: the older spelling of a Stack. It is served and never stored; the operator
+//! itself reads and writes `v1` only.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::v1::{LastUpdate, StackSpec};
+use crate::{object::kind, schema};
+
+/// A Stack as `v1alpha1` shows it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+pub struct Stack {
+    /// The object's metadata.
+    #[cfg_attr(test, proptest(strategy = "crate::strategies::metadata()"))]
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// The same as in `v1`.
+    pub spec: StackSpec,
+    /// Less than in `v1`.
+    pub status: Option<StackStatus>,
+}
+
+kind!(Stack, "pulumi.com", "v1alpha1", "stacks", spec);
+
+/// What `v1alpha1` shows of a Stack's status.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+#[serde(rename_all = "camelCase")]
+pub struct StackStatus {
+    /// The stack's outputs; secret ones read `[secret]`.
+    #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_values()"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::map_of_any")]
+    pub outputs: Option<BTreeMap<String, Value>>,
+    /// The Update that ended last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_update: Option<LastUpdate>,
+}

@@ -1,0 +1,198 @@
+//! The committed CRDs: established, applied by plain `kubectl`, and exchangeable with upstream's.
+
+use std::{path::PathBuf, process::Command};
+
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject, PostParams},
+    core::GroupVersionKind,
+};
+use pko_api::{Decoded, Program, Stack, StoredKind, Update, Workspace};
+use pko_testkit::{ControlPlane, eventually, fixtures, shared_folder};
+use serde_json::Value;
+
+use crate::plane::kubectl;
+
+/// `kubectl apply` keeps what it applied in an annotation, and annotations have this much room.
+const ANNOTATION_BYTES: usize = 256 * 1024;
+
+fn committed() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds")
+}
+
+fn path(path: &std::path::Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[tokio::test]
+async fn plain_kubectl_applies_each_of_them() {
+    let plane = ControlPlane::builder().start().await.unwrap();
+    for crd in std::fs::read_dir(committed()).unwrap() {
+        let file = crd.unwrap().path();
+        let (applied, said) = kubectl(&plane, &["apply", "-f", path(&file)]);
+        assert!(applied, "{}: {said}", file.display());
+        let established = eventually("the CRD to be established", async || {
+            let is = [
+                "wait",
+                "--for=condition=Established",
+                "--timeout=1s",
+                "-f",
+                path(&file),
+            ];
+            let (established, said) = kubectl(&plane, &is);
+            if established { Ok(()) } else { Err(said) }
+        });
+        established.await.unwrap();
+        // A second time nothing is left to do.
+        let (_, said) = kubectl(&plane, &["apply", "-f", path(&file)]);
+        assert!(said.trim_end().ends_with("unchanged"), "{said}");
+    }
+}
+
+#[test]
+fn each_fits_into_the_annotation_of_kubectl_apply() {
+    for crd in pko_api::crd::all() {
+        let bytes = crd.to_string().len();
+        assert!(
+            bytes < ANNOTATION_BYTES,
+            "{}: {bytes} bytes",
+            crd["metadata"]["name"]
+        );
+    }
+}
+
+#[test]
+fn the_committed_files_are_what_the_types_say() {
+    let mut committed: Vec<Value> = fixtures::load(&committed()).unwrap();
+    let mut ours = pko_api::crd::all();
+    for crds in [&mut committed, &mut ours] {
+        crds.sort_by_key(|crd| crd["metadata"]["name"].to_string());
+    }
+    assert!(committed == ours, "run `cargo xtask generate`");
+}
+
+#[test]
+fn whatever_upstream_accepts_is_accepted() {
+    let Some(tool) = shared_folder("tools", "whatever_upstream_accepts_is_accepted") else {
+        return;
+    };
+    let python = Command::new("python3").args(["-c", "import yaml"]).output();
+    if !python.is_ok_and(|output| output.status.success()) {
+        println!("skipped whatever_upstream_accepts_is_accepted: no python3 with PyYAML");
+        return;
+    }
+    let output = Command::new("python3")
+        .arg(tool.join("crd-superset"))
+        .arg(committed())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.ends_with("4 CRDs compared, 0 differences\n"), "{said}");
+}
+
+fn samples() -> Vec<Value> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/samples");
+    fixtures::load(&folder).unwrap()
+}
+
+fn api_of(client: &kube::Client, object: &Value) -> Api<DynamicObject> {
+    let (group, version) = object["apiVersion"]
+        .as_str()
+        .unwrap()
+        .split_once('/')
+        .unwrap();
+    let kind = object["kind"].as_str().unwrap();
+    let kind = GroupVersionKind::gvk(group, version, kind);
+    let namespace = object["metadata"]["namespace"].as_str().unwrap();
+    Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind))
+}
+
+/// Decodes as the kind that the object says it is of.
+fn decodes(object: Value) -> Result<(), String> {
+    fn as_kind<K: StoredKind>(object: Value) -> Result<(), String> {
+        let decoded = Decoded::<K>::from_value(object).map_err(|error| error.to_string())?;
+        decoded
+            .as_result()
+            .map(drop)
+            .map_err(|bad| bad.error.to_string())
+    }
+    match object["kind"].as_str().unwrap() {
+        "Stack" => as_kind::<Stack>(object),
+        "Program" => as_kind::<Program>(object),
+        "Workspace" => as_kind::<Workspace>(object),
+        "Update" => as_kind::<Update>(object),
+        other => panic!("not one of ours: {other}"),
+    }
+}
+
+/// Everything that is readable now, by name, without what the API server counts up by itself.
+async fn readable(client: &kube::Client, objects: &[Value]) -> Vec<Value> {
+    let mut found = Vec::new();
+    for object in objects {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let stored = api_of(client, object).get(name).await.unwrap();
+        let mut stored = serde_json::to_value(stored).unwrap();
+        stored["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("managedFields");
+        decodes(stored.clone()).unwrap();
+        found.push(stored);
+    }
+    found
+}
+
+#[tokio::test]
+async fn ours_and_upstreams_can_take_turns() {
+    let test = "ours_and_upstreams_can_take_turns";
+    let Some(upstream) = shared_folder("upstream-crds", test) else {
+        return;
+    };
+    let Some(cluster) = shared_folder("fixtures/upstream-cluster", test) else {
+        return;
+    };
+    let plane = ControlPlane::builder().start().await.unwrap();
+    let client = plane.client().unwrap();
+    let upstream = fixtures::load(&upstream).unwrap();
+    let ours = pko_api::crd::all();
+
+    // What upstream's operator left behind, and what is made while our CRDs are in force.
+    let mut theirs = fixtures::load(&cluster).unwrap();
+    theirs.retain(is_ours);
+    let samples: Vec<Value> = samples().into_iter().map(in_default_namespace).collect();
+
+    plane.install_crds(&upstream).await.unwrap();
+    fixtures::restore(&plane, &theirs).await.unwrap();
+    let before = readable(&client, &theirs).await;
+    assert_eq!(before.len(), theirs.len());
+
+    plane.install_crds(&ours).await.unwrap();
+    assert_eq!(
+        readable(&client, &theirs).await,
+        before,
+        "ours over upstream's"
+    );
+    for sample in &samples {
+        let object: DynamicObject = serde_json::from_value(sample.clone()).unwrap();
+        api_of(&client, sample)
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap();
+    }
+
+    plane.install_crds(&upstream).await.unwrap();
+    assert_eq!(readable(&client, &theirs).await, before, "and back");
+    // Fields that only we have are not shown now; the objects are.
+    assert_eq!(readable(&client, &samples).await.len(), samples.len());
+}
+
+fn is_ours(object: &Value) -> bool {
+    object["apiVersion"]
+        .as_str()
+        .is_some_and(|version| version.contains("pulumi.com/"))
+}
+
+fn in_default_namespace(mut sample: Value) -> Value {
+    sample["metadata"]["namespace"] = "default".into();
+    sample
+}

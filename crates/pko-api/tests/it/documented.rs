@@ -1,0 +1,131 @@
+//! Manifests as users find them in the public documents.
+
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api,
+    api::{ObjectMeta, PostParams},
+};
+use pko_api::Stack;
+use pko_testkit::{ControlPlane, shared_folder};
+
+use crate::plane::{kubectl, with_our_crds};
+
+const FOLDER: &str = "fixtures/documented-manifests";
+
+fn files(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).unwrap();
+    let mut files: Vec<_> = files
+        .map(|file| file.unwrap().path().to_str().unwrap().to_owned())
+        .collect();
+    files.sort();
+    files
+}
+
+/// The API server makes the namespace `default` a moment after it is ready.
+async fn default_namespace(plane: &ControlPlane) {
+    let namespaces: Api<Namespace> = Api::all(plane.client().unwrap());
+    let metadata = ObjectMeta {
+        name: Some("default".into()),
+        ..ObjectMeta::default()
+    };
+    let _exists = namespaces
+        .create(
+            &PostParams::default(),
+            &Namespace {
+                metadata,
+                ..Namespace::default()
+            },
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn all_of_them_are_accepted_by_strict_validation() {
+    let Some(folder) = shared_folder(FOLDER, "all_of_them_are_accepted_by_strict_validation")
+    else {
+        return;
+    };
+    let plane = with_our_crds().await;
+    default_namespace(&plane).await;
+    let files = files(&folder.join("accepted"));
+    assert_eq!(files.len(), 24);
+    for file in files {
+        // Some have the same name and other sources: each is a manifest of its own.
+        let dry = kubectl(
+            &plane,
+            &[
+                "apply",
+                "--dry-run=server",
+                "--validate=strict",
+                "-f",
+                &file,
+            ],
+        );
+        assert!(dry.0, "{file}: {}", dry.1);
+    }
+}
+
+#[tokio::test]
+async fn the_old_python_form_is_refused_with_the_right_names() {
+    let Some(folder) = shared_folder(
+        FOLDER,
+        "the_old_python_form_is_refused_with_the_right_names",
+    ) else {
+        return;
+    };
+    let plane = with_our_crds().await;
+    default_namespace(&plane).await;
+    let [file] = &files(&folder.join("rejected"))[..] else {
+        panic!("one file")
+    };
+    // Also by a client that does not ask for strict validation, and would lose the fields unawares.
+    for validation in ["--validate=strict", "--validate=ignore"] {
+        let (accepted, said) = kubectl(&plane, &["apply", validation, "-f", file]);
+        assert!(!accepted, "{said}");
+        for (wrong, right) in [
+            ("access_token_secret", "accessTokenSecret"),
+            ("init_on_create", "initOnCreate"),
+            ("project_repo", "projectRepo"),
+            ("destroy_on_finalize", "destroyOnFinalize"),
+        ] {
+            assert!(
+                said.contains(&format!("{wrong} is spelled {right}")),
+                "{said}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn fields_that_only_documents_know_are_kept_and_understood() {
+    let plane = with_our_crds().await;
+    pko_testkit::with_namespace(&plane, async |namespace| {
+        let stack = serde_json::json!({
+            "apiVersion": "pulumi.com/v1alpha1",
+            "kind": "Stack",
+            "metadata": { "name": "documented" },
+            "spec": {
+                "stack": "dev",
+                "initOnCreate": false,
+                "configRefs": { "database": { "name": "settings", "key": "database.json", "json": true } },
+                "envRefs": { "REGION": { "type": "ConfigMap", "configMap": { "name": "settings", "key": "region" } } },
+                "workspaceTemplate": { "spec": {
+                    "initContainers": [{ "name": "setup", "image": "busybox" }],
+                    "podTemplate": { "spec": { "nodeSelector": { "disk": "ssd" } } },
+                } },
+            },
+        });
+        namespace.create_object(stack).await.unwrap();
+        // Written by one version, read by the other.
+        let stack = namespace.api::<Stack>().get("documented").await.unwrap();
+        assert!(!stack.spec.may_create_stack());
+        assert_eq!(stack.spec.config_map_refs()["database"].key, "database.json");
+        assert_eq!(stack.spec.env_refs["REGION"].config_map.as_ref().unwrap().name, "settings");
+        let template = serde_json::to_value(&stack.spec.workspace_template).unwrap();
+        assert_eq!(template["spec"]["initContainers"][0]["name"], "setup");
+        assert_eq!(template["spec"]["podTemplate"]["spec"]["nodeSelector"]["disk"], "ssd");
+    })
+    .await;
+}

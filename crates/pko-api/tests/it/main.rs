@@ -1,0 +1,16 @@
+//! The kinds on a real API server.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says that it was skipped"
+)]
+
+mod crds;
+mod documented;
+mod plane;
+mod refusals;
+mod round_trip;
+mod upstream_cluster;
+mod watch;

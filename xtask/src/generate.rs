@@ -1,0 +1,160 @@
+//! `cargo xtask generate`: files that are made from the source and committed, so that a diff shows
+//! what a change means to users.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, bail};
+use pko_api::{crd, schema::CoreTypes};
+use pko_testkit::ControlPlane;
+use serde_json::Value;
+use similar::TextDiff;
+
+use crate::{checkout, progress::Step};
+
+/// How much of a difference is printed; the rest is in `git diff` after generating.
+const SHOWN_LINES: usize = 60;
+
+const CORE_TYPES: &str = "crates/pko-api/openapi/core-v1.json";
+const CRDS: &str = "deploy/crds";
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Write nothing; fail if a file is not what it would be
+    #[arg(long)]
+    check: bool,
+}
+
+/// A file and what it should hold.
+struct Generated {
+    path: PathBuf,
+    text: String,
+}
+
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let core_types = [core_types().await?];
+    let outdated = outdated(&core_types);
+    if outdated.is_empty() {
+        return settle(&crds()?, arguments.check);
+    }
+    settle(&core_types, arguments.check)?;
+    // The CRDs are made from the file that has just changed and is compiled into this program.
+    let again = Command::new(env!("CARGO"))
+        .current_dir(checkout())
+        .args(["xtask", "generate"])
+        .status();
+    if !again
+        .context("failed to run `cargo xtask generate` again")?
+        .success()
+    {
+        bail!("failed to generate the CRDs from the new types of Kubernetes");
+    }
+    Ok(())
+}
+
+/// Kubernetes' own types, from a real API server.
+async fn core_types() -> anyhow::Result<Generated> {
+    let step = Step::begin("asking a Kubernetes API server for its types");
+    let plane = ControlPlane::builder()
+        .start()
+        .await
+        .context("failed to start a control plane")?;
+    let client = plane.client()?;
+    let version = client.apiserver_version().await?.git_version;
+    let document: Value = client
+        .request(http::Request::get("/openapi/v3/api/v1").body(Vec::new())?)
+        .await?;
+    let types = CoreTypes::from_document(&version, &document).map_err(|name| {
+        anyhow::anyhow!("the API server's OpenAPI document has no type `{name}`")
+    })?;
+    println!("  Kubernetes {version}, {}", step.elapsed());
+    let text = serde_json::to_string_pretty(&types)? + "\n";
+    Ok(Generated {
+        path: CORE_TYPES.into(),
+        text,
+    })
+}
+
+fn crds() -> anyhow::Result<Vec<Generated>> {
+    crd::all().iter().map(crd_file).collect()
+}
+
+fn crd_file(crd: &Value) -> anyhow::Result<Generated> {
+    let text = |pointer: &str| {
+        crd.pointer(pointer)
+            .and_then(Value::as_str)
+            .with_context(|| format!("a CRD has no {pointer}"))
+    };
+    let name = format!(
+        "{}_{}.yaml",
+        text("/spec/group")?,
+        text("/spec/names/plural")?
+    );
+    let yaml = serde_saphyr::to_string(crd)?;
+    let text = format!("# Made by `cargo xtask generate` from crates/pko-api.\n{yaml}");
+    Ok(Generated {
+        path: Path::new(CRDS).join(name),
+        text,
+    })
+}
+
+/// Those that are not on disk as they should be.
+fn outdated(files: &[Generated]) -> Vec<&Generated> {
+    let is_outdated = |file: &&Generated| on_disk(file) != file.text;
+    files.iter().filter(is_outdated).collect()
+}
+
+fn on_disk(file: &Generated) -> String {
+    fs::read_to_string(checkout().join(&file.path)).unwrap_or_default()
+}
+
+/// Writes what is outdated, or fails because of it.
+fn settle(files: &[Generated], check: bool) -> anyhow::Result<()> {
+    let outdated = outdated(files);
+    for file in &outdated {
+        if check {
+            println!("{}", difference(file));
+        } else {
+            write(file)?;
+        }
+    }
+    match (outdated.len(), check) {
+        (0, _) => println!("generated files: {} up to date", files.len()),
+        (count, false) => println!("generated files: {count} written"),
+        (count, true) => {
+            bail!(
+                "{count} generated files are not up to date: run `cargo xtask generate` and commit them"
+            )
+        }
+    }
+    Ok(())
+}
+
+fn write(file: &Generated) -> anyhow::Result<()> {
+    let path = checkout().join(&file.path);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(&path, &file.text).with_context(|| format!("failed to write {}", file.path.display()))
+}
+
+fn difference(file: &Generated) -> String {
+    let name = file.path.display().to_string();
+    let old = on_disk(file);
+    let diff = TextDiff::from_lines(&old, &file.text);
+    let unified = diff
+        .unified_diff()
+        .header(&name, "as it would be generated")
+        .to_string();
+    let shown: Vec<&str> = unified.lines().take(SHOWN_LINES).collect();
+    let rest = unified.lines().count().saturating_sub(SHOWN_LINES);
+    let more = if rest > 0 {
+        format!("\n… and {rest} more lines")
+    } else {
+        String::new()
+    };
+    shown.join("\n") + &more
+}

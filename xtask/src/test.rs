@@ -1,0 +1,243 @@
+//! `cargo xtask test`: every test there is, with a line for each program of tests and one for all.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+use pko_testkit::{Component, Components};
+use serde_json::Value;
+
+use crate::{checkout, progress::Step};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Only these tests
+    layer: Option<Layer>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Layer {
+    /// What needs nothing but the code
+    Unit,
+    /// What needs a control plane
+    It,
+}
+
+/// A program of tests that cargo has built.
+struct TestProgram {
+    name: String,
+    executable: PathBuf,
+    folder: PathBuf,
+}
+
+/// How many tests ended in which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    ignored: usize,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if arguments.layer != Some(Layer::Unit) {
+        build_components()?;
+    }
+    let mut total = Tally::default();
+    for program in build(arguments.layer)? {
+        total.add(run_program(&program)?);
+    }
+    if arguments.layer != Some(Layer::It) {
+        total.add(run_documentation()?);
+    }
+    println!("\n{} passed, {} failed", total.passed, total.failed);
+    if total.failed > 0 {
+        bail!("{} tests failed", total.failed);
+    }
+    Ok(())
+}
+
+/// Builds the control plane's parts first: the tests would wait for that without a word.
+fn build_components() -> anyhow::Result<()> {
+    let step = Step::begin("control plane");
+    let components = Components::from_environment()?;
+    for component in Component::ALL {
+        components.path(component)?;
+    }
+    println!("  ready, {}", step.elapsed());
+    Ok(())
+}
+
+fn cargo_test(layer: Option<Layer>) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .current_dir(checkout())
+        .args(["test", "--workspace"]);
+    match layer {
+        Some(Layer::Unit) => command.args(["--lib", "--bins"]),
+        Some(Layer::It) => command.args(["--test", "*"]),
+        None => command.arg("--all-targets"),
+    };
+    command
+}
+
+/// Builds the programs of tests and finds out which they are.
+fn build(layer: Option<Layer>) -> anyhow::Result<Vec<TestProgram>> {
+    let step = Step::begin("building");
+    let output = cargo_test(layer)
+        .args(["--no-run", "--message-format", "json-render-diagnostics"])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("failed to run cargo")?;
+    if !output.status.success() {
+        bail!("the tests do not build");
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let programs: Vec<TestProgram> = messages.lines().filter_map(test_program).collect();
+    println!("  {} programs, {}", programs.len(), step.elapsed());
+    Ok(programs)
+}
+
+/// The program of tests that a message of cargo announces, if it is about one.
+fn test_program(message: &str) -> Option<TestProgram> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    if !message.pointer("/profile/test")?.as_bool()? {
+        return None;
+    }
+    let manifest = Path::new(message.get("manifest_path")?.as_str()?);
+    let folder = manifest.parent()?;
+    let package = folder.file_name()?.to_str()?;
+    let target = message.pointer("/target/name")?.as_str()?;
+    let kind = message.pointer("/target/kind/0")?.as_str()?;
+    let name = if kind == "test" {
+        format!("{package}/{target}")
+    } else {
+        format!("{package} ({kind})")
+    };
+    Some(TestProgram {
+        name,
+        executable: message.get("executable")?.as_str()?.into(),
+        folder: folder.to_owned(),
+    })
+}
+
+fn run_program(program: &TestProgram) -> anyhow::Result<Tally> {
+    let step = Step::begin(&program.name);
+    // Passing tests are shown, too: that is where one says that it was skipped.
+    let output = Command::new(&program.executable)
+        .arg("--show-output")
+        .current_dir(&program.folder)
+        .env("CARGO_MANIFEST_DIR", &program.folder)
+        .output()
+        .with_context(|| format!("failed to run {}", program.executable.display()))?;
+    Ok(report(&output, &step))
+}
+
+fn run_documentation() -> anyhow::Result<Tally> {
+    let step = Step::begin("examples in the documentation");
+    let output = Command::new(env!("CARGO"))
+        .current_dir(checkout())
+        .args(["test", "--workspace", "--doc", "--quiet"])
+        .output()
+        .context("failed to run cargo")?;
+    Ok(report(&output, &step))
+}
+
+/// Prints what a program of tests came to, and all that it said if a test failed.
+fn report(output: &Output, step: &Step) -> Tally {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut tally = Tally::of(&text);
+    if !output.status.success() && tally.failed == 0 {
+        // It died, or did not build: there is no line with counts.
+        tally.failed = 1;
+    }
+    if tally.failed > 0 {
+        println!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    }
+    for line in text.lines().filter(|line| line.starts_with("skipped")) {
+        println!("  {line}");
+    }
+    println!("  {tally}, {}", step.elapsed());
+    tally
+}
+
+impl Tally {
+    /// Adds up the lines with which programs of tests close.
+    fn of(output: &str) -> Self {
+        let mut tally = Self::default();
+        for line in output
+            .lines()
+            .filter_map(|line| line.strip_prefix("test result: "))
+        {
+            tally.passed += count(line, "passed");
+            tally.failed += count(line, "failed");
+            tally.ignored += count(line, "ignored");
+        }
+        tally
+    }
+
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} passed", self.passed)?;
+        for (count, word) in [(self.failed, "failed"), (self.ignored, "ignored")] {
+            if count > 0 {
+                write!(formatter, ", {count} {word}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The number before a word in `ok. 3 passed; 0 failed; …`.
+fn count(line: &str, word: &str) -> usize {
+    line.split([';', '.'])
+        .filter_map(|part| part.trim().strip_suffix(word))
+        .find_map(|number| number.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closing_lines_are_added_up() {
+        let output = "running 3 tests\n...\ntest result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+                      test result: FAILED. 36 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 132.04s\n";
+        assert_eq!(
+            Tally::of(output),
+            Tally {
+                passed: 39,
+                failed: 1,
+                ignored: 1
+            }
+        );
+        assert_eq!(
+            Tally::of(output).to_string(),
+            "39 passed, 1 failed, 1 ignored"
+        );
+        assert_eq!(Tally::of("error: could not compile"), Tally::default());
+    }
+
+    #[test]
+    fn a_program_of_tests_is_found_in_cargos_messages() {
+        let message = r#"{"reason":"compiler-artifact","manifest_path":"/src/crates/pko-api/Cargo.toml","target":{"kind":["test"],"name":"it"},"profile":{"test":true},"executable":"/target/it"}"#;
+        let program = test_program(message).unwrap();
+        assert_eq!(
+            (program.name.as_str(), program.folder.as_path()),
+            ("pko-api/it", Path::new("/src/crates/pko-api"))
+        );
+        assert!(test_program(&message.replace("\"test\":true", "\"test\":false")).is_none());
+        assert!(test_program(&message.replace("\"/target/it\"", "null")).is_none());
+        assert!(test_program("not json").is_none());
+    }
+}
