@@ -3,8 +3,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says that it was skipped"
+    reason = "a test fails by panicking"
 )]
 
 mod crds;

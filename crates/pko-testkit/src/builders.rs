@@ -1,0 +1,318 @@
+//! Objects for tests, as JSON, so that invalid ones can be built too; pure.
+
+use std::marker::PhantomData;
+
+use serde_json::{Map, Value, json};
+
+/// Builds an object of one kind.
+#[derive(Clone, Debug)]
+pub struct Builder<K> {
+    object: Value,
+    kind: PhantomData<K>,
+}
+
+/// The kinds, as type arguments of [`Builder`].
+pub mod kind {
+    /// `pulumi.com/v1` Stack.
+    #[derive(Clone, Copy, Debug)]
+    pub enum Stack {}
+    /// `pulumi.com/v1` Program.
+    #[derive(Clone, Copy, Debug)]
+    pub enum Program {}
+    /// `auto.pulumi.com/v1alpha1` Workspace.
+    #[derive(Clone, Copy, Debug)]
+    pub enum Workspace {}
+    /// `auto.pulumi.com/v1alpha1` Update.
+    #[derive(Clone, Copy, Debug)]
+    pub enum Update {}
+}
+
+/// Builds a Stack.
+///
+/// ```
+/// use pko_testkit::StackBuilder;
+/// use serde_json::json;
+///
+/// let stack = StackBuilder::new("demo").stack("dev").program("demo").config("size", 3).build();
+/// assert_eq!(stack["spec"], json!({
+///     "stack": "dev", "programRef": { "name": "demo" }, "config": { "size": 3 },
+/// }));
+/// ```
+pub type StackBuilder = Builder<kind::Stack>;
+/// Builds a Program.
+pub type ProgramBuilder = Builder<kind::Program>;
+/// Builds a Workspace.
+pub type WorkspaceBuilder = Builder<kind::Workspace>;
+/// Builds an Update.
+pub type UpdateBuilder = Builder<kind::Update>;
+
+impl<K> Builder<K> {
+    fn of(api_version: &str, kind: &str, name: &str) -> Self {
+        let metadata = json!({ "name": name });
+        let object = json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata });
+        Self {
+            object,
+            kind: PhantomData,
+        }
+    }
+
+    /// Sets any field. `path` is a JSON pointer; the objects on its way are made.
+    #[must_use]
+    pub fn set(mut self, path: &str, value: impl Into<Value>) -> Self {
+        let names: Vec<String> = path
+            .split('/')
+            .skip(1)
+            .map(|name| name.replace("~1", "/").replace("~0", "~"))
+            .collect();
+        *names.iter().fold(&mut self.object, field) = value.into();
+        self
+    }
+
+    /// Appends to a list, which is made if need be. `path` is a JSON pointer.
+    #[must_use]
+    pub fn push(self, path: &str, value: impl Into<Value>) -> Self {
+        let list = self.object.pointer(path).and_then(Value::as_array);
+        let mut list = list.cloned().unwrap_or_default();
+        list.push(value.into());
+        self.set(path, list)
+    }
+
+    /// Sets the namespace.
+    #[must_use]
+    pub fn namespace(self, namespace: &str) -> Self {
+        self.set("/metadata/namespace", namespace)
+    }
+
+    /// Sets a label.
+    #[must_use]
+    pub fn label(self, key: &str, value: &str) -> Self {
+        self.set(&format!("/metadata/labels/{}", escaped(key)), value)
+    }
+
+    /// Sets an annotation.
+    #[must_use]
+    pub fn annotation(self, key: &str, value: &str) -> Self {
+        self.set(&format!("/metadata/annotations/{}", escaped(key)), value)
+    }
+
+    /// Adds a finalizer.
+    #[must_use]
+    pub fn finalizer(self, name: &str) -> Self {
+        self.push("/metadata/finalizers", name)
+    }
+
+    /// Adds an owner that controls it: an object as the API server gives it.
+    #[must_use]
+    pub fn owner(self, owner: &Value) -> Self {
+        let field = |path: &str| owner.pointer(path).cloned().unwrap_or_default();
+        let reference = json!({
+            "apiVersion": field("/apiVersion"), "kind": field("/kind"),
+            "name": field("/metadata/name"), "uid": field("/metadata/uid"),
+            "controller": true, "blockOwnerDeletion": true,
+        });
+        self.push("/metadata/ownerReferences", reference)
+    }
+
+    /// Sets the status.
+    #[must_use]
+    pub fn status(self, status: Value) -> Self {
+        self.set("/status", status)
+    }
+
+    /// The object.
+    #[must_use]
+    pub fn build(self) -> Value {
+        self.object
+    }
+}
+
+impl Builder<kind::Stack> {
+    /// A Stack with an empty spec.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self::of("pulumi.com/v1", "Stack", name).set("/spec", json!({}))
+    }
+
+    /// The name of the Pulumi stack.
+    #[must_use]
+    pub fn stack(self, name: &str) -> Self {
+        self.set("/spec/stack", name)
+    }
+
+    /// The Program that it runs.
+    #[must_use]
+    pub fn program(self, name: &str) -> Self {
+        self.set("/spec/programRef/name", name)
+    }
+
+    /// The repository and branch that it runs.
+    #[must_use]
+    pub fn git(self, repository: &str, branch: &str) -> Self {
+        self.set("/spec/projectRepo", repository)
+            .set("/spec/branch", branch)
+    }
+
+    /// The URL of the state backend.
+    #[must_use]
+    pub fn backend(self, url: &str) -> Self {
+        self.set("/spec/backend", url)
+    }
+
+    /// A config value.
+    #[must_use]
+    pub fn config(self, key: &str, value: impl Into<Value>) -> Self {
+        self.set(&format!("/spec/config/{}", escaped(key)), value)
+    }
+
+    /// An environment variable that comes from a Secret.
+    #[must_use]
+    pub fn secret_env(self, variable: &str, secret: &str, key: &str) -> Self {
+        let reference = json!({ "type": "Secret", "secret": { "name": secret, "key": key } });
+        self.set(&format!("/spec/envRefs/{}", escaped(variable)), reference)
+    }
+
+    /// A Stack that has to be processed first.
+    #[must_use]
+    pub fn prerequisite(self, name: &str) -> Self {
+        self.push("/spec/prerequisites", json!({ "name": name }))
+    }
+
+    /// Whether its resources go with it.
+    #[must_use]
+    pub fn destroy_on_finalize(self, wanted: bool) -> Self {
+        self.set("/spec/destroyOnFinalize", wanted)
+    }
+}
+
+impl Builder<kind::Program> {
+    /// A Program that does nothing.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self::of("pulumi.com/v1", "Program", name).set("/program", json!({}))
+    }
+
+    /// A stack output.
+    #[must_use]
+    pub fn output(self, name: &str, value: impl Into<Value>) -> Self {
+        self.set(&format!("/program/outputs/{}", escaped(name)), value)
+    }
+
+    /// A resource.
+    #[must_use]
+    pub fn resource(self, name: &str, resource_type: &str, properties: &Value) -> Self {
+        let resource = json!({ "type": resource_type, "properties": properties });
+        self.set(&format!("/program/resources/{}", escaped(name)), resource)
+    }
+}
+
+impl Builder<kind::Workspace> {
+    /// A Workspace with an empty spec.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self::of("auto.pulumi.com/v1alpha1", "Workspace", name).set("/spec", json!({}))
+    }
+
+    /// The folder of the image that holds the project.
+    #[must_use]
+    pub fn local(self, directory: &str) -> Self {
+        self.set("/spec/local/dir", directory)
+    }
+
+    /// A stack that is set up in it.
+    #[must_use]
+    pub fn stack(self, name: &str) -> Self {
+        self.push("/spec/stacks", json!({ "name": name }))
+    }
+
+    /// The image of its pod.
+    #[must_use]
+    pub fn image(self, image: &str) -> Self {
+        self.set("/spec/image", image)
+    }
+}
+
+impl Builder<kind::Update> {
+    /// An Update of a stack in a Workspace; `operation` is such as `up` or `destroy`.
+    #[must_use]
+    pub fn new(name: &str, workspace: &str, stack: &str, operation: &str) -> Self {
+        Self::of("auto.pulumi.com/v1alpha1", "Update", name)
+            .set("/spec/workspaceName", workspace)
+            .set("/spec/stackName", stack)
+            .set("/spec/type", operation)
+    }
+}
+
+/// The field of an object, made if need be; what is no object is replaced by one.
+fn field<'a>(value: &'a mut Value, name: &String) -> &'a mut Value {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Object(fields) => fields.entry(name).or_insert(Value::Null),
+        other => other,
+    }
+}
+
+/// A name as a part of a JSON pointer.
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_slashes_stay_whole() {
+        let object = UpdateBuilder::new("u", "w", "dev", "up")
+            .label("app.kubernetes.io/name", "x")
+            .annotation("a~b/c", "y")
+            .build();
+        assert_eq!(
+            object["metadata"],
+            json!({
+                "name": "u",
+                "labels": { "app.kubernetes.io/name": "x" },
+                "annotations": { "a~b/c": "y" },
+            })
+        );
+    }
+
+    #[test]
+    fn lists_grow() {
+        let object = StackBuilder::new("s")
+            .prerequisite("a")
+            .prerequisite("b")
+            .finalizer("f");
+        let object = object.build();
+        assert_eq!(
+            object["spec"]["prerequisites"],
+            json!([{ "name": "a" }, { "name": "b" }])
+        );
+        assert_eq!(object["metadata"]["finalizers"], json!(["f"]));
+    }
+
+    #[test]
+    fn an_owner_is_referred_to_by_its_uid() {
+        let owner = StackBuilder::new("s").set("/metadata/uid", "1-2").build();
+        let object = WorkspaceBuilder::new("w").owner(&owner).build();
+        assert_eq!(
+            object["metadata"]["ownerReferences"],
+            json!([{
+                "apiVersion": "pulumi.com/v1", "kind": "Stack", "name": "s", "uid": "1-2",
+                "controller": true, "blockOwnerDeletion": true,
+            }])
+        );
+    }
+
+    #[test]
+    fn invalid_objects_can_be_built() {
+        let object = StackBuilder::new("s")
+            .set("/spec/stack", 7)
+            .set("/spec/config/a/b", true);
+        assert_eq!(
+            object.build()["spec"],
+            json!({ "stack": 7, "config": { "a": { "b": true } } })
+        );
+    }
+}

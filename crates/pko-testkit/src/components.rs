@@ -1,0 +1,266 @@
+//! The programs of a control plane: where they are, and how they get there.
+//!
+//! They come from `KUBEBUILDER_ASSETS` where that is set. Otherwise they are built from their Go
+//! modules, once, into a cache outside the checkout. `components/go.mod` is the one place where
+//! their versions are pinned, `components/go.sum` is what they are checked against.
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::path::{self, PathBuf};
+use std::process::ExitStatus;
+
+mod build;
+mod cache;
+mod pins;
+
+use build::Build;
+
+/// A program that the testkit can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Component {
+    /// The store behind the API server.
+    Etcd,
+    /// The API server.
+    KubeApiserver,
+    /// The built-in controllers: stateful sets, garbage collection, namespaces, service accounts.
+    KubeControllerManager,
+    /// The command line.
+    Kubectl,
+}
+
+impl Component {
+    /// Every component.
+    pub const ALL: [Self; 4] = [
+        Self::Etcd,
+        Self::KubeApiserver,
+        Self::KubeControllerManager,
+        Self::Kubectl,
+    ];
+
+    /// The file name of the program.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::KubeApiserver => "kube-apiserver",
+            Self::KubeControllerManager => "kube-controller-manager",
+            Self::Kubectl => "kubectl",
+        }
+    }
+
+    fn module(self) -> &'static str {
+        match self {
+            Self::Etcd => "go.etcd.io/etcd/server/v3",
+            _ => "k8s.io/kubernetes",
+        }
+    }
+
+    fn package(self) -> String {
+        match self {
+            Self::Etcd => self.module().to_owned(),
+            _ => format!("{}/cmd/{}", self.module(), self.name()),
+        }
+    }
+}
+
+/// What of the environment decides where components come from.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// `KUBEBUILDER_ASSETS`: a folder with ready programs.
+    pub assets: Option<OsString>,
+    /// `PKO_CACHE`: a folder for what is built.
+    pub cache: Option<OsString>,
+    /// `XDG_CACHE_HOME`.
+    pub user_cache: Option<OsString>,
+    /// The user's home directory.
+    pub home: Option<PathBuf>,
+    /// `PATH`, where `go` is looked for.
+    pub search_path: Option<OsString>,
+}
+
+impl Surroundings {
+    /// Reads them from the environment of this process.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        let set = |name| env::var_os(name).filter(|value| !value.is_empty());
+        Self {
+            assets: set("KUBEBUILDER_ASSETS"),
+            cache: set("PKO_CACHE"),
+            user_cache: set("XDG_CACHE_HOME"),
+            home: env::home_dir(),
+            search_path: set("PATH"),
+        }
+    }
+}
+
+/// Where the programs come from.
+#[derive(Clone, Debug)]
+pub struct Components(Origin);
+
+#[derive(Clone, Debug)]
+enum Origin {
+    Ready(PathBuf),
+    Built(Build),
+}
+
+impl Components {
+    /// Decides where components come from; touches no file yet.
+    pub fn new(surroundings: &Surroundings) -> Result<Self, ComponentsError> {
+        if let Some(assets) = &surroundings.assets {
+            return Ok(Self(Origin::Ready(absolute(assets.into())?)));
+        }
+        let cache = absolute(cache::directory(surroundings).ok_or(ComponentsError::NoCache)?)?;
+        let search_path = surroundings.search_path.clone().unwrap_or_default();
+        Ok(Self(Origin::Built(Build::new(&cache, search_path))))
+    }
+
+    /// [`Components::new`] for the environment of this process.
+    pub fn from_environment() -> Result<Self, ComponentsError> {
+        Self::new(&Surroundings::of_this_process())
+    }
+
+    /// The path of a program, which is built first if need be.
+    ///
+    /// Blocks, for minutes when something is built; says so on standard error.
+    pub fn path(&self, component: Component) -> Result<PathBuf, ComponentsError> {
+        match &self.0 {
+            Origin::Ready(directory) => {
+                let path = directory.join(component.name());
+                if path.is_file() {
+                    return Ok(path);
+                }
+                Err(ComponentsError::MissingAsset {
+                    name: component.name(),
+                    directory: directory.clone(),
+                })
+            }
+            Origin::Built(build) => build.path(component),
+        }
+    }
+}
+
+/// Programs are run, and built, in other directories than this process's.
+fn absolute(path: PathBuf) -> Result<PathBuf, ComponentsError> {
+    let action = "find";
+    path::absolute(&path).map_err(|source| ComponentsError::Cache {
+        action,
+        path,
+        source,
+    })
+}
+
+/// Why a component is not there.
+#[derive(thiserror::Error)]
+pub enum ComponentsError {
+    /// `KUBEBUILDER_ASSETS` lacks a program.
+    #[error("KUBEBUILDER_ASSETS names {}, but there is no `{name}` in it", directory.display())]
+    MissingAsset {
+        /// The program.
+        name: &'static str,
+        /// The folder.
+        directory: PathBuf,
+    },
+    /// Neither `PKO_CACHE` nor a home directory.
+    #[error("no folder to build into: set PKO_CACHE or HOME")]
+    NoCache,
+    /// Go is needed and missing.
+    #[error(
+        "`go` is not on the PATH: install Go {version} or newer (https://go.dev/dl), or point \
+         KUBEBUILDER_ASSETS at a folder with etcd, kube-apiserver, kube-controller-manager and kubectl"
+    )]
+    NoGo {
+        /// The oldest Go that will do.
+        version: String,
+    },
+    /// A pinned version is missing from `components/go.mod`.
+    #[error("components/go.mod does not pin {0}")]
+    Unpinned(&'static str),
+    /// A file of the cache can't be used.
+    #[error("failed to {action} {}", path.display())]
+    Cache {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// `go build` did not start.
+    #[error("failed to run {}", program.display())]
+    Run {
+        /// The program.
+        program: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// `go build` failed.
+    #[error("failed to build {name} ({status}); the end of what `go build` said:\n{output}")]
+    Build {
+        /// The component.
+        name: &'static str,
+        /// How it ended.
+        status: ExitStatus,
+        /// The last lines of its output.
+        output: String,
+    },
+}
+
+crate::error_text::debug_is_text!(ComponentsError);
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn ready_programs_are_used_and_a_missing_one_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("etcd"), "").unwrap();
+        let components = Components::new(&Surroundings {
+            assets: Some(folder.path().into()),
+            ..Surroundings::default()
+        })
+        .unwrap();
+
+        assert_eq!(
+            components.path(Component::Etcd).unwrap(),
+            folder.path().join("etcd")
+        );
+        let error = components.path(Component::Kubectl).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!(
+                "KUBEBUILDER_ASSETS names {}, but there is no `kubectl` in it",
+                folder.path().display()
+            )
+        );
+    }
+
+    #[test]
+    fn without_go_one_sentence_says_what_to_install() {
+        let folder = tempfile::tempdir().unwrap();
+        let components = Components::new(&Surroundings {
+            cache: Some(folder.path().into()),
+            search_path: Some(folder.path().into()),
+            ..Surroundings::default()
+        })
+        .unwrap();
+
+        let error = components.path(Component::Etcd).unwrap_err();
+        assert!(matches!(error, ComponentsError::NoGo { .. }));
+        assert_eq!(
+            error.to_string(),
+            "`go` is not on the PATH: install Go 1.24 or newer (https://go.dev/dl), or point \
+             KUBEBUILDER_ASSETS at a folder with etcd, kube-apiserver, kube-controller-manager \
+             and kubectl"
+        );
+    }
+
+    #[test]
+    fn without_a_home_the_cache_is_asked_for() {
+        let error = Components::new(&Surroundings::default()).unwrap_err();
+        assert!(matches!(error, ComponentsError::NoCache));
+    }
+}

@@ -1,0 +1,125 @@
+//! A real control plane: etcd, kube-apiserver and, if asked for, kube-controller-manager, on free
+//! loopback ports, with their own certificates and data directory.
+//!
+//! Everything ends with the [`ControlPlane`], also when a test panics, and also when this process
+//! is killed; any number run side by side.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use tempfile::TempDir;
+use tokio::sync::Mutex;
+
+mod access;
+mod certificates;
+mod crds;
+mod etcd;
+mod flags;
+mod ports;
+mod processes;
+mod start;
+
+pub use access::{ADMIN, AccessError};
+pub use certificates::CertificateError;
+pub use crds::InstallError;
+pub use etcd::{Etcd, EtcdError};
+pub use flags::LayoutError;
+pub use processes::Ended;
+pub use start::{ControlPlaneBuilder, StartError};
+
+use crate::components::{Component, Components};
+use certificates::Authority;
+use flags::Layout;
+use processes::Processes;
+
+/// A running control plane. Dropping it kills its processes and removes its directory.
+pub struct ControlPlane {
+    // Fields are dropped in this order: the processes end before their directory goes
+    processes: Processes,
+    _directory: TempDir,
+    layout: Layout,
+    authority: Authority,
+    components: Components,
+    port: u16,
+    etcd_port: u16,
+    controller_manager: bool,
+}
+
+/// A plane that the tests of this process share while at least one of them holds it.
+type Shared = Mutex<Weak<ControlPlane>>;
+
+static SHARED: Shared = Mutex::const_new(Weak::new());
+static SHARED_WITH_CONTROLLERS: Shared = Mutex::const_new(Weak::new());
+
+impl ControlPlane {
+    /// Settles what will run; [`ControlPlaneBuilder::start`] starts it.
+    #[must_use]
+    pub fn builder() -> ControlPlaneBuilder {
+        ControlPlaneBuilder::default()
+    }
+
+    /// The plane that all tests of this process share: started by the first, ended by the last.
+    ///
+    /// It has no controller manager.
+    pub async fn shared() -> Result<Arc<Self>, StartError> {
+        share(&SHARED, Self::builder()).await
+    }
+
+    /// [`ControlPlane::shared`] with a controller manager; another plane than that one.
+    pub async fn shared_with_controllers() -> Result<Arc<Self>, StartError> {
+        share(
+            &SHARED_WITH_CONTROLLERS,
+            Self::builder().controller_manager(true),
+        )
+        .await
+    }
+
+    /// Where the API server listens.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// Certificates, logs, kubeconfigs and etcd's data; gone when the plane is.
+    #[must_use]
+    pub fn data_dir(&self) -> &Path {
+        self.layout.directory()
+    }
+
+    /// The API server's log of requests.
+    #[must_use]
+    pub fn audit_log(&self) -> PathBuf {
+        self.layout.audit_log()
+    }
+
+    /// The log of a component.
+    #[must_use]
+    pub fn log(&self, component: Component) -> PathBuf {
+        self.layout.log(component)
+    }
+
+    /// Whether the built-in controllers run.
+    #[must_use]
+    pub fn has_controller_manager(&self) -> bool {
+        self.controller_manager
+    }
+
+    /// The ids of the plane's processes.
+    #[must_use]
+    pub fn process_ids(&self) -> Vec<u32> {
+        self.processes.ids()
+    }
+}
+
+async fn share(
+    shared: &Shared,
+    builder: ControlPlaneBuilder,
+) -> Result<Arc<ControlPlane>, StartError> {
+    let mut shared = shared.lock().await;
+    if let Some(plane) = shared.upgrade() {
+        return Ok(plane);
+    }
+    let plane = Arc::new(builder.start().await?);
+    *shared = Arc::downgrade(&plane);
+    Ok(plane)
+}

@@ -1,0 +1,36 @@
+//! Free ports of the loopback interface.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::{Mutex, PoisonError};
+
+/// Ports handed out by this process: the kernel may offer one again before its server listens.
+static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+/// A port on which nobody listens at this moment, and that this process has not had before.
+///
+/// Another process can still take it before its server does; whoever starts the server tries
+/// again then.
+pub(crate) fn free() -> io::Result<u16> {
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+            .local_addr()?
+            .port();
+        if given.insert(port) {
+            return Ok(port);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_port_is_given_twice() {
+        let ports: BTreeSet<u16> = (0..50).map(|_| free().unwrap()).collect();
+        assert_eq!(ports.len(), 50);
+    }
+}

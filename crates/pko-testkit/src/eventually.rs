@@ -1,0 +1,101 @@
+//! Waiting for what comes in its own time.
+
+use std::fmt::{self, Display};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+/// Generous, for a machine that is busy compiling: a failing test waits this long, a passing one
+/// never does.
+pub const DEADLINE: Duration = Duration::from_mins(1);
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
+
+/// Asks again and again until the answer is `Ok`, for at most [`DEADLINE`].
+///
+/// An `Err` says what is still missing or wrong; the last one is in the failure. `what` completes
+/// "timed out waiting for".
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use pko_testkit::eventually;
+///
+/// let mut asked = 0;
+/// let answer = eventually("the third answer", async || {
+///     asked += 1;
+///     if asked == 3 { Ok(asked) } else { Err(format!("only {asked} so far")) }
+/// });
+/// assert_eq!(answer.await.unwrap(), 3);
+/// # });
+/// ```
+pub async fn eventually<T, E: Display>(
+    what: impl Display,
+    question: impl AsyncFnMut() -> Result<T, E>,
+) -> Result<T, TimedOut> {
+    eventually_within(DEADLINE, what, question).await
+}
+
+/// [`eventually`] with another deadline. The question is asked at least once.
+pub async fn eventually_within<T, E: Display>(
+    deadline: Duration,
+    what: impl Display,
+    mut question: impl AsyncFnMut() -> Result<T, E>,
+) -> Result<T, TimedOut> {
+    let end = Instant::now() + deadline;
+    loop {
+        match question().await {
+            Ok(answer) => return Ok(answer),
+            Err(missing) if Instant::now() >= end => {
+                let (what, missing) = (what.to_string(), missing.to_string());
+                return Err(TimedOut {
+                    what,
+                    missing,
+                    deadline,
+                });
+            }
+            Err(_) => sleep(PAUSE).await,
+        }
+    }
+}
+
+/// What was waited for did not come.
+pub struct TimedOut {
+    what: String,
+    missing: String,
+    deadline: Duration,
+}
+
+impl Display for TimedOut {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            what,
+            missing,
+            deadline,
+        } = self;
+        write!(
+            formatter,
+            "timed out after {deadline:?} waiting for {what}; last: {missing}"
+        )
+    }
+}
+
+crate::error_text::debug_is_text!(TimedOut);
+
+impl std::error::Error for TimedOut {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_failure_says_what_was_seen_last() {
+        let mut asked = 0;
+        let error = eventually_within(Duration::ZERO, "a third answer", async || {
+            asked += 1;
+            Err::<(), _>(format!("only {asked} so far"))
+        });
+        assert_eq!(
+            error.await.unwrap_err().to_string(),
+            "timed out after 0ns waiting for a third answer; last: only 1 so far"
+        );
+    }
+}

@@ -1,0 +1,331 @@
+//! What generic tools make of an object's status, and whether the status keeps the rules by which
+//! they do; pure.
+//!
+//! kstatus (`sigs.k8s.io/cli-utils`) is how Flux, Argo CD, kpt and others decide whether an object
+//! that they do not know is done, in progress or failed.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+mod conditions;
+
+use conditions::{Condition, conditions};
+
+/// What kstatus calls the state of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// The object is as its spec wants it.
+    Current,
+    /// It is on its way there.
+    InProgress,
+    /// It will not get there by itself.
+    Failed,
+    /// It is being deleted.
+    Terminating,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, formatter)
+    }
+}
+
+/// How the conditions Ready, Reconciling and Stalled of an object go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Exactly one of them is True, and Ready is always there: a Stack.
+    ExactlyOne,
+    /// At most one of them is True: a kind that has other conditions to tell its progress by.
+    AtMostOne,
+}
+
+/// The state of a custom resource, as kstatus computes it.
+#[must_use]
+pub fn status(object: &Value) -> Status {
+    if object
+        .pointer("/metadata/deletionTimestamp")
+        .is_some_and(|time| !time.is_null())
+    {
+        return Status::Terminating;
+    }
+    if let (Some(generation), Some(observed)) = (generation(object), observed_generation(object))
+        && generation != observed
+    {
+        return Status::InProgress;
+    }
+    // The first of these in the list decides, as in kstatus itself
+    let decisive = conditions(object).find_map(|condition| match condition.kind() {
+        "Reconciling" if condition.is_true() => Some(Status::InProgress),
+        "Stalled" if condition.is_true() => Some(Status::Failed),
+        _ => None,
+    });
+    decisive.unwrap_or_else(|| by_readiness(object))
+}
+
+fn by_readiness(object: &Value) -> Status {
+    match conditions(object).find(|condition| condition.kind() == "Ready") {
+        Some(ready) if ready.is_true() => Status::Current,
+        Some(ready) if matches!(ready.status(), "False" | "Unknown") => Status::InProgress,
+        // No known condition: kstatus has nothing to wait for
+        _ => Status::Current,
+    }
+}
+
+/// What is wrong with the status of an object, in sentences; nothing if it keeps the rules.
+#[must_use]
+pub fn violations(object: &Value, protocol: Protocol, now: Timestamp) -> Vec<String> {
+    let mut found = conditions::violations(object, now);
+    found.extend(shape_violations(object, protocol));
+    found.extend(generation_violations(object));
+    found
+}
+
+fn shape_violations(object: &Value, protocol: Protocol) -> Vec<String> {
+    let mut found = Vec::new();
+    let shape: Vec<Condition> = conditions(object)
+        .filter(|condition| matches!(condition.kind(), "Ready" | "Reconciling" | "Stalled"))
+        .collect();
+    let mut held: Vec<&str> = shape
+        .iter()
+        .filter(|condition| condition.is_true())
+        .map(Condition::kind)
+        .collect();
+    held.sort_unstable();
+    if held.len() > 1 {
+        found.push(format!("{} are True at once", held.join(" and ")));
+    }
+    if protocol == Protocol::ExactlyOne {
+        if held.is_empty() {
+            found.push("none of Ready, Reconciling and Stalled is True".to_owned());
+        }
+        if !shape.iter().any(|condition| condition.kind() == "Ready") {
+            found.push("there is no Ready condition".to_owned());
+        }
+    }
+    found
+}
+
+fn generation_violations(object: &Value) -> Option<String> {
+    let generation = generation(object)?;
+    let is_settled = |condition: &Condition| {
+        condition.is_true() && matches!(condition.kind(), "Ready" | "Stalled")
+    };
+    let settled = conditions(object).find(is_settled);
+    match (observed_generation(object), settled) {
+        (Some(observed), _) if observed > generation => Some(format!(
+            "observedGeneration {observed} is ahead of generation {generation}"
+        )),
+        (Some(observed), Some(settled)) if observed != generation => Some(format!(
+            "{} is True, but observedGeneration is {observed} and generation is {generation}",
+            settled.kind()
+        )),
+        (None, Some(settled)) => Some(format!(
+            "{} is True, but there is no observedGeneration",
+            settled.kind()
+        )),
+        _ => None,
+    }
+}
+
+fn generation(object: &Value) -> Option<i64> {
+    object.pointer("/metadata/generation")?.as_i64()
+}
+
+fn observed_generation(object: &Value) -> Option<i64> {
+    object.pointer("/status/observedGeneration")?.as_i64()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn now() -> Timestamp {
+        "2026-01-02T00:00:00Z".parse().unwrap()
+    }
+
+    fn object(generation: i64, observed: Option<i64>, conditions: &[(&str, &str)]) -> Value {
+        let conditions: Vec<Value> = conditions
+            .iter()
+            .map(|(kind, status)| {
+                json!({
+                    "type": kind, "status": status, "reason": "Because", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                })
+            })
+            .collect();
+        let mut object = json!({
+            "metadata": { "generation": generation },
+            "status": { "conditions": conditions },
+        });
+        if let Some(observed) = observed {
+            object["status"]["observedGeneration"] = observed.into();
+        }
+        object
+    }
+
+    #[test]
+    fn status_is_what_kstatus_computes() {
+        use Status::{Current, Failed, InProgress};
+        type Case<'a> = (&'a str, i64, Option<i64>, &'a [(&'a str, &'a str)], Status);
+        let cases: [Case; 11] = [
+            (
+                "nothing is known, so nothing is waited for",
+                1,
+                None,
+                &[],
+                Current,
+            ),
+            ("ready", 1, Some(1), &[("Ready", "True")], Current),
+            (
+                "ready for an old generation",
+                2,
+                Some(1),
+                &[("Ready", "True")],
+                InProgress,
+            ),
+            (
+                "ready, generation not told",
+                2,
+                None,
+                &[("Ready", "True")],
+                Current,
+            ),
+            ("not ready", 1, Some(1), &[("Ready", "False")], InProgress),
+            (
+                "perhaps ready",
+                1,
+                Some(1),
+                &[("Ready", "Unknown")],
+                InProgress,
+            ),
+            (
+                "reconciling",
+                1,
+                Some(1),
+                &[("Ready", "False"), ("Reconciling", "True")],
+                InProgress,
+            ),
+            (
+                "stalled",
+                1,
+                Some(1),
+                &[("Ready", "False"), ("Stalled", "True")],
+                Failed,
+            ),
+            (
+                "stalled at an old generation",
+                2,
+                Some(1),
+                &[("Stalled", "True")],
+                InProgress,
+            ),
+            (
+                "not stalled",
+                1,
+                Some(1),
+                &[("Stalled", "False"), ("Ready", "True")],
+                Current,
+            ),
+            (
+                "the first one decides",
+                1,
+                Some(1),
+                &[("Stalled", "True"), ("Reconciling", "True")],
+                Failed,
+            ),
+        ];
+        for (name, generation, observed, conditions, expected) in cases {
+            assert_eq!(
+                status(&object(generation, observed, conditions)),
+                expected,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_being_deleted_is_terminating() {
+        let mut object = object(1, Some(1), &[("Ready", "True")]);
+        object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        assert_eq!(status(&object), Status::Terminating);
+    }
+
+    #[test]
+    fn good_shapes_have_no_violations() {
+        let cases: [(i64, &[(&str, &str)]); 4] = [
+            (2, &[("Ready", "True")]),
+            (2, &[("Ready", "False"), ("Stalled", "True")]),
+            (
+                2,
+                &[
+                    ("Ready", "False"),
+                    ("Reconciling", "True"),
+                    ("Stalled", "False"),
+                ],
+            ),
+            (1, &[("Ready", "False"), ("Reconciling", "True")]),
+        ];
+        for (observed, conditions) in cases {
+            let object = object(2, Some(observed), conditions);
+            let found = violations(&object, Protocol::ExactlyOne, now());
+            assert_eq!(found, Vec::<String>::new(), "{conditions:?}");
+        }
+    }
+
+    #[test]
+    fn violations_are_told_in_sentences() {
+        type Case<'a> = (Option<i64>, &'a [(&'a str, &'a str)], &'a [&'a str]);
+        let cases: [Case; 6] = [
+            (
+                Some(2),
+                &[],
+                &[
+                    "none of Ready, Reconciling and Stalled is True",
+                    "there is no Ready condition",
+                ],
+            ),
+            (
+                Some(2),
+                &[("Ready", "False")],
+                &["none of Ready, Reconciling and Stalled is True"],
+            ),
+            (
+                Some(2),
+                &[("Stalled", "True"), ("Ready", "True")],
+                &["Ready and Stalled are True at once"],
+            ),
+            (
+                Some(1),
+                &[("Ready", "True")],
+                &["Ready is True, but observedGeneration is 1 and generation is 2"],
+            ),
+            (
+                None,
+                &[("Ready", "True")],
+                &["Ready is True, but there is no observedGeneration"],
+            ),
+            (
+                Some(3),
+                &[("Ready", "False"), ("Reconciling", "True")],
+                &["observedGeneration 3 is ahead of generation 2"],
+            ),
+        ];
+        for (observed, conditions, expected) in cases {
+            let object = object(2, observed, conditions);
+            assert_eq!(violations(&object, Protocol::ExactlyOne, now()), expected);
+        }
+    }
+
+    #[test]
+    fn other_kinds_may_have_none_of_the_three() {
+        for conditions in [&[][..], &[("Ready", "False")], &[("Progressing", "True")]] {
+            let object = object(1, Some(1), conditions);
+            let found = violations(&object, Protocol::AtMostOne, now());
+            assert_eq!(found, Vec::<String>::new(), "{conditions:?}");
+        }
+    }
+}

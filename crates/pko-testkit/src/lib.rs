@@ -1,0 +1,36 @@
+//! What tests need to be run against the real thing: a Kubernetes control plane of their own.
+//!
+//! ```no_run
+//! # async fn test() -> Result<(), Box<dyn std::error::Error>> {
+//! use pko_testkit::{ControlPlane, StackBuilder, with_namespace};
+//!
+//! let plane = ControlPlane::shared().await?;
+//! with_namespace(&plane, async |namespace| {
+//!     let stack = StackBuilder::new("demo").stack("dev").program("demo").build();
+//!     namespace.create_object(stack).await.unwrap();
+//! })
+//! .await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Only tests and xtask link this crate; it is never shipped.
+
+pub mod audit;
+pub mod builders;
+pub mod components;
+pub mod control_plane;
+mod error_text;
+mod eventually;
+pub mod fixtures;
+pub mod kstatus;
+mod last_lines;
+pub mod namespace;
+mod shared_folder;
+
+pub use builders::{Builder, ProgramBuilder, StackBuilder, UpdateBuilder, WorkspaceBuilder};
+pub use components::{Component, Components};
+pub use control_plane::ControlPlane;
+pub use eventually::{DEADLINE, TimedOut, eventually, eventually_within};
+pub use namespace::{TestNamespace, with_namespace};
+pub use shared_folder::shared_folder;

@@ -1,0 +1,14 @@
+//! The testkit tried on itself: real components throughout.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a failing step fails the test"
+)]
+
+mod audit;
+mod control_plane;
+mod controllers;
+mod ending;
+mod fixtures;
+mod namespace;
