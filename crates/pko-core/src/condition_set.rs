@@ -1,0 +1,241 @@
+//! Conditions as one set: who is True excludes whom, and a transition time moves only when a status does.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use pko_api::names::{
+    conditions::{ConditionStatus, ConditionType},
+    reasons::StackReason,
+};
+
+/// The longest message that the API server stores.
+const LONGEST_MESSAGE: usize = 32_768;
+
+/// The conditions of an object while its next status is made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConditionSet {
+    conditions: Vec<Condition>,
+    now: Timestamp,
+}
+
+/// Where a Stack is, in the manner of kstatus: exactly one of these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Summary {
+    /// Up to date.
+    Ready,
+    /// Under way, or tried again later.
+    Reconciling(StackReason, String),
+    /// Waits for somebody.
+    Stalled(StackReason, String),
+}
+
+impl ConditionSet {
+    /// Starts from what is stored.
+    #[must_use]
+    pub fn new(stored: &[Condition], now: Timestamp) -> Self {
+        Self {
+            conditions: stored.to_vec(),
+            now,
+        }
+    }
+
+    /// Sets one condition; its transition time moves only if its status does.
+    pub fn set(
+        &mut self,
+        kind: ConditionType,
+        status: ConditionStatus,
+        reason: &str,
+        message: &str,
+    ) {
+        let stored = self
+            .conditions
+            .iter()
+            .position(|condition| condition.type_ == kind.as_str());
+        let previous = stored.and_then(|index| self.conditions.get(index));
+        let last_transition_time = previous
+            .filter(|condition| condition.status == status.as_str())
+            .map_or(Time(self.now), |condition| {
+                condition.last_transition_time.clone()
+            });
+        let condition = Condition {
+            type_: kind.as_str().to_owned(),
+            status: status.as_str().to_owned(),
+            reason: reason.to_owned(),
+            message: shortened(message),
+            observed_generation: None,
+            last_transition_time,
+        };
+        match stored.and_then(|index| self.conditions.get_mut(index)) {
+            Some(slot) => *slot = condition,
+            None => self.conditions.push(condition),
+        }
+    }
+
+    /// Removes a condition.
+    pub fn remove(&mut self, kind: ConditionType) {
+        self.conditions
+            .retain(|condition| condition.type_ != kind.as_str());
+    }
+
+    /// Says where a Stack is: Ready, Reconciling and Stalled exclude each other.
+    pub fn summarise(&mut self, summary: &Summary) {
+        use ConditionStatus::{False, True};
+        use ConditionType::{Ready, Reconciling, Stalled};
+
+        let (ready, reason, message) = match summary {
+            Summary::Ready => (
+                True,
+                StackReason::ProcessingCompleted,
+                "the stack has been processed and is up to date",
+            ),
+            Summary::Reconciling(..) => (
+                False,
+                StackReason::NotReadyInProgress,
+                "reconciliation is in progress",
+            ),
+            Summary::Stalled(..) => (
+                False,
+                StackReason::NotReadyStalled,
+                "reconciliation is stalled",
+            ),
+        };
+        self.set(Ready, ready, reason.as_str(), message);
+        match summary {
+            Summary::Ready => {
+                self.remove(Reconciling);
+                self.remove(Stalled);
+            }
+            Summary::Reconciling(reason, message) => {
+                self.remove(Stalled);
+                self.set(Reconciling, True, reason.as_str(), message);
+            }
+            Summary::Stalled(reason, message) => {
+                self.remove(Reconciling);
+                self.set(Stalled, True, reason.as_str(), message);
+            }
+        }
+    }
+
+    /// The conditions as they are written.
+    #[must_use]
+    pub fn into_conditions(self) -> Vec<Condition> {
+        self.conditions
+    }
+}
+
+/// Whether a condition of this type is True.
+#[must_use]
+pub fn is_true(conditions: &[Condition], kind: ConditionType) -> bool {
+    find(conditions, kind)
+        .is_some_and(|condition| condition.status == ConditionStatus::True.as_str())
+}
+
+/// The condition of this type.
+#[must_use]
+pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition> {
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == kind.as_str())
+}
+
+/// Keeps the beginning and the end of a message that is too long: the cause is often in the last lines.
+fn shortened(message: &str) -> String {
+    if message.len() <= LONGEST_MESSAGE {
+        return message.to_owned();
+    }
+    let half = LONGEST_MESSAGE / 2 - 8;
+    let head = message
+        .get(..message.floor_char_boundary(half))
+        .unwrap_or_default();
+    let tail = message
+        .get(message.ceil_char_boundary(message.len() - half)..)
+        .unwrap_or_default();
+    format!("{head}\n…\n{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn summarised(stored: &[Condition], second: i64, summary: &Summary) -> Vec<Condition> {
+        let mut set = ConditionSet::new(stored, at(second));
+        set.summarise(summary);
+        set.into_conditions()
+    }
+
+    fn texts(conditions: &[Condition]) -> Vec<String> {
+        conditions
+            .iter()
+            .map(|condition| {
+                format!(
+                    "{}={} {}",
+                    condition.type_, condition.status, condition.reason
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn each_summary_has_one_shape() {
+        let reconciling = Summary::Reconciling(StackReason::StackProcessing, "busy".into());
+        let stalled = Summary::Stalled(StackReason::SpecInvalid, "bad".into());
+        let mut conditions = Vec::new();
+        for (summary, expected) in [
+            (&Summary::Ready, vec!["Ready=True ProcessingCompleted"]),
+            (
+                &reconciling,
+                vec![
+                    "Ready=False NotReadyInProgress",
+                    "Reconciling=True StackProcessing",
+                ],
+            ),
+            (
+                &stalled,
+                vec!["Ready=False NotReadyStalled", "Stalled=True SpecInvalid"],
+            ),
+            (
+                &reconciling,
+                vec![
+                    "Ready=False NotReadyInProgress",
+                    "Reconciling=True StackProcessing",
+                ],
+            ),
+            (&Summary::Ready, vec!["Ready=True ProcessingCompleted"]),
+        ] {
+            conditions = summarised(&conditions, 1, summary);
+            assert_eq!(texts(&conditions), expected);
+        }
+    }
+
+    #[test]
+    fn a_transition_time_moves_with_the_status_only() {
+        let first = summarised(
+            &[],
+            1,
+            &Summary::Reconciling(StackReason::StackProcessing, "a".into()),
+        );
+        let second = summarised(
+            &first,
+            2,
+            &Summary::Reconciling(StackReason::RetryingAfterFailure, "b".into()),
+        );
+        assert_eq!(second[1].last_transition_time, Time(at(1)));
+        assert_eq!(second[1].message, "b");
+        let third = summarised(&second, 3, &Summary::Ready);
+        assert_eq!(third[0].last_transition_time, Time(at(3)));
+        assert_eq!(summarised(&third, 4, &Summary::Ready), third);
+    }
+
+    #[test]
+    fn a_message_that_is_too_long_keeps_both_ends() {
+        let message = format!("begin {} end", "ü".repeat(40_000));
+        let mut set = ConditionSet::new(&[], at(1));
+        set.set(ConditionType::Ready, ConditionStatus::False, "R", &message);
+        let stored = &set.into_conditions()[0].message;
+        assert!(stored.len() <= LONGEST_MESSAGE);
+        assert!(stored.starts_with("begin") && stored.ends_with("end"));
+    }
+}

@@ -1,0 +1,128 @@
+//! A Program as the archive of a Pulumi project, the same bytes each time.
+
+use std::{fmt::Write as _, io::Write as _};
+
+use flate2::{Compression, GzBuilder};
+use pko_api::Program;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// Upstream's mode of the one file in the archive.
+const MODE: u32 = 0o775;
+
+/// The archive of a Pulumi project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Archive {
+    /// A compressed tar file.
+    pub bytes: Vec<u8>,
+    /// Its digest, such as `sha256:…`.
+    pub digest: String,
+}
+
+/// The archive could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// The document could not be written.
+    #[error("failed to write the project file")]
+    Document(#[from] serde_json::Error),
+    /// The archive could not be written.
+    #[error("failed to write the archive")]
+    Archive(#[from] std::io::Error),
+}
+
+/// Makes the archive of a Program: one file, `Pulumi.yaml`.
+///
+/// # Errors
+/// See [`ArchiveError`].
+pub fn archive(program: &Program) -> Result<Archive, ArchiveError> {
+    let document = project_file(program)?;
+    let mut header = tar::Header::new_ustar();
+    header.set_size(document.len() as u64);
+    header.set_mode(MODE);
+    header.set_mtime(0);
+    header.set_cksum();
+    let mut tar = tar::Builder::new(Vec::new());
+    tar.append_data(&mut header, "Pulumi.yaml", document.as_bytes())?;
+    let mut gzip = GzBuilder::new().write(Vec::new(), Compression::default());
+    gzip.write_all(&tar.into_inner()?)?;
+    let bytes = gzip.finish()?;
+    let digest = sha256(&bytes);
+    Ok(Archive { bytes, digest })
+}
+
+/// The project file. It is JSON, which is YAML: there every text has quotes, so that no reader takes
+/// one for a number or a boolean.
+fn project_file(program: &Program) -> Result<String, serde_json::Error> {
+    let mut project = serde_json::to_value(&program.program)?;
+    if let Value::Object(fields) = &mut project {
+        let name = program.metadata.name.clone().unwrap_or_default();
+        fields.insert("name".to_owned(), name.into());
+        fields.insert("runtime".to_owned(), "yaml".into());
+    }
+    serde_json::to_string_pretty(&project).map(|text| text + "\n")
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)
+        .iter()
+        .fold("sha256:".to_owned(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn program() -> Program {
+        serde_json::from_value(json!({
+            "metadata": { "name": "hello" },
+            "program": {
+                "outputs": { "on": "yes", "precise": 9_007_199_254_740_993_i64, "nothing": null },
+                "novelty": true,
+            },
+        }))
+        .unwrap()
+    }
+
+    fn unpacked(archive: &Archive) -> Vec<(String, u32, String)> {
+        let mut tar = tar::Archive::new(flate2::read::GzDecoder::new(archive.bytes.as_slice()));
+        let entries = tar.entries().unwrap().map(|entry| {
+            let mut entry = entry.unwrap();
+            let mut text = String::new();
+            entry.read_to_string(&mut text).unwrap();
+            let path = entry.path().unwrap().display().to_string();
+            (path, entry.header().mode().unwrap(), text)
+        });
+        entries.collect()
+    }
+
+    #[test]
+    fn the_archive_holds_one_project_file() {
+        let files = unpacked(&archive(&program()).unwrap());
+        let [(path, mode, text)] = files.as_slice() else {
+            panic!("{files:?}")
+        };
+        assert_eq!((path.as_str(), *mode), ("Pulumi.yaml", MODE));
+        let project: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(
+            project,
+            json!({
+                "name": "hello",
+                "runtime": "yaml",
+                "outputs": { "on": "yes", "precise": 9_007_199_254_740_993_i64, "nothing": null },
+                "novelty": true,
+            })
+        );
+    }
+
+    #[test]
+    fn the_same_program_gives_the_same_bytes() {
+        assert_eq!(archive(&program()).unwrap(), archive(&program()).unwrap());
+    }
+}

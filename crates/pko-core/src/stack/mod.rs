@@ -1,0 +1,116 @@
+//! The Stack's state machine, on one screen.
+
+mod absorb;
+mod desired;
+mod rules;
+mod schedule;
+#[cfg(test)]
+mod tests;
+mod world;
+
+use jiff::Timestamp;
+use pko_api::{Undecodable, names::reasons::StackReason, pulumi::v1::StackStatus};
+
+pub use desired::UpdateName;
+pub(crate) use rules::workspace::is_ready;
+pub use world::{Answer, Case, Effect, Event, Location, Outputs, Question, Source, World};
+
+use crate::{
+    condition_set::{ConditionSet, Summary},
+    step::{Plan, Requeue, Rule, finish, first_match},
+};
+use rules::{finalize, references, source, sync, unsupported, update, workspace};
+
+/// A step of the Stack's machine.
+pub type Step = crate::Step<Question, Effect>;
+
+const fn rule(
+    name: &'static str,
+    apply: fn(&Case) -> Option<Step>,
+) -> Rule<Case, Question, Effect> {
+    Rule { name, apply }
+}
+
+/// The whole table; the first rule that matches wins.
+const RULES: &[Rule<Case, Question, Effect>] = &[
+    rule("already-released", finalize::already_released), // deleting, our finalizer is gone
+    rule("adopt", finalize::add_finalizer),               // before anything is made
+    rule("update-in-flight", update::wait_for_current),   // Ask(CurrentUpdate)
+    rule("release", finalize::release_without_destroy),   // deleting, and nothing is owed
+    rule("unsupported", unsupported::refuse), // fields that this version can't carry out
+    rule("references", references::reject_bad), // that no workspace could follow
+    rule("source", source::resolve),          // Ask(Program); stall or wait
+    rule("in-sync", sync::settle),            // Ready, retry or stalled; finalize after destroy
+    rule("workspace", workspace::provision),  // Ask(ApplyWorkspace)
+    rule("launch", update::launch),           // status.currentUpdate, then create
+];
+
+/// Decides what happens to a Stack next.
+#[must_use]
+pub fn decide(world: &World, now: Timestamp) -> Step {
+    match absorb::absorb(world, now) {
+        Ok(case) => first_match(RULES, &case).unwrap_or_else(|| case.settled(&Summary::Ready)),
+        Err(question) => crate::Step::Ask(question),
+    }
+}
+
+/// What happens to a Stack that does not decode: it says so, and waits for a change.
+#[must_use]
+pub fn decide_undecodable(undecodable: &Undecodable, now: Timestamp) -> Plan<Effect> {
+    let stored = undecodable
+        .status
+        .clone()
+        .and_then(|status| serde_json::from_value(status).ok());
+    let stored: StackStatus = stored.unwrap_or_default();
+    let mut status = stored.clone();
+    status.observed_generation = undecodable.metadata.generation;
+    let mut conditions = ConditionSet::new(&stored.conditions, now);
+    conditions.summarise(&Summary::Stalled(
+        StackReason::SpecInvalid,
+        undecodable.error.to_string(),
+    ));
+    status.conditions = conditions.into_conditions();
+    let effects = if status == stored {
+        Vec::new()
+    } else {
+        vec![Effect::PatchStatus(Box::new(status))]
+    };
+    Plan {
+        rule: "undecodable",
+        effects,
+        requeue: Requeue::Settled,
+    }
+}
+
+impl Case {
+    /// The status with this summary, about the generation and request of now.
+    fn summarised(&self, summary: &Summary) -> StackStatus {
+        let mut status = self.status.clone();
+        status.observed_generation = Some(self.world.generation());
+        status.observed_reconcile_request = Some(self.world.request().to_owned());
+        let mut conditions = ConditionSet::new(&status.conditions, self.now);
+        conditions.summarise(summary);
+        status.conditions = conditions.into_conditions();
+        status
+    }
+
+    /// The write of a status, unless it is stored already; then what a finished Update brings with it.
+    fn recorded(&self, status: StackStatus) -> Vec<Effect> {
+        let stored = self.world.stack.status.as_ref();
+        let write = (stored != Some(&status)).then(|| Effect::PatchStatus(Box::new(status)));
+        write
+            .into_iter()
+            .chain(self.absorbed.iter().cloned())
+            .collect()
+    }
+
+    /// Nothing more to do until something changes.
+    fn settled(&self, summary: &Summary) -> Step {
+        self.waiting(summary, Requeue::Settled)
+    }
+
+    /// Nothing more to do now.
+    fn waiting(&self, summary: &Summary, requeue: Requeue) -> Step {
+        finish(self.recorded(self.summarised(summary)), requeue)
+    }
+}

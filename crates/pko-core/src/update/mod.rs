@@ -1,0 +1,43 @@
+//! The Update's state machine: wait for the Workspace, start the run, record its result, expire.
+
+mod result;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod world;
+
+use jiff::Timestamp;
+
+pub use result::{Output, RunOutcome, outputs_secret};
+pub use world::{Answer, Case, Effect, Event, Question, Run, RunError, World};
+
+use crate::step::{Requeue, Rule, finish, first_match};
+
+/// A step of the Update's machine.
+pub type Step = crate::Step<Question, Effect>;
+
+const fn rule(
+    name: &'static str,
+    apply: fn(&Case) -> Option<Step>,
+) -> Rule<Case, Question, Effect> {
+    Rule { name, apply }
+}
+
+/// The whole table; the first rule that matches wins.
+const RULES: &[Rule<Case, Question, Effect>] = &[
+    rule("expire", rules::expire),   // over: wait for its time to live
+    rule("canceled", rules::cancel), // deleting, or its owner is gone
+    rule("unknown-operation", rules::unknown_operation),
+    rule("await-workspace", rules::await_workspace), // Ask(Workspace)
+    rule("run", rules::run),                         // Ask(Run): starts it or finds it
+];
+
+/// Decides what happens to an Update next.
+#[must_use]
+pub fn decide(world: &World, now: Timestamp) -> Step {
+    let case = Case {
+        world: world.clone(),
+        now,
+    };
+    first_match(RULES, &case).unwrap_or_else(|| finish(Vec::new(), Requeue::Settled))
+}

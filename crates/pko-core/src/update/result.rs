@@ -1,0 +1,147 @@
+//! A run's result as an Update shows it, and its outputs as a Secret.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::{ByteString, Resource as _, api::core::v1::Secret};
+use pko_api::{
+    Update,
+    auto::v1alpha1::ProjectInfo,
+    names::{annotations, labels},
+};
+use serde_json::json;
+
+/// How a run ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunOutcome {
+    /// It did what it should.
+    pub succeeded: bool,
+    /// Why not, in one word; for a condition's reason.
+    pub reason: Option<String>,
+    /// What went wrong, or what the run had to say.
+    pub message: String,
+    /// When it began.
+    pub start: Option<Timestamp>,
+    /// When it ended.
+    pub end: Option<Timestamp>,
+    /// Where Pulumi Cloud shows it.
+    pub permalink: Option<String>,
+    /// The program's project.
+    pub project: Option<ProjectInfo>,
+    /// The stack's outputs, after `up`.
+    pub outputs: BTreeMap<String, Output>,
+}
+
+/// An output of a stack.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Output {
+    /// Its value, as JSON.
+    pub json: Vec<u8>,
+    /// It is a secret.
+    pub secret: bool,
+}
+
+impl std::fmt::Debug for Output {
+    /// Never the value: it may be a secret.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Output")
+            .field("secret", &self.secret)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The Secret that holds an Update's outputs; nothing where there are none.
+#[must_use]
+pub fn outputs_secret(update: &Update, outcome: &RunOutcome) -> Option<Secret> {
+    if outcome.outputs.is_empty() {
+        return None;
+    }
+    let name = update.metadata.name.clone().unwrap_or_default();
+    let secret_keys: Vec<String> = outcome
+        .outputs
+        .iter()
+        .filter(|(_, output)| output.secret)
+        .map(|(key, _)| data_key(key))
+        .collect();
+    let data = outcome
+        .outputs
+        .iter()
+        .map(|(key, output)| (data_key(key), ByteString(output.json.clone())));
+    Some(Secret {
+        metadata: ObjectMeta {
+            name: Some(format!("{name}-stack-outputs")),
+            namespace: update.metadata.namespace.clone(),
+            labels: Some(BTreeMap::from([
+                (
+                    labels::AUTO_COMPONENT_KEY.to_owned(),
+                    labels::UPDATE_COMPONENT.to_owned(),
+                ),
+                (labels::UPDATE_NAME.to_owned(), name.clone()),
+            ])),
+            annotations: Some(BTreeMap::from([(
+                annotations::SECRET_OUTPUTS.to_owned(),
+                json!(secret_keys).to_string(),
+            )])),
+            owner_references: Some(vec![OwnerReference {
+                api_version: Update::API_VERSION.to_owned(),
+                kind: Update::KIND.to_owned(),
+                name,
+                uid: update.metadata.uid.clone().unwrap_or_default(),
+                ..OwnerReference::default()
+            }]),
+            ..ObjectMeta::default()
+        },
+        data: Some(data.collect()),
+        immutable: Some(true),
+        type_: Some("Opaque".to_owned()),
+        ..Secret::default()
+    })
+}
+
+/// An output's name as a key of a Secret, which takes fewer characters.
+fn data_key(output: &str) -> String {
+    let allowed = |character: char| character.is_ascii_alphanumeric() || "-._".contains(character);
+    output
+        .chars()
+        .map(|character| if allowed(character) { character } else { '_' })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_become_a_secret_that_says_which_are_secret() {
+        let update: Update = serde_json::from_value(json!({
+            "metadata": { "name": "demo-1", "namespace": "shop", "uid": "u" },
+        }))
+        .unwrap();
+        let output = |json: &str, secret| Output {
+            json: json.into(),
+            secret,
+        };
+        let outcome = RunOutcome {
+            outputs: BTreeMap::from([
+                ("url".to_owned(), output("\"https://x\"", false)),
+                ("pass word/1".to_owned(), output("\"hunter2\"", true)),
+            ]),
+            ..RunOutcome::default()
+        };
+        let secret = serde_json::to_value(outputs_secret(&update, &outcome).unwrap()).unwrap();
+        assert_eq!(secret["metadata"]["name"], "demo-1-stack-outputs");
+        assert_eq!(
+            secret["metadata"]["annotations"]["pulumi.com/secrets"],
+            r#"["pass_word_1"]"#
+        );
+        assert_eq!(secret["data"]["url"], "Imh0dHBzOi8veCI=");
+        assert_eq!(
+            (&secret["immutable"], &secret["type"]),
+            (&json!(true), &json!("Opaque"))
+        );
+        assert!(!format!("{outcome:?}").contains("hunter2"));
+        assert_eq!(outputs_secret(&update, &RunOutcome::default()), None);
+    }
+}

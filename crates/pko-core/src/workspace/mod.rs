@@ -1,0 +1,40 @@
+//! The Workspace's state machine: a place to run, an agent that answers, packages, Ready.
+
+mod rules;
+#[cfg(test)]
+mod tests;
+mod world;
+
+use jiff::Timestamp;
+
+pub use world::{Agent, AgentError, Answer, Case, Effect, Event, Place, Question, World};
+
+use crate::step::{Requeue, Rule, finish, first_match};
+
+/// A step of the Workspace's machine.
+pub type Step = crate::Step<Question, Effect>;
+
+const fn rule(
+    name: &'static str,
+    apply: fn(&Case) -> Option<Step>,
+) -> Rule<Case, Question, Effect> {
+    Rule { name, apply }
+}
+
+/// The whole table; the first rule that matches wins.
+const RULES: &[Rule<Case, Question, Effect>] = &[
+    rule("deleting", rules::deleting),
+    rule("place", rules::place), // Ask(Place): a pod or a process, made or found
+    rule("agent", rules::agent), // Ask(Agent): version, packages
+    rule("ready", rules::ready),
+];
+
+/// Decides what happens to a Workspace next.
+#[must_use]
+pub fn decide(world: &World, now: Timestamp) -> Step {
+    let case = Case {
+        world: world.clone(),
+        now,
+    };
+    first_match(RULES, &case).unwrap_or_else(|| finish(Vec::new(), Requeue::Settled))
+}
