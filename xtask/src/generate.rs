@@ -1,6 +1,8 @@
 //! `cargo xtask generate`: files that are made from the source and committed, so that a diff shows
 //! what a change means to users.
 
+mod proto;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -26,6 +28,9 @@ pub(crate) struct Arguments {
     /// Write nothing; fail if a file is not what it would be
     #[arg(long)]
     check: bool,
+    /// Only the Rust of the `.proto` files, which needs no API server
+    #[arg(long)]
+    proto: bool,
 }
 
 /// A file and what it should hold.
@@ -35,6 +40,10 @@ struct Generated {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    settle(&proto::rust_files()?, arguments.check)?;
+    if arguments.proto {
+        return Ok(());
+    }
     let core_types = [core_types().await?];
     let outdated = outdated(&core_types);
     if outdated.is_empty() {
