@@ -1,0 +1,591 @@
+//! The command line: that of Pulumi's CLI, as far as a Stack's life needs it. Pure.
+
+use clap::{
+    Args, Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+
+/// Flags that only change what is shown, or what this engine does not do anyway.
+const WITHOUT_EFFECT: [&str; 20] = [
+    "--debug",
+    "--diff",
+    "--disable-integrity-checking",
+    "--emoji",
+    "--fully-qualify-stack-names",
+    "--logflow",
+    "--logtostderr",
+    "--non-interactive",
+    "--show-config",
+    "--show-full-output",
+    "--show-reads",
+    "--show-replacement-steps",
+    "--show-sames",
+    "--strict",
+    "--suppress-outputs",
+    "--suppress-permalink",
+    "--suppress-progress",
+    "-d",
+    "--show-secrets-in-diff",
+    "--verbose-logs",
+];
+/// Flags without a value of their own, which may be written `--flag=true`.
+const SWITCHES: [&str; 16] = [
+    "--all",
+    "--continue-on-error",
+    "--create",
+    "--expect-no-changes",
+    "--force",
+    "--json",
+    "--no-select",
+    "--path",
+    "--preserve-config",
+    "--refresh",
+    "--run-program",
+    "--shell",
+    "--show-secrets",
+    "--skip-preview",
+    "--target-dependents",
+    "--yes",
+];
+/// Flags of Pulumi's CLI that this engine does not have.
+const REFUSED_FLAGS: [&str; 30] = [
+    "--all",
+    "--attach-debugger",
+    "--clear-pending-creates",
+    "--client",
+    "--config",
+    "--config-file",
+    "--config-path",
+    "--copy-config-from",
+    "--exclude",
+    "--exclude-dependents",
+    "--exclude-protected",
+    "--import-file",
+    "--import-pending-creates",
+    "--json",
+    "--neo",
+    "--plan",
+    "--policy-pack",
+    "--policy-pack-config",
+    "--remote",
+    "--remove",
+    "--run-program",
+    "--save-plan",
+    "--shell",
+    "--skip-pending-creates",
+    "--target-replace",
+    "--teams",
+    "--type",
+    "--version",
+    "-c",
+    "--preview-only",
+];
+/// Commands of Pulumi's CLI that this engine does not have.
+const REFUSED_COMMANDS: [&str; 42] = [
+    "about",
+    "ai",
+    "api",
+    "change-secrets-provider",
+    "console",
+    "convert",
+    "convert-trace",
+    "copilot",
+    "cp",
+    "deployment",
+    "env",
+    "gen-completion",
+    "gen-markdown",
+    "graph",
+    "import",
+    "insights",
+    "login",
+    "logout",
+    "logs",
+    "neo",
+    "new",
+    "org",
+    "package",
+    "plugin",
+    "policy",
+    "project",
+    "query",
+    "refresh-all",
+    "rename",
+    "replace-trace",
+    "schema",
+    "search",
+    "state",
+    "tag",
+    "template",
+    "unselect",
+    "view-trace",
+    "watch",
+    "webhook",
+    "do",
+    "edit",
+    "schedule",
+];
+
+/// A whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "pulumi",
+    bin_name = "pulumi",
+    disable_version_flag = true,
+    disable_help_subcommand = true
+)]
+pub struct CommandLine {
+    /// Run as if in this directory
+    #[arg(short = 'C', long, global = true)]
+    pub cwd: Option<String>,
+    /// Accepted; this engine prints no colors
+    #[arg(long, global = true, hide = true)]
+    color: Option<String>,
+    /// Accepted; this engine keeps no logs of its own
+    #[arg(short, long, global = true, hide = true)]
+    verbose: Option<String>,
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Print the version
+    Version,
+    /// Print who is using which backend
+    #[command(name = "whoami")]
+    WhoAmI {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Nothing to install: built-in resources need no plugin
+    Install,
+    /// Remove the locks of a stack
+    Cancel {
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
+        /// Stack, the selected one if none is given
+        #[arg(short, long, env = "PULUMI_STACK")]
+        stack: Option<String>,
+        /// The same, without a flag
+        name: Option<String>,
+    },
+    /// Stacks and their state
+    #[command(subcommand)]
+    Stack(StackCommand),
+    /// Config values of a stack
+    Config(ConfigArgs),
+    /// Show what an up would do
+    #[command(visible_alias = "pre")]
+    Preview(OperationArgs),
+    /// Create, update and delete resources as the program says
+    #[command(visible_alias = "update")]
+    Up(OperationArgs),
+    /// Bring the state up to date
+    Refresh(OperationArgs),
+    /// Delete all resources
+    #[command(visible_alias = "down")]
+    Destroy(OperationArgs),
+}
+
+/// Which stack.
+#[derive(Debug, Args)]
+pub struct StackName {
+    /// Stack, the selected one if none is given
+    #[arg(short, long, env = "PULUMI_STACK")]
+    pub stack: Option<String>,
+}
+
+/// Commands about stacks.
+#[derive(Debug, Subcommand)]
+pub enum StackCommand {
+    /// Make a stack and select it
+    Init {
+        /// Its name
+        name: Option<String>,
+        /// The same, as a flag
+        #[arg(short, long)]
+        stack: Option<String>,
+        /// Provider of its secrets
+        #[arg(long)]
+        secrets_provider: Option<String>,
+        /// Do not select it
+        #[arg(long)]
+        no_select: bool,
+    },
+    /// Select a stack
+    Select {
+        /// Its name
+        name: Option<String>,
+        /// The same, as a flag
+        #[arg(short, long)]
+        stack: Option<String>,
+        /// Make it if it does not exist
+        #[arg(short, long)]
+        create: bool,
+        /// Provider of its secrets, when it is made
+        #[arg(long)]
+        secrets_provider: Option<String>,
+    },
+    /// List the stacks of the project
+    Ls {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the outputs of a stack
+    Output {
+        /// One output only
+        name: Option<String>,
+        /// As JSON
+        #[arg(short, long)]
+        json: bool,
+        /// Secrets in clear
+        #[arg(long)]
+        show_secrets: bool,
+        /// Which stack
+        #[command(flatten)]
+        stack: StackName,
+    },
+    /// Print what was done to a stack
+    History {
+        /// As JSON
+        #[arg(short, long)]
+        json: bool,
+        /// Secret config in clear
+        #[arg(long)]
+        show_secrets: bool,
+        /// Runs per page
+        #[arg(long, default_value_t = 10)]
+        page_size: usize,
+        /// Which page
+        #[arg(long, default_value_t = 1)]
+        page: usize,
+        /// Which stack
+        #[command(flatten)]
+        stack: StackName,
+    },
+    /// Print the state of a stack
+    Export {
+        /// Secrets in clear
+        #[arg(long)]
+        show_secrets: bool,
+        /// Write to this file
+        #[arg(long)]
+        file: Option<String>,
+        /// Which stack
+        #[command(flatten)]
+        stack: StackName,
+    },
+    /// Remove a stack
+    Rm {
+        /// Its name
+        name: Option<String>,
+        /// The same, as a flag
+        #[arg(short, long)]
+        stack: Option<String>,
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
+        /// Even if it has resources
+        #[arg(short, long)]
+        force: bool,
+        /// Keep its config file
+        #[arg(long)]
+        preserve_config: bool,
+    },
+}
+
+/// `config`, alone or with a command.
+#[derive(Debug, Args)]
+pub struct ConfigArgs {
+    /// What to do; without it all values are printed
+    #[command(subcommand)]
+    pub command: Option<ConfigCommand>,
+    /// As JSON
+    #[arg(short, long)]
+    pub json: bool,
+    /// Secrets in clear
+    #[arg(long)]
+    pub show_secrets: bool,
+    /// Which stack
+    #[arg(short, long, env = "PULUMI_STACK", global = true)]
+    pub stack: Option<String>,
+}
+
+/// Commands about config values.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print one value
+    Get {
+        /// Its key
+        key: String,
+        /// As JSON
+        #[arg(short, long)]
+        json: bool,
+        /// The key is a path into a value
+        #[arg(long)]
+        path: bool,
+    },
+    /// Set one value; without a value it is read from standard input
+    Set {
+        /// Its key
+        key: String,
+        /// Its value
+        #[arg(allow_hyphen_values = true)]
+        value: Option<String>,
+        /// The key is a path into a value
+        #[arg(long)]
+        path: bool,
+        /// In clear
+        #[arg(long)]
+        plaintext: bool,
+        /// Sealed
+        #[arg(long, conflicts_with = "plaintext")]
+        secret: bool,
+    },
+    /// Set many values
+    SetAll {
+        /// `KEY=VALUE`, in clear
+        #[arg(long, allow_hyphen_values = true)]
+        plaintext: Vec<String>,
+        /// `KEY=VALUE`, sealed
+        #[arg(long, allow_hyphen_values = true)]
+        secret: Vec<String>,
+        /// Keys are paths into values
+        #[arg(long)]
+        path: bool,
+        /// All values as one document
+        #[arg(long = "json", conflicts_with_all = ["plaintext", "secret"])]
+        document: Option<String>,
+    },
+    /// Remove one value
+    Rm {
+        /// Its key
+        key: String,
+        /// The key is a path into a value
+        #[arg(long)]
+        path: bool,
+    },
+    /// Remove many values
+    RmAll {
+        /// Their keys
+        keys: Vec<String>,
+        /// Keys are paths into values
+        #[arg(long)]
+        path: bool,
+    },
+    /// Environments of Pulumi ESC, which file backends do not have
+    Env {
+        /// Anything
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
+}
+
+/// What preview, up, refresh and destroy take.
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the flags of Pulumi's command line"
+)]
+pub struct OperationArgs {
+    /// Which stack
+    #[command(flatten)]
+    pub stack: StackName,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Do not show first what would be done
+    #[arg(short = 'f', long)]
+    pub skip_preview: bool,
+    /// Fail if there is anything to do
+    #[arg(long)]
+    pub expect_no_changes: bool,
+    /// What to remember of this run
+    #[arg(short, long, default_value = "")]
+    pub message: String,
+    /// Only these resources
+    #[arg(short, long)]
+    pub target: Vec<String>,
+    /// And what depends on them
+    #[arg(long)]
+    pub target_dependents: bool,
+    /// Replace these resources
+    #[arg(long)]
+    pub replace: Vec<String>,
+    /// Refresh first: built-in resources are always fresh
+    #[arg(short, long)]
+    pub refresh: bool,
+    /// Go on with other resources after a failure
+    #[arg(long)]
+    pub continue_on_error: bool,
+    /// Write events to this file, one JSON object per line
+    #[arg(long, hide = true)]
+    pub event_log: Option<String>,
+    /// Who started this run
+    #[arg(long, hide = true)]
+    pub exec_kind: Option<String>,
+    /// Who started this run
+    #[arg(long, hide = true)]
+    pub exec_agent: Option<String>,
+    /// Accepted: this engine does one thing at a time
+    #[arg(short, long, hide = true)]
+    parallel: Option<String>,
+}
+
+/// Parses the words after the program's name. The error is what to print, and whether it is help.
+pub fn parse(words: Vec<String>, debug_commands: bool) -> Result<CommandLine, (String, bool)> {
+    let words = normalise(words);
+    let events = words
+        .iter()
+        .any(|word| word == "--event-log" || word.starts_with("--event-log="));
+    if events && !debug_commands {
+        return Err(("unknown flag: --event-log".to_owned(), false));
+    }
+    CommandLine::try_parse_from(std::iter::once("pulumi".to_owned()).chain(words))
+        .map_err(|error| explain(&error))
+}
+
+/// Takes out what has no effect, and `=true` and `=false` of flags that need neither.
+fn normalise(words: Vec<String>) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut words = words.into_iter();
+    for word in words.by_ref() {
+        if word == "--" {
+            kept.push(word);
+            break;
+        }
+        let (name, value) = word
+            .split_once('=')
+            .map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
+        if WITHOUT_EFFECT.contains(&name) {
+            continue;
+        }
+        match value {
+            Some("true") if SWITCHES.contains(&name) => kept.push(name.to_owned()),
+            Some("false") if SWITCHES.contains(&name) => {}
+            _ => kept.push(word),
+        }
+    }
+    kept.extend(words);
+    kept
+}
+
+fn explain(error: &clap::Error) -> (String, bool) {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        _ => String::new(),
+    };
+    match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let argument = context(ContextKind::InvalidArg);
+            if REFUSED_FLAGS.contains(&argument.as_str()) {
+                (
+                    format!("flag `{argument}` is not supported by pulumi-engine for this command"),
+                    false,
+                )
+            } else if argument.starts_with('-') {
+                (format!("unknown flag: {argument}"), false)
+            } else {
+                (format!("unexpected argument {argument:?}"), false)
+            }
+        }
+        ErrorKind::InvalidSubcommand => {
+            let name = context(ContextKind::InvalidSubcommand);
+            if REFUSED_COMMANDS.contains(&name.as_str()) {
+                (
+                    format!("command `{name}` is not supported by pulumi-engine"),
+                    false,
+                )
+            } else {
+                (format!("unknown command {name:?} for \"pulumi\""), false)
+            }
+        }
+        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            (error.render().to_string(), true)
+        }
+        _ => {
+            let text = error.render().to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            (text.lines().next().unwrap_or_default().to_owned(), false)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<CommandLine, String> {
+        let words = line.split_whitespace().map(ToOwned::to_owned).collect();
+        parse(words, true).map_err(|(message, _)| message)
+    }
+
+    #[test]
+    fn what_the_agent_runs_is_understood() {
+        for line in [
+            "version",
+            "--non-interactive whoami --json",
+            "--non-interactive stack select --stack dev",
+            "--non-interactive stack init dev --secrets-provider passphrase",
+            "--non-interactive stack ls --json",
+            "--non-interactive config set-all --stack dev --path --plaintext demo:[\"a\"]=hi --secret demo:b=-x",
+            "--non-interactive config set-all --stack dev --json {}",
+            "--non-interactive config set --secret demo:token --stack dev",
+            "--non-interactive config --json --show-secrets --stack dev",
+            "--non-interactive config env add org/env --yes --stack dev",
+            "--non-interactive install",
+            "--non-interactive preview --exec-kind=auto.local --logtostderr -v=3 --message=m --expect-no-changes --diff --replace=u --target=u --target=w --target-dependents --parallel=4 --exec-agent=a --refresh --event-log /x --stack dev",
+            "--non-interactive up --yes --skip-preview --exec-kind=auto.local --diff --suppress-progress --continue-on-error --refresh=true --stack dev",
+            "--non-interactive refresh --yes --skip-preview --run-program=false --stack dev",
+            "--non-interactive destroy --yes --skip-preview --stack dev --target-dependents",
+            "--non-interactive stack output --json --show-secrets --stack dev",
+            "--non-interactive stack history --json --show-secrets --page-size 1 --page 1 --stack dev",
+            "--non-interactive stack rm --yes dev",
+            "--non-interactive cancel --yes --stack dev",
+        ] {
+            if let Err(error) = parsed(line) {
+                panic!("{line}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_by_name() {
+        for (line, expected) in [
+            ("up --nosuchflag --stack dev", "unknown flag: --nosuchflag"),
+            (
+                "up --policy-pack x",
+                "flag `--policy-pack` is not supported by pulumi-engine for this command",
+            ),
+            (
+                "refresh --run-program=true",
+                "flag `--run-program` is not supported by pulumi-engine for this command",
+            ),
+            (
+                "import a b c",
+                "command `import` is not supported by pulumi-engine",
+            ),
+            (
+                "stack rename x",
+                "command `rename` is not supported by pulumi-engine",
+            ),
+            ("nosuch", "unknown command \"nosuch\" for \"pulumi\""),
+        ] {
+            assert_eq!(parsed(line).err().as_deref(), Some(expected), "{line}");
+        }
+        let words = vec!["up".to_owned(), "--event-log".to_owned(), "x".to_owned()];
+        assert_eq!(
+            parse(words, false)
+                .err()
+                .map(|(message, _)| message)
+                .as_deref(),
+            Some("unknown flag: --event-log")
+        );
+    }
+}

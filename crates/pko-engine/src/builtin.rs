@@ -1,0 +1,84 @@
+//! The resource types this engine has: those that Pulumi's CLI has built in. Pure.
+
+use crate::property::{Properties, Property};
+
+/// Type token of a resource that remembers the first value it was given.
+pub const STASH: &str = "pulumi:index:Stash";
+/// Type token of a resource that reads the outputs of another stack.
+pub const STACK_REFERENCE: &str = "pulumi:pulumi:StackReference";
+/// Type token of the provider of both.
+pub const PROVIDER: &str = "pulumi:providers:pulumi";
+/// The types, for messages.
+pub const TYPES: [&str; 2] = [STASH, STACK_REFERENCE];
+
+/// A built-in type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// [`STASH`]
+    Stash,
+    /// [`STACK_REFERENCE`]
+    StackReference,
+}
+
+impl Kind {
+    /// The type of a token.
+    #[must_use]
+    pub fn of(token: &str) -> Option<Self> {
+        match token {
+            STASH => Some(Self::Stash),
+            STACK_REFERENCE => Some(Self::StackReference),
+            _ => None,
+        }
+    }
+
+    /// Its one input.
+    #[must_use]
+    pub fn input(self) -> &'static str {
+        match self {
+            Self::Stash => "input",
+            Self::StackReference => "name",
+        }
+    }
+
+    /// Its outputs.
+    #[must_use]
+    pub fn outputs(self) -> &'static [&'static str] {
+        match self {
+            Self::Stash => &["input", "output"],
+            Self::StackReference => &["name", "outputs", "secretOutputNames"],
+        }
+    }
+}
+
+/// Outputs of a new stash: what it was given, twice.
+#[must_use]
+pub fn created_stash(inputs: &Properties) -> Properties {
+    let input = inputs.get("input").cloned().unwrap_or(Property::Null);
+    Properties::from([
+        ("input".to_owned(), input.clone()),
+        ("output".to_owned(), input),
+    ])
+}
+
+/// Outputs of an updated stash: it still holds what it was given first.
+#[must_use]
+pub fn updated_stash(inputs: &Properties, old_outputs: &Properties) -> Properties {
+    let input = inputs.get("input").cloned().unwrap_or(Property::Null);
+    let output = old_outputs.get("output").cloned().unwrap_or(Property::Null);
+    Properties::from([("input".to_owned(), input), ("output".to_owned(), output)])
+}
+
+/// Outputs of a reference to another stack.
+#[must_use]
+pub fn stack_reference(name: &Property, outputs: Properties) -> Properties {
+    let secrets = outputs
+        .iter()
+        .filter(|(_, value)| value.contains_secret())
+        .map(|(key, _)| Property::String(key.clone()))
+        .collect();
+    Properties::from([
+        ("name".to_owned(), name.clone()),
+        ("outputs".to_owned(), Property::Object(outputs)),
+        ("secretOutputNames".to_owned(), Property::List(secrets)),
+    ])
+}

@@ -1,0 +1,204 @@
+//! What most commands start from: project, backend, stack, secrets.
+
+use std::{cell::RefCell, path::Path};
+
+use anyhow::{Context as _, bail};
+
+use super::{Exit, code};
+use crate::{
+    config::{
+        resolve::{self, Config},
+        stack_file::StackFile,
+    },
+    project::ProjectFile,
+    secrets::{Crypter, Passphrase, SecretsError},
+    state::{
+        backend::{Backend, ORGANIZATION},
+        checkpoint::Checkpoint,
+    },
+    urn::StackIdentity,
+    workspace::{self, Selected},
+};
+
+/// A project and the backend its stacks are in.
+pub(super) struct Context {
+    pub(super) project: ProjectFile,
+    pub(super) backend: Backend,
+    /// Deriving a key is slow on purpose; each salt is done once.
+    crypters: RefCell<Vec<Crypter>>,
+}
+
+impl Context {
+    pub(super) fn load() -> anyhow::Result<Self> {
+        let directory = std::env::current_dir()?;
+        let project = ProjectFile::find(&directory)?;
+        let backend = backend(project.project.backend.as_deref())?;
+        Ok(Self {
+            project,
+            backend,
+            crypters: RefCell::default(),
+        })
+    }
+
+    pub(super) fn project_name(&self) -> &str {
+        &self.project.project.name
+    }
+
+    /// What is remembered of this project directory.
+    pub(super) fn selected(&self) -> anyhow::Result<Selected> {
+        let home = workspace::home();
+        Ok(Selected::load(
+            &home,
+            self.project_name(),
+            &self.project.path,
+        )?)
+    }
+
+    /// The stack of this name, or the selected one.
+    pub(super) fn stack(&self, name: Option<&str>) -> anyhow::Result<StackIdentity> {
+        match name {
+            Some(name) => identity(name, self.project_name()),
+            None => match self.selected()?.stack(self.backend.url()) {
+                Some(name) => identity(name, self.project_name()),
+                None => bail!("no stack selected; please use `pulumi stack select` to choose one"),
+            },
+        }
+    }
+
+    /// The checkpoint of a stack that must exist.
+    pub(super) fn require(&self, stack: &StackIdentity) -> anyhow::Result<Checkpoint> {
+        self.backend.load(stack)?.ok_or_else(|| {
+            Exit::error(
+                code::STACK_NOT_FOUND,
+                format!("no stack named '{}' found", stack.name),
+            )
+        })
+    }
+
+    pub(super) fn stack_file(&self, stack: &StackIdentity) -> anyhow::Result<StackFile> {
+        let file = StackFile::load(self.project.stack_file(&stack.name))?;
+        match file.secrets_provider() {
+            None | Some("passphrase" | "default") => Ok(file),
+            Some(other) => bail!(
+                "secrets provider {other:?} is not supported by pulumi-engine, which has \"passphrase\""
+            ),
+        }
+    }
+
+    /// Secrets sealed with this salt.
+    pub(super) fn crypter(&self, salt: &str) -> Result<Crypter, SecretsError> {
+        if let Some(known) = self
+            .crypters
+            .borrow()
+            .iter()
+            .find(|known| known.state() == salt)
+        {
+            return Ok(known.clone());
+        }
+        let crypter = Crypter::open(salt, &Passphrase::from_environment()?)?;
+        self.crypters.borrow_mut().push(crypter.clone());
+        Ok(crypter)
+    }
+
+    /// The secrets of a stack: salt of its config file, else of its state, else a new one.
+    pub(super) fn stack_crypter(
+        &self,
+        file: &StackFile,
+        checkpoint: &Checkpoint,
+    ) -> anyhow::Result<Crypter> {
+        let deployment = checkpoint.deployment();
+        let opened = match file.salt().or(deployment.salt()?) {
+            Some(salt) => self.crypter(salt),
+            None => {
+                Passphrase::from_environment().and_then(|passphrase| Crypter::create(&passphrase))
+            }
+        };
+        opened.context("getting stack configuration: get stack secrets manager")
+    }
+
+    /// Config of a run, checked against the project.
+    pub(super) fn config(
+        &self,
+        stack: &StackIdentity,
+        file: &StackFile,
+        crypter: &Crypter,
+    ) -> anyhow::Result<Config> {
+        let entries = file.entries(self.project_name())?;
+        resolve::resolve(&stack.name, &self.project.project, entries, &|| {
+            Ok(crypter.clone())
+        })
+        .context("validating stack config")
+    }
+}
+
+/// The backend: of the environment, of the project, or the one logged into.
+pub(super) fn backend(of_project: Option<&str>) -> anyhow::Result<Backend> {
+    let of_environment = std::env::var("PULUMI_BACKEND_URL")
+        .ok()
+        .filter(|url| !url.is_empty());
+    let url = of_environment
+        .or_else(|| of_project.map(ToOwned::to_owned))
+        .or_else(|| logged_into(&workspace::home()))
+        .unwrap_or_else(|| "https://api.pulumi.com".to_owned());
+    Ok(Backend::open(&url)?)
+}
+
+fn logged_into(home: &Path) -> Option<String> {
+    let content = std::fs::read(home.join("credentials.json")).ok()?;
+    let credentials: serde_json::Value = serde_json::from_slice(&content).ok()?;
+    credentials.get("current")?.as_str().map(ToOwned::to_owned)
+}
+
+/// `stack`, `organization/stack` or `organization/project/stack`.
+pub(super) fn identity(name: &str, project: &str) -> anyhow::Result<StackIdentity> {
+    let parts: Vec<_> = name.split('/').collect();
+    let (organization, project, name) = match parts.as_slice() {
+        [name] => (ORGANIZATION, project, *name),
+        [organization, name] => (*organization, project, *name),
+        [organization, project, name] => (*organization, *project, *name),
+        _ => bail!("stack name {name:?} has too many parts"),
+    };
+    if organization != ORGANIZATION {
+        bail!(
+            "organization {organization:?} does not exist: file backends have one, {ORGANIZATION:?}"
+        );
+    }
+    let fits = |text: &str| {
+        !text.is_empty()
+            && text.len() <= 100
+            && !text.starts_with('.')
+            && text
+                .chars()
+                .all(|character| character.is_ascii_alphanumeric() || "_.-".contains(character))
+    };
+    if !fits(name) || !fits(project) {
+        bail!("a stack name may only contain alphanumeric, hyphens, underscores, or periods");
+    }
+    Ok(StackIdentity {
+        organization: organization.to_owned(),
+        project: project.to_owned(),
+        name: name.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_one_to_three_parts() {
+        for (name, expected) in [
+            ("dev", Some("organization/demo/dev")),
+            ("organization/dev", Some("organization/demo/dev")),
+            ("organization/other/dev", Some("organization/other/dev")),
+            ("someone/demo/dev", None),
+            ("a/b/c/d", None),
+            ("..", None),
+            ("organization/../dev", None),
+            ("", None),
+        ] {
+            let found = identity(name, "demo").ok().map(|stack| stack.qualified());
+            assert_eq!(found.as_deref(), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The commands: each reads what it needs, calls the pure parts, and writes what came of it.
+
+mod config;
+mod context;
+mod operation;
+mod record;
+mod session;
+mod stack;
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use crate::{
+    VERSION,
+    args::{self, Command, CommandLine},
+    display,
+    state::{backend::BackendError, lock},
+};
+use context::Context;
+
+/// Exit codes that scripts and the agent tell apart.
+mod code {
+    pub(super) const ERROR: u8 = 1;
+    pub(super) const AUTHENTICATION: u8 = 3;
+    pub(super) const STACK_NOT_FOUND: u8 = 6;
+    pub(super) const CHANGES_NOT_EXPECTED: u8 = 7;
+    pub(super) const CANCELED: u8 = 8;
+}
+
+/// A failure that has an exit code of its own, and may have been reported already.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+struct Exit {
+    code: u8,
+    message: String,
+}
+
+impl Exit {
+    fn error(code: u8, message: impl Into<String>) -> anyhow::Error {
+        Self {
+            code,
+            message: message.into(),
+        }
+        .into()
+    }
+}
+
+/// Runs the command of these words and gives its exit code.
+#[must_use]
+pub fn run(words: Vec<String>) -> ExitCode {
+    let debug =
+        std::env::var("PULUMI_DEBUG_COMMANDS").is_ok_and(|value| value == "true" || value == "1");
+    let line = match args::parse(words, debug) {
+        Ok(line) => line,
+        Err((text, true)) => {
+            display::note(&text);
+            return ExitCode::SUCCESS;
+        }
+        Err((text, false)) => {
+            display::note(&format!("error: {text}"));
+            return ExitCode::from(code::ERROR);
+        }
+    };
+    match dispatch(line) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            display::note(&format!("error: {error:#}"));
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
+
+fn exit_code(error: &anyhow::Error) -> u8 {
+    match (
+        error.downcast_ref::<Exit>(),
+        error.downcast_ref::<BackendError>(),
+    ) {
+        (Some(exit), _) => exit.code,
+        (_, Some(BackendError::Unauthenticated)) => code::AUTHENTICATION,
+        _ => code::ERROR,
+    }
+}
+
+fn dispatch(line: CommandLine) -> anyhow::Result<()> {
+    if let Some(directory) = &line.cwd {
+        std::env::set_current_dir(directory)?;
+    }
+    match line.command {
+        Command::Version => Ok(display::line(VERSION)?),
+        Command::WhoAmI { json } => whoami(json),
+        Command::Install => Context::load().map(|_| ()),
+        Command::Cancel { yes, stack, name } => cancel(yes, name.or(stack).as_deref()),
+        Command::Stack(command) => stack::run(command),
+        Command::Config(arguments) => config::run(arguments),
+        Command::Preview(arguments) => operation::run(operation::Kind::Preview, &arguments),
+        Command::Up(arguments) => operation::run(operation::Kind::Up, &arguments),
+        Command::Refresh(arguments) => operation::run(operation::Kind::Refresh, &arguments),
+        Command::Destroy(arguments) => operation::run(operation::Kind::Destroy, &arguments),
+    }
+}
+
+fn whoami(json: bool) -> anyhow::Result<()> {
+    let backend = context::backend(None)?;
+    let user = lock::user_name();
+    let text = if json {
+        pretty(&json!({ "user": user, "url": backend.url() }))?
+    } else {
+        user
+    };
+    Ok(display::line(&text)?)
+}
+
+fn cancel(yes: bool, name: Option<&str>) -> anyhow::Result<()> {
+    if !yes {
+        anyhow::bail!("--yes must be passed in to proceed when running in non-interactive mode");
+    }
+    let context = Context::load()?;
+    let stack = context.stack(name)?;
+    context.require(&stack)?;
+    lock::break_all(&context.backend, &stack)?;
+    let name = &stack.name;
+    Ok(display::line(&format!(
+        "The currently running update for '{name}' has been canceled!"
+    ))?)
+}
+
+fn pretty(value: &Value) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(value)
+}

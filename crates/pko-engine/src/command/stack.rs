@@ -1,0 +1,411 @@
+//! `stack`: make, select, list, export and remove stacks; outputs and history.
+
+use anyhow::{Context as _, bail};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::{context::Context, pretty};
+use crate::{
+    args::StackCommand,
+    config::value,
+    display,
+    property::{BLINDED, SECRET_SIGNATURE, SIGNATURE_KEY},
+    resource::Resource,
+    secrets::{Crypter, Passphrase},
+    state::{
+        checkpoint::{Checkpoint, Deployment, Manifest, SecretsProvider},
+        history,
+        lock::Lock,
+        sealing::Vault,
+    },
+    urn::{STACK_TYPE, StackIdentity},
+};
+
+pub(super) fn run(command: StackCommand) -> anyhow::Result<()> {
+    let context = Context::load()?;
+    match command {
+        StackCommand::Init {
+            name,
+            stack,
+            secrets_provider,
+            no_select,
+        } => {
+            let Some(name) = name.or(stack) else {
+                bail!("a stack name is needed")
+            };
+            let stack = context.stack(Some(&name))?;
+            init(&context, &stack, secrets_provider.as_deref())?;
+            if no_select {
+                Ok(())
+            } else {
+                select(&context, &stack)
+            }
+        }
+        StackCommand::Select {
+            name,
+            stack,
+            create,
+            secrets_provider,
+        } => {
+            let stack = context.stack(name.or(stack).as_deref())?;
+            if create && context.backend.load(&stack)?.is_none() {
+                init(&context, &stack, secrets_provider.as_deref())?;
+            }
+            context.require(&stack)?;
+            select(&context, &stack)
+        }
+        StackCommand::Ls { json } => list(&context, json),
+        StackCommand::Output {
+            name,
+            json,
+            show_secrets,
+            stack,
+        } => {
+            let stack = context.stack(stack.stack.as_deref())?;
+            output(&context, &stack, name.as_deref(), json, show_secrets)
+        }
+        StackCommand::History {
+            json,
+            show_secrets,
+            page_size,
+            page,
+            stack,
+        } => {
+            let stack = context.stack(stack.stack.as_deref())?;
+            let skip = page_size.saturating_mul(page.saturating_sub(1));
+            show_history(&context, &stack, json, show_secrets, skip, page_size)
+        }
+        StackCommand::Export {
+            show_secrets,
+            file,
+            stack,
+        } => {
+            let stack = context.stack(stack.stack.as_deref())?;
+            export(&context, &stack, show_secrets, file.as_deref())
+        }
+        StackCommand::Rm {
+            name,
+            stack,
+            yes,
+            force,
+            preserve_config,
+        } => {
+            if !yes {
+                bail!("--yes must be passed in to proceed when running in non-interactive mode");
+            }
+            let stack = context.stack(name.or(stack).as_deref())?;
+            remove(&context, &stack, force, preserve_config)
+        }
+    }
+}
+
+fn check_provider(provider: Option<&str>) -> anyhow::Result<()> {
+    let supported = ["awskms", "azurekeyvault", "gcpkms", "hashivault"];
+    match provider {
+        None | Some("" | "default" | "passphrase") => Ok(()),
+        Some(other)
+            if supported
+                .iter()
+                .any(|name| other.starts_with(&format!("{name}:"))) =>
+        {
+            bail!(
+                "secrets provider {other:?} is not supported by pulumi-engine, which has \"passphrase\""
+            )
+        }
+        Some(other) => bail!(
+            "unknown secrets provider type '{other}' (supported values: default,passphrase,{})",
+            supported.join(",")
+        ),
+    }
+}
+
+fn init(context: &Context, stack: &StackIdentity, provider: Option<&str>) -> anyhow::Result<()> {
+    check_provider(provider)?;
+    if context.backend.load(stack)?.is_some() {
+        bail!("stack '{}' already exists", stack.qualified());
+    }
+    let mut file = context.stack_file(stack)?;
+    let crypter = match file.salt() {
+        Some(salt) => context.crypter(salt)?,
+        None => Crypter::create(&Passphrase::from_environment()?)?,
+    };
+    if file.salt().is_none() {
+        file.set_salt(crypter.state())?;
+        file.save()?;
+    }
+    let deployment = Deployment {
+        manifest: Manifest::new(Timestamp::now().to_string()),
+        secrets_providers: Some(SecretsProvider::passphrase(crypter.state())),
+        ..Deployment::default()
+    };
+    let checkpoint = Checkpoint::new(stack.qualified(), Some(deployment));
+    context.backend.save(stack, &checkpoint)?;
+    display::note(&format!("Created stack '{}'", stack.name));
+    Ok(())
+}
+
+fn select(context: &Context, stack: &StackIdentity) -> anyhow::Result<()> {
+    Ok(context
+        .selected()?
+        .select(context.backend.url(), Some(stack.qualified()))?)
+}
+
+fn list(context: &Context, as_json: bool) -> anyhow::Result<()> {
+    let selected = context.selected()?;
+    let current = selected.stack(context.backend.url()).unwrap_or_default();
+    let mut rows = Vec::new();
+    for name in context.backend.list(context.project_name())? {
+        let stack = context.stack(Some(&name))?;
+        let Some(checkpoint) = context.backend.load(&stack)? else {
+            continue;
+        };
+        let deployment = checkpoint.deployment();
+        let mut row = json!({
+            "name": name,
+            "current": stack.qualified() == current,
+            "resourceCount": deployment.resources.len(),
+        });
+        if let (Ok(time), Some(row)) = (
+            deployment.manifest.time.parse::<Timestamp>(),
+            row.as_object_mut(),
+        ) {
+            row.insert("lastUpdate".to_owned(), json!(format!("{time:.3}")));
+        }
+        rows.push(row);
+    }
+    if as_json {
+        return Ok(display::line(&pretty(&Value::Array(rows))?)?);
+    }
+    display::line("NAME  LAST UPDATE  RESOURCE COUNT")?;
+    for row in rows {
+        let mark = if row.get("current") == Some(&json!(true)) {
+            "*"
+        } else {
+            ""
+        };
+        let text = |key: &str| value::as_text(row.get(key).unwrap_or(&Value::Null));
+        display::line(&format!(
+            "{}{mark}  {}  {}",
+            text("name"),
+            text("lastUpdate"),
+            text("resourceCount")
+        ))?;
+    }
+    Ok(())
+}
+
+/// The outputs as stored; in clear only if that is asked for.
+fn outputs(
+    context: &Context,
+    stack: &StackIdentity,
+    show_secrets: bool,
+) -> anyhow::Result<Map<String, Value>> {
+    let deployment = context.require(stack)?.deployment();
+    let resource = deployment
+        .resources
+        .iter()
+        .find(|resource| resource.kind == STACK_TYPE);
+    let Some(resource) = resource.cloned() else {
+        return Ok(Map::new());
+    };
+    if !show_secrets {
+        let outputs = resource.outputs.unwrap_or_default().into_iter();
+        return Ok(outputs.map(|(key, value)| (key, blinded(value))).collect());
+    }
+    let mut vault = vault(context, &deployment)?;
+    let opened = vault.open(vec![resource])?;
+    let outputs = opened
+        .into_iter()
+        .filter_map(|resource| resource.outputs)
+        .flatten();
+    Ok(outputs
+        .map(|(key, value)| (key, value.revealed()))
+        .collect())
+}
+
+fn vault(context: &Context, deployment: &Deployment) -> anyhow::Result<Vault> {
+    let crypter = deployment
+        .salt()?
+        .map(|salt| context.crypter(salt))
+        .transpose()?;
+    Ok(Vault::new(crypter))
+}
+
+/// A value with a secret in it is hidden as a whole; no passphrase is needed to know that.
+fn blinded(value: Value) -> Value {
+    fn has_secret(value: &Value) -> bool {
+        match value {
+            Value::Array(values) => values.iter().any(has_secret),
+            Value::Object(entries) => {
+                entries.get(SIGNATURE_KEY).and_then(Value::as_str) == Some(SECRET_SIGNATURE)
+                    || entries.values().any(has_secret)
+            }
+            _ => false,
+        }
+    }
+    if has_secret(&value) {
+        json!(BLINDED)
+    } else {
+        value
+    }
+}
+
+fn output(
+    context: &Context,
+    stack: &StackIdentity,
+    name: Option<&str>,
+    as_json: bool,
+    show_secrets: bool,
+) -> anyhow::Result<()> {
+    let outputs = outputs(context, stack, show_secrets)?;
+    if let Some(name) = name {
+        let value = outputs.get(name);
+        let value = value
+            .with_context(|| format!("current stack does not have output property '{name}'"))?;
+        let text = if as_json {
+            pretty(value)?
+        } else {
+            value::as_text(value)
+        };
+        return Ok(display::line(&text)?);
+    }
+    if as_json {
+        return Ok(display::line(&pretty(&Value::Object(outputs))?)?);
+    }
+    display::line(&format!("Current stack outputs ({}):", outputs.len()))?;
+    for (name, value) in outputs {
+        display::line(&format!("    {name}  {}", value::as_text(&value)))?;
+    }
+    Ok(())
+}
+
+fn show_history(
+    context: &Context,
+    stack: &StackIdentity,
+    as_json: bool,
+    show_secrets: bool,
+    skip: usize,
+    count: usize,
+) -> anyhow::Result<()> {
+    context.require(stack)?;
+    let file = context.stack_file(stack)?;
+    let crypter = || context.crypter(file.salt().unwrap_or_default());
+    let mut runs = Vec::new();
+    for run in history::read(&context.backend, stack)?
+        .into_iter()
+        .skip(skip)
+        .take(count)
+    {
+        let mut config = Map::new();
+        for (key, stored) in &run.config {
+            config.insert(
+                key.clone(),
+                super::config::entry(stored, show_secrets, &crypter)?,
+            );
+        }
+        runs.push(json!({
+            "version": run.version,
+            "kind": run.kind,
+            "startTime": history::printed_time(run.start_time),
+            "message": run.message,
+            "environment": run.environment,
+            "config": config,
+            "result": run.result,
+            "endTime": history::printed_time(run.end_time),
+            "resourceChanges": run.resource_changes,
+        }));
+    }
+    if as_json {
+        return Ok(display::line(&pretty(&Value::Array(runs))?)?);
+    }
+    for run in runs {
+        let text = |key: &str| value::as_text(run.get(key).unwrap_or(&Value::Null));
+        display::line(&format!(
+            "{} {} {} {}",
+            text("startTime"),
+            text("kind"),
+            text("result"),
+            text("message")
+        ))?;
+    }
+    Ok(())
+}
+
+fn export(
+    context: &Context,
+    stack: &StackIdentity,
+    show_secrets: bool,
+    file: Option<&str>,
+) -> anyhow::Result<()> {
+    let checkpoint = context.require(stack)?;
+    let mut deployment = checkpoint.deployment();
+    if show_secrets {
+        let opened =
+            vault(context, &deployment)?.open(std::mem::take(&mut deployment.resources))?;
+        deployment.resources = opened
+            .into_iter()
+            .map(revealed)
+            .collect::<anyhow::Result<_>>()?;
+    }
+    let document = json!({ "version": 3, "deployment": deployment });
+    let mut text = Vec::new();
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    serde::Serialize::serialize(
+        &document,
+        &mut serde_json::Serializer::with_formatter(&mut text, formatter),
+    )?;
+    text.push(b'\n');
+    match file {
+        Some(path) => Ok(crate::state::file::write_whole(
+            std::path::Path::new(path),
+            &text,
+        )?),
+        None => Ok(std::io::Write::write_all(&mut std::io::stdout(), &text)?),
+    }
+}
+
+/// A resource with secrets in clear, still marked as such.
+fn revealed(resource: Resource) -> anyhow::Result<Resource<Map<String, Value>>> {
+    resource.map(|_, properties| {
+        properties
+            .into_iter()
+            .map(|(key, value)| {
+                let value = value.to_json_with::<serde_json::Error>("", &mut |_, inner| {
+                    let plain = serde_json::to_string(&inner.revealed())?;
+                    Ok(json!({ SIGNATURE_KEY: SECRET_SIGNATURE, "plaintext": plain }))
+                })?;
+                Ok((key, value))
+            })
+            .collect()
+    })
+}
+
+fn remove(
+    context: &Context,
+    stack: &StackIdentity,
+    force: bool,
+    preserve_config: bool,
+) -> anyhow::Result<()> {
+    context.require(stack)?;
+    let lock = Lock::acquire(&context.backend, stack)?;
+    let checkpoint = context.require(stack)?;
+    if !force && !checkpoint.deployment().resources.is_empty() {
+        bail!(
+            "'{}' still has resources; removal rejected. Possible actions:\n\
+             - Make sure that '{0}' is the stack that you want to destroy\n\
+             - Run `pulumi destroy` to delete the resources, then run `pulumi stack rm`\n\
+             - Run `pulumi stack rm --force` to override this error",
+            stack.name
+        );
+    }
+    context.backend.remove(stack)?;
+    drop(lock);
+    if !preserve_config {
+        context.stack_file(stack)?.remove()?;
+    }
+    context.selected()?.select(context.backend.url(), None)?;
+    Ok(display::line(&format!(
+        "Stack '{}' has been removed!",
+        stack.name
+    ))?)
+}

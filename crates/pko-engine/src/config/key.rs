@@ -1,0 +1,91 @@
+//! Names of config values. Pure.
+
+use std::fmt;
+
+use crate::program::access::{self, Accessor};
+
+/// `<namespace>:<name>`; the namespace is mostly the project.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Project or package.
+    pub namespace: String,
+    /// Name within it.
+    pub name: String,
+}
+
+/// A key that is none.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "could not parse {0:?} as a configuration key (it should be of the form `<namespace>:<name>`)"
+)]
+pub struct KeyError(String);
+
+impl Key {
+    /// Parses a key; without a namespace it is the project's.
+    pub fn parse(text: &str, project: &str) -> Result<Self, KeyError> {
+        let parts: Vec<_> = text.splitn(3, ':').collect();
+        let (namespace, name) = match parts.as_slice() {
+            [name] => (project, *name),
+            [namespace, name] | [namespace, "config", name] => (*namespace, *name),
+            _ => return Err(KeyError(text.to_owned())),
+        };
+        if namespace.is_empty() || name.is_empty() {
+            return Err(KeyError(text.to_owned()));
+        }
+        Ok(Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        })
+    }
+
+    /// Parses a key whose name is a path into the value.
+    pub fn parse_path(text: &str, project: &str) -> Result<(Self, Vec<Accessor>), KeyError> {
+        let key = Self::parse(text, project)?;
+        let access = access::parse_path(&key.name).map_err(|_| KeyError(text.to_owned()))?;
+        Ok((
+            Self {
+                namespace: key.namespace,
+                name: access.root,
+            },
+            access.steps,
+        ))
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}", self.namespace, self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_a_namespace() {
+        for (text, expected) in [
+            ("size", Some("demo:size")),
+            ("aws:region", Some("aws:region")),
+            ("aws:config:region", Some("aws:region")),
+            ("a:b:c", None),
+            (":x", None),
+            ("", None),
+        ] {
+            let key = Key::parse(text, "demo").ok().map(|key| key.to_string());
+            assert_eq!(key.as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn paths_lead_into_the_value() {
+        let (key, steps) = Key::parse_path("demo:[\"greeting\"]", "p").unwrap();
+        assert_eq!(
+            (key.to_string().as_str(), steps.len()),
+            ("demo:greeting", 0)
+        );
+        let (key, steps) = Key::parse_path("o.list[1]", "demo").unwrap();
+        assert_eq!(key.to_string(), "demo:o");
+        assert_eq!(steps, [Accessor::Name("list".into()), Accessor::Index(1)]);
+    }
+}

@@ -1,0 +1,286 @@
+//! What a program sees of the config: values of the stack over defaults of the project. Pure.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{
+    key::{Key, KeyError},
+    value,
+};
+use crate::{
+    project::{ConfigDeclaration, Project},
+    property::Property,
+    secrets::{Crypter, SecretsError},
+    text,
+};
+
+/// Why config does not fit the project.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// Values that must be there are not.
+    #[error("Stack '{stack}' is missing configuration {} {}", plural(.keys), quoted(.keys))]
+    #[expect(missing_docs, reason = "the names say it")]
+    Missing { stack: String, keys: Vec<String> },
+    /// A value is not of its type.
+    #[error("Stack '{stack}' with configuration key '{key}' must be of type '{kind}'")]
+    #[expect(missing_docs, reason = "the names say it")]
+    Type {
+        stack: String,
+        key: String,
+        kind: String,
+    },
+    /// A value could not be opened.
+    #[error(transparent)]
+    Secrets(#[from] SecretsError),
+    /// A key that is none.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+}
+
+fn plural(keys: &[String]) -> &'static str {
+    if keys.len() == 1 { "value" } else { "values" }
+}
+
+fn quoted(keys: &[String]) -> String {
+    keys.iter()
+        .map(|key| format!("'{key}'"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// One value, in clear.
+#[derive(Clone)]
+pub struct Resolved {
+    /// As text, the way a program gets it.
+    pub text: String,
+    /// As the stack's file keeps it: secrets are sealed.
+    pub stored: Value,
+    /// Whether it must not be shown.
+    pub secret: bool,
+}
+
+/// Config of a run.
+pub type Config = BTreeMap<Key, Resolved>;
+
+/// Puts together the values of a stack and of its project.
+pub fn resolve(
+    stack: &str,
+    project: &Project,
+    entries: Vec<(Key, Value)>,
+    crypter: &impl Fn() -> Result<Crypter, SecretsError>,
+) -> Result<Config, ResolveError> {
+    let mut config = Config::new();
+    for (key, stored) in entries {
+        config.insert(key, resolved(stored, crypter)?);
+    }
+    let mut missing = Vec::new();
+    for (name, declaration) in &project.config {
+        let key = Key::parse(name, &project.name)?;
+        if config.contains_key(&key) {
+            continue;
+        }
+        match &declaration.default {
+            Some(default) => _ = config.insert(key, resolved(default.clone(), crypter)?),
+            None if key.namespace == project.name => missing.push(name.clone()),
+            None => {}
+        }
+    }
+    if !missing.is_empty() {
+        return Err(ResolveError::Missing {
+            stack: stack.to_owned(),
+            keys: missing,
+        });
+    }
+    for (name, declaration) in &project.config {
+        let key = Key::parse(name, &project.name)?;
+        if let (Some(kind), Some(resolved)) = (&declaration.kind, config.get(&key))
+            && !fits(declaration, &resolved.text)
+        {
+            let stack = stack.to_owned();
+            return Err(ResolveError::Type {
+                stack,
+                key: name.clone(),
+                kind: kind.clone(),
+            });
+        }
+    }
+    Ok(config)
+}
+
+fn resolved(
+    stored: Value,
+    crypter: &impl Fn() -> Result<Crypter, SecretsError>,
+) -> Result<Resolved, SecretsError> {
+    let text = value::as_text(&value::opened(&stored, crypter)?);
+    Ok(Resolved {
+        text,
+        secret: value::is_secret(&stored),
+        stored,
+    })
+}
+
+fn fits(declaration: &ConfigDeclaration, text: &str) -> bool {
+    match declaration.kind.as_deref() {
+        Some("integer") => text.parse::<i64>().is_ok(),
+        Some("boolean") => text == "true" || text == "false",
+        Some("array") => serde_json::from_str::<Vec<Value>>(text).is_ok_and(|values| {
+            declaration.items.as_deref().is_none_or(|items| {
+                values
+                    .iter()
+                    .all(|value| fits(items, &value::as_text(value)))
+            })
+        }),
+        Some("object") => serde_json::from_str::<BTreeMap<String, Value>>(text).is_ok(),
+        _ => true,
+    }
+}
+
+/// Config as a program sees it: by name without the project's prefix.
+#[must_use]
+pub fn properties(config: &Config, project: &str) -> BTreeMap<String, Property> {
+    config
+        .iter()
+        .map(|(key, resolved)| {
+            let name = if key.namespace == project {
+                key.name.clone()
+            } else {
+                key.to_string()
+            };
+            let value = infer(&resolved.text);
+            (
+                name,
+                if resolved.secret {
+                    value.into_secret()
+                } else {
+                    value
+                },
+            )
+        })
+        .collect()
+}
+
+/// What a text means to a YAML program, whatever type the project declares for it.
+fn infer(value: &str) -> Property {
+    let text = || Property::String(value.to_owned());
+    if value.len() > 1 && value.starts_with('0') && !value.starts_with("0.") {
+        return text();
+    }
+    if let Ok(number) = value.parse::<i64>() {
+        return Property::Number(number.into());
+    }
+    match value {
+        "t" | "T" | "true" | "True" | "TRUE" => return Property::Bool(true),
+        "f" | "F" | "false" | "False" | "FALSE" => return Property::Bool(false),
+        _ => {}
+    }
+    if let Some(number) = value.parse().ok().and_then(text::from_float) {
+        return Property::Number(number);
+    }
+    serde_json::from_str(value).map_or_else(|_| text(), Property::from_json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syntax;
+    use serde_json::json;
+
+    fn project(config: &str) -> Project {
+        Project::parse(
+            &syntax::parse(&format!("name: demo\nruntime: yaml\nconfig: {config}")).unwrap(),
+        )
+        .unwrap()
+    }
+
+    fn show(config: &str, values: &[(&str, Value)]) -> Result<Vec<String>, String> {
+        let entries = values
+            .iter()
+            .map(|(key, value)| (Key::parse(key, "demo").unwrap(), value.clone()))
+            .collect();
+        let none = || Err(SecretsError::Encrypt);
+        let config =
+            resolve("dev", &project(config), entries, &none).map_err(|error| error.to_string())?;
+        Ok(properties(&config, "demo")
+            .iter()
+            .map(|(key, value)| format!("{key}={value:?}"))
+            .collect())
+    }
+
+    #[test]
+    fn values_of_the_stack_come_before_defaults() {
+        let declared = "{s: {type: string, default: text}, i: {type: integer, default: 7}}";
+        assert_eq!(show(declared, &[]).unwrap(), ["i=7", "s=\"text\""]);
+        assert_eq!(
+            show(declared, &[("s", json!("x"))]).unwrap(),
+            ["i=7", "s=\"x\""]
+        );
+        assert_eq!(show("{short: value}", &[]).unwrap(), ["short=\"value\""]);
+        assert_eq!(
+            show("{}", &[("aws:region", json!("eu"))]).unwrap(),
+            ["aws:region=\"eu\""]
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_is_explained() {
+        for (declared, values, expected) in [
+            (
+                "{need: {type: string}}",
+                vec![],
+                "Stack 'dev' is missing configuration value 'need'",
+            ),
+            (
+                "{a: {type: string}, b: {type: string}}",
+                vec![],
+                "Stack 'dev' is missing configuration values 'a', 'b'",
+            ),
+            (
+                "{n: {type: integer}}",
+                vec![("n", json!("abc"))],
+                "Stack 'dev' with configuration key 'n' must be of type 'integer'",
+            ),
+            (
+                "{b: {type: boolean}}",
+                vec![("b", json!("yes"))],
+                "Stack 'dev' with configuration key 'b' must be of type 'boolean'",
+            ),
+            (
+                "{l: {type: array, items: {type: integer}}}",
+                vec![("l", json!(["x"]))],
+                "Stack 'dev' with configuration key 'l' must be of type 'array'",
+            ),
+            (
+                "{o: {type: object}}",
+                vec![("o", json!([1]))],
+                "Stack 'dev' with configuration key 'o' must be of type 'object'",
+            ),
+        ] {
+            assert_eq!(show(declared, &values).unwrap_err(), expected);
+        }
+    }
+
+    #[test]
+    fn texts_mean_what_they_mean_to_the_real_host() {
+        for (text, expected) in [
+            ("007", "\"007\""),
+            ("0", "0"),
+            ("0.5", "0.5"),
+            ("12", "12"),
+            ("-3", "-3"),
+            ("1e3", "1000"),
+            ("true", "true"),
+            ("t", "true"),
+            ("yes", "\"yes\""),
+            ("[1,\"a\"]", "[1, \"a\"]"),
+            ("{\"a\":1}", "{\"a\": 1}"),
+            ("\"quoted\"", "\"quoted\""),
+            ("plain", "\"plain\""),
+            ("", "\"\""),
+            ("nan", "\"nan\""),
+            ("9007199254740993", "9007199254740993"),
+        ] {
+            assert_eq!(format!("{:?}", infer(text)), expected, "{text}");
+        }
+    }
+}

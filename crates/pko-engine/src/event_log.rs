@@ -1,0 +1,183 @@
+//! The event log: what a run does, one JSON object per line, in Pulumi's own format.
+
+use std::{
+    fs::File,
+    io::{self, Write as _},
+};
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    plan::{Changes, Operation, Step},
+    property::{self, Properties},
+    resource::Resource,
+    urn::Urn,
+};
+
+/// Where events go; without a file they go nowhere.
+pub struct EventLog {
+    file: Option<File>,
+    sequence: u64,
+    planning: bool,
+}
+
+impl EventLog {
+    /// Opens a log. `planning` is whether the run is a preview.
+    pub fn open(path: Option<&str>, planning: bool) -> io::Result<Self> {
+        let file = path.map(File::create).transpose()?;
+        Ok(Self {
+            file,
+            sequence: 0,
+            planning,
+        })
+    }
+
+    /// Each event is written at once and whole: the agent follows the file.
+    fn emit(&mut self, kind: &str, payload: &Value) -> io::Result<()> {
+        let Some(file) = &mut self.file else {
+            return Ok(());
+        };
+        let timestamp = Timestamp::now().as_second();
+        let event = json!({ "sequence": self.sequence, "timestamp": timestamp, kind: payload });
+        self.sequence += 1;
+        file.write_all(format!("{event}\n").as_bytes())
+    }
+
+    /// The config of the run.
+    pub fn prelude(&mut self, config: &Map<String, Value>) -> io::Result<()> {
+        self.emit("preludeEvent", &json!({ "config": config }))
+    }
+
+    /// A step begins.
+    pub fn before(&mut self, step: &Step) -> io::Result<()> {
+        let mut metadata = metadata(step, step.operation);
+        if step.operation != Operation::Refresh
+            && let Some(Value::Object(new)) = metadata.get_mut("new")
+        {
+            new.insert("id".to_owned(), json!(""));
+            new.insert("outputs".to_owned(), json!({}));
+        }
+        self.emit("resourcePreEvent", &self.with_planning(metadata))
+    }
+
+    /// A step is done.
+    pub fn after(&mut self, step: &Step) -> io::Result<()> {
+        let operation = if step.operation == Operation::Refresh {
+            Operation::Same
+        } else {
+            step.operation
+        };
+        self.emit(
+            "resOutputsEvent",
+            &self.with_planning(metadata(step, operation)),
+        )
+    }
+
+    fn with_planning(&self, metadata: Value) -> Value {
+        let mut payload = Map::from_iter([("metadata".to_owned(), metadata)]);
+        if self.planning {
+            payload.insert("planning".to_owned(), json!(true));
+        }
+        Value::Object(payload)
+    }
+
+    /// Something to tell the user.
+    pub fn diagnostic(
+        &mut self,
+        urn: Option<&Urn>,
+        severity: &str,
+        message: &str,
+    ) -> io::Result<()> {
+        let mut payload = json!({
+            "prefix": format!("{severity}: "),
+            "message": format!("{message}\n"),
+            "color": "never",
+            "severity": severity,
+        });
+        if let (Some(urn), Some(entries)) = (urn, payload.as_object_mut()) {
+            entries.insert("urn".to_owned(), json!(urn));
+        }
+        self.emit("diagnosticEvent", &payload)
+    }
+
+    /// The run is over.
+    pub fn summary(&mut self, seconds: u64, changes: &Changes, result: &str) -> io::Result<()> {
+        let preview = self.planning;
+        self.emit(
+            "summaryEvent",
+            &json!({
+                "maybeCorrupt": false,
+                "durationSeconds": seconds,
+                "resourceChanges": changes,
+                "PolicyPacks": {},
+                "isPreview": preview,
+                "result": result,
+            }),
+        )?;
+        self.emit("cancelEvent", &json!({}))
+    }
+}
+
+fn metadata(step: &Step, operation: Operation) -> Value {
+    let kind = step
+        .resource()
+        .map_or("", |resource| resource.kind.as_str());
+    let provider = step
+        .resource()
+        .map_or("", |resource| resource.provider.as_str());
+    let mut metadata = json!({
+        "op": operation.name(),
+        "urn": step.urn,
+        "type": kind,
+        "old": step.old.as_ref().map(resource_state),
+        "new": step.new.as_ref().map(resource_state),
+        "detailedDiff": null,
+        "provider": provider,
+    });
+    if let Some(entries) = metadata.as_object_mut() {
+        if !step.replace_keys.is_empty() {
+            entries.insert("keys".to_owned(), json!(step.replace_keys));
+        }
+        if !step.differences.is_empty() {
+            entries.insert("diffs".to_owned(), json!(step.differences));
+        }
+        if step.operation.is_logical() {
+            entries.insert("logical".to_owned(), json!(true));
+        }
+    }
+    metadata
+}
+
+fn resource_state(resource: &Resource) -> Value {
+    let shown = |properties: &Option<Properties>| {
+        properties
+            .as_ref()
+            .map_or_else(|| json!({}), property::blinded)
+    };
+    let mut state = json!({
+        "type": resource.kind,
+        "urn": resource.urn,
+        "id": resource.id,
+        "parent": resource.parent.as_ref().map_or("", Urn::as_str),
+        "inputs": shown(&resource.inputs),
+        "outputs": shown(&resource.outputs),
+        "provider": resource.provider,
+    });
+    let flags = [
+        ("custom", resource.custom),
+        ("delete", resource.delete),
+        ("protect", resource.protect),
+        ("external", resource.external),
+        ("retainOnDelete", resource.retain_on_delete),
+    ];
+    if let Some(entries) = state.as_object_mut() {
+        entries.extend(
+            flags
+                .into_iter()
+                .filter(|(_, set)| *set)
+                .map(|(name, _)| (name.to_owned(), json!(true))),
+        );
+    }
+    state
+}

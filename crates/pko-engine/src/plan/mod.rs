@@ -1,0 +1,181 @@
+//! What a run does: from a state and a wish to steps. Pure.
+
+pub mod deletion;
+pub mod refresh;
+pub mod registration;
+pub mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use crate::{program::Diagnostic, property::Properties, resource::Resource, urn::Urn};
+
+/// What is done to a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "named as in Pulumi's event log")]
+pub enum Operation {
+    Create,
+    CreateReplacement,
+    Delete,
+    DeleteReplaced,
+    Read,
+    Refresh,
+    Replace,
+    Same,
+    Update,
+}
+
+impl Operation {
+    /// The word in event logs and histories.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::CreateReplacement => "create-replacement",
+            Self::Delete => "delete",
+            Self::DeleteReplaced => "delete-replaced",
+            Self::Read => "read",
+            Self::Refresh => "refresh",
+            Self::Replace => "replace",
+            Self::Same => "same",
+            Self::Update => "update",
+        }
+    }
+
+    /// How it is counted, if at all: parts of a replacement count once, reads not.
+    #[must_use]
+    pub fn counted(self) -> Option<Self> {
+        match self {
+            Self::CreateReplacement | Self::DeleteReplaced | Self::Read => None,
+            Self::Refresh => Some(Self::Same),
+            other => Some(other),
+        }
+    }
+
+    /// Whether it is one the user sees as a whole, not a part of a replacement.
+    #[must_use]
+    pub fn is_logical(self) -> bool {
+        !matches!(
+            self,
+            Self::CreateReplacement | Self::DeleteReplaced | Self::Refresh
+        )
+    }
+}
+
+/// One step of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// What is done.
+    pub operation: Operation,
+    /// To which resource.
+    pub urn: Urn,
+    /// The resource before.
+    pub old: Option<Resource>,
+    /// The resource after.
+    pub new: Option<Resource>,
+    /// Inputs that differ.
+    pub differences: Vec<String>,
+    /// Inputs that make it a replacement.
+    pub replace_keys: Vec<String>,
+    /// Why it cannot be done.
+    pub refusal: Option<String>,
+}
+
+impl Step {
+    /// A step without differences.
+    #[must_use]
+    pub fn new(operation: Operation, old: Option<Resource>, new: Option<Resource>) -> Self {
+        let urn = new
+            .as_ref()
+            .or(old.as_ref())
+            .map(|resource| resource.urn.clone())
+            .unwrap_or_default();
+        Self {
+            operation,
+            urn,
+            old,
+            new,
+            differences: Vec::new(),
+            replace_keys: Vec::new(),
+            refusal: None,
+        }
+    }
+
+    /// The resource after, or before if it goes.
+    #[must_use]
+    pub fn resource(&self) -> Option<&Resource> {
+        self.new.as_ref().or(self.old.as_ref())
+    }
+}
+
+/// One thing of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// A step.
+    Step(Box<Step>),
+    /// The stack has its outputs; `None` leaves those it had.
+    StackOutputs(Option<Properties>),
+    /// Something about the run is wrong; what follows is still done.
+    Failure(Failure),
+}
+
+/// What went wrong, and with which resource.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    /// The resource.
+    pub urn: Option<Urn>,
+    /// What is wrong.
+    pub diagnostic: Diagnostic,
+}
+
+impl Failure {
+    /// A failure of the run as a whole, or of one resource, without a place in the program.
+    #[must_use]
+    pub fn new(urn: Option<Urn>, message: impl Into<String>) -> Self {
+        let diagnostic = Diagnostic {
+            line: None,
+            ..Diagnostic::error(0, message)
+        };
+        Self { urn, diagnostic }
+    }
+}
+
+/// All of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Plan {
+    /// What is done, in order.
+    pub actions: Vec<Action>,
+    /// What the user should know.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// How many resources saw which operation.
+pub type Changes = BTreeMap<&'static str, usize>;
+
+/// Counts a step that was done.
+pub fn count(changes: &mut Changes, step: &Step) {
+    let provider = step.resource().is_some_and(Resource::is_provider);
+    if let Some(operation) = step.operation.counted().filter(|_| !provider) {
+        *changes.entry(operation.name()).or_default() += 1;
+    }
+}
+
+/// Which resources a run is limited to.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// URNs given with `--target`; none means all.
+    pub targets: Vec<Urn>,
+    /// Whether what depends on a target is one too.
+    pub dependents: bool,
+    /// URNs given with `--replace`.
+    pub replace: Vec<Urn>,
+}
+
+impl Selection {
+    /// Whether a resource is meant.
+    #[must_use]
+    pub fn includes(&self, urn: &Urn) -> bool {
+        self.targets.is_empty() || self.targets.contains(urn) || self.replace.contains(urn)
+    }
+}

@@ -1,0 +1,138 @@
+//! Expressions of a program, and how nodes become them. Pure.
+
+use serde_json::Number;
+
+use super::{
+    Diagnostic,
+    access::{self, Access, Part},
+    function::{self, Function},
+};
+use crate::syntax::{Node, NodeValue};
+
+/// Something to evaluate, and where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expression {
+    /// What it is.
+    pub kind: ExpressionKind,
+    /// Its line.
+    pub line: usize,
+}
+
+/// The kinds of expressions.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum ExpressionKind {
+    Null,
+    Bool(bool),
+    Number(Number),
+    String(String),
+    List(Vec<Expression>),
+    Object(Vec<(Expression, Expression)>),
+    /// Text with references in it
+    Interpolation(Vec<Part>),
+    /// A reference alone: keeps the type of what it refers to
+    Reference(Access),
+    /// A built-in function and its argument
+    Call(Function, Box<Expression>),
+}
+
+impl Expression {
+    /// Reads a node; what looks odd goes to `diagnostics`.
+    pub fn read(node: &Node, diagnostics: &mut Vec<Diagnostic>) -> Self {
+        let kind = match &node.value {
+            NodeValue::Null => ExpressionKind::Null,
+            NodeValue::Bool(value) => ExpressionKind::Bool(*value),
+            NodeValue::Number(value) => ExpressionKind::Number(value.clone()),
+            NodeValue::String(text) => read_text(text, node.line, diagnostics),
+            NodeValue::List(values) => ExpressionKind::List(
+                values
+                    .iter()
+                    .map(|value| Self::read(value, diagnostics))
+                    .collect(),
+            ),
+            NodeValue::Object(entries) => read_object(entries, diagnostics),
+        };
+        Self {
+            kind,
+            line: node.line,
+        }
+    }
+
+    /// Calls `visit` with each reference in it.
+    pub fn each_access<'a>(&'a self, visit: &mut impl FnMut(&'a Access, usize)) {
+        match &self.kind {
+            ExpressionKind::List(values) => {
+                for value in values {
+                    value.each_access(visit);
+                }
+            }
+            ExpressionKind::Object(entries) => {
+                for (key, value) in entries {
+                    key.each_access(visit);
+                    value.each_access(visit);
+                }
+            }
+            ExpressionKind::Interpolation(parts) => {
+                for part in parts {
+                    if let Part::Access(access) = part {
+                        visit(access, self.line);
+                    }
+                }
+            }
+            ExpressionKind::Reference(access) => visit(access, self.line),
+            ExpressionKind::Call(_, argument) => argument.each_access(visit),
+            _ => {}
+        }
+    }
+}
+
+fn read_text(text: &str, line: usize, diagnostics: &mut Vec<Diagnostic>) -> ExpressionKind {
+    let parts = match access::parse(text) {
+        Ok(parts) => parts,
+        Err(message) => {
+            diagnostics.push(Diagnostic::error(line, message));
+            return ExpressionKind::Null;
+        }
+    };
+    match <[Part; 1]>::try_from(parts) {
+        Ok([Part::Text(text)]) => ExpressionKind::String(text),
+        Ok([Part::Access(access)]) => ExpressionKind::Reference(access),
+        Err(parts) if parts.is_empty() => ExpressionKind::String(String::new()),
+        Err(parts) => ExpressionKind::Interpolation(parts),
+    }
+}
+
+fn read_object(entries: &[(Node, Node)], diagnostics: &mut Vec<Diagnostic>) -> ExpressionKind {
+    if let [(key, value)] = entries
+        && let Some(name) = key.as_str()
+        && name.to_ascii_lowercase().starts_with("fn::")
+    {
+        match function::named(name) {
+            Ok(function) => {
+                let argument = Expression::read(value, diagnostics);
+                return ExpressionKind::Call(function, Box::new(argument));
+            }
+            Err(function::Unnamed::Refused) => diagnostics.push(Diagnostic::error(
+                key.line,
+                format!("function {name:?} is not supported by pulumi-engine"),
+            )),
+            Err(function::Unnamed::Unknown) => diagnostics.push(Diagnostic::warning(
+                key.line,
+                format!(
+                    "'fn::' is a reserved prefix; {name:?} is no function and stays a plain key"
+                ),
+            )),
+        }
+    }
+    ExpressionKind::Object(
+        entries
+            .iter()
+            .map(|(key, value)| {
+                (
+                    Expression::read(key, diagnostics),
+                    Expression::read(value, diagnostics),
+                )
+            })
+            .collect(),
+    )
+}

@@ -1,0 +1,255 @@
+//! In which order the parts of a program are evaluated. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Diagnostic, Program, ResourceDeclaration, Variable, expression::Expression};
+
+/// The name under which a program sees stack, project and organization.
+pub const PULUMI: &str = "pulumi";
+
+/// A part of a program.
+#[derive(Debug, Clone, Copy)]
+pub enum Part<'a> {
+    /// A named value.
+    Variable(&'a Variable),
+    /// A resource.
+    Resource(&'a ResourceDeclaration),
+}
+
+impl<'a> Part<'a> {
+    fn name(self) -> &'a str {
+        match self {
+            Self::Variable(variable) => &variable.name,
+            Self::Resource(resource) => &resource.key,
+        }
+    }
+
+    fn line(self) -> usize {
+        match self {
+            Self::Variable(variable) => variable.line,
+            Self::Resource(resource) => resource.line,
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Variable(_) => "variable",
+            Self::Resource(_) => "resource",
+        }
+    }
+
+    /// Its expressions, in the order of the text.
+    fn expressions(self) -> Vec<&'a Expression> {
+        match self {
+            Self::Variable(variable) => vec![&variable.value],
+            Self::Resource(resource) => {
+                let options = &resource.options;
+                let optional = [
+                    &options.aliases,
+                    &options.deleted_with,
+                    &options.depends_on,
+                    &options.parent,
+                    &options.protect,
+                ];
+                resource
+                    .properties
+                    .iter()
+                    .map(|property| &property.value)
+                    .chain(optional.into_iter().flatten())
+                    .collect()
+            }
+        }
+    }
+}
+
+/// Sorts the parts so that each comes after all it refers to.
+///
+/// `known` are the names that need no evaluation: config values.
+pub fn order<'a>(
+    program: &'a Program,
+    known: &BTreeSet<String>,
+) -> Result<Vec<Part<'a>>, Vec<Diagnostic>> {
+    let mut sorter = Sorter::new(known);
+    let parts: Vec<_> = program
+        .resources
+        .iter()
+        .map(Part::Resource)
+        .chain(program.variables.iter().map(Part::Variable))
+        .collect();
+    for part in &parts {
+        sorter.declare(*part);
+    }
+    if sorter.errors.is_empty() {
+        for part in parts {
+            if !sorter.visit(part) {
+                break;
+            }
+        }
+        for output in &program.outputs {
+            output
+                .value
+                .each_access(&mut |access, line| sorter.require(&access.root, line));
+        }
+    }
+    if sorter.errors.is_empty() {
+        Ok(sorter.sorted)
+    } else {
+        Err(sorter.errors)
+    }
+}
+
+struct Sorter<'a, 'k> {
+    known: &'k BTreeSet<String>,
+    parts: BTreeMap<&'a str, Part<'a>>,
+    visiting: BTreeSet<&'a str>,
+    visited: BTreeSet<&'a str>,
+    sorted: Vec<Part<'a>>,
+    errors: Vec<Diagnostic>,
+}
+
+impl<'a, 'k> Sorter<'a, 'k> {
+    fn new(known: &'k BTreeSet<String>) -> Self {
+        Self {
+            known,
+            parts: BTreeMap::new(),
+            visiting: BTreeSet::new(),
+            visited: BTreeSet::new(),
+            sorted: Vec::new(),
+            errors: Vec::new(),
+        }
+    }
+
+    fn declare(&mut self, part: Part<'a>) {
+        let (name, kind) = (part.name(), part.kind());
+        let taken = if name == PULUMI {
+            Some(format!("{kind} {name} uses the reserved name pulumi"))
+        } else if self.known.contains(name) {
+            Some(format!(
+                "{kind} {name} cannot have the same name as config {name}"
+            ))
+        } else {
+            self.parts.insert(name, part).map(|other| {
+                format!(
+                    "{kind} {name} cannot have the same name as {} {name}",
+                    other.kind()
+                )
+            })
+        };
+        if let Some(message) = taken {
+            self.errors.push(Diagnostic::error(part.line(), message));
+        }
+    }
+
+    fn require(&mut self, name: &str, line: usize) {
+        if name != PULUMI && !self.known.contains(name) && !self.parts.contains_key(name) {
+            let message = format!("resource, variable, or config value {name:?} not found");
+            let error = Diagnostic::error(line, message);
+            if !self.errors.contains(&error) {
+                self.errors.push(error);
+            }
+        }
+    }
+
+    /// Depth first; false once a circle is found.
+    fn visit(&mut self, part: Part<'a>) -> bool {
+        let name = part.name();
+        if self.visited.contains(name) {
+            return true;
+        }
+        if !self.visiting.insert(name) {
+            let message = format!(
+                "circular dependency of {} '{name}' transitively on itself",
+                part.kind()
+            );
+            self.errors.push(Diagnostic::error(part.line(), message));
+            return false;
+        }
+        let mut roots = Vec::new();
+        for expression in part.expressions() {
+            expression.each_access(&mut |access, line| roots.push((access.root.as_str(), line)));
+        }
+        for (root, line) in roots {
+            self.require(root, line);
+            if let Some(next) = self.parts.get(root).copied()
+                && !self.visit(next)
+            {
+                return false;
+            }
+        }
+        self.visited.insert(name);
+        self.sorted.push(part);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{program::parse, syntax};
+
+    fn ordered(text: &str, known: &[&str]) -> String {
+        let program = parse::parse(&syntax::parse(text).unwrap()).unwrap();
+        let known = known.iter().map(ToString::to_string).collect();
+        match order(&program, &known) {
+            Ok(parts) => parts
+                .iter()
+                .map(|part| part.name())
+                .collect::<Vec<_>>()
+                .join(" "),
+            Err(errors) => errors
+                .iter()
+                .map(|error| error.message.clone())
+                .collect::<Vec<_>>()
+                .join("; "),
+        }
+    }
+
+    #[test]
+    fn parts_come_after_what_they_refer_to() {
+        for (text, expected) in [
+            ("variables: {c: '${b}!', a: one, b: '${a}'}", "a b c"),
+            (
+                "resources: {x: {type: t, properties: {i: '${v}'}}}\nvariables: {v: 1}",
+                "v x",
+            ),
+            (
+                "resources: {x: {type: t, options: {dependsOn: ['${y}']}}, y: {type: t}}",
+                "y x",
+            ),
+            (
+                "variables: {a: '${known.deep}', b: '${pulumi.stack}'}",
+                "a b",
+            ),
+        ] {
+            assert_eq!(ordered(text, &["known"]), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn impossible_programs_are_explained() {
+        for (text, expected) in [
+            (
+                "variables: {a: '${b}', b: '${a}'}",
+                "circular dependency of variable 'a' transitively on itself",
+            ),
+            (
+                "outputs: {x: '${nothing}'}",
+                "resource, variable, or config value \"nothing\" not found",
+            ),
+            (
+                "variables: {pulumi: 1}",
+                "variable pulumi uses the reserved name pulumi",
+            ),
+            (
+                "variables: {known: 1}",
+                "variable known cannot have the same name as config known",
+            ),
+            (
+                "variables: {a: 1}\nresources: {a: {type: t}}",
+                "variable a cannot have the same name as resource a",
+            ),
+        ] {
+            assert_eq!(ordered(text, &["known"]), expected, "{text}");
+        }
+    }
+}

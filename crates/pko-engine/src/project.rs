@@ -1,0 +1,255 @@
+//! The project file, `Pulumi.yaml`.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::syntax::{self, Node, SyntaxError};
+
+/// Names of project files, in the order Pulumi looks for them.
+const FILES: [&str; 3] = ["Pulumi.yaml", "Pulumi.yml", "Pulumi.json"];
+/// Names of program files beside or in place of the project file.
+const PROGRAMS: [&str; 3] = ["Main.yaml", "Main.yml", "Main.json"];
+
+/// Why there is no usable project.
+#[derive(Debug, thiserror::Error)]
+pub enum ProjectError {
+    /// No project file here or above.
+    #[error("no Pulumi.yaml project file found (searching upwards from {0})")]
+    NotFound(String),
+    /// It cannot be read.
+    #[error("failed to read {0}")]
+    Access(String, #[source] std::io::Error),
+    /// Not the YAML it should be; the text is one that users and scripts know.
+    #[error("could not unmarshal '{path}': invalid YAML file: yaml: {source}", path = .path.display())]
+    #[expect(missing_docs, reason = "the names say it")]
+    Malformed { path: PathBuf, source: SyntaxError },
+    /// Something is missing or of the wrong kind.
+    #[error("could not validate the project file: {0}")]
+    Invalid(String),
+    /// Something this engine does not have.
+    #[error("{0} is not supported by pulumi-engine")]
+    Unsupported(String),
+}
+
+/// What this engine needs of a project file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Project {
+    /// Its name.
+    pub name: String,
+    /// Config values it declares, by key as written.
+    pub config: Vec<(String, ConfigDeclaration)>,
+    /// Directory of the program, relative to the project file.
+    pub main: Option<String>,
+    /// Directory of stack config files, relative to the project file.
+    pub stack_config_directory: Option<String>,
+    /// Its own backend.
+    pub backend: Option<String>,
+}
+
+/// A config value that a project declares.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ConfigDeclaration {
+    /// Type, if one is given.
+    pub kind: Option<String>,
+    /// Type of list elements.
+    pub items: Option<Box<ConfigDeclaration>>,
+    /// What it is unless the stack says otherwise.
+    pub default: Option<Value>,
+}
+
+impl Project {
+    /// Reads the content of a project file.
+    pub fn parse(root: &Node) -> Result<Self, ProjectError> {
+        let text = |key: &str| root.get(key).and_then(Node::as_str).map(ToOwned::to_owned);
+        let name = text("name").filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| ProjectError::Invalid("it has no name".to_owned()))?;
+        check_runtime(root)?;
+        let config = root
+            .get("config")
+            .and_then(Node::entries)
+            .unwrap_or_default();
+        let config = config
+            .iter()
+            .map(|(key, value)| Ok((key.scalar_text(), declaration(&key.scalar_text(), value)?)))
+            .collect::<Result<_, ProjectError>>()?;
+        Ok(Self {
+            name,
+            config,
+            main: text("main"),
+            stack_config_directory: text("stackConfigDir"),
+            backend: root
+                .get("backend")
+                .and_then(|backend| backend.get("url"))
+                .and_then(Node::as_str)
+                .map(ToOwned::to_owned),
+        })
+    }
+}
+
+fn check_runtime(root: &Node) -> Result<(), ProjectError> {
+    let runtime = root.get("runtime");
+    let options = runtime
+        .and_then(|runtime| runtime.get("options"))
+        .and_then(Node::entries);
+    let name = runtime.and_then(|runtime| runtime.get("name").unwrap_or(runtime).as_str());
+    match name {
+        Some("yaml") => {}
+        Some(other) => return Err(ProjectError::Unsupported(format!("runtime {other:?}"))),
+        None => return Err(ProjectError::Invalid("it has no runtime".to_owned())),
+    }
+    match options.unwrap_or_default().first() {
+        Some((option, _)) => {
+            let option = option.scalar_text();
+            Err(ProjectError::Unsupported(format!(
+                "option {option:?} of runtime \"yaml\""
+            )))
+        }
+        None => Ok(()),
+    }
+}
+
+fn declaration(key: &str, node: &Node) -> Result<ConfigDeclaration, ProjectError> {
+    if node.entries().is_none() {
+        // the short form: just a value
+        return Ok(ConfigDeclaration {
+            default: Some(node.to_json()),
+            ..Default::default()
+        });
+    }
+    let kind = node
+        .get("type")
+        .and_then(Node::as_str)
+        .map(ToOwned::to_owned);
+    let known = ["string", "integer", "boolean", "array", "object"];
+    if let Some(kind) = kind.as_deref().filter(|kind| !known.contains(kind)) {
+        return Err(ProjectError::Invalid(format!(
+            "config {key:?} has type {kind:?}; types are {}",
+            known.join(", ")
+        )));
+    }
+    let items = node
+        .get("items")
+        .map(|items| declaration(key, items))
+        .transpose()?;
+    let default = node
+        .get("default")
+        .or_else(|| node.get("value"))
+        .map(Node::to_json);
+    Ok(ConfigDeclaration {
+        kind,
+        items: items.map(Box::new),
+        default,
+    })
+}
+
+/// A project and where it is.
+#[derive(Debug, Clone)]
+pub struct ProjectFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// Its content, as a tree: the program is mostly in the same file.
+    pub root: Node,
+    /// Its content.
+    pub project: Project,
+}
+
+impl ProjectFile {
+    /// Finds the project file of a directory, there or above.
+    pub fn find(from: &Path) -> Result<Self, ProjectError> {
+        let found = from.ancestors().find_map(|directory| {
+            FILES
+                .map(|name| directory.join(name))
+                .into_iter()
+                .find(|path| path.is_file())
+        });
+        let path = found.ok_or_else(|| ProjectError::NotFound(from.display().to_string()))?;
+        let root = read(&path)?;
+        let project = Project::parse(&root)?;
+        let directory = path.parent().map(Path::to_owned).unwrap_or_default();
+        Ok(Self {
+            path,
+            directory,
+            root,
+            project,
+        })
+    }
+
+    /// Where the program is, and its content.
+    pub fn program(&self) -> Result<(PathBuf, Node), ProjectError> {
+        let directory = self.program_directory();
+        match PROGRAMS
+            .map(|name| directory.join(name))
+            .into_iter()
+            .find(|path| path.is_file())
+        {
+            Some(path) => read(&path).map(|node| (path, node)),
+            None => Ok((self.path.clone(), self.root.clone())),
+        }
+    }
+
+    /// Directory that relative paths of the program start from.
+    #[must_use]
+    pub fn program_directory(&self) -> PathBuf {
+        self.directory
+            .join(self.project.main.as_deref().unwrap_or_default())
+    }
+
+    /// The config file of a stack.
+    #[must_use]
+    pub fn stack_file(&self, stack: &str) -> PathBuf {
+        let directory = self
+            .project
+            .stack_config_directory
+            .as_deref()
+            .unwrap_or_default();
+        self.directory
+            .join(directory)
+            .join(format!("Pulumi.{stack}.yaml"))
+    }
+}
+
+fn read(path: &Path) -> Result<Node, ProjectError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ProjectError::Access(path.display().to_string(), error))?;
+    syntax::parse(&text).map_err(|source| ProjectError::Malformed {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_runtimes_are_refused_by_name() {
+        for (text, expected) in [
+            (
+                "name: a\nruntime: nodejs",
+                "runtime \"nodejs\" is not supported by pulumi-engine",
+            ),
+            (
+                "name: a\nruntime: {name: go}",
+                "runtime \"go\" is not supported by pulumi-engine",
+            ),
+            (
+                "name: a\nruntime: {name: yaml, options: {compiler: x}}",
+                "option \"compiler\" of runtime \"yaml\" is not supported by pulumi-engine",
+            ),
+            (
+                "runtime: yaml",
+                "could not validate the project file: it has no name",
+            ),
+            (
+                "name: a",
+                "could not validate the project file: it has no runtime",
+            ),
+        ] {
+            let error = Project::parse(&syntax::parse(text).unwrap()).unwrap_err();
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+}

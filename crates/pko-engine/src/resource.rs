@@ -1,0 +1,138 @@
+//! A resource of a stack, in memory and (with other property types) in a checkpoint. Pure.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{builtin, property::Properties, urn::Urn};
+
+/// A resource; `P` is how its properties are held.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the fields of Pulumi's checkpoint format")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the fields of Pulumi's checkpoint format"
+)]
+pub struct Resource<P = Properties> {
+    pub urn: Urn,
+    #[serde(default)]
+    pub custom: bool,
+    /// Replaced, and still to be deleted.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub delete: bool,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<P>,
+    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<P>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Urn>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub protect: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub external: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<Urn>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub provider: String,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub property_dependencies: BTreeMap<String, Option<Vec<Urn>>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub additional_secret_outputs: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<Urn>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub retain_on_delete: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted_with: Option<Urn>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignore_changes: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replace_on_changes: Vec<String>,
+    /// Fields this engine does not know; they stay as they are.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde wants"
+)]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl<P> Resource<P> {
+    /// Whether it is a provider: providers are not counted.
+    #[must_use]
+    pub fn is_provider(&self) -> bool {
+        self.kind.starts_with("pulumi:providers:")
+    }
+
+    /// Whether this engine can handle it.
+    #[must_use]
+    pub fn is_builtin(&self) -> bool {
+        self.kind == crate::urn::STACK_TYPE
+            || self.kind == builtin::PROVIDER
+            || builtin::Kind::of(&self.kind).is_some()
+    }
+
+    /// The same resource with its properties held in another way.
+    pub fn map<Q, E>(
+        self,
+        mut convert: impl FnMut(&str, P) -> Result<Q, E>,
+    ) -> Result<Resource<Q>, E> {
+        let inputs = self
+            .inputs
+            .map(|inputs| convert("inputs", inputs))
+            .transpose()?;
+        let outputs = self
+            .outputs
+            .map(|outputs| convert("outputs", outputs))
+            .transpose()?;
+        Ok(Resource {
+            inputs,
+            outputs,
+            urn: self.urn,
+            custom: self.custom,
+            delete: self.delete,
+            id: self.id,
+            kind: self.kind,
+            parent: self.parent,
+            protect: self.protect,
+            external: self.external,
+            dependencies: self.dependencies,
+            provider: self.provider,
+            property_dependencies: self.property_dependencies,
+            additional_secret_outputs: self.additional_secret_outputs,
+            aliases: self.aliases,
+            retain_on_delete: self.retain_on_delete,
+            deleted_with: self.deleted_with,
+            created: self.created,
+            modified: self.modified,
+            ignore_changes: self.ignore_changes,
+            replace_on_changes: self.replace_on_changes,
+            other: self.other,
+        })
+    }
+
+    /// Everything that must be there before it: parent, dependencies, provider.
+    pub fn references(&self) -> impl Iterator<Item = &str> {
+        let provider = self.provider.rsplit_once("::").map(|(urn, _)| urn);
+        self.parent
+            .iter()
+            .chain(&self.dependencies)
+            .chain(&self.deleted_with)
+            .map(Urn::as_str)
+            .chain(provider)
+    }
+}

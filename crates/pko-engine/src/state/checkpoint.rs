@@ -1,0 +1,199 @@
+//! The checkpoint file: the state of one stack. Pure.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{VERSION, program::function::sha256, resource::Resource};
+
+/// Version of the format this engine reads and writes.
+const FORMAT: u32 = 3;
+/// The only secrets provider this engine has.
+const PASSPHRASE: &str = "passphrase";
+
+/// Why a checkpoint cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// Not the JSON it should be.
+    #[error("failed to read the checkpoint")]
+    Malformed(#[source] serde_json::Error),
+    /// A format of another time.
+    #[error("checkpoint format {0} is not supported by pulumi-engine, which has format {FORMAT}")]
+    Format(u32),
+    /// Secrets this engine cannot open.
+    #[error("secrets provider {0:?} is not supported by pulumi-engine, which has \"passphrase\"")]
+    SecretsProvider(String),
+}
+
+/// A checkpoint file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields of Pulumi's checkpoint format")]
+pub struct Checkpoint {
+    pub version: u32,
+    pub checkpoint: Body,
+}
+
+/// What a checkpoint file is about.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields of Pulumi's checkpoint format")]
+pub struct Body {
+    #[serde(default)]
+    pub stack: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latest: Option<Deployment>,
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// The state of a stack.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields of Pulumi's checkpoint format")]
+pub struct Deployment {
+    pub manifest: Manifest,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets_providers: Option<SecretsProvider>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<Resource<Map<String, Value>>>,
+    #[serde(default)]
+    pub metadata: Map<String, Value>,
+    /// Fields this engine does not know; they stay as they are.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// Who wrote a state, and when.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields of Pulumi's checkpoint format")]
+pub struct Manifest {
+    pub time: String,
+    pub magic: String,
+    pub version: String,
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl Manifest {
+    /// Ours, now; the magic is a hash of the version, which readers check.
+    #[must_use]
+    pub fn new(time: String) -> Self {
+        Self {
+            time,
+            magic: sha256(VERSION),
+            version: VERSION.to_owned(),
+            other: Map::new(),
+        }
+    }
+}
+
+/// How the secrets of a state are sealed.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields of Pulumi's checkpoint format")]
+pub struct SecretsProvider {
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(default)]
+    pub state: Map<String, Value>,
+}
+
+impl SecretsProvider {
+    /// The passphrase provider with this salt.
+    #[must_use]
+    pub fn passphrase(salt: &str) -> Self {
+        let state = Map::from_iter([("salt".to_owned(), Value::String(salt.to_owned()))]);
+        Self {
+            kind: PASSPHRASE.to_owned(),
+            state,
+        }
+    }
+}
+
+impl Checkpoint {
+    /// One with nothing in it.
+    #[must_use]
+    pub fn new(stack: String, latest: Option<Deployment>) -> Self {
+        Self {
+            version: FORMAT,
+            checkpoint: Body {
+                stack,
+                latest,
+                other: Map::new(),
+            },
+        }
+    }
+
+    /// Reads a file's content.
+    pub fn parse(content: &[u8]) -> Result<Self, CheckpointError> {
+        let checkpoint: Self =
+            serde_json::from_slice(content).map_err(CheckpointError::Malformed)?;
+        match (checkpoint.version, &checkpoint.checkpoint.latest) {
+            // the CLI writes 0 for a stack that never had a state
+            (FORMAT, _) | (0, None) => Ok(checkpoint),
+            (other, _) => Err(CheckpointError::Format(other)),
+        }
+    }
+
+    /// A file's content.
+    pub fn encode(&self) -> Result<Vec<u8>, CheckpointError> {
+        serde_json::to_vec(self).map_err(CheckpointError::Malformed)
+    }
+
+    /// The state in it.
+    #[must_use]
+    pub fn deployment(&self) -> Deployment {
+        self.checkpoint.latest.clone().unwrap_or_default()
+    }
+}
+
+impl Deployment {
+    /// The salt of the passphrase provider; none if nothing was ever sealed.
+    pub fn salt(&self) -> Result<Option<&str>, CheckpointError> {
+        match &self.secrets_providers {
+            None => Ok(None),
+            Some(provider) if provider.kind == PASSPHRASE => {
+                Ok(provider.state.get("salt").and_then(Value::as_str))
+            }
+            Some(provider) if provider.kind.is_empty() => Ok(None),
+            Some(provider) => Err(CheckpointError::SecretsProvider(provider.kind.clone())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_fields_survive() {
+        let text = r#"{"version":3,"checkpoint":{"stack":"organization/p/s","latest":{"manifest":{"time":"t","magic":"m","version":"v","plugins":[]},"resources":[{"urn":"u","custom":true,"type":"t","future":{"a":1}}],"metadata":{},"pending_operations":[]}}}"#;
+        let checkpoint = Checkpoint::parse(text.as_bytes()).unwrap();
+        let again: Value = serde_json::from_slice(&checkpoint.encode().unwrap()).unwrap();
+        assert_eq!(again, serde_json::from_str::<Value>(text).unwrap());
+    }
+
+    #[test]
+    fn what_is_too_new_or_sealed_otherwise_is_refused() {
+        let newer = br#"{"version":4,"checkpoint":{}}"#;
+        let error = Checkpoint::parse(newer).unwrap_err().to_string();
+        assert!(error.contains("format 4 is not supported"), "{error}");
+        let provider = SecretsProvider {
+            kind: "cloud".into(),
+            ..SecretsProvider::default()
+        };
+        let deployment = Deployment {
+            secrets_providers: Some(provider),
+            ..Deployment::default()
+        };
+        assert!(
+            deployment
+                .salt()
+                .unwrap_err()
+                .to_string()
+                .contains("\"cloud\"")
+        );
+    }
+
+    #[test]
+    fn the_magic_fits_the_version() {
+        let manifest = Manifest::new("t".into());
+        assert_eq!(manifest.magic, sha256(&manifest.version));
+    }
+}

@@ -1,0 +1,101 @@
+//! Files as Pulumi's blob library keeps them: whole or not at all, with attributes beside them.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use md5::{Digest as _, Md5};
+
+/// Writes a file so that a crash leaves the old or the new content, never a part.
+pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(directory)?;
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".")
+        .suffix(".tmp")
+        .tempfile_in(directory)?;
+    temporary.write_all(content)?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(path).map_err(|error| error.error)?;
+    File::open(directory)?.sync_all()
+}
+
+/// Writes a file of the backend and its attributes.
+pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    let attributes = format!(
+        "{{\"user.cache_control\":\"\",\"user.content_disposition\":\"\",\
+         \"user.content_encoding\":\"\",\"user.content_language\":\"\",\
+         \"user.content_type\":\"text/plain; charset=utf-8\",\"user.metadata\":null,\
+         \"md5\":\"{}\"}}\n",
+        STANDARD.encode(Md5::digest(content))
+    );
+    write_whole(path, content)?;
+    write_whole(&attributes_of(path), attributes.as_bytes())
+}
+
+/// Removes a file of the backend and its attributes; one that is gone is fine.
+pub fn remove(path: &Path) -> io::Result<()> {
+    for path in [path.to_owned(), attributes_of(path)] {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Reads a file; none if there is none.
+pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The files of a directory with the given ending, by name; none if there is no directory.
+pub fn list(directory: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut paths = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<io::Result<Vec<_>>>()?;
+    paths.retain(|path| path.to_string_lossy().ends_with(ending) && path.is_file());
+    paths.sort();
+    Ok(paths)
+}
+
+fn attributes_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".attrs");
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_as_the_real_cli_writes_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("deep/meta.yaml");
+        write(&path, b"version: 1\n").unwrap();
+        let attributes = fs::read_to_string(attributes_of(&path)).unwrap();
+        assert!(
+            attributes.ends_with("\"md5\":\"EaRWdV65+nlqCnYlI4a4Wg==\"}\n"),
+            "{attributes}"
+        );
+        assert_eq!(
+            list(path.parent().unwrap(), ".yaml").unwrap(),
+            std::slice::from_ref(&path)
+        );
+        remove(&path).unwrap();
+        remove(&path).unwrap();
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
+    }
+}

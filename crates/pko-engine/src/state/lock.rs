@@ -1,0 +1,172 @@
+//! Locks of stacks, in Pulumi's own format: one small file per holder.
+
+use std::{fs, io, path::PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{backend::Backend, file};
+use crate::urn::StackIdentity;
+
+/// Why a stack could not be locked.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Others hold it; the text is one that users and scripts know.
+    #[error(
+        "the stack is currently locked by {} lock(s). Either wait for the other process(es) to end \
+         or delete the lock file with `pulumi cancel`.{}",
+        .0.len(), .0.concat()
+    )]
+    Held(Vec<String>),
+    /// The backend failed.
+    #[error("failed to access the locks of the stack")]
+    Access(#[from] io::Error),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Content {
+    pid: u32,
+    username: String,
+    hostname: String,
+    timestamp: Timestamp,
+}
+
+/// A lock that is held until it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Locks a stack: writes a file, then looks whether it is the only one.
+    pub fn acquire(backend: &Backend, stack: &StackIdentity) -> Result<Self, LockError> {
+        let directory = directory(backend, stack);
+        refuse_if_held(backend, &directory, None)?;
+        let lock = Self {
+            path: directory.join(format!("{}.json", uuid::Uuid::new_v4())),
+        };
+        let content = Content {
+            pid: std::process::id(),
+            username: user_name(),
+            hostname: host_name(),
+            timestamp: Timestamp::now(),
+        };
+        let content = serde_json::to_vec(&content).map_err(io::Error::from)?;
+        file::write(&lock.path, &content)?;
+        refuse_if_held(backend, &directory, Some(&lock.path))?;
+        Ok(lock)
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // what cannot be removed now is what `cancel` is for
+        _ = file::remove(&self.path);
+    }
+}
+
+/// Removes all locks of a stack.
+pub fn break_all(backend: &Backend, stack: &StackIdentity) -> io::Result<()> {
+    for path in file::list(&directory(backend, stack), ".json")? {
+        file::remove(&path)?;
+    }
+    Ok(())
+}
+
+fn directory(backend: &Backend, stack: &StackIdentity) -> PathBuf {
+    backend.root().join(".pulumi/locks").join(stack.qualified())
+}
+
+fn refuse_if_held(
+    backend: &Backend,
+    directory: &std::path::Path,
+    own: Option<&PathBuf>,
+) -> Result<(), LockError> {
+    let mut held = Vec::new();
+    for path in file::list(directory, ".json")? {
+        if Some(&path) == own {
+            continue;
+        }
+        // a lock that goes away while we look is none
+        let Some(content) = file::read(&path)? else {
+            continue;
+        };
+        let holder = serde_json::from_slice::<Content>(&content).map_or_else(
+            |_| "unknown holder".to_owned(),
+            |content| {
+                format!(
+                    "created by {}@{} (pid {}) at {}",
+                    content.username, content.hostname, content.pid, content.timestamp
+                )
+            },
+        );
+        let place = path.strip_prefix(backend.root()).unwrap_or(&path);
+        held.push(format!(
+            "\n  {}/{}: {holder}",
+            backend.url(),
+            place.display()
+        ));
+    }
+    if held.is_empty() {
+        Ok(())
+    } else {
+        Err(LockError::Held(held))
+    }
+}
+
+/// Name of the user this process runs as.
+#[must_use]
+pub fn user_name() -> String {
+    use std::os::unix::fs::MetadataExt as _;
+    let id = fs::metadata("/proc/self").map(|metadata| metadata.uid().to_string());
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let known = id.as_ref().ok().and_then(|id| {
+        users.lines().find_map(|line| {
+            let mut fields = line.split(':');
+            let name = fields.next()?;
+            (fields.nth(1)? == id).then(|| name.to_owned())
+        })
+    });
+    known
+        .or_else(|| std::env::var("USER").ok())
+        .or_else(|| id.ok())
+        .unwrap_or_else(|| "unknown".to_owned())
+}
+
+fn host_name() -> String {
+    fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|name| name.trim().to_owned())
+        .or_else(|_| std::env::var("HOSTNAME"))
+        .unwrap_or_else(|_| "unknown".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holder_at_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let backend = Backend::open(&format!("file://{}", directory.path().display())).unwrap();
+        let stack = StackIdentity {
+            organization: "organization".into(),
+            project: "demo".into(),
+            name: "dev".into(),
+        };
+        let held = Lock::acquire(&backend, &stack).unwrap();
+        let error = Lock::acquire(&backend, &stack).unwrap_err().to_string();
+        assert!(
+            error.starts_with("the stack is currently locked by 1 lock(s)."),
+            "{error}"
+        );
+        assert!(
+            error.contains(&format!("(pid {})", std::process::id())),
+            "{error}"
+        );
+        drop(held);
+        let abandoned = std::mem::ManuallyDrop::new(Lock::acquire(&backend, &stack).unwrap());
+        break_all(&backend, &stack).unwrap();
+        assert!(!abandoned.path.exists());
+        Lock::acquire(&backend, &stack).unwrap();
+    }
+}

@@ -1,0 +1,114 @@
+//! How numbers and whole values read as text, the way Pulumi's Go code writes them. Pure.
+
+use serde_json::{Number, Value};
+
+/// A float as a number: whole ones as integers, since Pulumi does not tell them apart.
+#[must_use]
+pub fn from_float(value: f64) -> Option<Number> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if value.fract() == 0.0 && value.abs() < EXACT {
+        #[expect(clippy::cast_possible_truncation, reason = "whole and within 53 bits")]
+        return Some(Number::from(value as i64));
+    }
+    Number::from_f64(value)
+}
+
+/// A number inside text: shortest form, exponents only for the very large and very small.
+#[must_use]
+pub fn number(value: &Number) -> String {
+    match value.as_f64() {
+        Some(float) if value.is_f64() => {
+            if float != 0.0 && (float.abs() < 1e-4 || float.abs() >= 1e21) {
+                with_exponent(float)
+            } else {
+                format!("{float}")
+            }
+        }
+        _ => value.to_string(),
+    }
+}
+
+/// Go writes at least two digits of exponent, and its sign.
+fn with_exponent(value: f64) -> String {
+    let text = format!("{value:e}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) => match exponent.strip_prefix('-') {
+            Some(digits) => format!("{mantissa}e-{digits:0>2}"),
+            None => format!("{mantissa}e+{exponent:0>2}"),
+        },
+        None => text,
+    }
+}
+
+/// A value inside an interpolated text: lists and maps as Go prints them.
+#[must_use]
+pub fn interpolated(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Number(value) => number(value),
+        Value::String(value) => value.clone(),
+        Value::Array(values) => {
+            format!(
+                "[{}]",
+                values
+                    .iter()
+                    .map(interpolated)
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            )
+        }
+        Value::Object(entries) => {
+            let entries: Vec<_> = entries
+                .iter()
+                .map(|(key, value)| format!("{key}:{}", interpolated(value)))
+                .collect();
+            format!("map[{}]", entries.join(" "))
+        }
+    }
+}
+
+/// Compact JSON with `<`, `>` and `&` escaped, as `fn::toJSON` gives it.
+#[must_use]
+pub fn escaped_json(value: &Value) -> String {
+    let mut text = String::new();
+    for character in value.to_string().chars() {
+        match character {
+            '<' => text.push_str("\\u003c"),
+            '>' => text.push_str("\\u003e"),
+            '&' => text.push_str("\\u0026"),
+            '\u{2028}' => text.push_str("\\u2028"),
+            '\u{2029}' => text.push_str("\\u2029"),
+            other => text.push(other),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn numbers_read_as_go_writes_them() {
+        for (value, expected) in [
+            (json!(3), "3"),
+            (json!(2.5), "2.5"),
+            (json!(1e21), "1e+21"),
+            (json!(1.5e-7), "1.5e-07"),
+            (json!(123_456_789_012_345_678_i64), "123456789012345678"),
+            (json!([1, {"k": null}]), "[1 map[k:<nil>]]"),
+        ] {
+            assert_eq!(interpolated(&value), expected);
+        }
+    }
+
+    #[test]
+    fn json_text_is_safe_in_markup() {
+        assert_eq!(
+            escaped_json(&json!({"b": 1, "a": "x<y>&z"})),
+            r#"{"a":"x\u003cy\u003e\u0026z","b":1}"#
+        );
+    }
+}

@@ -1,0 +1,231 @@
+//! All recorded cases of what YAML programs do under the real CLI. They live outside a clone.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use pko_engine::syntax;
+use serde_json::{Map, Value, json};
+
+use crate::stage::{Stage, finish};
+
+const SECRET: &str = "4dabf18193072939515e22adb298388d";
+const KEEP: [&str; 15] = [
+    "urn",
+    "type",
+    "custom",
+    "parent",
+    "protect",
+    "retainOnDelete",
+    "external",
+    "delete",
+    "inputs",
+    "outputs",
+    "dependencies",
+    "propertyDependencies",
+    "additionalSecretOutputs",
+    "aliases",
+    "deletedWith",
+];
+
+#[test]
+fn programs_do_what_they_do_under_the_real_cli() {
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance");
+    let Ok(entries) = fs::read_dir(&cases) else {
+        println!("skipped: the recorded cases are not beside this clone");
+        return;
+    };
+    let mut folders: Vec<_> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("case.yaml").exists())
+        .collect();
+    folders.sort();
+    let failed: Vec<_> = std::thread::scope(|scope| {
+        let share = folders.len().div_ceil(4).max(1);
+        let judges = folders.chunks(share).map(|folders| {
+            scope.spawn(move || {
+                folders
+                    .iter()
+                    .flat_map(|folder| judge(folder))
+                    .collect::<Vec<_>>()
+            })
+        });
+        let judges: Vec<_> = judges.collect();
+        judges
+            .into_iter()
+            .flat_map(|judge| judge.join().unwrap())
+            .collect()
+    });
+    assert!(
+        failed.is_empty(),
+        "{} problems:\n{}",
+        failed.len(),
+        failed.join("\n")
+    );
+    println!("{} cases passed", folders.len());
+}
+
+fn judge(folder: &Path) -> Vec<String> {
+    let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+    let case = syntax::parse(&fs::read_to_string(folder.join("case.yaml")).unwrap())
+        .unwrap()
+        .to_json();
+    let expected: Value =
+        serde_json::from_slice(&fs::read(folder.join("expected.json")).unwrap()).unwrap();
+    let stage = Stage::empty();
+    let steps = case["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(expected.as_array().unwrap());
+    let mut problems = Vec::new();
+    for (number, (step, expected)) in steps.enumerate() {
+        let (got, text) = perform(&stage, step);
+        for word in step["mentions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+        {
+            if !text.to_lowercase().contains(&word.to_lowercase()) {
+                problems.push(format!(
+                    "{name} step {number}: no mention of {word:?} in {text}"
+                ));
+            }
+        }
+        for (key, want) in expected.as_object().unwrap() {
+            let any_failure = key == "exit"
+                && ![json!(0), json!(6), json!(7)].contains(want)
+                && got[key] != json!(0);
+            if !any_failure && got[key] != *want {
+                problems.push(format!(
+                    "{name} step {number}: {key}: got {}, want {want}",
+                    got[key]
+                ));
+            }
+        }
+    }
+    problems
+}
+
+fn perform(stage: &Stage, step: &Value) -> (Value, String) {
+    let stack = step["stack"].as_str().unwrap_or("dev");
+    if let Some(program) = step["program"].as_str() {
+        stage.write("Pulumi.yaml", program);
+    }
+    for (name, text) in step["files"].as_object().into_iter().flatten() {
+        stage.write(name, text.as_str().unwrap());
+    }
+    if stage.run(&["stack", "select", "--stack", stack]).code != Some(0) {
+        stage.run(&["stack", "init", stack]);
+    }
+    for (key, value) in step["config"].as_object().into_iter().flatten() {
+        let mut words = vec!["config", "set", key, "--stack", stack];
+        if step["path"] == json!(true) {
+            words.push("--path");
+        }
+        match value["secret"].as_str() {
+            Some(secret) => words.extend(["--secret", secret]),
+            None => words.extend(["--plaintext", value.as_str().unwrap()]),
+        }
+        stage.ok(&words);
+    }
+    let log = stage.path("events.jsonl");
+    _ = fs::remove_file(&log);
+    let operation = step["op"].as_str().unwrap_or("up");
+    let mut words = vec![operation];
+    if operation != "preview" {
+        words.extend(["--yes", "--skip-preview"]);
+    }
+    words.extend(["--stack", stack, "--event-log", log.to_str().unwrap()]);
+    words.extend(
+        step["args"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str),
+    );
+    let mut command = stage.command(&words);
+    for (key, value) in step["env"].as_object().into_iter().flatten() {
+        command.env(key, value.as_str().unwrap());
+    }
+    let done = finish(command);
+    (observe(stage, stack, done.code), done.stdout + &done.stderr)
+}
+
+fn observe(stage: &Stage, stack: &str, code: Option<i32>) -> Value {
+    let events = stage.events();
+    let summary = events
+        .iter()
+        .find_map(|event| event.get("summaryEvent"))
+        .cloned()
+        .unwrap_or_default();
+    let steps: BTreeSet<_> = events
+        .iter()
+        .filter_map(|event| event.get("resourcePreEvent"))
+        .map(|event| {
+            (
+                event["metadata"]["op"].to_string(),
+                event["metadata"]["urn"].to_string(),
+            )
+        })
+        .collect();
+    let steps: Vec<Vec<Value>> = steps
+        .iter()
+        .map(|(operation, urn)| {
+            [operation, urn]
+                .map(|text| serde_json::from_str(text).unwrap())
+                .into()
+        })
+        .collect();
+    let export = stage.json(&["stack", "export", "--stack", stack]);
+    let resources = export["deployment"]["resources"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let mut resources: Vec<_> = resources.iter().map(kept).collect();
+    resources.sort_by_key(|resource| resource["urn"].to_string());
+    json!({
+        "exit": code,
+        "outputs": stage.json(&["stack", "output", "--json", "--show-secrets", "--stack", stack]),
+        "blinded": stage.json(&["stack", "output", "--json", "--stack", stack]),
+        "changes": summary.get("resourceChanges").cloned().unwrap_or_else(|| json!({})),
+        "steps": steps,
+        "resources": resources,
+    })
+}
+
+/// The fields that are compared, where they hold anything; dependencies are sets.
+fn kept(resource: &Value) -> Value {
+    let empty = |value: &Value| {
+        matches!(value, Value::Null | Value::Bool(false))
+            || *value == json!([])
+            || *value == json!({})
+            || *value == json!("")
+    };
+    let fields = KEEP
+        .iter()
+        .filter_map(|key| Some((*key, resource.get(key)?)))
+        .filter(|(_, value)| !empty(value));
+    let mut fields: Map<String, Value> = fields
+        .map(|(key, value)| (key.to_owned(), veiled(value)))
+        .collect();
+    if let Some(Value::Array(urns)) = fields.get_mut("dependencies") {
+        urns.sort_by_key(ToString::to_string);
+    }
+    Value::Object(fields)
+}
+
+fn veiled(value: &Value) -> Value {
+    match value {
+        Value::Object(entries)
+            if entries.contains_key(SECRET) && entries.contains_key("ciphertext") =>
+        {
+            json!("<secret>")
+        }
+        Value::Object(entries) => entries
+            .iter()
+            .map(|(key, value)| (key.clone(), veiled(value)))
+            .collect(),
+        Value::Array(values) => values.iter().map(veiled).collect(),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,14 @@
+//! The binary as others see it: command lines in, exit codes, texts and files out.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test ends where it fails, helpers included"
+)]
+
+mod config;
+mod conformance;
+mod interruption;
+mod lifecycle;
+mod refusal;
+mod stage;

@@ -1,0 +1,112 @@
+//! What the engine lacks it names, and touches nothing.
+
+use crate::stage::{Stage, finish};
+
+const PLAIN: &str = "name: demo\nruntime: yaml\n";
+
+#[test]
+fn what_is_lacking_is_named() {
+    let cases = [
+        (
+            "name: demo\nruntime: nodejs\n",
+            "runtime \"nodejs\" is not supported by pulumi-engine",
+        ),
+        (
+            "name: demo\nruntime: yaml\nresources: {b: {type: 'aws:s3:Bucket'}}\n",
+            "type \"aws:s3:Bucket\" needs a provider plugin",
+        ),
+        (
+            "name: demo\nruntime: yaml\noutputs: {x: {'fn::invoke': {function: f}}}\n",
+            "function \"fn::invoke\" is not supported by pulumi-engine",
+        ),
+        (
+            "name: demo\nruntime: yaml\nresources: {a: {type: 'pulumi:index:Stash', properties: {input: 1}, options: {import: x}}}\n",
+            "resource option \"import\" is not supported by pulumi-engine",
+        ),
+    ];
+    for (program, expected) in cases {
+        let stage = Stage::new(PLAIN);
+        stage.ok(&["stack", "init", "dev"]);
+        stage.write("Pulumi.yaml", program);
+        let done = stage.up();
+        assert_eq!(done.code, Some(1), "{program}");
+        assert!(done.stderr.contains(expected), "{program}: {}", done.stderr);
+    }
+}
+
+#[test]
+fn command_lines_are_refused_by_name() {
+    let stage = Stage::new(PLAIN);
+    stage.ok(&["stack", "init", "dev"]);
+    for (words, code, expected) in [
+        (
+            vec!["up", "--nosuchflag"],
+            1,
+            "error: unknown flag: --nosuchflag\n",
+        ),
+        (
+            vec!["up", "--yes", "--policy-pack", "x"],
+            1,
+            "error: flag `--policy-pack` is not supported by pulumi-engine for this command\n",
+        ),
+        (
+            vec!["import"],
+            1,
+            "error: command `import` is not supported by pulumi-engine\n",
+        ),
+        (
+            vec!["up"],
+            1,
+            "error: --yes or --skip-preview must be passed in to proceed when running in non-interactive mode\n",
+        ),
+        (
+            vec!["up", "--yes", "--event-log", "tcp://localhost:1"],
+            1,
+            "error: an event log over tcp:// is not supported by pulumi-engine; give it a file\n",
+        ),
+        (
+            vec!["stack", "init", "x", "--secrets-provider", "bad"],
+            1,
+            "error: unknown secrets provider type 'bad' (supported values: default,passphrase,awskms,azurekeyvault,gcpkms,hashivault)\n",
+        ),
+    ] {
+        let done = stage.run(&words);
+        assert_eq!(
+            (done.code, done.stderr.as_str()),
+            (Some(code), expected),
+            "{words:?}"
+        );
+    }
+    let mut command = stage.command(&["stack", "ls", "--json"]);
+    command.env("PULUMI_BACKEND_URL", "https://api.example.invalid");
+    let done = finish(command);
+    assert_eq!(done.code, Some(3));
+    assert_eq!(
+        done.stderr,
+        "error: PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions\n"
+    );
+}
+
+#[test]
+fn a_state_with_foreign_resources_is_left_alone() {
+    let stage = Stage::new(PLAIN);
+    stage.ok(&["stack", "init", "dev"]);
+    let path = stage.path("state/.pulumi/stacks/demo/dev.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let foreign = r#""resources":[{"urn":"urn:pulumi:dev::demo::aws:s3:Bucket::b","custom":true,"type":"aws:s3:Bucket"}],"metadata""#;
+    let text = text.replace("\"metadata\"", foreign);
+    std::fs::write(&path, &text).unwrap();
+    let done = stage.run(&["destroy", "--yes", "--skip-preview", "--stack", "dev"]);
+    assert_eq!(done.code, Some(1));
+    assert!(done.stderr.contains("\"aws:s3:Bucket\""), "{done:?}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+}
+
+#[test]
+fn version_names_both() {
+    assert_eq!(
+        Stage::empty().ok(&["version"]).stdout,
+        format!("{}\n", pko_engine::VERSION)
+    );
+    assert!(pko_engine::VERSION.starts_with("v3.259.0+pko."));
+}

@@ -1,0 +1,153 @@
+//! A project folder and a state backend, thrown away afterwards.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+
+pub(crate) const ENGINE: &str = env!("CARGO_BIN_EXE_pulumi-engine");
+
+pub(crate) struct Stage {
+    directory: tempfile::TempDir,
+}
+
+/// What a command line gave.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Stage {
+    pub(crate) fn new(program: &str) -> Self {
+        let stage = Self::empty();
+        stage.write("Pulumi.yaml", program);
+        stage
+    }
+
+    pub(crate) fn empty() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["project", "state", "home"] {
+            fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        Self { directory }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let path = self.path("project").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path("project").join(name)).unwrap()
+    }
+
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(ENGINE);
+        command
+            .arg("--non-interactive")
+            .args(words)
+            .current_dir(self.path("project"))
+            .env_clear()
+            .env("HOME", self.path("home"))
+            .env("PULUMI_HOME", self.path("home"))
+            .env(
+                "PULUMI_BACKEND_URL",
+                format!("file://{}", self.path("state").display()),
+            )
+            .env("PULUMI_CONFIG_PASSPHRASE", "correct-horse")
+            .env("PULUMI_DEBUG_COMMANDS", "true")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn run(&self, words: &[&str]) -> Done {
+        finish(self.command(words))
+    }
+
+    pub(crate) fn run_with_input(&self, words: &[&str], input: &str) -> Done {
+        let mut child = self.command(words).stdin(Stdio::piped()).spawn().unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(input.as_bytes())
+            .unwrap();
+        Done::from(child.wait_with_output().unwrap())
+    }
+
+    /// Runs what must succeed.
+    pub(crate) fn ok(&self, words: &[&str]) -> Done {
+        let done = self.run(words);
+        assert_eq!(done.code, Some(0), "{words:?}: {done:?}");
+        done
+    }
+
+    pub(crate) fn json(&self, words: &[&str]) -> Value {
+        serde_json::from_str(&self.ok(words).stdout).unwrap()
+    }
+
+    /// An up whose events are kept.
+    pub(crate) fn up(&self) -> Done {
+        let log = self.path("events.jsonl");
+        self.run(&[
+            "up",
+            "--yes",
+            "--skip-preview",
+            "--stack",
+            "dev",
+            "--event-log",
+            log.to_str().unwrap(),
+        ])
+    }
+
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.path("events.jsonl")).unwrap_or_default();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    /// Everything below the state and project folders, as one text.
+    pub(crate) fn everything(&self) -> String {
+        fn collect(directory: &std::path::Path, text: &mut String) {
+            for entry in fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    collect(&path, text);
+                } else {
+                    text.push_str(&String::from_utf8_lossy(&fs::read(&path).unwrap()));
+                }
+            }
+        }
+        let mut text = String::new();
+        collect(self.directory.path(), &mut text);
+        text
+    }
+}
+
+pub(crate) fn finish(mut command: Command) -> Done {
+    Done::from(command.output().unwrap())
+}
+
+impl From<std::process::Output> for Done {
+    fn from(output: std::process::Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}

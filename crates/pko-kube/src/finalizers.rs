@@ -1,0 +1,83 @@
+//! A finalizer is added and removed by a patch of that one entry: the rest of the object, which may be
+//! somebody else's at this moment, is not touched, and an object that is gone is not made anew.
+
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+
+use crate::{RequestError, objects::Namespaced};
+
+/// Adds a finalizer to an object that does not have it.
+pub async fn add_finalizer<K: Namespaced>(
+    client: &Client,
+    object: &K,
+    finalizer: &str,
+) -> Result<K, RequestError> {
+    // Where there is no list yet, one is made; `test` keeps a list that appeared from being replaced.
+    let patch = if object.finalizers().is_empty() {
+        json!([
+            { "op": "test", "path": "/metadata/uid", "value": object.uid() },
+            { "op": "add", "path": "/metadata/finalizers", "value": [finalizer] },
+        ])
+    } else {
+        json!([
+            { "op": "test", "path": "/metadata/uid", "value": object.uid() },
+            { "op": "test", "path": "/metadata/finalizers", "value": object.finalizers() },
+            { "op": "add", "path": "/metadata/finalizers/-", "value": finalizer },
+        ])
+    };
+    patched(client, object, patch, "add a finalizer to").await
+}
+
+/// Removes a finalizer from an object; one that is gone, or has it no more, is fine.
+pub async fn remove_finalizer<K: Namespaced>(
+    client: &Client,
+    object: &K,
+    finalizer: &str,
+) -> Result<(), RequestError> {
+    let Some(index) = object
+        .finalizers()
+        .iter()
+        .position(|name| name == finalizer)
+    else {
+        return Ok(());
+    };
+    let entry = format!("/metadata/finalizers/{index}");
+    let patch = json!([
+        { "op": "test", "path": "/metadata/uid", "value": object.uid() },
+        { "op": "test", "path": entry, "value": finalizer },
+        { "op": "remove", "path": entry },
+    ]);
+    match patched(client, object, patch, "remove a finalizer from").await {
+        Err(error) if error.status_code() == Some(404) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+async fn patched<K: Namespaced>(
+    client: &Client,
+    object: &K,
+    patch: serde_json::Value,
+    action: &'static str,
+) -> Result<K, RequestError> {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let failed = |source| RequestError {
+        action,
+        kind: K::kind(&()).into_owned(),
+        namespace: namespace.clone(),
+        name: name.clone(),
+        source,
+    };
+    let patch =
+        serde_json::from_value(patch).map_err(|error| failed(kube::Error::SerdeError(error)))?;
+    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
+    let parameters = PatchParams {
+        field_manager: Some(pko_api::names::field_managers::OPERATOR.to_owned()),
+        ..PatchParams::default()
+    };
+    api.patch(&name, &parameters, &Patch::<()>::Json(patch))
+        .await
+        .map_err(failed)
+}

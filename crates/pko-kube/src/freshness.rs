@@ -1,0 +1,73 @@
+//! Whether an object from a cache is older than our own last write of it.
+//!
+//! A pass on such an object would decide on a world that is gone: it could start a second Update before
+//! it has seen the first.
+
+use std::{collections::HashMap, sync::Mutex};
+
+use kube::ResourceExt;
+
+/// The versions of the objects that we wrote last.
+#[derive(Debug, Default)]
+pub struct Written(Mutex<HashMap<String, u64>>);
+
+impl Written {
+    /// Remembers a write by what the API server answered.
+    pub fn remember(&self, object: &impl ResourceExt) {
+        if let (Some(uid), Some(version)) = (object.uid(), version(object))
+            && let Ok(mut versions) = self.0.lock()
+        {
+            versions.insert(uid, version);
+        }
+    }
+
+    /// Whether this copy of an object lacks our last write. Once it does not, nothing needs to be
+    /// remembered.
+    pub fn is_stale(&self, object: &impl ResourceExt) -> bool {
+        let (Some(uid), Some(version)) = (object.uid(), version(object)) else {
+            return false;
+        };
+        let Ok(mut versions) = self.0.lock() else {
+            return false;
+        };
+        match versions.get(&uid) {
+            Some(written) if version < *written => true,
+            Some(_) => {
+                versions.remove(&uid);
+                false
+            }
+            None => false,
+        }
+    }
+}
+
+/// Versions are numbers that grow, as the API server promises for objects of one kind.
+fn version(object: &impl ResourceExt) -> Option<u64> {
+    object.resource_version()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(version: &str) -> ConfigMap {
+        serde_json::from_value(json!({ "metadata": { "uid": "u", "resourceVersion": version } }))
+            .unwrap()
+    }
+
+    #[test]
+    fn a_copy_older_than_our_write_is_stale() {
+        let written = Written::default();
+        assert!(!written.is_stale(&object("5")), "nothing was written");
+        written.remember(&object("10"));
+        assert!(written.is_stale(&object("9")));
+        assert!(!written.is_stale(&object("10")));
+        assert!(
+            !written.is_stale(&object("9")),
+            "forgotten once it was seen"
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! The only callers of the Kubernetes API: reading, applying, statuses, finalizers, events. Decisions are
+//! made elsewhere; here they are carried out.
+
+mod events;
+mod finalizers;
+mod freshness;
+mod objects;
+mod outputs;
+
+pub use events::{Notice, Reporter};
+pub use finalizers::{add_finalizer, remove_finalizer};
+pub use freshness::Written;
+pub use objects::{Namespaced, apply, apply_status, create, create_once, delete, find};
+pub use outputs::masked_outputs;
+
+/// A request to the Kubernetes API that failed, and what it was for.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to {action} {kind} {namespace}/{name}")]
+pub struct RequestError {
+    /// What was tried.
+    pub action: &'static str,
+    /// The object's kind.
+    pub kind: String,
+    /// The object's namespace.
+    pub namespace: String,
+    /// The object's name.
+    pub name: String,
+    /// What the API server or the connection to it said.
+    pub source: kube::Error,
+}
+
+impl RequestError {
+    /// The API server's answer, if it gave one.
+    #[must_use]
+    pub fn status_code(&self) -> Option<u16> {
+        match &self.source {
+            kube::Error::Api(status) => Some(status.code),
+            _ => None,
+        }
+    }
+
+    /// The error with its cause, on one line.
+    #[must_use]
+    pub fn full_text(&self) -> String {
+        format!("{self}: {}", self.source)
+    }
+}

@@ -1,0 +1,146 @@
+//! Single objects: found, applied, created, deleted.
+
+use std::fmt::Debug;
+
+use k8s_openapi::NamespaceResourceScope;
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
+
+use crate::RequestError;
+
+/// A kind with objects in namespaces.
+pub trait Namespaced:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug
+{
+}
+
+impl<K> Namespaced for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + Debug
+{
+}
+
+fn failed<K: Namespaced>(
+    action: &'static str,
+    namespace: &str,
+    name: &str,
+) -> impl FnOnce(kube::Error) -> RequestError {
+    let (kind, namespace, name) = (
+        K::kind(&()).into_owned(),
+        namespace.to_owned(),
+        name.to_owned(),
+    );
+    move |source| RequestError {
+        action,
+        kind,
+        namespace,
+        name,
+        source,
+    }
+}
+
+/// Reads an object from the API server itself; nothing if it is not there.
+pub async fn find<K: Namespaced>(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<K>, RequestError> {
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    api.get_opt(name)
+        .await
+        .map_err(failed::<K>("read", namespace, name))
+}
+
+/// Applies an object; fields of other managers with other values are a conflict.
+pub async fn apply<K: Namespaced + Serialize>(
+    client: &Client,
+    object: &K,
+    manager: &str,
+) -> Result<K, RequestError> {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
+    let parameters = PatchParams::apply(manager);
+    let applied = api.patch(&name, &parameters, &Patch::Apply(object)).await;
+    applied.map_err(failed::<K>("apply", &namespace, &name))
+}
+
+/// Applies a whole status: what is not in it any more is removed.
+pub async fn apply_status<K: Namespaced>(
+    client: &Client,
+    object: &impl ResourceExt,
+    status: &impl Serialize,
+    manager: &str,
+) -> Result<K, RequestError> {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
+    // The uid keeps an apply from making an object anew that was deleted in the meantime.
+    let patch = json!({
+        "apiVersion": K::api_version(&()),
+        "kind": K::kind(&()),
+        "metadata": { "name": name, "namespace": namespace, "uid": object.uid() },
+        "status": status,
+    });
+    let parameters = PatchParams::apply(manager).force();
+    let applied = api
+        .patch_status(&name, &parameters, &Patch::Apply(patch))
+        .await;
+    applied.map_err(failed::<K>("write the status of", &namespace, &name))
+}
+
+/// Creates an object.
+pub async fn create<K: Namespaced + Serialize>(
+    client: &Client,
+    object: &K,
+    manager: &str,
+) -> Result<K, RequestError> {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
+    let parameters = PostParams {
+        field_manager: Some(manager.to_owned()),
+        ..PostParams::default()
+    };
+    api.create(&parameters, object)
+        .await
+        .map_err(failed::<K>("create", &namespace, &name))
+}
+
+/// Creates an object that may have been created before, by a pass that did not come to its end.
+pub async fn create_once<K: Namespaced + Serialize>(
+    client: &Client,
+    object: &K,
+    manager: &str,
+) -> Result<(), RequestError> {
+    match create(client, object, manager).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.status_code() == Some(409) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Deletes an object, if it still is the one that was meant; one that is gone is fine.
+pub async fn delete<K: Namespaced>(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    uid: Option<String>,
+) -> Result<(), RequestError> {
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let parameters = DeleteParams {
+        preconditions: uid.map(|uid| Preconditions {
+            uid: Some(uid),
+            resource_version: None,
+        }),
+        ..DeleteParams::background()
+    };
+    match api.delete(name, &parameters).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
+        Err(error) => Err(failed::<K>("delete", namespace, name)(error)),
+    }
+}
