@@ -3,6 +3,7 @@
 
 mod generate;
 mod progress;
+mod quickstart;
 mod test;
 
 use std::path::{Path, PathBuf};
@@ -13,6 +14,8 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Command {
+    /// Show the whole system on this machine, with one Stack
+    Quickstart(quickstart::Arguments),
     /// Run the tests and print `N passed, M failed`
     Test(test::Arguments),
     /// Write the files that are made from the source: the CRDs, and the types of Kubernetes in them
@@ -22,6 +25,7 @@ enum Command {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     match Command::parse() {
+        Command::Quickstart(arguments) => quickstart::run(&arguments).await,
         Command::Test(arguments) => test::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments).await,
     }

@@ -1,0 +1,94 @@
+//! Talking to the agent of a workspace.
+
+mod connection;
+mod request;
+
+use pko_api::{Update, Workspace, auto::v1alpha1::ProjectInfo, names::reasons::UpdateReason};
+use pko_core::update::{Output, Run, RunError, RunOutcome};
+use pko_proto::{agent as wire, convert::from_proto_timestamp, run as runs};
+use tonic::{Code, Status};
+
+pub(crate) use connection::{Connection, connect};
+pub(crate) use request::start_request;
+
+/// Starts the run of an Update, or finds it.
+pub(crate) async fn start(
+    mut connection: Connection,
+    update: &Update,
+    workspace: &Workspace,
+    local_path: impl Fn(&str) -> String,
+) -> Result<Run, RunError> {
+    let request = start_request(update, workspace, local_path).map_err(RunError::Refused)?;
+    let run = connection
+        .runs
+        .start_run(request)
+        .await
+        .map_err(run_error)?
+        .into_inner();
+    Ok(seen(run))
+}
+
+fn run_error(status: Status) -> RunError {
+    match status.code() {
+        Code::InvalidArgument | Code::FailedPrecondition | Code::Unimplemented | Code::NotFound => {
+            RunError::Refused(status.message().to_owned())
+        }
+        _ => RunError::Unreachable(text(&status)),
+    }
+}
+
+/// A status as a sentence; never its details, which are bytes.
+pub(crate) fn text(status: &Status) -> String {
+    format!("{:?}: {}", status.code(), status.message())
+}
+
+/// What the agent says of a run, in the words of the decisions.
+fn seen(run: runs::Run) -> Run {
+    use runs::RunState;
+
+    match run.state() {
+        RunState::Unspecified | RunState::Queued | RunState::Running => Run::Running,
+        state => Run::Ended(outcome(state, run.result.unwrap_or_default())),
+    }
+}
+
+fn outcome(state: runs::RunState, result: runs::RunResult) -> RunOutcome {
+    let succeeded = state == runs::RunState::Succeeded;
+    let summary = result.summary.unwrap_or_default();
+    let error = result.error;
+    let reason = match (state, error.as_ref().and_then(|error| error.info.as_ref())) {
+        (runs::RunState::Canceled, _) => Some(UpdateReason::Canceled.as_str().to_owned()),
+        (runs::RunState::Interrupted, _) => Some(UpdateReason::Aborted.as_str().to_owned()),
+        (_, info) => info
+            .map(|info| info.reason.clone())
+            .filter(|reason| !reason.is_empty()),
+    };
+    RunOutcome {
+        succeeded,
+        reason,
+        message: error.map_or(summary.message, |error| error.message),
+        start: summary.start_time.as_ref().and_then(from_proto_timestamp),
+        end: summary.end_time.as_ref().and_then(from_proto_timestamp),
+        permalink: result.permalink,
+        project: result.project_info.map(project),
+        outputs: result
+            .outputs
+            .into_iter()
+            .map(|(name, value)| (name, output(value)))
+            .collect(),
+    }
+}
+
+fn project(info: wire::ProjectInfo) -> ProjectInfo {
+    ProjectInfo {
+        name: info.name,
+        runtime: info.runtime,
+    }
+}
+
+fn output(value: wire::OutputValue) -> Output {
+    Output {
+        json: value.value,
+        secret: value.secret,
+    }
+}

@@ -1,0 +1,110 @@
+//! The four controllers, and the one loop that drives them.
+
+pub(crate) mod context;
+mod program;
+mod stack;
+mod update;
+mod workspace;
+
+use std::time::Duration;
+
+use kube::runtime::controller::Action;
+use pko_core::{Plan, Requeue, Step};
+use pko_kube::RequestError;
+
+pub(crate) use context::Context;
+pub(crate) use program::run as run_programs;
+pub(crate) use stack::run as run_stacks;
+pub(crate) use update::run as run_updates;
+pub(crate) use workspace::run as run_workspaces;
+
+/// How many objects of a kind are looked at at a time. No run holds one of these places.
+pub(crate) const CONCURRENCY: u16 = 25;
+/// After an error that nobody expected.
+const AFTER_ERROR: Duration = Duration::from_secs(5);
+/// More questions than any machine has: a loop that does not end is an error, not a hot loop.
+const MOST_QUESTIONS: usize = 16;
+
+/// Why a pass did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PassError {
+    /// The API server refused, or did not answer.
+    #[error("{}", .0.full_text())]
+    Request(#[from] RequestError),
+    /// An archive could not be made.
+    #[error(transparent)]
+    Archive(#[from] pko_core::program::ArchiveError),
+    /// The outputs of an Update are not there yet.
+    #[error("the outputs Secret {0} is not there")]
+    NoOutputs(String),
+    /// A machine asked on and on.
+    #[error("more than {MOST_QUESTIONS} questions were asked")]
+    TooManyQuestions,
+}
+
+/// One look at an object: what it knows, what it asks, what it does.
+trait Pass: Sync {
+    /// What is known.
+    type World: Send + Sync;
+    /// What can be asked.
+    type Question: Send;
+    /// What is answered.
+    type Answer: Send;
+    /// What can be done.
+    type Effect: Send;
+
+    /// Decides; pure.
+    fn decide(&self, world: &Self::World) -> Step<Self::Question, Self::Effect>;
+    /// Takes in an answer.
+    fn learn(&self, world: &mut Self::World, answer: Self::Answer);
+    /// Finds out.
+    fn answer(
+        &self,
+        question: Self::Question,
+    ) -> impl Future<Output = Result<Self::Answer, PassError>> + Send;
+    /// Does it.
+    fn act(
+        &self,
+        world: &Self::World,
+        effect: Self::Effect,
+    ) -> impl Future<Output = Result<(), PassError>> + Send;
+    /// Says what was decided.
+    fn log(&self, rule: &'static str);
+}
+
+/// The only loop, the same for all kinds: asks until there is a plan, then carries it out in order.
+async fn drive<P: Pass>(pass: &P, mut world: P::World) -> Result<Action, PassError> {
+    let plan = plan(pass, &mut world).await?;
+    pass.log(plan.rule);
+    for effect in plan.effects {
+        pass.act(&world, effect).await?;
+    }
+    Ok(action(plan.requeue))
+}
+
+async fn plan<P: Pass>(pass: &P, world: &mut P::World) -> Result<Plan<P::Effect>, PassError> {
+    for _ in 0..MOST_QUESTIONS {
+        match pass.decide(world) {
+            Step::Ask(question) => {
+                let answer = pass.answer(question).await?;
+                pass.learn(world, answer);
+            }
+            Step::Finish(plan) => return Ok(plan),
+        }
+    }
+    Err(PassError::TooManyQuestions)
+}
+
+/// When the controller looks again.
+fn action(requeue: Requeue) -> Action {
+    match requeue {
+        Requeue::Settled => Action::await_change(),
+        Requeue::After(delay) => Action::requeue(delay),
+    }
+}
+
+/// What happens after a pass that did not come to its end.
+fn after_error(error: &PassError) -> Action {
+    tracing::warn!(%error, "Pass failed");
+    Action::requeue(AFTER_ERROR)
+}

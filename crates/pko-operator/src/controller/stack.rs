@@ -1,0 +1,289 @@
+//! Stacks: each is kept up to date by one Update after another.
+
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api, ResourceExt as _,
+    runtime::{Controller, controller::Action, reflector::ObjectRef, watcher},
+};
+use pko_api::{
+    Decoded, Program, Stack, Update, Workspace,
+    auto::v1alpha1::FluxArtifact,
+    names::{field_managers, finalizers, reasons::StackReason},
+    pulumi::v1::StackStatus,
+};
+use pko_core::{
+    Class,
+    stack::{Answer, Effect, Location, Question, Source, Step, World, decide, decide_undecodable},
+};
+use pko_kube::Notice;
+
+use super::{Context, Pass, PassError, action, after_error, drive};
+
+/// How soon a source that is not there is looked for again, if no event comes.
+const SOURCE_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// How soon a Program that is being published is looked at again, if no event comes.
+const PROGRAM_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Runs the controller until the manager ends.
+pub(crate) async fn run(controller: Controller<Decoded<Stack>>, context: Arc<Context>) {
+    let stacks = controller.store();
+    let of_program = move |program: Decoded<Program>| {
+        let (namespace, name) = (program.namespace(), program.name_any());
+        let users = stacks.state().into_iter().filter(move |stack| {
+            let uses = stack.as_result().is_ok_and(|stack| {
+                stack
+                    .spec
+                    .program_ref
+                    .as_ref()
+                    .is_some_and(|reference| reference.name == name)
+            });
+            uses && stack.namespace() == namespace
+        });
+        users
+            .map(|stack| ObjectRef::from_obj(stack.as_ref()))
+            .collect::<Vec<_>>()
+    };
+    let client = &context.client;
+    let everything = watcher::Config::default;
+    let stream = controller
+        .owns(Api::<Decoded<Workspace>>::all(client.clone()), everything())
+        .owns(Api::<Decoded<Update>>::all(client.clone()), everything())
+        .watches(Api::all(client.clone()), everything(), of_program)
+        .run(reconcile, |_, error, _| after_error(error), context);
+    stream.for_each(|_| std::future::ready(())).await;
+}
+
+async fn reconcile(
+    object: Arc<Decoded<Stack>>,
+    context: Arc<Context>,
+) -> Result<Action, PassError> {
+    let Some(object) = fresh(object, &context).await? else {
+        return Ok(Action::await_change());
+    };
+    match object.as_result() {
+        Ok(stack) => {
+            drive(
+                &StackPass {
+                    stack,
+                    context: &context,
+                },
+                World::new(stack.clone()),
+            )
+            .await
+        }
+        Err(undecodable) => {
+            let plan = decide_undecodable(undecodable, Timestamp::now());
+            for effect in plan.effects {
+                if let Effect::PatchStatus(status) = effect {
+                    write_status(object.as_ref(), &context, &status).await?;
+                }
+            }
+            Ok(action(plan.requeue))
+        }
+    }
+}
+
+/// The object, read anew where the cache has not seen our own last write.
+async fn fresh(
+    object: Arc<Decoded<Stack>>,
+    context: &Context,
+) -> Result<Option<Arc<Decoded<Stack>>>, PassError> {
+    if !context.written.is_stale(object.as_ref()) {
+        return Ok(Some(object));
+    }
+    let namespace = object.namespace().unwrap_or_default();
+    let live: Option<Decoded<Stack>> =
+        pko_kube::find(&context.client, &namespace, &object.name_any()).await?;
+    Ok(live.map(Arc::new))
+}
+
+struct StackPass<'pass> {
+    stack: &'pass Stack,
+    context: &'pass Context,
+}
+
+impl Pass for StackPass<'_> {
+    type World = World;
+    type Question = Question;
+    type Answer = Answer;
+    type Effect = Effect;
+
+    fn decide(&self, world: &World) -> Step {
+        decide(world, Timestamp::now())
+    }
+
+    fn learn(&self, world: &mut World, answer: Answer) {
+        world.learn(answer);
+    }
+
+    async fn answer(&self, question: Question) -> Result<Answer, PassError> {
+        let Self { stack, context } = *self;
+        match question {
+            Question::CurrentUpdate(name) => {
+                Ok(Answer::CurrentUpdate(update(stack, context, &name).await?))
+            }
+            Question::Outputs(name) => {
+                let namespace = stack.namespace().unwrap_or_default();
+                let secret: Option<Secret> =
+                    pko_kube::find(&context.client, &namespace, &name).await?;
+                let secret = secret.ok_or(PassError::NoOutputs(name))?;
+                Ok(Answer::Outputs(pko_kube::masked_outputs(&secret)))
+            }
+            Question::Program(name) => Ok(Answer::Source(program(stack, context, &name))),
+            Question::ApplyWorkspace(workspace, status) => {
+                if stack.status.as_ref() != Some(status.as_ref()) {
+                    write_status(stack, context, &status).await?;
+                }
+                let applied = pko_kube::apply(
+                    &context.client,
+                    workspace.as_ref(),
+                    field_managers::OPERATOR,
+                )
+                .await;
+                Ok(Answer::Workspace(
+                    applied.map(Box::new).map_err(|error| refused(&error)),
+                ))
+            }
+        }
+    }
+
+    async fn act(&self, _: &World, effect: Effect) -> Result<(), PassError> {
+        act(self.stack, self.context, effect).await
+    }
+
+    fn log(&self, rule: &'static str) {
+        let Self { stack, .. } = self;
+        tracing::info!(
+            namespace = stack.namespace(),
+            name = stack.name_any(),
+            generation = stack.metadata.generation,
+            rule,
+            "Stack decided"
+        );
+    }
+}
+
+/// The Update from the cache; its absence is believed from a live read only.
+async fn update(
+    stack: &Stack,
+    context: &Context,
+    name: &str,
+) -> Result<Option<Box<Update>>, PassError> {
+    let namespace = stack.namespace().unwrap_or_default();
+    let cached = context
+        .updates
+        .get(&ObjectRef::new(name).within(&namespace));
+    if let Some(update) = cached.as_ref().and_then(|object| object.as_result().ok()) {
+        return Ok(Some(Box::new(update.clone())));
+    }
+    Ok(pko_kube::find::<Update>(&context.client, &namespace, name)
+        .await?
+        .map(Box::new))
+}
+
+/// A Workspace that the API server does not take: the Stack says so, and it is tried again.
+fn refused(error: &pko_kube::RequestError) -> Class {
+    Class::Wait(
+        StackReason::WorkspaceFailed,
+        error.full_text(),
+        SOURCE_AGAIN,
+    )
+}
+
+fn program(stack: &Stack, context: &Context, name: &str) -> Result<Source, Class> {
+    let unavailable =
+        |message: String| Class::Wait(StackReason::SourceUnavailable, message, SOURCE_AGAIN);
+    let namespace = stack.namespace().unwrap_or_default();
+    let program = context
+        .programs
+        .get(&ObjectRef::new(name).within(&namespace))
+        .ok_or_else(|| unavailable("unable to retrieve program for stack".to_owned()))?;
+    let program = program
+        .as_result()
+        .map_err(|bad| unavailable(format!("Program \"{name}\": {}", bad.error)))?;
+    let published = program
+        .status
+        .as_ref()
+        .filter(|status| status.observed_generation == program.metadata.generation);
+    // Its controller is at it: no failure, and its own event ends the wait.
+    let published = published.ok_or_else(|| {
+        Class::Retry(
+            StackReason::StackProcessing,
+            format!("waiting for Program \"{name}\" to be published"),
+            PROGRAM_AGAIN,
+        )
+    })?;
+    let artifact = published
+        .artifact
+        .clone()
+        .ok_or_else(|| unavailable("Program has no artifact".to_owned()))?;
+    Ok(Source {
+        revision: artifact.revision,
+        location: Location::Artifact(FluxArtifact {
+            url: Some(artifact.url),
+            digest: artifact.digest,
+            dir: None,
+        }),
+    })
+}
+
+async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), PassError> {
+    let client = &context.client;
+    let namespace = stack.namespace().unwrap_or_default();
+    match effect {
+        Effect::AddFinalizer => {
+            let written = pko_kube::add_finalizer(client, stack, finalizers::STACK).await?;
+            context.written.remember(&written);
+        }
+        Effect::RemoveFinalizer => {
+            pko_kube::remove_finalizer(client, stack, finalizers::STACK).await?
+        }
+        Effect::PatchStatus(status) => write_status(stack, context, &status).await?,
+        Effect::CreateUpdate { update, undo } => {
+            if let Err(error) =
+                pko_kube::create(client, update.as_ref(), field_managers::OPERATOR).await
+            {
+                write_status(stack, context, &undo).await?;
+                return Err(error.into());
+            }
+        }
+        Effect::ReleaseUpdate(name) => {
+            if let Some(update) = pko_kube::find::<Update>(client, &namespace, &name).await? {
+                pko_kube::remove_finalizer(client, &update, finalizers::STACK).await?;
+            }
+        }
+        Effect::DeleteWorkspace => {
+            pko_kube::delete::<Workspace>(client, &namespace, &stack.name_any(), None).await?
+        }
+        Effect::Emit(event) => {
+            let notice = Notice {
+                reason: event.reason.as_str(),
+                message: &event.message,
+                warning: event.warning,
+            };
+            context.reporters.stack.report(stack, &notice).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn write_status(
+    stack: &impl kube::ResourceExt,
+    context: &Context,
+    status: &StackStatus,
+) -> Result<(), PassError> {
+    let written = pko_kube::apply_status::<Decoded<Stack>>(
+        &context.client,
+        stack,
+        status,
+        field_managers::STACK_STATUS,
+    )
+    .await?;
+    context.written.remember(&written);
+    Ok(())
+}

@@ -1,0 +1,293 @@
+//! Updates: each is one run of the workspace's agent.
+
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt as _};
+use jiff::Timestamp;
+use kube::{
+    Api, ResourceExt as _,
+    runtime::{Controller, controller::Action, reflector::ObjectRef, watcher},
+};
+use pko_api::{Decoded, Update, Workspace, auto::v1alpha1::UpdateStatus, names::field_managers};
+use pko_core::{
+    Known,
+    update::{Answer, Effect, Question, Run, RunError, Step, World, decide},
+};
+use pko_kube::Notice;
+use pko_proto::run as runs;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::{Context, Pass, PassError, after_error, drive};
+use crate::agent_client;
+
+/// Runs the controller until the manager ends; `woken` are Updates whose run has ended.
+pub(crate) async fn run(
+    controller: Controller<Decoded<Update>>,
+    woken: UnboundedReceiver<ObjectRef<Decoded<Update>>>,
+    context: Arc<Context>,
+) {
+    let updates = controller.store();
+    let of_workspace = move |workspace: Decoded<Workspace>| {
+        let (namespace, name) = (workspace.namespace(), workspace.name_any());
+        let waiting = updates.state().into_iter().filter(move |update| {
+            let runs_there = update
+                .as_result()
+                .is_ok_and(|update| update.spec.workspace_name.as_deref() == Some(&name));
+            runs_there && update.namespace() == namespace
+        });
+        waiting
+            .map(|update| ObjectRef::from_obj(update.as_ref()))
+            .collect::<Vec<_>>()
+    };
+    let stream = controller
+        .watches(
+            Api::all(context.client.clone()),
+            watcher::Config::default(),
+            of_workspace,
+        )
+        .reconcile_on(receiving(woken))
+        .run(reconcile, |_, error, _| after_error(error), context);
+    stream.for_each(|_| std::future::ready(())).await;
+}
+
+/// A channel as a stream.
+pub(super) fn receiving<T: Send + 'static>(
+    receiver: UnboundedReceiver<T>,
+) -> impl Stream<Item = T> + Send + 'static {
+    futures::stream::unfold(receiver, |mut receiver| async {
+        receiver.recv().await.map(|item| (item, receiver))
+    })
+}
+
+async fn reconcile(
+    object: Arc<Decoded<Update>>,
+    context: Arc<Context>,
+) -> Result<Action, PassError> {
+    let Ok(update) = object.as_result() else {
+        return Ok(Action::await_change());
+    };
+    let pass = UpdatePass {
+        update,
+        context: &context,
+    };
+    drive(&pass, World::new(update.clone())).await
+}
+
+struct UpdatePass<'pass> {
+    update: &'pass Update,
+    context: &'pass Context,
+}
+
+impl Pass for UpdatePass<'_> {
+    type World = World;
+    type Question = Question;
+    type Answer = Answer;
+    type Effect = Effect;
+
+    fn decide(&self, world: &World) -> Step {
+        decide(world, Timestamp::now())
+    }
+
+    fn learn(&self, world: &mut World, answer: Answer) {
+        world.learn(answer);
+    }
+
+    async fn answer(&self, question: Question) -> Result<Answer, PassError> {
+        let Self { update, context } = *self;
+        match question {
+            Question::Workspace(name) => {
+                Ok(Answer::Workspace(workspace(update, context, &name).await?))
+            }
+            Question::Run(workspace, publish) => {
+                if let Some(status) = publish {
+                    write_status(update, context, &status).await?;
+                }
+                Ok(Answer::Run(start(update, &workspace, context).await))
+            }
+        }
+    }
+
+    async fn act(&self, world: &World, effect: Effect) -> Result<(), PassError> {
+        let Self { update, context } = *self;
+        let workspace = match &world.workspace {
+            Known::Known(workspace) => workspace.as_ref(),
+            Known::Unknown => None,
+        };
+        match effect {
+            Effect::PatchStatus(status) => write_status(update, context, &status).await?,
+            Effect::CreateOutputs(secret) => {
+                pko_kube::create_once(&context.client, secret.as_ref(), field_managers::OPERATOR)
+                    .await?;
+            }
+            Effect::FollowRun => follow(update, workspace, context),
+            Effect::CancelRun => tell(update, workspace, Word::Cancel).await,
+            Effect::AcknowledgeRun => tell(update, workspace, Word::Acknowledge).await,
+            Effect::Delete => {
+                let namespace = update.namespace().unwrap_or_default();
+                pko_kube::delete::<Update>(
+                    &context.client,
+                    &namespace,
+                    &update.name_any(),
+                    update.uid(),
+                )
+                .await?;
+            }
+            Effect::Emit(event) => {
+                let notice = Notice {
+                    reason: event.reason.as_str(),
+                    message: &event.message,
+                    warning: event.warning,
+                };
+                context.reporters.update.report(update, &notice).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn log(&self, rule: &'static str) {
+        tracing::debug!(
+            namespace = self.update.namespace(),
+            name = self.update.name_any(),
+            rule,
+            "Update decided"
+        );
+    }
+}
+
+/// The Workspace from the cache; its absence is believed from a live read only.
+async fn workspace(
+    update: &Update,
+    context: &Context,
+    name: &str,
+) -> Result<Option<Box<Workspace>>, PassError> {
+    let namespace = update.namespace().unwrap_or_default();
+    let cached = context
+        .workspaces
+        .get(&ObjectRef::new(name).within(&namespace));
+    if let Some(workspace) = cached.as_ref().and_then(|object| object.as_result().ok()) {
+        return Ok(Some(Box::new(workspace.clone())));
+    }
+    Ok(
+        pko_kube::find::<Workspace>(&context.client, &namespace, name)
+            .await?
+            .map(Box::new),
+    )
+}
+
+fn address(workspace: &Workspace) -> Option<String> {
+    workspace
+        .status
+        .as_ref()?
+        .address
+        .clone()
+        .filter(|address| !address.is_empty())
+}
+
+async fn start(update: &Update, workspace: &Workspace, context: &Context) -> Result<Run, RunError> {
+    let address = address(workspace)
+        .ok_or_else(|| RunError::Unreachable("the Workspace has no address".to_owned()))?;
+    let connection = agent_client::connect(&address).await.map_err(|error| {
+        RunError::Unreachable(format!("unable to connect to workspace: {error}"))
+    })?;
+    agent_client::start(connection, update, workspace, |path| {
+        context.places.local_path(workspace, path)
+    })
+    .await
+}
+
+async fn write_status(
+    update: &Update,
+    context: &Context,
+    status: &UpdateStatus,
+) -> Result<(), PassError> {
+    pko_kube::apply_status::<Update>(
+        &context.client,
+        update,
+        status,
+        field_managers::UPDATE_STATUS,
+    )
+    .await?;
+    Ok(())
+}
+
+/// Waits in the background for the end of a run, then wakes the Update.
+fn follow(update: &Update, workspace: Option<&Workspace>, context: &Context) {
+    let run_id = update.uid().unwrap_or_default();
+    let Some(address) = workspace.and_then(address) else {
+        return;
+    };
+    if !context.followed.begin(&run_id) {
+        return;
+    }
+    let followed = context.followed.clone();
+    let object = ObjectRef::new(&update.name_any()).within(&update.namespace().unwrap_or_default());
+    tokio::spawn(async move {
+        if let Err(error) = until_end(&address, &run_id).await {
+            tracing::info!(run = run_id, %error, "Run is not followed any more");
+        }
+        followed.end(&run_id, object);
+    });
+}
+
+/// Why a run could not be followed to its end.
+#[derive(Debug, thiserror::Error)]
+enum FollowError {
+    #[error("unable to connect to workspace: {0}")]
+    Connect(#[from] tonic::transport::Error),
+    #[error("{}", agent_client::text(.0))]
+    Stream(Box<tonic::Status>),
+}
+
+async fn until_end(address: &str, run_id: &str) -> Result<(), FollowError> {
+    let stream_error = |status| FollowError::Stream(Box::new(status));
+    let mut connection = agent_client::connect(address).await?;
+    let request = runs::WatchRunRequest {
+        run_id: run_id.to_owned(),
+        after_sequence: 0,
+    };
+    let mut events = connection
+        .runs
+        .watch_run(request)
+        .await
+        .map_err(stream_error)?
+        .into_inner();
+    while events.message().await.map_err(stream_error)?.is_some() {}
+    Ok(())
+}
+
+/// What an agent is told about a run.
+#[derive(Clone, Copy)]
+enum Word {
+    Cancel,
+    Acknowledge,
+}
+
+/// Tells the agent, if it can be reached: both words can be said again, and an agent that is gone has no run.
+async fn tell(update: &Update, workspace: Option<&Workspace>, word: Word) {
+    let Some(address) = workspace.and_then(address) else {
+        return;
+    };
+    let Ok(mut connection) = agent_client::connect(&address).await else {
+        return;
+    };
+    let run_id = update.uid().unwrap_or_default();
+    let told = match word {
+        Word::Cancel => connection
+            .runs
+            .cancel_run(runs::CancelRunRequest { run_id })
+            .await
+            .map(drop),
+        Word::Acknowledge => connection
+            .runs
+            .acknowledge_run(runs::AcknowledgeRunRequest { run_id })
+            .await
+            .map(drop),
+    };
+    if let Err(status) = told {
+        tracing::info!(
+            name = update.name_any(),
+            error = agent_client::text(&status),
+            "Agent did not take a word"
+        );
+    }
+}

@@ -1,0 +1,154 @@
+//! Workspaces: a place to run, and an agent that is ready.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::{
+    ResourceExt as _,
+    runtime::{Controller, controller::Action, reflector::ObjectRef},
+};
+use pko_api::{Decoded, Workspace, auto::v1alpha1::WorkspaceStatus, names::field_managers};
+use pko_core::workspace::{Agent, AgentError, Answer, Effect, Question, Step, World, decide};
+use pko_kube::Notice;
+use pko_proto::agent as wire;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::{Context, Pass, PassError, after_error, drive};
+use crate::agent_client;
+
+/// Runs the controller until the manager ends; `woken` are Workspaces whose place has changed.
+pub(crate) async fn run(
+    controller: Controller<Decoded<Workspace>>,
+    woken: UnboundedReceiver<ObjectRef<Decoded<Workspace>>>,
+    context: Arc<Context>,
+) {
+    let stream = controller
+        .reconcile_on(super::update::receiving(woken))
+        .run(reconcile, |_, error, _| after_error(error), context);
+    futures::StreamExt::for_each(stream, |_| std::future::ready(())).await;
+}
+
+async fn reconcile(
+    object: Arc<Decoded<Workspace>>,
+    context: Arc<Context>,
+) -> Result<Action, PassError> {
+    let Ok(workspace) = object.as_result() else {
+        return Ok(Action::await_change());
+    };
+    let pass = WorkspacePass {
+        workspace,
+        context: &context,
+    };
+    drive(&pass, World::new(workspace.clone())).await
+}
+
+struct WorkspacePass<'pass> {
+    workspace: &'pass Workspace,
+    context: &'pass Context,
+}
+
+impl Pass for WorkspacePass<'_> {
+    type World = World;
+    type Question = Question;
+    type Answer = Answer;
+    type Effect = Effect;
+
+    fn decide(&self, world: &World) -> Step {
+        decide(world, Timestamp::now())
+    }
+
+    fn learn(&self, world: &mut World, answer: Answer) {
+        world.learn(answer);
+    }
+
+    async fn answer(&self, question: Question) -> Result<Answer, PassError> {
+        match question {
+            Question::Place => Ok(Answer::Place(
+                self.context.places.ensure(self.workspace).await,
+            )),
+            Question::Agent(address, publish) => {
+                if let Some(status) = &publish {
+                    write_status(self.workspace, self.context, status).await?;
+                }
+                Ok(Answer::Agent(agent(&address, publish.is_some()).await))
+            }
+        }
+    }
+
+    async fn act(&self, _: &World, effect: Effect) -> Result<(), PassError> {
+        let Self { workspace, context } = *self;
+        match effect {
+            Effect::PatchStatus(status) => write_status(workspace, context, &status).await?,
+            Effect::Remove => {
+                context
+                    .places
+                    .remove(
+                        &workspace.namespace().unwrap_or_default(),
+                        &workspace.name_any(),
+                    )
+                    .await;
+            }
+            Effect::Emit(event) => {
+                let notice = Notice {
+                    reason: event.reason.as_str(),
+                    message: &event.message,
+                    warning: event.warning,
+                };
+                context
+                    .reporters
+                    .workspace
+                    .report(workspace, &notice)
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn log(&self, rule: &'static str) {
+        tracing::debug!(
+            namespace = self.workspace.namespace(),
+            name = self.workspace.name_any(),
+            rule,
+            "Workspace decided"
+        );
+    }
+}
+
+async fn write_status(
+    workspace: &Workspace,
+    context: &Context,
+    status: &WorkspaceStatus,
+) -> Result<(), PassError> {
+    pko_kube::apply_status::<Workspace>(
+        &context.client,
+        workspace,
+        status,
+        field_managers::WORKSPACE_STATUS,
+    )
+    .await?;
+    Ok(())
+}
+
+/// Whether an agent is ready; a new one installs what its program needs.
+async fn agent(address: &str, install: bool) -> Result<Agent, AgentError> {
+    let unreachable = |error: &dyn std::error::Error| {
+        AgentError::Unreachable(format!("unable to connect to workspace: {error}"))
+    };
+    let mut connection = agent_client::connect(address)
+        .await
+        .map_err(|error| unreachable(&error))?;
+    let version = connection
+        .automation
+        .pulumi_version(wire::PulumiVersionRequest {})
+        .await;
+    let version = version
+        .map_err(|status| AgentError::Unreachable(agent_client::text(&status)))?
+        .into_inner();
+    if install {
+        let installed = connection.automation.install(wire::InstallRequest {}).await;
+        installed.map_err(|status| AgentError::Installation(agent_client::text(&status)))?;
+    }
+    Ok(Agent {
+        pulumi_version: version.version,
+    })
+}

@@ -1,0 +1,19 @@
+//! `manager`: the operator.
+
+mod agent_client;
+mod args;
+mod controller;
+mod health;
+mod place;
+mod program_server;
+mod run;
+mod telemetry;
+
+use clap::Parser;
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let arguments = args::Arguments::parse();
+    telemetry::start(&arguments.log_level)?;
+    run::run(arguments).await
+}

@@ -1,0 +1,410 @@
+//! Process workspaces: an agent beside the manager, in a session and a folder of its own.
+//!
+//! # Guarantees
+//! An agent outlives the manager that started it; the next one finds it by its record and goes on with it. Only
+//! another source or environment, or the end of the Workspace, ends it: first SIGTERM, then SIGKILL.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use kube::{Client, ResourceExt as _, runtime::reflector::ObjectRef};
+use nix::sys::signal::Signal;
+use pko_api::{Decoded, Workspace};
+use pko_core::workspace::Place;
+use sha2::{Digest as _, Sha256};
+use tokio::{process::Command, sync::mpsc::UnboundedSender, time::Instant};
+
+use super::{
+    environment::{EnvironmentError, Reader},
+    files::{self, MountError},
+    record::{self, Record},
+    support,
+};
+
+/// How long an agent may take to listen.
+const START_DEADLINE: Duration = Duration::from_secs(30);
+/// How long an agent may take to end before it is killed.
+const STOP_DEADLINE: Duration = Duration::from_secs(20);
+/// After a start that failed, the next one is not before this.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What wakes a Workspace's controller.
+pub(crate) type Wake = UnboundedSender<ObjectRef<Decoded<Workspace>>>;
+
+/// All process workspaces.
+#[derive(Clone)]
+pub(crate) struct Processes {
+    folder: PathBuf,
+    agent: PathBuf,
+    client: Client,
+    attempts: Arc<Mutex<HashMap<String, Attempt>>>,
+    wake: Wake,
+}
+
+/// A start of an agent, and how it went.
+#[derive(Clone, Debug)]
+struct Attempt {
+    fingerprint: String,
+    failure: Option<(String, Instant)>,
+}
+
+/// Why an agent could not be started.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+    #[error(transparent)]
+    Mounts(#[from] MountError),
+    #[error("failed to prepare the workspace's folder")]
+    Folder(#[from] io::Error),
+    #[error("failed to run the agent {program}")]
+    Run { program: String, source: io::Error },
+    #[error("failed to fetch the program: {0}")]
+    Fetch(String),
+    #[error("the agent did not start: {0}")]
+    NotListening(String),
+}
+
+impl Processes {
+    /// Workspaces below a folder, run by this agent.
+    pub(crate) fn new(folder: PathBuf, agent: PathBuf, client: Client, wake: Wake) -> Self {
+        Self {
+            folder,
+            agent,
+            client,
+            attempts: Arc::default(),
+            wake,
+        }
+    }
+
+    fn folder_of(&self, namespace: &str, name: &str) -> PathBuf {
+        self.folder.join(namespace).join(name)
+    }
+
+    fn folder(&self, workspace: &Workspace) -> PathBuf {
+        self.folder_of(
+            &workspace.namespace().unwrap_or_default(),
+            &workspace.name_any(),
+        )
+    }
+
+    /// Where a file of the workspace's pod really is.
+    pub(crate) fn local_path(&self, workspace: &Workspace, path: &str) -> String {
+        files::local_path(&self.folder(workspace), path)
+            .display()
+            .to_string()
+    }
+
+    /// Finds a workspace's agent, or starts one in the background.
+    pub(crate) async fn ensure(&self, workspace: &Workspace) -> Place {
+        if let Some(message) = support::unsupported(&workspace.spec) {
+            return Place::Impossible(message);
+        }
+        let folder = self.folder(workspace);
+        let fingerprint = fingerprint(workspace);
+        if is_running(&folder, workspace, &fingerprint).await {
+            return Place::Running {
+                address: format!("unix:{}", record::socket(&folder).display()),
+            };
+        }
+        let key = format!(
+            "{}/{}",
+            workspace.namespace().unwrap_or_default(),
+            workspace.name_any()
+        );
+        self.attempt(key, fingerprint, workspace)
+    }
+
+    /// Starts an agent unless one is being started, or just failed to.
+    fn attempt(&self, key: String, fingerprint: String, workspace: &Workspace) -> Place {
+        let Ok(mut attempts) = self.attempts.lock() else {
+            return Place::Failed("a start went wrong".to_owned());
+        };
+        match attempts
+            .get(&key)
+            .filter(|attempt| attempt.fingerprint == fingerprint)
+        {
+            Some(Attempt { failure: None, .. }) => {}
+            Some(Attempt {
+                failure: Some((message, at)),
+                ..
+            }) if at.elapsed() < RETRY_AFTER => {
+                return Place::Failed(message.clone());
+            }
+            _ => {
+                attempts.insert(
+                    key.clone(),
+                    Attempt {
+                        fingerprint: fingerprint.clone(),
+                        failure: None,
+                    },
+                );
+                let (this, workspace) = (self.clone(), workspace.clone());
+                tokio::spawn(async move { this.start_and_tell(key, fingerprint, workspace).await });
+            }
+        }
+        Place::Starting("Waiting for the workspace's agent".to_owned())
+    }
+
+    async fn start_and_tell(self, key: String, fingerprint: String, workspace: Workspace) {
+        let result = self.start(&workspace, &fingerprint).await;
+        if let Ok(mut attempts) = self.attempts.lock() {
+            match result {
+                Ok(()) => {
+                    attempts.remove(&key);
+                }
+                Err(error) => {
+                    tracing::warn!(workspace = key, error = %full_text(&error), "Workspace did not start");
+                    attempts.insert(
+                        key,
+                        Attempt {
+                            fingerprint,
+                            failure: Some((full_text(&error), Instant::now())),
+                        },
+                    );
+                }
+            }
+        }
+        let name = ObjectRef::new(&workspace.name_any())
+            .within(&workspace.namespace().unwrap_or_default());
+        let _ = self.wake.send(name);
+    }
+
+    async fn start(&self, workspace: &Workspace, fingerprint: &str) -> Result<(), StartError> {
+        let folder = self.folder(workspace);
+        stop(&folder).await;
+        files::private_folder(&folder)?;
+        let namespace = workspace.namespace().unwrap_or_default();
+        let reader = Reader {
+            client: &self.client,
+            namespace: &namespace,
+        };
+        let environment = reader.environment(&workspace.spec).await?;
+        files::write_mounts(&folder, &workspace.spec, &reader).await?;
+        let source = self.fetch(workspace, &folder).await?;
+        let log = File::create(folder.join("agent.log"))?;
+        let child = self
+            .command(&folder)
+            .args(["serve", "--skip-install", "--own-session", "--workspace"])
+            .arg(&source)
+            .arg("--listen")
+            .arg(format!("unix:{}", record::socket(&folder).display()))
+            .arg("--data-dir")
+            .arg(folder.join(".pko"))
+            .envs(environment)
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .map_err(|source| self.not_run(source))?;
+        let process = child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .unwrap_or_default();
+        let record = Record {
+            uid: workspace.uid().unwrap_or_default(),
+            fingerprint: fingerprint.to_owned(),
+            process,
+        };
+        record.write(&folder)?;
+        listening(&folder, child).await
+    }
+
+    /// The agent, with an environment of its own: nothing of the manager's but where programs are.
+    fn command(&self, folder: &Path) -> Command {
+        let mut command = Command::new(&self.agent);
+        let home = folder.join("home");
+        command
+            .env_clear()
+            .envs(
+                ["PATH", "PKO_PULUMI", "PKO_ENGINE_STEP_DELAY", "TMPDIR"]
+                    .into_iter()
+                    .filter_map(|name| Some((name, std::env::var_os(name)?))),
+            )
+            .env("HOME", &home)
+            .env("PULUMI_HOME", home.join(".pulumi"))
+            .env("PULUMI_SKIP_UPDATE_CHECK", "true")
+            .current_dir(folder)
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn not_run(&self, source: io::Error) -> StartError {
+        StartError::Run {
+            program: self.agent.display().to_string(),
+            source,
+        }
+    }
+
+    /// Fetches the program and says where it is.
+    async fn fetch(&self, workspace: &Workspace, folder: &Path) -> Result<PathBuf, StartError> {
+        let source = folder.join("source");
+        let spec = &workspace.spec;
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let (arguments, inside) = match (&spec.flux, &spec.project_info, &spec.local) {
+            (Some(flux), ..) => (
+                vec![
+                    "--flux-url".into(),
+                    text(&flux.url),
+                    "--flux-digest".into(),
+                    text(&flux.digest),
+                ],
+                text(&flux.dir),
+            ),
+            (None, Some(project), _) => (
+                vec![
+                    "--project-name".into(),
+                    project.name.clone(),
+                    "--project-runtime".into(),
+                    project.runtime.clone(),
+                ],
+                String::new(),
+            ),
+            (None, None, Some(local)) => return Ok(text(&local.dir).into()),
+            (None, None, None) => {
+                return Err(StartError::Fetch("the Workspace has no source".to_owned()));
+            }
+        };
+        fs::create_dir_all(folder.join("home"))?;
+        let output = self
+            .command(folder)
+            .args(["init", "--target-dir"])
+            .arg(&source)
+            .args(arguments)
+            .output()
+            .await
+            .map_err(|error| self.not_run(error))?;
+        if !output.status.success() {
+            let said = [output.stdout, output.stderr].concat();
+            return Err(StartError::Fetch(last_lines(&String::from_utf8_lossy(
+                &said,
+            ))));
+        }
+        Ok(source.join(inside.trim_start_matches('/')))
+    }
+
+    /// Ends what runs for a Workspace, and removes its files.
+    pub(crate) async fn remove(&self, namespace: &str, name: &str) {
+        let folder = self.folder_of(namespace, name);
+        stop(&folder).await;
+        if let Err(error) = fs::remove_dir_all(&folder)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(folder = %folder.display(), %error, "Workspace's files could not be removed");
+        }
+    }
+
+    /// The workspaces that have a record: namespace, name, and the uid of the Workspace they run for.
+    pub(crate) fn recorded(&self) -> Vec<(String, String, String)> {
+        let mut found = Vec::new();
+        for namespace in children(&self.folder) {
+            for workspace in children(&namespace) {
+                let name = |path: &Path| {
+                    path.file_name()
+                        .map(|name| name.to_string_lossy().into_owned())
+                };
+                if let (Some(namespace), Some(name), Some(record)) =
+                    (name(&namespace), name(&workspace), Record::read(&workspace))
+                {
+                    found.push((namespace, name, record.uid));
+                }
+            }
+        }
+        found
+    }
+}
+
+fn children(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_dir())
+        .collect()
+}
+
+/// What a running agent depends on: the source, the environment and the mounts. Config is not in it: each
+/// run brings its own.
+fn fingerprint(workspace: &Workspace) -> String {
+    let spec = &workspace.spec;
+    let parts = serde_json::json!([
+        spec.flux,
+        spec.local,
+        spec.project_info,
+        spec.env,
+        spec.env_from,
+        spec.pod_template
+    ]);
+    Sha256::digest(parts.to_string())
+        .iter()
+        .take(16)
+        .fold(String::new(), |mut text, byte| {
+            let _ = std::fmt::Write::write_fmt(&mut text, format_args!("{byte:02x}"));
+            text
+        })
+}
+
+async fn is_running(folder: &Path, workspace: &Workspace, fingerprint: &str) -> bool {
+    let ours = Record::read(folder).is_some_and(|record| {
+        record.fingerprint == fingerprint && Some(record.uid) == workspace.uid()
+    });
+    ours && record::answers(folder).await
+}
+
+/// Waits until a new agent listens, or has ended.
+async fn listening(folder: &Path, mut child: tokio::process::Child) -> Result<(), StartError> {
+    let end = Instant::now() + START_DEADLINE;
+    loop {
+        if record::answers(folder).await {
+            return Ok(());
+        }
+        let ended = child.try_wait()?.is_some();
+        if ended || Instant::now() > end {
+            let log = fs::read_to_string(folder.join("agent.log")).unwrap_or_default();
+            return Err(StartError::NotListening(last_lines(&log)));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Ends the agent of a folder, if there is one.
+async fn stop(folder: &Path) {
+    let Some(record) = Record::read(folder) else {
+        return;
+    };
+    record.signal(folder, Signal::SIGTERM);
+    let end = Instant::now() + STOP_DEADLINE;
+    while record.is_our_agent(folder) {
+        if Instant::now() > end {
+            record.signal(folder, Signal::SIGKILL);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    let _ = fs::remove_file(record::socket(folder));
+}
+
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines
+        .iter()
+        .skip(lines.len().saturating_sub(10))
+        .copied()
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn full_text(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

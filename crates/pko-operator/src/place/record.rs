@@ -1,0 +1,92 @@
+//! The small file in a workspace's folder by which the next manager adopts what runs there.
+
+use std::{fs, io, path::Path};
+
+use nix::{sys::signal::Signal, unistd::Pid};
+use serde::{Deserialize, Serialize};
+use tokio::net::UnixStream;
+
+const FILE: &str = "record.json";
+const SOCKET: &str = "agent.sock";
+
+/// What runs in a workspace's folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// The Workspace that it runs for.
+    pub(crate) uid: String,
+    /// What it was started with.
+    pub(crate) fingerprint: String,
+    /// The agent's process.
+    pub(crate) process: i32,
+}
+
+impl Record {
+    /// The record of a folder, if there is a readable one.
+    pub(crate) fn read(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(folder.join(FILE)).ok()?).ok()
+    }
+
+    /// Writes the record whole or not at all.
+    pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
+        let unfinished = folder.join(format!("{FILE}.unfinished"));
+        fs::write(&unfinished, serde_json::to_vec(self)?)?;
+        fs::rename(unfinished, folder.join(FILE))
+    }
+
+    /// Sends a signal to the agent, if the process is still that.
+    pub(crate) fn signal(&self, folder: &Path, signal: Signal) -> bool {
+        self.is_our_agent(folder)
+            && nix::sys::signal::kill(Pid::from_raw(self.process), signal).is_ok()
+    }
+
+    /// A process id may have gone to another program since: ours has its socket in its command line.
+    pub(crate) fn is_our_agent(&self, folder: &Path) -> bool {
+        let command_line = fs::read(format!("/proc/{}/cmdline", self.process)).unwrap_or_default();
+        let socket = socket(folder);
+        let socket = socket.as_os_str().as_encoded_bytes();
+        !socket.is_empty()
+            && command_line
+                .windows(socket.len())
+                .any(|part| part == socket)
+    }
+}
+
+/// The agent's socket in a folder.
+pub(crate) fn socket(folder: &Path) -> std::path::PathBuf {
+    folder.join(SOCKET)
+}
+
+/// Whether an agent accepts connections in a folder.
+pub(crate) async fn answers(folder: &Path) -> bool {
+    UnixStream::connect(socket(folder)).await.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Record::read(folder.path()), None);
+        let record = Record {
+            uid: "u".into(),
+            fingerprint: "f".into(),
+            process: 1,
+        };
+        record.write(folder.path()).unwrap();
+        assert_eq!(Record::read(folder.path()), Some(record));
+    }
+
+    #[test]
+    fn another_process_is_not_signalled() {
+        let folder = tempfile::tempdir().unwrap();
+        let this = i32::try_from(std::process::id()).unwrap();
+        let record = Record {
+            uid: "u".into(),
+            fingerprint: "f".into(),
+            process: this,
+        };
+        assert!(!record.signal(folder.path(), Signal::SIGTERM));
+    }
+}

@@ -1,0 +1,166 @@
+//! The composition root: builds the parts, runs them, and ends with them.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use kube::{
+    Api, Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+    runtime::{Controller, controller, watcher},
+};
+use pko_api::{Decoded, Program, Stack, StoredKind, Update, Workspace};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::mpsc::unbounded_channel,
+};
+
+use crate::{
+    args::{Arguments, WorkspaceRuntime},
+    controller::{
+        Context,
+        context::{Followed, Reporters},
+        run_programs, run_stacks, run_updates, run_workspaces,
+    },
+    health::{self, Readiness},
+    place::Processes,
+    program_server,
+};
+
+/// How often the folders of process workspaces are compared with the Workspaces that there are.
+const SWEEP_EVERY: Duration = Duration::from_secs(5);
+
+/// Runs the manager until it is told to end. Runs in workspaces go on without it.
+pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let client = client(&arguments).await?;
+    let programs_at = TcpListener::bind(arguments.program_fs_addr)
+        .await
+        .with_context(|| format!("--program-fs-addr {}", arguments.program_fs_addr))?;
+    let health_at = TcpListener::bind(arguments.health_probe_bind_address)
+        .await
+        .with_context(|| {
+            format!(
+                "--health-probe-bind-address {}",
+                arguments.health_probe_bind_address
+            )
+        })?;
+    let advertised = arguments.advertised(programs_at.local_addr()?);
+
+    let stacks = controller_of::<Stack>(&client);
+    let workspaces = controller_of::<Workspace>(&client);
+    let updates = controller_of::<Update>(&client);
+    let programs = controller_of::<Program>(&client);
+    let (wake_workspace, woken_workspaces) = unbounded_channel();
+    let (wake_update, woken_updates) = unbounded_channel();
+    let WorkspaceRuntime::Process = arguments.workspace_runtime;
+    let context = Arc::new(Context {
+        places: Processes::new(
+            arguments.workspace_dir.clone(),
+            agent(&arguments)?,
+            client.clone(),
+            wake_workspace,
+        ),
+        workspaces: workspaces.store(),
+        updates: updates.store(),
+        programs: programs.store(),
+        advertised,
+        written: pko_kube::Written::default(),
+        reporters: Reporters::new(&client),
+        followed: Followed::new(wake_update),
+        client,
+    });
+    let readiness = Readiness::default();
+    let programs_server = program_server::routes(context.programs.clone());
+    let health_server = health::routes(readiness.clone());
+
+    tracing::info!(advertised = context.advertised, "Manager started");
+    tokio::select! {
+        () = run_stacks(stacks, context.clone()) => {}
+        () = run_workspaces(workspaces, woken_workspaces, context.clone()) => {}
+        () = run_updates(updates, woken_updates, context.clone()) => {}
+        () = run_programs(programs, context.clone()) => {}
+        () = sweep(context.clone(), readiness) => {}
+        served = axum::serve(programs_at, programs_server) => served.context("the Program server ended")?,
+        served = axum::serve(health_at, health_server) => served.context("the health server ended")?,
+        () = end() => tracing::info!("Manager told to end"),
+    }
+    Ok(())
+}
+
+async fn client(arguments: &Arguments) -> anyhow::Result<Client> {
+    let config = match &arguments.kubeconfig {
+        Some(path) => {
+            let kubeconfig = Kubeconfig::read_from(path)
+                .with_context(|| format!("--kubeconfig {}", path.display()))?;
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?
+        }
+        None => Config::infer()
+            .await
+            .context("no cluster: give --kubeconfig, or set KUBECONFIG")?,
+    };
+    Ok(Client::try_from(config)?)
+}
+
+fn controller_of<K>(client: &Client) -> Controller<Decoded<K>>
+where
+    K: StoredKind
+        + kube::Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + 'static,
+{
+    let config = controller::Config::default().concurrency(crate::controller::CONCURRENCY);
+    Controller::new(Api::all(client.clone()), watcher::Config::default()).with_config(config)
+}
+
+/// The agent's program.
+fn agent(arguments: &Arguments) -> anyhow::Result<PathBuf> {
+    let beside = || Ok::<_, std::io::Error>(std::env::current_exe()?.with_file_name("agent"));
+    let agent = arguments.agent.clone().map_or_else(beside, Ok)?;
+    anyhow::ensure!(
+        agent.is_file(),
+        "there is no agent at {}: give --agent",
+        agent.display()
+    );
+    Ok(agent)
+}
+
+/// Ends process workspaces whose Workspace is gone, once the caches are filled.
+async fn sweep(context: Arc<Context>, readiness: Readiness) {
+    let stores = [
+        context.workspaces.wait_until_ready().await.is_ok(),
+        context.updates.wait_until_ready().await.is_ok(),
+        context.programs.wait_until_ready().await.is_ok(),
+    ];
+    if stores.contains(&false) {
+        return;
+    }
+    readiness.is_reached();
+    loop {
+        for (namespace, name, uid) in context.places.recorded() {
+            let known = context
+                .workspaces
+                .get(&kube::runtime::reflector::ObjectRef::new(&name).within(&namespace));
+            if known.is_none_or(|workspace| {
+                kube::ResourceExt::uid(workspace.as_ref()).is_none_or(|known| known != uid)
+            }) {
+                tracing::info!(namespace, name, "Workspace is gone: its process ends");
+                context.places.remove(&namespace, &name).await;
+            }
+        }
+        tokio::time::sleep(SWEEP_EVERY).await;
+    }
+}
+
+/// Comes when the manager is told to end.
+async fn end() {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
+        return std::future::pending().await;
+    };
+    tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+}

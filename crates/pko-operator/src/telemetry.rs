@@ -1,0 +1,16 @@
+//! Logs: one JSON object a line, on standard output.
+
+use anyhow::Context;
+use tracing_subscriber::EnvFilter;
+
+/// Starts logging what the filter lets through.
+pub(crate) fn start(filter: &str) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(filter)
+        .with_context(|| format!("--log-level: `{filter}` is not a filter"))?;
+    tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_env_filter(filter)
+        .init();
+    Ok(())
+}

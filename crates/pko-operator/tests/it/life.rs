@@ -1,0 +1,169 @@
+//! The life of one Stack, as its user sees it.
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use pko_api::{Program, Stack, Update};
+use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually, with_namespace};
+use serde_json::{Value, json};
+
+use crate::{system::System, trail::Trail};
+
+const WAITING: &str = "Reconciling StackProcessing: waiting for workspace readiness";
+const PROCESSING: &str = "Reconciling StackProcessing: stack is being processed";
+const READY: &str = "Ready ProcessingCompleted: the stack has been processed and is up to date";
+
+async fn secret(namespace: &TestNamespace) {
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "credentials" },
+        "stringData": { "passphrase": "correct-horse", "token": "hunter2" },
+    });
+    namespace.create_object(secret).await.unwrap();
+}
+
+async fn published_program(namespace: &TestNamespace) {
+    let program = ProgramBuilder::new("demo")
+        .set(
+            "/program/config",
+            json!({ "size": { "type": "integer" }, "token": { "type": "string", "secret": true } }),
+        )
+        .resource("one", "pulumi:index:Stash", &json!({ "input": "v${size}" }))
+        .output("one", "${one.output}")
+        .output("token", "${token}")
+        .build();
+    namespace.create_object(program).await.unwrap();
+    let published = eventually("the Program to be published", async || {
+        let program = namespace.api::<Program>().get("demo").await.unwrap();
+        program
+            .status
+            .and_then(|status| status.artifact)
+            .ok_or("no artifact")
+    });
+    published.await.unwrap();
+}
+
+fn stack(system: &System) -> Value {
+    StackBuilder::new("demo")
+        .stack("dev")
+        .backend(&system.backend())
+        .program("demo")
+        .secret_env("PULUMI_CONFIG_PASSPHRASE", "credentials", "passphrase")
+        .config("size", 1)
+        .set("/spec/secretsRef", json!({ "token": { "type": "Secret", "secret": { "name": "credentials", "key": "token" } } }))
+        .destroy_on_finalize(true)
+        .build()
+}
+
+async fn patch_stack(namespace: &TestNamespace, patch: Value) {
+    let stacks = namespace.api::<Stack>();
+    stacks
+        .patch("demo", &PatchParams::default(), &Patch::Merge(patch))
+        .await
+        .unwrap();
+}
+
+async fn patch_program(namespace: &TestNamespace, program: Value) {
+    let programs = namespace.api::<Program>();
+    let patch = json!({ "program": program });
+    programs
+        .patch("demo", &PatchParams::default(), &Patch::Merge(patch))
+        .await
+        .unwrap();
+}
+
+async fn outputs(trail: &Trail) -> Value {
+    json!(trail.stack().await.status.unwrap().outputs.unwrap())
+}
+
+#[tokio::test]
+async fn from_creation_to_destruction() {
+    let system = System::start(&[]).await;
+    with_namespace(&system.plane, async |namespace| {
+        secret(namespace).await;
+        published_program(namespace).await;
+        let trail = Trail::of(namespace, "demo");
+
+        // Created.
+        namespace.create_object(stack(&system)).await.unwrap();
+        assert_eq!(trail.until("Ready").await, [WAITING, PROCESSING, READY]);
+        assert_eq!(outputs(&trail).await, json!({ "one": "v1", "token": "[secret]" }));
+        assert_eq!(system.executed("demo", "dev"), 1);
+
+        // The Program is edited.
+        patch_program(namespace, json!({ "outputs": { "two": "${one.output}-2" } })).await;
+        assert_eq!(trail.until("Ready").await, [WAITING, PROCESSING, READY]);
+        assert_eq!(outputs(&trail).await, json!({ "one": "v1", "token": "[secret]", "two": "v1-2" }));
+
+        // The config is changed. The workspace is ready already.
+        patch_stack(namespace, json!({ "spec": { "config": { "size": 2 } } })).await;
+        trail.until("Ready").await;
+        assert_eq!(outputs(&trail).await["two"], "v2-2");
+
+        // A run is asked for, with nothing changed.
+        patch_stack(namespace, json!({ "metadata": { "annotations": { "pulumi.com/reconciliation-request": "again" } } })).await;
+        trail.until("Ready").await;
+        let status = trail.stack().await.status.unwrap();
+        assert_eq!(status.observed_reconcile_request.as_deref(), Some("again"));
+        assert_eq!(system.executed("demo", "dev"), 4);
+
+        // The Program is broken, then mended.
+        patch_program(namespace, json!({ "outputs": { "two": "${nobody.output}" } })).await;
+        let seen = trail.until("Reconciling RetryingAfterFailure").await;
+        assert_eq!(seen.last().unwrap(), "Reconciling RetryingAfterFailure: 0 update failure(s)");
+        let message = trail.stack().await.status.unwrap().last_update.unwrap().message.unwrap();
+        assert!(message.contains("nobody"), "{message}");
+        patch_program(namespace, json!({ "outputs": { "two": "mended" } })).await;
+        trail.until("Ready").await;
+        assert_eq!(outputs(&trail).await["two"], "mended");
+
+        // Deleted, with a destroy first.
+        let before = system.executed("demo", "dev");
+        namespace.api::<Stack>().delete("demo", &DeleteParams::default()).await.unwrap();
+        trail.until_gone().await;
+        assert_eq!(system.executed("demo", "dev"), before + 1);
+
+        let events = trail.events().await;
+        assert_eq!(
+            events,
+            [
+                "Normal StackUpdateDetected: Initial stack update",
+                "Normal StackCreated: Successfully updated stack",
+            ]
+        );
+        system.no_agent_is_left().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_bad_stack_says_so_and_leaves_others_alone() {
+    let system = System::start(&[]).await;
+    with_namespace(&system.plane, async |namespace| {
+        secret(namespace).await;
+        published_program(namespace).await;
+        for (name, field, value, message) in [
+            ("bad-config", "/spec/config", json!([1, 2]), "spec.config: [1,2]: invalid type: sequence, expected a map"),
+            ("bad-field", "/spec/projectRepo", json!("https://example.com/a/b"), "spec.projectRepo is not supported by this version of the operator: remove it or use another version"),
+            ("bad-reference", "/spec/envRefs", json!({ "A": { "type": "Env", "env": { "name": "B" } } }), "ref type \"Env\" is deprecated (spec.envRefs.A)"),
+        ] {
+            let trail = Trail::of(namespace, name);
+            namespace.create_object(StackBuilder::new(name).stack("dev").set(field, value).build()).await.unwrap();
+            let stalled = eventually(format!("{name} to be stalled"), async || {
+                let stack = namespace.api::<pko_api::Decoded<Stack>>().get(name).await.unwrap();
+                let status = match stack.as_result() {
+                    Ok(stack) => json!(stack.status),
+                    Err(bad) => json!(bad.status),
+                };
+                let stalled = status["conditions"].as_array().into_iter().flatten().find(|condition| condition["type"] == "Stalled").cloned();
+                stalled.ok_or(status.to_string())
+            });
+            let stalled = stalled.await.unwrap();
+            assert_eq!((&stalled["reason"], &stalled["message"]), (&json!("SpecInvalid"), &json!(message)));
+            drop(trail);
+        }
+        let trail = Trail::of(namespace, "demo");
+        namespace.create_object(stack(&system)).await.unwrap();
+        trail.until("Ready").await;
+        let updates = namespace.api::<Update>().list(&kube::api::ListParams::default()).await.unwrap();
+        assert_eq!(updates.items.len(), 1);
+    })
+    .await;
+}

@@ -1,0 +1,13 @@
+//! The operator on a real API server, with process workspaces and the embedded engine.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod life;
+mod program_server;
+mod survival;
+mod system;
+mod trail;

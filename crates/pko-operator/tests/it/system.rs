@@ -1,0 +1,216 @@
+//! A control plane, a manager with process workspaces, and their certain end.
+
+use std::{
+    fs::{self, File},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use pko_testkit::{ControlPlane, eventually};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A control plane with our CRDs, and a manager.
+pub(crate) struct System {
+    pub(crate) plane: ControlPlane,
+    manager: Option<Child>,
+    folder: TempDir,
+    environment: Vec<(String, String)>,
+}
+
+impl System {
+    /// Starts everything; the variables are those of the manager and so of its workspaces.
+    pub(crate) async fn start(environment: &[(&str, &str)]) -> Self {
+        let plane = ControlPlane::builder()
+            .controller_manager(true)
+            .start()
+            .await
+            .unwrap();
+        plane.install_crds(&pko_api::crd::all()).await.unwrap();
+        let environment = environment
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        let folder = tempfile::Builder::new()
+            .prefix("pko-it-")
+            .tempdir()
+            .unwrap();
+        let mut system = Self {
+            plane,
+            manager: None,
+            folder,
+            environment,
+        };
+        system.start_manager();
+        system
+    }
+
+    /// Starts a manager, the first or the next one.
+    pub(crate) fn start_manager(&mut self) {
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.log())
+            .unwrap();
+        let manager = Command::new(env!("CARGO_BIN_EXE_manager"))
+            .arg("--kubeconfig")
+            .arg(
+                self.plane
+                    .kubeconfig_as("manager", &["system:masters"])
+                    .unwrap(),
+            )
+            .arg("--workspace-dir")
+            .arg(self.workspaces())
+            .arg("--agent")
+            .arg(program("agent"))
+            .args([
+                "--program-fs-addr",
+                &free_address(),
+                "--health-probe-bind-address",
+                &free_address(),
+            ])
+            .envs(self.environment.iter().cloned())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.manager = Some(manager);
+    }
+
+    /// Kills the manager, as the kernel would.
+    pub(crate) fn kill_manager(&mut self) {
+        let mut manager = self.manager.take().expect("a manager runs");
+        manager.kill().unwrap();
+        manager.wait().unwrap();
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("manager.log")
+    }
+
+    fn workspaces(&self) -> PathBuf {
+        self.folder.path().join("workspaces")
+    }
+
+    /// Where stacks keep their state.
+    pub(crate) fn backend(&self) -> String {
+        let state = self.folder.path().join("state");
+        fs::create_dir_all(&state).unwrap();
+        format!("file://{}", state.display())
+    }
+
+    /// The histories of a stack's updates, as its backend has them: one file for each that was executed.
+    pub(crate) fn executed(&self, project: &str, stack: &str) -> usize {
+        let folder = self
+            .folder
+            .path()
+            .join("state/.pulumi/history")
+            .join(project)
+            .join(stack);
+        let files = fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .filter_map(Result::ok);
+        files
+            .filter(|file| {
+                file.file_name()
+                    .to_string_lossy()
+                    .ends_with(".history.json")
+            })
+            .count()
+    }
+
+    /// The processes of the agents that have a record.
+    pub(crate) fn agents(&self) -> Vec<i64> {
+        let mut agents = Vec::new();
+        for namespace in children(&self.workspaces()) {
+            for workspace in children(&namespace) {
+                let record = fs::read(workspace.join("record.json")).unwrap_or_default();
+                let record: Value = serde_json::from_slice(&record).unwrap_or_default();
+                agents.extend(record["process"].as_i64());
+            }
+        }
+        agents
+    }
+
+    /// Waits until no agent is left.
+    pub(crate) async fn no_agent_is_left(&self) {
+        let gone = eventually("the agents to end", async || {
+            let left: Vec<i64> = self
+                .agents()
+                .into_iter()
+                .filter(|agent| Path::new("/proc").join(agent.to_string()).exists())
+                .collect();
+            if left.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{left:?} are there"))
+            }
+        });
+        gone.await.unwrap();
+    }
+}
+
+impl Drop for System {
+    fn drop(&mut self) {
+        if let Some(mut manager) = self.manager.take() {
+            let _ = manager.kill();
+            let _ = manager.wait();
+        }
+        for agent in self.agents() {
+            let _ = Command::new("kill")
+                .args(["-KILL", &agent.to_string()])
+                .stderr(Stdio::null())
+                .status();
+        }
+        if std::thread::panicking() {
+            let log = fs::read_to_string(self.log()).unwrap_or_default();
+            eprintln_lines("manager", &log);
+            for namespace in children(&self.workspaces()) {
+                for workspace in children(&namespace) {
+                    eprintln_lines(
+                        "agent",
+                        &fs::read_to_string(workspace.join("agent.log")).unwrap_or_default(),
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "what a failing test has to say")]
+fn eprintln_lines(who: &str, log: &str) {
+    for line in log.lines() {
+        eprintln!("{who}: {line}");
+    }
+}
+
+/// A program of ours: in `$PKO_BIN_DIR`, or where cargo puts them.
+fn program(name: &str) -> PathBuf {
+    let built = Path::new(env!("CARGO_BIN_EXE_manager")).with_file_name(name);
+    let path =
+        std::env::var_os("PKO_BIN_DIR").map_or(built, |folder| PathBuf::from(folder).join(name));
+    assert!(
+        path.is_file(),
+        "{} is not there: `cargo xtask test` builds it",
+        path.display()
+    );
+    path
+}
+
+fn children(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect()
+}
+
+fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string()
+}

@@ -1,0 +1,142 @@
+//! What a user sees of a Stack: its conditions as they change, and its events.
+
+use std::sync::{Arc, Mutex};
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::Event;
+use kube::{
+    Api, ResourceExt as _,
+    api::ListParams,
+    runtime::{WatchStreamExt as _, watcher},
+};
+use pko_api::{Decoded, Stack};
+use pko_testkit::{TestNamespace, eventually, kstatus};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+/// A Stack that is watched from before it exists.
+pub(crate) struct Trail {
+    stacks: Api<Stack>,
+    events: Api<Event>,
+    name: String,
+    seen: Arc<Mutex<Vec<String>>>,
+    watching: JoinHandle<()>,
+}
+
+impl Trail {
+    /// Watches a Stack of this name.
+    pub(crate) fn of(namespace: &TestNamespace, name: &str) -> Self {
+        let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let stream = watcher(namespace.api::<Decoded<Stack>>(), config).applied_objects();
+        let notes = seen.clone();
+        let watching = tokio::spawn(async move {
+            let mut stream = std::pin::pin!(stream.map_ok(|stack| summary(&stack)));
+            while let Some(Ok(summary)) = stream.next().await {
+                let mut notes = notes.lock().unwrap();
+                if !summary.is_empty() && notes.last() != Some(&summary) {
+                    notes.push(summary);
+                }
+            }
+        });
+        Self {
+            stacks: namespace.api(),
+            events: namespace.api(),
+            name: name.to_owned(),
+            seen,
+            watching,
+        }
+    }
+
+    /// Waits until the newest condition starts like this, and gives all that were seen since the last call. The
+    /// Stack must then be as kstatus wants it.
+    pub(crate) async fn until(&self, end: &str) -> Vec<String> {
+        let reached = eventually(format!("the Stack to be {end}"), async || {
+            let mut seen = self.seen.lock().unwrap();
+            if seen.last().is_some_and(|last| last.starts_with(end)) {
+                Ok(seen.drain(..).collect::<Vec<_>>())
+            } else {
+                Err(format!("{seen:#?}"))
+            }
+        });
+        let seen = reached.await.unwrap();
+        let stack = self.stacks.get(&self.name).await.unwrap();
+        let stack: Value = serde_json::to_value(stack).unwrap();
+        let now = jiff::Timestamp::now() + std::time::Duration::from_secs(1);
+        assert_eq!(
+            kstatus::violations(&stack, kstatus::Protocol::ExactlyOne, now),
+            Vec::<String>::new()
+        );
+        seen
+    }
+
+    /// The Stack as it is.
+    pub(crate) async fn stack(&self) -> Stack {
+        self.stacks.get(&self.name).await.unwrap()
+    }
+
+    /// Waits until the Stack is gone, and gives all conditions that were seen since the last call.
+    pub(crate) async fn until_gone(&self) -> Vec<String> {
+        let gone = eventually("the Stack to be gone", async || {
+            match self.stacks.get_opt(&self.name).await.unwrap() {
+                None => Ok(()),
+                Some(stack) => Err(format!("{:#?}", stack.status)),
+            }
+        });
+        gone.await.unwrap();
+        self.seen.lock().unwrap().drain(..).collect()
+    }
+
+    /// The events about the Stack, oldest first: reason and text, and how often if more than once.
+    pub(crate) async fn events(&self) -> Vec<String> {
+        let events = self.events.list(&ListParams::default()).await.unwrap();
+        let mut about: Vec<Event> = events
+            .into_iter()
+            .filter(|event| event.involved_object.kind.as_deref() == Some("Stack"))
+            .filter(|event| event.involved_object.name.as_deref() == Some(&self.name))
+            .collect();
+        about.sort_by_key(|event| {
+            event
+                .resource_version()
+                .and_then(|version| version.parse::<u64>().ok())
+        });
+        let text = |event: &Event| {
+            format!(
+                "{} {}: {}",
+                event.type_.clone().unwrap_or_default(),
+                event.reason.clone().unwrap_or_default(),
+                event.message.clone().unwrap_or_default()
+            )
+        };
+        about.iter().map(text).collect()
+    }
+}
+
+impl Drop for Trail {
+    fn drop(&mut self) {
+        self.watching.abort();
+    }
+}
+
+/// The condition that holds: type, reason and message.
+fn summary(stack: &Decoded<Stack>) -> String {
+    let Ok(stack) = stack.as_result() else {
+        return "undecodable".to_owned();
+    };
+    let conditions = stack
+        .status
+        .as_ref()
+        .map(|status| status.conditions.clone())
+        .unwrap_or_default();
+    let holds = conditions
+        .into_iter()
+        .find(|condition| condition.status == "True");
+    holds
+        .map(|condition| {
+            format!(
+                "{} {}: {}",
+                condition.type_, condition.reason, condition.message
+            )
+        })
+        .unwrap_or_default()
+}

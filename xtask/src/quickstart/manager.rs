@@ -1,0 +1,154 @@
+//! A manager with process workspaces, and the certain end of both.
+
+use std::{
+    fs::{self, File},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use pko_testkit::{ControlPlane, eventually};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A manager and its folder. Dropping it ends the manager and the agents, and removes the folder.
+pub(super) struct Manager {
+    child: Child,
+    folder: TempDir,
+}
+
+impl Manager {
+    /// Starts a manager and waits until it is ready.
+    pub(super) async fn start(programs: &Path, plane: &ControlPlane) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("pko-").tempdir()?;
+        let health = format!("127.0.0.1:{}", free_port()?);
+        let log = File::create(folder.path().join("manager.log"))?;
+        let program = programs.join("manager");
+        let child = Command::new(&program)
+            .arg("--kubeconfig")
+            .arg(plane.kubeconfig())
+            .arg("--workspace-dir")
+            .arg(folder.path().join("workspaces"))
+            .args([
+                "--program-fs-addr",
+                "127.0.0.1:0",
+                "--health-probe-bind-address",
+                &health,
+            ])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("failed to run {}", program.display()))?;
+        let mut manager = Self { child, folder };
+        let ready = eventually("the manager to be ready", async || {
+            if let Ok(Some(status)) = manager.child.try_wait() {
+                return Ok(Err(status));
+            }
+            is_ready(&health).await.map(Ok)
+        });
+        match ready.await? {
+            Ok(()) => Ok(manager),
+            Err(status) => bail!("the manager ended with {status}\n{}", manager.last_words()),
+        }
+    }
+
+    /// The folder of everything that it keeps.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The end of its log.
+    pub(super) fn last_words(&self) -> String {
+        let log = fs::read_to_string(self.folder().join("manager.log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let last = lines
+            .iter()
+            .skip(lines.len().saturating_sub(20))
+            .copied()
+            .collect::<Vec<_>>();
+        format!("the manager's last words:\n{}", last.join("\n"))
+    }
+
+    /// The process ids of the agents, which outlive their manager by design.
+    fn agents(&self) -> Vec<String> {
+        let mut agents = Vec::new();
+        for namespace in children(&self.folder().join("workspaces")) {
+            for workspace in children(&namespace) {
+                let record = fs::read(workspace.join("record.json")).unwrap_or_default();
+                let record: Value = serde_json::from_slice(&record).unwrap_or_default();
+                agents.extend(
+                    record
+                        .get("process")
+                        .and_then(Value::as_i64)
+                        .map(|process| process.to_string()),
+                );
+            }
+        }
+        agents
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let agents = self.agents();
+        for agent in &agents {
+            let _ = Command::new("kill")
+                .args(["-TERM", agent])
+                .stderr(Stdio::null())
+                .status();
+        }
+        for agent in agents {
+            // It may have a run to end first.
+            for _ in 0..200 {
+                if !Path::new("/proc").join(&agent).exists() {
+                    break;
+                }
+                thread::sleep(PAUSE);
+            }
+        }
+    }
+}
+
+fn children(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect()
+}
+
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+async fn is_ready(address: &str) -> Result<(), String> {
+    let mut stream = TcpStream::connect(address)
+        .await
+        .map_err(|error| error.to_string())?;
+    let request = b"GET /readyz HTTP/1.1\r\nHost: manager\r\nConnection: close\r\n\r\n";
+    stream
+        .write_all(request)
+        .await
+        .map_err(|error| error.to_string())?;
+    let mut answer = String::new();
+    stream
+        .read_to_string(&mut answer)
+        .await
+        .map_err(|error| error.to_string())?;
+    if answer.starts_with("HTTP/1.1 200") {
+        Ok(())
+    } else {
+        Err(answer)
+    }
+}

@@ -1,0 +1,145 @@
+//! `cargo xtask quickstart`: the whole system on this machine, with one Stack.
+
+mod manager;
+mod story;
+
+use std::{fs, path::PathBuf, process::Command};
+
+use anyhow::{Context, bail};
+use pko_testkit::ControlPlane;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{checkout, progress::Step};
+use manager::Manager;
+
+/// The place in the example where the state's folder goes.
+const STATE: &str = "file:///state";
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// End after the Stack was Ready and is deleted again; fail if it does not get there
+    #[arg(long)]
+    once: bool,
+}
+
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    // Whichever comes first; the parts are ended by their drop in both cases.
+    tokio::select! {
+        told = told(arguments.once) => told,
+        () = interrupted() => {
+            println!("\nending …");
+            Ok(())
+        }
+    }
+}
+
+async fn told(once: bool) -> anyhow::Result<()> {
+    let programs = programs()?;
+    let step = Step::begin("starting a control plane");
+    let plane = ControlPlane::builder()
+        .controller_manager(true)
+        .start()
+        .await?;
+    plane.install_crds(&pko_api::crd::all()).await?;
+    println!(
+        "  etcd, kube-apiserver and kube-controller-manager, {}",
+        step.elapsed()
+    );
+
+    let step = Step::begin("starting the manager");
+    let manager = Manager::start(&programs, &plane).await?;
+    println!("  ready, {}", step.elapsed());
+
+    let manifest = manifest(&manager)?;
+    apply(&plane, &manifest)?;
+    let story = story::Story::begin(&plane)?;
+    story
+        .until_ready()
+        .await
+        .with_context(|| manager.last_words())?;
+    if once {
+        story
+            .delete_and_wait()
+            .await
+            .with_context(|| manager.last_words())?;
+        println!("done: created, ready, destroyed, gone");
+        return Ok(());
+    }
+    story::say_what_to_try(&plane, &manager);
+    std::future::pending().await
+}
+
+/// The folder that has our programs: `$PKO_BIN_DIR`, or they are built.
+fn programs() -> anyhow::Result<PathBuf> {
+    if let Some(folder) = std::env::var_os("PKO_BIN_DIR") {
+        return Ok(folder.into());
+    }
+    let step = Step::begin("building");
+    let built = Command::new(env!("CARGO"))
+        .current_dir(checkout())
+        .args([
+            "build",
+            "--quiet",
+            "-p",
+            "pko-operator",
+            "-p",
+            "pko-agent",
+            "-p",
+            "pko-engine",
+            "--bins",
+        ])
+        .status()
+        .context("failed to run cargo")?;
+    if !built.success() {
+        bail!("manager, agent and pulumi-engine do not build");
+    }
+    println!("  manager, agent and pulumi-engine, {}", step.elapsed());
+    let this = std::env::current_exe()?;
+    this.parent()
+        .map(PathBuf::from)
+        .context("this program is in no folder")
+}
+
+/// The example, with a folder for its state.
+fn manifest(manager: &Manager) -> anyhow::Result<PathBuf> {
+    let state = manager.folder().join("state");
+    fs::create_dir_all(&state)?;
+    let example = include_str!("../../../examples/hello/stack.yaml");
+    let path = manager.folder().join("hello.yaml");
+    fs::write(
+        &path,
+        example.replace(STATE, &format!("file://{}", state.display())),
+    )?;
+    Ok(path)
+}
+
+fn apply(plane: &ControlPlane, manifest: &std::path::Path) -> anyhow::Result<()> {
+    println!("kubectl apply -f examples/hello/stack.yaml");
+    let output = plane
+        .kubectl()?
+        .arg("apply")
+        .arg("-f")
+        .arg(manifest)
+        .output()?;
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        println!("  {line}");
+    }
+    if !output.status.success() {
+        bail!(
+            "kubectl apply failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(())
+}
+
+/// Comes when the user has had enough.
+async fn interrupted() {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) else {
+        return std::future::pending().await;
+    };
+    tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+}
