@@ -44,6 +44,7 @@ struct Tally {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.layer != Some(Layer::Unit) {
         build_components()?;
+        build_programs()?;
     }
     let mut total = Tally::default();
     for program in build(arguments.layer)? {
@@ -68,6 +69,29 @@ fn build_components() -> anyhow::Result<()> {
     }
     println!("  ready, {}", step.elapsed());
     Ok(())
+}
+
+/// Builds our own programs: tests of one run the others.
+fn build_programs() -> anyhow::Result<()> {
+    let step = Step::begin("our programs");
+    let built = Command::new(env!("CARGO"))
+        .current_dir(checkout())
+        .args(["build", "--workspace", "--bins", "--quiet"])
+        .status()
+        .context("failed to run cargo")?;
+    if !built.success() {
+        bail!("our programs do not build");
+    }
+    println!("  built, {}", step.elapsed());
+    Ok(())
+}
+
+/// Where cargo puts programs: beside this one.
+fn programs() -> anyhow::Result<PathBuf> {
+    let this = std::env::current_exe()?;
+    this.parent()
+        .map(Path::to_owned)
+        .context("this program is in no folder")
 }
 
 fn cargo_test(layer: Option<Layer>) -> Command {
@@ -130,6 +154,7 @@ fn run_program(program: &TestProgram) -> anyhow::Result<Tally> {
         .arg("--show-output")
         .current_dir(&program.folder)
         .env("CARGO_MANIFEST_DIR", &program.folder)
+        .env("PKO_BIN_DIR", programs()?)
         .output()
         .with_context(|| format!("failed to run {}", program.executable.display()))?;
     Ok(report(&output, &step))

@@ -63,7 +63,7 @@ impl Reporter {
                 kind: K::kind(&()).into_owned(),
                 namespace: reference.namespace.clone().unwrap_or_default(),
                 name: reference.name.clone().unwrap_or_default(),
-                source,
+                source: Box::new(source),
             })
     }
 }

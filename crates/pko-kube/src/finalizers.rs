@@ -68,7 +68,7 @@ async fn patched<K: Namespaced>(
         kind: K::kind(&()).into_owned(),
         namespace: namespace.clone(),
         name: name.clone(),
-        source,
+        source: Box::new(source),
     };
     let patch =
         serde_json::from_value(patch).map_err(|error| failed(kube::Error::SerdeError(error)))?;

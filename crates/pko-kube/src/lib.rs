@@ -26,14 +26,14 @@ pub struct RequestError {
     /// The object's name.
     pub name: String,
     /// What the API server or the connection to it said.
-    pub source: kube::Error,
+    pub source: Box<kube::Error>,
 }
 
 impl RequestError {
     /// The API server's answer, if it gave one.
     #[must_use]
     pub fn status_code(&self) -> Option<u16> {
-        match &self.source {
+        match self.source.as_ref() {
             kube::Error::Api(status) => Some(status.code),
             _ => None,
         }

@@ -41,7 +41,7 @@ fn failed<K: Namespaced>(
         kind,
         namespace,
         name,
-        source,
+        source: Box::new(source),
     }
 }
 

@@ -23,17 +23,17 @@ pub(crate) async fn start(
         .runs
         .start_run(request)
         .await
-        .map_err(run_error)?
+        .map_err(|status| run_error(&status))?
         .into_inner();
     Ok(seen(run))
 }
 
-fn run_error(status: Status) -> RunError {
+fn run_error(status: &Status) -> RunError {
     match status.code() {
         Code::InvalidArgument | Code::FailedPrecondition | Code::Unimplemented | Code::NotFound => {
             RunError::Refused(status.message().to_owned())
         }
-        _ => RunError::Unreachable(text(&status)),
+        _ => RunError::Unreachable(text(status)),
     }
 }
 

@@ -146,8 +146,8 @@ mod tests {
     use super::*;
 
     fn request(
-        stack: serde_json::Value,
-        update: serde_json::Value,
+        stack: &serde_json::Value,
+        update: &serde_json::Value,
     ) -> Result<StartRunRequest, String> {
         let workspace = json!({ "metadata": { "name": "w" }, "spec": { "stacks": [stack] } });
         let update = json!({ "metadata": { "name": "u", "uid": "id-1" }, "spec": update });
@@ -166,7 +166,7 @@ mod tests {
         ], "environment": ["org/env"] });
         let update =
             json!({ "stackName": "dev", "type": "destroy", "remove": true, "runProgram": false });
-        let request = request(stack, update).unwrap();
+        let request = request(&stack, &update).unwrap();
         assert_eq!(request.run_id, "id-1");
         let stack = request.stack.unwrap();
         assert_eq!((stack.name.as_str(), stack.create), ("dev", false));
@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn a_stack_that_the_workspace_does_not_mention_is_created_and_not_configured() {
         let stack = request(
-            json!({ "name": "other" }),
-            json!({ "stackName": "dev", "type": "up" }),
+            &json!({ "name": "other" }),
+            &json!({ "stackName": "dev", "type": "up" }),
         )
         .unwrap()
         .stack
@@ -202,9 +202,9 @@ mod tests {
     #[test]
     fn what_can_not_be_run_is_named() {
         let bare = json!({ "name": "dev", "config": [{ "key": "a" }] });
-        let error = request(bare, json!({ "stackName": "dev", "type": "up" })).unwrap_err();
+        let error = request(&bare, &json!({ "stackName": "dev", "type": "up" })).unwrap_err();
         assert_eq!(error, "config \"a\" has neither value nor valueFrom");
-        let error = request(json!({ "name": "dev" }), json!({ "type": "dance" })).unwrap_err();
+        let error = request(&json!({ "name": "dev" }), &json!({ "type": "dance" })).unwrap_err();
         assert_eq!(error, "there is no operation \"dance\"");
     }
 }

@@ -67,14 +67,11 @@ async fn reconcile(
     };
     match object.as_result() {
         Ok(stack) => {
-            drive(
-                &StackPass {
-                    stack,
-                    context: &context,
-                },
-                World::new(stack.clone()),
-            )
-            .await
+            let pass = StackPass {
+                stack,
+                context: &context,
+            };
+            Box::pin(drive(&pass, World::new(stack.clone()))).await
         }
         Err(undecodable) => {
             let plan = decide_undecodable(undecodable, Timestamp::now());
@@ -241,7 +238,7 @@ async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), Pas
             context.written.remember(&written);
         }
         Effect::RemoveFinalizer => {
-            pko_kube::remove_finalizer(client, stack, finalizers::STACK).await?
+            pko_kube::remove_finalizer(client, stack, finalizers::STACK).await?;
         }
         Effect::PatchStatus(status) => write_status(stack, context, &status).await?,
         Effect::CreateUpdate { update, undo } => {
@@ -258,7 +255,7 @@ async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), Pas
             }
         }
         Effect::DeleteWorkspace => {
-            pko_kube::delete::<Workspace>(client, &namespace, &stack.name_any(), None).await?
+            pko_kube::delete::<Workspace>(client, &namespace, &stack.name_any(), None).await?;
         }
         Effect::Emit(event) => {
             let notice = Notice {

@@ -11,10 +11,7 @@ use crate::{system::System, trail::Trail};
 async fn a_killed_manager_interrupts_nothing() {
     // One resource, so the run takes ten seconds.
     let mut system = System::start(&[("PKO_ENGINE_STEP_DELAY", "10s")]).await;
-    let plane_namespace = pko_testkit::TestNamespace::create(&system.plane)
-        .await
-        .unwrap();
-    let namespace = &plane_namespace;
+    let namespace = TestNamespace::create(&system.plane).await.unwrap();
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "credentials" },
         "stringData": { "passphrase": "correct-horse" },
