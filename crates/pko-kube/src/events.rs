@@ -1,16 +1,47 @@
 //! Events: what a user sees with `kubectl describe`.
+//!
+//! They are of core/v1 with the component as their source, as upstream's are. The recorder of `kube` is not used
+//! because it counts events of one reason as one whatever they say: a second "update detected" would show the first
+//! one's text.
 
-use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{
-    Client, Resource,
-    runtime::events::{Event, EventType, Recorder, Reporter as Component},
+use std::{
+    collections::HashMap,
+    sync::Mutex,
+    time::{Duration, Instant},
 };
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::{Event, EventSource, ObjectReference},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time},
+};
+use kube::{
+    Api, Client, Resource,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::json;
 
 use crate::RequestError;
 
+/// The longest text that the API server takes in an event.
+const LONGEST_NOTE: usize = 1024;
+/// An event that is repeated within this time is counted, not written anew.
+const REPEATED_WITHIN: Duration = Duration::from_mins(10);
+
 /// Who reports events.
+pub struct Reporter {
+    client: Client,
+    component: String,
+    reported: Mutex<HashMap<String, Reported>>,
+}
+
+/// An event that was written.
 #[derive(Clone)]
-pub struct Reporter(Recorder);
+struct Reported {
+    name: String,
+    count: i32,
+    at: Instant,
+}
 
 /// What is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,18 +54,15 @@ pub struct Notice<'text> {
     pub warning: bool,
 }
 
-/// The longest text that the API server takes in an event.
-const LONGEST_NOTE: usize = 1024;
-
 impl Reporter {
     /// Reports as this component.
     #[must_use]
     pub fn new(client: Client, component: &str) -> Self {
-        let component = Component {
-            controller: component.to_owned(),
-            instance: None,
-        };
-        Self(Recorder::new(client, component))
+        Self {
+            client,
+            component: component.to_owned(),
+            reported: Mutex::default(),
+        }
     }
 
     /// Reports about an object.
@@ -43,28 +71,83 @@ impl Reporter {
         object: &K,
         notice: &Notice<'_>,
     ) -> Result<(), RequestError> {
-        let reference: ObjectReference = object.object_ref(&());
-        let event = Event {
-            type_: if notice.warning {
-                EventType::Warning
-            } else {
-                EventType::Normal
-            },
-            reason: notice.reason.to_owned(),
-            note: Some(shortened(notice.message)),
-            action: "Reconcile".to_owned(),
-            secondary: None,
+        let about = object.object_ref(&());
+        let events: Api<Event> = Api::namespaced(
+            self.client.clone(),
+            about.namespace.as_deref().unwrap_or_default(),
+        );
+        let key = format!("{:?} {} {}", about.uid, notice.reason, notice.message);
+        let repeated = self.repeated(&key);
+        let (name, written) = if let Some(Reported { name, count, .. }) = &repeated {
+            let patch = json!({ "count": count, "lastTimestamp": Time(Timestamp::now()) });
+            let counted = events
+                .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+                .await;
+            (name.clone(), counted)
+        } else {
+            let event = self.event(&about, notice);
+            let created = events.create(&PostParams::default(), &event).await;
+            (event.metadata.name.unwrap_or_default(), created)
         };
-        self.0
-            .publish(&event, &reference)
-            .await
-            .map_err(|source| RequestError {
-                action: "report an event about",
-                kind: K::kind(&()).into_owned(),
-                namespace: reference.namespace.clone().unwrap_or_default(),
-                name: reference.name.clone().unwrap_or_default(),
-                source: Box::new(source),
-            })
+        written.map_err(|source| RequestError {
+            action: "report an event about",
+            kind: about.kind.clone().unwrap_or_default(),
+            namespace: about.namespace.clone().unwrap_or_default(),
+            name: about.name.clone().unwrap_or_default(),
+            source: Box::new(source),
+        })?;
+        self.remember(
+            key,
+            Reported {
+                name,
+                count: repeated.map_or(1, |repeated| repeated.count),
+                at: Instant::now(),
+            },
+        );
+        Ok(())
+    }
+
+    /// The same event, if it was written not long ago, with its new count.
+    fn repeated(&self, key: &str) -> Option<Reported> {
+        let mut reported = self.reported.lock().ok()?;
+        reported.retain(|_, event| event.at.elapsed() < REPEATED_WITHIN);
+        let event = reported.get(key)?;
+        Some(Reported {
+            count: event.count + 1,
+            ..event.clone()
+        })
+    }
+
+    fn remember(&self, key: String, event: Reported) {
+        if let Ok(mut reported) = self.reported.lock() {
+            reported.insert(key, event);
+        }
+    }
+
+    fn event(&self, about: &ObjectReference, notice: &Notice<'_>) -> Event {
+        let now = Timestamp::now();
+        let name = about.name.clone().unwrap_or_default();
+        Event {
+            metadata: ObjectMeta {
+                name: Some(format!("{name}.{:x}", now.as_nanosecond())),
+                namespace: about.namespace.clone(),
+                ..ObjectMeta::default()
+            },
+            involved_object: about.clone(),
+            reason: Some(notice.reason.to_owned()),
+            message: Some(shortened(notice.message)),
+            type_: Some(if notice.warning { "Warning" } else { "Normal" }.to_owned()),
+            source: Some(EventSource {
+                component: Some(self.component.clone()),
+                host: None,
+            }),
+            reporting_component: Some(self.component.clone()),
+            count: Some(1),
+            first_timestamp: Some(Time(now)),
+            last_timestamp: Some(Time(now)),
+            event_time: None::<MicroTime>,
+            ..Event::default()
+        }
     }
 }
 

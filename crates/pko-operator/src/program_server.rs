@@ -15,29 +15,20 @@ type Programs = Store<Decoded<Program>>;
 
 /// The routes under `/programs/`.
 pub(crate) fn routes(programs: Programs) -> Router {
+    let nothing = || async { (StatusCode::BAD_REQUEST, "Program identifier is required.") };
     Router::new()
-        .route(
-            "/programs/",
-            get(|| async { (StatusCode::BAD_REQUEST, "Program identifier is required.") }),
-        )
-        .route("/programs/{namespace}/{name}/{generation}", get(serve))
-        .route(
-            "/programs/{*rest}",
-            get(|| async {
-                (
-                    StatusCode::BAD_REQUEST,
-                    "invalid program identifier, unable to locate Program",
-                )
-            }),
-        )
+        .route("/programs/", get(nothing))
+        .route("/programs/{*identifier}", get(serve))
         .with_state(programs)
 }
 
-async fn serve(
-    State(programs): State<Programs>,
-    Path((namespace, name, generation)): Path<(String, String, String)>,
-) -> Response {
-    match find(&programs, &namespace, &name, &generation) {
+async fn serve(State(programs): State<Programs>, Path(identifier): Path<String>) -> Response {
+    let parts: Vec<&str> = identifier.split('/').collect();
+    let [namespace, name, generation] = parts.as_slice() else {
+        let text = "invalid program identifier, unable to locate Program";
+        return (StatusCode::BAD_REQUEST, text).into_response();
+    };
+    match find(&programs, namespace, name, generation) {
         Ok(bytes) => {
             let headers = [
                 (header::CONTENT_TYPE, "application/gzip"),

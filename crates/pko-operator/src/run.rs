@@ -4,9 +4,9 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use kube::{
-    Api, Client, Config,
+    Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
-    runtime::{Controller, controller, watcher},
+    runtime::{Controller, controller},
 };
 use pko_api::{Decoded, Program, Stack, StoredKind, Update, Workspace};
 use tokio::{
@@ -18,8 +18,9 @@ use tokio::{
 use crate::{
     args::{Arguments, WorkspaceRuntime},
     controller::{
-        Context,
+        CONCURRENCY, Context,
         context::{Followed, Reporters},
+        feed::Feed,
         run_programs, run_stacks, run_updates, run_workspaces,
     },
     health::{self, Readiness},
@@ -46,10 +47,10 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         })?;
     let advertised = arguments.advertised(programs_at.local_addr()?);
 
-    let stacks = controller_of::<Stack>(&client);
-    let workspaces = controller_of::<Workspace>(&client);
-    let updates = controller_of::<Update>(&client);
-    let programs = controller_of::<Program>(&client);
+    let mut stacks = Feed::<Decoded<Stack>>::new(&client);
+    let mut workspaces = Feed::<Decoded<Workspace>>::new(&client);
+    let mut updates = Feed::<Decoded<Update>>::new(&client);
+    let mut programs = Feed::<Decoded<Program>>::new(&client);
     let (wake_workspace, woken_workspaces) = unbounded_channel();
     let (wake_update, woken_updates) = unbounded_channel();
     let WorkspaceRuntime::Process = arguments.workspace_runtime;
@@ -74,11 +75,35 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let health_server = health::routes(readiness.clone());
 
     tracing::info!(advertised = context.advertised, "Manager started");
+    let controllers = async {
+        tokio::join!(
+            run_stacks(
+                controller(&mut stacks),
+                workspaces.listen(),
+                updates.listen(),
+                programs.listen(),
+                context.clone()
+            ),
+            run_workspaces(
+                controller(&mut workspaces),
+                woken_workspaces,
+                context.clone()
+            ),
+            run_updates(
+                controller(&mut updates),
+                workspaces.listen(),
+                woken_updates,
+                context.clone()
+            ),
+            run_programs(controller(&mut programs), context.clone()),
+            stacks.run(),
+            workspaces.run(),
+            updates.run(),
+            programs.run(),
+        )
+    };
     tokio::select! {
-        () = run_stacks(stacks, context.clone()) => {}
-        () = run_workspaces(workspaces, woken_workspaces, context.clone()) => {}
-        () = run_updates(updates, woken_updates, context.clone()) => {}
-        () = run_programs(programs, context.clone()) => {}
+        _ = controllers => {}
         () = sweep(context.clone(), readiness) => {}
         served = axum::serve(programs_at, programs_server) => served.context("the Program server ended")?,
         served = axum::serve(health_at, health_server) => served.context("the health server ended")?,
@@ -101,7 +126,8 @@ async fn client(arguments: &Arguments) -> anyhow::Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-fn controller_of<K>(client: &Client) -> Controller<Decoded<K>>
+/// The controller of a kind, fed by its watch.
+fn controller<K>(feed: &mut Feed<Decoded<K>>) -> Controller<Decoded<K>>
 where
     K: StoredKind
         + kube::Resource<DynamicType = ()>
@@ -111,8 +137,8 @@ where
         + Sync
         + 'static,
 {
-    let config = controller::Config::default().concurrency(crate::controller::CONCURRENCY);
-    Controller::new(Api::all(client.clone()), watcher::Config::default()).with_config(config)
+    let config = controller::Config::default().concurrency(CONCURRENCY);
+    Controller::for_shared_stream(feed.listen(), feed.store()).with_config(config)
 }
 
 /// The agent's program.

@@ -10,7 +10,7 @@ use kube::{
     runtime::reflector::{ObjectRef, Store},
 };
 use pko_api::{Decoded, Program, Update, Workspace, names::events};
-use pko_kube::{Reporter, Written};
+use pko_kube::{Reporter, RequestError, Written};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::place::Processes;
@@ -33,6 +33,13 @@ pub(crate) struct Reporters {
     pub(crate) stack: Reporter,
     pub(crate) workspace: Reporter,
     pub(crate) update: Reporter,
+}
+
+/// An event that can't be written is no reason not to do the rest.
+pub(crate) fn told(result: Result<(), RequestError>) {
+    if let Err(error) = result {
+        tracing::warn!(error = error.full_text(), "Event could not be written");
+    }
 }
 
 impl Reporters {

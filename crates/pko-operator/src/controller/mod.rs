@@ -1,6 +1,7 @@
 //! The four controllers, and the one loop that drives them.
 
 pub(crate) mod context;
+pub(crate) mod feed;
 mod program;
 mod stack;
 mod update;

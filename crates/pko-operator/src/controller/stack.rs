@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
-    Api, ResourceExt as _,
-    runtime::{Controller, controller::Action, reflector::ObjectRef, watcher},
+    ResourceExt as _,
+    runtime::{Controller, controller::Action, reflector::ObjectRef},
 };
 use pko_api::{
     Decoded, Program, Stack, Update, Workspace,
@@ -21,7 +21,7 @@ use pko_core::{
 };
 use pko_kube::Notice;
 
-use super::{Context, Pass, PassError, action, after_error, drive};
+use super::{Context, Pass, PassError, action, after_error, context::told, drive};
 
 /// How soon a source that is not there is looked for again, if no event comes.
 const SOURCE_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
@@ -29,33 +29,39 @@ const SOURCE_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
 /// How soon a Program that is being published is looked at again, if no event comes.
 const PROGRAM_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Runs the controller until the manager ends.
-pub(crate) async fn run(controller: Controller<Decoded<Stack>>, context: Arc<Context>) {
+/// Runs the controller until the manager ends; what belongs to a Stack wakes it.
+pub(crate) async fn run(
+    controller: Controller<Decoded<Stack>>,
+    workspaces: impl Stream<Item = Arc<Decoded<Workspace>>> + Send + 'static,
+    updates: impl Stream<Item = Arc<Decoded<Update>>> + Send + 'static,
+    programs: impl Stream<Item = Arc<Decoded<Program>>> + Send + 'static,
+    context: Arc<Context>,
+) {
     let stacks = controller.store();
-    let of_program = move |program: Decoded<Program>| {
+    let users = move |program: Arc<Decoded<Program>>| {
         let (namespace, name) = (program.namespace(), program.name_any());
-        let users = stacks.state().into_iter().filter(move |stack| {
-            let uses = stack.as_result().is_ok_and(|stack| {
-                stack
-                    .spec
-                    .program_ref
-                    .as_ref()
-                    .is_some_and(|reference| reference.name == name)
-            });
-            uses && stack.namespace() == namespace
-        });
+        let users = stacks
+            .state()
+            .into_iter()
+            .filter(move |stack| stack.namespace() == namespace && uses_program(stack, &name));
         users
             .map(|stack| ObjectRef::from_obj(stack.as_ref()))
             .collect::<Vec<_>>()
     };
-    let client = &context.client;
-    let everything = watcher::Config::default;
     let stream = controller
-        .owns(Api::<Decoded<Workspace>>::all(client.clone()), everything())
-        .owns(Api::<Decoded<Update>>::all(client.clone()), everything())
-        .watches(Api::all(client.clone()), everything(), of_program)
+        .owns_shared_stream(workspaces)
+        .owns_shared_stream(updates)
+        .watches_shared_stream(programs, users)
         .run(reconcile, |_, error, _| after_error(error), context);
     stream.for_each(|_| std::future::ready(())).await;
+}
+
+fn uses_program(stack: &Decoded<Stack>, name: &str) -> bool {
+    let reference = stack
+        .as_result()
+        .ok()
+        .and_then(|stack| stack.spec.program_ref.as_ref());
+    reference.is_some_and(|reference| reference.name == name)
 }
 
 async fn reconcile(
@@ -142,6 +148,9 @@ impl Pass for StackPass<'_> {
                     field_managers::OPERATOR,
                 )
                 .await;
+                if let Ok(workspace) = &applied {
+                    context.written.remember(workspace);
+                }
                 Ok(Answer::Workspace(
                     applied.map(Box::new).map_err(|error| refused(&error)),
                 ))
@@ -203,22 +212,27 @@ fn program(stack: &Stack, context: &Context, name: &str) -> Result<Source, Class
     let program = program
         .as_result()
         .map_err(|bad| unavailable(format!("Program \"{name}\": {}", bad.error)))?;
+    let artifact = program
+        .status
+        .as_ref()
+        .and_then(|status| status.artifact.clone());
     let published = program
         .status
         .as_ref()
-        .filter(|status| status.observed_generation == program.metadata.generation);
-    // Its controller is at it: no failure, and its own event ends the wait.
-    let published = published.ok_or_else(|| {
-        Class::Retry(
-            StackReason::StackProcessing,
-            format!("waiting for Program \"{name}\" to be published"),
-            PROGRAM_AGAIN,
-        )
-    })?;
-    let artifact = published
-        .artifact
-        .clone()
-        .ok_or_else(|| unavailable("Program has no artifact".to_owned()))?;
+        .is_some_and(|status| status.observed_generation == program.metadata.generation);
+    let artifact = match artifact {
+        Some(artifact) if published || is_at(stack, &artifact.revision) => artifact,
+        None if published => return Err(unavailable("Program has no artifact".to_owned())),
+        // Its controller is at it: no failure, and its own event ends the wait.
+        _ => {
+            let message = format!("waiting for Program \"{name}\" to be published");
+            return Err(Class::Retry(
+                StackReason::StackProcessing,
+                message,
+                PROGRAM_AGAIN,
+            ));
+        }
+    };
     Ok(Source {
         revision: artifact.revision,
         location: Location::Artifact(FluxArtifact {
@@ -227,6 +241,16 @@ fn program(stack: &Stack, context: &Context, name: &str) -> Result<Source, Class
             dir: None,
         }),
     })
+}
+
+/// Whether the last update was at this revision: then a Program that was just edited changes nothing until
+/// its new archive is there.
+fn is_at(stack: &Stack, revision: &str) -> bool {
+    let last = stack
+        .status
+        .as_ref()
+        .and_then(|status| status.last_update.as_ref());
+    last.is_some_and(|last| last.last_attempted_commit.as_deref() == Some(revision))
 }
 
 async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), PassError> {
@@ -263,7 +287,7 @@ async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), Pas
                 message: &event.message,
                 warning: event.warning,
             };
-            context.reporters.stack.report(stack, &notice).await?;
+            told(context.reporters.stack.report(stack, &notice).await);
         }
     }
     Ok(())

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 use kube::{
-    Api, ResourceExt as _,
-    runtime::{Controller, controller::Action, reflector::ObjectRef, watcher},
+    ResourceExt as _,
+    runtime::{Controller, controller::Action, reflector::ObjectRef},
 };
 use pko_api::{Decoded, Update, Workspace, auto::v1alpha1::UpdateStatus, names::field_managers};
 use pko_core::{
@@ -17,46 +17,38 @@ use pko_kube::Notice;
 use pko_proto::run as runs;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{Context, Pass, PassError, after_error, drive};
+use super::{Context, Pass, PassError, after_error, context::told, drive, feed::receiving};
 use crate::agent_client;
 
 /// Runs the controller until the manager ends; `woken` are Updates whose run has ended.
 pub(crate) async fn run(
     controller: Controller<Decoded<Update>>,
+    workspaces: impl Stream<Item = Arc<Decoded<Workspace>>> + Send + 'static,
     woken: UnboundedReceiver<ObjectRef<Decoded<Update>>>,
     context: Arc<Context>,
 ) {
     let updates = controller.store();
-    let of_workspace = move |workspace: Decoded<Workspace>| {
+    let waiting = move |workspace: Arc<Decoded<Workspace>>| {
         let (namespace, name) = (workspace.namespace(), workspace.name_any());
-        let waiting = updates.state().into_iter().filter(move |update| {
-            let runs_there = update
-                .as_result()
-                .is_ok_and(|update| update.spec.workspace_name.as_deref() == Some(&name));
-            runs_there && update.namespace() == namespace
-        });
+        let waiting = updates
+            .state()
+            .into_iter()
+            .filter(move |update| update.namespace() == namespace && runs_in(update, &name));
         waiting
             .map(|update| ObjectRef::from_obj(update.as_ref()))
             .collect::<Vec<_>>()
     };
     let stream = controller
-        .watches(
-            Api::all(context.client.clone()),
-            watcher::Config::default(),
-            of_workspace,
-        )
+        .watches_shared_stream(workspaces, waiting)
         .reconcile_on(receiving(woken))
         .run(reconcile, |_, error, _| after_error(error), context);
     stream.for_each(|_| std::future::ready(())).await;
 }
 
-/// A channel as a stream.
-pub(super) fn receiving<T: Send + 'static>(
-    receiver: UnboundedReceiver<T>,
-) -> impl Stream<Item = T> + Send + 'static {
-    futures::stream::unfold(receiver, |mut receiver| async {
-        receiver.recv().await.map(|item| (item, receiver))
-    })
+fn runs_in(update: &Decoded<Update>, workspace: &str) -> bool {
+    update
+        .as_result()
+        .is_ok_and(|update| update.spec.workspace_name.as_deref() == Some(workspace))
 }
 
 async fn reconcile(
@@ -138,7 +130,7 @@ impl Pass for UpdatePass<'_> {
                     message: &event.message,
                     warning: event.warning,
                 };
-                context.reporters.update.report(update, &notice).await?;
+                told(context.reporters.update.report(update, &notice).await);
             }
         }
         Ok(())
@@ -154,7 +146,8 @@ impl Pass for UpdatePass<'_> {
     }
 }
 
-/// The Workspace from the cache; its absence is believed from a live read only.
+/// The Workspace from the cache, if that has seen the Stack's last change of it: a run with the config of before
+/// would be a run for nothing. Its absence is believed from a live read only.
 async fn workspace(
     update: &Update,
     context: &Context,
@@ -164,7 +157,9 @@ async fn workspace(
     let cached = context
         .workspaces
         .get(&ObjectRef::new(name).within(&namespace));
-    if let Some(workspace) = cached.as_ref().and_then(|object| object.as_result().ok()) {
+    if let Some(workspace) = cached.as_ref().and_then(|object| object.as_result().ok())
+        && !context.written.is_stale(workspace)
+    {
         return Ok(Some(Box::new(workspace.clone())));
     }
     Ok(

@@ -13,7 +13,7 @@ use pko_kube::Notice;
 use pko_proto::agent as wire;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{Context, Pass, PassError, after_error, drive};
+use super::{Context, Pass, PassError, after_error, context::told, drive, feed::receiving};
 use crate::agent_client;
 
 /// Runs the controller until the manager ends; `woken` are Workspaces whose place has changed.
@@ -22,9 +22,11 @@ pub(crate) async fn run(
     woken: UnboundedReceiver<ObjectRef<Decoded<Workspace>>>,
     context: Arc<Context>,
 ) {
-    let stream = controller
-        .reconcile_on(super::update::receiving(woken))
-        .run(reconcile, |_, error, _| after_error(error), context);
+    let stream = controller.reconcile_on(receiving(woken)).run(
+        reconcile,
+        |_, error, _| after_error(error),
+        context,
+    );
     futures::StreamExt::for_each(stream, |_| std::future::ready(())).await;
 }
 
@@ -94,11 +96,7 @@ impl Pass for WorkspacePass<'_> {
                     message: &event.message,
                     warning: event.warning,
                 };
-                context
-                    .reporters
-                    .workspace
-                    .report(workspace, &notice)
-                    .await?;
+                told(context.reporters.workspace.report(workspace, &notice).await);
             }
         }
         Ok(())

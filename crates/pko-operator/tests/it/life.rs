@@ -27,6 +27,7 @@ async fn published_program(namespace: &TestNamespace) {
         )
         .resource("one", "pulumi:index:Stash", &json!({ "input": "v${size}" }))
         .output("one", "${one.output}")
+        .output("size", "${size}")
         .output("token", "${token}")
         .build();
     namespace.create_object(program).await.unwrap();
@@ -84,22 +85,22 @@ async fn from_creation_to_destruction() {
         // Created.
         namespace.create_object(stack(&system)).await.unwrap();
         assert_eq!(trail.until("Ready").await, [WAITING, PROCESSING, READY]);
-        assert_eq!(outputs(&trail).await, json!({ "one": "v1", "token": "[secret]" }));
+        assert_eq!(outputs(&trail).await, json!({ "one": "v1", "size": 1, "token": "[secret]" }));
         assert_eq!(system.executed("demo", "dev"), 1);
 
         // The Program is edited.
         patch_program(namespace, json!({ "outputs": { "two": "${one.output}-2" } })).await;
         assert_eq!(trail.until("Ready").await, [WAITING, PROCESSING, READY]);
-        assert_eq!(outputs(&trail).await, json!({ "one": "v1", "token": "[secret]", "two": "v1-2" }));
+        assert_eq!(outputs(&trail).await, json!({ "one": "v1", "size": 1, "token": "[secret]", "two": "v1-2" }));
 
-        // The config is changed. The workspace is ready already.
+        // The config is changed.
         patch_stack(namespace, json!({ "spec": { "config": { "size": 2 } } })).await;
-        trail.until("Ready").await;
-        assert_eq!(outputs(&trail).await["two"], "v2-2");
+        assert_eq!(trail.until("Ready").await, [WAITING, PROCESSING, READY]);
+        assert_eq!(outputs(&trail).await["size"], 2);
 
         // A run is asked for, with nothing changed.
         patch_stack(namespace, json!({ "metadata": { "annotations": { "pulumi.com/reconciliation-request": "again" } } })).await;
-        trail.until("Ready").await;
+        assert_eq!(trail.until("Ready").await, [WAITING, PROCESSING, READY]);
         let status = trail.stack().await.status.unwrap();
         assert_eq!(status.observed_reconcile_request.as_deref(), Some("again"));
         assert_eq!(system.executed("demo", "dev"), 4);
@@ -107,25 +108,32 @@ async fn from_creation_to_destruction() {
         // The Program is broken, then mended.
         patch_program(namespace, json!({ "outputs": { "two": "${nobody.output}" } })).await;
         let seen = trail.until("Reconciling RetryingAfterFailure").await;
-        assert_eq!(seen.last().unwrap(), "Reconciling RetryingAfterFailure: 0 update failure(s)");
+        assert_eq!(seen, [WAITING, PROCESSING, "Reconciling RetryingAfterFailure: 0 update failure(s)"]);
         let message = trail.stack().await.status.unwrap().last_update.unwrap().message.unwrap();
         assert!(message.contains("nobody"), "{message}");
         patch_program(namespace, json!({ "outputs": { "two": "mended" } })).await;
-        trail.until("Ready").await;
+        assert_eq!(trail.until("Ready").await, [WAITING, PROCESSING, READY]);
         assert_eq!(outputs(&trail).await["two"], "mended");
 
         // Deleted, with a destroy first.
         let before = system.executed("demo", "dev");
         namespace.api::<Stack>().delete("demo", &DeleteParams::default()).await.unwrap();
-        trail.until_gone().await;
+        assert_eq!(trail.until_gone().await, [WAITING, PROCESSING]);
         assert_eq!(system.executed("demo", "dev"), before + 1);
 
-        let events = trail.events().await;
+        let failed = format!("Warning StackUpdateFailure: Failed to update stack: {message}");
         assert_eq!(
-            events,
+            trail.events().await,
             [
                 "Normal StackUpdateDetected: Initial stack update",
-                "Normal StackCreated: Successfully updated stack",
+                "Normal StackUpdateDetected: New commit detected: \"2\"",
+                "Normal StackUpdateDetected: New stack generation: 2",
+                "Normal StackUpdateDetected: Sync request: \"again\"",
+                "Normal StackUpdateDetected: New commit detected: \"3\"",
+                &failed,
+                "Normal StackUpdateDetected: New commit detected: \"4\"",
+                "Normal StackUpdateDetected: Stack marked for deletion",
+                "Normal StackCreated: Successfully updated stack (6 times)",
             ]
         );
         system.no_agent_is_left().await;

@@ -32,10 +32,11 @@ impl Trail {
         let notes = seen.clone();
         let watching = tokio::spawn(async move {
             let mut stream = std::pin::pin!(stream.map_ok(|stack| summary(&stack)));
+            let mut last = String::new();
             while let Some(Ok(summary)) = stream.next().await {
-                let mut notes = notes.lock().unwrap();
-                if !summary.is_empty() && notes.last() != Some(&summary) {
-                    notes.push(summary);
+                if !summary.is_empty() && summary != last {
+                    last.clone_from(&summary);
+                    notes.lock().unwrap().push(summary);
                 }
             }
         });
@@ -87,7 +88,8 @@ impl Trail {
         self.seen.lock().unwrap().drain(..).collect()
     }
 
-    /// The events about the Stack, oldest first: reason and text, and how often if more than once.
+    /// The events about the Stack in the order in which they were last seen: type, reason and text, and how often if
+    /// more than once.
     pub(crate) async fn events(&self) -> Vec<String> {
         let events = self.events.list(&ListParams::default()).await.unwrap();
         let mut about: Vec<Event> = events
@@ -100,16 +102,18 @@ impl Trail {
                 .resource_version()
                 .and_then(|version| version.parse::<u64>().ok())
         });
-        let text = |event: &Event| {
-            format!(
-                "{} {}: {}",
-                event.type_.clone().unwrap_or_default(),
-                event.reason.clone().unwrap_or_default(),
-                event.message.clone().unwrap_or_default()
-            )
-        };
         about.iter().map(text).collect()
     }
+}
+
+fn text(event: &Event) -> String {
+    let [kind, reason, message] =
+        [&event.type_, &event.reason, &event.message].map(|part| part.clone().unwrap_or_default());
+    let times = event
+        .count
+        .filter(|count| *count > 1)
+        .map(|count| format!(" ({count} times)"));
+    format!("{kind} {reason}: {message}{}", times.unwrap_or_default())
 }
 
 impl Drop for Trail {

@@ -1,0 +1,106 @@
+//! One watch for each kind, and one cache that all controllers read.
+//!
+//! # Guarantees
+//! Whoever is woken by an event finds it in the cache: the cache is written first. With a watch for each controller, one
+//! could be woken by an Update's end, read another's cache that has not seen it, and wait for an event that has
+//! been. A deleted object wakes, too.
+
+use std::{fmt::Debug, hash::Hash, pin::pin, sync::Arc};
+
+use futures::{Stream, StreamExt as _};
+use kube::{
+    Api, Client, Resource,
+    runtime::{
+        WatchStreamExt as _,
+        reflector::{self, Store, store::Writer},
+        watcher::{self, Event, watcher},
+    },
+};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// The watch of one kind, before it runs.
+pub(crate) struct Feed<K>
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    objects: Api<K>,
+    store: Store<K>,
+    writer: Writer<K>,
+    listeners: Vec<UnboundedSender<Arc<K>>>,
+}
+
+impl<K> Feed<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K::DynamicType: Eq + Hash,
+{
+    /// A watch of all objects of a kind.
+    pub(crate) fn new(client: &Client) -> Self {
+        let (store, writer) = reflector::store();
+        Self {
+            objects: Api::all(client.clone()),
+            store,
+            writer,
+            listeners: Vec::new(),
+        }
+    }
+
+    /// The cache that it fills.
+    pub(crate) fn store(&self) -> Store<K> {
+        self.store.clone()
+    }
+
+    /// Each object that appears, changes or goes, from now on.
+    pub(crate) fn listen(&mut self) -> impl Stream<Item = Arc<K>> + Send + use<K> {
+        let (sender, receiver) = unbounded_channel();
+        self.listeners.push(sender);
+        receiving(receiver)
+    }
+
+    /// Watches until the manager ends.
+    pub(crate) async fn run(self) {
+        let Self {
+            objects,
+            writer,
+            listeners,
+            ..
+        } = self;
+        let events = watcher(objects, watcher::Config::default()).default_backoff();
+        let mut events = pin!(reflector::reflector(writer, events));
+        // A new list is in the cache only once it is complete.
+        let mut listed = Vec::new();
+        while let Some(event) = events.next().await {
+            let touched = match event {
+                Ok(Event::Init) => {
+                    listed.clear();
+                    Vec::new()
+                }
+                Ok(Event::InitApply(object)) => {
+                    listed.push(Arc::new(object));
+                    Vec::new()
+                }
+                Ok(Event::InitDone) => std::mem::take(&mut listed),
+                Ok(Event::Apply(object) | Event::Delete(object)) => vec![Arc::new(object)],
+                Err(error) => {
+                    tracing::warn!(kind = %K::kind(&()), %error, "Watch was cut off; it is tried again");
+                    Vec::new()
+                }
+            };
+            for object in touched {
+                for listener in &listeners {
+                    let _ = listener.send(object.clone());
+                }
+            }
+        }
+    }
+}
+
+/// A channel as a stream.
+pub(super) fn receiving<T: Send + 'static>(
+    receiver: UnboundedReceiver<T>,
+) -> impl Stream<Item = T> + Send + use<T> {
+    futures::stream::unfold(receiver, |mut receiver| async {
+        receiver.recv().await.map(|item| (item, receiver))
+    })
+}

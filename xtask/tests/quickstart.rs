@@ -1,0 +1,109 @@
+//! The quickstart, as a newcomer and as nobody runs it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says that it was skipped"
+)]
+
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use pko_testkit::{Component, Components};
+
+/// The user that owns nothing.
+const NOBODY: u32 = 65534;
+
+fn quickstart() -> Command {
+    let xtask = Path::new(env!("CARGO_BIN_EXE_xtask"));
+    let programs = std::env::var_os("PKO_BIN_DIR")
+        .map_or_else(|| xtask.parent().unwrap().to_owned(), PathBuf::from);
+    let mut command = Command::new(xtask);
+    command
+        .args(["quickstart", "--once"])
+        .env("PKO_BIN_DIR", programs);
+    command
+}
+
+fn shows_a_whole_life(output: &Output) {
+    let said = String::from_utf8(output.stdout.clone()).unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{complaints}");
+    for expected in [
+        "Reconciling (StackProcessing): waiting for workspace readiness",
+        "Reconciling (StackProcessing): stack is being processed",
+        "Ready (ProcessingCompleted)",
+        "greeting = \"hello, Kubernetes\"",
+        "password = \"[secret]\"",
+        "gone",
+        "done: created, ready, destroyed, gone",
+    ] {
+        assert!(said.contains(expected), "{expected} is not in:\n{said}");
+    }
+    assert!(!said.contains("not-to-be-shown"), "{said}");
+}
+
+#[test]
+fn a_newcomer_sees_a_whole_life() {
+    shows_a_whole_life(&quickstart().output().unwrap());
+}
+
+#[test]
+fn an_unprivileged_user_sees_it_too() {
+    // Only root can become somebody else.
+    if !Command::new("id")
+        .arg("-u")
+        .output()
+        .is_ok_and(|output| output.stdout == b"0\n")
+    {
+        println!("skipped an_unprivileged_user_sees_it_too: not root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let copy = |from: &Path, name: &str| {
+        let to = folder.path().join(name);
+        fs::copy(from, &to).unwrap();
+        fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    // Everything that the user runs is where the user can read it.
+    let components = Components::from_environment().unwrap();
+    for component in Component::ALL {
+        copy(&components.path(component).unwrap(), component.name());
+    }
+    let programs = quickstart()
+        .get_envs()
+        .find_map(|(_, value)| value.map(PathBuf::from))
+        .unwrap();
+    for program in ["manager", "agent", "pulumi-engine"] {
+        copy(&programs.join(program), program);
+    }
+    copy(Path::new(env!("CARGO_BIN_EXE_xtask")), "xtask");
+    let temporary = folder.path().join("tmp");
+    fs::create_dir(&temporary).unwrap();
+    std::os::unix::fs::chown(&temporary, Some(NOBODY), Some(NOBODY)).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+
+    let output = Command::new(folder.path().join("xtask"))
+        .args(["quickstart", "--once"])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("HOME", &temporary)
+        .env("TMPDIR", &temporary)
+        .env("PKO_CACHE", temporary.join("cache"))
+        .env("PKO_BIN_DIR", folder.path())
+        .env("KUBEBUILDER_ASSETS", folder.path())
+        .current_dir(&temporary)
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output()
+        .unwrap();
+    shows_a_whole_life(&output);
+    let left: Vec<_> = fs::read_dir(&temporary)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+}
