@@ -1,9 +1,5 @@
 //! The quickstart, as a newcomer and as nobody runs it.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says that it was skipped"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     fs,

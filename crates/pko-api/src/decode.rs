@@ -7,7 +7,7 @@
 use std::{borrow::Cow, fmt};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::Resource;
+use kube_core::Resource;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 
@@ -207,7 +207,7 @@ impl<K: StoredKind + Resource<DynamicType = ()>> Resource for Decoded<K> {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::ObjectList;
+    use kube_core::ObjectList;
     use serde_json::json;
 
     use super::*;

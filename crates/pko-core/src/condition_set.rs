@@ -7,8 +7,11 @@ use pko_api::names::{
     reasons::StackReason,
 };
 
-/// The longest message that the API server stores.
+/// The longest message that the API server stores in a condition; other messages keep to it, too, so that
+/// no object grows too large to be written.
 const LONGEST_MESSAGE: usize = 32_768;
+/// The longest reason that the API server stores in a condition.
+const LONGEST_REASON: usize = 1_024;
 
 /// The conditions of an object while its next status is made.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,8 +140,21 @@ pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition>
         .find(|condition| condition.type_ == kind.as_str())
 }
 
+/// Whether the API server takes this text, which may come from elsewhere, as a condition's reason.
+#[must_use]
+pub fn is_reason(text: &str) -> bool {
+    let word = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    text.len() <= LONGEST_REASON
+        && text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.ends_with(word)
+        && text
+            .chars()
+            .all(|character| word(character) || ",:".contains(character))
+}
+
 /// Keeps the beginning and the end of a message that is too long: the cause is often in the last lines.
-fn shortened(message: &str) -> String {
+#[must_use]
+pub fn shortened(message: &str) -> String {
     if message.len() <= LONGEST_MESSAGE {
         return message.to_owned();
     }
@@ -237,5 +253,15 @@ mod tests {
         let stored = &set.into_conditions()[0].message;
         assert!(stored.len() <= LONGEST_MESSAGE);
         assert!(stored.starts_with("begin") && stored.ends_with("end"));
+    }
+    #[test]
+    fn a_reason_is_one_word_that_the_api_server_takes() {
+        for reason in ["UpdateConflict", "a", "A_b,c:d1"] {
+            assert!(is_reason(reason), "{reason}");
+        }
+        let long = "a".repeat(LONGEST_REASON + 1);
+        for text in ["", "1a", "_a", "a:", "exit status 255", "ä", "a\n", &long] {
+            assert!(!is_reason(text), "{text}");
+        }
     }
 }

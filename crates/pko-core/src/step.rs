@@ -9,10 +9,14 @@
 //! - Effects are carried out in the order of the plan; the first that fails ends the pass, and the
 //!   next pass starts from what is true then.
 //! - A state that waits names the time at which it looks again, even if no event comes.
+//! - Events come last in a plan: one that can't be written holds up nothing.
 //!
 //! # Caveats
 //! An expected failure (not found, not ready) is an answer, not an error: a rule judges it. Only the
 //! unexpected ends a pass.
+//!
+//! A question may carry a status to publish before it is answered. The driver writes it, if it is not what is
+//! stored, and leaves the world as it is: the rules know what they had published.
 
 use std::time::Duration;
 

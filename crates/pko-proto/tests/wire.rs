@@ -1,6 +1,12 @@
 //! The contract with agents and operators that are not ours, as a table: names, numbers, types and
 //! presence of everything in package `agent`.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
 use std::path::Path;
 
 use prost_types::{

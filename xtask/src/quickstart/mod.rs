@@ -77,17 +77,7 @@ fn programs() -> anyhow::Result<PathBuf> {
     let step = Step::begin("building");
     let built = Command::new(env!("CARGO"))
         .current_dir(checkout())
-        .args([
-            "build",
-            "--quiet",
-            "-p",
-            "pko-operator",
-            "-p",
-            "pko-agent",
-            "-p",
-            "pko-engine",
-            "--bins",
-        ])
+        .args(["build", "--quiet", "--workspace", "--bins"])
         .status()
         .context("failed to run cargo")?;
     if !built.success() {

@@ -1,6 +1,7 @@
 //! The Stack's state machine, on one screen.
 
 mod absorb;
+mod case;
 mod desired;
 mod rules;
 mod schedule;
@@ -11,13 +12,14 @@ mod world;
 use jiff::Timestamp;
 use pko_api::{Undecodable, names::reasons::StackReason, pulumi::v1::StackStatus};
 
+pub use case::{Absorbed, Case};
 pub use desired::UpdateName;
 pub(crate) use rules::workspace::is_ready;
-pub use world::{Answer, Case, Effect, Event, Location, Outputs, Question, Source, World};
+pub use world::{Answer, Effect, Event, Location, Outputs, Question, Source, World};
 
 use crate::{
     condition_set::{ConditionSet, Summary},
-    step::{Plan, Requeue, Rule, finish, first_match},
+    step::{Plan, Requeue, Rule, first_match},
 };
 use rules::{finalize, references, source, sync, unsupported, update, workspace};
 
@@ -38,7 +40,7 @@ const RULES: &[Rule<Case, Question, Effect>] = &[
     rule("update-in-flight", update::wait_for_current),   // Ask(CurrentUpdate)
     rule("release", finalize::release_without_destroy),   // deleting, and nothing is owed
     rule("unsupported", unsupported::refuse), // fields that this version can't carry out
-    rule("references", references::reject_bad), // that no workspace could follow
+    rule("references", references::reject_bad), // or keys that no workspace could follow
     rule("source", source::resolve),          // Ask(Program); stall or wait
     rule("in-sync", sync::settle),            // Ready, retry or stalled; finalize after destroy
     rule("workspace", workspace::provision),  // Ask(ApplyWorkspace)
@@ -49,7 +51,8 @@ const RULES: &[Rule<Case, Question, Effect>] = &[
 #[must_use]
 pub fn decide(world: &World, now: Timestamp) -> Step {
     match absorb::absorb(world, now) {
-        Ok(case) => first_match(RULES, &case).unwrap_or_else(|| case.settled(&Summary::Ready)),
+        Ok(case) => first_match(RULES, &case)
+            .unwrap_or_else(|| case.waiting(&Summary::Ready, Requeue::Settled)),
         Err(question) => crate::Step::Ask(question),
     }
 }
@@ -79,38 +82,5 @@ pub fn decide_undecodable(undecodable: &Undecodable, now: Timestamp) -> Plan<Eff
         rule: "undecodable",
         effects,
         requeue: Requeue::Settled,
-    }
-}
-
-impl Case {
-    /// The status with this summary, about the generation and request of now.
-    fn summarised(&self, summary: &Summary) -> StackStatus {
-        let mut status = self.status.clone();
-        status.observed_generation = Some(self.world.generation());
-        status.observed_reconcile_request = Some(self.world.request().to_owned());
-        let mut conditions = ConditionSet::new(&status.conditions, self.now);
-        conditions.summarise(summary);
-        status.conditions = conditions.into_conditions();
-        status
-    }
-
-    /// The write of a status, unless it is stored already; then what a finished Update brings with it.
-    fn recorded(&self, status: StackStatus) -> Vec<Effect> {
-        let stored = self.world.stack.status.as_ref();
-        let write = (stored != Some(&status)).then(|| Effect::PatchStatus(Box::new(status)));
-        write
-            .into_iter()
-            .chain(self.absorbed.iter().cloned())
-            .collect()
-    }
-
-    /// Nothing more to do until something changes.
-    fn settled(&self, summary: &Summary) -> Step {
-        self.waiting(summary, Requeue::Settled)
-    }
-
-    /// Nothing more to do now.
-    fn waiting(&self, summary: &Summary, requeue: Requeue) -> Step {
-        finish(self.recorded(self.summarised(summary)), requeue)
     }
 }

@@ -33,11 +33,9 @@ pub(super) fn backoff(spec: &StackSpec, failures: i64) -> Duration {
         .and_then(|seconds| u64::try_from(seconds).ok())
         .filter(|seconds| *seconds > 0)
         .map_or(LONGEST_BACKOFF, Duration::from_secs);
-    let times = u32::try_from(failures).unwrap_or(0).min(20);
-    let wait = BACKOFF_FACTOR
-        .checked_pow(times)
-        .and_then(|factor| FIRST_BACKOFF.checked_mul(factor));
-    wait.unwrap_or(longest).min(longest)
+    let times = u32::try_from(failures.max(0)).unwrap_or(u32::MAX);
+    let wait = FIRST_BACKOFF.saturating_mul(BACKOFF_FACTOR.saturating_pow(times));
+    wait.min(longest)
 }
 
 /// How much of a wait that began with the last result is left; nothing where it is over.
@@ -86,6 +84,7 @@ mod tests {
         assert_eq!(backoff(&short, 1).as_secs(), 30);
         assert_eq!(backoff(&short, 2).as_secs(), 60);
         assert_eq!(backoff(&short, i64::MAX).as_secs(), 60);
+        assert_eq!(backoff(&short, -1).as_secs(), 10);
     }
 
     #[test]

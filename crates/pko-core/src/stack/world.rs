@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use pko_api::{
     Stack, Update, Workspace,
     auto::v1alpha1::{FluxArtifact, ProjectInfo},
@@ -60,8 +59,8 @@ pub enum Question {
     Outputs(String),
     /// The archive of the Program of this name.
     Program(String),
-    /// The Workspace, applied as it is here. The status is published first, so that a user sees what is
-    /// waited for.
+    /// The Workspace, applied as it is here. The status is published first unless it is stored already, so
+    /// that a user sees what is waited for.
     ApplyWorkspace(Box<Workspace>, Box<StackStatus>),
 }
 
@@ -81,11 +80,11 @@ pub enum Effect {
         /// The status without it.
         undo: Box<StackStatus>,
     },
-    /// Removes our finalizer from an Update whose result is recorded.
+    /// Removes our finalizer from an Update whose result is recorded; one that is gone or free is left alone.
     ReleaseUpdate(String),
-    /// Deletes the Workspace.
+    /// Deletes the Workspace, if there is one.
     DeleteWorkspace,
-    /// Tells the user.
+    /// Tells the user. Where an event can't be written, nothing else is held up.
     Emit(Event),
 }
 
@@ -107,6 +106,9 @@ pub enum Answer {
     CurrentUpdate(Option<Box<Update>>),
     /// To [`Question::Outputs`].
     Outputs(Outputs),
+    /// To [`Question::Outputs`]: a live read did not find the Secret. The outputs stay as they were; a Stack
+    /// does not wait for what nobody will make again.
+    NoOutputs,
     /// To [`Question::Program`].
     Source(Result<Source, Class>),
     /// To [`Question::ApplyWorkspace`].
@@ -133,6 +135,11 @@ impl World {
                 self.current_update = Known::Known(update.map(|update| *update));
             }
             Answer::Outputs(outputs) => self.outputs = Known::Known(outputs),
+            Answer::NoOutputs => {
+                let status = self.stack.status.as_ref();
+                let before = status.and_then(|status| status.outputs.clone());
+                self.outputs = Known::Known(before.unwrap_or_default());
+            }
             Answer::Source(source) => self.source = Known::Known(source),
             Answer::Workspace(workspace) => {
                 self.workspace = Known::Known(workspace.map(|workspace| *workspace));
@@ -168,18 +175,4 @@ impl World {
         let spec = &self.stack.spec;
         spec.destroy_on_finalize.unwrap_or(false) && !spec.preview.unwrap_or(false)
     }
-}
-
-/// A case: a world, the status as it will be, and the time. It owns its world so that the table of
-/// rules is a constant.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Case {
-    /// What is known.
-    pub world: World,
-    /// The status with a finished Update folded in.
-    pub status: StackStatus,
-    /// Effects that a finished Update brings with it, after the status was written.
-    pub absorbed: Vec<Effect>,
-    /// The time.
-    pub now: Timestamp,
 }

@@ -2,6 +2,7 @@
 
 mod result;
 mod rules;
+mod status;
 #[cfg(test)]
 mod tests;
 mod world;

@@ -1,6 +1,6 @@
 //! A run's result as an Update shows it, and its outputs as a Secret.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -59,7 +59,7 @@ pub fn outputs_secret(update: &Update, outcome: &RunOutcome) -> Option<Secret> {
         return None;
     }
     let name = update.metadata.name.clone().unwrap_or_default();
-    let secret_keys: Vec<String> = outcome
+    let secret_keys: BTreeSet<String> = outcome
         .outputs
         .iter()
         .filter(|(_, output)| output.secret)
@@ -143,5 +143,22 @@ mod tests {
         );
         assert!(!format!("{outcome:?}").contains("hunter2"));
         assert_eq!(outputs_secret(&update, &RunOutcome::default()), None);
+    }
+    #[test]
+    fn the_secret_keys_are_sorted_as_they_are_written() {
+        let secret = Output {
+            json: b"1".to_vec(),
+            secret: true,
+        };
+        // As names `a b` comes first, as keys `a_b` comes last; two names may become one key.
+        let names = ["a-", "a b", "a/b"].map(|name| (name.to_owned(), secret.clone()));
+        let outcome = RunOutcome {
+            outputs: BTreeMap::from(names),
+            ..RunOutcome::default()
+        };
+        let secret = outputs_secret(&Update::default(), &outcome).unwrap();
+        let annotations = secret.metadata.annotations.unwrap();
+        assert_eq!(annotations["pulumi.com/secrets"], r#"["a-","a_b"]"#);
+        assert_eq!(secret.data.unwrap().len(), 2);
     }
 }

@@ -39,7 +39,7 @@ pub enum RunError {
 /// What can be asked about an Update.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Question {
-    /// The Workspace of this name.
+    /// The Workspace of this name; absence is believed from a live read only.
     Workspace(String),
     /// The run, which is started if it was not: its id is the Update's uid, so it runs once. The
     /// status is published first.
@@ -64,13 +64,13 @@ pub enum Effect {
     CreateOutputs(Box<Secret>),
     /// Follows the run, so that its end makes this Update interesting again.
     FollowRun,
-    /// Ends the run, gently.
+    /// Ends the run, gently, if there is one: an agent that can't be told is no reason to stop here.
     CancelRun,
     /// Lets the agent forget the run: its result is recorded.
     AcknowledgeRun,
     /// Deletes the Update.
     Delete,
-    /// Tells the user.
+    /// Tells the user. Where an event can't be written, nothing else is held up.
     Emit(Event),
 }
 
@@ -114,4 +114,15 @@ pub struct Case {
     pub world: World,
     /// The time.
     pub now: Timestamp,
+}
+
+impl Case {
+    /// The same case after a question had this status published: that is what is stored now.
+    pub(super) fn after_publishing(&self, status: Option<UpdateStatus>) -> Self {
+        let mut case = self.clone();
+        if status.is_some() {
+            case.world.update.status = status;
+        }
+        case
+    }
 }

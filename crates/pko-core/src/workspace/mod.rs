@@ -1,6 +1,7 @@
 //! The Workspace's state machine: a place to run, an agent that answers, packages, Ready.
 
 mod rules;
+mod status;
 #[cfg(test)]
 mod tests;
 mod world;

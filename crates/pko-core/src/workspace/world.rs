@@ -53,8 +53,8 @@ pub enum AgentError {
 pub enum Question {
     /// Where it runs; it is started if it does not.
     Place,
-    /// Whether the agent at this address is ready; packages are installed if they are not. The status is
-    /// published first.
+    /// Whether the agent at this address is ready. Where there is a status, packages are installed, too, and
+    /// it is published first unless it is stored already.
     Agent(String, Option<Box<WorkspaceStatus>>),
 }
 
@@ -74,7 +74,7 @@ pub enum Effect {
     PatchStatus(Box<WorkspaceStatus>),
     /// Ends what runs, and removes its files.
     Remove,
-    /// Tells the user.
+    /// Tells the user. Where an event can't be written, nothing else is held up.
     Emit(Event),
 }
 
@@ -116,4 +116,15 @@ pub struct Case {
     pub world: World,
     /// The time.
     pub now: Timestamp,
+}
+
+impl Case {
+    /// The same case after a question had this status published: that is what is stored now.
+    pub(super) fn after_publishing(&self, status: Option<WorkspaceStatus>) -> Self {
+        let mut case = self.clone();
+        if status.is_some() {
+            case.world.workspace.status = status;
+        }
+        case
+    }
 }

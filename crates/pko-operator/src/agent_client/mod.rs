@@ -11,21 +11,42 @@ use tonic::{Code, Status};
 pub(crate) use connection::{Connection, connect};
 pub(crate) use request::start_request;
 
-/// Starts the run of an Update, or finds it.
+/// Starts the run of an Update, or finds it. One that was `begun` is only looked for: an agent that does not know it
+/// has lost it, and to start it again might be to run it twice.
 pub(crate) async fn start(
     mut connection: Connection,
     update: &Update,
     workspace: &Workspace,
+    begun: bool,
     local_path: impl Fn(&str) -> String,
 ) -> Result<Run, RunError> {
     let request = start_request(update, workspace, local_path).map_err(RunError::Refused)?;
-    let run = connection
+    if !begun {
+        let run = connection.runs.start_run(request).await;
+        return run
+            .map(|run| seen(run.into_inner()))
+            .map_err(|status| run_error(&status));
+    }
+    let run_id = request.run_id;
+    match connection
         .runs
-        .start_run(request)
+        .get_run(runs::GetRunRequest { run_id })
         .await
-        .map_err(|status| run_error(&status))?
-        .into_inner();
-    Ok(seen(run))
+    {
+        Ok(run) => Ok(seen(run.into_inner())),
+        Err(status) if status.code() == Code::NotFound => Ok(Run::Ended(lost())),
+        Err(status) => Err(run_error(&status)),
+    }
+}
+
+/// The outcome of a run that nobody knows any more.
+fn lost() -> RunOutcome {
+    RunOutcome {
+        reason: Some(UpdateReason::Aborted.as_str().to_owned()),
+        message: "the workspace was made anew while the operation ran: its result is lost"
+            .to_owned(),
+        ..RunOutcome::default()
+    }
 }
 
 fn run_error(status: &Status) -> RunError {

@@ -35,9 +35,6 @@ pub(crate) enum PassError {
     /// An archive could not be made.
     #[error(transparent)]
     Archive(#[from] pko_core::program::ArchiveError),
-    /// The outputs of an Update are not there yet.
-    #[error("the outputs Secret {0} is not there")]
-    NoOutputs(String),
     /// A machine asked on and on.
     #[error("more than {MOST_QUESTIONS} questions were asked")]
     TooManyQuestions,

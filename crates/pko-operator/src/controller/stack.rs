@@ -134,8 +134,8 @@ impl Pass for StackPass<'_> {
                 let namespace = stack.namespace().unwrap_or_default();
                 let secret: Option<Secret> =
                     pko_kube::find(&context.client, &namespace, &name).await?;
-                let secret = secret.ok_or(PassError::NoOutputs(name))?;
-                Ok(Answer::Outputs(pko_kube::masked_outputs(&secret)))
+                let outputs = secret.as_ref().map(pko_kube::masked_outputs);
+                Ok(outputs.map_or(Answer::NoOutputs, Answer::Outputs))
             }
             Question::Program(name) => Ok(Answer::Source(program(stack, context, &name))),
             Question::ApplyWorkspace(workspace, status) => {
@@ -274,8 +274,8 @@ async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), Pas
             }
         }
         Effect::ReleaseUpdate(name) => {
-            if let Some(update) = pko_kube::find::<Update>(client, &namespace, &name).await? {
-                pko_kube::remove_finalizer(client, &update, finalizers::STACK).await?;
+            if let Some(update) = update(stack, context, &name).await? {
+                pko_kube::remove_finalizer(client, update.as_ref(), finalizers::STACK).await?;
             }
         }
         Effect::DeleteWorkspace => {

@@ -8,9 +8,14 @@ use kube::{
     ResourceExt as _,
     runtime::{Controller, controller::Action, reflector::ObjectRef},
 };
-use pko_api::{Decoded, Update, Workspace, auto::v1alpha1::UpdateStatus, names::field_managers};
+use pko_api::{
+    Decoded, Update, Workspace,
+    auto::v1alpha1::UpdateStatus,
+    names::{conditions::ConditionType, field_managers},
+};
 use pko_core::{
     Known,
+    condition_set::is_true,
     update::{Answer, Effect, Question, Run, RunError, Step, World, decide},
 };
 use pko_kube::Notice;
@@ -178,13 +183,19 @@ fn address(workspace: &Workspace) -> Option<String> {
         .filter(|address| !address.is_empty())
 }
 
+/// Whether an earlier pass began the run, as the status says that this pass was given.
+fn has_begun(update: &Update) -> bool {
+    let status = update.status.as_ref();
+    status.is_some_and(|status| is_true(&status.conditions, ConditionType::Progressing))
+}
+
 async fn start(update: &Update, workspace: &Workspace, context: &Context) -> Result<Run, RunError> {
     let address = address(workspace)
         .ok_or_else(|| RunError::Unreachable("the Workspace has no address".to_owned()))?;
     let connection = agent_client::connect(&address).await.map_err(|error| {
         RunError::Unreachable(format!("unable to connect to workspace: {error}"))
     })?;
-    agent_client::start(connection, update, workspace, |path| {
+    agent_client::start(connection, update, workspace, has_begun(update), |path| {
         context.places.local_path(workspace, path)
     })
     .await

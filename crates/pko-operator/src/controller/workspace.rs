@@ -69,7 +69,9 @@ impl Pass for WorkspacePass<'_> {
                 self.context.places.ensure(self.workspace).await,
             )),
             Question::Agent(address, publish) => {
-                if let Some(status) = &publish {
+                if let Some(status) = &publish
+                    && self.workspace.status.as_ref() != Some(status.as_ref())
+                {
                     write_status(self.workspace, self.context, status).await?;
                 }
                 Ok(Answer::Agent(agent(&address, publish.is_some()).await))

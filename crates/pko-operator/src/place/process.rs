@@ -15,9 +15,9 @@ use std::{
 };
 
 use kube::{Client, ResourceExt as _, runtime::reflector::ObjectRef};
-use nix::sys::signal::Signal;
 use pko_api::{Decoded, Workspace};
 use pko_core::workspace::Place;
+use rustix::process::Signal;
 use sha2::{Digest as _, Sha256};
 use tokio::{process::Command, sync::mpsc::UnboundedSender, time::Instant};
 
@@ -182,6 +182,9 @@ impl Processes {
         let folder = self.folder(workspace);
         stop(&folder).await;
         files::private_folder(&folder)?;
+        if let Some(sockets) = record::socket(&folder).parent() {
+            files::private_folder(sockets)?;
+        }
         let namespace = workspace.namespace().unwrap_or_default();
         let reader = Reader {
             client: &self.client,
@@ -378,11 +381,11 @@ async fn stop(folder: &Path) {
     let Some(record) = Record::read(folder) else {
         return;
     };
-    record.signal(folder, Signal::SIGTERM);
+    record.signal(folder, Signal::TERM);
     let end = Instant::now() + STOP_DEADLINE;
     while record.is_our_agent(folder) {
         if Instant::now() > end {
-            record.signal(folder, Signal::SIGKILL);
+            record.signal(folder, Signal::KILL);
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -1,13 +1,20 @@
 //! The small file in a workspace's folder by which the next manager adopts what runs there.
 
-use std::{fs, io, path::Path};
+use std::{
+    fmt::Write as _,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
-use nix::{sys::signal::Signal, unistd::Pid};
+use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use tokio::net::UnixStream;
 
 const FILE: &str = "record.json";
-const SOCKET: &str = "agent.sock";
+/// The folder of the agents' sockets. A socket's path has room for 108 characters only, which a namespace and a
+/// name may exceed; no namespace's name begins with a dot.
+const SOCKETS: &str = ".sockets";
 
 /// What runs in a workspace's folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +43,8 @@ impl Record {
     /// Sends a signal to the agent, if the process is still that.
     pub(crate) fn signal(&self, folder: &Path, signal: Signal) -> bool {
         self.is_our_agent(folder)
-            && nix::sys::signal::kill(Pid::from_raw(self.process), signal).is_ok()
+            && Pid::from_raw(self.process)
+                .is_some_and(|process| rustix::process::kill_process(process, signal).is_ok())
     }
 
     /// A process id may have gone to another program since: ours has its socket in its command line.
@@ -51,9 +59,23 @@ impl Record {
     }
 }
 
-/// The agent's socket in a folder.
-pub(crate) fn socket(folder: &Path) -> std::path::PathBuf {
-    folder.join(SOCKET)
+/// The socket of the agent of a folder, `<all workspaces>/<namespace>/<name>`.
+pub(crate) fn socket(folder: &Path) -> PathBuf {
+    let mut parts = folder.iter().rev();
+    let (name, namespace) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
+    let both = [namespace.as_encoded_bytes(), b"/", name.as_encoded_bytes()].concat();
+    let short = Sha256::digest(both)
+        .iter()
+        .take(8)
+        .fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+    let all = folder.parent().and_then(Path::parent).unwrap_or(folder);
+    all.join(SOCKETS).join(short)
 }
 
 /// Whether an agent accepts connections in a folder.
@@ -79,6 +101,14 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_is_short_however_long_the_names_are() {
+        let folder = Path::new("/w").join("n".repeat(63)).join("m".repeat(63));
+        assert_eq!(socket(&folder).parent(), Some(Path::new("/w/.sockets")));
+        assert!(socket(&folder).as_os_str().len() < 40);
+        assert_ne!(socket(&folder), socket(Path::new("/w/a/b")));
+    }
+
+    #[test]
     fn another_process_is_not_signalled() {
         let folder = tempfile::tempdir().unwrap();
         let this = i32::try_from(std::process::id()).unwrap();
@@ -87,6 +117,6 @@ mod tests {
             fingerprint: "f".into(),
             process: this,
         };
-        assert!(!record.signal(folder.path(), Signal::SIGTERM));
+        assert!(!record.signal(folder.path(), Signal::TERM));
     }
 }

@@ -1,14 +1,17 @@
 //! The beginning and the end of a Stack: its finalizer.
 
+use std::time::Duration;
+
 use pko_api::names::finalizers;
 
 use crate::{
+    condition_set::Summary,
     stack::{Case, Effect, Step, World},
     step::{Requeue, finish},
 };
 
 /// How soon a Stack that was just adopted is looked at, if the write's own event does not come.
-const AFTER_ADOPTION: std::time::Duration = std::time::Duration::from_secs(1);
+const AFTER_ADOPTION: Duration = Duration::from_secs(1);
 
 /// Whether our finalizer is on the Stack.
 pub(in crate::stack) fn is_held(world: &World) -> bool {
@@ -34,9 +37,12 @@ pub(in crate::stack) fn release_without_destroy(case: &Case) -> Option<Step> {
     free.then(|| release(case))
 }
 
-/// Lets the Stack go, with the last result recorded.
-pub(super) fn release(case: &Case) -> Step {
-    let mut effects = case.absorbed.clone();
-    effects.push(Effect::RemoveFinalizer);
-    finish(effects, Requeue::Settled)
+/// Lets the Stack go, with the last result recorded: others may hold it still, and see it.
+pub(in crate::stack) fn release(case: &Case) -> Step {
+    let status = case.summarised(&Summary::Ready);
+    let deeds = case
+        .release_again()
+        .into_iter()
+        .chain([Effect::RemoveFinalizer]);
+    case.plan(status, deeds, None, Requeue::Settled)
 }

@@ -1,84 +1,89 @@
-//! References that can't be followed: named with their key, before anything is made.
+//! References that can't be followed and names that are given twice: told by field, before anything is made.
 
-use pko_api::{
-    names::{events::StackEvent, reasons::StackReason},
-    pulumi::v1::{ResourceRef, ResourceRefType},
-};
+use pko_api::pulumi::v1::{ResourceRef, ResourceRefType, StackSpec};
 
-use crate::{
-    condition_set::Summary,
-    stack::{Case, Effect, Event, Step},
-    step::{Requeue, finish},
-};
+use crate::stack::{Case, Step, desired};
 
-/// Refuses a reference that no workspace could follow.
+/// Refuses what no workspace could follow.
 pub(in crate::stack) fn reject_bad(case: &Case) -> Option<Step> {
-    let message = first_problem(case)?;
-    let summary = Summary::Stalled(StackReason::SpecInvalid, message.clone());
-    let mut effects = case.recorded(case.summarised(&summary));
-    // Told once, with the status that says the same.
-    if effects
-        .iter()
-        .any(|effect| matches!(effect, Effect::PatchStatus(_)))
-    {
-        effects.push(Effect::Emit(Event {
-            reason: StackEvent::StackConfigInvalid,
-            message,
-            warning: true,
-        }));
-    }
-    Some(finish(effects, Requeue::Settled))
+    let stack = &case.world.stack;
+    let namespace = stack.metadata.namespace.as_deref().unwrap_or_default();
+    let problem = bad_reference(&stack.spec, namespace)
+        .or_else(|| repeated_variable(&stack.spec))
+        .or_else(|| repeated_key(&stack.spec))?;
+    Some(case.refused(problem))
 }
 
-fn first_problem(case: &Case) -> Option<String> {
-    let spec = &case.world.stack.spec;
-    let namespace = case
-        .world
-        .stack
-        .metadata
-        .namespace
-        .as_deref()
-        .unwrap_or_default();
-    let variables = spec
-        .env_refs
-        .iter()
-        .map(|(key, reference)| ("envRefs", key, reference));
-    let secrets = spec
-        .secrets_ref
-        .iter()
-        .map(|(key, reference)| ("secretsRef", key, reference));
-    variables
-        .chain(secrets)
-        .find_map(|(field, key, reference)| {
-            problem(field, reference, namespace)
-                .map(|problem| format!("{problem} (spec.{field}.{key})"))
+fn bad_reference(spec: &StackSpec, namespace: &str) -> Option<String> {
+    use ResourceRefType::{ConfigMap, Literal, Secret};
+
+    let variables = spec.env_refs.iter().find_map(|(key, reference)| {
+        let problem = problem(reference, &[Secret, ConfigMap, Literal], namespace)?;
+        Some(format!("{problem} (spec.envRefs.{key})"))
+    });
+    variables.or_else(|| {
+        spec.secrets_ref.iter().find_map(|(key, reference)| {
+            let problem = problem(reference, &[Secret, Literal], namespace)?;
+            Some(format!("{problem} (spec.secretsRef.{key})"))
         })
+    })
 }
 
-fn problem(field: &str, reference: &ResourceRef, namespace: &str) -> Option<String> {
-    let selected = match &reference.reference_type {
+fn problem(reference: &ResourceRef, usable: &[ResourceRefType], namespace: &str) -> Option<String> {
+    let kind = &reference.reference_type;
+    if matches!(kind, ResourceRefType::Env | ResourceRefType::File) {
+        return Some(format!("ref type \"{kind}\" is deprecated"));
+    }
+    if !usable.contains(kind) {
+        let usable: Vec<&str> = usable.iter().map(ResourceRefType::as_str).collect();
+        let usable = usable.join(" or ");
+        return Some(format!("ref type \"{kind}\" is unknown here: use {usable}"));
+    }
+    let selected = match kind {
         ResourceRefType::Secret => reference.secret.as_ref(),
-        ResourceRefType::ConfigMap if field == "envRefs" => reference.config_map.as_ref(),
-        ResourceRefType::Literal if reference.literal.is_some() => return None,
-        ResourceRefType::Literal => None,
-        deprecated @ (ResourceRefType::Env | ResourceRefType::File) => {
-            return Some(format!("ref type \"{deprecated}\" is deprecated"));
-        }
-        other => {
-            return Some(format!(
-                "ref type \"{other}\" is unknown: use Secret, ConfigMap or Literal"
-            ));
-        }
+        ResourceRefType::ConfigMap => reference.config_map.as_ref(),
+        _ if reference.literal.is_some() => return None,
+        _ => None,
     };
     let Some(selected) = selected else {
-        return Some(format!(
-            "ref type \"{}\" needs its selector",
-            reference.reference_type
-        ));
+        return Some(format!("ref type \"{kind}\" needs its selector"));
     };
-    let foreign = selected
-        .namespace
-        .as_deref()
-        .is_some_and(|other| !other.is_empty() && other != namespace);
+    let own = |other: &String| other.is_empty() || other == namespace;
+    let foreign = !selected.namespace.as_ref().is_none_or(own);
     foreign.then(|| "cross-namespace refs are not allowed".to_owned())
+}
+
+/// Variables are a list by name: the API server refuses a Workspace that has one twice.
+fn repeated_variable(spec: &StackSpec) -> Option<String> {
+    let own = [
+        (desired::BACKEND_VARIABLE, "backend", &spec.backend),
+        (
+            desired::TOKEN_VARIABLE,
+            "accessTokenSecret",
+            &spec.access_token_secret,
+        ),
+    ];
+    own.into_iter().find_map(|(variable, field, value)| {
+        let set = value.as_ref().is_some_and(|value| !value.is_empty());
+        (set && spec.env_refs.contains_key(variable)).then(|| {
+            format!("spec.envRefs.{variable} and spec.{field} set the same variable: keep one")
+        })
+    })
+}
+
+/// So is config.
+fn repeated_key(spec: &StackSpec) -> Option<String> {
+    let references = spec.config_map_refs();
+    let keys = spec.config.keys().map(|key| (key, "config"));
+    let keys = keys.chain(references.keys().map(|key| (key, "configRef")));
+    let keys = keys.chain(spec.secrets.keys().map(|key| (key, "secrets")));
+    let mut keys: Vec<(&String, &str)> = keys
+        .chain(spec.secrets_ref.keys().map(|key| (key, "secretsRef")))
+        .collect();
+    // Stable: of two fields the one that comes first in the config is named first.
+    keys.sort_by_key(|(key, _)| *key);
+    let mut neighbours = keys.iter().zip(keys.iter().skip(1));
+    neighbours.find_map(|((key, field), (next, other))| {
+        (key == next).then(|| format!("spec.{field} and spec.{other} both set {key:?}: keep one"))
+    })
 }

@@ -1,46 +1,32 @@
 //! Where the program comes from, and which revision it is at.
 
-use crate::{
-    stack::{Case, Location, Question, Source, Step},
-    step::finish,
-};
+use crate::stack::{Case, Location, Question, Source, Step};
 
 /// Finds out the source's revision, or reports why there is none.
 pub(in crate::stack) fn resolve(case: &Case) -> Option<Step> {
-    match of(case) {
-        Ok(Ok(_)) => None,
-        Ok(Err(step)) | Err(step) => Some(step),
-    }
+    of(case).err()
 }
 
 /// The source of a case that has passed [`resolve`].
 pub(super) fn known(case: &Case) -> Option<Source> {
-    of(case).ok()?.ok()
+    of(case).ok()
 }
 
-type Resolved = Result<Source, Step>;
-
-fn of(case: &Case) -> Result<Resolved, Step> {
+fn of(case: &Case) -> Result<Source, Step> {
     if let Some(source) = without_program(case) {
-        return Ok(Ok(source));
+        return Ok(source);
     }
     let Some(program) = &case.world.stack.spec.program_ref else {
-        return Ok(Ok(Source {
+        return Ok(Source {
             revision: String::new(),
             location: Location::Given,
-        }));
+        });
     };
-    match case
+    let source = case
         .world
         .source
-        .or_ask(|| Question::Program(program.name.clone()))?
-    {
-        Ok(source) => Ok(Ok(source.clone())),
-        Err(class) => {
-            let effects = case.recorded(case.summarised(&class.summary()));
-            Ok(Err(finish(effects, class.requeue())))
-        }
-    }
+        .or_ask(|| Question::Program(program.name.clone()))?;
+    source.clone().map_err(|class| case.blocked(&class))
 }
 
 /// A destroy works on the state alone, so it does not depend on a source that may be gone.

@@ -5,17 +5,16 @@ use std::time::Duration;
 use pko_api::{
     GoDuration,
     auto::v1alpha1::OperationType,
-    names::reasons::StackReason,
+    names::{conditions::ConditionType, events::StackEvent, reasons::StackReason},
     pulumi::v1::{LastUpdate, ReclaimPolicy, UpdateState},
 };
 
 use super::{finalize, source};
 use crate::{
-    condition_set::Summary,
+    condition_set::{Summary, is_true},
     stack::{Case, Effect, Event, Step, schedule},
-    step::{Requeue, finish},
+    step::Requeue,
 };
-use pko_api::names::events::StackEvent;
 
 /// Settles a Stack that needs no update.
 pub(in crate::stack) fn settle(case: &Case) -> Option<Step> {
@@ -42,26 +41,28 @@ pub(super) fn needed(case: &Case) -> Need {
         return Need::Update("Initial stack update".to_owned());
     };
     if last.generation != Some(world.generation()) {
-        let message = format!("New stack generation: {}", world.generation());
-        return if world.is_deleting() {
-            deletion()
-        } else {
-            Need::Update(message)
-        };
+        if world.is_deleting() {
+            return deletion();
+        }
+        return Need::Update(format!("New stack generation: {}", world.generation()));
     }
     if last.reconcile_request.as_deref().unwrap_or_default() != world.request() {
         return Need::Update(format!("Sync request: {:?}", world.request()));
     }
     match &last.state {
-        Some(UpdateState::Succeeded)
-            if world.is_deleting() && last.operation != Some(OperationType::Destroy) =>
-        {
-            deletion()
-        }
-        Some(UpdateState::Succeeded) => after_success(case, last),
         Some(UpdateState::Failed) => after_failure(case, last),
+        _ if is_destroyed(case, last) => Need::Nothing(Requeue::Settled),
+        _ if world.is_deleting() => deletion(),
+        Some(UpdateState::Succeeded) => after_success(case, last),
         _ => Need::Nothing(Requeue::Settled),
     }
+}
+
+/// Whether the destroy that a deletion owes is done.
+fn is_destroyed(case: &Case, last: &LastUpdate) -> bool {
+    case.world.is_deleting()
+        && last.state == Some(UpdateState::Succeeded)
+        && last.operation == Some(OperationType::Destroy)
 }
 
 fn after_success(case: &Case, last: &LastUpdate) -> Need {
@@ -69,32 +70,29 @@ fn after_success(case: &Case, last: &LastUpdate) -> Need {
     if let Some(message) = new_revision(case, last.last_successful_commit.as_deref()) {
         return Need::Update(message);
     }
-    if case.world.is_deleting() || !spec.continue_resync_on_commit_match.unwrap_or(false) {
+    if !spec.continue_resync_on_commit_match.unwrap_or(false) {
         return Need::Nothing(Requeue::Settled);
     }
-    after_a_wait(
-        case,
-        last,
-        schedule::resync_period(spec),
-        "Resync time elapsed",
-    )
+    let period = schedule::resync_period(spec);
+    after_a_wait(case, last, period, "Resync time elapsed")
 }
 
 fn after_failure(case: &Case, last: &LastUpdate) -> Need {
-    let failures = last.failures.unwrap_or(0);
     if let Some(message) = new_revision(case, last.last_attempted_commit.as_deref()) {
         return Need::Update(message);
     }
-    // A destroy that is owed is tried for ever, ever more slowly: giving up would leave the Stack stuck.
-    if failures >= schedule::RETRY_LIMIT && !case.world.is_deleting() {
+    if gives_up(case, last) {
         return Need::Nothing(Requeue::Settled);
     }
-    after_a_wait(
-        case,
-        last,
-        schedule::backoff(&case.world.stack.spec, failures),
-        "Backoff time elapsed",
-    )
+    let failures = last.failures.unwrap_or(0);
+    let wait = schedule::backoff(&case.world.stack.spec, failures);
+    after_a_wait(case, last, wait, "Backoff time elapsed")
+}
+
+/// Whether it has failed too often. A destroy that is owed is tried for ever, ever more slowly: giving up
+/// would leave the Stack stuck.
+fn gives_up(case: &Case, last: &LastUpdate) -> bool {
+    last.failures.unwrap_or(0) >= schedule::RETRY_LIMIT && !case.world.is_deleting()
 }
 
 fn after_a_wait(case: &Case, last: &LastUpdate, wait: Duration, over: &str) -> Need {
@@ -106,38 +104,45 @@ fn after_a_wait(case: &Case, last: &LastUpdate, wait: Duration, over: &str) -> N
 
 fn new_revision(case: &Case, seen: Option<&str>) -> Option<String> {
     let revision = source::known(case)?.revision;
-    // A destroy has no revision.
-    let new = !case.world.is_deleting() && seen.unwrap_or_default() != revision;
+    let new = seen.unwrap_or_default() != revision;
     new.then(|| format!("New commit detected: {revision:?}"))
 }
 
 fn settled(case: &Case, requeue: Requeue) -> Step {
     let last = case.status.last_update.clone().unwrap_or_default();
-    let succeeded = last.state == Some(UpdateState::Succeeded);
-    if case.world.is_deleting() && succeeded {
+    if is_destroyed(case, &last) {
         return finalize::release(case);
     }
-    let mut effects = case.recorded(case.summarised(&summary(&last)));
-    let reclaim = case.world.stack.spec.workspace_reclaim_policy == Some(ReclaimPolicy::Delete);
-    // Once, with the result: a Workspace that is gone is not deleted at every look.
-    if reclaim && succeeded && !case.absorbed.is_empty() {
-        effects.push(Effect::DeleteWorkspace);
-        effects.push(Effect::Emit(Event {
-            reason: StackEvent::WorkspaceDeleted,
-            message: "Workspace deleted per reclaim policy".to_owned(),
-            warning: false,
-        }));
+    let summary = summary(case, &last);
+    let reclaim = summary == Summary::Ready && is_reclaimed(case);
+    let news = reclaim.then(|| Event {
+        reason: StackEvent::WorkspaceDeleted,
+        message: "Workspace deleted per reclaim policy".to_owned(),
+        warning: false,
+    });
+    let mut step = case.plan(case.summarised(&summary), [], news, requeue);
+    if let (true, Step::Finish(plan)) = (reclaim, &mut step) {
+        // Before the status says Ready, after which nobody would come back for it.
+        plan.effects.insert(0, Effect::DeleteWorkspace);
     }
-    finish(effects, requeue)
+    step
 }
 
-fn summary(last: &LastUpdate) -> Summary {
+/// Whether the Workspace goes now: once, as the Stack becomes ready.
+fn is_reclaimed(case: &Case) -> bool {
+    let stored = case.world.stack.status.as_ref();
+    let was_ready = stored.is_some_and(|status| is_true(&status.conditions, ConditionType::Ready));
+    let policy = case.world.stack.spec.workspace_reclaim_policy;
+    policy == Some(ReclaimPolicy::Delete) && !was_ready
+}
+
+fn summary(case: &Case, last: &LastUpdate) -> Summary {
     if last.state != Some(UpdateState::Failed) {
         return Summary::Ready;
     }
     let failures = last.failures.unwrap_or(0);
     let operation = last.operation.clone().unwrap_or(OperationType::Up);
-    if failures >= schedule::RETRY_LIMIT {
+    if gives_up(case, last) {
         let message = format!(
             "{operation} failed {failures} times; not retrying until the spec or source changes"
         );

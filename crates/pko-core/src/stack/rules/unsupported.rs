@@ -1,11 +1,8 @@
 //! Fields that this version can't carry out: named, never ignored.
 
-use pko_api::{names::reasons::StackReason, pulumi::v1::StackSpec};
+use pko_api::pulumi::v1::StackSpec;
 
-use crate::{
-    condition_set::Summary,
-    stack::{Case, Step},
-};
+use crate::stack::{Case, Step};
 
 /// Refuses a Stack that asks for what this version does not do, by the field's name.
 pub(in crate::stack) fn refuse(case: &Case) -> Option<Step> {
@@ -13,23 +10,18 @@ pub(in crate::stack) fn refuse(case: &Case) -> Option<Step> {
     let message = format!(
         "spec.{field} is not supported by this version of the operator: remove it or use another version"
     );
-    Some(case.settled(&Summary::Stalled(StackReason::SpecInvalid, message)))
+    Some(case.refused(message))
 }
 
 fn unsupported_field(spec: &StackSpec) -> Option<&'static str> {
-    let git = [
-        &spec.project_repo,
-        &spec.branch,
-        &spec.commit,
-        &spec.repo_dir,
-        &spec.git_auth_secret,
-    ];
+    let text = |field: &Option<String>| field.as_ref().is_some_and(|text| !text.is_empty());
     [
-        (
-            git.iter()
-                .any(|field| field.as_ref().is_some_and(|text| !text.is_empty())),
-            "projectRepo",
-        ),
+        (text(&spec.project_repo), "projectRepo"),
+        (text(&spec.branch), "branch"),
+        (text(&spec.commit), "commit"),
+        (text(&spec.repo_dir), "repoDir"),
+        (spec.shallow == Some(true), "shallow"),
+        (text(&spec.git_auth_secret), "gitAuthSecret"),
         (spec.git_auth.is_some(), "gitAuth"),
         (spec.flux_source.is_some(), "fluxSource"),
         (!spec.prerequisites.is_empty(), "prerequisites"),

@@ -11,7 +11,7 @@ use super::{source, sync};
 use crate::{
     condition_set::Summary,
     stack::{Case, Effect, Event, Step, absorb, desired},
-    step::{Requeue, finish},
+    step::Requeue,
 };
 
 /// An Update's own events end the wait; this is for one that was missed.
@@ -37,11 +37,8 @@ pub(in crate::stack) fn launch(case: &Case) -> Option<Step> {
     let sync::Need::Update(message) = sync::needed(case) else {
         return None;
     };
-    let update = desired::update(
-        &case.world,
-        &message,
-        &desired::UpdateName::at(&case.world.stack, case.now),
-    );
+    let name = desired::UpdateName::at(&case.world.stack, case.now);
+    let update = desired::update(&case.world, &message, &name);
     let mut status = case.summarised(&processing());
     status.current_update = Some(CurrentUpdate {
         generation: Some(case.world.generation()),
@@ -49,16 +46,15 @@ pub(in crate::stack) fn launch(case: &Case) -> Option<Step> {
         name: update.metadata.name.clone(),
         commit: Some(revision),
     });
-    let undo = Box::new(absorb::without_current(&status));
-    let mut effects = case.recorded(status);
-    effects.push(Effect::Emit(Event {
+    let create = Effect::CreateUpdate {
+        update: Box::new(update),
+        undo: Box::new(absorb::without_current(&status)),
+    };
+    let deeds = case.release_again().into_iter().chain([create]);
+    let detected = Event {
         reason: StackEvent::StackUpdateDetected,
         message,
         warning: false,
-    }));
-    effects.push(Effect::CreateUpdate {
-        update: Box::new(update),
-        undo,
-    });
-    Some(finish(effects, Requeue::after(LOOK_AGAIN)))
+    };
+    Some(case.plan(status, deeds, Some(detected), Requeue::after(LOOK_AGAIN)))
 }

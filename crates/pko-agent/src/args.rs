@@ -1,0 +1,252 @@
+//! The command line: upstream's flags as they are, and ours beside them.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+/// Serves a workspace to the Pulumi Kubernetes Operator
+#[derive(Debug, Parser)]
+#[command(name = "agent", version)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// Flags of every command.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Log how, not only what
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+    /// The kubeconfig file for `--auth-mode kube`
+    #[arg(long, global = true)]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context in the kubeconfig file
+    #[arg(long, global = true)]
+    pub(crate) context: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Fetch the source of a workspace
+    Init(Init),
+    /// Serve a workspace, and own its runs
+    Serve(Serve),
+    /// Log the agent's version
+    Version,
+}
+
+/// `agent init`: exactly one source.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("source").required(true).args(["git_url", "flux_url", "project_name"])))]
+pub(crate) struct Init {
+    /// Where the source goes; what was there is replaced
+    #[arg(short, long)]
+    pub(crate) target_dir: PathBuf,
+    /// A git repository
+    #[arg(long, requires = "git_revision")]
+    pub(crate) git_url: Option<String>,
+    /// The commit to check out
+    #[arg(long, requires = "git_url")]
+    pub(crate) git_revision: Option<String>,
+    /// An artifact: a gzipped tar file, as Flux and Programs serve them
+    #[arg(long, requires = "flux_digest")]
+    pub(crate) flux_url: Option<String>,
+    /// The digest of the artifact, `sha256:...`
+    #[arg(long, requires = "flux_url")]
+    pub(crate) flux_digest: Option<String>,
+    /// The name of a project that has no program, only a project file
+    #[arg(long, requires = "project_runtime")]
+    pub(crate) project_name: Option<String>,
+    /// The runtime of that project
+    #[arg(long, requires = "project_name")]
+    pub(crate) project_runtime: Option<String>,
+    /// Make this a symbolic link to the source (and `--source-dir` in it), so that no shell is needed
+    #[arg(long)]
+    pub(crate) workspace_link: Option<PathBuf>,
+    /// The folder inside of the source to which `--workspace-link` points
+    #[arg(long, requires = "workspace_link")]
+    pub(crate) source_dir: Option<PathBuf>,
+    /// How many bytes the unpacked artifact may have; negative for any
+    #[arg(
+        long,
+        env = "FLUX_MAX_UNTAR_SIZE_BYTES",
+        default_value = "104857600",
+        allow_hyphen_values = true
+    )]
+    pub(crate) flux_max_untar_size_bytes: String,
+}
+
+/// `agent serve`.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The folder with the Pulumi project
+    #[arg(short, long)]
+    pub(crate) workspace: PathBuf,
+    /// Do not install the program's dependencies at the start
+    #[arg(long)]
+    pub(crate) skip_install: bool,
+    /// Select this stack at the start, or create it
+    #[arg(short, long)]
+    pub(crate) stack: Option<String>,
+    /// The secrets provider of that stack if it is created
+    #[arg(long)]
+    pub(crate) secrets_provider: Option<String>,
+    /// A file with environment variables for the CLI
+    #[arg(long)]
+    pub(crate) env_file: Option<PathBuf>,
+    /// The address to listen on
+    #[arg(long, default_value = "0.0.0.0")]
+    pub(crate) host: String,
+    /// The port to listen on
+    #[arg(long, default_value_t = 50051)]
+    pub(crate) port: u16,
+    /// Listen on a Unix socket (`unix:PATH`) or an address (`HOST:PORT`) instead
+    #[arg(long, conflicts_with_all = ["host", "port"])]
+    pub(crate) listen: Option<String>,
+    /// Who may call
+    #[arg(long, default_value = "none")]
+    pub(crate) auth_mode: String,
+    /// An audience that a caller's token must be for
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) kube_audience: Vec<String>,
+    /// The namespace of the Workspace that is served
+    #[arg(long, env = "WORKSPACE_NAMESPACE")]
+    pub(crate) kube_workspace_namespace: Option<String>,
+    /// The name of the Workspace that is served
+    #[arg(long, env = "WORKSPACE_NAME")]
+    pub(crate) kube_workspace_name: Option<String>,
+    /// How much the CLI logs; from 1 on it logs to standard error
+    #[arg(long, default_value_t = 0)]
+    pub(crate) pulumi_log_level: u32,
+    /// Where runs are kept [default: `.pko` beside the workspace]
+    #[arg(long)]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Seconds between the interrupt and the kill of a run that is stopped; less than the ten minutes
+    /// that a pod has to end
+    #[arg(long, default_value = "540", value_parser = seconds)]
+    pub(crate) stop_patience: Duration,
+    /// Become a session of its own, so that the end of the parent's terminal or group is not ours
+    #[arg(long)]
+    pub(crate) own_session: bool,
+}
+
+/// Who may call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AuthMode {
+    /// Everybody
+    None,
+    /// Who has a token for this workspace and the right to use it
+    Kube,
+}
+
+impl Arguments {
+    /// Reads the command line; ends the process if it is wrong.
+    pub(crate) fn from_command_line() -> Self {
+        let arguments = without_stray_separator(std::env::args_os());
+        Self::try_parse_from(arguments).unwrap_or_else(|error| {
+            // There is nowhere else to say it.
+            let _ = error.print();
+            std::process::exit(i32::from(error.use_stderr()))
+        })
+    }
+
+    /// What the agent prints if it is not told what to do.
+    pub(crate) fn print_help() -> anyhow::Result<()> {
+        Ok(Self::command().print_help()?)
+    }
+}
+
+/// Operators start us as `agent -- serve`, where the separator is meant for an init process that may
+/// not be there.
+fn without_stray_separator(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.collect();
+    if arguments.get(1).is_some_and(|argument| argument == "--") {
+        arguments.remove(1);
+    }
+    arguments
+}
+
+fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
+    text.parse().map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Arguments, clap::Error> {
+        let words = line.split_whitespace().map(OsString::from);
+        Arguments::try_parse_from(without_stray_separator(words))
+    }
+
+    fn serve(line: &str) -> Serve {
+        match parse(line).unwrap().command {
+            Some(Command::Serve(serve)) => serve,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_operators_command_line_works_with_and_without_an_init_process() {
+        let flags = "serve --workspace /share/workspace --skip-install --env-file /share/.env \
+                     --auth-mode kube --kube-audience w.n --kube-workspace-namespace n \
+                     --kube-workspace-name w --pulumi-log-level 3";
+        for start in ["agent --", "agent"] {
+            let serve = serve(&format!("{start} {flags}"));
+            assert!(serve.skip_install);
+            assert_eq!(serve.auth_mode, "kube");
+            assert_eq!(serve.kube_audience, ["w.n"]);
+            assert_eq!((serve.port, serve.pulumi_log_level), (50051, 3));
+        }
+    }
+
+    #[test]
+    fn no_command_is_no_error() {
+        assert!(parse("agent").unwrap().command.is_none());
+    }
+
+    #[test]
+    fn init_wants_exactly_one_whole_source() {
+        let table = [
+            ("-t /x --flux-url u --flux-digest d", true),
+            ("--target-dir /x --git-url u --git-revision r", true),
+            ("-t /x --project-name p --project-runtime yaml", true),
+            ("-t /x", false),
+            ("-t /x --flux-url u", false),
+            ("-t /x --git-revision r", false),
+            ("-t /x --project-name p", false),
+            ("--flux-url u --flux-digest d", false),
+            (
+                "-t /x --flux-url u --flux-digest d --git-url u --git-revision r",
+                false,
+            ),
+        ];
+        for (flags, good) in table {
+            assert_eq!(
+                parse(&format!("agent init {flags}")).is_ok(),
+                good,
+                "{flags}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_socket_replaces_host_and_port() {
+        assert_eq!(
+            serve("agent serve -w /w --listen unix:/s")
+                .listen
+                .as_deref(),
+            Some("unix:/s")
+        );
+        assert!(parse("agent serve -w /w --listen unix:/s --port 1").is_err());
+        assert!(parse("agent serve").is_err());
+    }
+}

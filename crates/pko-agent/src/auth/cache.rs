@@ -1,0 +1,61 @@
+//! Decisions that hold for a while.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// More than this are not remembered.
+const LARGEST: usize = 8192;
+
+/// Values with an end.
+pub(super) struct Cache<K, V>(Mutex<HashMap<K, (Instant, V)>>);
+
+impl<K: Eq + Hash, V: Clone> Cache<K, V> {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(HashMap::new()))
+    }
+
+    pub(super) fn get(&self, key: &K, now: Instant) -> Option<V> {
+        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (end, value) = entries.get(key)?;
+        (*end > now).then(|| value.clone())
+    }
+
+    pub(super) fn put(&self, key: K, value: V, lasting: Duration, now: Instant) {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.len() >= LARGEST {
+            entries.retain(|_, (end, _)| *end > now);
+        }
+        if entries.len() >= LARGEST {
+            entries.clear();
+        }
+        entries.insert(key, (now + lasting, value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_ends() {
+        let cache = Cache::new();
+        let now = Instant::now();
+        cache.put("a", 1, Duration::from_secs(5), now);
+        assert_eq!(cache.get(&"a", now + Duration::from_secs(4)), Some(1));
+        assert_eq!(cache.get(&"a", now + Duration::from_secs(5)), None);
+    }
+
+    #[test]
+    fn it_does_not_grow_without_end() {
+        let cache = Cache::new();
+        let now = Instant::now();
+        for key in 0..=LARGEST {
+            cache.put(key, (), Duration::from_secs(5), now);
+        }
+        assert!(cache.0.lock().unwrap().len() <= LARGEST);
+    }
+}

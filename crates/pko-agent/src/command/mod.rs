@@ -1,0 +1,5 @@
+//! One file for each command.
+
+pub(crate) mod init;
+pub(crate) mod serve;
+pub(crate) mod version;

@@ -1,0 +1,108 @@
+//! Values that must not be printed, and the mask that keeps them out of what others print.
+
+use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    fmt,
+    sync::{PoisonError, RwLock},
+};
+
+/// Shorter texts are not masked: they are in every second line by chance, and no secret.
+const SHORTEST_SECRET: usize = 6;
+
+/// A value that says `[redacted]` wherever it is printed.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Redacted<T>(T);
+
+impl<T> Redacted<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(value)
+    }
+
+    /// The value itself, for the one place that needs it.
+    pub(crate) fn expose(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> fmt::Debug for Redacted<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("[redacted]")
+    }
+}
+
+/// The secrets that this process has seen, to be taken out of text that comes from the CLI.
+#[derive(Default)]
+pub(crate) struct Mask(RwLock<BTreeSet<String>>);
+
+impl Mask {
+    /// From now on the value is masked; of a value with several lines, each of them.
+    pub(crate) fn add(&self, secret: &str) {
+        let parts = secret.lines().map(str::trim).chain([secret.trim()]);
+        let long = parts.filter(|part| part.len() >= SHORTEST_SECRET);
+        let mut secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        secrets.extend(long.map(str::to_owned));
+    }
+
+    /// Masks the environment variables whose names say that they hold a secret.
+    pub(crate) fn add_environment<'a>(
+        &self,
+        variables: impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)>,
+    ) {
+        const WORDS: [&str; 5] = ["TOKEN", "SECRET", "PASSWORD", "PASSPHRASE", "PRIVATE_KEY"];
+        for (name, value) in variables {
+            let name = name.to_ascii_uppercase();
+            if !name.ends_with("_FILE") && WORDS.iter().any(|word| name.contains(word)) {
+                self.add(&value);
+            }
+        }
+    }
+
+    /// The text without the secrets.
+    pub(crate) fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let secrets = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut masked = Cow::Borrowed(text);
+        // Longest first is not needed: what is left of a longer one is no longer it.
+        for secret in secrets.iter().rev() {
+            if masked.contains(secret.as_str()) {
+                masked = Cow::Owned(masked.replace(secret.as_str(), "[secret]"));
+            }
+        }
+        masked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redacted_value_is_not_printed() {
+        assert_eq!(
+            format!("{:?}", Some(Redacted::new("canary"))),
+            "Some([redacted])"
+        );
+    }
+
+    #[test]
+    fn known_secrets_are_masked_line_by_line() {
+        let mask = Mask::default();
+        mask.add("first-line\nsecond-line");
+        mask.add("ab");
+        assert_eq!(mask.apply("x second-line ab"), "x [secret] ab");
+        assert_eq!(mask.apply("nothing here"), "nothing here");
+    }
+
+    #[test]
+    fn secrets_of_the_environment_are_known_by_their_names() {
+        let mask = Mask::default();
+        let variables = [
+            ("PULUMI_ACCESS_TOKEN", "pul-0123"),
+            ("PULUMI_CONFIG_PASSPHRASE_FILE", "/run/passphrase"),
+            ("AWS_REGION", "eu-central-1"),
+        ];
+        mask.add_environment(variables.into_iter().map(|(n, v)| (n.into(), v.into())));
+        let line = "pul-0123 /run/passphrase eu-central-1";
+        assert_eq!(mask.apply(line), "[secret] /run/passphrase eu-central-1");
+    }
+}

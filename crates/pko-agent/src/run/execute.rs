@@ -1,0 +1,266 @@
+//! One run from its beginning to its result.
+
+use std::{path::Path, time::Duration};
+
+use jiff::Timestamp;
+use pko_proto::{
+    agent::{ConfigItem, ProjectInfo, UpdateSummary},
+    convert::to_proto_timestamp,
+    run::{ErrorClass, RunError, RunResult},
+};
+
+use super::record::State;
+use crate::{
+    pulumi::{Failure, Operation, StopReason, StopSource},
+    workspace::{Observer, Operated, StackRequest, Turn, WorkspaceError},
+};
+
+/// What a run does.
+#[derive(Debug, Clone)]
+pub(crate) struct RunRequest {
+    pub(crate) stack: StackRequest,
+    /// If set, what the stack's configuration and environments are to be.
+    pub(crate) config: Option<(Vec<ConfigItem>, Vec<String>)>,
+    pub(crate) operation: Operation,
+    pub(crate) time_limit: Option<Duration>,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub(super) struct Ending {
+    pub(super) state: State,
+    pub(super) result: RunResult,
+}
+
+/// Runs to the end. Whatever goes wrong is in the result.
+pub(super) async fn execute(
+    mut turn: Turn,
+    request: &RunRequest,
+    project: &ProjectInfo,
+    event_log: &Path,
+    stop: &StopSource,
+    observer: &impl Observer,
+) -> Ending {
+    let started = Timestamp::now();
+    let limit = request.time_limit.map(|limit| {
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(limit).await;
+            stop.stop(StopReason::TimeLimit);
+        })
+    });
+    let outcome = attempt(&mut turn, request, event_log, observer).await;
+    if let Some(limit) = limit {
+        limit.abort();
+    }
+    let mut ending = match outcome {
+        Ok(operated) => succeed(&mut turn, request, operated).await,
+        Err(error) => Err(error),
+    }
+    .unwrap_or_else(|error| failed(&request.operation, &error, stop.signal().reason()));
+    let summary = ending.result.summary.get_or_insert_default();
+    request.operation.message().clone_into(&mut summary.message);
+    summary
+        .start_time
+        .get_or_insert(to_proto_timestamp(started));
+    summary
+        .end_time
+        .get_or_insert(to_proto_timestamp(Timestamp::now()));
+    ending.result.project_info = Some(project.clone());
+    ending
+}
+
+/// Prepares the stack and runs the operation; once more if the stack turns out to be gone.
+async fn attempt(
+    turn: &mut Turn,
+    request: &RunRequest,
+    event_log: &Path,
+    observer: &impl Observer,
+) -> Result<Operated, WorkspaceError> {
+    match prepare_and_operate(turn, request, event_log, observer).await {
+        Err(WorkspaceError::Cli(failure)) if failure.is_stack_not_found() => {
+            turn.forget(&request.stack.name);
+            if !request.stack.create {
+                return Err(failure.into());
+            }
+            prepare_and_operate(turn, request, event_log, observer).await
+        }
+        other => other,
+    }
+}
+
+async fn prepare_and_operate(
+    turn: &mut Turn,
+    request: &RunRequest,
+    event_log: &Path,
+    observer: &impl Observer,
+) -> Result<Operated, WorkspaceError> {
+    let stack = &request.stack.name;
+    turn.ensure(&request.stack).await?;
+    if let Some((items, environments)) = &request.config {
+        turn.configure(stack, items, environments).await?;
+    }
+    let operated = turn
+        .operate(&request.operation, stack, event_log, observer)
+        .await?;
+    if operated.finished.succeeded() {
+        return Ok(operated);
+    }
+    Err(Failure::new(request.operation.failed_process(), operated.finished).into())
+}
+
+/// What is left to do after the operation went well.
+async fn succeed(
+    turn: &mut Turn,
+    request: &RunRequest,
+    operated: Operated,
+) -> Result<Ending, WorkspaceError> {
+    turn.past_stopping();
+    let stack = &request.stack.name;
+    let mut result = RunResult {
+        summary: Some(UpdateSummary {
+            start_time: Some(to_proto_timestamp(operated.started)),
+            end_time: Some(to_proto_timestamp(operated.ended)),
+            result: "succeeded".to_owned(),
+            ..Default::default()
+        }),
+        permalink: permalink(&operated.finished.stdout),
+        stdout: operated.finished.stdout,
+        stderr: operated.finished.stderr,
+        resource_changes: operated.digest.resource_changes.clone(),
+        ..Default::default()
+    };
+    if matches!(request.operation, Operation::Up(_)) {
+        match turn.outputs(stack, &operated.digest).await {
+            Ok(outputs) => result.outputs = outputs,
+            // The update itself went well, and must not be repeated for this.
+            Err(error) => {
+                tracing::warn!(error = error.text(), "The outputs could not be read");
+                let warning = format!("warning: {}\n", error.text());
+                result.stderr.push_str(&warning);
+            }
+        }
+    }
+    if request.operation.removes_stack() {
+        turn.remove(stack).await?;
+    }
+    Ok(Ending {
+        state: State::Succeeded,
+        result,
+    })
+}
+
+fn failed(operation: &Operation, error: &WorkspaceError, stopped: Option<StopReason>) -> Ending {
+    let (state, class) = match stopped {
+        Some(StopReason::Shutdown) => (State::Interrupted, ErrorClass::Interrupted),
+        Some(_) => (State::Canceled, ErrorClass::Canceled),
+        None => (State::Failed, error.class()),
+    };
+    let note = match stopped {
+        Some(StopReason::TimeLimit) => "the run took longer than its time limit: ",
+        Some(StopReason::Shutdown) => "the agent was stopped: ",
+        _ => "",
+    };
+    let text = format!("{}: {note}{}", operation.failed(), error.text());
+    let mut ending = unsuccessful(state, class, text);
+    if let Some(failure) = error.failure() {
+        let finished = failure.finished();
+        ending.result.permalink = permalink(&finished.stdout);
+        ending.result.stdout.clone_from(&finished.stdout);
+        ending.result.stderr.clone_from(&finished.stderr);
+        if let Some(error) = &mut ending.result.error {
+            error.info = failure.info();
+            error.exit_code = Some(failure.exit_code());
+        }
+    }
+    ending
+}
+
+/// An ending without a success.
+pub(super) fn unsuccessful(state: State, class: ErrorClass, message: String) -> Ending {
+    let result = if state == State::Canceled {
+        "canceled"
+    } else {
+        "failed"
+    };
+    let summary = UpdateSummary {
+        result: result.to_owned(),
+        ..Default::default()
+    };
+    let error = RunError {
+        message,
+        class: class.into(),
+        ..Default::default()
+    };
+    let result = RunResult {
+        summary: Some(summary),
+        error: Some(error),
+        ..Default::default()
+    };
+    Ending { state, result }
+}
+
+/// Where a person can look at the update, if the CLI says so.
+fn permalink(stdout: &str) -> Option<String> {
+    const BEFORE: [&str; 4] = [
+        "View Live: ",
+        "View in Browser: ",
+        "View in Browser (Ctrl+O): ",
+        "Permalink: ",
+    ];
+    let found = BEFORE.iter().find_map(|before| stdout.split_once(before));
+    found
+        .and_then(|(_, rest)| rest.split_once('\n'))
+        .map(|(link, _)| link.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use pko_proto::agent::UpRequest;
+
+    use super::*;
+
+    #[test]
+    fn a_permalink_ends_with_its_line() {
+        let table = [
+            ("a\nView Live: https://x/1\nb", Some("https://x/1")),
+            (
+                "View in Browser (Ctrl+O): https://x/2\n",
+                Some("https://x/2"),
+            ),
+            ("Permalink: cut off", None),
+            ("nothing", None),
+        ];
+        for (stdout, expected) in table {
+            assert_eq!(permalink(stdout).as_deref(), expected);
+        }
+    }
+
+    #[test]
+    fn why_it_was_stopped_decides_how_it_ended() {
+        let operation = Operation::Up(UpRequest::default());
+        let table = [
+            (None, State::Failed, "up failed: no stack is selected"),
+            (
+                Some(StopReason::Canceled),
+                State::Canceled,
+                "up failed: no stack is selected",
+            ),
+            (
+                Some(StopReason::TimeLimit),
+                State::Canceled,
+                "up failed: the run took longer than its time limit: no stack is selected",
+            ),
+            (
+                Some(StopReason::Shutdown),
+                State::Interrupted,
+                "up failed: the agent was stopped: no stack is selected",
+            ),
+        ];
+        for (stopped, state, text) in table {
+            let ending = failed(&operation, &WorkspaceError::NoStackSelected, stopped);
+            assert_eq!(ending.state, state);
+            assert_eq!(ending.result.error.unwrap().message, text);
+        }
+    }
+}

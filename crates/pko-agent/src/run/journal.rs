@@ -1,0 +1,280 @@
+//! Runs on disk: a folder for each, with `state.json`, `events.jsonl` (written by the CLI itself; the
+//! number of an event is the number of its line) and `result.pb`.
+
+use std::{
+    fs::{self, File, Permissions},
+    io::{self, BufRead, BufReader, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use pko_proto::run::RunResult;
+use prost::Message;
+
+use super::{record::Record, retention::Kept};
+
+const STATE: &str = "state.json";
+const EVENTS: &str = "events.jsonl";
+const RESULT: &str = "result.pb";
+
+/// A journal that can't be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JournalError {
+    #[error("failed to open the run journal in {}", folder.display())]
+    Open { folder: PathBuf, source: io::Error },
+    #[error("another agent serves this workspace: it holds {}", .0.display())]
+    InUse(PathBuf),
+    #[error("failed to write the run journal")]
+    Write(#[source] io::Error),
+    #[error("failed to read the run journal")]
+    Read(#[source] io::Error),
+}
+
+/// The journal of a workspace.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    runs: PathBuf,
+    /// Held as long as the journal is: two agents on one workspace would take each other's runs for
+    /// interrupted ones.
+    _lock: File,
+}
+
+impl Journal {
+    /// Opens the journal in the agent's data folder, which becomes private to its user.
+    pub(crate) fn open(folder: &Path) -> Result<Self, JournalError> {
+        let runs = folder.join("runs");
+        let failed = |source| JournalError::Open {
+            folder: folder.to_owned(),
+            source,
+        };
+        fs::create_dir_all(&runs).map_err(failed)?;
+        fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(failed)?;
+        let path = folder.join("lock");
+        let lock = File::create(&path).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { runs, _lock: lock }),
+            Err(fs::TryLockError::WouldBlock) => Err(JournalError::InUse(path)),
+            Err(fs::TryLockError::Error(source)) => Err(failed(source)),
+        }
+    }
+
+    /// Where the CLI writes the events of a run.
+    pub(crate) fn events(&self, run_id: &str) -> PathBuf {
+        self.runs.join(run_id).join(EVENTS)
+    }
+
+    /// Keeps what is known of a run. Once this returns, a restart knows it too.
+    pub(crate) fn keep(&self, record: &Record) -> Result<(), JournalError> {
+        let text = serde_json::to_vec(record).map_err(|error| JournalError::Write(error.into()))?;
+        self.write(&record.run_id, STATE, &text)
+    }
+
+    /// Keeps the result of a run.
+    pub(crate) fn keep_result(&self, run_id: &str, result: &RunResult) -> Result<(), JournalError> {
+        self.write(run_id, RESULT, &result.encode_to_vec())
+    }
+
+    /// The result of a run, if it is there and has not been forgotten.
+    pub(crate) fn result(&self, run_id: &str) -> Result<Option<RunResult>, JournalError> {
+        match fs::read(self.runs.join(run_id).join(RESULT)) {
+            Ok(bytes) => {
+                let result = RunResult::decode(&*bytes).map_err(io::Error::other);
+                result.map(Some).map_err(JournalError::Read)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(JournalError::Read(error)),
+        }
+    }
+
+    /// All runs, oldest first. A folder that makes no sense is removed.
+    pub(crate) fn records(&self) -> Result<Vec<Record>, JournalError> {
+        let mut records = Vec::new();
+        for entry in fs::read_dir(&self.runs).map_err(JournalError::Read)? {
+            let folder = entry.map_err(JournalError::Read)?.path();
+            let text = fs::read(folder.join(STATE)).unwrap_or_default();
+            match serde_json::from_slice::<Record>(&text) {
+                Ok(record) => records.push(record),
+                Err(error) => {
+                    tracing::warn!(folder = %folder.display(), %error, "Removing a run that can't be read");
+                    fs::remove_dir_all(&folder).map_err(JournalError::Write)?;
+                }
+            }
+        }
+        records.sort_by(|a, b| (a.created_at, &a.run_id).cmp(&(b.created_at, &b.run_id)));
+        Ok(records)
+    }
+
+    /// How many whole events were written.
+    pub(crate) fn count_events(&self, run_id: &str) -> u64 {
+        let Ok(file) = File::open(self.events(run_id)) else {
+            return 0;
+        };
+        let mut reader = BufReader::new(file);
+        let mut count = 0;
+        loop {
+            match reader.skip_until(b'\n') {
+                Ok(0) | Err(_) => break,
+                Ok(_) => count += 1,
+            }
+        }
+        count - u64::from(!ends_with_newline(&self.events(run_id)) && count > 0)
+    }
+
+    /// Forgets the events of a run.
+    pub(crate) fn forget_events(&self, run_id: &str) {
+        self.remove_file(run_id, EVENTS);
+    }
+
+    /// Forgets events and result; the id stays known.
+    pub(crate) fn forget_result(&self, run_id: &str) {
+        self.remove_file(run_id, EVENTS);
+        self.remove_file(run_id, RESULT);
+    }
+
+    /// Forgets a run altogether.
+    pub(crate) fn forget(&self, run_id: &str) {
+        if let Err(error) = fs::remove_dir_all(self.runs.join(run_id)) {
+            tracing::warn!(run = run_id, %error, "A run could not be removed from the journal");
+        }
+    }
+
+    /// What a finished run takes up.
+    pub(crate) fn kept(&self, record: &Record) -> Kept {
+        let folder = self.runs.join(&record.run_id);
+        let size = |name| folder.join(name).metadata().map_or(0, |data| data.len());
+        let (event_bytes, result_bytes) = if record.acknowledged {
+            (0, 0)
+        } else {
+            (size(EVENTS), size(RESULT))
+        };
+        Kept {
+            run_id: record.run_id.clone(),
+            acknowledged: record.acknowledged,
+            event_bytes,
+            result_bytes,
+        }
+    }
+
+    fn remove_file(&self, run_id: &str, name: &str) {
+        match fs::remove_file(self.runs.join(run_id).join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(run = run_id, %error, "A file could not be removed from the journal");
+            }
+            _ => {}
+        }
+    }
+
+    /// In one step, and on the disk when it returns.
+    fn write(&self, run_id: &str, name: &str, bytes: &[u8]) -> Result<(), JournalError> {
+        let folder = self.runs.join(run_id);
+        let write = || {
+            fs::create_dir_all(&folder)?;
+            let mut file = tempfile::NamedTempFile::new_in(&folder)?;
+            file.write_all(bytes)?;
+            file.as_file().sync_all()?;
+            file.persist(folder.join(name))?;
+            File::open(&folder)?.sync_all()
+        };
+        write().map_err(JournalError::Write)
+    }
+}
+
+fn ends_with_newline(path: &Path) -> bool {
+    use std::io::{Read, Seek, SeekFrom};
+    let last = || {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::End(-1))?;
+        let mut byte = [0];
+        file.read_exact(&mut byte)?;
+        io::Result::Ok(byte == *b"\n")
+    };
+    last().unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::{
+        super::record::{Kind, State},
+        *,
+    };
+
+    fn record(run_id: &str) -> Record {
+        Record {
+            run_id: run_id.to_owned(),
+            kind: Kind::Up,
+            stack: "dev".to_owned(),
+            state: State::Running,
+            created_at: Timestamp::from_second(1).unwrap(),
+            started_at: None,
+            finished_at: None,
+            events: 0,
+            acknowledged: false,
+            process: None,
+            of_a_call: false,
+        }
+    }
+
+    #[test]
+    fn what_is_kept_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path()).unwrap();
+        let result = RunResult {
+            stdout: "out".to_owned(),
+            ..Default::default()
+        };
+        journal.keep(&record("b")).unwrap();
+        journal.keep(&record("a")).unwrap();
+        journal.keep_result("a", &result).unwrap();
+        drop(journal);
+        let journal = Journal::open(folder.path()).unwrap();
+        assert_eq!(journal.records().unwrap(), [record("a"), record("b")]);
+        assert_eq!(journal.result("a").unwrap(), Some(result));
+        assert_eq!(journal.result("b").unwrap(), None);
+        journal.forget_result("a");
+        assert_eq!(journal.result("a").unwrap(), None);
+        journal.forget("a");
+        assert_eq!(journal.records().unwrap(), [record("b")]);
+    }
+
+    #[test]
+    fn only_one_agent_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let _first = Journal::open(folder.path()).unwrap();
+        assert!(matches!(
+            Journal::open(folder.path()),
+            Err(JournalError::InUse(_))
+        ));
+    }
+
+    #[test]
+    fn the_folder_is_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join(".pko");
+        let _journal = Journal::open(&data).unwrap();
+        assert_eq!(data.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn whole_events_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path()).unwrap();
+        journal.keep(&record("a")).unwrap();
+        assert_eq!(journal.count_events("a"), 0);
+        for (text, count) in [("", 0), ("{}\n", 1), ("{}\n{}\n{", 2), ("{", 0)] {
+            fs::write(journal.events("a"), text).unwrap();
+            assert_eq!(journal.count_events("a"), count, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_makes_no_sense_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path()).unwrap();
+        let strange = folder.path().join("runs/strange");
+        fs::create_dir(&strange).unwrap();
+        assert_eq!(journal.records().unwrap(), []);
+        assert!(!strange.exists());
+    }
+}

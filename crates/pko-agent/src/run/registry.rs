@@ -1,0 +1,434 @@
+//! All runs that the agent knows, and the one that goes on.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use jiff::Timestamp;
+use pko_proto::run::{ErrorClass, Run, RunResult};
+use tokio::sync::{mpsc, watch};
+
+use super::{
+    Journal, JournalError, Record,
+    execute::{self, Ending, RunRequest},
+    orphan::Process,
+    record::State,
+    retention,
+};
+use crate::{
+    pulumi::{StopReason, StopSource},
+    workspace::{Observer, Turn, Workspace},
+};
+
+/// A run that can't be started, found or forgotten.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunsError {
+    #[error(
+        "a run's id has 1 to 128 letters, digits, `-`, `_` and `.`, and does not begin with a dot"
+    )]
+    BadId,
+    #[error("there is no run `{0}`")]
+    Unknown(String),
+    #[error("run `{0}` has not ended")]
+    NotEnded(String),
+    #[error("the result of run `{0}` has been forgotten")]
+    Forgotten(String),
+    #[error("the agent is stopping")]
+    Stopping,
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+type Result<T> = std::result::Result<T, RunsError>;
+
+/// One run in memory.
+pub(super) struct Entry {
+    pub(super) run_id: String,
+    pub(super) record: watch::Sender<Record>,
+    stop: StopSource,
+    /// Taken when it begins: it may hold secrets, and is not needed again.
+    request: Mutex<Option<RunRequest>>,
+    /// Set by whoever brings it to its end: the worker, or a cancel that comes before it.
+    claimed: AtomicBool,
+    /// A result that could not be written.
+    unsaved: OnceLock<RunResult>,
+}
+
+/// The runs of a workspace.
+pub(crate) struct Runs {
+    workspace: Arc<Workspace>,
+    pub(super) journal: Journal,
+    /// Oldest first.
+    entries: Mutex<Vec<Arc<Entry>>>,
+    queue: mpsc::UnboundedSender<Arc<Entry>>,
+    stopping: AtomicBool,
+}
+
+impl Runs {
+    /// Takes up the journal: what was under way when the last agent ended is interrupted.
+    pub(crate) fn open(workspace: Arc<Workspace>, journal: Journal) -> Result<Arc<Self>> {
+        let (queue, waiting) = mpsc::unbounded_channel();
+        let records = journal.records()?;
+        let runs = Arc::new(Self {
+            workspace,
+            journal,
+            entries: Mutex::default(),
+            queue,
+            stopping: AtomicBool::new(false),
+        });
+        for record in records {
+            runs.take_up(record);
+        }
+        tokio::spawn(work(Arc::clone(&runs), waiting));
+        Ok(runs)
+    }
+
+    fn take_up(&self, record: Record) {
+        let ended = record.state.is_final();
+        let process = record.process.filter(|process| process.is_alive());
+        let entry = Arc::new(Entry::new(record, None, true));
+        self.entries().push(Arc::clone(&entry));
+        match process {
+            _ if ended => {}
+            None => self.give_up(&entry),
+            // The worker lives as long as the runs do.
+            Some(_) => drop(self.queue.send(entry)),
+        }
+    }
+
+    /// Ends a run that an agent before this one has begun.
+    fn give_up(&self, entry: &Entry) {
+        tracing::warn!(
+            run = entry.run_id,
+            "A run was interrupted by the end of the agent"
+        );
+        let events = self.journal.count_events(&entry.run_id);
+        entry.record.send_modify(|record| record.events = events);
+        let record = entry.record.borrow().clone();
+        self.finish(entry, interrupted_ending(record.started_at.is_some()));
+        if record.of_a_call
+            && let Err(error) = self.acknowledge(&record.run_id)
+        {
+            tracing::warn!(%error, "A run of a call could not be forgotten");
+        }
+    }
+
+    /// Starts a run, or finds the one of that id.
+    pub(crate) fn start(&self, run_id: &str, request: RunRequest, of_a_call: bool) -> Result<Run> {
+        if !is_good_id(run_id) {
+            return Err(RunsError::BadId);
+        }
+        let mut entries = self.entries();
+        if let Some(entry) = entries.iter().find(|entry| entry.run_id == run_id) {
+            let entry = Arc::clone(entry);
+            drop(entries);
+            return self.describe(&entry);
+        }
+        if self.stopping.load(Ordering::SeqCst) {
+            return Err(RunsError::Stopping);
+        }
+        let record = new_record(run_id, &request, of_a_call);
+        self.journal.keep(&record)?;
+        let entry = Arc::new(Entry::new(record, Some(request), false));
+        entries.push(Arc::clone(&entry));
+        // The worker lives as long as the runs do.
+        self.queue
+            .send(Arc::clone(&entry))
+            .map_err(|_| RunsError::Stopping)?;
+        drop(entries);
+        tracing::info!(run = run_id, "A run was queued");
+        self.describe(&entry)
+    }
+
+    /// A run as it is now.
+    pub(crate) fn get(&self, run_id: &str) -> Result<Run> {
+        self.describe(self.entry(run_id)?.as_ref())
+    }
+
+    /// All runs, oldest first, without their results.
+    pub(crate) fn list(&self) -> Vec<Run> {
+        let entries = self.entries();
+        let owned = entries.iter().map(|entry| entry.record.borrow());
+        let owned = owned.filter(|record| !record.of_a_call);
+        owned.map(|record| record.to_proto(None)).collect()
+    }
+
+    /// Stops a run; one that has ended stays as it is.
+    pub(crate) fn cancel(&self, run_id: &str, reason: StopReason) -> Result<Run> {
+        let entry = self.entry(run_id)?;
+        self.stop(&entry, reason);
+        self.describe(&entry)
+    }
+
+    /// The result has been kept elsewhere.
+    pub(crate) fn acknowledge(&self, run_id: &str) -> Result<()> {
+        let entry = self.entry(run_id)?;
+        let mut record = entry.record.borrow().clone();
+        if !record.state.is_final() {
+            return Err(RunsError::NotEnded(run_id.to_owned()));
+        }
+        if record.of_a_call {
+            self.entries().retain(|entry| entry.run_id != run_id);
+            self.journal.forget(run_id);
+            return Ok(());
+        }
+        record.acknowledged = true;
+        self.journal.keep(&record)?;
+        self.journal.forget_result(run_id);
+        entry.record.send_replace(record);
+        self.tidy();
+        Ok(())
+    }
+
+    /// Stops everything, and waits until it has ended.
+    pub(crate) async fn shut_down(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        let entries = self.entries().clone();
+        for entry in &entries {
+            self.stop(entry, StopReason::Shutdown);
+        }
+        for entry in entries {
+            let mut record = entry.record.subscribe();
+            // An error says that the run is gone, which is an end too.
+            let _ = record.wait_for(|record| record.state.is_final()).await;
+        }
+    }
+
+    /// The result of a run that has ended.
+    pub(super) fn result(&self, entry: &Entry) -> Result<RunResult> {
+        let result = match entry.unsaved.get() {
+            Some(result) => Some(result.clone()),
+            None => self.journal.result(&entry.run_id)?,
+        };
+        result.ok_or_else(|| RunsError::Forgotten(entry.run_id.clone()))
+    }
+
+    pub(super) fn entry(&self, run_id: &str) -> Result<Arc<Entry>> {
+        let entries = self.entries();
+        let entry = entries.iter().find(|entry| entry.run_id == run_id).cloned();
+        entry.ok_or_else(|| RunsError::Unknown(run_id.to_owned()))
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Vec<Arc<Entry>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn describe(&self, entry: &Entry) -> Result<Run> {
+        let record = entry.record.borrow().clone();
+        if !record.state.is_final() {
+            return Ok(record.to_proto(None));
+        }
+        match self.result(entry) {
+            Ok(result) => Ok(record.to_proto(Some(result))),
+            Err(RunsError::Forgotten(_)) => Ok(record.to_proto(None)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn stop(&self, entry: &Entry, reason: StopReason) {
+        entry.stop.stop(reason);
+        if entry.claim() {
+            let state = match reason {
+                StopReason::Shutdown => State::Interrupted,
+                _ => State::Canceled,
+            };
+            let text = "the run was stopped before it began".to_owned();
+            self.finish(
+                entry,
+                execute::unsuccessful(state, ErrorClass::Canceled, text),
+            );
+        }
+    }
+
+    async fn attend_to(&self, entry: &Entry) {
+        let turn = self.workspace.turn(entry.stop.signal()).await;
+        let Some(request) = entry.take_request() else {
+            let process = entry.record.borrow().process;
+            if let Some(process) = process {
+                tracing::warn!(
+                    run = entry.run_id,
+                    "Stopping a run of an agent before this one"
+                );
+                process.stop(self.workspace.cli.patience).await;
+            }
+            return self.give_up(entry);
+        };
+        if entry.claim() {
+            self.execute(entry, &request, turn).await;
+        }
+    }
+
+    async fn execute(&self, entry: &Entry, request: &RunRequest, turn: Turn) {
+        self.note(entry, |record| {
+            record.state = State::Running;
+            record.started_at = Some(Timestamp::now());
+        });
+        tracing::info!(
+            run = entry.run_id,
+            stack = request.stack.name,
+            "A run began"
+        );
+        let ending = execute::execute(
+            turn,
+            request,
+            self.workspace.project_info(),
+            &self.journal.events(&entry.run_id),
+            &entry.stop,
+            &Progress { runs: self, entry },
+        )
+        .await;
+        self.finish(entry, ending);
+    }
+
+    /// Changes what is known of a run, here and on disk.
+    fn note(&self, entry: &Entry, change: impl FnOnce(&mut Record)) {
+        entry.record.send_modify(change);
+        let record = entry.record.borrow().clone();
+        if let Err(error) = self.journal.keep(&record) {
+            tracing::error!(run = entry.run_id, %error, "The journal could not be written");
+        }
+    }
+
+    /// Keeps how a run ended, and tells it after that.
+    fn finish(&self, entry: &Entry, ending: Ending) {
+        let mut record = entry.record.borrow().clone();
+        record.state = ending.state;
+        record.finished_at = Some(Timestamp::now());
+        record.process = None;
+        let kept = self
+            .journal
+            .keep_result(&entry.run_id, &ending.result)
+            .and_then(|()| self.journal.keep(&record));
+        if let Err(error) = kept {
+            tracing::error!(run = entry.run_id, %error, "The journal could not be written");
+            // Nobody else sets it: a run ends once.
+            let _ = entry.unsaved.set(ending.result);
+        }
+        tracing::info!(run = entry.run_id, state = ?record.state, events = record.events, "A run ended");
+        entry.record.send_replace(record);
+        self.tidy();
+    }
+
+    /// Lets go of what is too old or too much.
+    fn tidy(&self) {
+        let mut entries = self.entries();
+        let mut finished: Vec<Record> = entries
+            .iter()
+            .map(|entry| entry.record.borrow().clone())
+            .filter(|record| record.state.is_final() && !record.of_a_call)
+            .collect();
+        finished.sort_by_key(|record| record.finished_at);
+        let kept: Vec<_> = finished
+            .iter()
+            .map(|record| self.journal.kept(record))
+            .collect();
+        let excess = retention::excess(&kept);
+        excess
+            .events
+            .iter()
+            .for_each(|id| self.journal.forget_events(id));
+        excess
+            .results
+            .iter()
+            .for_each(|id| self.journal.forget_result(id));
+        for id in &excess.ids {
+            self.journal.forget(id);
+            entries.retain(|entry| entry.run_id != *id);
+        }
+    }
+}
+
+/// Runs one after the other, in the order in which they were started.
+async fn work(runs: Arc<Runs>, mut waiting: mpsc::UnboundedReceiver<Arc<Entry>>) {
+    while let Some(entry) = waiting.recv().await {
+        runs.attend_to(&entry).await;
+    }
+}
+
+/// What a run that goes on tells.
+struct Progress<'a> {
+    runs: &'a Runs,
+    entry: &'a Entry,
+}
+
+impl Observer for Progress<'_> {
+    fn process(&self, id: u32) {
+        self.runs
+            .note(self.entry, |record| record.process = Process::of(id));
+    }
+
+    fn events(&self, count: u64) {
+        self.entry
+            .record
+            .send_modify(|record| record.events = count);
+    }
+}
+
+impl Entry {
+    fn new(record: Record, request: Option<RunRequest>, claimed: bool) -> Self {
+        Self {
+            run_id: record.run_id.clone(),
+            record: watch::Sender::new(record),
+            stop: StopSource::new(),
+            request: Mutex::new(request),
+            claimed: AtomicBool::new(claimed),
+            unsaved: OnceLock::new(),
+        }
+    }
+
+    fn take_request(&self) -> Option<RunRequest> {
+        let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        request.take()
+    }
+
+    /// True for the first who asks.
+    fn claim(&self) -> bool {
+        !self.claimed.swap(true, Ordering::SeqCst)
+    }
+}
+
+fn new_record(run_id: &str, request: &RunRequest, of_a_call: bool) -> Record {
+    Record {
+        run_id: run_id.to_owned(),
+        kind: (&request.operation).into(),
+        stack: request.stack.name.clone(),
+        state: State::Queued,
+        created_at: Timestamp::now(),
+        started_at: None,
+        finished_at: None,
+        events: 0,
+        acknowledged: false,
+        process: None,
+        of_a_call,
+    }
+}
+
+fn interrupted_ending(began: bool) -> Ending {
+    let text = if began {
+        "the agent ended while the run went on; what it had done by then is in the stack's state"
+    } else {
+        "the agent ended before the run began; nothing was changed"
+    };
+    execute::unsuccessful(State::Interrupted, ErrorClass::Interrupted, text.to_owned())
+}
+
+fn is_good_id(run_id: &str) -> bool {
+    let legal = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
+    (1..=128).contains(&run_id.len()) && run_id.chars().all(legal) && !run_id.starts_with('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_a_harmless_name_of_a_folder() {
+        for good in ["a", "0b5a5ff4-7a0e-4d3c-9a52-1f1f1f1f1f1f", "a.b_c"] {
+            assert!(is_good_id(good), "{good}");
+        }
+        for bad in ["", ".", "..", "../x", "a/b", "a b", &"x".repeat(129)] {
+            assert!(!is_good_id(bad), "{bad}");
+        }
+    }
+}

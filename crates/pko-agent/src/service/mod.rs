@@ -1,0 +1,41 @@
+//! The two services, on top of the workspace and its runs.
+
+mod automation;
+mod runs;
+mod status;
+mod stream;
+
+use std::{future::Future, sync::Arc};
+
+use pko_proto::{
+    MAX_MESSAGE_BYTES, agent::automation_service_server::AutomationServiceServer,
+    run::run_service_server::RunServiceServer,
+};
+use tonic::{Status, service::Routes};
+
+use crate::{run::Runs, workspace::Workspace};
+
+/// Everything that the agent answers to, health included.
+pub(crate) async fn routes(workspace: Arc<Workspace>, runs: Arc<Runs>) -> Routes {
+    let automation = AutomationServiceServer::new(automation::Automation {
+        workspace,
+        runs: Arc::clone(&runs),
+    });
+    let owned = RunServiceServer::new(runs::OwnedRuns { runs });
+    let (reporter, health) = tonic_health::server::health_reporter();
+    reporter
+        .set_service_status("", tonic_health::ServingStatus::Serving)
+        .await;
+    Routes::new(health)
+        .add_service(automation.max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add_service(owned.max_decoding_message_size(MAX_MESSAGE_BYTES))
+}
+
+/// Goes on to the end even if the caller goes away: the CLI must not be left half-way.
+async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Status>> + Send + 'static,
+) -> Result<T, Status> {
+    tokio::spawn(work)
+        .await
+        .unwrap_or_else(|_| Err(Status::internal("the call was lost")))
+}

@@ -1,0 +1,90 @@
+//! Our own service.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use pko_proto::run::{
+    AcknowledgeRunRequest, AcknowledgeRunResponse, CancelRunRequest, GetRunRequest,
+    ListRunsRequest, ListRunsResponse, Run, RunEvent, StartRunRequest, WatchRunRequest,
+    run_service_server::RunService,
+};
+use tokio_stream::{Stream, StreamExt, wrappers::ReceiverStream};
+use tonic::{Request, Response, Status};
+
+use crate::{
+    pulumi::StopReason,
+    run::{RunRequest, Runs},
+    workspace::StackRequest,
+};
+
+type Answer<T> = Result<Response<T>, Status>;
+
+pub(super) struct OwnedRuns {
+    pub(super) runs: Arc<Runs>,
+}
+
+#[tonic::async_trait]
+impl RunService for OwnedRuns {
+    type WatchRunStream = Pin<Box<dyn Stream<Item = Result<RunEvent, Status>> + Send>>;
+
+    async fn start_run(&self, request: Request<StartRunRequest>) -> Answer<Run> {
+        let request = request.into_inner();
+        let run_id = request.run_id.clone();
+        let run = self.runs.start(&run_id, run_request(request)?, false)?;
+        Ok(Response::new(run))
+    }
+
+    async fn watch_run(&self, request: Request<WatchRunRequest>) -> Answer<Self::WatchRunStream> {
+        let request = request.into_inner();
+        let watched = self.runs.watch(&request.run_id, request.after_sequence)?;
+        let events = ReceiverStream::new(watched).map(|event| event.map_err(Status::from));
+        Ok(Response::new(Box::pin(events)))
+    }
+
+    async fn get_run(&self, request: Request<GetRunRequest>) -> Answer<Run> {
+        Ok(Response::new(self.runs.get(&request.into_inner().run_id)?))
+    }
+
+    async fn cancel_run(&self, request: Request<CancelRunRequest>) -> Answer<Run> {
+        let run_id = request.into_inner().run_id;
+        Ok(Response::new(
+            self.runs.cancel(&run_id, StopReason::Canceled)?,
+        ))
+    }
+
+    async fn acknowledge_run(
+        &self,
+        request: Request<AcknowledgeRunRequest>,
+    ) -> Answer<AcknowledgeRunResponse> {
+        self.runs.acknowledge(&request.into_inner().run_id)?;
+        Ok(Response::new(AcknowledgeRunResponse {}))
+    }
+
+    async fn list_runs(&self, _request: Request<ListRunsRequest>) -> Answer<ListRunsResponse> {
+        let runs = self.runs.list();
+        Ok(Response::new(ListRunsResponse { runs }))
+    }
+}
+
+fn run_request(request: StartRunRequest) -> Result<RunRequest, Status> {
+    let stack = request.stack.unwrap_or_default();
+    if stack.name.is_empty() {
+        return Err(Status::invalid_argument("invalid stack name"));
+    }
+    let operation = request
+        .operation
+        .ok_or_else(|| Status::invalid_argument("the run has no operation"))?;
+    let time_limit = request.time_limit.map(Duration::try_from).transpose();
+    Ok(RunRequest {
+        stack: StackRequest {
+            name: stack.name,
+            create: stack.create,
+            secrets_provider: stack.secrets_provider,
+        },
+        config: stack
+            .config
+            .map(|config| (config.items, config.environments)),
+        operation: operation.into(),
+        time_limit: time_limit
+            .map_err(|_| Status::invalid_argument("the time limit is negative"))?,
+    })
+}

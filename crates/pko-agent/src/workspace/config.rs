@@ -1,0 +1,300 @@
+//! Configuration values: where they come from, and which calls set them. Apart from reading a
+//! variable or a file, pure.
+
+use std::path::Path;
+
+use pko_proto::{
+    agent::{ConfigItem, ConfigValueFrom, config_item::V, config_value_from::F},
+    convert::from_proto_value,
+};
+use serde_json::{Map, Value, json};
+
+use crate::redacted::Redacted;
+
+/// A value that is longer goes by standard input: one argument has at most 128 KiB.
+const LONGEST_ARGUMENT: usize = 64 * 1024;
+
+/// A configuration item that can't be used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.text())]
+pub(crate) struct ConfigError {
+    key: String,
+    /// Upstream's texts differ by how it would have set the values.
+    json_mode: bool,
+    problem: Problem,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Problem {
+    MissingVariable(String),
+    UnreadablePath(String),
+    NoValue,
+    PathOfJson,
+    BadKey,
+    BadJson(String),
+}
+
+impl ConfigError {
+    /// The caller can mend it.
+    pub(crate) fn is_invalid_argument(&self) -> bool {
+        !matches!(self.problem, Problem::BadKey | Problem::BadJson(_))
+    }
+
+    fn text(&self) -> String {
+        let key = &self.key;
+        let problem = match &self.problem {
+            Problem::BadKey => {
+                return format!(
+                    "config items: parsing \"{key}\" key: could not parse {key} as a configuration key"
+                );
+            }
+            Problem::BadJson(error) => {
+                return format!("config items: parsing \"{key}\" as JSON: {error}");
+            }
+            Problem::MissingVariable(name) => {
+                format!("missing value for environment variable: {name}")
+            }
+            Problem::UnreadablePath(path) => format!("unreadable path: {path}"),
+            Problem::NoValue => "invalid config value".to_owned(),
+            Problem::PathOfJson => {
+                format!("config item \"{key}\": path=true is incompatible with JSON values")
+            }
+        };
+        let place = if self.json_mode {
+            String::new()
+        } else {
+            format!("unmarshalling \"{key}\" config: ")
+        };
+        format!("config items: {place}rpc error: code = InvalidArgument desc = {problem}")
+    }
+}
+
+/// Where values that are not in the message come from.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
+    pub(crate) file: &'a dyn Fn(&Path) -> Option<String>,
+}
+
+/// A value that is known.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Resolved {
+    namespace: String,
+    name: Name,
+    text: Redacted<String>,
+    /// What the text means, if it is more than a text.
+    object: Option<Redacted<Value>>,
+    pub(crate) secret: bool,
+}
+
+/// The part of a key after the colon.
+#[derive(Debug, PartialEq, Eq)]
+enum Name {
+    Literal(String),
+    Path(String),
+}
+
+impl Resolved {
+    pub(crate) fn text(&self) -> &str {
+        self.text.expose()
+    }
+
+    /// All that decides what is set, for comparing with what was set before.
+    pub(crate) fn fingerprint(&self) -> String {
+        let shape = (
+            &self.namespace,
+            &self.name,
+            self.secret,
+            self.object.is_some(),
+        );
+        format!("{shape:?}={}", self.text())
+    }
+}
+
+/// One call of the CLI.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// `KEY=VALUE` pairs whose keys are paths.
+    Paths(Vec<String>),
+    /// A document.
+    Document(String),
+    /// One value by standard input.
+    One {
+        key: String,
+        path: bool,
+        secret: bool,
+        value: Redacted<String>,
+    },
+}
+
+/// Finds the values of all items.
+pub(crate) fn resolve(
+    items: &[ConfigItem],
+    project: &str,
+    surroundings: &Surroundings<'_>,
+) -> Result<Vec<Resolved>, ConfigError> {
+    let json_mode = items.iter().any(is_json);
+    let resolve = |item: &ConfigItem| {
+        resolve_item(item, project, surroundings).map_err(|problem| ConfigError {
+            key: item.key.clone(),
+            json_mode,
+            problem,
+        })
+    };
+    items.iter().map(resolve).collect()
+}
+
+fn is_json(item: &ConfigItem) -> bool {
+    match &item.v {
+        Some(V::Value(value)) => !matches!(from_proto_value(value), Value::String(_) | Value::Null),
+        Some(V::ValueFrom(from)) => from.json(),
+        None => false,
+    }
+}
+
+fn resolve_item(
+    item: &ConfigItem,
+    project: &str,
+    surroundings: &Surroundings<'_>,
+) -> Result<Resolved, Problem> {
+    let (text, object) = match item.v.as_ref().ok_or(Problem::NoValue)? {
+        V::Value(value) => literal(from_proto_value(value)),
+        V::ValueFrom(from) => found(from, surroundings)?,
+    };
+    if item.path() && object.is_some() {
+        return Err(Problem::PathOfJson);
+    }
+    let (namespace, name) = key(&item.key, project).ok_or(Problem::BadKey)?;
+    let name = if item.path() {
+        Name::Path(name)
+    } else {
+        Name::Literal(unescaped(name))
+    };
+    Ok(Resolved {
+        namespace,
+        name,
+        text: Redacted::new(text),
+        object: object.map(Redacted::new),
+        secret: item.secret(),
+    })
+}
+
+fn literal(value: Value) -> (String, Option<Value>) {
+    match value {
+        Value::String(text) => (text, None),
+        Value::Null => ("null".to_owned(), None),
+        other => (other.to_string(), Some(other)),
+    }
+}
+
+fn found(
+    from: &ConfigValueFrom,
+    surroundings: &Surroundings<'_>,
+) -> Result<(String, Option<Value>), Problem> {
+    let text = match from.f.as_ref().ok_or(Problem::NoValue)? {
+        F::Env(name) => {
+            (surroundings.variable)(name).ok_or_else(|| Problem::MissingVariable(name.clone()))
+        }
+        F::Path(path) => (surroundings.file)(Path::new(path))
+            .ok_or_else(|| Problem::UnreadablePath(path.clone())),
+    }?;
+    if !from.json() {
+        return Ok((text, None));
+    }
+    // The error names line and column only, not what is there.
+    let object: Value = serde_json::from_str(&text).map_err(|error| {
+        Problem::BadJson(format!("line {} column {}", error.line(), error.column()))
+    })?;
+    Ok((text, Some(object).filter(|object| !object.is_null())))
+}
+
+/// Namespace and name; the project's own namespace if none is said.
+fn key(key: &str, project: &str) -> Option<(String, String)> {
+    let parts: Vec<&str> = key.split(':').collect();
+    let (namespace, name) = match parts.as_slice() {
+        [name] => (project, *name),
+        [namespace, name] | [namespace, "config", name] => (*namespace, *name),
+        _ => return None,
+    };
+    let good = !namespace.is_empty() && !name.is_empty();
+    good.then(|| (namespace.to_owned(), name.to_owned()))
+}
+
+/// A name may already be written as a path of one part.
+fn unescaped(name: String) -> String {
+    let inner = name
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let quoted = inner.filter(|inner| inner.starts_with('"') && inner.len() > 1);
+    let plain = quoted.and_then(|quoted| serde_json::from_str(quoted).ok());
+    plain.unwrap_or(name)
+}
+
+/// The calls that set the values: one for all that is plain, one for each secret.
+pub(crate) fn plan(items: &[Resolved]) -> Vec<Call> {
+    let (alone, together): (Vec<_>, Vec<_>) = items.iter().partition(|item| goes_alone(item));
+    let document_needed = together.iter().any(|item| needs_document(item));
+    let (document, paths): (Vec<_>, Vec<_>) = together
+        .into_iter()
+        .partition(|item| document_needed && matches!(item.name, Name::Literal(_)));
+    let mut calls = Vec::new();
+    if !paths.is_empty() {
+        calls.push(Call::Paths(paths.into_iter().map(pair).collect()));
+    }
+    if !document.is_empty() {
+        let entries: Map<String, Value> = document.into_iter().map(entry).collect();
+        calls.push(Call::Document(Value::Object(entries).to_string()));
+    }
+    calls.extend(alone.into_iter().map(one));
+    calls
+}
+
+/// Secrets are in no argument; nor is what is too long, or a path that has a `=` itself.
+fn goes_alone(item: &Resolved) -> bool {
+    let strange_path = matches!(&item.name, Name::Path(path) if path.contains('='));
+    item.secret || strange_path || item.text().len() > LONGEST_ARGUMENT
+}
+
+/// What can't be said as a pair with a path: a structured value, and keys that the CLI would split.
+fn needs_document(item: &Resolved) -> bool {
+    match &item.name {
+        Name::Literal(name) => {
+            item.object.is_some() || name.contains('=') || item.namespace.contains('.')
+        }
+        Name::Path(_) => false,
+    }
+}
+
+fn pair(item: &Resolved) -> String {
+    let name = match &item.name {
+        Name::Path(path) => path.clone(),
+        Name::Literal(name) => format!("[{}]", Value::from(name.as_str())),
+    };
+    format!("{}:{name}={}", item.namespace, item.text())
+}
+
+fn entry(item: &Resolved) -> (String, Value) {
+    let mut value = json!({"value": item.text(), "secret": false});
+    if let (Some(object), Some(fields)) = (&item.object, value.as_object_mut()) {
+        fields.insert("objectValue".to_owned(), object.expose().clone());
+    }
+    (plain_key(item), value)
+}
+
+fn one(item: &Resolved) -> Call {
+    Call::One {
+        key: plain_key(item),
+        path: matches!(item.name, Name::Path(_)),
+        secret: item.secret,
+        // The CLI takes one line end off.
+        value: Redacted::new(format!("{}\n", item.text())),
+    }
+}
+
+fn plain_key(item: &Resolved) -> String {
+    let (Name::Literal(name) | Name::Path(name)) = &item.name;
+    format!("{}:{name}", item.namespace)
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

@@ -1,0 +1,307 @@
+//! A stack's configuration file, kept apart from what the source says of it.
+//!
+//! # Flow
+//! The CLI writes into a file that came with the source. Before it does, [`ConfigFile::begin`] notes
+//! what the source said; [`Change::reset`] goes back to that, so that a key that is no longer wanted
+//! has the source's value again; [`Change::finish`] notes what the CLI has made of it.
+//!
+//! # Guarantees
+//! The salt and the secrets provider of a stack, which the CLI keeps in that file, survive a reset. A
+//! file that somebody else has changed is a new source.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::hex::hex;
+
+/// What of the file belongs to the stack, not to the source.
+const STACKS_OWN: [&str; 3] = ["encryptionsalt:", "secretsprovider:", "encryptedkey:"];
+
+/// A stack's configuration file, and what is noted of it.
+#[derive(Debug)]
+pub(crate) struct ConfigFile {
+    file: PathBuf,
+    note: PathBuf,
+}
+
+/// What is noted of a file.
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+struct Note {
+    /// The file as the source has it, if the source has it.
+    source: Option<String>,
+    /// What the file was when the last change ended; nothing while one goes on.
+    written: Option<String>,
+    /// The stack's own lines.
+    own: Vec<String>,
+}
+
+/// A change that goes on.
+#[derive(Debug)]
+pub(crate) struct Change {
+    file: ConfigFile,
+    note: Note,
+}
+
+impl ConfigFile {
+    /// `notes` is a folder for what is noted of all files.
+    pub(crate) fn new(file: PathBuf, notes: &Path) -> Self {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let note = notes.join(format!("{name}.json"));
+        Self { file, note }
+    }
+
+    /// The file's present state, for comparing.
+    pub(crate) fn fingerprint(&self) -> io::Result<String> {
+        Ok(fingerprint(read(&self.file)?.as_deref()))
+    }
+
+    /// Before the CLI may write.
+    pub(crate) fn begin(self) -> io::Result<Change> {
+        let present = read(&self.file)?;
+        let noted: Option<Note> =
+            read(&self.note)?.and_then(|text| serde_json::from_str(&text).ok());
+        let mut note = noted.unwrap_or_default();
+        let ours = match &note.written {
+            Some(written) => *written == fingerprint(present.as_deref()),
+            // A change was begun and did not end: what is there is partly ours.
+            None => self.note.exists(),
+        };
+        let own = own_lines(present.as_deref().unwrap_or_default());
+        if ours {
+            note.own = own;
+        } else {
+            note.own = united(own, &note.own);
+            note.source = present;
+        }
+        note.written = None;
+        let change = Change { file: self, note };
+        change.write_note()?;
+        Ok(change)
+    }
+}
+
+impl Change {
+    /// What the source says.
+    pub(crate) fn source(&self) -> Option<&str> {
+        self.note.source.as_deref()
+    }
+
+    /// Makes the file what the source says, and keeps what is the stack's own.
+    pub(crate) fn reset(&self) -> io::Result<()> {
+        match merged(self.source(), &self.note.own) {
+            Some(text) => write(&self.file.file, &text),
+            None if self.file.file.exists() => fs::remove_file(&self.file.file),
+            None => Ok(()),
+        }
+    }
+
+    /// After the CLI has written.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        let present = read(&self.file.file)?;
+        self.note.written = Some(fingerprint(present.as_deref()));
+        self.note.own = united(
+            own_lines(present.as_deref().unwrap_or_default()),
+            &self.note.own,
+        );
+        self.write_note()
+    }
+
+    /// After the stack is gone, and its file with it.
+    pub(crate) fn forget(self) -> io::Result<()> {
+        fs::remove_file(&self.file.note)
+    }
+
+    fn write_note(&self) -> io::Result<()> {
+        let text = serde_json::to_string(&self.note).map_err(io::Error::other)?;
+        if let Some(folder) = self.file.note.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        write(&self.file.note, &text)
+    }
+}
+
+/// The files are a new source's, even if one looks like what the CLI had made of the old one. What is
+/// the stacks' own stays noted.
+pub(crate) fn source_replaced(notes: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(notes) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let path = entry?.path();
+        let text = read(&path)?.unwrap_or_default();
+        let mut note: Note = serde_json::from_str(&text).unwrap_or_default();
+        note.written = Some("replaced".to_owned());
+        write(&path, &serde_json::to_string(&note)?)?;
+    }
+    Ok(())
+}
+
+/// The source's text with the stack's own lines in place of its own such lines.
+fn merged(source: Option<&str>, own: &[String]) -> Option<String> {
+    if source.is_none() && own.is_empty() {
+        return None;
+    }
+    let replaced = |line: &str| {
+        let key = own_key(line);
+        key.is_some() && own.iter().any(|own| own_key(own) == key)
+    };
+    let lines = source.unwrap_or_default().split_inclusive('\n');
+    let rest: String = lines.filter(|line| !replaced(line)).collect();
+    let own: String = own.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+    Some(own + &rest)
+}
+
+fn own_lines(text: &str) -> Vec<String> {
+    let own = text.lines().filter(|line| own_key(line).is_some());
+    own.map(|line| line.trim_end().to_owned()).collect()
+}
+
+fn own_key(line: &str) -> Option<&'static str> {
+    STACKS_OWN.into_iter().find(|key| line.starts_with(key))
+}
+
+/// The first lines, and of the others those with keys that the first do not have.
+fn united(mut first: Vec<String>, others: &[String]) -> Vec<String> {
+    let missing = |line: &&String| !first.iter().any(|own| own_key(own) == own_key(line));
+    let added: Vec<String> = others.iter().filter(missing).cloned().collect();
+    first.extend(added);
+    first
+}
+
+fn fingerprint(text: Option<&str>) -> String {
+    let hash = Sha256::digest(text.unwrap_or_default());
+    // An empty file is not the same as none.
+    let prefix = if text.is_some() { "" } else { "none-" };
+    format!("{prefix}{}", hex(&hash))
+}
+
+fn read(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// In one step, so that no reader sees half of it.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    io::Write::write_all(&mut file, text.as_bytes())?;
+    file.persist(path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = "# comment\nconfig:\n  demo:a: source\n";
+    const SALT: &str = "encryptionsalt: v1:abc\n";
+
+    struct Place(tempfile::TempDir);
+
+    impl Place {
+        fn new(source: Option<&str>) -> Self {
+            let place = Self(tempfile::tempdir().unwrap());
+            if let Some(source) = source {
+                place.set(source);
+            }
+            place
+        }
+
+        fn path(&self) -> PathBuf {
+            self.0.path().join("Pulumi.dev.yaml")
+        }
+
+        fn set(&self, text: &str) {
+            fs::write(self.path(), text).unwrap();
+        }
+
+        fn text(&self) -> Option<String> {
+            read(&self.path()).unwrap()
+        }
+
+        fn begin(&self) -> Change {
+            ConfigFile::new(self.path(), &self.0.path().join("notes"))
+                .begin()
+                .unwrap()
+        }
+
+        /// The CLI sets something.
+        fn change(&self, text: &str) {
+            let change = self.begin();
+            change.reset().unwrap();
+            self.set(text);
+            change.finish().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_key_that_left_goes_back_to_the_sources_value() {
+        let place = Place::new(Some(SOURCE));
+        place.change(&format!("{SALT}config:\n  demo:a: ours\n  demo:b: ours\n"));
+        place.begin().reset().unwrap();
+        assert_eq!(place.text().unwrap(), format!("{SALT}{SOURCE}"));
+    }
+
+    #[test]
+    fn a_file_that_the_source_does_not_have() {
+        let place = Place::new(None);
+        place.change(&format!("{SALT}config:\n  demo:a: ours\n"));
+        place.begin().reset().unwrap();
+        assert_eq!(place.text().as_deref(), Some(SALT));
+        let place = Place::new(None);
+        place.change("config:\n  demo:a: ours\n");
+        place.begin().reset().unwrap();
+        assert_eq!(place.text(), None);
+    }
+
+    #[test]
+    fn a_new_source_is_taken_and_the_stack_keeps_its_salt() {
+        let place = Place::new(Some(SOURCE));
+        place.change(&format!("{SALT}config: {{}}\n"));
+        let new = "config:\n  demo:a: newer\n";
+        place.set(new);
+        place.begin().reset().unwrap();
+        assert_eq!(place.text().unwrap(), format!("{SALT}{new}"));
+    }
+
+    #[test]
+    fn a_change_that_did_not_end_is_undone() {
+        let place = Place::new(Some(SOURCE));
+        let change = place.begin();
+        place.set("config:\n  demo:half: ours\n");
+        drop(change);
+        place.begin().reset().unwrap();
+        assert_eq!(place.text().unwrap(), SOURCE);
+    }
+
+    #[test]
+    fn a_source_that_was_fetched_again_during_a_change() {
+        let place = Place::new(Some(SOURCE));
+        place.change(&format!("{SALT}config: {{}}\n"));
+        drop(place.begin());
+        let new = "config:\n  demo:a: newer\n";
+        place.set(new);
+        source_replaced(&place.0.path().join("notes")).unwrap();
+        place.begin().reset().unwrap();
+        assert_eq!(place.text().unwrap(), format!("{SALT}{new}"));
+        source_replaced(&place.0.path().join("nothing")).unwrap();
+    }
+
+    #[test]
+    fn the_stacks_own_provider_wins_over_the_sources() {
+        let place = Place::new(Some("secretsprovider: awskms://old\nconfig: {}\n"));
+        place.change("secretsprovider: gcpkms://new\nencryptedkey: k\nconfig: {}\n");
+        place.begin().reset().unwrap();
+        let expected = "secretsprovider: gcpkms://new\nencryptedkey: k\nconfig: {}\n";
+        assert_eq!(place.text().unwrap(), expected);
+    }
+}

@@ -1,0 +1,180 @@
+//! Sets a stack's configuration, exactly and only if it is not so already.
+
+use std::{collections::HashSet, fs, path::Path};
+
+use pko_proto::agent::ConfigItem;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::{
+    Result, Turn, WorkspaceError,
+    config::{self, Call, Resolved, Surroundings},
+};
+use crate::{
+    hex::hex,
+    pulumi::{Invocation, argv},
+};
+
+impl Turn {
+    /// Makes the configuration what the source says and these items on top; environments too, if
+    /// they are given.
+    pub(crate) async fn configure(
+        &mut self,
+        stack: &str,
+        items: &[ConfigItem],
+        environments: &[String],
+    ) -> Result<()> {
+        let resolved = self.resolve(items)?;
+        let wanted = fingerprint(&resolved, environments);
+        if self.is_configured(stack, &wanted)? {
+            return Ok(());
+        }
+        let change = self.change(stack)?;
+        change.reset().map_err(WorkspaceError::ConfigFile)?;
+        for call in config::plan(&resolved) {
+            self.set(stack, call).await?;
+        }
+        let source = change.source().unwrap_or_default();
+        self.add_missing(stack, &missing(source, environments))
+            .await?;
+        change.finish().map_err(WorkspaceError::ConfigFile)?;
+        let file = self
+            .config_file(stack)?
+            .fingerprint()
+            .map_err(WorkspaceError::ConfigFile)?;
+        self.memory
+            .configured
+            .insert(stack.to_owned(), (wanted, file));
+        Ok(())
+    }
+
+    /// Adds environments that the stack does not have yet.
+    pub(crate) async fn add_environments(
+        &mut self,
+        stack: &str,
+        environments: &[String],
+    ) -> Result<()> {
+        let change = self.change(stack)?;
+        let file = self
+            .workspace
+            .project()?
+            .stack_file(&self.workspace.cli.folder, stack);
+        let present = fs::read_to_string(file).unwrap_or_default();
+        self.add_missing(stack, &missing(&present, environments))
+            .await?;
+        self.memory.configured.remove(stack);
+        change.finish().map_err(WorkspaceError::ConfigFile)
+    }
+
+    fn resolve(&self, items: &[ConfigItem]) -> Result<Vec<Resolved>> {
+        let surroundings = Surroundings {
+            variable: &|name| std::env::var(name).ok(),
+            file: &|path: &Path| fs::read_to_string(path).ok(),
+        };
+        let project = self.workspace.project()?;
+        let resolved = config::resolve(items, &project.name, &surroundings)?;
+        for item in resolved.iter().filter(|item| item.secret) {
+            self.workspace.cli.mask.add(item.text());
+        }
+        Ok(resolved)
+    }
+
+    fn is_configured(&self, stack: &str, wanted: &str) -> Result<bool> {
+        let Some((set, file)) = self.memory.configured.get(stack) else {
+            return Ok(false);
+        };
+        let present = self
+            .config_file(stack)?
+            .fingerprint()
+            .map_err(WorkspaceError::ConfigFile)?;
+        Ok(set == wanted && *file == present)
+    }
+
+    async fn set(&self, stack: &str, call: Call) -> Result<()> {
+        let (what, invocation) = match call {
+            Call::Paths(pairs) => (
+                "unable to set config",
+                Invocation::new(argv::config_set_all_paths(stack, &pairs)),
+            ),
+            Call::Document(document) => (
+                "unable to set config from JSON",
+                Invocation::new(argv::config_set_all_json(stack, &document)),
+            ),
+            Call::One {
+                key,
+                path,
+                secret,
+                value,
+            } => (
+                "unable to set config",
+                Invocation {
+                    input: Some(value),
+                    ..Invocation::new(argv::config_set(stack, &key, path, secret))
+                },
+            ),
+        };
+        self.call(what, invocation).await?;
+        Ok(())
+    }
+
+    async fn add_missing(&self, stack: &str, environments: &[String]) -> Result<()> {
+        if environments.is_empty() {
+            return Ok(());
+        }
+        let invocation = Invocation::new(argv::config_add_environments(stack, environments));
+        self.call("unable to add environments", invocation).await?;
+        Ok(())
+    }
+}
+
+/// A hash, since there are secrets among the values.
+fn fingerprint(items: &[Resolved], environments: &[String]) -> String {
+    let mut hash = Sha256::new();
+    for item in items {
+        hash.update(item.fingerprint());
+        hash.update([0]);
+    }
+    hash.update(format!("{environments:?}"));
+    hex(&hash.finalize())
+}
+
+#[derive(Deserialize)]
+struct StackFile {
+    environment: Option<Environment>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Environment {
+    Names(Vec<String>),
+    Other(serde::de::IgnoredAny),
+}
+
+/// The environments that a stack's configuration file does not have, each once.
+fn missing(file: &str, environments: &[String]) -> Vec<String> {
+    let parsed: Option<StackFile> = serde_saphyr::from_str(file).ok();
+    let mut present: HashSet<String> = match parsed.and_then(|file| file.environment) {
+        Some(Environment::Names(names)) => names.into_iter().collect(),
+        Some(Environment::Other(_)) | None => HashSet::new(),
+    };
+    let new = environments
+        .iter()
+        .filter(|name| present.insert((*name).clone()));
+    new.cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn environments_are_never_doubled() {
+        let names = |names: &[&str]| -> Vec<String> { names.iter().map(|n| (*n).into()).collect() };
+        let file = "environment:\n- org/one\nconfig:\n  a:b: c\n";
+        let wanted = names(&["org/one", "org/two", "org/two"]);
+        assert_eq!(missing(file, &wanted), names(&["org/two"]));
+        assert_eq!(missing("", &wanted), names(&["org/one", "org/two"]));
+        assert_eq!(missing("environment:\n  values: {}\n", &wanted).len(), 2);
+        assert_eq!(missing(": not yaml [", &wanted).len(), 2);
+    }
+}

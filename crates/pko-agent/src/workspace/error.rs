@@ -1,0 +1,63 @@
+//! What can go wrong in a workspace.
+
+use std::io;
+
+use pko_proto::run::ErrorClass;
+
+use super::config::ConfigError;
+use crate::pulumi::{Failure, ProjectError};
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WorkspaceError {
+    #[error("invalid stack name")]
+    InvalidStackName,
+    #[error("stack not found")]
+    StackNotFound,
+    #[error("no stack is selected")]
+    NoStackSelected,
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Cli(#[from] Failure),
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+    #[error("failed to keep the stack's configuration file")]
+    ConfigFile(#[source] io::Error),
+    #[error("{what}: the CLI's answer is not what it should be")]
+    Unexpected {
+        what: &'static str,
+        source: serde_json::Error,
+    },
+}
+
+impl WorkspaceError {
+    /// What can be done about it.
+    pub(crate) fn class(&self) -> ErrorClass {
+        match self {
+            Self::Cli(failure) => failure.class(),
+            Self::ConfigFile(_) | Self::Unexpected { .. } => ErrorClass::Transient,
+            _ => ErrorClass::Configuration,
+        }
+    }
+
+    /// The failed call, if it was one.
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Cli(failure) => Some(failure),
+            _ => None,
+        }
+    }
+
+    /// The text with its causes.
+    pub(crate) fn text(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        text
+    }
+}

@@ -1,0 +1,172 @@
+//! One workspace: a folder with a project, the CLI in it, and what is remembered between its calls.
+//!
+//! Whoever wants the CLI to change something takes a [`Turn`]; there is one at a time, and others wait
+//! in order.
+
+mod config;
+mod config_file;
+mod configure;
+pub(crate) mod env_file;
+mod error;
+mod operate;
+mod stack;
+
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
+
+use pko_proto::agent::{ProjectInfo, WhoAmIResult};
+use serde::Deserialize;
+use tokio::sync::{Mutex, OnceCell, OwnedMutexGuard};
+
+use crate::pulumi::{Cli, Failure, Invocation, Project, StopSignal, StopSource, argv};
+
+pub(crate) use config_file::source_replaced;
+pub(crate) use error::WorkspaceError;
+pub(crate) use operate::{Observer, Operated};
+pub(crate) use stack::StackRequest;
+
+type Result<T> = std::result::Result<T, WorkspaceError>;
+
+/// A workspace.
+pub(crate) struct Workspace {
+    pub(crate) cli: Cli,
+    pub(crate) log_level: u32,
+    /// What is noted of the stacks' configuration files.
+    pub(crate) notes: PathBuf,
+    project_info: ProjectInfo,
+    version: OnceCell<String>,
+    memory: Arc<Mutex<Memory>>,
+    shutdown: StopSource,
+}
+
+/// What is remembered between calls.
+#[derive(Debug, Default)]
+struct Memory {
+    /// The stack of calls that name none.
+    current: Option<String>,
+    /// Stacks that are known to exist.
+    existing: Vec<String>,
+    /// What was last set, and what the file was then.
+    configured: HashMap<String, (String, String)>,
+}
+
+/// The right to use the CLI, and what is remembered.
+pub(crate) struct Turn {
+    workspace: Arc<Workspace>,
+    memory: OwnedMutexGuard<Memory>,
+    stop: StopSignal,
+}
+
+impl Workspace {
+    /// Opens the folder that the CLI runs in.
+    pub(crate) fn open(
+        cli: Cli,
+        log_level: u32,
+        notes: PathBuf,
+        shutdown: StopSource,
+    ) -> Result<Arc<Self>> {
+        let project_info = Project::load(&cli.folder)?.info();
+        Ok(Arc::new(Self {
+            cli,
+            log_level,
+            notes,
+            project_info,
+            version: OnceCell::new(),
+            memory: Arc::default(),
+            shutdown,
+        }))
+    }
+
+    /// The project as it was when the workspace was opened.
+    pub(crate) fn project_info(&self) -> &ProjectInfo {
+        &self.project_info
+    }
+
+    /// Waits until nobody else uses the CLI.
+    pub(crate) async fn turn(self: &Arc<Self>, stop: StopSignal) -> Turn {
+        let memory = Arc::clone(&self.memory).lock_owned().await;
+        Turn {
+            workspace: Arc::clone(self),
+            memory,
+            stop,
+        }
+    }
+
+    /// A turn that only the end of the agent stops.
+    pub(crate) async fn unstoppable_turn(self: &Arc<Self>) -> Turn {
+        self.turn(self.shutdown.signal()).await
+    }
+
+    /// The CLI's version without a leading `v`; asked for once.
+    pub(crate) async fn version(&self) -> Result<&str> {
+        let ask = async || {
+            let invocation = Invocation::new(argv::version());
+            let finished = self.cli.run(invocation, self.shutdown.signal()).await;
+            let finished = Failure::unless_succeeded("failed to run `pulumi version`", finished)?;
+            let version = finished.stdout.trim();
+            Ok(version.strip_prefix('v').unwrap_or(version).to_owned())
+        };
+        self.version.get_or_try_init(ask).await.map(String::as_str)
+    }
+
+    /// Who the backend says that we are.
+    pub(crate) async fn who_am_i(&self) -> Result<WhoAmIResult> {
+        let invocation = Invocation {
+            exact: true,
+            ..Invocation::new(argv::who_am_i())
+        };
+        let finished = self.cli.run(invocation, self.shutdown.signal()).await;
+        let what = "could not retrieve WhoAmIDetailedInfo";
+        let finished = Failure::unless_succeeded(what, finished)?;
+        let printed: WhoAmI = parsed(what, &finished.stdout)?;
+        Ok(WhoAmIResult {
+            user: printed.user,
+            organizations: printed.organizations.unwrap_or_default(),
+            url: printed.url,
+        })
+    }
+
+    fn project(&self) -> Result<Project> {
+        Ok(Project::load(&self.cli.folder)?)
+    }
+}
+
+#[derive(Deserialize)]
+struct WhoAmI {
+    user: String,
+    organizations: Option<Vec<String>>,
+    #[serde(default)]
+    url: String,
+}
+
+impl Turn {
+    /// From here on it is not stopped any more: what is left to do is short, and completes what has
+    /// been done.
+    pub(crate) fn past_stopping(&mut self) {
+        self.stop = StopSource::new().signal();
+    }
+
+    /// Installs what the program needs.
+    pub(crate) async fn install(&self) -> Result<()> {
+        let invocation = Invocation {
+            logged: true,
+            ..Invocation::new(argv::install())
+        };
+        self.call("could not install dependencies", invocation)
+            .await?;
+        Ok(())
+    }
+
+    /// One call of the CLI that must go well; what it printed.
+    async fn call(
+        &self,
+        what: &'static str,
+        invocation: Invocation,
+    ) -> std::result::Result<String, Failure> {
+        let finished = self.workspace.cli.run(invocation, self.stop.clone()).await;
+        Failure::unless_succeeded(what, finished).map(|finished| finished.stdout)
+    }
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(what: &'static str, printed: &str) -> Result<T> {
+    serde_json::from_str(printed).map_err(|source| WorkspaceError::Unexpected { what, source })
+}

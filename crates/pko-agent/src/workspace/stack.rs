@@ -1,0 +1,174 @@
+//! Selecting, creating, listing and removing stacks, with as few calls as it can be done.
+
+use pko_proto::{agent::StackSummary, convert::to_proto_timestamp};
+use serde::Deserialize;
+
+use super::{Result, Turn, WorkspaceError, config_file::ConfigFile, parsed};
+use crate::pulumi::{Invocation, argv};
+
+/// Which stack, and what to do if there is none of that name.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StackRequest {
+    pub(crate) name: String,
+    pub(crate) create: bool,
+    pub(crate) secrets_provider: Option<String>,
+}
+
+impl Turn {
+    /// Makes a stack the current one, and creates it if need be.
+    pub(crate) async fn select(&mut self, request: &StackRequest) -> Result<()> {
+        let name = &request.name;
+        if name.is_empty() {
+            return Err(WorkspaceError::InvalidStackName);
+        }
+        let invocation = Invocation::new(argv::stack_select(name));
+        match self.call("failed to select stack", invocation).await {
+            Ok(_) => {}
+            Err(failure) if failure.is_stack_not_found() => self.create(request).await?,
+            Err(failure) => return Err(failure.into()),
+        }
+        self.memory.current = Some(name.clone());
+        if !self.memory.existing.contains(name) {
+            self.memory.existing.push(name.clone());
+        }
+        Ok(())
+    }
+
+    /// As [`Self::select`], with no call for a stack that is known to exist: all calls name it.
+    pub(crate) async fn ensure(&mut self, request: &StackRequest) -> Result<()> {
+        if self.memory.existing.contains(&request.name) {
+            return Ok(());
+        }
+        let before = self.memory.current.clone();
+        self.select(request).await?;
+        // Who selected another stack for calls that name none still means that one.
+        self.memory.current = before.or(self.memory.current.take());
+        Ok(())
+    }
+
+    /// `stack init` also selects.
+    async fn create(&self, request: &StackRequest) -> Result<()> {
+        if !request.create {
+            return Err(WorkspaceError::StackNotFound);
+        }
+        let provider = request.secrets_provider.as_deref();
+        let invocation = Invocation::new(argv::stack_init(&request.name, provider));
+        let change = self.change(&request.name)?;
+        self.call("failed to create stack", invocation).await?;
+        change.finish().map_err(WorkspaceError::ConfigFile)
+    }
+
+    /// The stack of calls that name none: the one that was selected, here or by an earlier agent.
+    pub(crate) async fn current(&mut self) -> Result<String> {
+        if let Some(current) = &self.memory.current {
+            return Ok(current.clone());
+        }
+        let listed = self
+            .list("could not determine selected stack: could not list stacks")
+            .await?;
+        let current = listed.into_iter().find(|stack| stack.current);
+        let name = current.ok_or(WorkspaceError::NoStackSelected)?.name;
+        self.memory.current = Some(name.clone());
+        Ok(name)
+    }
+
+    /// The current stack as the backend lists it.
+    pub(crate) async fn info(&mut self) -> Result<StackSummary> {
+        let current = self.current().await?;
+        let listed = self
+            .list("failed to fetch stack info: could not list stacks")
+            .await?;
+        // The list has names without organization and project.
+        let short = current.rsplit('/').next().unwrap_or(&current);
+        let is_current = |stack: &Listed| stack.name == current || stack.name == short;
+        let current = listed.into_iter().find(is_current);
+        Ok(current.ok_or(WorkspaceError::NoStackSelected)?.summary())
+    }
+
+    /// Removes a stack that has no resources any more.
+    pub(crate) async fn remove(&mut self, name: &str) -> Result<()> {
+        let invocation = Invocation::new(argv::stack_remove(name));
+        let change = self.change(name)?;
+        self.call("failed to remove stack", invocation).await?;
+        self.forget(name);
+        change.forget().map_err(WorkspaceError::ConfigFile)
+    }
+
+    /// The stack may be gone.
+    pub(crate) fn forget(&mut self, name: &str) {
+        self.memory.existing.retain(|known| known != name);
+        self.memory.configured.remove(name);
+        if self.memory.current.as_deref() == Some(name) {
+            self.memory.current = None;
+        }
+    }
+
+    async fn list(&self, what: &'static str) -> Result<Vec<Listed>> {
+        let invocation = Invocation {
+            exact: true,
+            ..Invocation::new(argv::stack_list())
+        };
+        let printed = self.call(what, invocation).await?;
+        parsed(what, &printed)
+    }
+
+    /// The configuration file of a stack.
+    pub(super) fn config_file(&self, stack: &str) -> Result<ConfigFile> {
+        let project = self.workspace.project()?;
+        let file = project.stack_file(&self.workspace.cli.folder, stack);
+        Ok(ConfigFile::new(file, &self.workspace.notes))
+    }
+
+    /// Before a call that may write the stack's configuration file.
+    pub(super) fn change(&self, stack: &str) -> Result<super::config_file::Change> {
+        self.config_file(stack)?
+            .begin()
+            .map_err(WorkspaceError::ConfigFile)
+    }
+}
+
+/// An entry of `stack ls`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed {
+    name: String,
+    #[serde(default)]
+    current: bool,
+    last_update: Option<String>,
+    #[serde(default)]
+    update_in_progress: bool,
+    resource_count: Option<i32>,
+    url: Option<String>,
+}
+
+impl Listed {
+    fn summary(self) -> StackSummary {
+        let last_update = self.last_update.and_then(|time| time.parse().ok());
+        StackSummary {
+            name: self.name,
+            last_update: last_update.map(to_proto_timestamp),
+            update_in_progress: self.update_in_progress,
+            resource_count: self.resource_count,
+            url: Some(self.url.unwrap_or_default()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_of_the_list() {
+        let text = r#"[{"name": "dev", "current": true, "lastUpdate": "2026-11-15T20:15:27.044Z", "resourceCount": 3}]"#;
+        let [listed] = parsed::<Vec<Listed>>("x", text)
+            .unwrap()
+            .try_into()
+            .ok()
+            .unwrap();
+        let summary = listed.summary();
+        assert_eq!((&*summary.name, summary.resource_count), ("dev", Some(3)));
+        assert_eq!(summary.last_update.unwrap().nanos, 44_000_000);
+        assert_eq!(summary.url.as_deref(), Some(""));
+    }
+}

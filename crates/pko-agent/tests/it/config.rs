@@ -1,0 +1,115 @@
+//! Configuration through the agent: what the CLI is told, and what is in no argument.
+
+use pko_proto::{
+    convert::literal_config,
+    run::{ErrorClass, StackConfig},
+};
+use serde_json::json;
+
+use crate::harness::{Place, SIMPLE, all_text, configured, finished, update};
+
+fn config(items: &[(&str, &str, bool)], environments: &[&str]) -> StackConfig {
+    let item = |(key, value, secret): &(&str, &str, bool)| {
+        literal_config(key, &json!(value), false, *secret)
+    };
+    StackConfig {
+        items: items.iter().map(item).collect(),
+        environments: environments.iter().map(|name| (*name).to_owned()).collect(),
+    }
+}
+
+#[tokio::test]
+async fn a_secret_goes_by_standard_input_and_nowhere_else() {
+    let canary = "canary-0123456789";
+    let place = Place::new(&format!(
+        "{SIMPLE}\necho 'the value is {canary}'; echo {canary} >&2"
+    ));
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    let config = config(&[("token", canary, true), ("size", "4", false)], &[]);
+    client.start_run(configured("one", config)).await.unwrap();
+    let result = finished(&mut client, "one").await;
+    assert_eq!(place.get("inputs"), format!("{canary}\n"));
+    assert!(result.stdout.contains("the value is [secret]"));
+    let calls = place.get("calls");
+    assert!(calls.contains("config set-all --stack dev --path --plaintext demo:[\"size\"]=4"));
+    assert!(calls.contains("config set --secret demo:token --stack dev"));
+    assert!(!calls.contains(canary));
+    assert!(!agent.log().contains(canary), "{}", agent.log());
+    assert!(!all_text(&place.path(".pko")).contains(canary));
+}
+
+#[tokio::test]
+async fn the_same_configuration_is_set_once_and_another_one_exactly() {
+    let place = Place::new(SIMPLE);
+    let source = "config:\n  demo:size: \"1\"\n";
+    let file = place.workspace().join("Pulumi.dev.yaml");
+    std::fs::write(&file, source).unwrap();
+    place.set("stack", "");
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    let sets = [("one", "4"), ("two", "4"), ("three", "5")];
+    for (run_id, size) in sets {
+        let config = config(&[("size", size, false)], &["org/env"]);
+        client.start_run(configured(run_id, config)).await.unwrap();
+        assert!(finished(&mut client, run_id).await.error.is_none());
+    }
+    assert_eq!(place.count("config set-all"), 2);
+    assert_eq!(place.count("config env"), 2);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with(source), "{text}");
+    assert!(
+        text.contains("demo:[\"size\"]=5") && !text.contains("demo:[\"size\"]=4"),
+        "{text}"
+    );
+    // Without configuration in the request, it stays.
+    client.start_run(update("four")).await.unwrap();
+    finished(&mut client, "four").await;
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    client
+        .start_run(configured("five", config(&[], &[])))
+        .await
+        .unwrap();
+    finished(&mut client, "five").await;
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), source);
+}
+
+#[tokio::test]
+async fn a_value_that_is_not_there_fails_the_run_before_it_does_anything() {
+    let place = Place::new(SIMPLE);
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    let from = pko_proto::agent::config_value_from::F::Env("NOT_THERE_AT_ALL".to_owned());
+    let item = pko_proto::convert::config_from("key", from, false, false, false);
+    let config = StackConfig {
+        items: vec![item],
+        environments: Vec::new(),
+    };
+    client.start_run(configured("one", config)).await.unwrap();
+    let error = finished(&mut client, "one").await.error.unwrap();
+    assert_eq!(error.class(), ErrorClass::Configuration);
+    assert!(
+        error
+            .message
+            .contains("missing value for environment variable: NOT_THERE_AT_ALL")
+    );
+    assert_eq!(place.count("up"), 0);
+}
+
+#[tokio::test]
+async fn variables_of_the_environment_file_are_the_clis() {
+    let place = Place::new("echo \"from the file: $EXTRA\"; echo \"$EXTRA_TOKEN\"");
+    place.set("outputs", "{}");
+    std::fs::write(
+        place.path("env"),
+        "EXTRA=visible\nEXTRA_TOKEN=canary-token\n",
+    )
+    .unwrap();
+    let env = place.path("env");
+    let agent = place.serve(&["--env-file", env.to_str().unwrap()]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let result = finished(&mut client, "one").await;
+    assert_eq!(result.stdout, "from the file: visible\n[secret]\n");
+    assert!(!agent.log().contains("canary-token"));
+}

@@ -1,0 +1,182 @@
+//! `agent init`, with a server of one file.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+    path::Path,
+    process::{Command, Output},
+};
+
+/// A gzipped tar file with `Pulumi.yaml` and `inner/Main.yaml` in it.
+fn archive() -> Vec<u8> {
+    let encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut builder = tar::Builder::new(encoder);
+    for (name, text) in [
+        ("Pulumi.yaml", "name: demo\n"),
+        ("inner/Main.yaml", "x: 1\n"),
+    ] {
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o644);
+        header.set_size(text.len() as u64);
+        builder
+            .append_data(&mut header, name, text.as_bytes())
+            .unwrap();
+    }
+    builder.into_inner().unwrap().finish().unwrap()
+}
+
+fn digest(bytes: &[u8]) -> String {
+    use sha2::Digest;
+    let hash = sha2::Sha256::digest(bytes);
+    let hex: Vec<String> = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{}", hex.concat())
+}
+
+/// Answers each request with the status and the body; its address.
+fn server(status: &'static str, body: Vec<u8>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let mut lines = BufReader::new(connection.try_clone().unwrap()).lines();
+            while lines
+                .next()
+                .is_some_and(|line| line.is_ok_and(|line| !line.is_empty()))
+            {}
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+            );
+            connection.write_all(head.as_bytes()).unwrap();
+            connection.write_all(&body).unwrap();
+        }
+    });
+    format!("http://{address}/artifact.tar.gz")
+}
+
+fn init(target: &Path, flags: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_agent"))
+        .args(["init", "--target-dir"])
+        .arg(target)
+        .args(flags)
+        .env_remove("FLUX_MAX_UNTAR_SIZE_BYTES")
+        .output()
+        .unwrap()
+}
+
+fn error(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn an_artifact_is_fetched_linked_and_fetched_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (target, link) = (
+        folder.path().join("source"),
+        folder.path().join("workspace"),
+    );
+    let bytes = archive();
+    let (digest, url) = (digest(&bytes), server("200 OK", bytes));
+    let link_text = link.to_str().unwrap();
+    let flags = [
+        "--flux-url",
+        &url,
+        "--flux-digest",
+        &digest,
+        "--workspace-link",
+        link_text,
+        "--source-dir",
+        "inner",
+    ];
+    for _ in 0..2 {
+        let output = init(&target, &flags);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(
+            fs::read_to_string(link.join("Main.yaml")).unwrap(),
+            "x: 1\n"
+        );
+        // The second time, what was left there is gone.
+        assert!(!target.join("stale").exists());
+        fs::write(target.join("stale"), "").unwrap();
+    }
+    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+}
+
+#[test]
+fn an_artifact_that_is_not_the_one_is_not_unpacked() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("source");
+    let url = server("200 OK", archive());
+    let wrong = digest(b"something else");
+    let text = error(&init(
+        &target,
+        &["--flux-url", &url, "--flux-digest", &wrong],
+    ));
+    assert!(text.contains("unable to fetch flux artifact"), "{text}");
+    assert!(
+        text.contains("computed digest doesn't match provided"),
+        "{text}"
+    );
+    assert!(!target.exists());
+}
+
+#[test]
+fn an_artifact_that_is_too_big_or_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("source");
+    let bytes = archive();
+    let (digest, url) = (digest(&bytes), server("200 OK", bytes));
+    let flags = [
+        "--flux-url",
+        &url,
+        "--flux-digest",
+        &digest,
+        "--flux-max-untar-size-bytes",
+        "3",
+    ];
+    let text = error(&init(&target, &flags));
+    assert!(
+        text.contains("bigger than max archive size of 3 bytes"),
+        "{text}"
+    );
+    let gone = server("404 Not Found", Vec::new());
+    let text = error(&init(
+        &target,
+        &["--flux-url", &gone, "--flux-digest", &digest],
+    ));
+    assert!(
+        text.contains("unable to fetch flux artifact: file not found"),
+        "{text}"
+    );
+    assert!(!target.exists());
+}
+
+#[test]
+fn a_project_without_a_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("workspace");
+    let output = init(
+        &target,
+        &["--project-name", "myproject", "--project-runtime", "yaml"],
+    );
+    assert!(output.status.success(), "{output:?}");
+    let text = fs::read_to_string(target.join("Pulumi.yaml")).unwrap();
+    assert_eq!(text, "name: myproject\nruntime: yaml\n");
+}
+
+#[test]
+fn git_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = [
+        "--git-url",
+        "https://example.com/x.git",
+        "--git-revision",
+        "0",
+    ];
+    let text = error(&init(&folder.path().join("source"), &flags));
+    assert!(text.contains("comes in a later version"), "{text}");
+}

@@ -1,0 +1,15 @@
+//! The agent as a process, driven as operators drive it, with a scripted stand-in for `pulumi`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod auth;
+mod automation;
+mod config;
+mod harness;
+mod init;
+mod real_pulumi;
+mod runs;
+mod stopping;

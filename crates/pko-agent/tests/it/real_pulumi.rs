@@ -1,0 +1,106 @@
+//! The same with a CLI that is not scripted: the one that `PKO_PULUMI` names, or the embedded engine in
+//! `PKO_BIN_DIR`. Without either there is nothing to try.
+
+use std::path::PathBuf;
+
+use pko_proto::{
+    agent::DestroyRequest,
+    convert::literal_config,
+    run::{StackConfig, StartRunRequest, start_run_request},
+};
+use serde_json::json;
+
+use crate::harness::{Place, configured, finished, rest, update, watch};
+
+const PROGRAM: &str = "\
+name: demo
+runtime: yaml
+config:
+  size:
+    type: integer
+  token:
+    type: string
+resources:
+  first:
+    type: pulumi:index:Stash
+    properties:
+      input: ${size}
+outputs:
+  first: ${first.input}
+  token: ${token}
+";
+
+fn pulumi() -> Option<PathBuf> {
+    let named = std::env::var_os("PKO_PULUMI").map(PathBuf::from);
+    let engine = || {
+        let folder = std::env::var_os("PKO_BIN_DIR").map(PathBuf::from);
+        folder.map(|folder| folder.join("pulumi-engine"))
+    };
+    named.or_else(engine).filter(|file| file.exists())
+}
+
+fn config(size: i32, token: &str) -> StackConfig {
+    StackConfig {
+        items: vec![
+            literal_config("size", &json!(size), false, false),
+            literal_config("token", &json!(token), false, true),
+        ],
+        environments: Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn an_update_another_and_a_destroy() {
+    let Some(pulumi) = pulumi() else { return };
+    let place = Place::with_program(pulumi, PROGRAM);
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    for (run_id, size, change) in [("one", 4, "create"), ("two", 5, "update")] {
+        let request = configured(run_id, config(size, "canary-token"));
+        client.start_run(request).await.unwrap();
+        let (numbers, result) = rest(watch(&mut client, run_id, 0).await).await;
+        let result = result.unwrap();
+        assert!(result.error.is_none(), "{:?} {}", result.error, agent.log());
+        assert!(numbers.len() > 3, "{numbers:?}");
+        assert!(
+            result.resource_changes.contains_key(change),
+            "{:?}",
+            result.resource_changes
+        );
+        assert_eq!(result.outputs["first"].value, size.to_string().as_bytes());
+        assert_eq!(result.outputs["token"].value, b"\"canary-token\"");
+        assert!(result.outputs["token"].secret && !result.outputs["first"].secret);
+    }
+    assert!(!agent.log().contains("canary-token"), "{}", agent.log());
+    let destroy = start_run_request::Operation::Destroy(DestroyRequest {
+        remove: Some(true),
+        ..Default::default()
+    });
+    let request = StartRunRequest {
+        operation: Some(destroy),
+        ..update("three")
+    };
+    client.start_run(request).await.unwrap();
+    let result = finished(&mut client, "three").await;
+    assert!(result.error.is_none(), "{:?}", result.error);
+    assert!(!place.workspace().join("Pulumi.dev.yaml").exists());
+}
+
+#[tokio::test]
+async fn a_program_that_is_wrong() {
+    let Some(pulumi) = pulumi() else { return };
+    let program = "name: demo\nruntime: yaml\noutputs:\n  bad: ${nothing.there}\n";
+    let place = Place::with_program(pulumi, program);
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let result = finished(&mut client, "one").await;
+    let error = result.error.unwrap();
+    assert!(
+        error
+            .message
+            .starts_with("up failed: failed to run update: exit status"),
+        "{error:?}"
+    );
+    assert!(error.message.contains("nothing"), "{error:?}");
+}

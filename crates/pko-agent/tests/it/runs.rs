@@ -1,0 +1,302 @@
+//! Runs that belong to the agent.
+
+use pko_proto::run::{
+    AcknowledgeRunRequest, CancelRunRequest, ErrorClass, ListRunsRequest, RunState,
+};
+use tonic::Code;
+
+use crate::harness::{GATED, Place, SECRET, SIMPLE, finished, get, rest, update, watch};
+
+#[tokio::test]
+async fn a_run_has_events_and_a_result() {
+    let place = Place::new(SIMPLE);
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    let run = client.start_run(update("one")).await.unwrap().into_inner();
+    assert_eq!(run.run_id, "one");
+    let (numbers, result) = rest(watch(&mut client, "one", 0).await).await;
+    assert_eq!(numbers, [1, 2, 3, 4, 5]);
+    let result = result.unwrap();
+    let summary = result.summary.unwrap();
+    assert_eq!((&*summary.result, &*summary.message), ("succeeded", "one"));
+    assert!(summary.start_time.is_some() && summary.end_time.is_some());
+    assert_eq!(
+        result.permalink.as_deref(),
+        Some("https://example.com/updates/1")
+    );
+    assert_eq!(result.project_info.unwrap().name, "demo");
+    assert_eq!(result.outputs["size"].value, b"4");
+    assert!(!result.outputs["size"].secret);
+    assert_eq!(result.resource_changes["create"], 2);
+    assert!(result.error.is_none());
+    let run = get(&mut client, "one").await;
+    assert_eq!(run.state(), RunState::Succeeded);
+    assert_eq!(run.last_sequence, 5);
+    assert!(run.result.is_some());
+}
+
+#[tokio::test]
+async fn no_id_is_executed_twice() {
+    let place = Place::new(SIMPLE);
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    client.start_run(update("one")).await.unwrap();
+    finished(&mut client, "one").await;
+    let again = client.start_run(update("one")).await.unwrap().into_inner();
+    assert_eq!(again.state(), RunState::Succeeded);
+    assert!(again.result.is_some());
+    let run_id = "one".to_owned();
+    client
+        .acknowledge_run(AcknowledgeRunRequest { run_id })
+        .await
+        .unwrap();
+    let again = client.start_run(update("one")).await.unwrap().into_inner();
+    assert!(again.acknowledged && again.result.is_none());
+    assert_eq!(place.count("up"), 1);
+    let code = client.watch_run(pko_proto::run::WatchRunRequest {
+        run_id: "one".to_owned(),
+        after_sequence: 0,
+    });
+    let mut events = code.await.unwrap().into_inner();
+    assert_eq!(
+        events.message().await.unwrap_err().code(),
+        Code::FailedPrecondition
+    );
+}
+
+#[tokio::test]
+async fn a_watcher_may_come_in_at_any_number() {
+    let place = Place::new(SIMPLE);
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    finished(&mut client, "one").await;
+    for (after, expected) in [
+        (0, vec![1, 2, 3, 4, 5]),
+        (3, vec![4, 5]),
+        (4, vec![5]),
+        (5, vec![]),
+    ] {
+        let (numbers, result) = rest(watch(&mut client, "one", after).await).await;
+        assert_eq!(numbers, expected);
+        assert_eq!(result.is_some(), after < 5);
+    }
+}
+
+#[tokio::test]
+async fn a_watcher_that_goes_away_changes_nothing() {
+    let place = Place::new(GATED);
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let mut events = watch(&mut client, "one", 0).await;
+    assert_eq!(events.message().await.unwrap().unwrap().sequence, 1);
+    drop(events);
+    drop(client);
+    let mut client = agent.runs().await;
+    assert_eq!(get(&mut client, "one").await.state(), RunState::Running);
+    let events = watch(&mut client, "one", 1).await;
+    place.set("gate", "");
+    let (numbers, result) = rest(events).await;
+    assert_eq!(numbers, [2, 3, 4]);
+    assert_eq!(result.unwrap().summary.unwrap().result, "succeeded");
+    assert_eq!(place.count("up"), 1);
+}
+
+#[tokio::test]
+async fn runs_wait_in_order_and_a_waiting_one_can_be_canceled() {
+    let place = Place::new(GATED);
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    for run_id in ["one", "two", "three"] {
+        client.start_run(update(run_id)).await.unwrap();
+    }
+    let mut events = watch(&mut client, "one", 0).await;
+    events.message().await.unwrap().unwrap();
+    let list = client
+        .list_runs(ListRunsRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    let states: Vec<_> = list
+        .runs
+        .iter()
+        .map(|run| (&*run.run_id, run.state()))
+        .collect();
+    assert_eq!(
+        states,
+        [
+            ("one", RunState::Running),
+            ("two", RunState::Queued),
+            ("three", RunState::Queued)
+        ]
+    );
+    let run_id = "two".to_owned();
+    let canceled = client
+        .cancel_run(CancelRunRequest { run_id })
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(canceled.state(), RunState::Canceled);
+    place.set("gate", "");
+    finished(&mut client, "three").await;
+    assert_eq!(
+        finished(&mut client, "two").await.summary.unwrap().result,
+        "canceled"
+    );
+    assert_eq!(place.count("up"), 2);
+    let calls = place.get("calls");
+    assert!(calls.find("--message=one") < calls.find("--message=three"));
+    assert!(!calls.contains("--message=two"));
+}
+
+#[tokio::test]
+async fn after_a_crash_a_run_is_interrupted_with_what_the_journal_knows() {
+    let place = Place::new(GATED);
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    client.start_run(update("two")).await.unwrap();
+    let mut events = watch(&mut client, "one", 1).await;
+    events.message().await.unwrap().unwrap();
+    agent.kill().await;
+
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let (numbers, result) = rest(watch(&mut client, "one", 0).await).await;
+    assert_eq!(numbers, [1, 2, 3]);
+    assert_eq!(get(&mut client, "one").await.state(), RunState::Interrupted);
+    // The CLI that the first agent had started was stopped before anything else.
+    assert!(
+        agent
+            .log()
+            .contains("Stopping a run of an agent before this one")
+    );
+    let error = result.unwrap().error.unwrap();
+    assert_eq!(error.class(), ErrorClass::Interrupted);
+    let waiting = finished(&mut client, "two").await.error.unwrap();
+    assert!(waiting.message.contains("before the run began"));
+    assert_eq!(place.count("up"), 1);
+}
+
+#[tokio::test]
+async fn results_outlive_the_agent() {
+    let place = Place::new(SIMPLE);
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let before = finished(&mut client, "one").await;
+    agent.kill().await;
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    let (numbers, after) = rest(watch(&mut client, "one", 0).await).await;
+    assert_eq!(numbers, [1, 2, 3, 4, 5]);
+    assert_eq!(after.unwrap(), before);
+}
+
+#[tokio::test]
+async fn few_processes() {
+    let place = Place::new(SECRET);
+    place.set("outputs", r#"{"password": "hunter2-secret", "size": 4}"#);
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let result = finished(&mut client, "one").await;
+    assert_eq!(result.outputs["password"].value, b"\"hunter2-secret\"");
+    assert!(result.outputs["password"].secret && !result.outputs["size"].secret);
+    assert_eq!(
+        place.calls(),
+        ["stack select", "stack init", "up --yes", "stack output"]
+    );
+    client.start_run(update("two")).await.unwrap();
+    let result = finished(&mut client, "two").await;
+    assert_eq!(result.outputs["password"].value, b"\"hunter2-secret\"");
+    assert_eq!(place.calls()[4..], ["up --yes", "stack output"]);
+    assert!(!agent.log().contains("hunter2-secret"));
+}
+
+#[tokio::test]
+async fn a_stack_that_is_gone_is_made_again() {
+    let once_gone =
+        r#"[ -e "$FAKE/stack" ] || { echo "error: no stack named 'dev' found" >&2; exit 6; }"#;
+    let place = Place::new(once_gone);
+    place.set("outputs", "{}");
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    finished(&mut client, "one").await;
+    std::fs::remove_file(place.path("fake/stack")).unwrap();
+    client.start_run(update("two")).await.unwrap();
+    assert!(finished(&mut client, "two").await.error.is_none());
+    assert_eq!(place.count("stack init"), 2);
+}
+
+#[tokio::test]
+async fn a_failure_has_its_text_and_its_class() {
+    let place = Place::new(
+        "echo begun; echo 'error: the stack is currently locked by 1 lock(s).' >&2; exit 1",
+    );
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let result = finished(&mut client, "one").await;
+    let error = result.error.unwrap();
+    assert_eq!(error.class(), ErrorClass::Conflict);
+    assert_eq!(error.info.unwrap().reason, "UpdateConflict");
+    assert_eq!(error.exit_code, Some(1));
+    let expected = "up failed: failed to run update: exit status 1\ncode: 1\nstdout: begun\n\n\
+                    stderr: error: the stack is currently locked by 1 lock(s).\n\n";
+    assert_eq!(error.message, expected);
+    assert_eq!(result.summary.unwrap().result, "failed");
+    assert_eq!(result.stdout, "begun\n");
+}
+
+#[tokio::test]
+async fn many_events() {
+    let flood =
+        r#"awk 'BEGIN { for (i = 0; i < 10000; i++) printf "{\"sequence\":%d}\n", i }' >> "$LOG""#;
+    let place = Place::new(flood);
+    place.set("outputs", "{}");
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let (numbers, result) = rest(watch(&mut client, "one", 0).await).await;
+    assert!(result.unwrap().error.is_none());
+    assert!(numbers.into_iter().eq(1..=10_001));
+}
+
+#[tokio::test]
+async fn a_grandchild_that_holds_the_pipes_does_not_hold_the_run() {
+    let place = Place::new("echo said; sleep 20 & exit 0");
+    place.set("outputs", "{}");
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let result = finished(&mut client, "one").await;
+    assert_eq!(result.stdout, "said\n");
+    assert!(result.error.is_none());
+}
+
+#[tokio::test]
+async fn requests_that_make_no_sense() {
+    let place = Place::new(SIMPLE);
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    let mut no_operation = update("one");
+    no_operation.operation = None;
+    let mut no_stack = update("one");
+    no_stack.stack = None;
+    for request in [update("../one"), update(""), no_operation, no_stack] {
+        let status = client.start_run(request).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    }
+    let run_id = "unknown".to_owned();
+    let status = client
+        .cancel_run(CancelRunRequest { run_id })
+        .await
+        .unwrap_err();
+    assert_eq!(status.code(), Code::NotFound);
+    assert!(place.calls().is_empty());
+}

@@ -1,0 +1,44 @@
+//! The Workspace and the Update that a Stack wants.
+
+mod config;
+mod environment;
+mod update;
+mod volumes;
+mod workspace;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{Resource as _, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use pko_api::{Stack, names::labels};
+
+pub(super) use environment::{BACKEND_VARIABLE, TOKEN_VARIABLE};
+pub use update::UpdateName;
+pub(super) use update::{operation, update};
+pub(super) use workspace::workspace;
+
+fn stack_labels(stack: &Stack) -> BTreeMap<String, String> {
+    let name = stack.metadata.name.clone().unwrap_or_default();
+    BTreeMap::from([
+        (
+            labels::STACK_COMPONENT_KEY.to_owned(),
+            labels::STACK_COMPONENT.to_owned(),
+        ),
+        (labels::STACK_NAME.to_owned(), name),
+    ])
+}
+
+fn owner(stack: &Stack, controller: bool) -> OwnerReference {
+    OwnerReference {
+        api_version: Stack::API_VERSION.to_owned(),
+        kind: Stack::KIND.to_owned(),
+        name: stack.metadata.name.clone().unwrap_or_default(),
+        uid: stack.metadata.uid.clone().unwrap_or_default(),
+        controller: controller.then_some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// A text that says something: upstream takes an empty one for none.
+fn present(text: Option<&String>) -> Option<&String> {
+    text.filter(|text| !text.is_empty())
+}

@@ -1,0 +1,61 @@
+//! The volumes that bring Secrets and ConfigMaps into a workspace.
+
+use pko_api::JsonObject;
+use serde_json::{Value, json};
+
+/// Where a workspace finds the Secrets that config refers to.
+const SECRETS: &str = "/var/run/secrets/stacks.pulumi.com/secrets";
+/// Where a workspace finds the ConfigMaps that config refers to.
+const CONFIG_MAPS: &str = "/var/run/configmaps/stacks.pulumi.com/configmaps";
+
+/// The volumes that config needs, one for each Secret or ConfigMap, in the order of their first use.
+#[derive(Default)]
+pub(super) struct Volumes {
+    volumes: Vec<Value>,
+    mounts: Vec<Value>,
+}
+
+impl Volumes {
+    /// The file of a Secret's key.
+    pub(super) fn secret(&mut self, name: &str, key: &str) -> String {
+        let volume = format!("secret-{name}");
+        let folder = format!("{SECRETS}/{name}");
+        self.mount(
+            json!({ "name": volume, "secret": { "secretName": name } }),
+            json!({ "name": volume, "mountPath": folder }),
+        );
+        format!("{folder}/{key}")
+    }
+
+    /// The file of a ConfigMap's key.
+    pub(super) fn config_map(&mut self, name: &str, key: &str) -> String {
+        let volume = format!("configmap-{name}");
+        let folder = format!("{CONFIG_MAPS}/{name}");
+        self.mount(
+            json!({ "name": volume, "configMap": { "name": name } }),
+            json!({ "name": volume, "mountPath": folder }),
+        );
+        format!("{folder}/{key}")
+    }
+
+    fn mount(&mut self, volume: Value, mount: Value) {
+        if !self.volumes.contains(&volume) {
+            self.volumes.push(volume);
+            self.mounts.push(mount);
+        }
+    }
+
+    /// The partial pod that has the volumes and mounts them into the workspace's container.
+    pub(super) fn pod_spec(self) -> JsonObject {
+        let mut container = JsonObject::new();
+        container.insert("name".to_owned(), "pulumi".into());
+        container.insert("resources".to_owned(), json!({}));
+        let mut pod = JsonObject::new();
+        if !self.volumes.is_empty() {
+            container.insert("volumeMounts".to_owned(), self.mounts.into());
+            pod.insert("volumes".to_owned(), self.volumes.into());
+        }
+        pod.insert("containers".to_owned(), json!([container]));
+        pod
+    }
+}

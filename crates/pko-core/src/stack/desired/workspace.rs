@@ -1,0 +1,60 @@
+//! The Workspace that a Stack wants, in the exact shape that upstream stores: another one, even without an
+//! empty map, would replace the pod of each Stack that is taken over.
+
+use k8s_openapi::{
+    api::core::v1::ResourceRequirements, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use pko_api::{
+    Stack, Workspace,
+    auto::v1alpha1::{PodTemplate, TemplateMetadata, WorkspaceSpec, WorkspaceStack},
+    pulumi::v1::StackSpec,
+};
+
+use super::{config, environment, owner, present, stack_labels, volumes::Volumes};
+use crate::stack::{Location, Source};
+
+/// The Workspace of a Stack.
+pub(in crate::stack) fn workspace(stack: &Stack, source: &Source) -> Workspace {
+    let spec = &stack.spec;
+    let mut volumes = Volumes::default();
+    let stacks = vec![workspace_stack(spec, &mut volumes)];
+    let (flux, project_info) = match &source.location {
+        Location::Artifact(artifact) => (Some(artifact.clone()), None),
+        Location::Project(project) => (None, Some(project.clone())),
+        Location::Given => (None, None),
+    };
+    Workspace {
+        metadata: ObjectMeta {
+            name: stack.metadata.name.clone(),
+            namespace: stack.metadata.namespace.clone(),
+            labels: Some(stack_labels(stack)),
+            owner_references: Some(vec![owner(stack, true)]),
+            ..ObjectMeta::default()
+        },
+        spec: WorkspaceSpec {
+            flux,
+            project_info,
+            service_account_name: present(spec.service_account_name.as_ref()).cloned(),
+            env: environment::variables(spec),
+            env_from: environment::sources(spec),
+            resources: Some(ResourceRequirements::default()),
+            pod_template: Some(PodTemplate {
+                metadata: Some(TemplateMetadata::default()),
+                spec: Some(volumes.pod_spec()),
+            }),
+            stacks,
+            ..WorkspaceSpec::default()
+        },
+        status: None,
+    }
+}
+
+fn workspace_stack(spec: &StackSpec, volumes: &mut Volumes) -> WorkspaceStack {
+    WorkspaceStack {
+        name: spec.stack.clone(),
+        create: Some(spec.may_create_stack()),
+        secrets_provider: present(spec.secrets_provider.as_ref()).cloned(),
+        config: config::items(spec, volumes),
+        environment: spec.environment.clone(),
+    }
+}

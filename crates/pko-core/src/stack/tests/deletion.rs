@@ -1,0 +1,272 @@
+//! The end of a Stack.
+
+use super::*;
+
+fn owing() -> Given {
+    given()
+        .spec(json!({ "destroyOnFinalize": true }))
+        .deleting()
+}
+
+fn destroyed() -> Value {
+    json!({ "type": "destroy", "lastAttemptedCommit": "", "lastSuccessfulCommit": "" })
+}
+
+#[test]
+fn a_stack_that_owes_no_destroy_goes_at_once() {
+    let free: &[&str] = &[
+        "release",
+        "status Ready",
+        "release demo-1",
+        "let go",
+        "settled",
+    ];
+    check([
+        (
+            "no destroy is wanted",
+            given().deleting().last(json!({})),
+            free,
+        ),
+        (
+            "it only ever previewed",
+            owing().spec(json!({ "preview": true })).last(json!({})),
+            free,
+        ),
+        (
+            "nothing was ever run",
+            given().deleting(),
+            &["release", "status Ready", "let go", "settled"],
+        ),
+        (
+            "its spec is not supported",
+            given()
+                .deleting()
+                .spec(json!({ "branch": "main" }))
+                .last(json!({})),
+            free,
+        ),
+        (
+            "it is somebody else's",
+            owing().unheld().vanished(),
+            &["already-released", "settled"],
+        ),
+    ]);
+    assert_eq!(owing().unheld().vanished().told().questions(), [""; 0]);
+}
+
+#[test]
+fn a_destroy_that_is_owed_is_run() {
+    let destroy = |message| {
+        let detected = format!("event StackUpdateDetected: {message}");
+        vec![
+            "launch".to_owned(),
+            PROCESSING.into(),
+            "release demo-1".into(),
+            CREATE_DESTROY.into(),
+            detected,
+            IN_FIVE_MINUTES.into(),
+        ]
+    };
+    let marked = "Stack marked for deletion";
+    for (sentence, given, message) in [
+        (
+            "deletion made a new generation",
+            owing().last(json!({ "generation": 2 })),
+            marked,
+        ),
+        ("an up of this generation", owing().last(json!({})), marked),
+        (
+            "nobody knows how the last one ended",
+            owing().last(json!({ "state": "odd", "type": "destroy" })),
+            marked,
+        ),
+        (
+            "the last destroy failed long ago",
+            owing().failed(0, 3_600),
+            "Backoff time elapsed: 10s",
+        ),
+        (
+            "the last destroy failed often, and a day ago",
+            owing().failed(9, 86_400),
+            "Backoff time elapsed: 24h0m0s",
+        ),
+        (
+            "the program that the destroy runs was mended",
+            owing().failed(9, 1).source(Ok(revision("4"))),
+            "New commit detected: \"4\"",
+        ),
+        (
+            "a request came",
+            owing().failed(9, 1).request("now"),
+            "Sync request: \"now\"",
+        ),
+    ] {
+        assert_eq!(given.told().lines(), destroy(message), "{sentence}");
+    }
+    let first = owing().told();
+    assert_eq!(
+        first.lines()[2..4],
+        [
+            CREATE_DESTROY,
+            "event StackUpdateDetected: Initial stack update"
+        ]
+    );
+}
+
+#[test]
+fn a_destroy_that_failed_is_tried_again_and_never_given_up() {
+    let waits = |failures: i64, requeue| {
+        let message =
+            format!("status Reconciling RetryingAfterFailure: {failures} update failure(s)");
+        let given = owing()
+            .failed(failures, 0)
+            .last(json!({ "state": "failed", "type": "destroy", "lastResyncTime": ago(0) }));
+        assert_eq!(given.told().lines(), ["in-sync", message.as_str(), requeue]);
+    };
+    waits(0, "again in 10s");
+    waits(3, "again in 270s");
+    waits(20, "again in 86400s");
+}
+
+#[test]
+fn a_stack_that_is_destroyed_goes() {
+    let gone: &[&str] = &[
+        "in-sync",
+        "status Ready",
+        "release demo-1",
+        "let go",
+        "settled",
+    ];
+    check([
+        ("the destroy succeeded", owing().last(destroyed()), gone),
+        (
+            "the destroy succeeded with the program, which has changed since",
+            owing()
+                .last(json!({ "type": "destroy" }))
+                .source(Ok(revision("4"))),
+            gone,
+        ),
+    ]);
+}
+
+#[test]
+fn the_result_of_a_destroy_is_recorded_before_the_stack_goes() {
+    let update = json!({
+        "metadata": { "name": "demo-2" },
+        "spec": { "type": "destroy" },
+        "status": { "conditions": [condition("Complete", "True", "Updated", "")] },
+    });
+    let told = owing()
+        .last(json!({ "generation": 2 }))
+        .current(update)
+        .told();
+    assert_eq!(
+        told.lines(),
+        [
+            "in-sync",
+            "status Ready",
+            "release demo-2",
+            "let go",
+            "event StackCreated: Successfully updated stack",
+            "settled",
+        ]
+    );
+    let last = told.status().unwrap().last_update.clone().unwrap();
+    assert_eq!(last.operation.unwrap().as_str(), "destroy");
+}
+
+#[test]
+fn a_destroy_needs_no_source_once_the_project_is_known() {
+    let project = json!({ "projectInfo": { "name": "hello", "runtime": "yaml" } });
+    let gone = || {
+        wait(
+            StackReason::SourceUnavailable,
+            "unable to retrieve program for stack",
+        )
+    };
+    let sourceless = || owing().last(json!({ "generation": 2 })).source(Err(gone()));
+    let known = sourceless().status(project.clone()).told();
+    assert_eq!(known.plan.rule, "launch");
+    assert_eq!(known.questions(), ["workspace"]);
+    let Question::ApplyWorkspace(workspace, _) = &known.asked[0] else {
+        panic!("{:?}", known.asked)
+    };
+    assert_eq!(workspace.spec.project_info.clone().unwrap().name, "hello");
+    assert_eq!(workspace.spec.flux, None);
+    let current = known.status().unwrap().current_update.clone().unwrap();
+    assert_eq!(current.commit.as_deref(), Some(""));
+
+    let unavailable: &[&str] = &[
+        "source",
+        "status Stalled SourceUnavailable: unable to retrieve program for stack",
+        "again in 30s",
+    ];
+    check([
+        ("the project is not known", sourceless(), unavailable),
+        (
+            "the destroy runs the program",
+            sourceless()
+                .status(project.clone())
+                .spec(json!({ "runProgram": true })),
+            unavailable,
+        ),
+        (
+            "the Stack is not deleted",
+            given().status(project).last(json!({})).source(Err(gone())),
+            unavailable,
+        ),
+    ]);
+}
+
+#[test]
+fn a_stack_for_which_nothing_was_ever_run_goes_when_nothing_can_be() {
+    let go = ["status Ready", "let go", "settled"];
+    for (sentence, given) in [
+        (
+            "an unsupported field",
+            owing().spec(json!({ "branch": "main" })),
+        ),
+        (
+            "a bad reference",
+            owing().spec(json!({ "envRefs": { "A": { "type": "Env" } } })),
+        ),
+        (
+            "no source",
+            owing().source(Err(wait(StackReason::SourceUnavailable, "gone"))),
+        ),
+        (
+            "a namespace that ends",
+            owing().workspace_refused(wait(StackReason::NamespaceTerminating, "ends")),
+        ),
+        (
+            "a workspace that failed",
+            owing().workspace(stalled("InstallationFailed")),
+        ),
+        (
+            "a workspace whose CLI is too old",
+            owing().workspace(stalled("IncompatibleConfiguration")),
+        ),
+    ] {
+        assert_eq!(given.told().lines()[1..], go, "{sentence}");
+        let ran = given.last(json!({ "generation": 2 })).told();
+        assert!(
+            !ran.plan.effects.contains(&Effect::RemoveFinalizer),
+            "{sentence}: something was run"
+        );
+    }
+    let busy = Class::Retry(
+        StackReason::StackProcessing,
+        "busy".into(),
+        Duration::from_secs(5),
+    );
+    let lines = owing().workspace_refused(busy).told().lines();
+    assert_eq!(
+        lines[1..],
+        ["status Reconciling StackProcessing: busy", "again in 5s"],
+        "that passes"
+    );
+}
+
+fn stalled(reason: &str) -> Value {
+    json!({ "status": { "conditions": [condition("Stalled", "True", reason, "")] } })
+}

@@ -1,0 +1,224 @@
+//! The Workspace and the Update that a Stack wants, as they are written.
+
+use super::*;
+
+fn workspace(given: &Given) -> Value {
+    let asked = given.told().asked;
+    let workspace = asked.into_iter().find_map(|question| match question {
+        Question::ApplyWorkspace(workspace, _) => Some(workspace),
+        _ => None,
+    });
+    serde_json::to_value(workspace.unwrap()).unwrap()
+}
+
+#[test]
+fn the_smallest_workspace() {
+    assert_eq!(
+        workspace(&given()),
+        json!({
+            "apiVersion": "auto.pulumi.com/v1alpha1",
+            "kind": "Workspace",
+            "metadata": {
+                "name": "demo",
+                "namespace": "shop",
+                "labels": { "pulumi.com/component": "stack", "pulumi.com/stack-name": "demo" },
+                "ownerReferences": [{
+                    "apiVersion": "pulumi.com/v1", "kind": "Stack", "name": "demo", "uid": "stack-uid",
+                    "controller": true, "blockOwnerDeletion": true,
+                }],
+            },
+            "spec": {
+                "flux": { "url": "http://operator/3", "digest": "sha256:1" },
+                "resources": {},
+                "podTemplate": {
+                    "metadata": {},
+                    "spec": { "containers": [{ "name": "pulumi", "resources": {} }] },
+                },
+                "stacks": [{ "name": "dev", "create": true }],
+            },
+        })
+    );
+}
+
+#[test]
+fn a_workspace_without_source_has_none() {
+    let none = workspace(&given().with(json!({ "spec": { "programRef": null } })));
+    assert_eq!(none["spec"].get("flux"), None);
+    assert_eq!(none["spec"].get("projectInfo"), None);
+}
+
+#[test]
+fn variables_are_in_upstreams_order() {
+    let spec = json!({
+        "backend": "s3://state",
+        "accessTokenSecret": "cloud",
+        "envRefs": {
+            "C": { "type": "Literal", "literal": { "value": "plain" }, "secret": { "name": "not", "key": "this" } },
+            "B": { "type": "Secret", "secret": { "namespace": "shop", "name": "s", "key": "k" } },
+            "A": { "type": "ConfigMap", "configMap": { "name": "c", "key": "k" } },
+        },
+        "envs": ["z", "y"],
+        "envSecrets": ["b", "a"],
+    });
+    let workspace = workspace(&given().spec(spec));
+    assert_eq!(
+        workspace["spec"]["env"],
+        json!([
+            { "name": "PULUMI_BACKEND_URL", "value": "s3://state" },
+            { "name": "PULUMI_ACCESS_TOKEN", "valueFrom": { "secretKeyRef": { "name": "cloud", "key": "accessToken" } } },
+            { "name": "A", "valueFrom": { "configMapKeyRef": { "name": "c", "key": "k" } } },
+            { "name": "B", "valueFrom": { "secretKeyRef": { "name": "s", "key": "k" } } },
+            { "name": "C", "value": "plain" },
+        ])
+    );
+    assert_eq!(
+        workspace["spec"]["envFrom"],
+        json!([
+            { "configMapRef": { "name": "z" } },
+            { "configMapRef": { "name": "y" } },
+            { "secretRef": { "name": "b" } },
+            { "secretRef": { "name": "a" } },
+        ])
+    );
+}
+
+#[test]
+fn config_is_in_upstreams_order() {
+    let spec = json!({
+        "config": { "b": { "deep": [1, true, null] }, "a": "text" },
+        "configRef": { "d": { "name": "cm", "key": "k", "json": true }, "c": { "name": "cm", "key": "l" } },
+        "secrets": { "f": "inline", "e": "inline too" },
+        "secretsRef": {
+            "h": { "type": "Literal", "literal": { "value": "written" } },
+            "g": { "type": "Secret", "secret": { "name": "s", "key": "k" }, "literal": { "value": "not this" } },
+        },
+    });
+    let secrets = "/var/run/secrets/stacks.pulumi.com/secrets";
+    let config_maps = "/var/run/configmaps/stacks.pulumi.com/configmaps";
+    let workspace = workspace(&given().spec(spec));
+    assert_eq!(
+        workspace["spec"]["stacks"][0]["config"],
+        json!([
+            { "key": "a", "value": "text", "secret": false },
+            { "key": "b", "value": { "deep": [1, true, null] }, "secret": false },
+            { "key": "c", "valueFrom": { "path": format!("{config_maps}/cm/l") }, "secret": false },
+            { "key": "d", "valueFrom": { "path": format!("{config_maps}/cm/k"), "json": true }, "secret": false },
+            { "key": "e", "value": "inline too", "secret": true },
+            { "key": "f", "value": "inline", "secret": true },
+            { "key": "g", "valueFrom": { "path": format!("{secrets}/s/k") }, "secret": true },
+            { "key": "h", "value": "written", "secret": true },
+        ])
+    );
+}
+
+#[test]
+fn each_object_is_mounted_once_in_the_order_of_use() {
+    let secret =
+        |name: &str, key: &str| json!({ "type": "Secret", "secret": { "name": name, "key": key } });
+    let spec = json!({
+        "secretsRef": { "a": secret("z", "1"), "b": secret("a", "1"), "c": secret("z", "2") },
+        "configRef": { "d": { "name": "z", "key": "k" } },
+    });
+    let pod = workspace(&given().spec(spec))["spec"]["podTemplate"]["spec"].clone();
+    assert_eq!(
+        pod,
+        json!({
+            "volumes": [
+                { "name": "configmap-z", "configMap": { "name": "z" } },
+                { "name": "secret-z", "secret": { "secretName": "z" } },
+                { "name": "secret-a", "secret": { "secretName": "a" } },
+            ],
+            "containers": [{ "name": "pulumi", "resources": {}, "volumeMounts": [
+                { "name": "configmap-z", "mountPath": "/var/run/configmaps/stacks.pulumi.com/configmaps/z" },
+                { "name": "secret-z", "mountPath": "/var/run/secrets/stacks.pulumi.com/secrets/z" },
+                { "name": "secret-a", "mountPath": "/var/run/secrets/stacks.pulumi.com/secrets/a" },
+            ] }],
+        })
+    );
+}
+
+#[test]
+fn what_a_stack_says_of_itself_is_passed_on() {
+    let full = workspace(&given().spec(json!({
+        "serviceAccountName": "runner", "secretsProvider": "awskms://k", "environment": ["org/b", "org/a"],
+        "useLocalStackOnly": true,
+    })));
+    assert_eq!(full["spec"]["serviceAccountName"], "runner");
+    assert_eq!(
+        full["spec"]["stacks"],
+        json!([{ "name": "dev", "create": false, "secretsProvider": "awskms://k", "environment": ["org/b", "org/a"] }])
+    );
+    let empty = json!({ "serviceAccountName": "", "secretsProvider": "", "backend": "", "accessTokenSecret": "" });
+    assert_eq!(
+        workspace(&given().spec(empty)),
+        workspace(&given()),
+        "an empty text says nothing"
+    );
+}
+
+#[test]
+fn an_update_is_complete_when_it_is_made() {
+    let spec = json!({ "targets": ["urn:b", "urn:a"], "targetDependents": true, "refresh": true, "runProgram": true });
+    assert_eq!(
+        serde_json::to_value(given().spec(spec).told().created()).unwrap(),
+        json!({
+            "apiVersion": "auto.pulumi.com/v1alpha1",
+            "kind": "Update",
+            "metadata": {
+                "name": "demo-18bcfe56800",
+                "namespace": "shop",
+                "labels": { "pulumi.com/component": "stack", "pulumi.com/stack-name": "demo" },
+                "finalizers": ["finalizer.stack.pulumi.com"],
+                "ownerReferences": [
+                    {
+                        "apiVersion": "auto.pulumi.com/v1alpha1", "kind": "Workspace", "name": "demo",
+                        "uid": "workspace-uid", "controller": true, "blockOwnerDeletion": true,
+                    },
+                    {
+                        "apiVersion": "pulumi.com/v1", "kind": "Stack", "name": "demo", "uid": "stack-uid",
+                        "blockOwnerDeletion": true,
+                    },
+                ],
+            },
+            "spec": {
+                "workspaceName": "demo", "stackName": "dev", "type": "up", "ttlAfterCompleted": "24h0m0s",
+                "message": "Initial stack update",
+                "target": ["urn:b", "urn:a"], "targetDependents": true, "refresh": true,
+            },
+        })
+    );
+}
+
+#[test]
+fn each_operation_has_its_own_options() {
+    let update = |given: Given| serde_json::to_value(&given.told().created().spec).unwrap();
+    let common = |operation: &str, rest: Value| {
+        let mut spec = json!({
+            "workspaceName": "demo", "stackName": "dev", "type": operation, "ttlAfterCompleted": "24h0m0s",
+            "message": "Initial stack update",
+        });
+        merge(&mut spec, rest);
+        spec
+    };
+    let none = json!({ "targetDependents": false, "refresh": false });
+    assert_eq!(update(given()), common("up", none.clone()));
+    assert_eq!(
+        update(given().spec(json!({ "preview": true }))),
+        common("preview", none)
+    );
+
+    let owing = || {
+        given()
+            .spec(json!({ "destroyOnFinalize": true, "targets": ["urn:a"], "refresh": true }))
+            .deleting()
+    };
+    assert_eq!(
+        update(owing()),
+        common("destroy", json!({ "runProgram": false }))
+    );
+    let with_program = owing().spec(json!({ "runProgram": true }));
+    assert_eq!(
+        update(with_program),
+        common("destroy", json!({ "runProgram": true }))
+    );
+}

@@ -1,0 +1,360 @@
+//! Each rule of the Stack's table: what is given, and what is done, as text.
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "a table of `json!` reads better without `&`"
+)]
+
+mod absorb;
+mod deletion;
+mod desired;
+mod launch;
+mod refusals;
+mod sync;
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use pko_api::{Update, auto::v1alpha1::FluxArtifact, names::reasons::StackReason};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    Class, Plan,
+    condition_set::{find, is_true},
+};
+use pko_api::names::conditions::ConditionType::{Ready, Reconciling, Stalled};
+
+/// The time at which everything is decided: an Update that is made now is called `demo-18bcfe56800`.
+fn now() -> Timestamp {
+    Timestamp::from_second(1_700_000_000).unwrap()
+}
+
+fn ago(seconds: i64) -> String {
+    (now() - SignedDuration::from_secs(seconds)).to_string()
+}
+
+/// A Stack of generation 3 that we hold, its Program at revision `3`, its Workspace ready.
+struct Given {
+    stack: Value,
+    update: Option<Value>,
+    outputs: Option<Outputs>,
+    source: Result<Source, Class>,
+    workspace: Result<Value, Class>,
+}
+
+/// What was asked, and what is done.
+struct Told {
+    asked: Vec<Question>,
+    plan: Plan<Effect>,
+}
+
+fn given() -> Given {
+    Given {
+        stack: json!({
+            "metadata": {
+                "name": "demo", "namespace": "shop", "uid": "stack-uid", "generation": 3,
+                "finalizers": ["finalizer.stack.pulumi.com"], "annotations": {},
+            },
+            "spec": { "stack": "dev", "programRef": { "name": "hello" } },
+        }),
+        update: None,
+        outputs: None,
+        source: Ok(revision("3")),
+        workspace: Ok(json!({
+            "metadata": { "name": "demo", "namespace": "shop", "uid": "workspace-uid", "generation": 2 },
+            "status": { "observedGeneration": 2, "conditions": [condition("Ready", "True", "Succeeded", "")] },
+        })),
+    }
+}
+
+fn revision(revision: &str) -> Source {
+    Source {
+        revision: revision.to_owned(),
+        location: Location::Artifact(FluxArtifact {
+            url: Some(format!("http://operator/{revision}")),
+            digest: Some("sha256:1".to_owned()),
+            dir: None,
+        }),
+    }
+}
+
+fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
+    json!({
+        "type": kind, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": ago(1_000),
+    })
+}
+
+/// Lays one object over another, deeply.
+fn merge(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                merge(base.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over,
+    }
+}
+
+impl Given {
+    fn with(mut self, object: Value) -> Self {
+        merge(&mut self.stack, object);
+        self
+    }
+
+    fn spec(self, fields: Value) -> Self {
+        self.with(json!({ "spec": fields }))
+    }
+
+    fn status(self, fields: Value) -> Self {
+        self.with(json!({ "status": fields }))
+    }
+
+    /// The last Update succeeded an hour ago, unless told otherwise.
+    fn last(self, fields: Value) -> Self {
+        self.status(json!({ "lastUpdate": {
+            "generation": 3, "name": "demo-1", "type": "up", "state": "succeeded",
+            "lastAttemptedCommit": "3", "lastSuccessfulCommit": "3", "lastResyncTime": ago(3_600),
+        } }))
+        .status(json!({ "lastUpdate": fields }))
+    }
+
+    fn failed(self, failures: i64, seconds_ago: i64) -> Self {
+        self.last(
+            json!({ "state": "failed", "failures": failures, "lastResyncTime": ago(seconds_ago) }),
+        )
+    }
+
+    /// An Update was started for this generation, and is what is given here.
+    fn current(mut self, update: Value) -> Self {
+        self.update = Some(update);
+        self.vanished()
+    }
+
+    /// An Update was started for this generation, and does not exist.
+    fn vanished(self) -> Self {
+        self.status(json!({ "currentUpdate": {
+            "generation": 3, "reconcileRequest": "", "name": "demo-2", "commit": "3",
+        } }))
+    }
+
+    fn request(self, value: &str) -> Self {
+        self.with(json!({ "metadata": { "annotations": { "pulumi.com/reconciliation-request": value } } }))
+    }
+
+    fn deleting(self) -> Self {
+        self.with(json!({ "metadata": { "deletionTimestamp": ago(5) } }))
+    }
+
+    fn unheld(self) -> Self {
+        self.with(json!({ "metadata": { "finalizers": ["someone.else/hold"] } }))
+    }
+
+    fn source(mut self, source: Result<Source, Class>) -> Self {
+        self.source = source;
+        self
+    }
+
+    fn workspace(mut self, fields: Value) -> Self {
+        merge(self.workspace.as_mut().unwrap(), fields);
+        self
+    }
+
+    fn workspace_refused(mut self, class: Class) -> Self {
+        self.workspace = Err(class);
+        self
+    }
+
+    /// The stored status is what this case would write: the second look at the same thing.
+    fn seen_before(mut self) -> Self {
+        if let Some(status) = self.told().status() {
+            self.stack["status"] = serde_json::to_value(status).unwrap();
+        }
+        self
+    }
+
+    fn answer(&self, question: &Question) -> Answer {
+        match question {
+            Question::CurrentUpdate(_) => Answer::CurrentUpdate(
+                self.update
+                    .clone()
+                    .map(|update| serde_json::from_value(update).unwrap()),
+            ),
+            Question::Outputs(_) => self
+                .outputs
+                .clone()
+                .map_or(Answer::NoOutputs, Answer::Outputs),
+            Question::Program(_) => Answer::Source(self.source.clone()),
+            Question::ApplyWorkspace(..) => Answer::Workspace(
+                self.workspace
+                    .clone()
+                    .map(|workspace| serde_json::from_value(workspace).unwrap()),
+            ),
+        }
+    }
+
+    fn told(&self) -> Told {
+        let mut world = World::new(serde_json::from_value(self.stack.clone()).unwrap());
+        let mut asked = Vec::new();
+        loop {
+            match decide(&world, now()) {
+                crate::Step::Ask(question) => {
+                    world.learn(self.answer(&question));
+                    asked.push(question);
+                }
+                crate::Step::Finish(plan) => return Told { asked, plan },
+            }
+        }
+    }
+}
+
+impl Told {
+    /// The status that is written, if one is.
+    fn status(&self) -> Option<&StackStatus> {
+        self.plan.effects.iter().find_map(|effect| match effect {
+            Effect::PatchStatus(status) => Some(status.as_ref()),
+            _ => None,
+        })
+    }
+
+    fn created(&self) -> &Update {
+        let mut effects = self.plan.effects.iter();
+        let created = effects.find_map(|effect| match effect {
+            Effect::CreateUpdate { update, .. } => Some(update.as_ref()),
+            _ => None,
+        });
+        created.unwrap()
+    }
+
+    /// The rule, each effect in order, and when to look again.
+    fn lines(&self) -> Vec<String> {
+        let requeue = match self.plan.requeue {
+            Requeue::Settled => "settled".to_owned(),
+            Requeue::After(delay) => format!("again in {delay:?}"),
+        };
+        let effects = self.plan.effects.iter().map(line);
+        [self.plan.rule.to_owned()]
+            .into_iter()
+            .chain(effects)
+            .chain([requeue])
+            .collect()
+    }
+
+    fn questions(&self) -> Vec<&'static str> {
+        let name = |question: &Question| match question {
+            Question::CurrentUpdate(_) => "update",
+            Question::Outputs(_) => "outputs",
+            Question::Program(_) => "program",
+            Question::ApplyWorkspace(..) => "workspace",
+        };
+        self.asked.iter().map(name).collect()
+    }
+}
+
+fn line(effect: &Effect) -> String {
+    match effect {
+        Effect::AddFinalizer => "hold".to_owned(),
+        Effect::RemoveFinalizer => "let go".to_owned(),
+        Effect::PatchStatus(status) => format!("status {}", state(status)),
+        Effect::CreateUpdate { update, .. } => {
+            let operation = update.spec.operation.clone().unwrap();
+            format!(
+                "create {operation} {}",
+                update.metadata.name.clone().unwrap()
+            )
+        }
+        Effect::ReleaseUpdate(name) => format!("release {name}"),
+        Effect::DeleteWorkspace => "delete workspace".to_owned(),
+        Effect::Emit(event) => {
+            let warning = if event.warning { "!" } else { "" };
+            format!("event{warning} {}: {}", event.reason, event.message)
+        }
+    }
+}
+
+/// What a user sees: Ready, or the one condition that says why not.
+fn state(status: &StackStatus) -> String {
+    let shown = find(&status.conditions, Reconciling).or(find(&status.conditions, Stalled));
+    match shown {
+        Some(condition) => format!(
+            "{} {}: {}",
+            condition.type_, condition.reason, condition.message
+        ),
+        None if is_true(&status.conditions, Ready) => "Ready".to_owned(),
+        None => "nothing".to_owned(),
+    }
+}
+
+/// Checks a table of sentences, cases and the lines they lead to.
+fn check<const N: usize>(table: [(&str, Given, &[&str]); N]) {
+    for (sentence, given, expected) in table {
+        assert_eq!(given.told().lines(), expected, "{sentence}");
+    }
+}
+
+fn wait(reason: StackReason, message: &str) -> Class {
+    Class::Wait(reason, message.to_owned(), Duration::from_secs(30))
+}
+
+const PROCESSING: &str = "status Reconciling StackProcessing: stack is being processed";
+const WAITING: &str = "status Reconciling StackProcessing: waiting for workspace readiness";
+const CREATE_UP: &str = "create up demo-18bcfe56800";
+const CREATE_DESTROY: &str = "create destroy demo-18bcfe56800";
+const IN_FIVE_MINUTES: &str = "again in 300s";
+
+#[test]
+fn a_new_stack_is_held_before_anything_else() {
+    check([
+        (
+            "a Stack that nobody holds",
+            given().unheld(),
+            &["adopt", "hold", "again in 1s"],
+        ),
+        (
+            "a Stack whose finalizer was removed by hand while an Update ran",
+            given().unheld().vanished(),
+            &["adopt", "hold", "again in 1s"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_stack_that_does_not_decode_says_so_once() {
+    let undecodable = |status: Value| {
+        let stack = json!({
+            "metadata": { "name": "demo", "namespace": "shop", "generation": 4 },
+            "spec": { "stack": "dev", "config": [1, 2] },
+            "status": status,
+        });
+        let decoded = pko_api::Decoded::<pko_api::Stack>::from_value(stack).unwrap();
+        decode_plan(&decoded)
+    };
+    let before =
+        json!({ "lastUpdate": { "name": "demo-1", "generation": 3 }, "outputs": { "url": 1 } });
+    let told = undecodable(before);
+    assert_eq!(
+        told.lines(),
+        [
+            "undecodable",
+            "status Stalled SpecInvalid: spec.config: [1,2]: invalid type: sequence, expected a map",
+            "settled",
+        ]
+    );
+    let status = told.status().unwrap();
+    assert_eq!(status.observed_generation, Some(4));
+    assert_eq!(
+        status.last_update.as_ref().unwrap().name.as_deref(),
+        Some("demo-1")
+    );
+    assert!(status.outputs.is_some(), "what is stored stays");
+    let again = undecodable(serde_json::to_value(status).unwrap());
+    assert_eq!(again.lines(), ["undecodable", "settled"]);
+}
+
+fn decode_plan(decoded: &pko_api::Decoded<pko_api::Stack>) -> Told {
+    Told {
+        asked: Vec::new(),
+        plan: decide_undecodable(decoded.as_result().unwrap_err(), now()),
+    }
+}

@@ -1,0 +1,231 @@
+//! Whether an update is needed, and where the Stack is if none is.
+
+use super::*;
+
+const DETECTED: &str = "event StackUpdateDetected: ";
+
+/// Why an update is started, or the line that says where the Stack is, and when it is looked at again.
+fn need(given: &Given) -> String {
+    let lines = given.told().lines();
+    let detected = lines.iter().find_map(|line| line.strip_prefix(DETECTED));
+    match detected {
+        Some(message) => format!("update: {message}"),
+        None => lines[1..].join(", "),
+    }
+}
+
+#[test]
+fn an_update_is_needed() {
+    let resync = json!({ "continueResyncOnCommitMatch": true });
+    for (sentence, given, expected) in [
+        ("nothing was ever run", given(), "Initial stack update"),
+        (
+            "the spec was edited",
+            given().last(json!({ "generation": 2 })),
+            "New stack generation: 3",
+        ),
+        (
+            "the spec was edited after the last failure allowed",
+            given()
+                .failed(3, 5)
+                .last(json!({ "generation": 2, "state": "failed" })),
+            "New stack generation: 3",
+        ),
+        (
+            "a request came",
+            given().last(json!({})).request("now \"please\""),
+            r#"Sync request: "now \"please\"""#,
+        ),
+        (
+            "a request was taken back",
+            given().last(json!({ "reconcileRequest": "a" })),
+            r#"Sync request: """#,
+        ),
+        (
+            "there is a new revision",
+            given().last(json!({})).source(Ok(revision("4"))),
+            "New commit detected: \"4\"",
+        ),
+        (
+            "there is a new revision after a failure just now",
+            given().failed(0, 1).source(Ok(revision("4"))),
+            "New commit detected: \"4\"",
+        ),
+        (
+            "there is a new revision after the last failure allowed",
+            given().failed(3, 1).source(Ok(revision("4"))),
+            "New commit detected: \"4\"",
+        ),
+        (
+            "the period of a minute is over",
+            given()
+                .spec(resync.clone())
+                .last(json!({ "lastResyncTime": ago(60) })),
+            "Resync time elapsed: 1m0s",
+        ),
+        (
+            "the period of ten minutes is over",
+            given()
+                .spec(json!({ "continueResyncOnCommitMatch": true, "resyncFrequencySeconds": 600 }))
+                .last(json!({ "lastResyncTime": ago(600) })),
+            "Resync time elapsed: 10m0s",
+        ),
+        (
+            "the first wait is over",
+            given().failed(0, 10),
+            "Backoff time elapsed: 10s",
+        ),
+        (
+            "the third wait is over",
+            given().failed(2, 90),
+            "Backoff time elapsed: 1m30s",
+        ),
+        (
+            "the shorter wait is over",
+            given()
+                .spec(json!({ "retryMaxBackoffDurationSeconds": 15 }))
+                .failed(2, 15),
+            "Backoff time elapsed: 15s",
+        ),
+        (
+            "nobody knows when it failed",
+            given()
+                .failed(0, 0)
+                .last(json!({ "state": "failed", "lastResyncTime": null })),
+            "Backoff time elapsed: 10s",
+        ),
+    ] {
+        assert_eq!(need(&given), format!("update: {expected}"), "{sentence}");
+    }
+}
+
+#[test]
+fn no_update_is_needed() {
+    let ready = "status Ready, settled";
+    let resync = json!({ "continueResyncOnCommitMatch": true, "resyncFrequencySeconds": 600 });
+    for (sentence, given, expected) in [
+        ("the last one succeeded", given().last(json!({})), ready),
+        (
+            "the request was served",
+            given()
+                .last(json!({ "reconcileRequest": "a" }))
+                .request("a"),
+            ready,
+        ),
+        (
+            "there is no source, and no revision was stored",
+            given()
+                .with(json!({ "spec": { "programRef": null } }))
+                .last(json!({ "lastSuccessfulCommit": null })),
+            ready,
+        ),
+        (
+            "an hour ago, and no resync is wanted",
+            given()
+                .spec(json!({ "resyncFrequencySeconds": 60 }))
+                .last(json!({})),
+            ready,
+        ),
+        (
+            "the next resync is due in a while",
+            given()
+                .spec(resync)
+                .last(json!({ "lastResyncTime": ago(540) })),
+            "status Ready, again in 60s",
+        ),
+        (
+            "the first retry is due in a while",
+            given().failed(0, 4),
+            "status Reconciling RetryingAfterFailure: 0 update failure(s), again in 6s",
+        ),
+        (
+            "the third retry is due in a while",
+            given().failed(2, 0),
+            "status Reconciling RetryingAfterFailure: 2 update failure(s), again in 90s",
+        ),
+        (
+            "a preview is tried again in a while",
+            given()
+                .failed(1, 0)
+                .last(json!({ "state": "failed", "type": "preview", "lastResyncTime": ago(0) })),
+            "status Reconciling PreviewFailed: preview failed (1 attempt(s)), again in 30s",
+        ),
+        (
+            "it failed too often",
+            given().failed(3, 3_600),
+            "status Stalled UpdateFailed: up failed 3 times; not retrying until the spec or source changes, settled",
+        ),
+        (
+            "a preview failed too often",
+            given()
+                .failed(8, 3_600)
+                .last(json!({ "state": "failed", "type": "preview" })),
+            "status Stalled UpdateFailed: preview failed 8 times; not retrying until the spec or source changes, settled",
+        ),
+        (
+            "nobody knows how it ended",
+            given().last(json!({ "state": "odd" })),
+            ready,
+        ),
+    ] {
+        assert_eq!(need(&given), expected, "{sentence}");
+        let again = given.seen_before();
+        let requeue = expected.rsplit(", ").next().unwrap();
+        assert_eq!(
+            again.told().lines(),
+            ["in-sync", requeue],
+            "{sentence}: nothing is written twice"
+        );
+    }
+}
+
+#[test]
+fn no_workspace_is_touched_without_need() {
+    for given in [
+        given().last(json!({})),
+        given().failed(1, 5),
+        given().failed(3, 5),
+    ] {
+        assert_eq!(given.told().questions(), ["program"]);
+    }
+}
+
+#[test]
+fn the_workspace_is_reclaimed_once_as_the_stack_becomes_ready() {
+    let delete = || given().spec(json!({ "workspaceReclaimPolicy": "Delete" }));
+    let reclaimed: &[&str] = &[
+        "in-sync",
+        "delete workspace",
+        "status Ready",
+        "event WorkspaceDeleted: Workspace deleted per reclaim policy",
+        "settled",
+    ];
+    check([
+        (
+            "the last update succeeded",
+            delete().last(json!({})),
+            reclaimed,
+        ),
+        (
+            "the Stack is ready already",
+            delete().last(json!({})).seen_before(),
+            &["in-sync", "settled"],
+        ),
+        (
+            "the last update failed",
+            delete().failed(0, 0),
+            &[
+                "in-sync",
+                "status Reconciling RetryingAfterFailure: 0 update failure(s)",
+                "again in 10s",
+            ],
+        ),
+        (
+            "the Workspace is to stay",
+            given()
+                .spec(json!({ "workspaceReclaimPolicy": "Retain" }))
+                .last(json!({})),
+            &["in-sync", "status Ready", "settled"],
+        ),
+    ]);
+}

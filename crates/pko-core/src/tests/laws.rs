@@ -1,0 +1,219 @@
+//! What holds after every look at an object, whatever the world is.
+
+use pko_api::{
+    Stack, Update, Workspace,
+    auto::v1alpha1::OperationType,
+    names::conditions::ConditionType::{self, Complete, Ready, Reconciling, Stalled},
+    pulumi::v1::{LastUpdate, UpdateState},
+};
+
+use super::cluster::{Cluster, Died, Pass};
+use crate::{Requeue, condition_set::is_true, stack, step::SHORTEST_REQUEUE, update, workspace};
+
+/// Looks at the Stack, and holds what is done up against the laws.
+pub(super) fn stack(cluster: &mut Cluster) -> Result<Option<Pass<stack::Effect>>, Died> {
+    let Some(before) = cluster.stack.clone() else {
+        return Ok(None);
+    };
+    let writes = cluster.writes;
+    let Some(pass) = cluster.look_at_stack()? else {
+        return Ok(None);
+    };
+    each_question_is_asked_once(&pass);
+    no_requeue_is_at_once(&pass);
+    a_stack_that_goes_runs_nothing_but_destroy(&before, &pass);
+    an_update_is_named_before_it_is_made(&pass);
+    events_come_last(&pass, |effect| matches!(effect, stack::Effect::Emit(_)));
+    if let Some(after) = &cluster.stack {
+        one_condition_is_true(after, &pass);
+        a_stack_that_reconciles_has_a_deadline(after, &pass);
+    }
+    if pass.plan.effects.contains(&stack::Effect::RemoveFinalizer) {
+        nothing_is_owed(&before, &pass);
+    }
+    if cluster.writes != writes {
+        stack_stands_still(standing_still(cluster), &pass)?;
+    }
+    Ok(Some(pass))
+}
+
+fn stack_stands_still(mut calm: Cluster, pass: &Pass<stack::Effect>) -> Result<(), Died> {
+    // After adoption the same look goes on with the next rule; that takes one more.
+    if pass.plan.rule == "adopt" {
+        calm.look_at_stack()?;
+    }
+    let settled = calm.stack.clone();
+    if let Some(second) = calm.look_at_stack()? {
+        assert_eq!(second.plan.effects, [], "after {pass:#?}");
+        assert_eq!(calm.stack, settled, "after {pass:#?}");
+    }
+    Ok(())
+}
+
+/// The same cluster, in which nobody dies any more.
+fn standing_still(cluster: &Cluster) -> Cluster {
+    Cluster {
+        writes_left: None,
+        ..cluster.clone()
+    }
+}
+
+/// Looks at an Update, and holds what is done up against the laws.
+pub(super) fn update(
+    cluster: &mut Cluster,
+    name: &str,
+) -> Result<Option<Pass<update::Effect>>, Died> {
+    let writes = cluster.writes;
+    let Some(pass) = cluster.look_at_update(name)? else {
+        return Ok(None);
+    };
+    each_question_is_asked_once(&pass);
+    no_requeue_is_at_once(&pass);
+    events_come_last(&pass, |effect| matches!(effect, update::Effect::Emit(_)));
+    if let Some(after) = cluster.updates.get(name) {
+        let over = has(after, Complete);
+        assert!(
+            over || matches!(pass.plan.requeue, Requeue::After(_)),
+            "no deadline: {pass:#?}"
+        );
+    }
+    // A run that goes on is another one at the next look, and is followed again.
+    let running = pass.plan.effects.contains(&update::Effect::FollowRun);
+    if cluster.writes != writes && !running {
+        let mut calm = standing_still(cluster);
+        if let Some(second) = calm.look_at_update(name)? {
+            assert_eq!(second.plan.effects, [], "after {pass:#?}");
+            assert_eq!(calm.updates, cluster.updates, "after {pass:#?}");
+        }
+    }
+    Ok(Some(pass))
+}
+
+/// Looks at the Workspace, and holds what is done up against the laws.
+pub(super) fn workspace(cluster: &mut Cluster) -> Result<Option<Pass<workspace::Effect>>, Died> {
+    let writes = cluster.writes;
+    let Some(pass) = cluster.look_at_workspace()? else {
+        return Ok(None);
+    };
+    each_question_is_asked_once(&pass);
+    no_requeue_is_at_once(&pass);
+    events_come_last(&pass, |effect| matches!(effect, workspace::Effect::Emit(_)));
+    let after = cluster.workspace.clone().unwrap();
+    let done =
+        is(&after, Ready) || is(&after, Stalled) || after.metadata.deletion_timestamp.is_some();
+    assert!(
+        done || matches!(pass.plan.requeue, Requeue::After(_)),
+        "no deadline: {pass:#?}"
+    );
+    assert!(!(is(&after, Ready) && is(&after, Stalled)), "{after:?}");
+    if cluster.writes != writes {
+        let mut calm = standing_still(cluster);
+        if let Some(second) = calm.look_at_workspace()? {
+            assert_eq!(second.plan.effects, [], "after {pass:#?}");
+            assert_eq!(calm.workspace, cluster.workspace, "after {pass:#?}");
+        }
+    }
+    Ok(Some(pass))
+}
+
+fn each_question_is_asked_once<Effect: std::fmt::Debug>(pass: &Pass<Effect>) {
+    assert!(pass.asked.values().all(|times| *times == 1), "{pass:#?}");
+}
+
+fn no_requeue_is_at_once<Effect: std::fmt::Debug>(pass: &Pass<Effect>) {
+    if let Requeue::After(delay) = pass.plan.requeue {
+        assert!(delay >= SHORTEST_REQUEUE, "{pass:#?}");
+    }
+}
+
+/// An event that can't be written holds up nothing.
+fn events_come_last<Effect: std::fmt::Debug>(pass: &Pass<Effect>, is_event: fn(&Effect) -> bool) {
+    let mut effects = pass
+        .plan
+        .effects
+        .iter()
+        .skip_while(|effect| !is_event(effect));
+    assert!(effects.all(is_event), "{pass:#?}");
+}
+
+fn one_condition_is_true(after: &Stack, pass: &Pass<stack::Effect>) {
+    // These two leave the status as it is: the next look speaks, or nobody has to any more.
+    if ["adopt", "already-released"].contains(&pass.plan.rule) {
+        return;
+    }
+    let true_ones = [Ready, Reconciling, Stalled].map(|kind| is_stack(after, kind));
+    let count = true_ones.iter().filter(|one| **one).count();
+    assert_eq!(count, 1, "{:#?} after {pass:#?}", after.status);
+}
+
+fn a_stack_that_reconciles_has_a_deadline(after: &Stack, pass: &Pass<stack::Effect>) {
+    let waits = is_stack(after, Reconciling) && pass.plan.rule != "already-released";
+    let deadline = matches!(pass.plan.requeue, Requeue::After(_));
+    assert!(deadline || !waits, "{pass:#?}");
+}
+
+fn a_stack_that_goes_runs_nothing_but_destroy(before: &Stack, pass: &Pass<stack::Effect>) {
+    let deleting = before.metadata.deletion_timestamp.is_some();
+    for effect in &pass.plan.effects {
+        if let stack::Effect::CreateUpdate { update, .. } = effect {
+            let destroy = update.spec.operation == Some(OperationType::Destroy);
+            assert_eq!(destroy, deleting, "{pass:#?}");
+        }
+    }
+}
+
+fn an_update_is_named_before_it_is_made(pass: &Pass<stack::Effect>) {
+    let mut named = None;
+    for effect in &pass.plan.effects {
+        match effect {
+            stack::Effect::PatchStatus(status) => named.clone_from(&status.current_update),
+            stack::Effect::CreateUpdate { update, undo } => {
+                let name = named.as_ref().and_then(|current| current.name.clone());
+                assert_eq!(name, update.metadata.name, "{pass:#?}");
+                assert_eq!(undo.current_update, None, "{pass:#?}");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The finalizer goes after a successful destroy, or where none is owed: it was not asked for, or nothing
+/// was ever run.
+fn nothing_is_owed(before: &Stack, pass: &Pass<stack::Effect>) {
+    let owes = stack::World::new(before.clone()).owes_destroy();
+    let written = pass.plan.effects.iter().find_map(|effect| match effect {
+        stack::Effect::PatchStatus(status) => Some(status.as_ref()),
+        _ => None,
+    });
+    let last = written
+        .or(before.status.as_ref())
+        .and_then(|status| status.last_update.as_ref());
+    let destroyed = |last: &LastUpdate| {
+        last.state == Some(UpdateState::Succeeded)
+            && last.operation == Some(OperationType::Destroy)
+            && last.generation == before.metadata.generation
+    };
+    assert!(before.metadata.deletion_timestamp.is_some(), "{pass:#?}");
+    assert!(!owes || last.is_none_or(destroyed), "{pass:#?}");
+}
+
+fn is_stack(stack: &Stack, kind: ConditionType) -> bool {
+    stack
+        .status
+        .as_ref()
+        .is_some_and(|status| is_true(&status.conditions, kind))
+}
+
+fn has(update: &Update, kind: ConditionType) -> bool {
+    update
+        .status
+        .as_ref()
+        .is_some_and(|status| is_true(&status.conditions, kind))
+}
+
+fn is(workspace: &Workspace, kind: ConditionType) -> bool {
+    workspace
+        .status
+        .as_ref()
+        .is_some_and(|status| is_true(&status.conditions, kind))
+}

@@ -1,0 +1,351 @@
+//! Whole lives of a Stack, with the laws held up at each step, and with a death of the operator at each write.
+
+use pko_api::{
+    auto::v1alpha1::OperationType::{Destroy, Up},
+    names::conditions::ConditionType::{Ready, Stalled},
+};
+use serde_json::{Value, json};
+
+use super::{
+    cluster::{Cluster, Died},
+    laws,
+};
+use crate::{
+    Requeue,
+    workspace::{AgentError, Place},
+};
+
+/// Nothing in these lives takes more looks.
+const MOST_TURNS: usize = 200;
+
+/// One look at each object; says when the earliest one wants to be looked at again.
+fn turn(cluster: &mut Cluster) -> Result<Option<i64>, Died> {
+    // No two looks happen at the same time.
+    cluster.advance(1);
+    let mut soonest: Option<i64> = None;
+    let mut note = |requeue: Requeue| {
+        if let Requeue::After(delay) = requeue {
+            let seconds =
+                i64::try_from(delay.as_secs()).unwrap() + i64::from(delay.subsec_nanos() > 0);
+            soonest = Some(soonest.map_or(seconds, |soonest| soonest.min(seconds)));
+        }
+    };
+    if let Some(pass) = laws::stack(cluster)? {
+        note(pass.plan.requeue);
+    }
+    if let Some(pass) = laws::workspace(cluster)? {
+        note(pass.plan.requeue);
+    }
+    let names: Vec<String> = cluster.updates.keys().cloned().collect();
+    for name in names {
+        if let Some(pass) = laws::update(cluster, &name)? {
+            note(pass.plan.requeue);
+        }
+    }
+    Ok(soonest)
+}
+
+/// Looks at everything until it is so. Where nothing happens, time passes until somebody wants to look again;
+/// an operator that dies is started anew.
+fn until(cluster: &mut Cluster, goal: &str, reached: impl Fn(&Cluster) -> bool) {
+    for _ in 0..MOST_TURNS {
+        if reached(cluster) {
+            return;
+        }
+        let before = (cluster.writes, cluster.runs.clone());
+        match turn(cluster) {
+            Err(Died) => cluster.writes_left = None,
+            Ok(Some(seconds)) if before == (cluster.writes, cluster.runs.clone()) => {
+                cluster.advance(seconds);
+            }
+            Ok(_) => {}
+        }
+    }
+    panic!("never {goal}: {cluster:#?}");
+}
+
+/// Looks at everything until nothing more is written.
+fn quiet(cluster: &mut Cluster) {
+    for _ in 0..5 {
+        if turn(cluster).is_err() {
+            cluster.writes_left = None;
+        }
+    }
+}
+
+fn settled(cluster: &Cluster) -> bool {
+    let status = cluster
+        .stack
+        .as_ref()
+        .and_then(|stack| stack.status.as_ref());
+    let stack = cluster.stack.as_ref().unwrap();
+    cluster.is_stack(Ready)
+        && status.is_some_and(|status| {
+            status.observed_generation == stack.metadata.generation
+                && status.observed_reconcile_request.as_deref() == Some(request(cluster))
+                && status
+                    .last_update
+                    .as_ref()
+                    .is_some_and(|last| last.last_successful_commit == cluster.revision)
+        })
+}
+
+fn request(cluster: &Cluster) -> &str {
+    let annotations = cluster
+        .stack
+        .as_ref()
+        .unwrap()
+        .metadata
+        .annotations
+        .as_ref();
+    annotations
+        .and_then(|annotations| annotations.values().next())
+        .map_or("", String::as_str)
+}
+
+fn ready(cluster: &mut Cluster) {
+    until(cluster, "ready", settled);
+    let status = cluster.stack.as_ref().unwrap().status.as_ref().unwrap();
+    let shown = status.outputs.as_ref().unwrap()["revision"].to_string();
+    assert_eq!(Some(shown), cluster.revision, "outputs of this revision");
+}
+
+fn gone(cluster: &mut Cluster) {
+    until(cluster, "gone", |cluster| cluster.stack.is_none());
+    until(cluster, "cleaned up", |cluster| cluster.updates.is_empty());
+    assert_eq!(cluster.workspace, None);
+}
+
+fn new(extra: &Value) -> Cluster {
+    let mut spec =
+        json!({ "stack": "dev", "programRef": { "name": "hello" }, "destroyOnFinalize": true });
+    let fields = extra.as_object().unwrap().clone();
+    spec.as_object_mut().unwrap().extend(fields);
+    Cluster::new(&spec)
+}
+
+/// What a user does, until the Stack has followed.
+type Chapter = fn(&mut Cluster);
+
+/// A user's story.
+const CHAPTERS: [(&str, Chapter); 6] = [
+    ("created", ready),
+    ("edited", |cluster| {
+        cluster.edit(|stack| drop(stack.spec.config.insert("key".into(), json!(1))));
+        ready(cluster);
+    }),
+    ("asked for", |cluster| {
+        cluster.request("again");
+        ready(cluster);
+    }),
+    ("broken", |cluster| {
+        cluster.works = false;
+        cluster.revision = Some("2".to_owned());
+        until(cluster, "stalled", |cluster| cluster.is_stack(Stalled));
+    }),
+    ("mended", |cluster| {
+        cluster.works = true;
+        cluster.revision = Some("3".to_owned());
+        ready(cluster);
+    }),
+    ("deleted", |cluster| {
+        cluster.delete_stack();
+        gone(cluster);
+    }),
+];
+
+#[test]
+fn a_whole_life() {
+    let mut cluster = new(&json!({}));
+    let runs = CHAPTERS.map(|(_, chapter)| {
+        let before = cluster.log.len();
+        chapter(&mut cluster);
+        cluster.log.split_off(before)
+    });
+    let four_tries = vec![Up; 4];
+    assert_eq!(
+        runs,
+        [
+            vec![Up],
+            vec![Up],
+            vec![Up],
+            four_tries,
+            vec![Up],
+            vec![Destroy]
+        ]
+    );
+    let count = |reason: &str| {
+        cluster
+            .events
+            .iter()
+            .filter(|event| *event == reason)
+            .count()
+    };
+    assert_eq!(count("StackUpdateDetected"), 9);
+    assert_eq!(count("StackCreated"), 5);
+    assert_eq!(count("StackUpdateFailure"), 4);
+}
+
+#[test]
+fn a_death_at_any_write_costs_at_most_one_run() {
+    for policy in ["Retain", "Delete"] {
+        let mut calm = new(&json!({ "workspaceReclaimPolicy": policy }));
+        for (name, chapter) in CHAPTERS {
+            let start = calm.clone();
+            chapter(&mut calm);
+            for death in 0..calm.writes - start.writes {
+                let mut cluster = start.clone();
+                cluster.writes_left = Some(death);
+                chapter(&mut cluster);
+                let runs = cluster.log.len().abs_diff(calm.log.len());
+                // A result that was lost is tried again, or counts as one of the tries.
+                assert!(runs <= 1, "{name}, death at {death}: {:?}", cluster.log);
+                quiet(&mut cluster);
+                let kept = cluster.workspace.is_some();
+                assert_eq!(kept, calm.workspace.is_some(), "{name}, death at {death}");
+                if cluster.stack.is_some() {
+                    cluster.works = true;
+                    cluster.delete_stack();
+                    gone(&mut cluster);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_death_at_any_write_ends_in_the_same_ready_stack() {
+    let end = |death: Option<usize>| {
+        let mut cluster = new(&json!({}));
+        cluster.writes_left = death;
+        ready(&mut cluster);
+        quiet(&mut cluster);
+        let status = cluster.stack.unwrap().status.unwrap();
+        let last = status.last_update.unwrap();
+        let end = (
+            status.outputs,
+            status.project_info,
+            last.state,
+            last.last_successful_commit,
+        );
+        (end, cluster.log.len(), cluster.writes)
+    };
+    let (expected, runs, writes) = end(None);
+    for death in 0..writes {
+        let (reached, ran, _) = end(Some(death));
+        assert_eq!(reached, expected, "death at {death}");
+        assert!(ran <= runs + 1, "death at {death}");
+    }
+}
+
+#[test]
+fn a_ready_stack_is_left_alone() {
+    let mut cluster = new(&json!({}));
+    ready(&mut cluster);
+    quiet(&mut cluster);
+    let writes = cluster.writes;
+    for _ in 0..10 {
+        cluster.advance(30);
+        turn(&mut cluster).unwrap();
+    }
+    assert_eq!(
+        cluster.writes, writes,
+        "neither a restart nor a look writes"
+    );
+}
+
+#[test]
+fn a_resync_runs_again_and_again() {
+    let mut cluster =
+        new(&json!({ "continueResyncOnCommitMatch": true, "resyncFrequencySeconds": 60 }));
+    ready(&mut cluster);
+    until(&mut cluster, "run three times", |cluster| {
+        cluster.log.len() == 3
+    });
+    ready(&mut cluster);
+}
+
+#[test]
+fn an_update_that_is_deleted_by_hand_is_tried_again() {
+    let mut cluster = new(&json!({}));
+    until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
+    let name = cluster.updates.keys().next().cloned().unwrap();
+    cluster.delete_update(&name);
+    ready(&mut cluster);
+    assert_eq!(cluster.log, [Up, Up]);
+    assert!(!cluster.updates.contains_key(&name), "nothing holds it");
+}
+
+#[test]
+fn an_update_that_is_torn_out_by_force_is_tried_again() {
+    let mut cluster = new(&json!({}));
+    until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
+    cluster.updates.clear();
+    ready(&mut cluster);
+    assert_eq!(cluster.log, [Up, Up]);
+}
+
+#[test]
+fn a_workspace_that_is_deleted_under_a_run_is_made_again() {
+    let mut cluster = new(&json!({}));
+    until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
+    cluster.delete_workspace();
+    ready(&mut cluster);
+    assert_eq!(cluster.log, [Up, Up]);
+}
+
+#[test]
+fn a_stack_is_deleted_without_its_program() {
+    let mut cluster = new(&json!({}));
+    ready(&mut cluster);
+    cluster.revision = None;
+    cluster.delete_stack();
+    gone(&mut cluster);
+    assert_eq!(cluster.log, [Up, Destroy]);
+}
+
+#[test]
+fn a_destroy_that_fails_for_long_succeeds_in_the_end() {
+    let mut cluster = new(&json!({}));
+    ready(&mut cluster);
+    cluster.works = false;
+    cluster.delete_stack();
+    until(&mut cluster, "tried six times", |cluster| {
+        cluster.log.len() == 7
+    });
+    assert!(!cluster.is_stack(Stalled));
+    cluster.works = true;
+    gone(&mut cluster);
+}
+
+#[test]
+fn a_stack_that_never_could_run_can_be_deleted() {
+    let mut cluster = new(&json!({}));
+    cluster.revision = None;
+    until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
+    cluster.delete_stack();
+    gone(&mut cluster);
+    assert_eq!(cluster.log, []);
+}
+
+#[test]
+fn trouble_with_place_and_agent_passes() {
+    let mut cluster = new(&json!({}));
+    let (place, agent) = (cluster.place.clone(), cluster.agent.clone());
+    cluster.place = Place::Failed("no memory".into());
+    cluster.agent = Err(AgentError::Unreachable("no route".into()));
+    for _ in 0..5 {
+        turn(&mut cluster).unwrap();
+        cluster.advance(60);
+    }
+    cluster.place = place;
+    for _ in 0..5 {
+        turn(&mut cluster).unwrap();
+        cluster.advance(60);
+    }
+    cluster.agent = Err(AgentError::Installation("no registry".into()));
+    until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
+    cluster.agent = agent;
+    ready(&mut cluster);
+    assert_eq!(cluster.log, [Up]);
+}

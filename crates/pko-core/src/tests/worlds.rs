@@ -1,0 +1,359 @@
+//! The laws over worlds of all sorts, likely or not: enumerated ones, and ones that are made up.
+
+use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use pko_api::names::reasons::StackReason;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{cluster::Cluster, laws};
+use crate::{
+    Class,
+    update::RunError,
+    workspace::{AgentError, Place},
+};
+
+/// Picks the next of some choices off a number: each number is a world, and every world has one.
+struct Choices(u64);
+
+impl Choices {
+    fn of<T: Clone>(&mut self, options: &[T]) -> T {
+        let count = options.len() as u64;
+        let picked = usize::try_from(self.0 % count).unwrap();
+        self.0 /= count;
+        options[picked].clone()
+    }
+
+    fn flip(&mut self) -> bool {
+        self.of(&[false, true])
+    }
+}
+
+fn condition(cluster: &Cluster, kind: &str, status: &str, reason: &str) -> Value {
+    let time = (cluster.now - SignedDuration::from_secs(100)).to_string();
+    json!({ "type": kind, "status": status, "reason": reason, "message": "m", "lastTransitionTime": time })
+}
+
+fn conditions(cluster: &Cluster, all: &[(&str, &str, &str)]) -> Value {
+    all.iter()
+        .map(|(kind, status, reason)| condition(cluster, kind, status, reason))
+        .collect()
+}
+
+fn ago(cluster: &Cluster, seconds: i64) -> String {
+    (cluster.now - SignedDuration::from_secs(seconds)).to_string()
+}
+
+/// A Stack in some state, with what belongs to it in some other.
+fn stack_world(number: u64) -> Cluster {
+    let mut choices = Choices(number);
+    let spec = json!({
+        "stack": "dev",
+        "destroyOnFinalize": choices.flip(),
+        "programRef": choices.of(&[json!({ "name": "hello" }), json!(null)]),
+        "preview": choices.of(&[false, false, true]),
+        "runProgram": choices.flip(),
+        "continueResyncOnCommitMatch": choices.flip(),
+        "workspaceReclaimPolicy": choices.of(&["Retain", "Delete"]),
+        "branch": choices.of(&[json!(null), json!(null), json!("main")]),
+        "envRefs": choices.of(&[json!({}), json!({}), json!({ "A": { "type": "Env" } })]),
+    });
+    let mut cluster = Cluster::new(&spec);
+    let now = cluster.now;
+    cluster.revision = choices.of(&[Some("1"), Some("2"), None]).map(str::to_owned);
+    cluster.refusal = choices.of(&[
+        None,
+        None,
+        None,
+        Some(Class::Stall(StackReason::SpecInvalid, "bad".to_owned())),
+        Some(Class::Wait(
+            StackReason::NamespaceTerminating,
+            "ends".to_owned(),
+            std::time::Duration::ZERO,
+        )),
+        Some(Class::Retry(
+            StackReason::StackProcessing,
+            "busy".to_owned(),
+            std::time::Duration::ZERO,
+        )),
+    ]);
+    let status = stack_status(&mut choices, &cluster);
+    let update = choices.of(&[None, Some("running"), Some("succeeded"), Some("failed")]);
+    if let Some(state) = update {
+        add_update(&mut cluster, state, choices.flip());
+    }
+    let workspace = choices.of(&[
+        None,
+        Some("Ready"),
+        Some("Stalled"),
+        Some("Waiting"),
+        Some("TooOld"),
+    ]);
+    let stack = cluster.stack.as_mut().unwrap();
+    stack.status = serde_json::from_value(status).unwrap();
+    stack.metadata.generation = Some(2);
+    if choices.of(&[true, true, true, false]) {
+        stack.metadata.finalizers = Some(vec![pko_api::names::finalizers::STACK.to_owned()]);
+    }
+    // Somebody else holds it as well, so that what is written last can be seen.
+    stack
+        .metadata
+        .finalizers
+        .get_or_insert_default()
+        .push("other".to_owned());
+    if choices.flip() {
+        stack.metadata.deletion_timestamp = Some(Time(now));
+    }
+    if choices.of(&[false, false, true]) {
+        cluster.request("now");
+    }
+    if let Some(state) = workspace {
+        add_workspace(&mut cluster, state, choices.flip());
+    }
+    cluster
+}
+
+fn stack_status(choices: &mut Choices, cluster: &Cluster) -> Value {
+    let summary = choices.of(&[
+        json!([]),
+        conditions(cluster, &[("Ready", "True", "ProcessingCompleted")]),
+        conditions(
+            cluster,
+            &[
+                ("Ready", "False", "NotReadyStalled"),
+                ("Stalled", "True", "WorkspaceFailed"),
+            ],
+        ),
+        conditions(
+            cluster,
+            &[
+                ("Ready", "False", "NotReadyInProgress"),
+                ("Reconciling", "True", "StackProcessing"),
+            ],
+        ),
+        conditions(
+            cluster,
+            &[
+                ("Ready", "True", "X"),
+                ("Reconciling", "True", "X"),
+                ("Stalled", "True", "X"),
+            ],
+        ),
+    ]);
+    let last = json!({
+        "generation": choices.of(&[2, 1]),
+        "name": "demo-0",
+        "type": choices.of(&["up", "destroy", "preview"]),
+        "state": choices.of(&["succeeded", "failed", "odd"]),
+        "lastAttemptedCommit": choices.of(&[json!("1"), json!(null)]),
+        "lastSuccessfulCommit": choices.of(&[json!("1"), json!(null)]),
+        "lastResyncTime": choices.of(&[json!(ago(cluster, 0)), json!(ago(cluster, 1_000_000)), json!(null)]),
+        "failures": choices.of(&[json!(null), json!(2), json!(3), json!(i64::MAX)]),
+    });
+    let current = json!({ "generation": choices.of(&[2, 1]), "name": "demo-1", "commit": "1" });
+    json!({
+        "observedGeneration": choices.of(&[2, 1]),
+        "observedReconcileRequest": choices.of(&["", "now"]),
+        "conditions": summary,
+        "lastUpdate": choices.of(&[last, json!(null)]),
+        "currentUpdate": choices.of(&[json!(null), current]),
+        "projectInfo": choices.of(&[json!(null), json!({ "name": "hello", "runtime": "yaml" })]),
+    })
+}
+
+fn add_update(cluster: &mut Cluster, state: &str, deleting: bool) {
+    let failed = if state == "failed" { "True" } else { "False" };
+    let ended = [
+        ("Failed", failed, "UpdateFailed"),
+        ("Complete", "True", "Updated"),
+    ];
+    let conditions = match state {
+        "running" => conditions(cluster, &[("Progressing", "True", "Progressing")]),
+        _ => conditions(cluster, &ended),
+    };
+    let update = json!({
+        "metadata": {
+            "name": "demo-1", "generation": 1, "finalizers": [pko_api::names::finalizers::STACK],
+            "deletionTimestamp": deleting.then(|| ago(cluster, 1)),
+        },
+        "spec": { "type": "up" },
+        "status": { "conditions": conditions, "outputs": "demo-1-stack-outputs" },
+    });
+    cluster
+        .updates
+        .insert("demo-1".to_owned(), serde_json::from_value(update).unwrap());
+}
+
+/// The Workspace is what the Stack wants, and in this state, about this generation or the one before.
+fn add_workspace(cluster: &mut Cluster, state: &str, current: bool) {
+    let mut applied = cluster.clone();
+    applied.refusal = None;
+    if applied.look_at_stack().is_err() || applied.workspace.is_none() {
+        return;
+    }
+    let conditions = match state {
+        "Ready" => conditions(cluster, &[("Ready", "True", "Succeeded")]),
+        "Stalled" => conditions(cluster, &[("Stalled", "True", "InstallationFailed")]),
+        "TooOld" => conditions(cluster, &[("Stalled", "True", "IncompatibleConfiguration")]),
+        _ => conditions(cluster, &[("Ready", "False", "Installing")]),
+    };
+    let status = json!({ "observedGeneration": i64::from(current), "conditions": conditions });
+    cluster.workspace = applied.workspace;
+    cluster.workspace.as_mut().unwrap().status = serde_json::from_value(status).unwrap();
+}
+
+/// An Update in some state, with its Workspace and its agent in some other.
+fn update_world(number: u64) -> Cluster {
+    let mut choices = Choices(number);
+    let mut cluster = Cluster::new(&json!({ "stack": "dev" }));
+    let not_yet = [
+        ("Failed", "False", "Progressing"),
+        ("Complete", "False", "Progressing"),
+    ];
+    let first = choices.of(&[
+        None,
+        Some(("True", "Progressing")),
+        Some(("False", "TransientFailure")),
+        Some(("False", "WorkspaceNotReady")),
+        Some(("False", "Complete")),
+    ]);
+    let status = first.map(|(status, reason)| {
+        let over = [("Failed", "True", "X"), ("Complete", "True", "Updated")];
+        let rest = if reason == "Complete" { over } else { not_yet };
+        let all = [("Progressing", status, reason), rest[0], rest[1]];
+        json!({ "observedGeneration": choices.of(&[1, 2]), "conditions": conditions(&cluster, &all) })
+    });
+    let owner = json!([{ "apiVersion": "v", "kind": "Workspace", "name": "demo", "uid": "w", "controller": true }]);
+    let update = json!({
+        "metadata": {
+            "name": "demo-1", "generation": 2, "uid": "run", "finalizers": ["hold"],
+            "ownerReferences": choices.of(&[owner.clone(), owner, json!([])]),
+            "deletionTimestamp": choices.of(&[json!(null), json!(null), json!(ago(&cluster, 1))]),
+        },
+        "spec": {
+            "workspaceName": "demo", "stackName": "dev",
+            "type": choices.of(&[json!("up"), json!("up"), json!("destroy"), json!("odd"), json!(null)]),
+            "ttlAfterCompleted": choices.of(&[json!(null), json!("1s"), json!("24h")]),
+        },
+        "status": status,
+    });
+    cluster
+        .updates
+        .insert("demo-1".to_owned(), serde_json::from_value(update).unwrap());
+    cluster.agent_error = choices.of(&[
+        None,
+        None,
+        Some(RunError::Unreachable("no route".to_owned())),
+        Some(RunError::Refused("no".to_owned())),
+    ]);
+    cluster.works = choices.flip();
+    let ready = choices.of(&[None, Some("True"), Some("False")]);
+    cluster.workspace = ready.map(|ready| {
+        let conditions = conditions(&cluster, &[("Ready", ready, "X")]);
+        let workspace = json!({
+            "metadata": { "name": "demo", "generation": 1 },
+            "status": { "observedGeneration": 1, "conditions": conditions },
+        });
+        serde_json::from_value(workspace).unwrap()
+    });
+    cluster
+}
+
+/// A Workspace in some state, with its place and its agent in some other.
+fn workspace_world(number: u64) -> Cluster {
+    let mut choices = Choices(number);
+    let mut cluster = Cluster::new(&json!({ "stack": "dev" }));
+    let places = [
+        cluster.place.clone(),
+        cluster.place.clone(),
+        Place::Starting("pulling".to_owned()),
+        Place::Failed("no memory".to_owned()),
+        Place::Impossible("no pod".to_owned()),
+    ];
+    cluster.place = choices.of(&places);
+    let agents = [
+        cluster.agent.clone(),
+        Err(AgentError::Unreachable("no route".to_owned())),
+        Err(AgentError::Installation("no registry".to_owned())),
+    ];
+    cluster.agent = choices.of(&agents);
+    let stored = choices.of(&[
+        json!([]),
+        conditions(&cluster, &[("Ready", "True", "Succeeded")]),
+        conditions(&cluster, &[("Ready", "False", "Installing")]),
+        conditions(&cluster, &[("Ready", "False", "ConnectionFailed")]),
+        conditions(
+            &cluster,
+            &[
+                ("Ready", "False", "InstallationFailed"),
+                ("Stalled", "True", "InstallationFailed"),
+            ],
+        ),
+        conditions(
+            &cluster,
+            &[("Ready", "True", "Succeeded"), ("Stalled", "True", "X")],
+        ),
+    ]);
+    let workspace = json!({
+        "metadata": {
+            "name": "demo", "generation": 2,
+            "deletionTimestamp": choices.of(&[json!(null), json!(null), json!(ago(&cluster, 1))]),
+        },
+        "status": {
+            "observedGeneration": choices.of(&[2, 1]),
+            "address": choices.of(&[json!(null), json!("unix:/run/old")]),
+            "conditions": stored,
+        },
+    });
+    cluster.workspace = Some(serde_json::from_value(workspace).unwrap());
+    cluster
+}
+
+fn hold(number: u64) {
+    let mut cluster = stack_world(number);
+    laws::stack(&mut cluster).unwrap();
+}
+
+#[test]
+fn the_laws_hold_in_worlds_spread_evenly_over_all_stacks() {
+    // A large prime apart, so that all choices meet.
+    (0..1_000_u64).for_each(|index| hold(index.wrapping_mul(6_700_417_700_417)));
+}
+
+#[test]
+fn the_laws_hold_in_each_world_of_an_update() {
+    let worlds = 5 * 2 * 3 * 3 * 5 * 3 * 4 * 2 * 3;
+    for number in (0..worlds).step_by(11) {
+        laws::update(&mut update_world(number), "demo-1").unwrap();
+    }
+}
+
+#[test]
+fn the_laws_hold_in_each_world_of_a_workspace() {
+    for number in 0..5 * 3 * 6 * 3 * 2 * 2 {
+        laws::workspace(&mut workspace_world(number)).unwrap();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_laws_hold_in_any_world_of_a_stack(number: u64) {
+        hold(number);
+    }
+
+    #[test]
+    fn the_laws_hold_as_a_world_goes_on(number: u64, seconds in prop::collection::vec(0_i64..100_000, 1..6)) {
+        let mut cluster = stack_world(number);
+        for step in seconds {
+            laws::stack(&mut cluster).unwrap();
+            laws::workspace(&mut cluster).unwrap();
+            let names: Vec<String> = cluster.updates.keys().cloned().collect();
+            for name in names {
+                laws::update(&mut cluster, &name).unwrap();
+            }
+            cluster.advance(step);
+        }
+    }
+}
