@@ -30,13 +30,19 @@ outputs:
   token: ${token}
 ";
 
-fn pulumi() -> Option<PathBuf> {
+/// A CLI to try; says so if there is none.
+#[expect(clippy::print_stdout, reason = "a test says that it was skipped")]
+fn pulumi(test: &str) -> Option<PathBuf> {
     let named = std::env::var_os("PKO_PULUMI").map(PathBuf::from);
     let engine = || {
         let folder = std::env::var_os("PKO_BIN_DIR").map(PathBuf::from);
         folder.map(|folder| folder.join("pulumi-engine"))
     };
-    named.or_else(engine).filter(|file| file.exists())
+    let found = named.or_else(engine).filter(|file| file.exists());
+    if found.is_none() {
+        println!("skipped {test}: neither PKO_PULUMI nor PKO_BIN_DIR has a CLI");
+    }
+    found
 }
 
 fn config(size: i32, token: &str) -> StackConfig {
@@ -51,7 +57,9 @@ fn config(size: i32, token: &str) -> StackConfig {
 
 #[tokio::test]
 async fn an_update_another_and_a_destroy() {
-    let Some(pulumi) = pulumi() else { return };
+    let Some(pulumi) = pulumi("an_update_another_and_a_destroy") else {
+        return;
+    };
     let place = Place::with_program(pulumi, PROGRAM);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
@@ -88,7 +96,9 @@ async fn an_update_another_and_a_destroy() {
 
 #[tokio::test]
 async fn a_program_that_is_wrong() {
-    let Some(pulumi) = pulumi() else { return };
+    let Some(pulumi) = pulumi("a_program_that_is_wrong") else {
+        return;
+    };
     let program = "name: demo\nruntime: yaml\noutputs:\n  bad: ${nothing.there}\n";
     let place = Place::with_program(pulumi, program);
     let agent = place.serve(&[]).await;

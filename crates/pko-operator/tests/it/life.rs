@@ -118,13 +118,12 @@ async fn from_creation_to_destruction() {
         // Deleted, with a destroy first.
         let before = system.executed("demo", "dev");
         namespace.api::<Stack>().delete("demo", &DeleteParams::default()).await.unwrap();
-        assert_eq!(trail.until_gone().await, [WAITING, PROCESSING]);
+        assert_eq!(trail.until_gone().await, [WAITING, PROCESSING, READY]);
         assert_eq!(system.executed("demo", "dev"), before + 1);
 
         let failed = format!("Warning StackUpdateFailure: Failed to update stack: {message}");
-        assert_eq!(
-            trail.events().await,
-            [
+        // Events come after what they tell of.
+        let expected = [
                 "Normal StackUpdateDetected: Initial stack update",
                 "Normal StackUpdateDetected: New commit detected: \"2\"",
                 "Normal StackUpdateDetected: New stack generation: 2",
@@ -134,8 +133,12 @@ async fn from_creation_to_destruction() {
                 "Normal StackUpdateDetected: New commit detected: \"4\"",
                 "Normal StackUpdateDetected: Stack marked for deletion",
                 "Normal StackCreated: Successfully updated stack (6 times)",
-            ]
-        );
+        ];
+        let told = eventually("the events", async || {
+            let events = trail.events().await;
+            if events == expected { Ok(()) } else { Err(format!("{events:#?}")) }
+        });
+        told.await.unwrap();
         system.no_agent_is_left().await;
     })
     .await;

@@ -5,12 +5,20 @@ use pko_api::Update;
 use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually};
 use serde_json::json;
 
-use crate::{system::System, trail::Trail};
+use crate::{
+    system::{System, program},
+    trail::Trail,
+};
 
 #[tokio::test]
 async fn a_killed_manager_interrupts_nothing() {
-    // One resource, so the run takes ten seconds.
-    let mut system = System::start(&[("PKO_ENGINE_STEP_DELAY", "10s")]).await;
+    // One resource, so the run takes ten seconds; only our engine can be told to.
+    let engine = program("pulumi-engine").display().to_string();
+    let environment = [
+        ("PKO_PULUMI", engine.as_str()),
+        ("PKO_ENGINE_STEP_DELAY", "10s"),
+    ];
+    let mut system = System::start(&environment).await;
     let namespace = TestNamespace::create(&system.plane).await.unwrap();
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "credentials" },

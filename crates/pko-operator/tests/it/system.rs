@@ -188,7 +188,7 @@ fn eprintln_lines(who: &str, log: &str) {
 }
 
 /// A program of ours: in `$PKO_BIN_DIR`, or where cargo puts them.
-fn program(name: &str) -> PathBuf {
+pub(crate) fn program(name: &str) -> PathBuf {
     let built = Path::new(env!("CARGO_BIN_EXE_manager")).with_file_name(name);
     let path =
         std::env::var_os("PKO_BIN_DIR").map_or(built, |folder| PathBuf::from(folder).join(name));
