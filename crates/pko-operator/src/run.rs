@@ -19,7 +19,7 @@ use crate::{
     args::{Arguments, WorkspaceRuntime},
     controller::{
         CONCURRENCY, Context,
-        context::{Followed, Reporters},
+        context::{Applied, Followed, Reporters},
         feed::Feed,
         run_programs, run_stacks, run_updates, run_workspaces,
     },
@@ -66,6 +66,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         programs: programs.store(),
         advertised,
         written: pko_kube::Written::default(),
+        applied: Applied::default(),
         reporters: Reporters::new(&client),
         followed: Followed::new(wake_update),
         client,
@@ -174,6 +175,7 @@ async fn sweep(context: Arc<Context>, readiness: Readiness) {
             }) {
                 tracing::info!(namespace, name, "Workspace is gone: its process ends");
                 context.places.remove(&namespace, &name).await;
+                context.applied.forget(&uid);
             }
         }
         tokio::time::sleep(SWEEP_EVERY).await;

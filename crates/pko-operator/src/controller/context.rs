@@ -1,7 +1,7 @@
 //! What all controllers share.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex},
 };
 
@@ -11,6 +11,7 @@ use kube::{
 };
 use pko_api::{Decoded, Program, Update, Workspace, names::events};
 use pko_kube::{Reporter, RequestError, Written};
+use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::place::Processes;
@@ -26,6 +27,7 @@ pub(crate) struct Context {
     pub(crate) written: Written,
     pub(crate) reporters: Reporters,
     pub(crate) followed: Followed,
+    pub(crate) applied: Applied,
 }
 
 /// Who reports events, one for each controller.
@@ -48,6 +50,46 @@ impl Reporters {
             stack: Reporter::new(client.clone(), events::STACK_CONTROLLER),
             workspace: Reporter::new(client.clone(), events::WORKSPACE_CONTROLLER),
             update: Reporter::new(client.clone(), events::UPDATE_CONTROLLER),
+        }
+    }
+}
+
+/// The Workspaces that were applied last, so that the same one is not applied at each look.
+#[derive(Debug, Default)]
+pub(crate) struct Applied(Mutex<HashMap<String, (Value, Option<i64>)>>);
+
+impl Applied {
+    /// Remembers what was asked for and the generation that it came to.
+    pub(crate) fn remember(&self, wanted: &Workspace, applied: &Workspace) {
+        if let (Some(uid), Ok(wanted), Ok(mut all)) = (
+            applied.metadata.uid.clone(),
+            serde_json::to_value(wanted),
+            self.0.lock(),
+        ) {
+            all.insert(uid, (wanted, applied.metadata.generation));
+        }
+    }
+
+    /// Whether this Workspace is what the last apply of the same made of it.
+    pub(crate) fn is_in_place(&self, wanted: &Workspace, found: &Workspace) -> bool {
+        let (Some(uid), Ok(wanted), Ok(all)) = (
+            found.metadata.uid.as_ref(),
+            serde_json::to_value(wanted),
+            self.0.lock(),
+        ) else {
+            return false;
+        };
+        let deleting = found.metadata.deletion_timestamp.is_some();
+        !deleting
+            && all.get(uid).is_some_and(|(last, generation)| {
+                *last == wanted && *generation == found.metadata.generation
+            })
+    }
+
+    /// Forgets a Workspace that is gone.
+    pub(crate) fn forget(&self, uid: &str) {
+        if let Ok(mut all) = self.0.lock() {
+            all.remove(uid);
         }
     }
 }

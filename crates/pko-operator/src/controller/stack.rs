@@ -142,17 +142,8 @@ impl Pass for StackPass<'_> {
                 if stack.status.as_ref() != Some(status.as_ref()) {
                     write_status(stack, context, &status).await?;
                 }
-                let applied = pko_kube::apply(
-                    &context.client,
-                    workspace.as_ref(),
-                    field_managers::OPERATOR,
-                )
-                .await;
-                if let Ok(workspace) = &applied {
-                    context.written.remember(workspace);
-                }
                 Ok(Answer::Workspace(
-                    applied.map(Box::new).map_err(|error| refused(&error)),
+                    workspace_in_place(context, &workspace).await,
                 ))
             }
         }
@@ -190,6 +181,28 @@ async fn update(
     Ok(pko_kube::find::<Update>(&context.client, &namespace, name)
         .await?
         .map(Box::new))
+}
+
+/// The Workspace, applied unless it is in place already.
+async fn workspace_in_place(
+    context: &Context,
+    wanted: &Workspace,
+) -> Result<Box<Workspace>, Class> {
+    let found = context
+        .workspaces
+        .get(&ObjectRef::new(&wanted.name_any()).within(&wanted.namespace().unwrap_or_default()));
+    if let Some(found) = found.as_ref().and_then(|object| object.as_result().ok())
+        && !context.written.is_stale(found)
+        && context.applied.is_in_place(wanted, found)
+    {
+        return Ok(Box::new(found.clone()));
+    }
+    let applied = pko_kube::apply(&context.client, wanted, field_managers::OPERATOR)
+        .await
+        .map_err(|error| refused(&error))?;
+    context.written.remember(&applied);
+    context.applied.remember(wanted, &applied);
+    Ok(Box::new(applied))
 }
 
 /// A Workspace that the API server does not take: the Stack says so, and it is tried again.
