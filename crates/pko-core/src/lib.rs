@@ -15,4 +15,4 @@ pub mod update;
 pub mod workspace;
 
 pub use error_class::Class;
-pub use step::{Known, Plan, Requeue, Rule, Step};
+pub use step::{Known, Machine, Plan, Requeue, Rule, Step};

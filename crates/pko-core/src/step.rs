@@ -20,8 +20,26 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 /// No requeue is shorter: a hot loop helps nobody.
 pub const SHORTEST_REQUEUE: Duration = Duration::from_secs(1);
+
+/// A world that knows what to do next: what the driver needs of a kind.
+pub trait Machine {
+    /// What can be asked.
+    type Question;
+    /// What is answered.
+    type Answer;
+    /// What can be done.
+    type Effect;
+
+    /// Decides; the same world at the same time gives the same step.
+    fn decide(&self, now: Timestamp) -> Step<Self::Question, Self::Effect>;
+
+    /// Takes in an answer.
+    fn learn(&mut self, answer: Self::Answer);
+}
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]

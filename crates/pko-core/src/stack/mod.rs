@@ -19,7 +19,7 @@ pub use world::{Answer, Effect, Event, Location, Outputs, Question, Source, Worl
 
 use crate::{
     condition_set::{ConditionSet, Summary},
-    step::{Plan, Requeue, Rule, first_match},
+    step::{Machine, Plan, Requeue, Rule, first_match},
 };
 use rules::{finalize, references, source, sync, unsupported, update, workspace};
 
@@ -82,5 +82,19 @@ pub fn decide_undecodable(undecodable: &Undecodable, now: Timestamp) -> Plan<Eff
         rule: "undecodable",
         effects,
         requeue: Requeue::Settled,
+    }
+}
+
+impl Machine for World {
+    type Question = Question;
+    type Answer = Answer;
+    type Effect = Effect;
+
+    fn decide(&self, now: Timestamp) -> Step {
+        decide(self, now)
+    }
+
+    fn learn(&mut self, answer: Answer) {
+        self.learn(answer);
     }
 }

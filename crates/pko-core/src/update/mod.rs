@@ -12,7 +12,7 @@ use jiff::Timestamp;
 pub use result::{Output, RunOutcome, outputs_secret};
 pub use world::{Answer, Case, Effect, Event, Question, Run, RunError, World};
 
-use crate::step::{Requeue, Rule, finish, first_match};
+use crate::step::{Machine, Requeue, Rule, finish, first_match};
 
 /// A step of the Update's machine.
 pub type Step = crate::Step<Question, Effect>;
@@ -41,4 +41,18 @@ pub fn decide(world: &World, now: Timestamp) -> Step {
         now,
     };
     first_match(RULES, &case).unwrap_or_else(|| finish(Vec::new(), Requeue::Settled))
+}
+
+impl Machine for World {
+    type Question = Question;
+    type Answer = Answer;
+    type Effect = Effect;
+
+    fn decide(&self, now: Timestamp) -> Step {
+        decide(self, now)
+    }
+
+    fn learn(&mut self, answer: Answer) {
+        self.learn(answer);
+    }
 }

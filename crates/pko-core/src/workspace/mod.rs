@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 pub use world::{Agent, AgentError, Answer, Case, Effect, Event, Place, Question, World};
 
-use crate::step::{Requeue, Rule, finish, first_match};
+use crate::step::{Machine, Requeue, Rule, finish, first_match};
 
 /// A step of the Workspace's machine.
 pub type Step = crate::Step<Question, Effect>;
@@ -38,4 +38,18 @@ pub fn decide(world: &World, now: Timestamp) -> Step {
         now,
     };
     first_match(RULES, &case).unwrap_or_else(|| finish(Vec::new(), Requeue::Settled))
+}
+
+impl Machine for World {
+    type Question = Question;
+    type Answer = Answer;
+    type Effect = Effect;
+
+    fn decide(&self, now: Timestamp) -> Step {
+        decide(self, now)
+    }
+
+    fn learn(&mut self, answer: Answer) {
+        self.learn(answer);
+    }
 }

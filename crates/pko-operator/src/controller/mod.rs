@@ -9,8 +9,9 @@ mod workspace;
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::runtime::controller::Action;
-use pko_core::{Plan, Requeue, Step};
+use pko_core::{Machine, Plan, Requeue, Step};
 use pko_kube::RequestError;
 
 pub(crate) use context::Context;
@@ -40,32 +41,24 @@ pub(crate) enum PassError {
     TooManyQuestions,
 }
 
-/// One look at an object: what it knows, what it asks, what it does.
+/// One look at an object: how its machine's questions are answered, and its effects carried out.
 trait Pass: Sync {
-    /// What is known.
-    type World: Send + Sync;
-    /// What can be asked.
-    type Question: Send;
-    /// What is answered.
-    type Answer: Send;
-    /// What can be done.
-    type Effect: Send;
+    /// What is known, and decides.
+    type World: Machine<Question: Send, Answer: Send, Effect: Send> + Send + Sync;
 
-    /// Decides; pure.
-    fn decide(&self, world: &Self::World) -> Step<Self::Question, Self::Effect>;
-    /// Takes in an answer.
-    fn learn(&self, world: &mut Self::World, answer: Self::Answer);
     /// Finds out.
     fn answer(
         &self,
-        question: Self::Question,
-    ) -> impl Future<Output = Result<Self::Answer, PassError>> + Send;
+        question: <Self::World as Machine>::Question,
+    ) -> impl Future<Output = Result<<Self::World as Machine>::Answer, PassError>> + Send;
+
     /// Does it.
     fn act(
         &self,
         world: &Self::World,
-        effect: Self::Effect,
+        effect: <Self::World as Machine>::Effect,
     ) -> impl Future<Output = Result<(), PassError>> + Send;
+
     /// Says what was decided.
     fn log(&self, rule: &'static str);
 }
@@ -80,12 +73,15 @@ async fn drive<P: Pass>(pass: &P, mut world: P::World) -> Result<Action, PassErr
     Ok(action(plan.requeue))
 }
 
-async fn plan<P: Pass>(pass: &P, world: &mut P::World) -> Result<Plan<P::Effect>, PassError> {
+async fn plan<P: Pass>(
+    pass: &P,
+    world: &mut P::World,
+) -> Result<Plan<<P::World as Machine>::Effect>, PassError> {
     for _ in 0..MOST_QUESTIONS {
-        match pass.decide(world) {
+        match world.decide(Timestamp::now()) {
             Step::Ask(question) => {
                 let answer = pass.answer(question).await?;
-                pass.learn(world, answer);
+                world.learn(answer);
             }
             Step::Finish(plan) => return Ok(plan),
         }

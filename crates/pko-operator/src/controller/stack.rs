@@ -17,7 +17,7 @@ use pko_api::{
 };
 use pko_core::{
     Class,
-    stack::{Answer, Effect, Location, Question, Source, Step, World, decide, decide_undecodable},
+    stack::{Answer, Effect, Location, Question, Source, World, decide_undecodable},
 };
 use pko_kube::Notice;
 
@@ -112,17 +112,6 @@ struct StackPass<'pass> {
 
 impl Pass for StackPass<'_> {
     type World = World;
-    type Question = Question;
-    type Answer = Answer;
-    type Effect = Effect;
-
-    fn decide(&self, world: &World) -> Step {
-        decide(world, Timestamp::now())
-    }
-
-    fn learn(&self, world: &mut World, answer: Answer) {
-        world.learn(answer);
-    }
 
     async fn answer(&self, question: Question) -> Result<Answer, PassError> {
         let Self { stack, context } = *self;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _};
-use jiff::Timestamp;
 use kube::{
     ResourceExt as _,
     runtime::{Controller, controller::Action, reflector::ObjectRef},
@@ -16,7 +15,7 @@ use pko_api::{
 use pko_core::{
     Known,
     condition_set::is_true,
-    update::{Answer, Effect, Question, Run, RunError, Step, World, decide},
+    update::{Answer, Effect, Question, Run, RunError, World},
 };
 use pko_kube::Notice;
 use pko_proto::run as runs;
@@ -77,17 +76,6 @@ struct UpdatePass<'pass> {
 
 impl Pass for UpdatePass<'_> {
     type World = World;
-    type Question = Question;
-    type Answer = Answer;
-    type Effect = Effect;
-
-    fn decide(&self, world: &World) -> Step {
-        decide(world, Timestamp::now())
-    }
-
-    fn learn(&self, world: &mut World, answer: Answer) {
-        world.learn(answer);
-    }
 
     async fn answer(&self, question: Question) -> Result<Answer, PassError> {
         let Self { update, context } = *self;

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use kube::{
     ResourceExt as _,
     runtime::{Controller, controller::Action, reflector::ObjectRef},
 };
 use pko_api::{Decoded, Workspace, auto::v1alpha1::WorkspaceStatus, names::field_managers};
-use pko_core::workspace::{Agent, AgentError, Answer, Effect, Question, Step, World, decide};
+use pko_core::workspace::{Agent, AgentError, Answer, Effect, Question, World};
 use pko_kube::Notice;
 use pko_proto::agent as wire;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -51,17 +50,6 @@ struct WorkspacePass<'pass> {
 
 impl Pass for WorkspacePass<'_> {
     type World = World;
-    type Question = Question;
-    type Answer = Answer;
-    type Effect = Effect;
-
-    fn decide(&self, world: &World) -> Step {
-        decide(world, Timestamp::now())
-    }
-
-    fn learn(&self, world: &mut World, answer: Answer) {
-        world.learn(answer);
-    }
 
     async fn answer(&self, question: Question) -> Result<Answer, PassError> {
         match question {
