@@ -3,6 +3,7 @@
 mod absorb;
 mod case;
 mod desired;
+mod program_source;
 mod rules;
 mod schedule;
 #[cfg(test)]
@@ -14,6 +15,7 @@ use pko_api::{Undecodable, names::reasons::StackReason, pulumi::v1::StackStatus}
 
 pub use case::{Absorbed, Case};
 pub use desired::UpdateName;
+pub use program_source::program_source;
 pub(crate) use rules::workspace::is_ready;
 pub use world::{Answer, Effect, Event, Location, Outputs, Question, Source, World};
 

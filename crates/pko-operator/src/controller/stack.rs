@@ -11,23 +11,19 @@ use kube::{
 };
 use pko_api::{
     Decoded, Program, Stack, Update, Workspace,
-    auto::v1alpha1::FluxArtifact,
     names::{field_managers, finalizers, reasons::StackReason},
     pulumi::v1::StackStatus,
 };
 use pko_core::{
     Class,
-    stack::{Answer, Effect, Location, Question, Source, World, decide_undecodable},
+    stack::{Answer, Effect, Question, Source, World, decide_undecodable, program_source},
 };
 use pko_kube::Notice;
 
 use super::{Context, Pass, PassError, action, after_error, context::told, drive};
 
-/// How soon a source that is not there is looked for again, if no event comes.
-const SOURCE_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
-
-/// How soon a Program that is being published is looked at again, if no event comes.
-const PROGRAM_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
+/// How soon a Workspace that the API server did not take is applied again.
+const APPLY_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Runs the controller until the manager ends; what belongs to a Stack wakes it.
 pub(crate) async fn run(
@@ -196,63 +192,16 @@ async fn workspace_in_place(
 
 /// A Workspace that the API server does not take: the Stack says so, and it is tried again.
 fn refused(error: &pko_kube::RequestError) -> Class {
-    Class::Wait(
-        StackReason::WorkspaceFailed,
-        error.full_text(),
-        SOURCE_AGAIN,
-    )
+    Class::Wait(StackReason::WorkspaceFailed, error.full_text(), APPLY_AGAIN)
 }
 
+/// The source that a Program of the cache is.
 fn program(stack: &Stack, context: &Context, name: &str) -> Result<Source, Class> {
-    let unavailable =
-        |message: String| Class::Wait(StackReason::SourceUnavailable, message, SOURCE_AGAIN);
     let namespace = stack.namespace().unwrap_or_default();
     let program = context
         .programs
-        .get(&ObjectRef::new(name).within(&namespace))
-        .ok_or_else(|| unavailable("unable to retrieve program for stack".to_owned()))?;
-    let program = program
-        .as_result()
-        .map_err(|bad| unavailable(format!("Program \"{name}\": {}", bad.error)))?;
-    let artifact = program
-        .status
-        .as_ref()
-        .and_then(|status| status.artifact.clone());
-    let published = program
-        .status
-        .as_ref()
-        .is_some_and(|status| status.observed_generation == program.metadata.generation);
-    let artifact = match artifact {
-        Some(artifact) if published || is_at(stack, &artifact.revision) => artifact,
-        None if published => return Err(unavailable("Program has no artifact".to_owned())),
-        // Its controller is at it: no failure, and its own event ends the wait.
-        _ => {
-            let message = format!("waiting for Program \"{name}\" to be published");
-            return Err(Class::Retry(
-                StackReason::StackProcessing,
-                message,
-                PROGRAM_AGAIN,
-            ));
-        }
-    };
-    Ok(Source {
-        revision: artifact.revision,
-        location: Location::Artifact(FluxArtifact {
-            url: Some(artifact.url),
-            digest: artifact.digest,
-            dir: None,
-        }),
-    })
-}
-
-/// Whether the last update was at this revision: then a Program that was just edited changes nothing until
-/// its new archive is there.
-fn is_at(stack: &Stack, revision: &str) -> bool {
-    let last = stack
-        .status
-        .as_ref()
-        .and_then(|status| status.last_update.as_ref());
-    last.is_some_and(|last| last.last_attempted_commit.as_deref() == Some(revision))
+        .get(&ObjectRef::new(name).within(&namespace));
+    program_source(stack, name, program.as_deref())
 }
 
 async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), PassError> {

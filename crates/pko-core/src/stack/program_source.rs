@@ -1,0 +1,149 @@
+//! A Program as the source of a Stack.
+
+use std::time::Duration;
+
+use pko_api::{Decoded, Program, Stack, auto::v1alpha1::FluxArtifact, names::reasons::StackReason};
+
+use super::{Location, Source};
+use crate::Class;
+
+/// For a Program that is not there, or can't be read: its own event ends the wait, if one comes.
+const MISSING_AGAIN: Duration = Duration::from_secs(30);
+/// For a Program that is being published.
+const PUBLISHED_AGAIN: Duration = Duration::from_secs(5);
+
+/// The source that a Program is, or why it is none.
+///
+/// # Errors
+/// There is no such Program, it does not decode, or its archive is not there yet.
+pub fn program_source(
+    stack: &Stack,
+    name: &str,
+    program: Option<&Decoded<Program>>,
+) -> Result<Source, Class> {
+    let unavailable =
+        |message: String| Class::Wait(StackReason::SourceUnavailable, message, MISSING_AGAIN);
+    let program =
+        program.ok_or_else(|| unavailable("unable to retrieve program for stack".to_owned()))?;
+    let program = program
+        .as_result()
+        .map_err(|bad| unavailable(format!("Program \"{name}\": {}", bad.error)))?;
+    let status = program.status.as_ref();
+    let published =
+        status.is_some_and(|status| status.observed_generation == program.metadata.generation);
+    let artifact = match status.and_then(|status| status.artifact.clone()) {
+        Some(artifact) if published || is_at(stack, &artifact.revision) => artifact,
+        None if published => return Err(unavailable("Program has no artifact".to_owned())),
+        // Its controller is at it: that is no failure.
+        _ => {
+            let message = format!("waiting for Program \"{name}\" to be published");
+            return Err(Class::Retry(
+                StackReason::StackProcessing,
+                message,
+                PUBLISHED_AGAIN,
+            ));
+        }
+    };
+    Ok(Source {
+        revision: artifact.revision,
+        location: Location::Artifact(FluxArtifact {
+            url: Some(artifact.url),
+            digest: artifact.digest,
+            dir: None,
+        }),
+    })
+}
+
+/// Whether the last update was at this revision: then a Program that was just edited changes nothing
+/// until its new archive is there, and the Stack stays as it is.
+fn is_at(stack: &Stack, revision: &str) -> bool {
+    let last = stack
+        .status
+        .as_ref()
+        .and_then(|status| status.last_update.as_ref());
+    last.is_some_and(|last| last.last_attempted_commit.as_deref() == Some(revision))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn stack(last_revision: Option<&str>) -> Stack {
+        let mut stack = json!({ "metadata": { "name": "s" }, "spec": { "stack": "dev" } });
+        if let Some(revision) = last_revision {
+            stack["status"] = json!({ "lastUpdate": { "lastAttemptedCommit": revision } });
+        }
+        serde_json::from_value(stack).unwrap()
+    }
+
+    /// A Program of generation 2 with this status.
+    fn program(status: &Value) -> Decoded<Program> {
+        let program = json!({ "metadata": { "name": "p", "generation": 2 }, "status": status });
+        Decoded::from_value(program).unwrap()
+    }
+
+    fn status(generation: i64) -> Value {
+        json!({ "observedGeneration": generation, "artifact": {
+            "path": "p", "url": "http://p", "revision": generation.to_string(),
+            "digest": "sha256:a", "lastUpdateTime": "2026-01-01T00:00:00Z",
+        } })
+    }
+
+    #[test]
+    fn a_published_program_is_a_source_at_its_generation() {
+        let source = program_source(&stack(None), "p", Some(&program(&status(2)))).unwrap();
+        assert_eq!(source.revision, "2");
+        let Location::Artifact(artifact) = source.location else {
+            panic!("an artifact")
+        };
+        assert_eq!(artifact.url.as_deref(), Some("http://p"));
+        assert_eq!(artifact.digest.as_deref(), Some("sha256:a"));
+    }
+
+    #[test]
+    fn an_edited_program_keeps_a_stack_at_its_revision_until_it_is_published() {
+        let edited = program(&status(1));
+        let source = program_source(&stack(Some("1")), "p", Some(&edited)).unwrap();
+        assert_eq!(source.revision, "1");
+        // The archive of before is not served any more: no new run may begin with it.
+        for last in [None, Some("0")] {
+            let class = program_source(&stack(last), "p", Some(&edited)).unwrap_err();
+            assert!(
+                matches!(class, Class::Retry(StackReason::StackProcessing, ..)),
+                "{class:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_program_that_nobody_has_looked_at_is_waited_for() {
+        let class = program_source(&stack(None), "p", Some(&program(&json!({})))).unwrap_err();
+        let Class::Retry(_, message, _) = class else {
+            panic!("{class:?}")
+        };
+        assert_eq!(message, "waiting for Program \"p\" to be published");
+    }
+
+    #[test]
+    fn what_can_not_be_had_is_said() {
+        let message = |program: Option<Decoded<Program>>| match program_source(
+            &stack(None),
+            "p",
+            program.as_ref(),
+        ) {
+            Err(Class::Wait(StackReason::SourceUnavailable, message, _)) => message,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(message(None), "unable to retrieve program for stack");
+        let empty = program(&json!({ "observedGeneration": 2 }));
+        assert_eq!(message(Some(empty)), "Program has no artifact");
+        let bad = json!({ "metadata": { "name": "p" }, "program": { "resources": [] } });
+        let said = message(Some(Decoded::from_value(bad).unwrap()));
+        assert!(
+            said.starts_with("Program \"p\": program.resources"),
+            "{said}"
+        );
+    }
+}
