@@ -52,10 +52,25 @@ impl std::fmt::Debug for Output {
     }
 }
 
-/// The Secret that holds an Update's outputs; nothing where there are none.
+/// What the API server takes as the data of a Secret.
+const MOST_BYTES: usize = 1024 * 1024;
+
+impl RunOutcome {
+    /// Why the outputs can't be kept, if they can't: a Secret that is refused would be tried for ever, and the
+    /// result of a good update would never be recorded.
+    #[must_use]
+    pub fn outputs_problem(&self) -> Option<String> {
+        let bytes: usize = self.outputs.values().map(|output| output.json.len()).sum();
+        (bytes > MOST_BYTES).then(|| {
+            format!("the outputs have {bytes} bytes and a Secret holds {MOST_BYTES}: they are not kept; export less")
+        })
+    }
+}
+
+/// The Secret that holds an Update's outputs; nothing where there are none, or more than it holds.
 #[must_use]
 pub fn outputs_secret(update: &Update, outcome: &RunOutcome) -> Option<Secret> {
-    if outcome.outputs.is_empty() {
+    if outcome.outputs.is_empty() || outcome.outputs_problem().is_some() {
         return None;
     }
     let name = update.metadata.name.clone().unwrap_or_default();
@@ -100,8 +115,11 @@ pub fn outputs_secret(update: &Update, outcome: &RunOutcome) -> Option<Secret> {
     })
 }
 
-/// An output's name as a key of a Secret, which takes fewer characters.
+/// An output's name as a key of a Secret, which takes fewer characters, and one at least.
 fn data_key(output: &str) -> String {
+    if output.is_empty() {
+        return "_".to_owned();
+    }
     let allowed = |character: char| character.is_ascii_alphanumeric() || "-._".contains(character);
     output
         .chars()
@@ -143,6 +161,30 @@ mod tests {
         );
         assert!(!format!("{outcome:?}").contains("hunter2"));
         assert_eq!(outputs_secret(&update, &RunOutcome::default()), None);
+    }
+
+    #[test]
+    fn outputs_that_no_secret_holds_are_said_and_not_kept() {
+        let of_bytes = |bytes: usize| RunOutcome {
+            outputs: BTreeMap::from([(
+                String::new(),
+                Output {
+                    json: vec![b'1'; bytes],
+                    secret: false,
+                },
+            )]),
+            ..RunOutcome::default()
+        };
+        let update = Update::default();
+        let kept = outputs_secret(&update, &of_bytes(MOST_BYTES)).unwrap();
+        assert!(
+            kept.data.unwrap().contains_key("_"),
+            "a key needs a character"
+        );
+        assert_eq!(of_bytes(MOST_BYTES).outputs_problem(), None);
+        assert_eq!(outputs_secret(&update, &of_bytes(MOST_BYTES + 1)), None);
+        let problem = of_bytes(MOST_BYTES + 1).outputs_problem().unwrap();
+        assert!(problem.contains("1048577 bytes"), "{problem}");
     }
     #[test]
     fn the_secret_keys_are_sorted_as_they_are_written() {

@@ -177,6 +177,9 @@ fn recorded(case: &Case, outcome: &RunOutcome) -> Vec<Effect> {
     status.outputs = secret
         .as_ref()
         .and_then(|secret| secret.metadata.name.clone());
+    if let Some(problem) = outcome.outputs_problem() {
+        status.message = Some(problem);
+    }
     let outputs = secret.map(|secret| Effect::CreateOutputs(Box::new(secret)));
     let rest = [
         Effect::PatchStatus(Box::new(status)),
