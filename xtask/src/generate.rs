@@ -6,7 +6,6 @@ mod proto;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use anyhow::{Context, bail};
@@ -15,7 +14,7 @@ use pko_testkit::ControlPlane;
 use serde_json::Value;
 use similar::TextDiff;
 
-use crate::{checkout, progress::Step};
+use crate::{cargo, checkout, progress::Step};
 
 /// How much of a difference is printed; the rest is in `git diff` after generating.
 const SHOWN_LINES: usize = 60;
@@ -51,10 +50,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     settle(&core_types, arguments.check)?;
     // The CRDs are made from the file that has just changed and is compiled into this program.
-    let again = Command::new(env!("CARGO"))
-        .current_dir(checkout())
-        .args(["xtask", "generate"])
-        .status();
+    let again = cargo().args(["xtask", "generate"]).status();
     if !again
         .context("failed to run `cargo xtask generate` again")?
         .success()

@@ -6,7 +6,10 @@ mod progress;
 mod quickstart;
 mod test;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process,
+};
 
 use clap::Parser;
 
@@ -29,6 +32,20 @@ async fn main() -> anyhow::Result<()> {
         Command::Test(arguments) => test::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments).await,
     }
+}
+
+/// Cargo, in the checkout. The variables that `cargo run` set for this program are not for what it builds: one of our
+/// libraries would be built anew at each change of them.
+fn cargo() -> process::Command {
+    let mut command = process::Command::new(env!("CARGO"));
+    command.current_dir(checkout());
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    command
 }
 
 /// The checkout that this binary was built from.

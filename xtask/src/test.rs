@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use pko_testkit::{Component, Components};
 use serde_json::Value;
 
-use crate::{checkout, progress::Step};
+use crate::{cargo, progress::Step};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -74,8 +74,7 @@ fn build_components() -> anyhow::Result<()> {
 /// Builds our own programs: tests of one run the others.
 fn build_programs() -> anyhow::Result<()> {
     let step = Step::begin("our programs");
-    let built = Command::new(env!("CARGO"))
-        .current_dir(checkout())
+    let built = cargo()
         .args(["build", "--workspace", "--bins", "--quiet"])
         .status()
         .context("failed to run cargo")?;
@@ -95,10 +94,8 @@ fn programs() -> anyhow::Result<PathBuf> {
 }
 
 fn cargo_test(layer: Option<Layer>) -> Command {
-    let mut command = Command::new(env!("CARGO"));
-    command
-        .current_dir(checkout())
-        .args(["test", "--workspace"]);
+    let mut command = cargo();
+    command.args(["test", "--workspace"]);
     match layer {
         Some(Layer::Unit) => command.args(["--lib", "--bins"]),
         Some(Layer::It) => command.args(["--test", "*"]),
@@ -162,8 +159,7 @@ fn run_program(program: &TestProgram) -> anyhow::Result<Tally> {
 
 fn run_documentation() -> anyhow::Result<Tally> {
     let step = Step::begin("examples in the documentation");
-    let output = Command::new(env!("CARGO"))
-        .current_dir(checkout())
+    let output = cargo()
         .args(["test", "--workspace", "--doc", "--quiet"])
         .output()
         .context("failed to run cargo")?;

@@ -78,17 +78,23 @@ impl Reporter {
         );
         let key = format!("{:?} {} {}", about.uid, notice.reason, notice.message);
         let repeated = self.repeated(&key);
-        let (name, written) = if let Some(Reported { name, count, .. }) = &repeated {
-            let patch = json!({ "count": count, "lastTimestamp": Time(Timestamp::now()) });
-            let counted = events
-                .patch(name, &PatchParams::default(), &Patch::Merge(patch))
-                .await;
-            (name.clone(), counted)
-        } else {
-            let event = self.event(&about, notice);
-            let created = events.create(&PostParams::default(), &event).await;
-            (event.metadata.name.unwrap_or_default(), created)
+        let counted = match &repeated {
+            Some(Reported { name, count, .. }) => {
+                let patch = json!({ "count": count, "lastTimestamp": Time(Timestamp::now()) });
+                events
+                    .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+                    .await
+                    .is_ok()
+            }
+            None => false,
         };
+        if let (true, Some(event)) = (counted, repeated) {
+            self.remember(key, event);
+            return Ok(());
+        }
+        // It is new, or the one to be counted was deleted.
+        let event = self.event(&about, notice);
+        let written = events.create(&PostParams::default(), &event).await;
         written.map_err(|source| RequestError {
             action: "report an event about",
             kind: about.kind.clone().unwrap_or_default(),
@@ -96,11 +102,12 @@ impl Reporter {
             name: about.name.clone().unwrap_or_default(),
             source: Box::new(source),
         })?;
+        let name = event.metadata.name.unwrap_or_default();
         self.remember(
             key,
             Reported {
                 name,
-                count: repeated.map_or(1, |repeated| repeated.count),
+                count: 1,
                 at: Instant::now(),
             },
         );

@@ -9,30 +9,43 @@ use serde_json::json;
 
 use crate::{RequestError, objects::Namespaced};
 
-/// Adds a finalizer to an object that does not have it.
+/// Adds a finalizer to an object that does not have it. The version must be the one that was read: a list that
+/// appeared since is not replaced.
 pub async fn add_finalizer<K: Namespaced>(
     client: &Client,
     object: &K,
     finalizer: &str,
 ) -> Result<K, RequestError> {
-    // Where there is no list yet, one is made; `test` keeps a list that appeared from being replaced.
-    let patch = if object.finalizers().is_empty() {
-        json!([
-            { "op": "test", "path": "/metadata/uid", "value": object.uid() },
-            { "op": "add", "path": "/metadata/finalizers", "value": [finalizer] },
-        ])
+    let add = if object.finalizers().is_empty() {
+        json!({ "op": "add", "path": "/metadata/finalizers", "value": [finalizer] })
     } else {
-        json!([
-            { "op": "test", "path": "/metadata/uid", "value": object.uid() },
-            { "op": "test", "path": "/metadata/finalizers", "value": object.finalizers() },
-            { "op": "add", "path": "/metadata/finalizers/-", "value": finalizer },
-        ])
+        json!({ "op": "add", "path": "/metadata/finalizers/-", "value": finalizer })
     };
-    patched(client, object, patch, "add a finalizer to").await
+    let version = json!({ "op": "test", "path": "/metadata/resourceVersion", "value": object.resource_version() });
+    patched(client, object, json!([version, add]), "add a finalizer to").await
 }
 
 /// Removes a finalizer from an object; one that is gone, or has it no more, is fine.
 pub async fn remove_finalizer<K: Namespaced>(
+    client: &Client,
+    object: &K,
+    finalizer: &str,
+) -> Result<(), RequestError> {
+    match removed(client, object, finalizer).await {
+        Err(error) if error.status_code() == Some(404) => Ok(()),
+        // The list is another one by now: once more, with that.
+        Err(error) if error.status_code() == Some(422) => {
+            let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+            match crate::find::<K>(client, &namespace, &name).await? {
+                Some(live) if live.uid() == object.uid() => removed(client, &live, finalizer).await,
+                _ => Ok(()),
+            }
+        }
+        other => other,
+    }
+}
+
+async fn removed<K: Namespaced>(
     client: &Client,
     object: &K,
     finalizer: &str,
@@ -50,10 +63,9 @@ pub async fn remove_finalizer<K: Namespaced>(
         { "op": "test", "path": entry, "value": finalizer },
         { "op": "remove", "path": entry },
     ]);
-    match patched(client, object, patch, "remove a finalizer from").await {
-        Err(error) if error.status_code() == Some(404) => Ok(()),
-        other => other.map(drop),
-    }
+    patched(client, object, patch, "remove a finalizer from")
+        .await
+        .map(drop)
 }
 
 async fn patched<K: Namespaced>(

@@ -39,6 +39,14 @@ impl RequestError {
         }
     }
 
+    /// Whether the API server refused for good: nothing was written, and trying again changes nothing.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        let try_again = [408, 409, 429];
+        self.status_code()
+            .is_some_and(|code| (400..500).contains(&code) && !try_again.contains(&code))
+    }
+
     /// The error with its cause, on one line.
     #[must_use]
     pub fn full_text(&self) -> String {

@@ -66,12 +66,11 @@ impl Arguments {
             .clone()
             .filter(|address| !address.is_empty())
             .unwrap_or_else(|| {
-                let host = if bound.ip().is_unspecified() {
-                    "localhost".to_owned()
+                if bound.ip().is_unspecified() {
+                    format!("localhost:{}", bound.port())
                 } else {
-                    bound.ip().to_string()
-                };
-                format!("{host}:{}", bound.port())
+                    bound.to_string()
+                }
             })
     }
 }

@@ -1,10 +1,16 @@
 //! The composition root: builds the parts, runs them, and ends with them.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context as _;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{
-    Client, Config,
+    Api, Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
     runtime::{Controller, controller},
 };
@@ -47,6 +53,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         })?;
     let advertised = arguments.advertised(programs_at.local_addr()?);
 
+    let (folder, _claim) = claim(&arguments.workspace_dir, &client).await?;
     let mut stacks = Feed::<Decoded<Stack>>::new(&client);
     let mut workspaces = Feed::<Decoded<Workspace>>::new(&client);
     let mut updates = Feed::<Decoded<Update>>::new(&client);
@@ -55,12 +62,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let (wake_update, woken_updates) = unbounded_channel();
     let WorkspaceRuntime::Process = arguments.workspace_runtime;
     let context = Arc::new(Context {
-        places: Processes::new(
-            arguments.workspace_dir.clone(),
-            agent(&arguments)?,
-            client.clone(),
-            wake_workspace,
-        ),
+        places: Processes::new(folder, agent(&arguments)?, client.clone(), wake_workspace),
         workspaces: workspaces.store(),
         updates: updates.store(),
         programs: programs.store(),
@@ -142,10 +144,41 @@ where
     Controller::for_shared_stream(feed.listen(), feed.store()).with_config(config)
 }
 
+/// The folder of the workspaces, for this manager alone and for one cluster alone: what belongs to no Workspace of the
+/// cluster is removed from it.
+async fn claim(folder: &Path, client: &Client) -> anyhow::Result<(PathBuf, File)> {
+    let name = folder.display();
+    fs::create_dir_all(folder).with_context(|| format!("--workspace-dir {name}"))?;
+    let folder = folder.canonicalize()?;
+    let lock = File::create(folder.join(".lock"))?;
+    if lock.try_lock().is_err() {
+        anyhow::bail!("--workspace-dir {name}: another manager works there");
+    }
+    let system: Option<Namespace> = Api::all(client.clone())
+        .get_opt("kube-system")
+        .await
+        .context("failed to ask the cluster who it is")?;
+    let cluster = system
+        .and_then(|namespace| namespace.metadata.uid)
+        .unwrap_or_default();
+    let owner = folder.join(".cluster");
+    match fs::read_to_string(&owner) {
+        Ok(other) if other != cluster => {
+            anyhow::bail!(
+                "--workspace-dir {name} has the workspaces of another cluster: give this one a folder of its own"
+            )
+        }
+        Ok(_) => {}
+        Err(_) => fs::write(&owner, cluster)?,
+    }
+    Ok((folder, lock))
+}
+
 /// The agent's program.
 fn agent(arguments: &Arguments) -> anyhow::Result<PathBuf> {
     let beside = || Ok::<_, std::io::Error>(std::env::current_exe()?.with_file_name("agent"));
     let agent = arguments.agent.clone().map_or_else(beside, Ok)?;
+    let agent = agent.canonicalize().unwrap_or(agent);
     anyhow::ensure!(
         agent.is_file(),
         "there is no agent at {}: give --agent",
@@ -174,7 +207,7 @@ async fn sweep(context: Arc<Context>, readiness: Readiness) {
                 kube::ResourceExt::uid(workspace.as_ref()).is_none_or(|known| known != uid)
             }) {
                 tracing::info!(namespace, name, "Workspace is gone: its process ends");
-                context.places.remove(&namespace, &name).await;
+                context.places.remove(&namespace, &name, &uid);
                 context.applied.forget(&uid);
             }
         }

@@ -25,6 +25,7 @@ mod eventually;
 pub mod fixtures;
 pub mod kstatus;
 mod last_lines;
+mod leftovers;
 pub mod namespace;
 mod shared_folder;
 
@@ -32,5 +33,6 @@ pub use builders::{Builder, ProgramBuilder, StackBuilder, UpdateBuilder, Workspa
 pub use components::{Component, Components};
 pub use control_plane::ControlPlane;
 pub use eventually::{DEADLINE, TimedOut, eventually, eventually_within};
+pub use leftovers::{end_processes_of, processes_of};
 pub use namespace::{TestNamespace, with_namespace};
 pub use shared_folder::shared_folder;

@@ -3,22 +3,21 @@
 use std::{
     fs::{self, File},
     net::TcpListener,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Stdio},
-    thread,
     time::Duration,
 };
 
 use anyhow::{Context, bail};
-use pko_testkit::{ControlPlane, eventually};
-use serde_json::Value;
+use pko_testkit::{ControlPlane, end_processes_of, eventually};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
 
-const PAUSE: Duration = Duration::from_millis(50);
+/// How long an agent may take to end its run.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A manager and its folder. Dropping it ends the manager and the agents, and removes the folder.
 pub(super) struct Manager {
@@ -78,54 +77,15 @@ impl Manager {
             .collect::<Vec<_>>();
         format!("the manager's last words:\n{}", last.join("\n"))
     }
-
-    /// The process ids of the agents, which outlive their manager by design.
-    fn agents(&self) -> Vec<String> {
-        let mut agents = Vec::new();
-        for namespace in children(&self.folder().join("workspaces")) {
-            for workspace in children(&namespace) {
-                let record = fs::read(workspace.join("record.json")).unwrap_or_default();
-                let record: Value = serde_json::from_slice(&record).unwrap_or_default();
-                agents.extend(
-                    record
-                        .get("process")
-                        .and_then(Value::as_i64)
-                        .map(|process| process.to_string()),
-                );
-            }
-        }
-        agents
-    }
 }
 
 impl Drop for Manager {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let agents = self.agents();
-        for agent in &agents {
-            let _ = Command::new("kill")
-                .args(["-TERM", agent])
-                .stderr(Stdio::null())
-                .status();
-        }
-        for agent in agents {
-            // It may have a run to end first.
-            for _ in 0..200 {
-                if !Path::new("/proc").join(&agent).exists() {
-                    break;
-                }
-                thread::sleep(PAUSE);
-            }
-        }
+        // The agents outlive their manager by design, and may have a run to end first.
+        end_processes_of(&self.folder().join("workspaces"), PATIENCE);
     }
-}
-
-fn children(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten();
-    entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .collect()
 }
 
 fn free_port() -> anyhow::Result<u16> {

@@ -3,13 +3,13 @@
 mod manager;
 mod story;
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{fs, path::PathBuf};
 
 use anyhow::{Context, bail};
 use pko_testkit::ControlPlane;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{checkout, progress::Step};
+use crate::{cargo, progress::Step};
 use manager::Manager;
 
 /// The place in the example where the state's folder goes.
@@ -75,8 +75,7 @@ fn programs() -> anyhow::Result<PathBuf> {
         return Ok(folder.into());
     }
     let step = Step::begin("building");
-    let built = Command::new(env!("CARGO"))
-        .current_dir(checkout())
+    let built = cargo()
         .args(["build", "--quiet", "--workspace", "--bins"])
         .status()
         .context("failed to run cargo")?;

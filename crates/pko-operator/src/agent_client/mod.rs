@@ -3,6 +3,8 @@
 mod connection;
 mod request;
 
+use std::time::Duration;
+
 use pko_api::{Update, Workspace, auto::v1alpha1::ProjectInfo, names::reasons::UpdateReason};
 use pko_core::update::{Output, Run, RunError, RunOutcome};
 use pko_proto::{agent as wire, convert::from_proto_timestamp, run as runs};
@@ -22,18 +24,12 @@ pub(crate) async fn start(
 ) -> Result<Run, RunError> {
     let request = start_request(update, workspace, local_path).map_err(RunError::Refused)?;
     if !begun {
-        let run = connection.runs.start_run(request).await;
-        return run
-            .map(|run| seen(run.into_inner()))
-            .map_err(|status| run_error(&status));
+        let run = in_time(connection.runs.start_run(request)).await;
+        return run.map(seen).map_err(|status| run_error(&status));
     }
     let run_id = request.run_id;
-    match connection
-        .runs
-        .get_run(runs::GetRunRequest { run_id })
-        .await
-    {
-        Ok(run) => Ok(seen(run.into_inner())),
+    match in_time(connection.runs.get_run(runs::GetRunRequest { run_id })).await {
+        Ok(run) => Ok(seen(run)),
         Err(status) if status.code() == Code::NotFound => Ok(Run::Ended(lost())),
         Err(status) => Err(run_error(&status)),
     }
@@ -43,7 +39,7 @@ pub(crate) async fn start(
 fn lost() -> RunOutcome {
     RunOutcome {
         reason: Some(UpdateReason::Aborted.as_str().to_owned()),
-        message: "the workspace was made anew while the operation ran: its result is lost"
+        message: "the workspace does not know the operation: it was not begun, or the workspace was made anew meanwhile"
             .to_owned(),
         ..RunOutcome::default()
     }
@@ -58,6 +54,21 @@ fn run_error(status: &Status) -> RunError {
     }
 }
 
+/// How long an agent may take to answer what it can answer at once.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
+
+/// An agent's answer; none in time is one, too.
+pub(crate) async fn in_time<T>(
+    answer: impl Future<Output = Result<tonic::Response<T>, Status>>,
+) -> Result<T, Status> {
+    let timeout = tokio::time::timeout(ANSWER_DEADLINE, answer);
+    let late = |_| Status::deadline_exceeded("the agent did not answer in time");
+    timeout
+        .await
+        .map_err(late)?
+        .map(tonic::Response::into_inner)
+}
+
 /// A status as a sentence; never its details, which are bytes.
 pub(crate) fn text(status: &Status) -> String {
     format!("{:?}: {}", status.code(), status.message())
@@ -68,6 +79,8 @@ fn seen(run: runs::Run) -> Run {
     use runs::RunState;
 
     match run.state() {
+        // Recorded by an earlier pass, whose write this one has not seen: there is nothing to add to it.
+        _ if run.acknowledged => Run::Running,
         RunState::Unspecified | RunState::Queued | RunState::Running => Run::Running,
         state => Run::Ended(outcome(state, run.result.unwrap_or_default())),
     }

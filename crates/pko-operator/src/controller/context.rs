@@ -6,11 +6,11 @@ use std::{
 };
 
 use kube::{
-    Client,
+    Client, ResourceExt as _,
     runtime::reflector::{ObjectRef, Store},
 };
-use pko_api::{Decoded, Program, Update, Workspace, names::events};
-use pko_kube::{Reporter, RequestError, Written};
+use pko_api::{Decoded, Program, StoredKind, Update, Workspace, names::events};
+use pko_kube::{Namespaced, Reporter, RequestError, Written};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -28,6 +28,37 @@ pub(crate) struct Context {
     pub(crate) reporters: Reporters,
     pub(crate) followed: Followed,
     pub(crate) applied: Applied,
+}
+
+/// The object, read anew where the cache has not seen our own last write.
+pub(super) async fn fresh<K>(
+    object: Arc<Decoded<K>>,
+    context: &Context,
+) -> Result<Option<Arc<Decoded<K>>>, RequestError>
+where
+    K: StoredKind,
+    Decoded<K>: Namespaced,
+{
+    if !context.written.is_stale(object.as_ref()) {
+        return Ok(Some(object));
+    }
+    let namespace = object.namespace().unwrap_or_default();
+    let live: Option<Decoded<K>> =
+        pko_kube::find(&context.client, &namespace, &object.name_any()).await?;
+    Ok(live.map(Arc::new))
+}
+
+/// The object as its type; one that does not decode is left alone, and said.
+pub(super) fn readable<K: StoredKind>(object: &Decoded<K>) -> Option<&K> {
+    let readable = object.as_result();
+    if let Err(bad) = &readable {
+        let (namespace, name) = (
+            bad.metadata.namespace.as_deref(),
+            bad.metadata.name.as_deref(),
+        );
+        tracing::warn!(kind = K::KIND, namespace, name, error = %bad.error, "Object does not decode and is left alone");
+    }
+    readable.ok()
 }
 
 /// Who reports events, one for each controller.

@@ -12,7 +12,7 @@ use kube::{
     Api, Client, Resource,
     runtime::{
         WatchStreamExt as _,
-        reflector::{self, Store, store::Writer},
+        reflector::{self, ObjectRef, Store, store::Writer},
         watcher::{self, Event, watcher},
     },
 };
@@ -62,25 +62,36 @@ where
     pub(crate) async fn run(self) {
         let Self {
             objects,
+            store,
             writer,
             listeners,
-            ..
         } = self;
         let events = watcher(objects, watcher::Config::default()).default_backoff();
         let mut events = pin!(reflector::reflector(writer, events));
         // A new list is in the cache only once it is complete.
-        let mut listed = Vec::new();
+        let (mut listed, mut before) = (Vec::new(), Vec::new());
         while let Some(event) = events.next().await {
             let touched = match event {
                 Ok(Event::Init) => {
                     listed.clear();
+                    before = store.state();
                     Vec::new()
                 }
                 Ok(Event::InitApply(object)) => {
                     listed.push(Arc::new(object));
                     Vec::new()
                 }
-                Ok(Event::InitDone) => std::mem::take(&mut listed),
+                // What is not in the new list was deleted while nobody watched.
+                Ok(Event::InitDone) => {
+                    let gone = std::mem::take(&mut before);
+                    let gone = gone.into_iter().filter(|object| {
+                        store.get(&ObjectRef::from_obj(object.as_ref())).is_none()
+                    });
+                    std::mem::take(&mut listed)
+                        .into_iter()
+                        .chain(gone)
+                        .collect()
+                }
                 Ok(Event::Apply(object) | Event::Delete(object)) => vec![Arc::new(object)],
                 Err(error) => {
                     tracing::warn!(kind = %K::kind(&()), %error, "Watch was cut off; it is tried again");

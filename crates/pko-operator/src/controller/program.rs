@@ -7,7 +7,7 @@ use kube::runtime::{Controller, controller::Action};
 use pko_api::{Decoded, Program, names::field_managers};
 use pko_core::program::{Effect, World, decide};
 
-use super::{Context, PassError, action, after_error};
+use super::{Context, PassError, action, after_error, context::readable};
 
 /// Runs the controller until the manager ends.
 pub(crate) async fn run(controller: Controller<Decoded<Program>>, context: Arc<Context>) {
@@ -19,7 +19,7 @@ async fn reconcile(
     program: Arc<Decoded<Program>>,
     context: Arc<Context>,
 ) -> Result<Action, PassError> {
-    let Ok(program) = program.as_result() else {
+    let Some(program) = readable(&program) else {
         return Ok(Action::await_change());
     };
     let world = World {

@@ -20,7 +20,11 @@ use pko_core::{
 };
 use pko_kube::Notice;
 
-use super::{Context, Pass, PassError, action, after_error, context::told, drive};
+use super::{
+    Context, Pass, PassError, action, after_error,
+    context::{fresh, readable, told},
+    drive,
+};
 
 /// How soon a Workspace that the API server did not take is applied again.
 const APPLY_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
@@ -87,20 +91,6 @@ async fn reconcile(
     }
 }
 
-/// The object, read anew where the cache has not seen our own last write.
-async fn fresh(
-    object: Arc<Decoded<Stack>>,
-    context: &Context,
-) -> Result<Option<Arc<Decoded<Stack>>>, PassError> {
-    if !context.written.is_stale(object.as_ref()) {
-        return Ok(Some(object));
-    }
-    let namespace = object.namespace().unwrap_or_default();
-    let live: Option<Decoded<Stack>> =
-        pko_kube::find(&context.client, &namespace, &object.name_any()).await?;
-    Ok(live.map(Arc::new))
-}
-
 struct StackPass<'pass> {
     stack: &'pass Stack,
     context: &'pass Context,
@@ -163,9 +153,9 @@ async fn update(
     if let Some(update) = cached.as_ref().and_then(|object| object.as_result().ok()) {
         return Ok(Some(Box::new(update.clone())));
     }
-    Ok(pko_kube::find::<Update>(&context.client, &namespace, name)
-        .await?
-        .map(Box::new))
+    let live: Option<Decoded<Update>> = pko_kube::find(&context.client, &namespace, name).await?;
+    // One that does not decode says nothing of its run: it is as good as gone.
+    Ok(live.as_ref().and_then(readable).cloned().map(Box::new))
 }
 
 /// The Workspace, applied unless it is in place already.
@@ -220,7 +210,10 @@ async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), Pas
             if let Err(error) =
                 pko_kube::create(client, update.as_ref(), field_managers::OPERATOR).await
             {
-                write_status(stack, context, &undo).await?;
+                // Where nobody knows whether it exists, the next pass looks for it.
+                if error.is_refusal() {
+                    write_status(stack, context, &undo).await?;
+                }
                 return Err(error.into());
             }
         }

@@ -1,6 +1,6 @@
 //! Updates: each is one run of the workspace's agent.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt as _};
 use kube::{
@@ -21,8 +21,16 @@ use pko_kube::Notice;
 use pko_proto::run as runs;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{Context, Pass, PassError, after_error, context::told, drive, feed::receiving};
-use crate::agent_client;
+use super::{
+    Context, Pass, PassError, after_error,
+    context::{fresh, readable, told},
+    drive,
+    feed::receiving,
+};
+use crate::agent_client::{self, in_time};
+
+/// How soon a run that could not be followed is looked at.
+const FOLLOW_AGAIN: Duration = Duration::from_secs(5);
 
 /// Runs the controller until the manager ends; `woken` are Updates whose run has ended.
 pub(crate) async fn run(
@@ -59,7 +67,10 @@ async fn reconcile(
     object: Arc<Decoded<Update>>,
     context: Arc<Context>,
 ) -> Result<Action, PassError> {
-    let Ok(update) = object.as_result() else {
+    let Some(object) = fresh(object, &context).await? else {
+        return Ok(Action::await_change());
+    };
+    let Some(update) = readable(&object) else {
         return Ok(Action::await_change());
     };
     let pass = UpdatePass {
@@ -194,13 +205,14 @@ async fn write_status(
     context: &Context,
     status: &UpdateStatus,
 ) -> Result<(), PassError> {
-    pko_kube::apply_status::<Update>(
+    let written = pko_kube::apply_status::<Update>(
         &context.client,
         update,
         status,
         field_managers::UPDATE_STATUS,
     )
     .await?;
+    context.written.remember(&written);
     Ok(())
 }
 
@@ -218,6 +230,8 @@ fn follow(update: &Update, workspace: Option<&Workspace>, context: &Context) {
     tokio::spawn(async move {
         if let Err(error) = until_end(&address, &run_id).await {
             tracing::info!(run = run_id, %error, "Run is not followed any more");
+            // A run that can't be followed is looked at now and then, not at once again and again.
+            tokio::time::sleep(FOLLOW_AGAIN).await;
         }
         followed.end(&run_id, object);
     });
@@ -266,16 +280,20 @@ async fn tell(update: &Update, workspace: Option<&Workspace>, word: Word) {
     };
     let run_id = update.uid().unwrap_or_default();
     let told = match word {
-        Word::Cancel => connection
-            .runs
-            .cancel_run(runs::CancelRunRequest { run_id })
-            .await
-            .map(drop),
-        Word::Acknowledge => connection
-            .runs
-            .acknowledge_run(runs::AcknowledgeRunRequest { run_id })
-            .await
-            .map(drop),
+        Word::Cancel => in_time(
+            connection
+                .runs
+                .cancel_run(runs::CancelRunRequest { run_id }),
+        )
+        .await
+        .map(drop),
+        Word::Acknowledge => in_time(
+            connection
+                .runs
+                .acknowledge_run(runs::AcknowledgeRunRequest { run_id }),
+        )
+        .await
+        .map(drop),
     };
     if let Err(status) = told {
         tracing::info!(

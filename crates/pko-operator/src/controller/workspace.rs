@@ -12,8 +12,13 @@ use pko_kube::Notice;
 use pko_proto::agent as wire;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{Context, Pass, PassError, after_error, context::told, drive, feed::receiving};
-use crate::agent_client;
+use super::{
+    Context, Pass, PassError, after_error,
+    context::{fresh, readable, told},
+    drive,
+    feed::receiving,
+};
+use crate::agent_client::{self, in_time};
 
 /// Runs the controller until the manager ends; `woken` are Workspaces whose place has changed.
 pub(crate) async fn run(
@@ -33,7 +38,10 @@ async fn reconcile(
     object: Arc<Decoded<Workspace>>,
     context: Arc<Context>,
 ) -> Result<Action, PassError> {
-    let Ok(workspace) = object.as_result() else {
+    let Some(object) = fresh(object, &context).await? else {
+        return Ok(Action::await_change());
+    };
+    let Some(workspace) = readable(&object) else {
         return Ok(Action::await_change());
     };
     let pass = WorkspacePass {
@@ -72,13 +80,12 @@ impl Pass for WorkspacePass<'_> {
         match effect {
             Effect::PatchStatus(status) => write_status(workspace, context, &status).await?,
             Effect::Remove => {
-                context
-                    .places
-                    .remove(
-                        &workspace.namespace().unwrap_or_default(),
-                        &workspace.name_any(),
-                    )
-                    .await;
+                let (namespace, uid) = (workspace.namespace(), workspace.uid());
+                context.places.remove(
+                    &namespace.unwrap_or_default(),
+                    &workspace.name_any(),
+                    &uid.unwrap_or_default(),
+                );
             }
             Effect::Emit(event) => {
                 let notice = Notice {
@@ -107,13 +114,14 @@ async fn write_status(
     context: &Context,
     status: &WorkspaceStatus,
 ) -> Result<(), PassError> {
-    pko_kube::apply_status::<Workspace>(
+    let written = pko_kube::apply_status::<Workspace>(
         &context.client,
         workspace,
         status,
         field_managers::WORKSPACE_STATUS,
     )
     .await?;
+    context.written.remember(&written);
     Ok(())
 }
 
@@ -125,13 +133,13 @@ async fn agent(address: &str, install: bool) -> Result<Agent, AgentError> {
     let mut connection = agent_client::connect(address)
         .await
         .map_err(|error| unreachable(&error))?;
-    let version = connection
-        .automation
-        .pulumi_version(wire::PulumiVersionRequest {})
-        .await;
-    let version = version
-        .map_err(|status| AgentError::Unreachable(agent_client::text(&status)))?
-        .into_inner();
+    let version = in_time(
+        connection
+            .automation
+            .pulumi_version(wire::PulumiVersionRequest {}),
+    )
+    .await;
+    let version = version.map_err(|status| AgentError::Unreachable(agent_client::text(&status)))?;
     if install {
         let installed = connection.automation.install(wire::InstallRequest {}).await;
         installed.map_err(|status| AgentError::Installation(agent_client::text(&status)))?;

@@ -19,7 +19,11 @@ use pko_api::{Decoded, Workspace};
 use pko_core::workspace::Place;
 use rustix::process::Signal;
 use sha2::{Digest as _, Sha256};
-use tokio::{process::Command, sync::mpsc::UnboundedSender, time::Instant};
+use tokio::{
+    process::{Child, Command},
+    sync::mpsc::UnboundedSender,
+    time::Instant,
+};
 
 use super::{
     environment::{EnvironmentError, Reader},
@@ -30,8 +34,12 @@ use super::{
 
 /// How long an agent may take to listen.
 const START_DEADLINE: Duration = Duration::from_secs(30);
-/// How long an agent may take to end before it is killed.
-const STOP_DEADLINE: Duration = Duration::from_secs(20);
+/// How long an agent leaves a run that it interrupts.
+const STOP_PATIENCE: Duration = Duration::from_mins(9);
+/// How long an agent may take to end before it is killed: longer than it is patient.
+const STOP_DEADLINE: Duration = Duration::from_mins(10);
+/// How long a killed agent may take to be gone.
+const KILL_DEADLINE: Duration = Duration::from_secs(10);
 /// After a start that failed, the next one is not before this.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
@@ -46,8 +54,12 @@ pub(crate) struct Processes {
     agent: PathBuf,
     client: Client,
     attempts: Arc<Mutex<HashMap<String, Attempt>>>,
+    /// One for each folder: it is made, emptied or removed by one at a time.
+    turns: Arc<Mutex<HashMap<PathBuf, Turn>>>,
     wake: Wake,
 }
+
+type Turn = Arc<tokio::sync::Mutex<()>>;
 
 /// A start of an agent, and how it went.
 #[derive(Clone, Debug)]
@@ -69,6 +81,8 @@ enum StartError {
     Run { program: String, source: io::Error },
     #[error("failed to fetch the program: {0}")]
     Fetch(String),
+    #[error("the agent of before does not end")]
+    NotEnding,
     #[error("the agent did not start: {0}")]
     NotListening(String),
 }
@@ -81,6 +95,7 @@ impl Processes {
             agent,
             client,
             attempts: Arc::default(),
+            turns: Arc::default(),
             wake,
         }
     }
@@ -128,15 +143,13 @@ impl Processes {
         let Ok(mut attempts) = self.attempts.lock() else {
             return Place::Failed("a start went wrong".to_owned());
         };
-        match attempts
-            .get(&key)
-            .filter(|attempt| attempt.fingerprint == fingerprint)
-        {
+        match attempts.get(&key) {
+            // Whatever it is for: its end wakes the Workspace, and that starts what is wanted then.
             Some(Attempt { failure: None, .. }) => {}
             Some(Attempt {
+                fingerprint: last,
                 failure: Some((message, at)),
-                ..
-            }) if at.elapsed() < RETRY_AFTER => {
+            }) if *last == fingerprint && at.elapsed() < RETRY_AFTER => {
                 return Place::Failed(message.clone());
             }
             _ => {
@@ -178,46 +191,69 @@ impl Processes {
         let _ = self.wake.send(name);
     }
 
+    fn turn(&self, folder: &Path) -> Turn {
+        let turns = self.turns.lock();
+        turns
+            .map(|mut turns| turns.entry(folder.to_owned()).or_default().clone())
+            .unwrap_or_default()
+    }
+
     async fn start(&self, workspace: &Workspace, fingerprint: &str) -> Result<(), StartError> {
         let folder = self.folder(workspace);
-        stop(&folder).await;
+        let turn = self.turn(&folder);
+        let _turn = turn.lock().await;
+        if !stop(&folder).await {
+            return Err(StartError::NotEnding);
+        }
         files::private_folder(&folder)?;
         if let Some(sockets) = record::socket(&folder).parent() {
             files::private_folder(sockets)?;
         }
+        // Before there is anything in the folder: whatever happens now, it is known whose it is.
+        let mut record = Record {
+            uid: workspace.uid().unwrap_or_default(),
+            fingerprint: fingerprint.to_owned(),
+            process: 0,
+        };
+        record.write(&folder)?;
+        let mut child = self.serve(workspace, &folder).await?;
+        record.process = child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .unwrap_or_default();
+        if let Err(error) = record.write(&folder) {
+            child.kill().await?;
+            return Err(error.into());
+        }
+        listening(&folder, record.process, child).await
+    }
+
+    /// Prepares the folder and starts an agent in it.
+    async fn serve(&self, workspace: &Workspace, folder: &Path) -> Result<Child, StartError> {
         let namespace = workspace.namespace().unwrap_or_default();
         let reader = Reader {
             client: &self.client,
             namespace: &namespace,
         };
         let environment = reader.environment(&workspace.spec).await?;
-        files::write_mounts(&folder, &workspace.spec, &reader).await?;
-        let source = self.fetch(workspace, &folder).await?;
+        files::write_mounts(folder, &workspace.spec, &reader).await?;
+        let source = self.fetch(workspace, folder).await?;
         let log = File::create(folder.join("agent.log"))?;
-        let child = self
-            .command(&folder)
+        let log_level = workspace.spec.pulumi_log_level.unwrap_or(0).to_string();
+        self.command(folder)
             .args(["serve", "--skip-install", "--own-session", "--workspace"])
             .arg(&source)
             .arg("--listen")
-            .arg(format!("unix:{}", record::socket(&folder).display()))
+            .arg(format!("unix:{}", record::socket(folder).display()))
             .arg("--data-dir")
             .arg(folder.join(".pko"))
+            .args(["--stop-patience", &STOP_PATIENCE.as_secs().to_string()])
+            .args(["--pulumi-log-level", &log_level])
             .envs(environment)
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()
-            .map_err(|source| self.not_run(source))?;
-        let process = child
-            .id()
-            .and_then(|id| i32::try_from(id).ok())
-            .unwrap_or_default();
-        let record = Record {
-            uid: workspace.uid().unwrap_or_default(),
-            fingerprint: fingerprint.to_owned(),
-            process,
-        };
-        record.write(&folder)?;
-        listening(&folder, child).await
+            .map_err(|source| self.not_run(source))
     }
 
     /// The agent, with an environment of its own: nothing of the manager's but where programs are.
@@ -281,6 +317,7 @@ impl Processes {
             .args(["init", "--target-dir"])
             .arg(&source)
             .args(arguments)
+            .kill_on_drop(true)
             .output()
             .await
             .map_err(|error| self.not_run(error))?;
@@ -293,15 +330,29 @@ impl Processes {
         Ok(source.join(inside.trim_start_matches('/')))
     }
 
-    /// Ends what runs for a Workspace, and removes its files.
-    pub(crate) async fn remove(&self, namespace: &str, name: &str) {
+    /// Ends what runs for the Workspace with this uid and removes its files, in the background: a run that is under
+    /// way may take minutes to end. Where somebody is at the folder, a later call does it.
+    pub(crate) fn remove(&self, namespace: &str, name: &str, uid: &str) {
         let folder = self.folder_of(namespace, name);
-        stop(&folder).await;
-        if let Err(error) = fs::remove_dir_all(&folder)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(folder = %folder.display(), %error, "Workspace's files could not be removed");
-        }
+        let Ok(turn) = self.turn(&folder).try_lock_owned() else {
+            return;
+        };
+        let uid = uid.to_owned();
+        tokio::spawn(async move {
+            let _turn = turn;
+            // It may have gone to a new Workspace of that name since.
+            if Record::read(&folder).is_none_or(|record| record.uid != uid) || !stop(&folder).await
+            {
+                return;
+            }
+            if let Err(error) = tokio::fs::remove_dir_all(&folder).await {
+                tracing::warn!(folder = %folder.display(), %error, "Workspace's files could not be removed");
+            }
+            if let Some(namespace) = folder.parent() {
+                // Only if it is empty.
+                let _ = fs::remove_dir(namespace);
+            }
+        });
     }
 
     /// The workspaces that have a record: namespace, name, and the uid of the Workspace they run for.
@@ -342,7 +393,8 @@ fn fingerprint(workspace: &Workspace) -> String {
         spec.project_info,
         spec.env,
         spec.env_from,
-        spec.pod_template
+        spec.pod_template,
+        spec.pulumi_log_level
     ]);
     Sha256::digest(parts.to_string())
         .iter()
@@ -354,17 +406,18 @@ fn fingerprint(workspace: &Workspace) -> String {
 }
 
 async fn is_running(folder: &Path, workspace: &Workspace, fingerprint: &str) -> bool {
-    let ours = Record::read(folder).is_some_and(|record| {
-        record.fingerprint == fingerprint && Some(record.uid) == workspace.uid()
-    });
-    ours && record::answers(folder).await
+    let Some(record) = Record::read(folder) else {
+        return false;
+    };
+    let wanted = record.fingerprint == fingerprint && Some(record.uid) == workspace.uid();
+    wanted && record::listener(folder).await == Some(record.process)
 }
 
 /// Waits until a new agent listens, or has ended.
-async fn listening(folder: &Path, mut child: tokio::process::Child) -> Result<(), StartError> {
+async fn listening(folder: &Path, process: i32, mut child: Child) -> Result<(), StartError> {
     let end = Instant::now() + START_DEADLINE;
     loop {
-        if record::answers(folder).await {
+        if record::listener(folder).await == Some(process) {
             return Ok(());
         }
         let ended = child.try_wait()?.is_some();
@@ -376,20 +429,31 @@ async fn listening(folder: &Path, mut child: tokio::process::Child) -> Result<()
     }
 }
 
-/// Ends the agent of a folder, if there is one.
-async fn stop(folder: &Path) {
-    let Some(record) = Record::read(folder) else {
-        return;
-    };
-    record.signal(folder, Signal::TERM);
-    let end = Instant::now() + STOP_DEADLINE;
-    while record.is_our_agent(folder) {
-        if Instant::now() > end {
-            record.signal(folder, Signal::KILL);
+/// Ends the agents of a folder: the one of its record, and one that listens without a record. Says whether they are
+/// gone.
+async fn stop(folder: &Path) -> bool {
+    let recorded = Record::read(folder).map(|record| record.process);
+    let agents: Vec<i32> = recorded
+        .into_iter()
+        .chain(record::listener(folder).await)
+        .collect();
+    for (signal, patience) in [(Signal::TERM, STOP_DEADLINE), (Signal::KILL, KILL_DEADLINE)] {
+        for agent in &agents {
+            record::signal(*agent, folder, signal);
         }
-        tokio::time::sleep(PAUSE).await;
+        let end = Instant::now() + patience;
+        while agents.iter().any(|agent| record::is_agent(*agent, folder)) {
+            if Instant::now() > end {
+                break;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
-    let _ = fs::remove_file(record::socket(folder));
+    let gone = !agents.iter().any(|agent| record::is_agent(*agent, folder));
+    if gone {
+        let _ = fs::remove_file(record::socket(folder));
+    }
+    gone
 }
 
 fn last_lines(text: &str) -> String {

@@ -39,23 +39,23 @@ impl Record {
         fs::write(&unfinished, serde_json::to_vec(self)?)?;
         fs::rename(unfinished, folder.join(FILE))
     }
+}
 
-    /// Sends a signal to the agent, if the process is still that.
-    pub(crate) fn signal(&self, folder: &Path, signal: Signal) -> bool {
-        self.is_our_agent(folder)
-            && Pid::from_raw(self.process)
-                .is_some_and(|process| rustix::process::kill_process(process, signal).is_ok())
-    }
+/// Whether a process is the agent of a folder. An id may have gone to another program since: ours has its socket
+/// in its command line.
+pub(crate) fn is_agent(process: i32, folder: &Path) -> bool {
+    let command_line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let socket = socket(folder);
+    let socket = socket.as_os_str().as_encoded_bytes();
+    command_line
+        .split(|byte| *byte == 0)
+        .any(|argument| argument.ends_with(socket))
+}
 
-    /// A process id may have gone to another program since: ours has its socket in its command line.
-    pub(crate) fn is_our_agent(&self, folder: &Path) -> bool {
-        let command_line = fs::read(format!("/proc/{}/cmdline", self.process)).unwrap_or_default();
-        let socket = socket(folder);
-        let socket = socket.as_os_str().as_encoded_bytes();
-        !socket.is_empty()
-            && command_line
-                .windows(socket.len())
-                .any(|part| part == socket)
+/// Sends a signal to the agent of a folder, if the process still is that.
+pub(crate) fn signal(process: i32, folder: &Path, signal: Signal) {
+    if let Some(id) = Pid::from_raw(process).filter(|_| is_agent(process, folder)) {
+        let _ = rustix::process::kill_process(id, signal);
     }
 }
 
@@ -78,9 +78,10 @@ pub(crate) fn socket(folder: &Path) -> PathBuf {
     all.join(SOCKETS).join(short)
 }
 
-/// Whether an agent accepts connections in a folder.
-pub(crate) async fn answers(folder: &Path) -> bool {
-    UnixStream::connect(socket(folder)).await.is_ok()
+/// The process that listens for a folder, if one does.
+pub(crate) async fn listener(folder: &Path) -> Option<i32> {
+    let stream = UnixStream::connect(socket(folder)).await.ok()?;
+    stream.peer_cred().ok()?.pid()
 }
 
 #[cfg(test)]
@@ -109,14 +110,21 @@ mod tests {
     }
 
     #[test]
-    fn another_process_is_not_signalled() {
+    fn another_process_is_not_taken_for_an_agent() {
         let folder = tempfile::tempdir().unwrap();
         let this = i32::try_from(std::process::id()).unwrap();
-        let record = Record {
-            uid: "u".into(),
-            fingerprint: "f".into(),
-            process: this,
-        };
-        assert!(!record.signal(folder.path(), Signal::TERM));
+        assert!(!is_agent(this, folder.path()));
+        assert!(!is_agent(0, folder.path()));
+    }
+
+    #[tokio::test]
+    async fn the_listener_is_known_by_its_process() {
+        let all = tempfile::tempdir().unwrap();
+        let folder = all.path().join("namespace/name");
+        fs::create_dir_all(socket(&folder).parent().unwrap()).unwrap();
+        assert_eq!(listener(&folder).await, None);
+        let _socket = tokio::net::UnixListener::bind(socket(&folder)).unwrap();
+        let this = i32::try_from(std::process::id()).unwrap();
+        assert_eq!(listener(&folder).await, Some(this));
     }
 }

@@ -7,13 +7,21 @@ use serde_json::Value;
 pub(super) fn unsupported(spec: &WorkspaceSpec) -> Option<String> {
     let field = first_unsupported(spec)?;
     Some(format!(
-        "spec.{field} needs a pod: a process workspace can't do that"
+        "spec.{field} is not for a process workspace: it has no pod, and its program stays in its folder"
     ))
 }
 
 fn first_unsupported(spec: &WorkspaceSpec) -> Option<String> {
     if spec.git.is_some() {
         return Some("git".to_owned());
+    }
+    let folder = spec
+        .flux
+        .as_ref()
+        .and_then(|flux| flux.dir.as_deref())
+        .unwrap_or_default();
+    if folder.split('/').any(|part| part == "..") {
+        return Some("flux.dir".to_owned());
     }
     if !spec.init_containers.is_empty() {
         return Some("initContainers".to_owned());
@@ -55,9 +63,20 @@ fn volumes(volumes: &Value) -> Option<String> {
         .filter_map(|(index, volume)| Some((index, volume.as_object()?)))
         .find_map(|(index, volume)| {
             let known = ["name", "secret", "configMap"];
-            let other = volume.keys().find(|key| !known.contains(&key.as_str()))?;
-            Some(format!("volumes[{index}].{other}"))
+            let other = volume.keys().find(|key| !known.contains(&key.as_str()));
+            let field = other.cloned().or_else(|| inside_volume(volume))?;
+            Some(format!("volumes[{index}].{field}"))
         })
+}
+
+/// A Secret or a ConfigMap is written as it is: picking keys and modes is for pods.
+fn inside_volume(volume: &JsonObject) -> Option<String> {
+    let sources = [("secret", "secretName"), ("configMap", "name")];
+    sources.into_iter().find_map(|(source, name)| {
+        let fields = volume.get(source)?.as_object()?;
+        let other = fields.keys().find(|key| *key != name)?;
+        Some(format!("{source}.{other}"))
+    })
 }
 
 #[cfg(test)]
@@ -77,6 +96,11 @@ mod tests {
             (
                 json!({ "initContainers": [{ "name": "a" }] }),
                 "spec.initContainers ",
+            ),
+            (json!({ "flux": { "dir": "a/../../b" } }), "spec.flux.dir "),
+            (
+                json!({ "podTemplate": { "spec": { "volumes": [{ "name": "v", "secret": { "secretName": "s", "items": [] } }] } } }),
+                "spec.podTemplate.spec.volumes[0].secret.items ",
             ),
             (
                 json!({ "podTemplate": { "spec": { "nodeSelector": {} } } }),

@@ -139,7 +139,7 @@ async fn from_creation_to_destruction() {
             if events == expected { Ok(()) } else { Err(format!("{events:#?}")) }
         });
         told.await.unwrap();
-        system.no_agent_is_left().await;
+        system.no_workspace_is_left().await;
     })
     .await;
 }
@@ -155,7 +155,6 @@ async fn a_bad_stack_says_so_and_leaves_others_alone() {
             ("bad-field", "/spec/projectRepo", json!("https://example.com/a/b"), "spec.projectRepo is not supported by this version of the operator: remove it or use another version"),
             ("bad-reference", "/spec/envRefs", json!({ "A": { "type": "Env", "env": { "name": "B" } } }), "ref type \"Env\" is deprecated (spec.envRefs.A)"),
         ] {
-            let trail = Trail::of(namespace, name);
             namespace.create_object(StackBuilder::new(name).stack("dev").set(field, value).build()).await.unwrap();
             let stalled = eventually(format!("{name} to be stalled"), async || {
                 let stack = namespace.api::<pko_api::Decoded<Stack>>().get(name).await.unwrap();
@@ -168,7 +167,6 @@ async fn a_bad_stack_says_so_and_leaves_others_alone() {
             });
             let stalled = stalled.await.unwrap();
             assert_eq!((&stalled["reason"], &stalled["message"]), (&json!("SpecInvalid"), &json!(message)));
-            drop(trail);
         }
         let trail = Trail::of(namespace, "demo");
         namespace.create_object(stack(&system)).await.unwrap();

@@ -39,7 +39,6 @@ async fn a_killed_manager_interrupts_nothing() {
     let trail = Trail::of(&namespace, "slow");
     namespace.create_object(stack).await.unwrap();
 
-    // The agent says that the run goes on.
     let running = eventually("the Update to progress", async || {
         let updates = namespace
             .api::<Update>()
@@ -56,7 +55,22 @@ async fn a_killed_manager_interrupts_nothing() {
         progressing.cloned().ok_or("not yet")
     });
     let update = running.await.unwrap();
+    // Progressing is written before the run begins; the agent's journal says that it has.
+    let journal = system.journal(
+        namespace.name(),
+        "slow",
+        update.metadata.uid.as_deref().unwrap(),
+    );
+    let begun = eventually("the run to begin", async || {
+        if journal.exists() {
+            Ok(())
+        } else {
+            Err("no journal")
+        }
+    });
+    begun.await.unwrap();
     let agents = system.agents();
+    assert_eq!(agents.len(), 1);
     system.kill_manager();
     assert_eq!(system.executed("slow", "dev"), 0, "the run is under way");
     system.start_manager();

@@ -5,10 +5,10 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    time::Duration,
 };
 
-use pko_testkit::{ControlPlane, eventually};
-use serde_json::Value;
+use pko_testkit::{ControlPlane, end_processes_of, eventually, processes_of};
 use tempfile::TempDir;
 
 /// A control plane with our CRDs, and a manager.
@@ -122,31 +122,43 @@ impl System {
             .count()
     }
 
-    /// The processes of the agents that have a record.
-    pub(crate) fn agents(&self) -> Vec<i64> {
-        let mut agents = Vec::new();
-        for namespace in children(&self.workspaces()) {
-            for workspace in children(&namespace) {
-                let record = fs::read(workspace.join("record.json")).unwrap_or_default();
-                let record: Value = serde_json::from_slice(&record).unwrap_or_default();
-                agents.extend(record["process"].as_i64());
-            }
-        }
-        agents
+    /// The processes of the agents, with a record or without.
+    pub(crate) fn agents(&self) -> Vec<u32> {
+        let manager = self.manager.as_ref().map(Child::id);
+        let processes = processes_of(&self.workspaces());
+        processes
+            .into_iter()
+            .filter(|process| Some(*process) != manager)
+            .collect()
     }
 
-    /// Waits until no agent is left.
-    pub(crate) async fn no_agent_is_left(&self) {
-        let gone = eventually("the agents to end", async || {
-            let left: Vec<i64> = self
-                .agents()
+    /// Where a workspace keeps what it knows of a run.
+    pub(crate) fn journal(&self, namespace: &str, workspace: &str, run: &str) -> PathBuf {
+        self.workspaces()
+            .join(namespace)
+            .join(workspace)
+            .join(".pko/runs")
+            .join(run)
+    }
+
+    /// Waits until no agent is left, and no file of a workspace.
+    pub(crate) async fn no_workspace_is_left(&self) {
+        let gone = eventually("the workspaces to be gone", async || {
+            let files: Vec<PathBuf> = children(&self.workspaces())
                 .into_iter()
-                .filter(|agent| Path::new("/proc").join(agent.to_string()).exists())
+                .filter(|folder| {
+                    !folder
+                        .file_name()
+                        .unwrap()
+                        .to_string_lossy()
+                        .starts_with('.')
+                })
                 .collect();
-            if left.is_empty() {
+            let agents = self.agents();
+            if agents.is_empty() && files.is_empty() {
                 Ok(())
             } else {
-                Err(format!("{left:?} are there"))
+                Err(format!("{agents:?} {files:?}"))
             }
         });
         gone.await.unwrap();
@@ -159,12 +171,7 @@ impl Drop for System {
             let _ = manager.kill();
             let _ = manager.wait();
         }
-        for agent in self.agents() {
-            let _ = Command::new("kill")
-                .args(["-KILL", &agent.to_string()])
-                .stderr(Stdio::null())
-                .status();
-        }
+        end_processes_of(&self.workspaces(), Duration::from_secs(1));
         if std::thread::panicking() {
             let log = fs::read_to_string(self.log()).unwrap_or_default();
             eprintln_lines("manager", &log);
