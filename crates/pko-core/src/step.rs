@@ -21,6 +21,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use pko_api::Undecodable;
+use serde::de::DeserializeOwned;
 
 /// No requeue is shorter: a hot loop helps nobody.
 pub const SHORTEST_REQUEUE: Duration = Duration::from_secs(1);
@@ -123,6 +125,16 @@ pub fn first_match<Case, Question, Effect>(
             ask @ Step::Ask(_) => ask,
         })
     })
+}
+
+/// The status of an object that does not decode, if at least that does.
+pub(crate) fn stored_status<Status: DeserializeOwned + Default>(
+    undecodable: &Undecodable,
+) -> Status {
+    let stored = undecodable.status.clone();
+    stored
+        .and_then(|status| serde_json::from_value(status).ok())
+        .unwrap_or_default()
 }
 
 /// A plan; the table adds the rule's name.

@@ -21,7 +21,7 @@ pub use world::{Answer, Effect, Event, Location, Outputs, Question, Source, Worl
 
 use crate::{
     condition_set::{ConditionSet, Summary},
-    step::{Machine, Plan, Requeue, Rule, first_match},
+    step::{Machine, Plan, Requeue, Rule, first_match, stored_status},
 };
 use rules::{finalize, references, source, sync, unsupported, update, workspace};
 
@@ -62,11 +62,7 @@ pub fn decide(world: &World, now: Timestamp) -> Step {
 /// What happens to a Stack that does not decode: it says so, and waits for a change.
 #[must_use]
 pub fn decide_undecodable(undecodable: &Undecodable, now: Timestamp) -> Plan<Effect> {
-    let stored = undecodable
-        .status
-        .clone()
-        .and_then(|status| serde_json::from_value(status).ok());
-    let stored: StackStatus = stored.unwrap_or_default();
+    let stored: StackStatus = stored_status(undecodable);
     let mut status = stored.clone();
     status.observed_generation = undecodable.metadata.generation;
     let mut conditions = ConditionSet::new(&stored.conditions, now);

@@ -8,11 +8,22 @@ mod tests;
 mod world;
 
 use jiff::Timestamp;
+use pko_api::{
+    Undecodable,
+    auto::v1alpha1::UpdateStatus,
+    names::{
+        conditions::{ConditionStatus, ConditionType},
+        reasons::UpdateReason,
+    },
+};
 
 pub use result::{Output, RunOutcome, outputs_secret};
 pub use world::{Answer, Case, Effect, Event, Question, Run, RunError, World};
 
-use crate::step::{Machine, Requeue, Rule, finish, first_match};
+use crate::{
+    condition_set::ConditionSet,
+    step::{Machine, Plan, Requeue, Rule, finish, first_match, stored_status},
+};
 
 /// A step of the Update's machine.
 pub type Step = crate::Step<Question, Effect>;
@@ -41,6 +52,43 @@ pub fn decide(world: &World, now: Timestamp) -> Step {
         now,
     };
     first_match(RULES, &case).unwrap_or_else(|| finish(Vec::new(), Requeue::Settled))
+}
+
+/// What happens to an Update that does not decode: it ends, and says why. It was never run.
+#[must_use]
+pub fn decide_undecodable(undecodable: &Undecodable, now: Timestamp) -> Plan<Effect> {
+    let stored: UpdateStatus = stored_status(undecodable);
+    let mut conditions = ConditionSet::new(&stored.conditions, now);
+    let failed = UpdateReason::Failed.as_str();
+    conditions.set(
+        ConditionType::Progressing,
+        ConditionStatus::False,
+        failed,
+        "",
+    );
+    conditions.set(
+        ConditionType::Failed,
+        ConditionStatus::True,
+        UpdateReason::UpdateFailed.as_str(),
+        "",
+    );
+    conditions.set(ConditionType::Complete, ConditionStatus::True, failed, "");
+    let status = UpdateStatus {
+        observed_generation: undecodable.metadata.generation,
+        conditions: conditions.into_conditions(),
+        message: Some(undecodable.error.to_string()),
+        ..stored.clone()
+    };
+    let effects = if status == stored {
+        Vec::new()
+    } else {
+        vec![Effect::PatchStatus(Box::new(status))]
+    };
+    Plan {
+        rule: "undecodable",
+        effects,
+        requeue: Requeue::Settled,
+    }
 }
 
 impl Machine for World {

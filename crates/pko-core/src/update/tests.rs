@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use pko_api::auto::v1alpha1::{ProjectInfo, UpdateStatus};
+use pko_api::{
+    Decoded,
+    auto::v1alpha1::{ProjectInfo, UpdateStatus},
+};
 use serde_json::{Value, json};
 
 use super::*;
@@ -591,4 +594,51 @@ fn a_message_that_would_not_fit_is_shortened() {
     };
     let told = given().ended(outcome).told();
     assert!(told.status().unwrap().message.as_ref().unwrap().len() < 40_000);
+}
+
+#[test]
+fn what_does_not_decode_says_so_once() {
+    let object = |status: Value| {
+        let object = json!({
+            "metadata": { "name": "bad", "generation": 2 }, "spec": { "ttlAfterCompleted": "abc" }, "status": status,
+        });
+        match Decoded::<pko_api::Update>::from_value(object).unwrap() {
+            Decoded::Undecodable(undecodable) => *undecodable,
+            Decoded::Object(object) => panic!("decoded: {object:?}"),
+        }
+    };
+    let now = Timestamp::from_second(1).unwrap();
+    let plan = decide_undecodable(&object(json!({})), now);
+    let [Effect::PatchStatus(status)] = plan.effects.as_slice() else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(status.observed_generation, Some(2));
+    let shown: Vec<String> = status
+        .conditions
+        .iter()
+        .map(|condition| {
+            format!(
+                "{}={} {}",
+                condition.type_, condition.status, condition.reason
+            )
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "Progressing=False Failed",
+            "Failed=True UpdateFailed",
+            "Complete=True Failed"
+        ]
+    );
+    assert!(
+        status
+            .message
+            .as_deref()
+            .unwrap()
+            .starts_with("spec.ttlAfterCompleted: \"abc\""),
+        "{status:?}"
+    );
+    let again = decide_undecodable(&object(json!(status)), now);
+    assert_eq!((again.rule, again.effects.len()), ("undecodable", 0));
 }

@@ -7,10 +7,21 @@ mod tests;
 mod world;
 
 use jiff::Timestamp;
+use pko_api::{
+    Undecodable,
+    auto::v1alpha1::WorkspaceStatus,
+    names::{
+        conditions::{ConditionStatus, ConditionType},
+        reasons::WorkspaceReason,
+    },
+};
 
 pub use world::{Agent, AgentError, Answer, Case, Effect, Event, Place, Question, World};
 
-use crate::step::{Machine, Requeue, Rule, finish, first_match};
+use crate::{
+    condition_set::ConditionSet,
+    step::{Machine, Plan, Requeue, Rule, finish, first_match, stored_status},
+};
 
 /// A step of the Workspace's machine.
 pub type Step = crate::Step<Question, Effect>;
@@ -38,6 +49,44 @@ pub fn decide(world: &World, now: Timestamp) -> Step {
         now,
     };
     first_match(RULES, &case).unwrap_or_else(|| finish(Vec::new(), Requeue::Settled))
+}
+
+/// What happens to a Workspace that does not decode: it says so, and waits for a change.
+#[must_use]
+pub fn decide_undecodable(undecodable: &Undecodable, now: Timestamp) -> Plan<Effect> {
+    let stored: WorkspaceStatus = stored_status(undecodable);
+    let mut conditions = ConditionSet::new(&stored.conditions, now);
+    let (reason, message) = (
+        WorkspaceReason::InitializationFailed.as_str(),
+        undecodable.error.to_string(),
+    );
+    conditions.set(
+        ConditionType::Ready,
+        ConditionStatus::False,
+        reason,
+        &message,
+    );
+    conditions.set(
+        ConditionType::Stalled,
+        ConditionStatus::True,
+        reason,
+        &message,
+    );
+    let status = WorkspaceStatus {
+        observed_generation: undecodable.metadata.generation,
+        conditions: conditions.into_conditions(),
+        ..stored.clone()
+    };
+    let effects = if status == stored {
+        Vec::new()
+    } else {
+        vec![Effect::PatchStatus(Box::new(status))]
+    };
+    Plan {
+        rule: "undecodable",
+        effects,
+        requeue: Requeue::Settled,
+    }
 }
 
 impl Machine for World {

@@ -1,7 +1,7 @@
 //! Each rule of the Workspace's table: what is given, and what is done, as text.
 
 use jiff::{SignedDuration, Timestamp};
-use pko_api::auto::v1alpha1::WorkspaceStatus;
+use pko_api::{Decoded, auto::v1alpha1::WorkspaceStatus};
 use serde_json::{Value, json};
 
 use super::*;
@@ -417,4 +417,48 @@ fn a_workspace_that_is_deleted_ends_what_it_runs() {
         ]
     );
     assert_eq!(told.asked, []);
+}
+
+#[test]
+fn what_does_not_decode_says_so_once() {
+    let object = |status: Value| {
+        let object = json!({
+            "metadata": { "name": "bad", "generation": 2 }, "spec": { "pulumiLogLevel": -1 }, "status": status,
+        });
+        match Decoded::<pko_api::Workspace>::from_value(object).unwrap() {
+            Decoded::Undecodable(undecodable) => *undecodable,
+            Decoded::Object(object) => panic!("decoded: {object:?}"),
+        }
+    };
+    let now = Timestamp::from_second(1).unwrap();
+    let plan = decide_undecodable(&object(json!({})), now);
+    let [Effect::PatchStatus(status)] = plan.effects.as_slice() else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(status.observed_generation, Some(2));
+    let shown: Vec<String> = status
+        .conditions
+        .iter()
+        .map(|condition| {
+            format!(
+                "{}={} {}",
+                condition.type_, condition.status, condition.reason
+            )
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "Ready=False InitializationFailed",
+            "Stalled=True InitializationFailed"
+        ]
+    );
+    assert!(
+        status.conditions[1]
+            .message
+            .starts_with("spec.pulumiLogLevel: -1"),
+        "{status:?}"
+    );
+    let again = decide_undecodable(&object(json!(status)), now);
+    assert_eq!((again.rule, again.effects.len()), ("undecodable", 0));
 }

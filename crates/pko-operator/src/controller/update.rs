@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt as _};
+use jiff::Timestamp;
 use kube::{
     ResourceExt as _,
     runtime::{Controller, controller::Action, reflector::ObjectRef},
@@ -15,7 +16,7 @@ use pko_api::{
 use pko_core::{
     Known,
     condition_set::is_true,
-    update::{Answer, Effect, Question, Run, RunError, World},
+    update::{Answer, Effect, Question, Run, RunError, World, decide_undecodable},
 };
 use pko_kube::Notice;
 use pko_proto::run as runs;
@@ -23,7 +24,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{
     Context, Pass, PassError, after_error,
-    context::{fresh, readable, told},
+    context::{fresh, told},
     drive,
     feed::receiving,
 };
@@ -70,8 +71,16 @@ async fn reconcile(
     let Some(object) = fresh(object, &context).await? else {
         return Ok(Action::await_change());
     };
-    let Some(update) = readable(&object) else {
-        return Ok(Action::await_change());
+    let update = match object.as_result() {
+        Ok(update) => update,
+        Err(undecodable) => {
+            for effect in decide_undecodable(undecodable, Timestamp::now()).effects {
+                if let Effect::PatchStatus(status) = effect {
+                    write_status(object.as_ref(), &context, &status).await?;
+                }
+            }
+            return Ok(Action::await_change());
+        }
     };
     let pass = UpdatePass {
         update,
@@ -201,11 +210,11 @@ async fn start(update: &Update, workspace: &Workspace, context: &Context) -> Res
 }
 
 async fn write_status(
-    update: &Update,
+    update: &impl kube::ResourceExt,
     context: &Context,
     status: &UpdateStatus,
 ) -> Result<(), PassError> {
-    let written = pko_kube::apply_status::<Update>(
+    let written = pko_kube::apply_status::<Decoded<Update>>(
         &context.client,
         update,
         status,

@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kube::{
     ResourceExt as _,
     runtime::{Controller, controller::Action, reflector::ObjectRef},
 };
 use pko_api::{Decoded, Workspace, auto::v1alpha1::WorkspaceStatus, names::field_managers};
-use pko_core::workspace::{Agent, AgentError, Answer, Effect, Question, World};
+use pko_core::workspace::{Agent, AgentError, Answer, Effect, Question, World, decide_undecodable};
 use pko_kube::Notice;
 use pko_proto::agent as wire;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{
     Context, Pass, PassError, after_error,
-    context::{fresh, readable, told},
+    context::{fresh, told},
     drive,
     feed::receiving,
 };
@@ -41,8 +42,16 @@ async fn reconcile(
     let Some(object) = fresh(object, &context).await? else {
         return Ok(Action::await_change());
     };
-    let Some(workspace) = readable(&object) else {
-        return Ok(Action::await_change());
+    let workspace = match object.as_result() {
+        Ok(workspace) => workspace,
+        Err(undecodable) => {
+            for effect in decide_undecodable(undecodable, Timestamp::now()).effects {
+                if let Effect::PatchStatus(status) = effect {
+                    write_status(object.as_ref(), &context, &status).await?;
+                }
+            }
+            return Ok(Action::await_change());
+        }
     };
     let pass = WorkspacePass {
         workspace,
@@ -110,11 +119,11 @@ impl Pass for WorkspacePass<'_> {
 }
 
 async fn write_status(
-    workspace: &Workspace,
+    workspace: &impl kube::ResourceExt,
     context: &Context,
     status: &WorkspaceStatus,
 ) -> Result<(), PassError> {
-    let written = pko_kube::apply_status::<Workspace>(
+    let written = pko_kube::apply_status::<Decoded<Workspace>>(
         &context.client,
         workspace,
         status,

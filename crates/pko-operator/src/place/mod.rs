@@ -6,4 +6,19 @@ mod process;
 mod record;
 mod support;
 
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256};
+
 pub(crate) use process::Processes;
+
+/// The first bytes of a text's hash, in hexadecimal.
+fn short_hash(text: &[u8], bytes: usize) -> String {
+    Sha256::digest(text)
+        .iter()
+        .take(bytes)
+        .fold(String::new(), |mut hash, byte| {
+            let _ = write!(hash, "{byte:02x}");
+            hash
+        })
+}

@@ -18,7 +18,6 @@ use kube::{Client, ResourceExt as _, runtime::reflector::ObjectRef};
 use pko_api::{Decoded, Workspace};
 use pko_core::workspace::Place;
 use rustix::process::Signal;
-use sha2::{Digest as _, Sha256};
 use tokio::{
     process::{Child, Command},
     sync::mpsc::UnboundedSender,
@@ -29,7 +28,7 @@ use super::{
     environment::{EnvironmentError, Reader},
     files::{self, MountError},
     record::{self, Record},
-    support,
+    short_hash, support,
 };
 
 /// How long an agent may take to listen.
@@ -396,13 +395,7 @@ fn fingerprint(workspace: &Workspace) -> String {
         spec.pod_template,
         spec.pulumi_log_level
     ]);
-    Sha256::digest(parts.to_string())
-        .iter()
-        .take(16)
-        .fold(String::new(), |mut text, byte| {
-            let _ = std::fmt::Write::write_fmt(&mut text, format_args!("{byte:02x}"));
-            text
-        })
+    short_hash(parts.to_string().as_bytes(), 16)
 }
 
 async fn is_running(folder: &Path, workspace: &Workspace, fingerprint: &str) -> bool {

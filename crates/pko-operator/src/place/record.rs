@@ -1,15 +1,15 @@
 //! The small file in a workspace's folder by which the next manager adopts what runs there.
 
 use std::{
-    fmt::Write as _,
     fs, io,
     path::{Path, PathBuf},
 };
 
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use tokio::net::UnixStream;
+
+use super::short_hash;
 
 const FILE: &str = "record.json";
 /// The folder of the agents' sockets. A socket's path has room for 108 characters only, which a namespace and a
@@ -67,13 +67,7 @@ pub(crate) fn socket(folder: &Path) -> PathBuf {
         parts.next().unwrap_or_default(),
     );
     let both = [namespace.as_encoded_bytes(), b"/", name.as_encoded_bytes()].concat();
-    let short = Sha256::digest(both)
-        .iter()
-        .take(8)
-        .fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
+    let short = short_hash(&both, 8);
     let all = folder.parent().and_then(Path::parent).unwrap_or(folder);
     all.join(SOCKETS).join(short)
 }
