@@ -137,6 +137,20 @@ pub(crate) fn stored_status<Status: DeserializeOwned + Default>(
         .unwrap_or_default()
 }
 
+/// The plan for an object that does not decode: its status says so, once, and only a change helps.
+pub(crate) fn undecodable_plan<Status: PartialEq, Effect>(
+    stored: &Status,
+    status: Status,
+    write: fn(Box<Status>) -> Effect,
+) -> Plan<Effect> {
+    let effects = (*stored != status).then(|| write(Box::new(status)));
+    Plan {
+        rule: "undecodable",
+        effects: effects.into_iter().collect(),
+        requeue: Requeue::Settled,
+    }
+}
+
 /// A plan; the table adds the rule's name.
 #[must_use]
 pub fn finish<Question, Effect>(effects: Vec<Effect>, requeue: Requeue) -> Step<Question, Effect> {

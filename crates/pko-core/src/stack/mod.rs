@@ -21,7 +21,7 @@ pub use world::{Answer, Effect, Event, Location, Outputs, Question, Source, Worl
 
 use crate::{
     condition_set::{ConditionSet, Summary},
-    step::{Machine, Plan, Requeue, Rule, first_match, stored_status},
+    step::{Machine, Plan, Requeue, Rule, first_match, stored_status, undecodable_plan},
 };
 use rules::{finalize, references, source, sync, unsupported, update, workspace};
 
@@ -71,16 +71,7 @@ pub fn decide_undecodable(undecodable: &Undecodable, now: Timestamp) -> Plan<Eff
         undecodable.error.to_string(),
     ));
     status.conditions = conditions.into_conditions();
-    let effects = if status == stored {
-        Vec::new()
-    } else {
-        vec![Effect::PatchStatus(Box::new(status))]
-    };
-    Plan {
-        rule: "undecodable",
-        effects,
-        requeue: Requeue::Settled,
-    }
+    undecodable_plan(&stored, status, Effect::PatchStatus)
 }
 
 impl Machine for World {

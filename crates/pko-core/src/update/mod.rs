@@ -22,7 +22,7 @@ pub use world::{Answer, Case, Effect, Event, Question, Run, RunError, World};
 
 use crate::{
     condition_set::ConditionSet,
-    step::{Machine, Plan, Requeue, Rule, finish, first_match, stored_status},
+    step::{Machine, Plan, Requeue, Rule, finish, first_match, stored_status, undecodable_plan},
 };
 
 /// A step of the Update's machine.
@@ -79,16 +79,7 @@ pub fn decide_undecodable(undecodable: &Undecodable, now: Timestamp) -> Plan<Eff
         message: Some(undecodable.error.to_string()),
         ..stored.clone()
     };
-    let effects = if status == stored {
-        Vec::new()
-    } else {
-        vec![Effect::PatchStatus(Box::new(status))]
-    };
-    Plan {
-        rule: "undecodable",
-        effects,
-        requeue: Requeue::Settled,
-    }
+    undecodable_plan(&stored, status, Effect::PatchStatus)
 }
 
 impl Machine for World {

@@ -20,7 +20,7 @@ pub use world::{Agent, AgentError, Answer, Case, Effect, Event, Place, Question,
 
 use crate::{
     condition_set::ConditionSet,
-    step::{Machine, Plan, Requeue, Rule, finish, first_match, stored_status},
+    step::{Machine, Plan, Requeue, Rule, finish, first_match, stored_status, undecodable_plan},
 };
 
 /// A step of the Workspace's machine.
@@ -77,16 +77,7 @@ pub fn decide_undecodable(undecodable: &Undecodable, now: Timestamp) -> Plan<Eff
         conditions: conditions.into_conditions(),
         ..stored.clone()
     };
-    let effects = if status == stored {
-        Vec::new()
-    } else {
-        vec![Effect::PatchStatus(Box::new(status))]
-    };
-    Plan {
-        rule: "undecodable",
-        effects,
-        requeue: Requeue::Settled,
-    }
+    undecodable_plan(&stored, status, Effect::PatchStatus)
 }
 
 impl Machine for World {

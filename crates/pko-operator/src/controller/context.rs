@@ -11,9 +11,11 @@ use kube::{
 };
 use pko_api::{Decoded, Program, StoredKind, Update, Workspace, names::events};
 use pko_kube::{Namespaced, Reporter, RequestError, Written};
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::PassError;
 use crate::place::Processes;
 
 /// What all controllers share.
@@ -28,6 +30,25 @@ pub(crate) struct Context {
     pub(crate) reporters: Reporters,
     pub(crate) followed: Followed,
     pub(crate) applied: Applied,
+}
+
+impl Context {
+    /// Writes a status, and remembers that: a copy from before it is stale.
+    pub(super) async fn write_status<K>(
+        &self,
+        object: &impl kube::ResourceExt,
+        status: &impl Serialize,
+        manager: &str,
+    ) -> Result<(), PassError>
+    where
+        K: StoredKind,
+        Decoded<K>: Namespaced,
+    {
+        let written: Decoded<K> =
+            pko_kube::apply_status(&self.client, object, status, manager).await?;
+        self.written.remember(&written);
+        Ok(())
+    }
 }
 
 /// The object, read anew where the cache has not seen our own last write.

@@ -242,13 +242,6 @@ async fn write_status(
     context: &Context,
     status: &StackStatus,
 ) -> Result<(), PassError> {
-    let written = pko_kube::apply_status::<Decoded<Stack>>(
-        &context.client,
-        stack,
-        status,
-        field_managers::STACK_STATUS,
-    )
-    .await?;
-    context.written.remember(&written);
-    Ok(())
+    let manager = field_managers::STACK_STATUS;
+    context.write_status::<Stack>(stack, status, manager).await
 }

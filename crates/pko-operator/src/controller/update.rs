@@ -214,15 +214,10 @@ async fn write_status(
     context: &Context,
     status: &UpdateStatus,
 ) -> Result<(), PassError> {
-    let written = pko_kube::apply_status::<Decoded<Update>>(
-        &context.client,
-        update,
-        status,
-        field_managers::UPDATE_STATUS,
-    )
-    .await?;
-    context.written.remember(&written);
-    Ok(())
+    let manager = field_managers::UPDATE_STATUS;
+    context
+        .write_status::<Update>(update, status, manager)
+        .await
 }
 
 /// Waits in the background for the end of a run, then wakes the Update.

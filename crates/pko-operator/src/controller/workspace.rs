@@ -123,15 +123,10 @@ async fn write_status(
     context: &Context,
     status: &WorkspaceStatus,
 ) -> Result<(), PassError> {
-    let written = pko_kube::apply_status::<Decoded<Workspace>>(
-        &context.client,
-        workspace,
-        status,
-        field_managers::WORKSPACE_STATUS,
-    )
-    .await?;
-    context.written.remember(&written);
-    Ok(())
+    let manager = field_managers::WORKSPACE_STATUS;
+    context
+        .write_status::<Workspace>(workspace, status, manager)
+        .await
 }
 
 /// Whether an agent is ready; a new one installs what its program needs.
