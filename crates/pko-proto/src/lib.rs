@@ -41,6 +41,18 @@ mod pko {
 /// Our own `pko.agent.v1.RunService`.
 pub use pko::agent::v1 as run;
 
+/// Pulumi's own `pulumirpc.Events`, to which the CLI sends the events of an operation.
+pub mod events {
+    #![expect(
+        clippy::allow_attributes,
+        clippy::allow_attributes_without_reason,
+        clippy::pedantic,
+        unused_qualifications,
+        reason = "the generator decides how this looks"
+    )]
+    include!("gen/events.rs");
+}
+
 /// The largest message that either side sends: a stack's outputs, or a large configuration.
 pub const MAX_MESSAGE_BYTES: usize = 400 * 1024 * 1024;
 

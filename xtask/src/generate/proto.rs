@@ -9,7 +9,7 @@ use crate::checkout;
 
 const SOURCE: &str = "crates/pko-proto/proto";
 const TARGET: &str = "crates/pko-proto/src/gen";
-const FILES: [&str; 2] = ["agent.proto", "run.proto"];
+const FILES: [&str; 3] = ["agent.proto", "run.proto", "events.proto"];
 
 /// Messages that may hold a secret; `pko-proto` says itself what of them may be printed.
 const NOT_PRINTED: [&str; 3] = [
@@ -32,7 +32,7 @@ pub(super) fn rust_files() -> anyhow::Result<Vec<Generated>> {
         .build_transport(false)
         .compile_fds_with_config(descriptors, config)
         .context("failed to make Rust of the protos")?;
-    ["agent.rs", "pko.agent.v1.rs"]
+    ["agent.rs", "pko.agent.v1.rs", "pulumirpc.rs"]
         .into_iter()
         .map(|name| generated(folder.path(), name))
         .collect()
@@ -41,8 +41,12 @@ pub(super) fn rust_files() -> anyhow::Result<Vec<Generated>> {
 fn generated(folder: &Path, name: &str) -> anyhow::Result<Generated> {
     let text = std::fs::read_to_string(folder.join(name))
         .with_context(|| format!("no {name} was made"))?;
+    // Files are named after the `.proto`, not after its package.
+    let file = name
+        .replace("pko.agent.v1", "run")
+        .replace("pulumirpc", "events");
     Ok(Generated {
-        path: Path::new(TARGET).join(name.replace("pko.agent.v1", "run")),
+        path: Path::new(TARGET).join(file),
         text,
     })
 }
