@@ -30,12 +30,22 @@ pub(crate) struct Global {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Copy the agent to the volume that a workspace's containers share
+    Bootstrap(Bootstrap),
     /// Fetch the source of a workspace
     Init(Init),
     /// Serve a workspace, and own its runs
     Serve(Serve),
     /// Log the agent's version
     Version,
+}
+
+/// `agent bootstrap`.
+#[derive(Debug, Args)]
+pub(crate) struct Bootstrap {
+    /// Where it goes, as `agent`
+    #[arg(short, long)]
+    pub(crate) target_dir: PathBuf,
 }
 
 /// `agent init`: exactly one source.
@@ -206,6 +216,12 @@ mod tests {
             assert_eq!(serve.kube_audience, ["w.n"]);
             assert_eq!((serve.port, serve.pulumi_log_level), (50051, 3));
         }
+    }
+
+    #[test]
+    fn bootstrap_wants_a_target() {
+        assert!(parse("agent bootstrap --target-dir /share").is_ok());
+        assert!(parse("agent bootstrap").is_err());
     }
 
     #[test]

@@ -29,14 +29,26 @@ fn main() -> ExitCode {
             command::version::run();
             Ok(())
         }
+        Some(Command::Bootstrap(bootstrap)) => command::bootstrap::run(bootstrap),
         Some(Command::Init(init)) => command::init::run(init),
         Some(Command::Serve(serve)) => command::serve::run(&arguments.global, serve),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(error = format!("{error:#}"), "The agent failed");
+            report(arguments.command.as_ref(), &error);
             ExitCode::FAILURE
         }
+    }
+}
+
+/// One line, from the logger of the command that failed.
+fn report(command: Option<&Command>, error: &anyhow::Error) {
+    match command {
+        Some(Command::Init(_)) => tracing::error!(target: "agent::command::init", "{error:#}"),
+        Some(Command::Bootstrap(_)) => {
+            tracing::error!(target: "agent::command::bootstrap", "{error:#}");
+        }
+        _ => tracing::error!(target: "agent::command::serve", "{error:#}"),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fs::Permissions,
+    net::SocketAddr,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -62,11 +63,13 @@ async fn serve(global: &Global, arguments: &Serve) -> anyhow::Result<()> {
     let runs = Runs::open(Arc::clone(&workspace), Journal::open(&data)?)?;
     prepare(arguments, &workspace).await?;
     let signals = Signals::new()?;
+    look_at_version(Arc::clone(&workspace));
     let services = service::routes(workspace, Arc::clone(&runs)).await;
     let router = Server::builder()
         .http2_max_header_list_size(pko_proto::MAX_HEADER_BYTES)
         // A caller whose machine is gone is noticed, and its run with it.
         .http2_keepalive_interval(Some(KEEPALIVE))
+        .layer(service::call_log::CallLog)
         .layer(gate)
         .add_routes(services);
     let idle = StopSource::new();
@@ -168,13 +171,8 @@ fn open_workspace(
         mask,
         patience: arguments.stop_patience,
     };
-    Workspace::open(
-        cli,
-        arguments.pulumi_log_level,
-        data.join("config"),
-        shutdown,
-    )
-    .context("unable to get the project settings")
+    Workspace::open(cli, arguments.pulumi_log_level, data, shutdown)
+        .context("unable to get the project settings")
 }
 
 /// What upstream's flags ask for before it listens.
@@ -195,6 +193,20 @@ async fn prepare(arguments: &Serve, workspace: &Arc<Workspace>) -> anyhow::Resul
     Ok(())
 }
 
+/// Finds out which CLI it is without waiting for it: the first caller will want to know. One that can't
+/// be used is said to whoever calls, where it can be seen, instead of ending again and again.
+fn look_at_version(workspace: Arc<Workspace>) {
+    tokio::spawn(async move {
+        match workspace.version().await {
+            Ok(version) => tracing::info!(version = version.text(), "Found pulumi"),
+            Err(error) => tracing::error!(
+                error = error.text(),
+                "unable to open the workspace: pulumi can't be used"
+            ),
+        }
+    });
+}
+
 /// Where to listen.
 #[derive(Debug, PartialEq, Eq)]
 enum Address {
@@ -208,7 +220,10 @@ fn listen_address(arguments: &Serve) -> Address {
             Some(path) => Address::Unix(path.into()),
             None => Address::Tcp(listen.clone()),
         },
-        None => Address::Tcp(format!("{}:{}", arguments.host, arguments.port)),
+        None => Address::Tcp(match arguments.host.parse() {
+            Ok(address) => SocketAddr::new(address, arguments.port).to_string(),
+            Err(_) => format!("{}:{}", arguments.host, arguments.port),
+        }),
     }
 }
 
@@ -298,7 +313,7 @@ mod tests {
             ("-w /w", Address::Tcp("0.0.0.0:50051".to_owned())),
             (
                 "-w /w --port 1 --host ::1",
-                Address::Tcp("::1:1".to_owned()),
+                Address::Tcp("[::1]:1".to_owned()),
             ),
             (
                 "-w /w --listen unix:/s/agent.sock",

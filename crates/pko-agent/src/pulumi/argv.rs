@@ -1,7 +1,5 @@
 //! Options to arguments. Pure: what is asked of the CLI can be read and tested here.
 
-use std::path::Path;
-
 use pko_proto::agent::PolicyPack;
 
 use super::Operation;
@@ -10,7 +8,7 @@ use super::Operation;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OperationContext<'a> {
     pub(crate) stack: &'a str,
-    pub(crate) event_log: &'a Path,
+    pub(crate) event_log: &'a str,
     pub(crate) log_level: u32,
 }
 
@@ -69,8 +67,10 @@ pub(crate) fn version() -> Vec<String> {
 }
 
 /// `pulumi whoami`.
-pub(crate) fn who_am_i() -> Vec<String> {
-    words(&["whoami", "--json"])
+pub(crate) fn who_am_i(as_json: bool) -> Vec<String> {
+    let mut line = Line::begin();
+    line.words(&["whoami"]).flag("--json", as_json);
+    line.words
 }
 
 /// `pulumi install`.
@@ -108,6 +108,16 @@ pub(crate) fn stack_output(stack: &str, show_secrets: bool) -> Vec<String> {
     let mut line = Line::begin();
     line.words(&["stack", "output", "--json"])
         .flag("--show-secrets", show_secrets)
+        .words(&["--stack", stack]);
+    line.words
+}
+
+/// `pulumi stack history`: the last update, without its configuration in clear text.
+pub(crate) fn stack_last_update(stack: &str) -> Vec<String> {
+    let page = ["--page-size", "1", "--page", "1"];
+    let mut line = Line::begin();
+    line.words(&["stack", "history", "--json"])
+        .words(&page)
         .words(&["--stack", stack]);
     line.words
 }
@@ -216,8 +226,7 @@ impl Line {
             "--exec-agent=pulumi-kubernetes-operator/v{}",
             env!("CARGO_PKG_VERSION")
         ));
-        let log = context.event_log.display().to_string();
-        self.words(&["--event-log", &log, "--stack", context.stack]);
+        self.words(&["--event-log", context.event_log, "--stack", context.stack]);
     }
 }
 
@@ -230,7 +239,7 @@ mod tests {
     fn text(operation: &Operation, log_level: u32) -> String {
         let context = OperationContext {
             stack: "org/proj/dev",
-            event_log: Path::new("/runs/1/events.jsonl"),
+            event_log: "/runs/1/events.jsonl",
             log_level,
         };
         let line = super::operation(operation, context).join(" ");
@@ -352,7 +361,8 @@ mod tests {
         let environments = ["org/one".to_owned(), "org/two".to_owned()];
         let table = [
             (version(), "version"),
-            (who_am_i(), "--non-interactive whoami --json"),
+            (who_am_i(true), "--non-interactive whoami --json"),
+            (who_am_i(false), "--non-interactive whoami"),
             (install(), "--non-interactive install"),
             (
                 stack_select("dev"),

@@ -171,6 +171,15 @@ impl Cli {
         }
     }
 
+    /// A variable as the CLI sees it.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        let own = self.environment.iter().rev().find(|(own, _)| own == name);
+        match own {
+            Some((_, value)) => Some(value.expose().clone()),
+            None => std::env::var(name).ok(),
+        }
+    }
+
     fn start(&self, invocation: &Invocation) -> io::Result<Child> {
         let input = if invocation.input.is_some() {
             Stdio::piped()

@@ -1,5 +1,5 @@
-//! The file to which the CLI writes engine events, one JSON object in a line: it is read while it
-//! grows, and what the agent itself must know is picked out of it.
+//! Engine events, one JSON object in a line of a file: it is read while it grows, and what the agent
+//! itself must know is picked out of it.
 
 use std::{collections::BTreeMap, io, path::PathBuf};
 
@@ -29,22 +29,21 @@ impl Lines {
         }
     }
 
-    /// The next whole line without its end, or nothing if there is none yet.
+    /// The next whole line without its end, or nothing if there is none yet. May be dropped and
+    /// called again.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let Some(file) = self.open().await? else {
+        self.open().await?;
+        let Some(file) = &mut self.file else {
             return Ok(None);
         };
-        let mut read = Vec::new();
-        file.read_until(b'\n', &mut read).await?;
-        self.partial.append(&mut read);
+        file.read_until(b'\n', &mut self.partial).await?;
         if self.partial.pop_if(|last| *last == b'\n').is_none() {
             return Ok(None);
         }
         Ok(Some(std::mem::take(&mut self.partial)))
     }
 
-    /// The file, once it is there.
-    async fn open(&mut self) -> io::Result<Option<&mut BufReader<File>>> {
+    async fn open(&mut self) -> io::Result<()> {
         if self.file.is_none() {
             self.file = match File::open(&self.path).await {
                 Ok(file) => Some(BufReader::new(file)),
@@ -52,7 +51,7 @@ impl Lines {
                 Err(error) => return Err(error),
             };
         }
-        Ok(self.file.as_mut())
+        Ok(())
     }
 }
 
@@ -65,8 +64,6 @@ pub(crate) struct Digest {
     pub(crate) resource_changes: BTreeMap<String, i32>,
     /// The outputs of the stack itself, secrets as markers.
     pub(crate) outputs: Option<Map<String, Value>>,
-    /// How many summaries there were; a preview must have one.
-    pub(crate) summaries: u32,
 }
 
 impl Digest {
@@ -78,7 +75,6 @@ impl Digest {
             return;
         };
         if let Some(summary) = event.summary {
-            self.summaries += 1;
             self.resource_changes = summary.resource_changes.unwrap_or_default();
         }
         let root = event.outputs.map(|event| event.metadata);
@@ -161,7 +157,6 @@ mod tests {
         assert_eq!(digest.lines, 6);
         assert_eq!(digest.resource_changes, [("create".to_owned(), 3)].into());
         assert_eq!(Value::Object(digest.outputs.unwrap()), json!({"yes": 1}));
-        assert_eq!(digest.summaries, 1);
     }
 
     proptest::proptest! {

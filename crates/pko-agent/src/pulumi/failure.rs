@@ -4,7 +4,11 @@ use std::fmt;
 
 use pko_proto::{agent::PulumiErrorInfo, run::ErrorClass};
 
-use super::{Exit, Finished, shortened};
+use super::{
+    Exit, Finished,
+    known::{Known, recognise},
+    shortened,
+};
 
 /// Of each stream, so that the whole fits into a status and into the trailers of a call.
 const SHOWN_OUTPUT: usize = 28 * 1024;
@@ -34,7 +38,12 @@ impl fmt::Display for Failure {
         write!(
             formatter,
             "{what}: {exit}\ncode: {code}\nstdout: {stdout}\nstderr: {stderr}\n"
-        )
+        )?;
+        // After the text that people look for, so that it stays what it was.
+        match self.advice() {
+            Some(advice) => writeln!(formatter, "hint: {advice}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -108,36 +117,35 @@ impl Failure {
         }
     }
 
-    /// What can be done about it.
+    /// What kind it is.
     pub(crate) fn class(&self) -> ErrorClass {
-        const CONFLICT: [&str; 2] = [
-            "Conflict: Another update is currently in progress",
-            "the stack is currently locked by",
-        ];
-        const AUTHENTICATION: [&str; 2] = [
-            "invalid access token",
-            "Unauthorized: No credentials provided or are invalid",
-        ];
-        let Finished {
-            exit,
-            stdout,
-            stderr,
-        } = &self.finished;
-        let says = |texts: &[&str]| {
-            texts
-                .iter()
-                .any(|text| stdout.contains(text) || stderr.contains(text))
-        };
-        match exit {
-            _ if says(&CONFLICT) => ErrorClass::Conflict,
+        if let Some(known) = self.known() {
+            return known.class;
+        }
+        match self.finished.exit {
             Exit::Code(3) => ErrorClass::Authentication,
-            _ if says(&AUTHENTICATION) => ErrorClass::Authentication,
             Exit::Code(2 | 6) => ErrorClass::Configuration,
             Exit::Code(8) => ErrorClass::Canceled,
+            Exit::Code(9) => ErrorClass::Transient,
             Exit::Code(_) => ErrorClass::Program,
             Exit::Signal(_) => ErrorClass::Interrupted,
             Exit::Unknown(_) => ErrorClass::Transient,
         }
+    }
+
+    /// What can be done about it, if it is a mistake that is known.
+    pub(crate) fn advice(&self) -> Option<&'static str> {
+        match (self.known(), &self.finished.exit) {
+            (Some(known), _) => known.advice,
+            (None, Exit::Signal(9)) => Some(
+                "pulumi was killed from outside; where memory is limited, that is mostly for want of it",
+            ),
+            _ => None,
+        }
+    }
+
+    fn known(&self) -> Option<&'static Known> {
+        recognise(&self.finished.stdout, &self.finished.stderr)
     }
 }
 
@@ -163,6 +171,8 @@ mod tests {
         );
         let text = failure(Exit::Signal(9), "", "").to_string();
         assert!(text.starts_with("failed to run update: signal: killed\ncode: -1\n"));
+        let text = failure(Exit::Code(1), "", "error: incorrect passphrase\n").to_string();
+        assert!(text.contains("stderr: error: incorrect passphrase\n\nhint: the passphrase"));
         let long = "x".repeat(10 * SHOWN_OUTPUT);
         assert!(failure(Exit::Code(1), &long, &long).to_string().len() < 64 * 1024);
     }

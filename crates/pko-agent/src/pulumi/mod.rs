@@ -4,11 +4,14 @@ pub(crate) mod argv;
 mod capture;
 mod cli;
 pub(crate) mod event_log;
+pub(crate) mod event_sink;
 mod failure;
+mod known;
 mod locate;
 mod operation;
 pub(crate) mod outputs;
 mod project;
+pub(crate) mod version;
 
 pub(crate) use capture::shortened;
 pub(crate) use cli::{

@@ -59,7 +59,9 @@ pub(super) async fn execute(
     }
     .unwrap_or_else(|error| failed(&request.operation, &error, stop.signal().reason()));
     let summary = ending.result.summary.get_or_insert_default();
-    request.operation.message().clone_into(&mut summary.message);
+    if summary.message.is_empty() {
+        request.operation.message().clone_into(&mut summary.message);
+    }
     summary
         .start_time
         .get_or_insert(to_proto_timestamp(started));
@@ -141,6 +143,15 @@ async fn succeed(
             }
         }
     }
+    // A preview is in no history.
+    let noted = !matches!(request.operation, Operation::Preview(_));
+    if let (Some(summary), true, "") = (&mut result.summary, noted, request.operation.message()) {
+        // Not worth more than a line in the log either.
+        summary.message = turn.message_of_commit(stack).await.unwrap_or_else(|error| {
+            tracing::warn!(error = error.text(), "The message could not be read");
+            String::new()
+        });
+    }
     if request.operation.removes_stack() {
         turn.remove(stack).await?;
     }
@@ -170,6 +181,7 @@ fn failed(operation: &Operation, error: &WorkspaceError, stopped: Option<StopRea
         ending.result.stderr.clone_from(&finished.stderr);
         if let Some(error) = &mut ending.result.error {
             error.info = failure.info();
+            error.advice = failure.advice().map(str::to_owned);
             error.exit_code = Some(failure.exit_code());
         }
     }

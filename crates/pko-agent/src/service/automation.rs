@@ -12,7 +12,7 @@ use pko_proto::agent::{
 use tonic::{Request, Response, Status};
 
 use super::{
-    status::failed_who_am_i,
+    status::{failed_install, failed_who_am_i},
     stream::{self, Replies, Reply},
     to_the_end,
 };
@@ -130,7 +130,7 @@ impl AutomationService for Automation {
         let workspace = Arc::clone(&self.workspace);
         to_the_end(async move {
             let installed = workspace.unstoppable_turn().await.install().await;
-            installed.map_err(|error| Status::aborted(error.text()))?;
+            installed.map_err(|error| failed_install(&error))?;
             Ok(Response::new(InstallResult {}))
         })
         .await
@@ -140,7 +140,7 @@ impl AutomationService for Automation {
         &self,
         _request: Request<PulumiVersionRequest>,
     ) -> Answer<PulumiVersionResult> {
-        let version = self.workspace.version().await?.to_owned();
+        let version = self.workspace.version().await?.text();
         Ok(Response::new(PulumiVersionResult { version }))
     }
 

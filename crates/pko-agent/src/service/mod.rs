@@ -1,6 +1,7 @@
 //! The two services, on top of the workspace and its runs.
 
 mod automation;
+pub(crate) mod call_log;
 mod runs;
 mod status;
 mod stream;

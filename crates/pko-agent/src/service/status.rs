@@ -1,11 +1,14 @@
 //! Errors as callers see them: upstream's codes, texts and details.
 
-use pko_proto::{agent::PulumiErrorInfo, run::RunError};
+use pko_proto::{
+    agent::PulumiErrorInfo,
+    run::{FailureInfo, RunError, RunResult},
+};
 use prost::Message;
 use prost_types::Any;
 use tonic::{Code, Status};
 
-use crate::{run::RunsError, workspace::WorkspaceError};
+use crate::{pulumi::Failure, run::RunsError, workspace::WorkspaceError};
 
 /// What `grpc-status-details-bin` holds.
 #[derive(Clone, PartialEq, Message)]
@@ -27,7 +30,7 @@ impl From<WorkspaceError> for Status {
             WorkspaceError::Config(config) if config.is_invalid_argument() => Code::InvalidArgument,
             _ => Code::Unknown,
         };
-        Self::new(code, error.text())
+        failed(code, error.text(), &Details::of(&error))
     }
 }
 
@@ -44,57 +47,149 @@ impl From<RunsError> for Status {
     }
 }
 
-/// A failure of unknown code, with what is known of it as the first detail.
-pub(super) fn failed(text: &str, info: Option<&PulumiErrorInfo>) -> Status {
-    let Some(info) = info else {
-        return Status::unknown(text);
-    };
-    let detail = Any {
-        type_url: "type.googleapis.com/agent.PulumiErrorInfo".to_owned(),
-        value: info.encode_to_vec(),
-    };
+/// What is known of a failure besides its text.
+#[derive(Default)]
+pub(super) struct Details {
+    /// First, where upstream's manager looks.
+    known: Option<PulumiErrorInfo>,
+    /// Second, for ours.
+    failure: FailureInfo,
+}
+
+impl Details {
+    fn of(error: &WorkspaceError) -> Self {
+        let failure = error.failure();
+        Self {
+            known: failure.and_then(Failure::info),
+            failure: FailureInfo {
+                class: error.class().into(),
+                advice: failure.and_then(Failure::advice).map(str::to_owned),
+                exit_code: failure.map(Failure::exit_code),
+                permalink: None,
+            },
+        }
+    }
+
+    fn any(&self) -> Vec<Any> {
+        let known = self.known.as_ref().map(|known| Any {
+            type_url: "type.googleapis.com/agent.PulumiErrorInfo".to_owned(),
+            value: known.encode_to_vec(),
+        });
+        let failure = Any {
+            type_url: "type.googleapis.com/pko.agent.v1.FailureInfo".to_owned(),
+            value: self.failure.encode_to_vec(),
+        };
+        known.into_iter().chain([failure]).collect()
+    }
+}
+
+/// A status with details.
+fn failed(code: Code, text: String, details: &Details) -> Status {
     let status = RpcStatus {
-        code: Code::Unknown.into(),
-        message: text.to_owned(),
-        details: vec![detail],
+        code: code.into(),
+        message: text.clone(),
+        details: details.any(),
     };
-    Status::with_details(Code::Unknown, text, status.encode_to_vec().into())
+    Status::with_details(code, text, status.encode_to_vec().into())
 }
 
 /// A run that failed, for a caller that is told so by a status.
-pub(super) fn failed_run(error: &RunError) -> Status {
-    failed(&error.message, error.info.as_ref())
+pub(super) fn failed_run(result: &RunResult, error: &RunError) -> Status {
+    let details = Details {
+        known: error.info.clone(),
+        failure: FailureInfo {
+            class: error.class,
+            advice: error.advice.clone(),
+            exit_code: error.exit_code,
+            permalink: result.permalink.clone(),
+        },
+    };
+    failed(Code::Unknown, error.message.clone(), &details)
 }
 
 /// As a caller of `WhoAmI` sees it.
 pub(super) fn failed_who_am_i(error: &WorkspaceError) -> Status {
-    let info = error.failure().and_then(crate::pulumi::Failure::info);
-    failed(&format!("whoami failed: {}", error.text()), info.as_ref())
+    let text = format!("whoami failed: {}", error.text());
+    failed(Code::Unknown, text, &Details::of(error))
+}
+
+/// As a caller of `Install` sees it.
+pub(super) fn failed_install(error: &WorkspaceError) -> Status {
+    failed(Code::Aborted, error.text(), &Details::of(error))
 }
 
 #[cfg(test)]
 mod tests {
+    use pko_proto::run::ErrorClass;
+
     use super::*;
+    use crate::pulumi::{Exit, Finished};
+
+    fn details(status: &Status) -> (RpcStatus, Option<PulumiErrorInfo>, FailureInfo) {
+        let decoded = RpcStatus::decode(status.details()).unwrap();
+        let find = |name: &str| {
+            let url = format!("type.googleapis.com/{name}");
+            decoded.details.iter().position(|any| any.type_url == url)
+        };
+        let known = find("agent.PulumiErrorInfo");
+        assert!(
+            matches!(known, None | Some(0)),
+            "upstream's manager looks at the first only"
+        );
+        let known = known.map(|at| PulumiErrorInfo::decode(&*decoded.details[at].value).unwrap());
+        let at = find("pko.agent.v1.FailureInfo").unwrap();
+        let failure = FailureInfo::decode(&*decoded.details[at].value).unwrap();
+        (decoded, known, failure)
+    }
+
+    fn cli_failure(code: i32, stderr: &str) -> WorkspaceError {
+        let finished = Finished {
+            exit: Exit::Code(code),
+            stdout: String::new(),
+            stderr: stderr.to_owned(),
+        };
+        Failure::new("failed to select stack", finished).into()
+    }
 
     #[test]
-    fn a_known_failure_is_the_first_detail() {
-        let info = PulumiErrorInfo {
-            code: 409,
-            reason: "UpdateConflict".to_owned(),
-            message: "Another update is currently in progress".to_owned(),
+    fn a_known_failure_is_the_first_detail_and_its_class_the_second() {
+        let status = failed_who_am_i(&cli_failure(1, "error: invalid access token"));
+        let (decoded, known, failure) = details(&status);
+        assert_eq!((decoded.code, &*decoded.message), (2, status.message()));
+        assert!(
+            status
+                .message()
+                .starts_with("whoami failed: failed to select stack: exit status 1\n")
+        );
+        assert_eq!(known.unwrap().reason, "InvalidAccessToken");
+        assert_eq!(failure.class(), ErrorClass::Authentication);
+        assert_eq!(failure.exit_code, Some(1));
+        assert!(failure.advice().contains("PULUMI_ACCESS_TOKEN"));
+    }
+
+    #[test]
+    fn another_failure_has_its_class_only() {
+        let status = failed_install(&cli_failure(255, "error: go.mod file not found"));
+        assert_eq!(status.code(), Code::Aborted);
+        let (decoded, known, failure) = details(&status);
+        assert_eq!(decoded.code, i32::from(Code::Aborted));
+        assert_eq!((known, failure.class()), (None, ErrorClass::Program));
+    }
+
+    #[test]
+    fn a_failed_run_keeps_its_link() {
+        let error = RunError {
+            message: "up failed: x".to_owned(),
+            class: ErrorClass::Conflict.into(),
+            ..Default::default()
         };
-        let status = failed("up failed: x", Some(&info));
-        let decoded = RpcStatus::decode(status.details()).unwrap();
-        assert_eq!((decoded.code, &*decoded.message), (2, "up failed: x"));
-        assert_eq!(
-            decoded.details[0].type_url,
-            "type.googleapis.com/agent.PulumiErrorInfo"
-        );
-        assert_eq!(
-            PulumiErrorInfo::decode(&*decoded.details[0].value).unwrap(),
-            info
-        );
-        assert!(failed("x", None).details().is_empty());
+        let result = RunResult {
+            permalink: Some("https://example.com/1".to_owned()),
+            ..Default::default()
+        };
+        let (_, _, failure) = details(&failed_run(&result, &error));
+        assert_eq!(failure.class(), ErrorClass::Conflict);
+        assert_eq!(failure.permalink(), "https://example.com/1");
     }
 
     #[test]

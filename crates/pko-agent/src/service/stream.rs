@@ -90,7 +90,7 @@ fn reply<R: Reply>(event: RunEvent) -> Result<Option<R>, Status> {
             Ok(event.map(|event| R::event(to_proto_struct(&event))))
         }
         Some(run_event::Event::Result(result)) => match &result.error {
-            Some(error) => Err(failed_run(error)),
+            Some(error) => Err(failed_run(&result, error)),
             None => Ok(Some(R::result(result))),
         },
         None => Ok(None),

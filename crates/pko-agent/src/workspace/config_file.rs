@@ -190,7 +190,7 @@ fn read(path: &Path) -> io::Result<Option<String>> {
 }
 
 /// In one step, so that no reader sees half of it.
-fn write(path: &Path, text: &str) -> io::Result<()> {
+pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     io::Write::write_all(&mut file, text.as_bytes())?;

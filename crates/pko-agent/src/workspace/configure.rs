@@ -121,6 +121,9 @@ impl Turn {
         if environments.is_empty() {
             return Ok(());
         }
+        if !self.workspace.version().await?.has_environments() {
+            return Err(WorkspaceError::NoEnvironments);
+        }
         let invocation = Invocation::new(argv::config_add_environments(stack, environments));
         self.call("unable to add environments", invocation).await?;
         Ok(())

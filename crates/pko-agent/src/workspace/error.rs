@@ -5,7 +5,7 @@ use std::io;
 use pko_proto::run::ErrorClass;
 
 use super::config::ConfigError;
-use crate::pulumi::{Failure, ProjectError};
+use crate::pulumi::{Failure, ProjectError, version::VersionError};
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +22,14 @@ pub(crate) enum WorkspaceError {
     Cli(#[from] Failure),
     #[error(transparent)]
     Project(#[from] ProjectError),
+    #[error(transparent)]
+    Version(#[from] VersionError),
+    #[error("AddEnvironments requires Pulumi CLI version >= 3.95.0")]
+    NoEnvironments,
+    #[error("failed to listen to the events of pulumi")]
+    EventSink(#[source] io::Error),
+    #[error("failed to remember the stack's secrets provider")]
+    Remember(#[source] io::Error),
     #[error("failed to keep the stack's configuration file")]
     ConfigFile(#[source] io::Error),
     #[error("{what}: the CLI's answer is not what it should be")]
@@ -36,7 +44,10 @@ impl WorkspaceError {
     pub(crate) fn class(&self) -> ErrorClass {
         match self {
             Self::Cli(failure) => failure.class(),
-            Self::ConfigFile(_) | Self::Unexpected { .. } => ErrorClass::Transient,
+            Self::ConfigFile(_)
+            | Self::EventSink(_)
+            | Self::Remember(_)
+            | Self::Unexpected { .. } => ErrorClass::Transient,
             _ => ErrorClass::Configuration,
         }
     }

@@ -9,15 +9,25 @@ mod configure;
 pub(crate) mod env_file;
 mod error;
 mod operate;
+mod providers;
 mod stack;
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use pko_proto::agent::{ProjectInfo, WhoAmIResult};
 use serde::Deserialize;
 use tokio::sync::{Mutex, OnceCell, OwnedMutexGuard};
 
-use crate::pulumi::{Cli, Failure, Invocation, Project, StopSignal, StopSource, argv};
+use crate::pulumi::{
+    Cli, Failure, Invocation, Project, StopSignal, StopSource, argv,
+    version::{CliVersion, SKIP_CHECK, is_true},
+};
+
+use providers::Providers;
 
 pub(crate) use config_file::source_replaced;
 pub(crate) use error::WorkspaceError;
@@ -31,15 +41,15 @@ pub(crate) struct Workspace {
     pub(crate) cli: Cli,
     pub(crate) log_level: u32,
     /// What is noted of the stacks' configuration files.
-    pub(crate) notes: PathBuf,
+    notes: PathBuf,
     project_info: ProjectInfo,
-    version: OnceCell<String>,
+    version: OnceCell<CliVersion>,
     memory: Arc<Mutex<Memory>>,
     shutdown: StopSource,
 }
 
 /// What is remembered between calls.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Memory {
     /// The stack of calls that name none.
     current: Option<String>,
@@ -47,6 +57,7 @@ struct Memory {
     existing: Vec<String>,
     /// What was last set, and what the file was then.
     configured: HashMap<String, (String, String)>,
+    providers: Providers,
 }
 
 /// The right to use the CLI, and what is remembered.
@@ -57,21 +68,27 @@ pub(crate) struct Turn {
 }
 
 impl Workspace {
-    /// Opens the folder that the CLI runs in.
+    /// Opens the folder that the CLI runs in; what is to be remembered is kept in `data`.
     pub(crate) fn open(
         cli: Cli,
         log_level: u32,
-        notes: PathBuf,
+        data: &Path,
         shutdown: StopSource,
     ) -> Result<Arc<Self>> {
+        let memory = Memory {
+            current: None,
+            existing: Vec::new(),
+            configured: HashMap::new(),
+            providers: Providers::open(data),
+        };
         let project_info = Project::load(&cli.folder)?.info();
         Ok(Arc::new(Self {
             cli,
             log_level,
-            notes,
+            notes: data.join("config"),
             project_info,
             version: OnceCell::new(),
-            memory: Arc::default(),
+            memory: Arc::new(Mutex::new(memory)),
             shutdown,
         }))
     }
@@ -96,27 +113,37 @@ impl Workspace {
         self.turn(self.shutdown.signal()).await
     }
 
-    /// The CLI's version without a leading `v`; asked for once.
-    pub(crate) async fn version(&self) -> Result<&str> {
+    /// The CLI's version; asked for once.
+    pub(crate) async fn version(&self) -> Result<&CliVersion> {
         let ask = async || {
             let invocation = Invocation::new(argv::version());
             let finished = self.cli.run(invocation, self.shutdown.signal()).await;
             let finished = Failure::unless_succeeded("failed to run `pulumi version`", finished)?;
-            let version = finished.stdout.trim();
-            Ok(version.strip_prefix('v').unwrap_or(version).to_owned())
+            let check = !self
+                .cli
+                .variable(SKIP_CHECK)
+                .is_some_and(|value| is_true(&value));
+            Ok(CliVersion::of(&finished.stdout, check)?)
         };
-        self.version.get_or_try_init(ask).await.map(String::as_str)
+        self.version.get_or_try_init(ask).await
     }
 
     /// Who the backend says that we are.
     pub(crate) async fn who_am_i(&self) -> Result<WhoAmIResult> {
+        let as_json = self.version().await?.tells_who_am_i_as_json();
         let invocation = Invocation {
             exact: true,
-            ..Invocation::new(argv::who_am_i())
+            ..Invocation::new(argv::who_am_i(as_json))
         };
         let finished = self.cli.run(invocation, self.shutdown.signal()).await;
         let what = "could not retrieve WhoAmIDetailedInfo";
         let finished = Failure::unless_succeeded(what, finished)?;
+        if !as_json {
+            return Ok(WhoAmIResult {
+                user: finished.stdout.trim().to_owned(),
+                ..Default::default()
+            });
+        }
         let printed: WhoAmI = parsed(what, &finished.stdout)?;
         Ok(WhoAmIResult {
             user: printed.user,

@@ -1,20 +1,18 @@
 //! Runs an operation, and reads its events while it goes on.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokio::time::sleep;
 
 use super::{Result, Turn, WorkspaceError, parsed};
 use crate::pulumi::{
     Finished, Invocation, Operation, argv,
-    event_log::{Digest, Lines},
+    event_log::Digest,
+    event_sink::EventSink,
     outputs::{self, Outputs},
 };
-
-/// How often the event log is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Is told how an operation goes on.
 pub(crate) trait Observer: Sync {
@@ -34,17 +32,18 @@ pub(crate) struct Operated {
 }
 
 impl Turn {
-    /// Runs an operation to its end.
+    /// Runs an operation to its end; its events go to the journal.
     pub(crate) async fn operate(
         &self,
         operation: &Operation,
         stack: &str,
-        event_log: &Path,
+        journal: &Path,
         observer: &impl Observer,
     ) -> Result<Operated> {
+        let mut sink = self.event_sink(journal).await?;
         let context = argv::OperationContext {
             stack,
-            event_log,
+            event_log: &sink.argument(),
             log_level: self.workspace.log_level,
         };
         let invocation = Invocation {
@@ -55,7 +54,7 @@ impl Turn {
         // An operation may write a salt into the stack's configuration file.
         let change = self.change(stack)?;
         let started = Timestamp::now();
-        let (finished, digest) = self.attend(invocation, event_log, observer).await;
+        let (finished, digest) = self.attend(invocation, &mut sink, observer).await;
         let ended = Timestamp::now();
         change.finish().map_err(WorkspaceError::ConfigFile)?;
         Ok(Operated {
@@ -66,13 +65,20 @@ impl Turn {
         })
     }
 
+    async fn event_sink(&self, journal: &Path) -> Result<EventSink> {
+        if !self.workspace.version().await?.sends_events() {
+            return Ok(EventSink::file(journal));
+        }
+        let listener = EventSink::listener(journal).await;
+        listener.map_err(WorkspaceError::EventSink)
+    }
+
     async fn attend(
         &self,
         invocation: Invocation,
-        event_log: &Path,
+        sink: &mut EventSink,
         observer: &impl Observer,
     ) -> (Finished, Digest) {
-        let mut lines = Lines::of(event_log.to_owned());
         let mut digest = Digest::default();
         let running = self
             .workspace
@@ -81,15 +87,25 @@ impl Turn {
                 observer.process(id);
             });
         tokio::pin!(running);
+        let mut add = |event: &[u8]| {
+            digest.add(event);
+            observer.events(digest.lines);
+        };
         let finished = loop {
-            read_events(&mut lines, &mut digest, observer).await;
             tokio::select! {
                 finished = &mut running => break finished,
-                () = sleep(LOOK_EVERY) => {}
+                event = sink.next() => match event {
+                    Ok(event) => add(&event),
+                    Err(error) => {
+                        tracing::warn!(%error, "The events of pulumi are lost from here on");
+                        break running.await;
+                    }
+                }
             }
         };
-        // What was written between the last look and the end.
-        read_events(&mut lines, &mut digest, observer).await;
+        while let Ok(Some(event)) = sink.rest().await {
+            add(&event);
+        }
         (finished, digest)
     }
 
@@ -115,6 +131,32 @@ impl Turn {
         Ok(outputs)
     }
 
+    /// What the last update was for. If nobody says it, the CLI takes the title of the commit, where
+    /// there is one; elsewhere nothing is asked.
+    pub(crate) async fn message_of_commit(&self, stack: &str) -> Result<String> {
+        #[derive(Deserialize)]
+        struct Update {
+            #[serde(default)]
+            message: String,
+        }
+        let folder = &self.workspace.cli.folder;
+        if !folder
+            .ancestors()
+            .any(|folder| folder.join(".git").exists())
+        {
+            return Ok(String::new());
+        }
+        let what = "failed to get stack history";
+        let invocation = Invocation {
+            exact: true,
+            ..Invocation::new(argv::stack_last_update(stack))
+        };
+        let printed = self.call(what, invocation).await?;
+        let updates: Vec<Update> = parsed(what, &printed)?;
+        let last = updates.into_iter().next();
+        Ok(last.map(|update| update.message).unwrap_or_default())
+    }
+
     async fn printed_outputs(
         &self,
         what: &'static str,
@@ -127,21 +169,5 @@ impl Turn {
         };
         let printed = self.call(what, invocation).await?;
         parsed(what, &printed)
-    }
-}
-
-async fn read_events(lines: &mut Lines, digest: &mut Digest, observer: &impl Observer) {
-    loop {
-        match lines.next().await {
-            Ok(Some(line)) => {
-                digest.add(&line);
-                observer.events(digest.lines);
-            }
-            Ok(None) => break,
-            Err(error) => {
-                tracing::warn!(%error, "The event log could not be read");
-                break;
-            }
-        }
     }
 }

@@ -27,6 +27,7 @@ impl Turn {
             Err(failure) if failure.is_stack_not_found() => self.create(request).await?,
             Err(failure) => return Err(failure.into()),
         }
+        self.remember_provider(request)?;
         self.memory.current = Some(name.clone());
         if !self.memory.existing.contains(name) {
             self.memory.existing.push(name.clone());
@@ -46,14 +47,27 @@ impl Turn {
         Ok(())
     }
 
+    /// Only one with which the stack could be selected or made.
+    fn remember_provider(&mut self, request: &StackRequest) -> Result<()> {
+        let asked = request.secrets_provider.as_deref();
+        match asked.filter(|asked| !asked.is_empty()) {
+            Some(asked) => {
+                let kept = self.memory.providers.remember(&request.name, asked);
+                kept.map_err(WorkspaceError::Remember)
+            }
+            None => Ok(()),
+        }
+    }
+
     /// `stack init` also selects.
-    async fn create(&self, request: &StackRequest) -> Result<()> {
+    async fn create(&mut self, request: &StackRequest) -> Result<()> {
         if !request.create {
             return Err(WorkspaceError::StackNotFound);
         }
-        let provider = request.secrets_provider.as_deref();
-        let invocation = Invocation::new(argv::stack_init(&request.name, provider));
-        let change = self.change(&request.name)?;
+        let (name, asked) = (&request.name, request.secrets_provider.as_deref());
+        let provider = self.memory.providers.of(name, asked);
+        let invocation = Invocation::new(argv::stack_init(name, provider.as_deref()));
+        let change = self.change(name)?;
         self.call("failed to create stack", invocation).await?;
         change.finish().map_err(WorkspaceError::ConfigFile)
     }

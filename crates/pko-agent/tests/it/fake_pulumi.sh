@@ -8,7 +8,7 @@ emit() { printf '%s\n' "$1" >> "$LOG"; }
 wait_for() { while [ ! -e "$FAKE/$1" ]; do sleep 0.02; done; }
 
 case "$*" in
-version) echo v3.259.0 ;;
+version) echo v3.205.0 ;;
 "whoami --json") echo '{"user": "tester", "url": "file:///state"}' ;;
 install) ;;
 "stack select "*)

@@ -196,6 +196,23 @@ pub struct RunResult {
         i32,
     >,
 }
+/// What is known of a failed call of `agent.AutomationService`, as a detail of its status. It is the
+/// second if `agent.PulumiErrorInfo` is there, which is all that upstream's manager looks at.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FailureInfo {
+    /// What kind it is.
+    #[prost(enumeration = "ErrorClass", tag = "1")]
+    pub class: i32,
+    /// What to do about it, if it is a mistake that is known.
+    #[prost(string, optional, tag = "2")]
+    pub advice: ::core::option::Option<::prost::alloc::string::String>,
+    /// What the CLI exited with; not set if it did not run, negative if a signal ended it.
+    #[prost(int32, optional, tag = "3")]
+    pub exit_code: ::core::option::Option<i32>,
+    /// Where a person can look at the update that failed.
+    #[prost(string, optional, tag = "4")]
+    pub permalink: ::core::option::Option<::prost::alloc::string::String>,
+}
 /// What went wrong.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RunError {
@@ -211,6 +228,9 @@ pub struct RunError {
     /// What the CLI exited with; not set if it did not run, negative if a signal ended it.
     #[prost(int32, optional, tag = "4")]
     pub exit_code: ::core::option::Option<i32>,
+    /// What to do about it, if it is a mistake that is known; the message ends with it, too.
+    #[prost(string, optional, tag = "5")]
+    pub advice: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// What a run does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -1,0 +1,269 @@
+//! A line in the log for each call, when it has ended and its code is known.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll, ready},
+    time::Instant,
+};
+
+use http::{HeaderMap, Request, Response};
+use http_body::{Frame, SizeHint};
+use jiff::Timestamp;
+use tonic::{Code, body::Body, codegen::Bytes, transport::server::TcpConnectInfo};
+use tower::{Layer, Service};
+
+const STATUS: &str = "grpc-status";
+
+/// Who called, as far as whoever let the caller in knows it. In the extensions of a request.
+#[derive(Debug, Default)]
+pub(crate) struct Caller(OnceLock<Identity>);
+
+/// A caller that is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// How it was let in.
+    pub(crate) mode: &'static str,
+    pub(crate) id: String,
+    pub(crate) name: String,
+}
+
+impl Caller {
+    /// The first who knows says it.
+    pub(crate) fn is(&self, identity: Identity) {
+        // Nobody else says it.
+        let _ = self.0.set(identity);
+    }
+}
+
+/// Logs calls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallLog;
+
+impl<S> Layer<S> for CallLog {
+    type Service = Logged<S>;
+
+    fn layer(&self, inner: S) -> Logged<S> {
+        Logged { inner }
+    }
+}
+
+/// A service whose calls are logged.
+#[derive(Debug, Clone)]
+pub(crate) struct Logged<S> {
+    inner: S,
+}
+
+impl<S> Service<Request<Body>> for Logged<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let mut call = Call::begin(&request);
+        request.extensions_mut().insert(Arc::clone(&call.caller));
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let (head, body) = answer.await?.into_parts();
+            // An answer that is nothing but a failure has its code here.
+            call.note_code(&head.headers);
+            Ok(Response::from_parts(
+                head,
+                Body::new(Followed { body, call }),
+            ))
+        })
+    }
+}
+
+/// A call that goes on. It has ended when this is dropped.
+struct Call {
+    path: String,
+    peer: String,
+    caller: Arc<Caller>,
+    began: (Timestamp, Instant),
+    code: Option<Code>,
+}
+
+impl Call {
+    fn begin(request: &Request<Body>) -> Self {
+        let peer = request.extensions().get::<TcpConnectInfo>();
+        let peer = peer.and_then(TcpConnectInfo::remote_addr);
+        Self {
+            path: request.uri().path().to_owned(),
+            peer: peer.map_or_else(|| "@".to_owned(), |address| address.to_string()),
+            caller: Arc::default(),
+            began: (Timestamp::now(), Instant::now()),
+            code: None,
+        }
+    }
+
+    fn note_code(&mut self, headers: &HeaderMap) {
+        if let Some(code) = headers.get(STATUS) {
+            self.code = Some(Code::from_bytes(code.as_bytes()));
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        // Without a code, the caller went away before there was one.
+        let code = self.code.unwrap_or(Code::Cancelled);
+        let (service, method) = split(&self.path);
+        let none = Identity::default();
+        let caller = self.caller.0.get().unwrap_or(&none);
+        let (started, began) = self.began;
+        let elapsed = began.elapsed().as_secs_f64() * 1000.0;
+        let (kind, code_name) = (kind(method), name(code));
+        // The level of an event is fixed where it is written.
+        macro_rules! log {
+            ($level:ident) => {
+                tracing::$level!(
+                    target: "grpc",
+                    {
+                        grpc.start_time = %started,
+                        grpc.service = service,
+                        grpc.method = method,
+                        peer.address = %self.peer,
+                        auth.mode = caller.mode,
+                        user.id = %caller.id,
+                        user.name = %caller.name,
+                        grpc.code = %code_name,
+                        grpc.time_ms = elapsed,
+                    },
+                    "finished {kind} call with code {code_name}"
+                )
+            };
+        }
+        match level(service, code) {
+            Level::Debug => log!(debug),
+            Level::Info => log!(info),
+            Level::Warn => log!(warn),
+            Level::Error => log!(error),
+        }
+    }
+}
+
+fn split(path: &str) -> (&str, &str) {
+    path.trim_start_matches('/')
+        .split_once('/')
+        .unwrap_or((path, ""))
+}
+
+fn kind(method: &str) -> &'static str {
+    match method {
+        "Preview" | "Refresh" | "Up" | "Destroy" | "WatchRun" | "Watch" => "streaming",
+        _ => "unary",
+    }
+}
+
+/// As upstream writes it.
+fn name(code: Code) -> String {
+    match code {
+        Code::Ok => "OK".to_owned(),
+        Code::Cancelled => "Canceled".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Level {
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+fn level(service: &str, code: Code) -> Level {
+    match code {
+        // Probes come every few seconds.
+        Code::Ok if service == "grpc.health.v1.Health" => Level::Debug,
+        Code::Ok
+        | Code::Cancelled
+        | Code::InvalidArgument
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::Unauthenticated => Level::Info,
+        Code::DeadlineExceeded
+        | Code::PermissionDenied
+        | Code::ResourceExhausted
+        | Code::FailedPrecondition
+        | Code::Aborted
+        | Code::OutOfRange
+        | Code::Unavailable => Level::Warn,
+        Code::Unknown | Code::Unimplemented | Code::Internal | Code::DataLoss => Level::Error,
+    }
+}
+
+/// An answer that is read; it ends with the code.
+struct Followed {
+    body: Body,
+    call: Call,
+}
+
+impl http_body::Body for Followed {
+    type Data = Bytes;
+    type Error = tonic::Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, tonic::Status>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if let Some(Ok(frame)) = &frame
+            && let Some(trailers) = frame.trailers_ref()
+        {
+            self.call.note_code(trailers);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_a_service_and_a_method() {
+        assert_eq!(
+            split("/agent.AutomationService/Up"),
+            ("agent.AutomationService", "Up")
+        );
+        assert_eq!(split("nonsense"), ("nonsense", ""));
+        assert_eq!((kind("Up"), kind("Info")), ("streaming", "unary"));
+    }
+
+    #[test]
+    fn levels_are_upstreams() {
+        let table = [
+            (Code::Ok, Level::Info, "OK"),
+            (Code::Cancelled, Level::Info, "Canceled"),
+            (Code::Unauthenticated, Level::Info, "Unauthenticated"),
+            (Code::PermissionDenied, Level::Warn, "PermissionDenied"),
+            (Code::FailedPrecondition, Level::Warn, "FailedPrecondition"),
+            (Code::Unknown, Level::Error, "Unknown"),
+        ];
+        for (code, expected, text) in table {
+            assert_eq!(level("agent.AutomationService", code), expected);
+            assert_eq!(name(code), text);
+        }
+        assert_eq!(level("grpc.health.v1.Health", Code::Ok), Level::Debug);
+    }
+}
