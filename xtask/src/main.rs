@@ -1,6 +1,7 @@
 //! The project's front door: everything that one does with a checkout is a command here.
 #![expect(clippy::print_stdout, reason = "a command line talks to a person")]
 
+mod fuzz;
 mod generate;
 mod progress;
 mod quickstart;

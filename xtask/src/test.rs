@@ -10,12 +10,15 @@ use clap::ValueEnum;
 use pko_testkit::{Component, Components};
 use serde_json::Value;
 
-use crate::{cargo, progress::Step};
+use crate::{cargo, fuzz, progress::Step};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Only these tests
     layer: Option<Layer>,
+    /// Also what takes minutes: the whole number of repetitions, and a coverage-guided fuzzer
+    #[arg(long)]
+    full: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -48,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let mut total = Tally::default();
     for program in build(arguments.layer)? {
-        total.add(run_program(&program)?);
+        total.add(run_program(&program, arguments.full)?);
     }
     if arguments.layer != Some(Layer::It) {
         total.add(run_documentation()?);
@@ -56,6 +59,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     println!("\n{} passed, {} failed", total.passed, total.failed);
     if total.failed > 0 {
         bail!("{} tests failed", total.failed);
+    }
+    if arguments.full {
+        fuzz::run()?;
     }
     Ok(())
 }
@@ -144,10 +150,14 @@ fn test_program(message: &str) -> Option<TestProgram> {
     })
 }
 
-fn run_program(program: &TestProgram) -> anyhow::Result<Tally> {
+fn run_program(program: &TestProgram, full: bool) -> anyhow::Result<Tally> {
     let step = Step::begin(&program.name);
+    let mut command = Command::new(&program.executable);
+    if full {
+        command.env("PKO_FULL", "1");
+    }
     // Passing tests are shown, too: that is where one says that it was skipped.
-    let output = Command::new(&program.executable)
+    let output = command
         .arg("--show-output")
         .current_dir(&program.folder)
         .env("CARGO_MANIFEST_DIR", &program.folder)

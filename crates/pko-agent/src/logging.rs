@@ -64,10 +64,10 @@ fn logger(metadata: &Metadata<'_>) -> &'static str {
     const LOGGERS: [(&str, &str); 6] = [
         ("pulumi", "pulumi"),
         ("grpc", "cmd.serve.grpc"),
-        ("agent::command::init", "cmd.init"),
-        ("agent::command::bootstrap", "cmd.bootstrap"),
-        ("agent::command::version", "cmd.version"),
-        ("agent::command", "cmd.serve"),
+        ("pko_agent::command::init", "cmd.init"),
+        ("pko_agent::command::bootstrap", "cmd.bootstrap"),
+        ("pko_agent::command::version", "cmd.version"),
+        ("pko_agent::command", "cmd.serve"),
     ];
     let target = metadata.target();
     let named = LOGGERS.iter().find(|(start, _)| target.starts_with(start));
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_line_is_upstreams() {
         let line = logged(|| {
-            tracing::info!(target: "agent::command::serve", version = "v2.9.0", "Pulumi Kubernetes Agent");
+            tracing::info!(target: "pko_agent::command::serve", version = "v2.9.0", "Pulumi Kubernetes Agent");
         });
         assert_eq!(
             line,
@@ -191,12 +191,12 @@ mod tests {
         );
         assert_eq!(
             name(logged(
-                || tracing::error!(target: "agent::command::init", "x")
+                || tracing::error!(target: "pko_agent::command::init", "x")
             )),
             "cmd.init"
         );
         assert_eq!(
-            name(logged(|| tracing::error!(target: "agent::run", "x"))),
+            name(logged(|| tracing::error!(target: "pko_agent::run", "x"))),
             "server"
         );
         assert_eq!(logged(|| tracing::info!("alone")), "INFO\tserver\talone\n");

@@ -215,7 +215,7 @@ fn key(key: &str, project: &str) -> Option<(String, String)> {
         [namespace, name] | [namespace, "config", name] => (*namespace, *name),
         _ => return None,
     };
-    let good = !namespace.is_empty() && !name.is_empty();
+    let good = !namespace.is_empty() && !name.is_empty() && !key.contains('\0');
     good.then(|| (namespace.to_owned(), name.to_owned()))
 }
 
@@ -248,10 +248,12 @@ pub(crate) fn plan(items: &[Resolved]) -> Vec<Call> {
     calls
 }
 
-/// Secrets are in no argument; nor is what is too long, or a path that has a `=` itself.
+/// Secrets are in no argument; nor is what is too long for one or has a zero byte, or a path that has
+/// a `=` itself.
 fn goes_alone(item: &Resolved) -> bool {
     let strange_path = matches!(&item.name, Name::Path(path) if path.contains('='));
-    item.secret || strange_path || item.text().len() > LONGEST_ARGUMENT
+    let text = item.text();
+    item.secret || strange_path || text.len() > LONGEST_ARGUMENT || text.contains('\0')
 }
 
 /// What can't be said as a pair with a path: a structured value, and keys that the CLI would split.

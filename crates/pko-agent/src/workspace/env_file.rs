@@ -16,6 +16,8 @@ pub(crate) enum EnvFileError {
     NoName(usize),
     #[error("the quote in line {0} does not end")]
     OpenQuote(usize),
+    #[error("the value in line {0} has a zero byte, which no variable can hold")]
+    ZeroByte(usize),
 }
 
 /// Variables in the order of the file.
@@ -48,6 +50,9 @@ pub(crate) fn parse(text: &str) -> Result<Variables, EnvFileError> {
         let line = line_number(&text, rest);
         let (name, after) = name(rest).ok_or(EnvFileError::NoName(line))?;
         let (value, after) = value(after, &known).ok_or(EnvFileError::OpenQuote(line))?;
+        if value.contains('\0') {
+            return Err(EnvFileError::ZeroByte(line));
+        }
         known.insert(name.to_owned(), value.clone());
         found.push((name.to_owned(), value));
         rest = after;

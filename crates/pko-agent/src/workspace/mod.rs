@@ -3,7 +3,7 @@
 //! Whoever wants the CLI to change something takes a [`Turn`]; there is one at a time, and others wait
 //! in order.
 
-mod config;
+pub(crate) mod config;
 mod config_file;
 mod configure;
 pub(crate) mod env_file;

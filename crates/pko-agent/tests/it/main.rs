@@ -10,6 +10,7 @@ mod automation;
 mod config;
 mod harness;
 mod init;
+mod parity;
 mod real_pulumi;
 mod runs;
 mod stopping;

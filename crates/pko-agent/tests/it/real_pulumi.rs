@@ -32,7 +32,7 @@ outputs:
 
 /// A CLI to try; says so if there is none.
 #[expect(clippy::print_stdout, reason = "a test says that it was skipped")]
-fn pulumi(test: &str) -> Option<PathBuf> {
+pub(crate) fn pulumi(test: &str) -> Option<PathBuf> {
     let named = std::env::var_os("PKO_PULUMI").map(PathBuf::from);
     let engine = || {
         let folder = std::env::var_os("PKO_BIN_DIR").map(PathBuf::from);

@@ -1,0 +1,68 @@
+//! Where text from outside comes in, for whoever tries strange ones: none may end the agent, and some
+//! things hold for all of them.
+
+use std::path::Path;
+
+use pko_proto::{agent::ConfigItem, convert::literal_config};
+use serde_json::json;
+
+use crate::{
+    pulumi::event_log::Digest,
+    workspace::{config, env_file},
+};
+
+/// An environment file.
+pub fn env_file(text: &str) {
+    if let Ok(variables) = env_file::parse(text) {
+        for (name, _) in &variables {
+            assert!(
+                !name.is_empty() && !name.contains(['=', '\0', '\n']),
+                "{name:?}"
+            );
+        }
+    }
+}
+
+/// The key and the value of a configuration item.
+pub fn config_key(key: &str, value: &str, path: bool, secret: bool) {
+    let items: [ConfigItem; 1] = [literal_config(key, &json!(value), path, secret)];
+    let surroundings = config::Surroundings {
+        variable: &|_| None,
+        file: &|_: &Path| None,
+    };
+    let Ok(resolved) = config::resolve(&items, "my.project", &surroundings) else {
+        return;
+    };
+    let calls = config::plan(&resolved);
+    assert_eq!(calls.len(), 1, "one value is one call");
+    let argument = match &calls[..] {
+        [config::Call::Paths(pairs)] => pairs.concat(),
+        [config::Call::Document(document)] => {
+            let parsed: serde_json::Value = serde_json::from_str(document).unwrap_or_default();
+            assert!(parsed.is_object(), "{document}");
+            document.clone()
+        }
+        _ => String::new(),
+    };
+    // A mark that no key has by chance.
+    let marked = secret && value.len() > 6 && !key.contains(value);
+    assert!(
+        !(marked && argument.contains(value)),
+        "a secret is in no argument"
+    );
+}
+
+/// A log of engine events.
+pub fn event_log(bytes: &[u8]) {
+    let mut digest = Digest::default();
+    let mut lines = 0;
+    for line in bytes.split(|byte| *byte == b'\n') {
+        digest.add(line);
+        lines += 1;
+    }
+    assert_eq!(digest.lines, lines);
+    if let Some(outputs) = &digest.outputs {
+        let shown = crate::pulumi::outputs::from_event(outputs);
+        assert!(shown.is_none_or(|shown| shown.len() == outputs.len()));
+    }
+}
