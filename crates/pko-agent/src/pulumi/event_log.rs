@@ -1,7 +1,11 @@
 //! Engine events, one JSON object in a line of a file: it is read while it grows, and what the agent
 //! itself must know is picked out of it.
 
-use std::{collections::BTreeMap, io, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::PathBuf,
+};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -60,10 +64,14 @@ impl Lines {
 pub(crate) struct Digest {
     /// How many lines there were.
     pub(crate) lines: u64,
-    /// How many resources were created, updated and so on.
-    pub(crate) resource_changes: BTreeMap<String, i32>,
+    /// How many resources were created, updated and so on, as the summary says.
+    resource_changes: BTreeMap<String, i32>,
     /// The outputs of the stack itself, secrets as markers.
     pub(crate) outputs: Option<Map<String, Value>>,
+    /// How many steps of each kind were completed; what there is if the summary never came.
+    completed: BTreeMap<String, i32>,
+    /// The resources whose steps have begun and not ended.
+    pub(crate) under_way: BTreeSet<String>,
 }
 
 impl Digest {
@@ -77,9 +85,31 @@ impl Digest {
         if let Some(summary) = event.summary {
             self.resource_changes = summary.resource_changes.unwrap_or_default();
         }
-        let root = event.outputs.map(|event| event.metadata);
-        if let Some(metadata) = root.filter(|metadata| metadata.kind == ROOT_TYPE) {
-            self.outputs = metadata.new.and_then(|state| state.outputs);
+        if let Some(begun) = event.begun {
+            self.under_way.insert(begun.metadata.urn);
+        }
+        if let Some(failed) = event.failed {
+            self.under_way.remove(&failed.metadata.urn);
+        }
+        if let Some(ended) = event.outputs {
+            self.complete(ended.metadata);
+        }
+    }
+
+    fn complete(&mut self, step: Metadata) {
+        self.under_way.remove(&step.urn);
+        *self.completed.entry(step.operation).or_default() += 1;
+        if step.kind == ROOT_TYPE {
+            self.outputs = step.new.and_then(|state| state.outputs);
+        }
+    }
+
+    /// What was changed: as the summary says, or as far as it is known without one.
+    pub(crate) fn changes(&self) -> &BTreeMap<String, i32> {
+        if self.resource_changes.is_empty() {
+            &self.completed
+        } else {
+            &self.resource_changes
         }
     }
 }
@@ -88,8 +118,12 @@ impl Digest {
 struct Event {
     #[serde(rename = "summaryEvent")]
     summary: Option<Summary>,
+    #[serde(rename = "resourcePreEvent")]
+    begun: Option<Step>,
     #[serde(rename = "resOutputsEvent")]
     outputs: Option<Step>,
+    #[serde(rename = "resOpFailedEvent")]
+    failed: Option<Step>,
 }
 
 #[derive(Deserialize)]
@@ -105,6 +139,10 @@ struct Step {
 
 #[derive(Deserialize)]
 struct Metadata {
+    #[serde(rename = "op", default)]
+    operation: String,
+    #[serde(default)]
+    urn: String,
     #[serde(rename = "type", default)]
     kind: String,
     new: Option<State>,
@@ -155,8 +193,24 @@ mod tests {
         }
         digest.add(b"not json");
         assert_eq!(digest.lines, 6);
-        assert_eq!(digest.resource_changes, [("create".to_owned(), 3)].into());
+        assert_eq!(*digest.changes(), [("create".to_owned(), 3)].into());
         assert_eq!(Value::Object(digest.outputs.unwrap()), json!({"yes": 1}));
+    }
+
+    #[test]
+    fn without_a_summary_the_steps_are_counted() {
+        let step = |event: &str, operation: &str, urn: &str| {
+            let step = json!({event: {"metadata": {"op": operation, "urn": urn}}});
+            step.to_string()
+        };
+        let mut digest = Digest::default();
+        for urn in ["a", "b", "c"] {
+            digest.add(step("resourcePreEvent", "create", urn).as_bytes());
+        }
+        digest.add(step("resOutputsEvent", "create", "a").as_bytes());
+        digest.add(step("resOpFailedEvent", "create", "c").as_bytes());
+        assert_eq!(*digest.changes(), [("create".to_owned(), 1)].into());
+        assert_eq!(digest.under_way, ["b".to_owned()].into());
     }
 
     proptest::proptest! {

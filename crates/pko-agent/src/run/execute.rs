@@ -129,7 +129,7 @@ async fn succeed(
         permalink: permalink(&operated.finished.stdout),
         stdout: operated.finished.stdout,
         stderr: operated.finished.stderr,
-        resource_changes: operated.digest.resource_changes.clone(),
+        resource_changes: operated.digest.changes().clone(),
         ..Default::default()
     };
     if matches!(request.operation, Operation::Up(_)) {

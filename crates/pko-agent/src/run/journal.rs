@@ -12,6 +12,7 @@ use pko_proto::run::RunResult;
 use prost::Message;
 
 use super::{record::Record, retention::Kept};
+use crate::pulumi::event_log::Digest;
 
 const STATE: &str = "state.json";
 const EVENTS: &str = "events.jsonl";
@@ -104,20 +105,22 @@ impl Journal {
         Ok(records)
     }
 
-    /// How many whole events were written.
-    pub(crate) fn count_events(&self, run_id: &str) -> u64 {
+    /// What the events of a run tell, as far as they were written.
+    pub(crate) fn digest(&self, run_id: &str) -> Digest {
+        let mut digest = Digest::default();
         let Ok(file) = File::open(self.events(run_id)) else {
-            return 0;
+            return digest;
         };
         let mut reader = BufReader::new(file);
-        let mut count = 0;
-        loop {
-            match reader.skip_until(b'\n') {
-                Ok(0) | Err(_) => break,
-                Ok(_) => count += 1,
+        let mut line = Vec::new();
+        while matches!(reader.read_until(b'\n', &mut line), Ok(read) if read > 0) {
+            // The last one may be cut off.
+            if line.pop_if(|last| *last == b'\n').is_some() {
+                digest.add(&line);
             }
+            line.clear();
         }
-        count - u64::from(!ends_with_newline(&self.events(run_id)) && count > 0)
+        digest
     }
 
     /// Forgets the events of a run.
@@ -177,18 +180,6 @@ impl Journal {
         };
         write().map_err(JournalError::Write)
     }
-}
-
-fn ends_with_newline(path: &Path) -> bool {
-    use std::io::{Read, Seek, SeekFrom};
-    let last = || {
-        let mut file = File::open(path)?;
-        file.seek(SeekFrom::End(-1))?;
-        let mut byte = [0];
-        file.read_exact(&mut byte)?;
-        io::Result::Ok(byte == *b"\n")
-    };
-    last().unwrap_or(false)
 }
 
 #[cfg(test)]
@@ -261,10 +252,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::open(folder.path()).unwrap();
         journal.keep(&record("a")).unwrap();
-        assert_eq!(journal.count_events("a"), 0);
+        assert_eq!(journal.digest("a").lines, 0);
         for (text, count) in [("", 0), ("{}\n", 1), ("{}\n{}\n{", 2), ("{", 0)] {
             fs::write(journal.events("a"), text).unwrap();
-            assert_eq!(journal.count_events("a"), count, "{text:?}");
+            assert_eq!(journal.digest("a").lines, count, "{text:?}");
         }
     }
 

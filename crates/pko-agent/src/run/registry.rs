@@ -6,7 +6,10 @@ use std::sync::{
 };
 
 use jiff::Timestamp;
-use pko_proto::run::{ErrorClass, Run, RunResult};
+use pko_proto::{
+    convert::to_proto_timestamp,
+    run::{ErrorClass, Run, RunResult},
+};
 use tokio::sync::{mpsc, watch};
 
 use super::{
@@ -17,7 +20,7 @@ use super::{
     retention,
 };
 use crate::{
-    pulumi::{StopReason, StopSource},
+    pulumi::{StopReason, StopSource, event_log::Digest},
     workspace::{Observer, Turn, Workspace},
 };
 
@@ -103,10 +106,12 @@ impl Runs {
             run = entry.run_id,
             "A run was interrupted by the end of the agent"
         );
-        let events = self.journal.count_events(&entry.run_id);
-        entry.record.send_modify(|record| record.events = events);
+        let digest = self.journal.digest(&entry.run_id);
+        entry
+            .record
+            .send_modify(|record| record.events = digest.lines);
         let record = entry.record.borrow().clone();
-        self.finish(entry, interrupted_ending(record.started_at.is_some()));
+        self.finish(entry, interrupted_ending(&record, &digest));
         if record.of_a_call
             && let Err(error) = self.acknowledge(&record.run_id)
         {
@@ -269,7 +274,7 @@ impl Runs {
             stack = request.stack.name,
             "A run began"
         );
-        let ending = execute::execute(
+        let mut ending = execute::execute(
             turn,
             request,
             self.workspace.project_info(),
@@ -278,6 +283,10 @@ impl Runs {
             &Progress { runs: self, entry },
         )
         .await;
+        if ending.state != State::Succeeded {
+            let digest = self.journal.digest(&entry.run_id);
+            ending.result.resource_changes = digest.changes().clone();
+        }
         self.finish(entry, ending);
     }
 
@@ -404,13 +413,46 @@ fn new_record(run_id: &str, request: &RunRequest, of_a_call: bool) -> Record {
     }
 }
 
-fn interrupted_ending(began: bool) -> Ending {
-    let text = if began {
-        "the agent ended while the run went on; what it had done by then is in the stack's state"
-    } else {
-        "the agent ended before the run began; nothing was changed"
+/// What is left to say of a run whose agent is gone.
+fn interrupted_ending(record: &Record, digest: &Digest) -> Ending {
+    let text = match record.started_at {
+        Some(_) => format!(
+            "the agent ended while the run went on, after {} events{}{}; what it had done by then is in the stack's state",
+            digest.lines,
+            counted(digest),
+            under_way(digest),
+        ),
+        None => "the agent ended before the run began; nothing was changed".to_owned(),
     };
-    execute::unsuccessful(State::Interrupted, ErrorClass::Interrupted, text.to_owned())
+    let mut ending = execute::unsuccessful(State::Interrupted, ErrorClass::Interrupted, text);
+    ending.result.resource_changes = digest.changes().clone();
+    if let Some(summary) = &mut ending.result.summary {
+        summary.start_time = record.started_at.map(to_proto_timestamp);
+    }
+    ending
+}
+
+fn counted(digest: &Digest) -> String {
+    let change = |(operation, count): (&String, &i32)| format!("{operation} {count}");
+    let changes: Vec<String> = digest.changes().iter().map(change).collect();
+    if changes.is_empty() {
+        return String::new();
+    }
+    format!(" (completed: {})", changes.join(", "))
+}
+
+/// A few of the resources that may be half made.
+fn under_way(digest: &Digest) -> String {
+    const SHOWN: usize = 5;
+    let names: Vec<&str> = digest.under_way.iter().map(String::as_str).collect();
+    let more = match names.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match names.get(..names.len().min(SHOWN)) {
+        Some([]) | None => String::new(),
+        Some(shown) => format!(", with {}{more} under way", shown.join(", ")),
+    }
 }
 
 fn is_good_id(run_id: &str) -> bool {
@@ -420,7 +462,39 @@ fn is_good_id(run_id: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use pko_proto::agent::UpRequest;
+
     use super::*;
+    use crate::{pulumi::Operation, workspace::StackRequest};
+
+    #[test]
+    fn what_is_known_of_an_interrupted_run_is_said() {
+        let mut digest = Digest::default();
+        let request = RunRequest {
+            stack: StackRequest::default(),
+            config: None,
+            operation: Operation::Up(UpRequest::default()),
+            time_limit: None,
+        };
+        let mut record = new_record("one", &request, false);
+        let text = |record: &Record, digest: &Digest| {
+            let result = interrupted_ending(record, digest).result;
+            result.error.unwrap().message
+        };
+        let expected = "the agent ended before the run began; nothing was changed";
+        assert_eq!(text(&record, &digest), expected);
+        record.started_at = Some(Timestamp::now());
+        let expected = "the agent ended while the run went on, after 0 events; \
+                        what it had done by then is in the stack's state";
+        assert_eq!(text(&record, &digest), expected);
+        digest.add(br#"{"resourcePreEvent": {"metadata": {"op": "create", "urn": "urn:b"}}}"#);
+        digest.add(br#"{"resOutputsEvent": {"metadata": {"op": "create", "urn": "urn:a"}}}"#);
+        let expected = "the agent ended while the run went on, after 2 events (completed: create 1), \
+                        with urn:b under way; what it had done by then is in the stack's state";
+        assert_eq!(text(&record, &digest), expected);
+        let changes = interrupted_ending(&record, &digest).result.resource_changes;
+        assert_eq!(changes, [("create".to_owned(), 1)].into());
+    }
 
     #[test]
     fn an_id_is_a_harmless_name_of_a_folder() {

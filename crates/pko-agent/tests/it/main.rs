@@ -8,6 +8,7 @@
 mod auth;
 mod automation;
 mod config;
+mod config_values;
 mod harness;
 mod init;
 mod parity;

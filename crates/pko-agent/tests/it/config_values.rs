@@ -1,0 +1,149 @@
+//! Values that are hard to hand over, set through the agent and read back from a CLI that is not
+//! scripted.
+
+use std::{path::Path, process::Command};
+
+use pko_proto::{agent::ConfigItem, convert::literal_config, run::StackConfig};
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{Place, configured, finished},
+    real_pulumi::pulumi,
+};
+
+const PROGRAM: &str = "name: my.project\nruntime: yaml\n";
+
+/// The whole configuration, as the CLI has it.
+fn read_back(place: &Place, pulumi: &Path) -> Value {
+    let output = Command::new(pulumi)
+        .args([
+            "--non-interactive",
+            "config",
+            "--json",
+            "--show-secrets",
+            "--stack",
+            "dev",
+        ])
+        .current_dir(place.workspace())
+        .env("PULUMI_HOME", place.path("home"))
+        .env(
+            "PULUMI_BACKEND_URL",
+            format!("file://{}", place.path("state").display()),
+        )
+        .env("PULUMI_CONFIG_PASSPHRASE", "correct-horse")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What a program gets: the object if there is one, else the text.
+fn value(configuration: &Value, key: &str) -> Value {
+    let entry = &configuration[key];
+    assert!(!entry.is_null(), "{key} in {configuration}");
+    match entry.get("objectValue") {
+        Some(object) => object.clone(),
+        None => entry["value"].clone(),
+    }
+}
+
+async fn set(place: &Place, items: Vec<ConfigItem>) {
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    let config = StackConfig {
+        items,
+        environments: Vec::new(),
+    };
+    client.start_run(configured("one", config)).await.unwrap();
+    let result = finished(&mut client, "one").await;
+    assert!(result.error.is_none(), "{:?}", result.error);
+}
+
+#[tokio::test]
+async fn every_kind_of_value_comes_out_as_it_went_in() {
+    let Some(pulumi) = pulumi("every_kind_of_value_comes_out_as_it_went_in") else {
+        return;
+    };
+    let long = "x".repeat(200 * 1024);
+    let lines = "first\nsecond\n";
+    let table = [
+        ("plain", json!("text"), json!("text")),
+        ("number", json!(42), json!("42")),
+        (
+            "large",
+            json!(9_007_199_254_740_993_u64),
+            json!("9007199254740992"),
+        ),
+        ("yes", json!(true), json!("true")),
+        ("null", json!(null), json!("null")),
+        ("looks.like.a.path", json!("literal"), json!("literal")),
+        ("with=equals", json!("a=b=c"), json!("a=b=c")),
+        ("quoted\"key", json!("x"), json!("x")),
+        (
+            "object",
+            json!({"b": [1, {"c": "d"}], "a": null}),
+            json!(""),
+        ),
+        ("long", json!(long), json!(long)),
+        ("lines", json!(lines), json!(lines)),
+        ("aws:region", json!("eu-central-1"), json!("eu-central-1")),
+    ];
+    for secret in [false, true] {
+        let place = Place::with_program(pulumi.clone(), PROGRAM);
+        let item =
+            |(key, value, _): &(&str, Value, Value)| literal_config(key, value, false, secret);
+        set(&place, table.iter().map(item).collect()).await;
+        let configuration = read_back(&place, &pulumi);
+        for (key, given, text) in &table {
+            let full = match key.split_once(':') {
+                Some(_) => (*key).to_owned(),
+                None => format!("my.project:{key}"),
+            };
+            let entry = &configuration[&full];
+            assert_eq!(entry["secret"], secret, "{key}");
+            if given.is_object() {
+                let text = entry["value"].as_str().unwrap();
+                assert_eq!(
+                    serde_json::from_str::<Value>(text).unwrap(),
+                    *given,
+                    "{key}"
+                );
+            } else {
+                let shown = value(&configuration, &full);
+                let shown = shown
+                    .as_str()
+                    .map_or_else(|| shown.to_string(), str::to_owned);
+                assert_eq!(json!(shown), *text, "{key}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn paths_reach_into_what_the_source_says() {
+    let Some(pulumi) = pulumi("paths_reach_into_what_the_source_says") else {
+        return;
+    };
+    let place = Place::with_program(pulumi.clone(), "name: demo\nruntime: yaml\n");
+    let source =
+        "config:\n  demo:outer:\n    kept: yes\n    more: {inner: old}\n  demo:list: [1, 2]\n";
+    std::fs::write(place.workspace().join("Pulumi.dev.yaml"), source).unwrap();
+    let path = |key: &str, value: Value, secret: bool| literal_config(key, &value, true, secret);
+    set(
+        &place,
+        vec![
+            path("outer.more.inner", json!("new"), false),
+            path("outer.hidden", json!("canary-value"), true),
+            path("list[2]", json!("3"), false),
+        ],
+    )
+    .await;
+    let configuration = read_back(&place, &pulumi);
+    let outer = value(&configuration, "demo:outer");
+    assert_eq!(outer["kept"], json!("yes"));
+    assert_eq!(outer["more"]["inner"], json!("new"));
+    assert_eq!(outer["hidden"], json!("canary-value"));
+    assert_eq!(value(&configuration, "demo:list"), json!([1, 2, 3]));
+    let file = std::fs::read_to_string(place.workspace().join("Pulumi.dev.yaml")).unwrap();
+    assert!(!file.contains("canary-value"), "{file}");
+}

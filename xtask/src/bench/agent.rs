@@ -1,0 +1,245 @@
+//! The workspace agent under measurement: driven through upstream's service, so that any agent can be,
+//! with a stand-in for `pulumi` that takes no time.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use pko_proto::{
+    agent::{
+        AddEnvironmentsRequest, InstallRequest, PulumiVersionRequest, SelectStackRequest,
+        SetAllConfigRequest, UpRequest, automation_service_client::AutomationServiceClient,
+    },
+    convert::literal_config,
+};
+use pko_testkit::{Answer, Script, StandIn};
+use serde_json::json;
+use tonic::transport::{Channel, Endpoint};
+
+use super::{
+    process::{Server, free_address},
+    report::Figure,
+};
+use crate::{cargo, progress::Step};
+
+/// How often the start is measured.
+const STARTS: usize = 30;
+const EVENTS: u32 = 10_000;
+const STATIC_TARGET: &str = "x86_64-unknown-linux-musl";
+
+/// All figures of an agent; of ours if no other is named.
+pub(super) async fn measure(agent: Option<&Path>, runs: u32) -> anyhow::Result<Vec<Figure>> {
+    let agent = match agent {
+        Some(agent) => agent.canonicalize().context("failed to find the agent")?,
+        None => build()?,
+    };
+    let place = Place::new(agent, build_stand_in()?)?;
+    let mut figures = vec![size(&place.agent)?];
+    figures.extend(starts(&place)?);
+    figures.extend(processes(&place).await?);
+    figures.extend(events(&place).await?);
+    figures.extend(many_runs(&place, runs).await?);
+    Ok(figures)
+}
+
+/// Ours, as it is shipped: static.
+fn build() -> anyhow::Result<PathBuf> {
+    let step = Step::begin("building the agent");
+    let arguments = ["build", "--release", "--quiet", "--package", "pko-agent"];
+    let built = cargo()
+        .args(arguments)
+        .args(["--target", STATIC_TARGET])
+        // One library has C in it, but nothing of a C library.
+        .env("CC_x86_64_unknown_linux_musl", "gcc")
+        .status()?;
+    if !built.success() {
+        bail!("the agent does not build: `rustup target add {STATIC_TARGET}` may be missing");
+    }
+    println!("  built, {}", step.elapsed());
+    let profile = crate::target_folder()?.join(STATIC_TARGET).join("release");
+    Ok(profile.join("agent"))
+}
+
+fn build_stand_in() -> anyhow::Result<PathBuf> {
+    let arguments = ["build", "--release", "--quiet", "--package", "pko-testkit", "--bins"];
+    if !cargo().args(arguments).status()?.success() {
+        bail!("the stand-in for pulumi does not build");
+    }
+    Ok(crate::target_folder()?.join("release/pulumi-stand-in"))
+}
+
+/// Where an agent is measured.
+struct Place {
+    agent: PathBuf,
+    folder: tempfile::TempDir,
+    stand_in: StandIn,
+}
+
+impl Place {
+    fn new(agent: PathBuf, pulumi: PathBuf) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let bin = folder.path().join("bin");
+        fs::create_dir(&bin)?;
+        // An agent may know no other way than the PATH.
+        symlink(pulumi, bin.join("pulumi"))?;
+        let stand_in = StandIn::new(folder.path().join("stand-in"), &Script::new());
+        Ok(Self {
+            agent,
+            folder,
+            stand_in,
+        })
+    }
+
+    /// A fresh workspace, served.
+    fn serve(&self) -> anyhow::Result<Server> {
+        let workspace = tempfile::tempdir_in(self.folder.path())?.keep().join("workspace");
+        fs::create_dir(&workspace)?;
+        fs::write(workspace.join("Pulumi.yaml"), "name: demo\nruntime: yaml\n")?;
+        let address = free_address()?;
+        let mut command = Command::new(&self.agent);
+        command
+            .args(["serve", "--skip-install", "--workspace"])
+            .arg(&workspace)
+            .args(["--host", "127.0.0.1", "--port", &address.port().to_string()])
+            .env("PATH", self.folder.path().join("bin"))
+            .env("HOME", self.folder.path())
+            .env_remove("PKO_PULUMI")
+            .env(pko_testkit::STAND_IN_FOLDER, self.stand_in.folder())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Server::start(command, address)
+    }
+}
+
+fn size(agent: &Path) -> anyhow::Result<Figure> {
+    let bytes = fs::metadata(agent)?.len();
+    Ok(figure("size of the program", bytes as f64 / 1e6, "MB"))
+}
+
+fn figure(name: &'static str, value: f64, unit: &'static str) -> Figure {
+    Figure { name, value, unit }
+}
+
+fn starts(place: &Place) -> anyhow::Result<Vec<Figure>> {
+    let step = Step::begin("starting it");
+    let mut milliseconds = Vec::new();
+    for _ in 0..STARTS {
+        milliseconds.push(place.serve()?.start.as_secs_f64() * 1e3);
+    }
+    milliseconds.sort_by(f64::total_cmp);
+    println!("  {STARTS} times, {}", step.elapsed());
+    let at = |index: usize| milliseconds.get(index).copied().unwrap_or_default();
+    Ok(vec![
+        figure("start to listening, median", at(STARTS / 2), "ms"),
+        figure("start to listening, slowest", at(STARTS - 1), "ms"),
+    ])
+}
+
+async fn connect(server: &Server) -> anyhow::Result<AutomationServiceClient<Channel>> {
+    let endpoint = Endpoint::from_shared(format!("http://{}", server.address))?;
+    let channel = endpoint.connect().await?;
+    Ok(AutomationServiceClient::new(channel)
+        .max_decoding_message_size(pko_proto::MAX_MESSAGE_BYTES))
+}
+
+async fn select(client: &mut AutomationServiceClient<Channel>) -> anyhow::Result<()> {
+    let request = SelectStackRequest {
+        stack_name: "dev".to_owned(),
+        create: Some(true),
+        secrets_provider: None,
+    };
+    client.select_stack(request).await?;
+    Ok(())
+}
+
+/// Runs an update to its end; how many messages came.
+async fn update(client: &mut AutomationServiceClient<Channel>) -> anyhow::Result<u32> {
+    let request = UpRequest {
+        message: Some("measured".to_owned()),
+        ..Default::default()
+    };
+    let mut stream = client.up(request).await?.into_inner();
+    let mut messages = 0;
+    while stream.message().await?.is_some() {
+        messages += 1;
+    }
+    Ok(messages)
+}
+
+/// What an operator asks of a fresh workspace before its first update.
+async fn prepare(client: &mut AutomationServiceClient<Channel>) -> anyhow::Result<()> {
+    client.pulumi_version(PulumiVersionRequest {}).await?;
+    client.install(InstallRequest {}).await?;
+    select(client).await?;
+    let config = vec![literal_config("size", &json!("4"), false, false)];
+    client.set_all_config(SetAllConfigRequest { config }).await?;
+    let environment = vec!["org/env".to_owned()];
+    client.add_environments(AddEnvironmentsRequest { environment }).await?;
+    Ok(())
+}
+
+async fn processes(place: &Place) -> anyhow::Result<Vec<Figure>> {
+    // The usual backend of the stand-in has no environments.
+    let script = Script::new().on("config env add", Answer::new().exits(0));
+    place.stand_in.follow(&script);
+    let server = place.serve()?;
+    let mut client = connect(&server).await?;
+    let before = place.stand_in.calls().len();
+    prepare(&mut client).await?;
+    select(&mut client).await?;
+    update(&mut client).await?;
+    // One was the version, asked for at the start.
+    let first = place.stand_in.calls().len() - before + 1;
+    select(&mut client).await?;
+    update(&mut client).await?;
+    let later = place.stand_in.calls().len() - before + 1 - first;
+    place.stand_in.follow(&Script::new());
+    Ok(vec![
+        figure("pulumi processes, first update", first as f64, ""),
+        figure("pulumi processes, later update", later as f64, ""),
+    ])
+}
+
+async fn events(place: &Place) -> anyhow::Result<Vec<Figure>> {
+    let script = Script::new().on("up", Answer::new().floods(EVENTS, 1000).as_usual());
+    place.stand_in.follow(&script);
+    let server = place.serve()?;
+    let mut client = connect(&server).await?;
+    select(&mut client).await?;
+    let messages = update(&mut client).await?;
+    if messages < EVENTS {
+        bail!("only {messages} of {EVENTS} events came");
+    }
+    place.stand_in.follow(&Script::new());
+    Ok(vec![figure("peak memory, one update with 10,000 events", server.peak()? / 1024.0, "MiB")])
+}
+
+async fn many_runs(place: &Place, runs: u32) -> anyhow::Result<Vec<Figure>> {
+    let step = Step::begin(&format!("running {runs} updates"));
+    let server = place.serve()?;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let idle = server.resident()?;
+    let mut client = connect(&server).await?;
+    select(&mut client).await?;
+    update(&mut client).await?;
+    let (first, files) = (server.resident()?, server.open_files()?);
+    for _ in 1..runs {
+        update(&mut client).await?;
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    println!("  ran, {}", step.elapsed());
+    let last = server.resident()?;
+    let left = server.open_files()? as f64 - files as f64;
+    Ok(vec![
+        figure("memory, idle", idle / 1024.0, "MiB"),
+        figure("memory after the first update", first / 1024.0, "MiB"),
+        figure("memory after all updates", last / 1024.0, "MiB"),
+        figure("files left open by all updates", left, ""),
+    ])
+}
