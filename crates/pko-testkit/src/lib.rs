@@ -28,6 +28,7 @@ mod last_lines;
 mod leftovers;
 pub mod namespace;
 mod shared_folder;
+pub mod stand_in;
 
 pub use builders::{Builder, ProgramBuilder, StackBuilder, UpdateBuilder, WorkspaceBuilder};
 pub use components::{Component, Components};
@@ -36,3 +37,4 @@ pub use eventually::{DEADLINE, TimedOut, eventually, eventually_within};
 pub use leftovers::{end_processes_of, processes_of};
 pub use namespace::{TestNamespace, with_namespace};
 pub use shared_folder::shared_folder;
+pub use stand_in::{Answer, Interrupt, Script, StandIn};

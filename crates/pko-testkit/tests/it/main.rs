@@ -12,3 +12,5 @@ mod controllers;
 mod ending;
 mod fixtures;
 mod namespace;
+mod stand_in;
+mod transcripts;

@@ -1,0 +1,99 @@
+//! The project file, and the little of a program that the stand-in understands.
+
+use std::{collections::BTreeMap, env, fs};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::values::{Output, Values};
+use crate::outcome::{Outcome, Refusal};
+
+/// A project and its program.
+#[derive(Debug, Deserialize)]
+pub(super) struct Program {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) runtime: Value,
+    #[serde(default)]
+    resources: BTreeMap<String, Resource>,
+    #[serde(default)]
+    outputs: BTreeMap<String, Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Resource {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    properties: Map<String, Value>,
+}
+
+/// Finds what `${…}` stands for.
+type Names = BTreeMap<String, Output>;
+
+impl Program {
+    pub(super) fn load() -> Outcome<Self> {
+        let path = env::current_dir()?.join("Pulumi.yaml");
+        let Ok(text) = fs::read_to_string(&path) else {
+            return Refusal::problem(
+                1,
+                "no Pulumi.yaml project file found (searching upwards from ). If you have not created a \
+                 project yet, use `pulumi new` to do so: no project file found",
+            );
+        };
+        serde_saphyr::from_str(&text).or_else(|error| {
+            let path = path.display();
+            Refusal::problem(
+                1,
+                format!("could not unmarshal '{path}': invalid YAML file: {error}"),
+            )
+        })
+    }
+
+    /// The inputs of its resources.
+    pub(super) fn inputs(&self, config: &Names) -> Outcome<BTreeMap<String, Value>> {
+        let input = |(name, resource): (&String, &Resource)| {
+            if resource.kind != "pulumi:index:Stash" {
+                return Err(
+                    format!("the stand-in has no resource of type {}", resource.kind).into(),
+                );
+            }
+            let input = resource.properties.get("input").unwrap_or(&Value::Null);
+            Ok((name.clone(), evaluate(input, config)?.value))
+        };
+        self.resources.iter().map(input).collect()
+    }
+
+    /// Its outputs; `names` are the configuration and what resources have come to.
+    pub(super) fn outputs(&self, names: &Names) -> Outcome<Values> {
+        let output = |(name, value): (&String, &Value)| Ok((name.clone(), evaluate(value, names)?));
+        self.outputs.iter().map(output).collect()
+    }
+}
+
+fn evaluate(value: &Value, names: &Names) -> Outcome<Output> {
+    match value {
+        Value::String(text) => match text.strip_prefix("${").and_then(|t| t.strip_suffix('}')) {
+            Some(name) => reference(name, names),
+            None => Ok(Output::plain(value.clone())),
+        },
+        Value::Object(map) => match map.get("fn::secret") {
+            Some(inner) => Ok(Output {
+                secret: true,
+                ..evaluate(inner, names)?
+            }),
+            None => Ok(Output::plain(value.clone())),
+        },
+        _ => Ok(Output::plain(value.clone())),
+    }
+}
+
+fn reference(name: &str, names: &Names) -> Outcome<Output> {
+    match names.get(name) {
+        Some(output) => Ok(output.clone()),
+        None => Refusal::problem(
+            1,
+            format!("resource, variable, or config value \"{name}\" not found"),
+        ),
+    }
+}

@@ -1,0 +1,248 @@
+//! What a script makes the stand-in do.
+
+use std::{
+    fs,
+    process::{Child, Command, Output, Stdio},
+};
+
+use pko_proto::events::{
+    EventRequest,
+    events_server::{Events, EventsServer},
+};
+use pko_testkit::{Answer, DEADLINE, Interrupt, Script, StandIn, eventually};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tonic::{Request, Response, Status, Streaming, transport::Server};
+
+struct Place {
+    folder: tempfile::TempDir,
+    stand_in: StandIn,
+}
+
+impl Place {
+    fn new(script: &Script) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let stand_in = StandIn::new(folder.path().join("stand-in"), script);
+        fs::write(
+            folder.path().join("Pulumi.yaml"),
+            "name: demo\nruntime: yaml\n",
+        )
+        .unwrap();
+        Self { folder, stand_in }
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(StandIn::program());
+        command
+            .args(line.split(' '))
+            .current_dir(self.folder.path())
+            .env("PKO_STAND_IN", self.stand_in.folder())
+            .env("PULUMI_BACKEND_URL", "file:///state")
+            .env("PULUMI_CONFIG_PASSPHRASE", "correct-horse")
+            .env("PULUMI_DEBUG_COMMANDS", "true")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, line: &str) -> Output {
+        self.command(line).output().unwrap()
+    }
+
+    fn start(&self, line: &str) -> Child {
+        self.command(line).spawn().unwrap()
+    }
+
+    fn events(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.folder.path().join("events")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+fn interrupt(child: &Child) {
+    let id = i32::try_from(child.id()).unwrap();
+    let process = rustix::process::Pid::from_raw(id).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+}
+
+#[test]
+fn a_call_is_recorded_with_what_the_script_asks_for() {
+    let place = Place::new(&Script::new().records("EXTRA"));
+    let output = place
+        .command("--non-interactive stack init dev")
+        .env("EXTRA", "visible")
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let calls = place.stand_in.calls();
+    let call = calls.first().unwrap();
+    assert!(call.is("stack init") && !call.is("stack select"));
+    assert_eq!(call.line(), "--non-interactive stack init dev");
+    assert_eq!(call.folder, place.folder.path().canonicalize().unwrap());
+    assert_eq!(call.variables["EXTRA"], "visible");
+    assert_eq!(call.code, Some(0));
+    assert!(call.ended.unwrap() >= call.began && call.signals.is_empty());
+}
+
+#[test]
+fn a_rule_may_be_for_one_call_only() {
+    let script = Script::new().on_call("whoami", 2, Answer::no_token());
+    let place = Place::new(&script);
+    let codes = [(); 3].map(|()| place.run("whoami").status.code().unwrap());
+    assert_eq!(codes, [0, 3, 0]);
+}
+
+#[test]
+fn steps_are_taken_in_their_order() {
+    let answer = Answer::new()
+        .prints("out\n")
+        .complains("err\n")
+        .event(json!({"sequence": 7}))
+        .floods(3, 10)
+        .prints_bytes(b"\xff")
+        .creates("done")
+        .exits(5);
+    let place = Place::new(&Script::new().on("up", answer));
+    let output = place.run("up --event-log events");
+    assert_eq!(output.status.code(), Some(5));
+    assert_eq!(
+        (&*output.stdout, &*output.stderr),
+        (&b"out\n\xff"[..], &b"err\n"[..])
+    );
+    assert_eq!(place.events().len(), 4);
+    assert_eq!(place.events()[0], r#"{"sequence":7}"#);
+    assert!(place.stand_in.has("done"));
+}
+
+#[test]
+fn a_signal_ends_it_if_the_script_says_so() {
+    use std::os::unix::process::ExitStatusExt;
+    let place = Place::new(&Script::new().on("up", Answer::new().dies(9)));
+    assert_eq!(place.run("up").status.signal(), Some(9));
+}
+
+#[tokio::test]
+async fn an_interrupt_is_obeyed_or_ignored() {
+    let obedient = Answer::new().creates("ready").hangs();
+    let place = Place::new(&Script::new().on("up", obedient));
+    let child = place.start("up --event-log events");
+    ready(&place).await;
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.stderr, b"error: update canceled\n");
+    assert_eq!(place.events(), [r#"{"cancelEvent":{}}"#]);
+    assert_eq!(place.stand_in.calls()[0].signals, [2]);
+
+    let stubborn = Answer::new().creates("ready").waits_for("gate");
+    let place = Place::new(&Script::new().on("up", stubborn.on_interrupt(Interrupt::Ignore)));
+    let child = place.start("up");
+    ready(&place).await;
+    interrupt(&child);
+    recorded_signal(&place).await;
+    place.stand_in.create("gate");
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
+}
+
+async fn ready(place: &Place) {
+    let ready = async || place.stand_in.has("ready").then_some(()).ok_or("nothing");
+    eventually("the stand-in", ready).await.unwrap();
+}
+
+async fn recorded_signal(place: &Place) {
+    let recorded = async || {
+        let calls = place.stand_in.calls();
+        (calls[0].signals == [2]).then_some(()).ok_or("nothing")
+    };
+    eventually("the signal", recorded).await.unwrap();
+}
+
+#[test]
+fn a_grandchild_holds_the_pipes() {
+    let answer = Answer::new()
+        .prints("said\n")
+        .leaves_grandchild_until("gate");
+    let place = Place::new(&Script::new().on("up", answer));
+    let mut child = place.start("up");
+    let mut pipe = child.stdout.take().unwrap();
+    assert!(child.wait().unwrap().success());
+    let reader = std::thread::spawn(move || std::io::read_to_string(&mut pipe).unwrap());
+    assert!(!reader.is_finished());
+    place.stand_in.create("gate");
+    assert_eq!(reader.join().unwrap(), "said\n");
+}
+
+#[test]
+fn a_flag_that_pulumi_does_not_have_is_refused() {
+    let place = Place::new(&Script::new().on("up", Answer::new()));
+    let output = place.run("up --nosuchflag");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.stderr, b"error: unknown flag: --nosuchflag\n");
+    let hidden = place
+        .command("up --event-log events")
+        .env_remove("PULUMI_DEBUG_COMMANDS")
+        .output()
+        .unwrap();
+    assert_eq!(hidden.stderr, b"error: unknown flag: --event-log\n");
+}
+
+/// Hands on what it hears.
+struct Listener(mpsc::UnboundedSender<String>);
+
+#[tonic::async_trait]
+impl Events for Listener {
+    async fn stream_events(
+        &self,
+        request: Request<Streaming<EventRequest>>,
+    ) -> Result<Response<()>, Status> {
+        let mut events = request.into_inner();
+        while let Some(event) = events.message().await? {
+            self.0.send(event.event).unwrap();
+        }
+        Ok(Response::new(()))
+    }
+}
+
+#[tokio::test]
+async fn events_go_over_the_wire_in_their_order() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, mut heard) = mpsc::unbounded_channel();
+    let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
+    let server = Server::builder()
+        .add_service(EventsServer::new(Listener(sender)))
+        .serve_with_incoming(incoming);
+    let server = tokio::spawn(server);
+    let script = Script::new().on(
+        "up",
+        Answer::new()
+            .floods(1000, 0)
+            .event(json!({"cancelEvent": {}})),
+    );
+    let place = Place::new(&script);
+    let line = format!("up --event-log tcp://{address}");
+    let output = tokio::task::spawn_blocking(move || place.run(&line))
+        .await
+        .unwrap();
+    assert!(output.status.success());
+    for sequence in 0..1000 {
+        let event = tokio::time::timeout(DEADLINE, heard.recv())
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(
+            event.contains(&format!("\"sequence\":{sequence},")),
+            "{event}"
+        );
+    }
+    assert_eq!(heard.recv().await.unwrap(), r#"{"cancelEvent":{}}"#);
+    server.abort();
+}
+
+#[test]
+fn nobody_at_the_other_end_is_not_mentioned() {
+    let place = Place::new(&Script::new().on("up", Answer::new().floods(3, 0)));
+    let output = place.run("up --event-log tcp://127.0.0.1:1");
+    assert!(output.status.success() && output.stderr.is_empty());
+}
