@@ -6,6 +6,7 @@
 
 pub mod convert;
 mod printing;
+pub mod token;
 
 /// Upstream's `agent.AutomationService`.
 pub mod agent {
