@@ -116,12 +116,16 @@ pub(crate) struct Serve {
     /// Listen on a Unix socket (`unix:PATH`) or an address (`HOST:PORT`) instead
     #[arg(long, conflicts_with_all = ["host", "port"])]
     pub(crate) listen: Option<String>,
-    /// Who may call
+    /// Who may call: `none` for everybody, `kube`, `manager`, or both as `kube,manager`
     #[arg(long, default_value = "none")]
     pub(crate) auth_mode: String,
-    /// An audience that a caller's token must be for
+    /// An audience that a caller's token must be for, in the modes `kube` and `manager`
     #[arg(long, value_delimiter = ',')]
     pub(crate) kube_audience: Vec<String>,
+    /// For mode `manager`: a file with the public key of the manager, or several, as PEM; may be given more than once.
+    /// Without it, the keys are in `PKO_MANAGER_PUBLIC_KEY`
+    #[arg(long)]
+    pub(crate) manager_public_key: Vec<PathBuf>,
     /// The namespace of the Workspace that is served
     #[arg(long, env = "WORKSPACE_NAMESPACE")]
     pub(crate) kube_workspace_namespace: Option<String>,
@@ -150,6 +154,8 @@ pub(crate) enum AuthMode {
     None,
     /// Who has a token for this workspace and the right to use it
     Kube,
+    /// Who has a token that a known manager signed for this workspace
+    Manager,
 }
 
 impl Arguments {

@@ -13,7 +13,7 @@ const LARGEST: usize = 8192;
 /// Values with an end.
 pub(super) struct Cache<K, V>(Mutex<HashMap<K, (Instant, V)>>);
 
-impl<K: Eq + Hash, V: Clone> Cache<K, V> {
+impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
     pub(super) fn new() -> Self {
         Self(Mutex::new(HashMap::new()))
     }
@@ -30,9 +30,17 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
             entries.retain(|_, (end, _)| *end > now);
         }
         if entries.len() >= LARGEST {
-            entries.clear();
+            remove_next_to_end(&mut entries);
         }
         entries.insert(key, (now + lasting, value));
+    }
+}
+
+/// Refusals end long before what was allowed does: whoever sends one bad token after the other drives out only these.
+fn remove_next_to_end<K: Clone + Eq + Hash, V>(entries: &mut HashMap<K, (Instant, V)>) {
+    let next = entries.iter().min_by_key(|(_, (end, _))| *end);
+    if let Some(key) = next.map(|(key, _)| key.clone()) {
+        entries.remove(&key);
     }
 }
 
@@ -50,12 +58,18 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_grow_without_end() {
+    fn it_does_not_grow_without_end_and_keeps_what_lasts_longest() {
         let cache = Cache::new();
         let now = Instant::now();
-        for key in 0..=LARGEST {
-            cache.put(key, (), Duration::from_secs(5), now);
+        cache.put(usize::MAX, (), Duration::from_hours(1), now);
+        for key in 0..LARGEST + 10 {
+            cache.put(key, (), Duration::from_mins(1), now);
         }
-        assert!(cache.0.lock().unwrap().len() <= LARGEST);
+        assert_eq!(cache.0.lock().unwrap().len(), LARGEST);
+        assert!(cache.get(&usize::MAX, now).is_some());
+        assert!(cache.get(&(LARGEST + 9), now).is_some());
+        let later = now + Duration::from_mins(2);
+        cache.put(0, (), Duration::from_mins(1), later);
+        assert_eq!(cache.0.lock().unwrap().len(), 2);
     }
 }

@@ -8,28 +8,121 @@ use std::{
 };
 
 use http::{Request, Response, header::AUTHORIZATION};
+use pko_proto::token::is_of_manager;
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
-use super::{ApiReviews, KubernetesAuthorizer};
+use super::{
+    kubernetes::{KubernetesAuthorizer, User},
+    manager::ManagerAuthorizer,
+    reviews::ApiReviews,
+};
 
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
-/// Lets callers in, or not.
+/// Lets callers in, or not: all of them where nobody guards it.
 #[derive(Clone)]
-pub(crate) enum Gate {
-    Open,
-    Kubernetes(Arc<KubernetesAuthorizer<ApiReviews>>),
+pub(crate) struct Gate(Option<Arc<Guard>>);
+
+/// Who judges the callers.
+pub(super) enum Guard {
+    Manager(ManagerAuthorizer),
+    Kubernetes(KubernetesAuthorizer<ApiReviews>),
+    /// Each token is judged by one of them: by our key if it says that it is our manager's, else by the API server.
+    Both(ManagerAuthorizer, KubernetesAuthorizer<ApiReviews>),
+}
+
+/// A caller that is not let in.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) status: Status,
+    /// Who it is, if that is known.
+    pub(super) user: Option<User>,
+}
+
+impl Refusal {
+    pub(super) fn of(user: &User, status: Status) -> Self {
+        Self {
+            status,
+            user: Some(user.clone()),
+        }
+    }
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Self {
+        Self { status, user: None }
+    }
+}
+
+impl Guard {
+    async fn judge(&self, authorization: Option<&str>) -> Result<(), Refusal> {
+        let token = bearer(authorization)?;
+        match self {
+            Self::Manager(manager) => Ok(manager.judge(token)?),
+            Self::Both(manager, _) if is_of_manager(token) => Ok(manager.judge(token)?),
+            Self::Both(_, kubernetes) | Self::Kubernetes(kubernetes) => {
+                kubernetes.judge(token).await
+            }
+        }
+    }
+
+    /// As upstream names it in its logs.
+    fn mode(&self) -> &'static str {
+        match self {
+            Self::Manager(_) => "manager",
+            Self::Kubernetes(_) => "kubernetes",
+            Self::Both(..) => "kubernetes,manager",
+        }
+    }
 }
 
 impl Gate {
-    async fn judge(&self, path: &str, authorization: Option<&str>) -> Result<(), Status> {
-        match self {
-            Self::Open => Ok(()),
-            Self::Kubernetes(_) if path.starts_with(HEALTH) => Ok(()),
-            Self::Kubernetes(authorizer) => authorizer.judge(authorization).await,
-        }
+    pub(super) fn open() -> Self {
+        Self(None)
     }
+
+    pub(super) fn guarded_by(guard: Guard) -> Self {
+        Self(Some(Arc::new(guard)))
+    }
+
+    async fn judge(&self, path: &str, authorization: Option<&str>) -> Result<(), Status> {
+        let Some(guard) = self.0.as_ref().filter(|_| !path.starts_with(HEALTH)) else {
+            return Ok(());
+        };
+        let judged = guard.judge(authorization).await;
+        judged.map_err(|refusal| {
+            log(guard.mode(), path, &refusal);
+            refusal.status
+        })
+    }
+}
+
+fn log(mode: &str, path: &str, refusal: &Refusal) {
+    let user = refusal.user.as_ref();
+    tracing::warn!(
+        path,
+        auth.mode = mode,
+        user.id = user.and_then(|user| user.uid.as_deref()),
+        user.name = user.map(|user| user.name.as_str()),
+        code = ?refusal.status.code(),
+        reason = refusal.status.message(),
+        "A call was refused"
+    );
+}
+
+fn bearer(authorization: Option<&str>) -> Result<&str, Status> {
+    let missing = || Status::unauthenticated("Request unauthenticated with Bearer");
+    let authorization = authorization
+        .filter(|text| !text.is_empty())
+        .ok_or_else(missing)?;
+    let (scheme, token) = authorization
+        .split_once(' ')
+        .ok_or_else(|| Status::unauthenticated("Bad authorization string"))?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(missing());
+    }
+    Ok(token)
 }
 
 impl<S> Layer<S> for Gate {
@@ -74,11 +167,35 @@ where
             let authorization = authorization.map(|value| value.to_str().unwrap_or_default());
             match gate.judge(&path, authorization).await {
                 Ok(()) => inner.call(request).await,
-                Err(status) => {
-                    tracing::info!(path, code = ?status.code(), "A call was refused");
-                    Ok(status.into_http())
-                }
+                Err(status) => Ok(status.into_http()),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_comes_after_its_scheme() {
+        let missing = "Request unauthenticated with Bearer";
+        let bad = "Bad authorization string";
+        let table = [
+            (None, Err(missing)),
+            (Some(""), Err(missing)),
+            (Some("good"), Err(bad)),
+            (Some("Bearer"), Err(bad)),
+            (Some("basic good"), Err(missing)),
+            (Some("Bearer good"), Ok("good")),
+            (Some("bearer good"), Ok("good")),
+            (Some("BEARER a b"), Ok("a b")),
+            (Some("Bearer "), Ok("")),
+        ];
+        for (authorization, expected) in table {
+            let token = bearer(authorization);
+            let token = token.as_ref().map_err(Status::message);
+            assert_eq!(token.copied(), expected, "{authorization:?}");
+        }
     }
 }

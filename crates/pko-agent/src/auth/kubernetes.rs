@@ -1,18 +1,21 @@
 //! Judges a caller by its token: who it is (`TokenReview`), and whether that one may use this
 //! Workspace (`SubjectAccessReview`). Whatever can't be found out is a no.
 
-use std::{
-    collections::BTreeMap,
-    future::Future,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
-};
+use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use jiff::Timestamp;
+use ring::{hmac, rand::SystemRandom};
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use tonic::Status;
 
-use super::cache::Cache;
+use super::{
+    cache::Cache,
+    clock::{Clock, Moment},
+    flights::Flights,
+    gate::Refusal,
+    hint,
+};
 
 const KNOWN_USER: Duration = Duration::from_hours(1);
 const UNKNOWN_USER: Duration = Duration::from_mins(1);
@@ -21,23 +24,23 @@ const DENIED: Duration = Duration::from_secs(5);
 
 /// The Workspace that callers want to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WorkspaceName {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
+pub(super) struct WorkspaceName {
+    pub(super) namespace: String,
+    pub(super) name: String,
 }
 
 /// Who a token belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub(crate) struct User {
-    pub(crate) name: String,
-    pub(crate) uid: Option<String>,
-    pub(crate) groups: Vec<String>,
-    pub(crate) extra: BTreeMap<String, Vec<String>>,
+pub(super) struct User {
+    pub(super) name: String,
+    pub(super) uid: Option<String>,
+    pub(super) groups: Vec<String>,
+    pub(super) extra: BTreeMap<String, Vec<String>>,
 }
 
 /// A review that was not answered.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ReviewError {
+#[derive(Debug, Clone, thiserror::Error)]
+pub(super) enum ReviewError {
     /// We may not ask.
     #[error("forbidden")]
     Forbidden,
@@ -46,7 +49,7 @@ pub(crate) enum ReviewError {
 }
 
 /// The API that knows.
-pub(crate) trait Reviews: Send + Sync {
+pub(super) trait Reviews: Send + Sync + 'static {
     /// Who the token belongs to, if it is good for one of the audiences.
     fn user(
         &self,
@@ -63,71 +66,77 @@ pub(crate) trait Reviews: Send + Sync {
 }
 
 /// Judges callers.
-pub(crate) struct KubernetesAuthorizer<R> {
-    reviews: R,
-    audiences: Vec<String>,
+pub(super) struct KubernetesAuthorizer<R> {
+    desk: Arc<Desk<R>>,
     workspace: WorkspaceName,
-    users: Cache<[u8; 32], Option<User>>,
+    flights: Flights<TokenKey, Result<Option<User>, ReviewError>>,
     refusals: Cache<User, Option<String>>,
 }
 
 impl<R: Reviews> KubernetesAuthorizer<R> {
-    pub(crate) fn new(reviews: R, audiences: Vec<String>, workspace: WorkspaceName) -> Self {
-        Self {
+    /// Fails where the system gives no random numbers.
+    pub(super) fn new(
+        reviews: R,
+        audiences: Vec<String>,
+        workspace: WorkspaceName,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, ring::error::Unspecified> {
+        let desk = Desk {
             reviews,
             audiences,
-            workspace,
+            clock,
+            secret: hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())?,
             users: Cache::new(),
+        };
+        Ok(Self {
+            desk: Arc::new(desk),
+            workspace,
+            flights: Flights::new(),
             refusals: Cache::new(),
-        }
+        })
     }
 
-    /// Judges the `authorization` of a call.
-    pub(crate) async fn judge(&self, authorization: Option<&str>) -> Result<(), Status> {
-        let token = bearer(authorization)?;
+    /// Judges the token of a call.
+    pub(super) async fn judge(&self, token: &str) -> Result<(), Refusal> {
         let user = self.user(token).await?;
         let user = user.ok_or_else(|| Status::unauthenticated("unauthenticated"))?;
-        match self.refusal(&user).await? {
-            None => Ok(()),
-            Some(reason) => {
-                tracing::info!(user = user.name, "A user may not use this Workspace");
-                Err(Status::permission_denied(reason))
-            }
+        match self.refusal(&user).await {
+            Ok(None) => Ok(()),
+            Ok(Some(reason)) => Err(Refusal::of(&user, Status::permission_denied(reason))),
+            Err(status) => Err(Refusal::of(&user, status)),
         }
     }
 
     async fn user(&self, token: &str) -> Result<Option<User>, Status> {
-        let key: [u8; 32] = Sha256::digest(token).into();
-        let now = Instant::now();
-        if let Some(known) = self.users.get(&key, now) {
-            return Ok(known);
+        let key = self.desk.key(token);
+        if let Some(known) = self.desk.remembered(&key) {
+            return Ok(known.user);
         }
-        let user = self.reviews.user(token, &self.audiences).await;
-        let user = user.map_err(|error| match error {
-            ReviewError::Forbidden => {
-                tracing::error!(
-                    "The TokenReview API is not available to this service account: bind it to the ClusterRole system:auth-delegator"
-                );
-                Status::unauthenticated("TokenReview API is unavailable")
-            }
-            ReviewError::Unanswered(text) => Status::unauthenticated(text),
-        })?;
-        let lasting = match &user {
-            Some(_) => lifetime(token).min(KNOWN_USER),
-            None => UNKNOWN_USER,
+        let ask = || {
+            let (desk, token) = (Arc::clone(&self.desk), token.to_owned());
+            async move { desk.ask(key, &token).await }
         };
-        self.users.put(key, user.clone(), lasting, now);
-        Ok(user)
+        let user = self.flights.join(key, ask).await;
+        let lost = || ReviewError::Unanswered("the review was lost".to_owned());
+        user.unwrap_or_else(|| Err(lost()))
+            .map_err(|error| match error {
+                ReviewError::Forbidden => {
+                    hint::missing_rights("TokenReview");
+                    Status::unauthenticated("TokenReview API is unavailable")
+                }
+                ReviewError::Unanswered(text) => Status::unauthenticated(text),
+            })
     }
 
     async fn refusal(&self, user: &User) -> Result<Option<String>, Status> {
-        let now = Instant::now();
+        let now = self.desk.clock.now().steady;
         if let Some(known) = self.refusals.get(user, now) {
             return Ok(known);
         }
-        let refusal = self.reviews.refusal(user, &self.workspace).await;
+        let refusal = self.desk.reviews.refusal(user, &self.workspace).await;
         let refusal = refusal.map_err(|error| match error {
             ReviewError::Forbidden => {
+                hint::missing_rights("SubjectAccessReview");
                 Status::unauthenticated("SubjectAccessReview API is unavailable")
             }
             ReviewError::Unanswered(text) => Status::unknown(text),
@@ -139,36 +148,68 @@ impl<R: Reviews> KubernetesAuthorizer<R> {
     }
 }
 
-fn bearer(authorization: Option<&str>) -> Result<&str, Status> {
-    let missing = || Status::unauthenticated("Request unauthenticated with Bearer");
-    let authorization = authorization
-        .filter(|text| !text.is_empty())
-        .ok_or_else(missing)?;
-    let (scheme, token) = authorization
-        .split_once(' ')
-        .ok_or_else(|| Status::unauthenticated("Bad authorization string"))?;
-    if !scheme.eq_ignore_ascii_case("bearer") {
-        return Err(missing());
-    }
-    Ok(token)
+/// What stands for a token in memory. The token can't be had back from it, and it is worth nothing in another process.
+type TokenKey = [u8; 32];
+
+/// Knows or finds out who a token belongs to.
+struct Desk<R> {
+    reviews: R,
+    audiences: Vec<String>,
+    clock: Arc<dyn Clock>,
+    secret: hmac::Key,
+    users: Cache<TokenKey, Known>,
 }
 
-/// How long the token says that it is good; for ever if it does not say.
-fn lifetime(token: &str) -> Duration {
+/// What is known of a token.
+#[derive(Clone)]
+struct Known {
+    user: Option<User>,
+    /// When the token itself ends, if it says so.
+    end: Option<Timestamp>,
+}
+
+impl<R: Reviews> Desk<R> {
+    fn key(&self, token: &str) -> TokenKey {
+        let mut key = TokenKey::default();
+        key.copy_from_slice(hmac::sign(&self.secret, token.as_bytes()).as_ref());
+        key
+    }
+
+    fn remembered(&self, key: &TokenKey) -> Option<Known> {
+        let Moment { steady, wall } = self.clock.now();
+        let known = self.users.get(key, steady)?;
+        // By the wall clock as well: the other one stands still while a machine sleeps.
+        let ended = known.end.is_some_and(|end| end <= wall);
+        (!ended).then_some(known)
+    }
+
+    /// An error is not remembered.
+    async fn ask(&self, key: TokenKey, token: &str) -> Result<Option<User>, ReviewError> {
+        let user = self.reviews.user(token, &self.audiences).await?;
+        let (lasting, end) = match &user {
+            Some(_) => (KNOWN_USER, end_of(token)),
+            None => (UNKNOWN_USER, None),
+        };
+        let known = Known {
+            user: user.clone(),
+            end,
+        };
+        let now = self.clock.now().steady;
+        self.users.put(key, known, lasting, now);
+        Ok(user)
+    }
+}
+
+/// When the token says that it ends.
+fn end_of(token: &str) -> Option<Timestamp> {
     #[derive(Deserialize)]
     struct Claims {
-        exp: Option<u64>,
+        exp: Option<i64>,
     }
-    let payload = token.split('.').nth(1).unwrap_or_default();
-    let payload = BASE64_URL_SAFE_NO_PAD.decode(payload).unwrap_or_default();
-    let claims: Option<Claims> = serde_json::from_slice(&payload).ok();
-    let Some(end) = claims.and_then(|claims| claims.exp) else {
-        return Duration::MAX;
-    };
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Duration::from_secs(end).saturating_sub(now)
+    let payload = token.split('.').nth(1)?;
+    let payload = BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?;
+    let claims: Claims = serde_json::from_slice(&payload).ok()?;
+    Timestamp::from_second(claims.exp?).ok()
 }
 
 #[cfg(test)]

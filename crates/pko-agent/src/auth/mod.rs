@@ -1,10 +1,15 @@
-//! Who may call: everybody, or who has a token for this workspace and the right to use it.
+//! Who may call: everybody; who has a token for this workspace and the right to use it (`kube`); who has a token that our
+//! manager signed (`manager`); or who has either.
 
 mod cache;
+mod clock;
+mod flights;
 mod gate;
+mod hint;
 mod kubernetes;
+mod manager;
+mod retry;
 mod reviews;
+mod settings;
 
-pub(crate) use gate::Gate;
-pub(crate) use kubernetes::{KubernetesAuthorizer, WorkspaceName};
-pub(crate) use reviews::ApiReviews;
+pub(crate) use settings::gate;

@@ -1,9 +1,9 @@
 //! Asks the Kubernetes API.
 
-use std::{path::Path, time::Duration};
+use std::{error::Error, path::Path, time::Duration};
 
 use k8s_openapi::api::{
-    authentication::v1::{TokenReview, TokenReviewSpec},
+    authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus},
     authorization::v1::{
         ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
     },
@@ -15,11 +15,14 @@ use kube::{
 };
 use tokio::time::{sleep, timeout};
 
-use super::kubernetes::{ReviewError, Reviews, User, WorkspaceName};
+use super::{
+    kubernetes::{ReviewError, Reviews, User, WorkspaceName},
+    retry::retry,
+};
 
+/// For one review with all its attempts.
 const WHOLE_REVIEW: Duration = Duration::from_secs(10);
-const ATTEMPTS: u32 = 5;
-const FIRST_WAIT: Duration = Duration::from_millis(500);
+const FORBIDDEN: u16 = 403;
 
 /// There is no way to ask.
 #[derive(Debug, thiserror::Error)]
@@ -31,13 +34,13 @@ pub(crate) enum ClientError {
 }
 
 /// Reviews by the API server.
-pub(crate) struct ApiReviews {
+pub(super) struct ApiReviews {
     client: Client,
 }
 
 impl ApiReviews {
     /// By the named kubeconfig file, else `KUBECONFIG`, else the pod's own account, else the user's.
-    pub(crate) async fn new(
+    pub(super) async fn new(
         kubeconfig: Option<&Path>,
         context: Option<&str>,
     ) -> Result<Self, ClientError> {
@@ -78,19 +81,8 @@ impl Reviews for ApiReviews {
             },
             ..Default::default()
         };
-        let status = self.ask(&review).await?.status.unwrap_or_default();
-        let granted = status.audiences.unwrap_or_default();
-        let meant_for_us = granted.iter().any(|audience| audiences.contains(audience));
-        if !meant_for_us || status.authenticated != Some(true) {
-            return Ok(None);
-        }
-        let user = status.user.unwrap_or_default();
-        Ok(Some(User {
-            name: user.username.unwrap_or_default(),
-            uid: user.uid,
-            groups: user.groups.unwrap_or_default(),
-            extra: user.extra.unwrap_or_default(),
-        }))
+        let answer = self.ask(&review).await?;
+        reviewed(answer.status.unwrap_or_default(), audiences)
     }
 
     async fn refusal(
@@ -124,6 +116,26 @@ impl Reviews for ApiReviews {
     }
 }
 
+/// Whose token it is, as the API server says. The audience is looked at first: an API server that knows nothing of
+/// audiences says nothing of them, and then whoever it names is not meant for us.
+fn reviewed(status: TokenReviewStatus, audiences: &[String]) -> Result<Option<User>, ReviewError> {
+    let granted = status.audiences.unwrap_or_default();
+    if !granted.iter().any(|audience| audiences.contains(audience)) {
+        return Ok(None);
+    }
+    if status.authenticated != Some(true) {
+        let error = status.error.filter(|error| !error.is_empty());
+        return error.map_or(Ok(None), |error| Err(ReviewError::Unanswered(error)));
+    }
+    let user = status.user.unwrap_or_default();
+    Ok(Some(User {
+        name: user.username.unwrap_or_default(),
+        uid: user.uid,
+        groups: user.groups.unwrap_or_default(),
+        extra: user.extra.unwrap_or_default(),
+    }))
+}
+
 fn use_of(workspace: &WorkspaceName) -> ResourceAttributes {
     ResourceAttributes {
         group: Some("auto.pulumi.com".to_owned()),
@@ -153,35 +165,73 @@ impl Review for SubjectAccessReview {}
 impl ApiReviews {
     async fn ask<K: Review>(&self, review: &K) -> Result<K, ReviewError> {
         let api: Api<K> = Api::all(self.client.clone());
-        let asked = timeout(WHOLE_REVIEW, retried(&api, review)).await;
-        asked.unwrap_or_else(|_| Err(ReviewError::Unanswered("the review timed out".to_owned())))
+        let parameters = PostParams::default();
+        let asked = retry(|| api.create(&parameters, review), sleep);
+        let asked = timeout(WHOLE_REVIEW, asked).await;
+        let kind = K::kind(&());
+        let late = |_| {
+            let limit = WHOLE_REVIEW.as_secs();
+            let text = format!("the API server did not answer a {kind} in {limit} seconds");
+            ReviewError::Unanswered(text)
+        };
+        asked.map_err(late)?.map_err(|error| match error {
+            kube::Error::Api(status) if status.code == FORBIDDEN => ReviewError::Forbidden,
+            error => ReviewError::Unanswered(full_text(&error)),
+        })
     }
 }
 
-async fn retried<K: Review>(api: &Api<K>, review: &K) -> Result<K, ReviewError> {
-    let mut wait = FIRST_WAIT;
-    let mut attempt = 1;
-    loop {
-        match api.create(&PostParams::default(), review).await {
-            Ok(answer) => return Ok(answer),
-            Err(kube::Error::Api(status)) if status.code == 403 => {
-                return Err(ReviewError::Forbidden);
-            }
-            Err(error) if attempt < ATTEMPTS && may_pass(&error) => {
-                sleep(wait).await;
-                wait = wait.mul_f64(1.5);
-                attempt += 1;
-            }
-            Err(error) => return Err(ReviewError::Unanswered(error.to_string())),
+/// An error with its causes, each once: some repeat theirs.
+fn full_text(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::authentication::v1::UserInfo;
+
+    use super::*;
+
+    fn status(audiences: &[&str], authenticated: bool, error: &str) -> TokenReviewStatus {
+        TokenReviewStatus {
+            audiences: Some(audiences.iter().map(ToString::to_string).collect()),
+            authenticated: Some(authenticated),
+            error: Some(error.to_owned()),
+            user: Some(UserInfo {
+                username: Some("caller".to_owned()),
+                ..UserInfo::default()
+            }),
         }
     }
-}
 
-/// An error that may be gone the next time.
-fn may_pass(error: &kube::Error) -> bool {
-    match error {
-        kube::Error::Api(status) => matches!(status.code, 429 | 500 | 503 | 504),
-        kube::Error::HyperError(_) | kube::Error::Service(_) => true,
-        _ => false,
+    #[test]
+    fn the_audience_is_looked_at_first() {
+        let table = [
+            (status(&["ws.ns"], true, ""), Ok(Some("caller"))),
+            (status(&["other.ns", "ws.ns"], true, ""), Ok(Some("caller"))),
+            (status(&["other.ns"], true, ""), Ok(None)),
+            (status(&[], true, ""), Ok(None)),
+            (status(&[], false, "bad token"), Ok(None)),
+            (status(&["ws.ns"], false, ""), Ok(None)),
+            (status(&["ws.ns"], false, "bad token"), Err("bad token")),
+            (TokenReviewStatus::default(), Ok(None)),
+        ];
+        for (status, expected) in table {
+            let text = format!("{status:?}");
+            let user = reviewed(status, &["ws.ns".to_owned()]);
+            let name = user.map(|user| user.map(|user| user.name));
+            let name = name.map_err(|error| error.to_string());
+            let expected = expected.map(|name| name.map(str::to_owned));
+            assert_eq!(name, expected.map_err(str::to_owned), "{text}");
+        }
     }
 }

@@ -10,7 +10,6 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use clap::ValueEnum;
 use tokio::{
     net::{TcpListener, UnixListener, UnixStream},
     signal::unix::{Signal, SignalKind, signal},
@@ -19,8 +18,8 @@ use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::transport::Server;
 
 use crate::{
-    args::{AuthMode, Global, Serve},
-    auth::{ApiReviews, Gate, KubernetesAuthorizer, WorkspaceName},
+    args::{Global, Serve},
+    auth,
     pulumi::{Cli, StopReason, StopSignal, StopSource, locate, mask_own_environment},
     redacted::Mask,
     run::{Journal, Runs},
@@ -56,7 +55,7 @@ fn become_a_session() {
 }
 
 async fn serve(global: &Global, arguments: &Serve) -> anyhow::Result<()> {
-    let gate = gate(global, arguments).await?;
+    let gate = auth::gate(global, arguments).await?;
     let shutdown = StopSource::new();
     let data = data_folder(arguments)?;
     let workspace = open_workspace(arguments, &data, shutdown.clone())?;
@@ -100,38 +99,6 @@ async fn serve(global: &Global, arguments: &Serve) -> anyhow::Result<()> {
     }
     tracing::info!("Server stopped");
     Ok(())
-}
-
-async fn gate(global: &Global, arguments: &Serve) -> anyhow::Result<Gate> {
-    match AuthMode::from_str(&arguments.auth_mode, true) {
-        Ok(AuthMode::None) => Ok(Gate::Open),
-        Ok(AuthMode::Kube) => {
-            let workspace = workspace_name(arguments)?;
-            let reviews =
-                ApiReviews::new(global.kubeconfig.as_deref(), global.context.as_deref()).await?;
-            let audiences = arguments.kube_audience.clone();
-            let authorizer = KubernetesAuthorizer::new(reviews, audiences, workspace);
-            Ok(Gate::Kubernetes(Arc::new(authorizer)))
-        }
-        Err(_) => bail!("unsupported auth mode: {}", arguments.auth_mode),
-    }
-}
-
-fn workspace_name(arguments: &Serve) -> anyhow::Result<WorkspaceName> {
-    if arguments.kube_audience.is_empty() {
-        bail!("--auth-mode kube needs --kube-audience");
-    }
-    let needed = |value: &Option<String>, flag: &str| {
-        let value = value.clone().filter(|value| !value.is_empty());
-        value.with_context(|| format!("--auth-mode kube needs {flag}"))
-    };
-    Ok(WorkspaceName {
-        namespace: needed(
-            &arguments.kube_workspace_namespace,
-            "--kube-workspace-namespace",
-        )?,
-        name: needed(&arguments.kube_workspace_name, "--kube-workspace-name")?,
-    })
 }
 
 /// Beside the workspace, on the same volume; not inside, where programs would take it for theirs.
@@ -337,25 +304,5 @@ mod tests {
         let here = std::env::current_dir().unwrap();
         assert_eq!(folder("-w workspace"), here.join(".pko"));
         assert_eq!(folder("-w ."), here.parent().unwrap().join(".pko"));
-    }
-
-    #[tokio::test]
-    async fn an_auth_mode_that_is_not_known_or_not_complete_is_refused() {
-        let global = Arguments::parse_from(["agent"]).global;
-        let table = [
-            ("-w /w --auth-mode basic", "unsupported auth mode: basic"),
-            (
-                "-w /w --auth-mode kube",
-                "--auth-mode kube needs --kube-audience",
-            ),
-            (
-                "-w /w --auth-mode kube --kube-audience a --kube-workspace-name n",
-                "--auth-mode kube needs --kube-workspace-namespace",
-            ),
-        ];
-        for (line, expected) in table {
-            let error = gate(&global, &arguments(line)).await.err().unwrap();
-            assert_eq!(error.to_string(), expected);
-        }
     }
 }
