@@ -1,68 +1,126 @@
-//! Who gets in. What the API server says of tokens is tried beside the code that asks it.
+//! Who gets in: each way to ask, with each kind of token, on a real API server where one is asked.
 
-use pko_proto::{agent::PulumiVersionRequest, run::ListRunsRequest};
-use tonic::{Code, Request};
-use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+mod kube;
+mod manager;
 
-use crate::harness::{Place, SIMPLE};
+use pko_proto::{
+    agent::{
+        PreviewRequest, PulumiVersionRequest, automation_service_client::AutomationServiceClient,
+    },
+    run::{ListRunsRequest, WatchRunRequest, run_service_client::RunServiceClient},
+};
+use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataValue};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
 
-/// Nothing listens there.
-const KUBECONFIG: &str = "\
-apiVersion: v1
-kind: Config
-current-context: nowhere
-contexts:
-- name: nowhere
-  context: {cluster: nowhere, user: nobody}
-clusters:
-- name: nowhere
-  cluster: {server: 'http://127.0.0.1:1'}
-users:
-- name: nobody
-  user: {}
-";
+use crate::harness::{Agent, Place, SIMPLE};
+
+/// The Workspace in most tests, and the audience of its tokens.
+const AUDIENCE: &str = "ws.ns";
+
+type Answer = (Code, String);
+
+/// What an agent answers to each kind of call: unary and streaming, of both services.
+async fn answers(agent: &Agent, authorization: Option<&str>) -> [Answer; 4] {
+    let authorization = authorization.map(|text| MetadataValue::try_from(text).unwrap());
+    let authorize = move |mut request: Request<()>| {
+        if let Some(value) = &authorization {
+            request
+                .metadata_mut()
+                .insert("authorization", value.clone());
+        }
+        Ok(request)
+    };
+    let channel = agent.channel().await;
+    let automation = AutomationServiceClient::with_interceptor(channel.clone(), authorize.clone());
+    let runs = RunServiceClient::with_interceptor(channel, authorize);
+    let unknown_run = WatchRunRequest {
+        run_id: "unknown".to_owned(),
+        ..Default::default()
+    };
+    let answers = tokio::join!(
+        async {
+            unary(
+                automation
+                    .clone()
+                    .pulumi_version(PulumiVersionRequest {})
+                    .await,
+            )
+        },
+        async { unary(runs.clone().list_runs(ListRunsRequest {}).await) },
+        async { streamed(automation.clone().preview(PreviewRequest::default()).await).await },
+        async { streamed(runs.clone().watch_run(unknown_run).await).await },
+    );
+    answers.into()
+}
+
+fn unary<T>(response: Result<Response<T>, Status>) -> Answer {
+    answer(response.map(drop))
+}
+
+async fn streamed<T>(response: Result<Response<Streaming<T>>, Status>) -> Answer {
+    match response {
+        Ok(stream) => answer(stream.into_inner().message().await.map(drop)),
+        Err(status) => answer(Err(status)),
+    }
+}
+
+fn answer(result: Result<(), Status>) -> Answer {
+    match result {
+        Ok(()) => (Code::Ok, String::new()),
+        Err(status) => (status.code(), status.message().to_owned()),
+    }
+}
+
+/// All kinds of calls are refused with this.
+async fn is_refused(agent: &Agent, authorization: Option<&str>, code: Code, message: &str) {
+    let answers = answers(agent, authorization).await;
+    let refused = (code, message.to_owned());
+    assert!(
+        answers.iter().all(|answer| *answer == refused),
+        "{refused:?} is wanted: {answers:?}"
+    );
+}
+
+/// All kinds of calls come to their service, which has nothing to stream here.
+async fn gets_in(agent: &Agent, authorization: Option<&str>) {
+    let codes = answers(agent, authorization).await.map(|(code, _)| code);
+    let expected = [Code::Ok, Code::Ok, Code::FailedPrecondition, Code::NotFound];
+    assert_eq!(codes, expected);
+}
+
+async fn health_is_free(agent: &Agent) {
+    let mut health = HealthClient::new(agent.channel().await);
+    let request = || HealthCheckRequest::default();
+    let answer = health.check(request()).await.unwrap().into_inner();
+    assert_eq!(answer.status(), ServingStatus::Serving);
+    let mut watched = health.watch(request()).await.unwrap().into_inner();
+    let answer = watched.message().await.unwrap().unwrap();
+    assert_eq!(answer.status(), ServingStatus::Serving);
+}
+
+fn bearer(token: &str) -> String {
+    format!("Bearer {token}")
+}
+
+/// What is refused in every mode before anybody looks at a token.
+async fn needs_a_bearer_token(agent: &Agent) {
+    let missing = "Request unauthenticated with Bearer";
+    for (authorization, message) in [
+        (None, missing),
+        (Some("basic dXNlcjpwYXNzd29yZA=="), missing),
+        (Some("garbage"), "Bad authorization string"),
+    ] {
+        is_refused(agent, authorization, Code::Unauthenticated, message).await;
+    }
+}
 
 #[tokio::test]
-async fn in_mode_kube_nobody_gets_in_without_a_token_and_health_is_free() {
+async fn in_mode_none_everybody_gets_in() {
     let place = Place::new(SIMPLE);
-    let kubeconfig = place.path("kubeconfig");
-    std::fs::write(&kubeconfig, KUBECONFIG).unwrap();
-    let flags = [
-        "--auth-mode",
-        "kube",
-        "--kube-audience",
-        "ws.ns",
-        "--kube-workspace-namespace",
-        "ns",
-        "--kube-workspace-name",
-        "ws",
-        "--kubeconfig",
-        kubeconfig.to_str().unwrap(),
-    ];
-    let agent = place.serve(&flags).await;
-    let status = agent
-        .automation()
-        .await
-        .pulumi_version(PulumiVersionRequest {})
-        .await;
-    let status = status.unwrap_err();
-    assert_eq!(status.code(), Code::Unauthenticated);
-    assert_eq!(status.message(), "Request unauthenticated with Bearer");
-    let mut request = Request::new(ListRunsRequest {});
-    request
-        .metadata_mut()
-        .insert("authorization", "Basic x".parse().unwrap());
-    let status = agent.runs().await.list_runs(request).await.unwrap_err();
-    assert_eq!(status.code(), Code::Unauthenticated);
-    let mut health = HealthClient::new(agent.channel().await);
-    let answer = health
-        .check(HealthCheckRequest::default())
-        .await
-        .unwrap()
-        .into_inner();
-    assert_eq!(
-        answer.status(),
-        tonic_health::pb::health_check_response::ServingStatus::Serving
-    );
-    assert!(place.calls().is_empty());
+    let agent = place.serve(&["--auth-mode", "none"]).await;
+    gets_in(&agent, None).await;
+    gets_in(&agent, Some("basic x")).await;
+    health_is_free(&agent).await;
 }
