@@ -4,6 +4,7 @@ mod agent_client;
 mod args;
 mod controller;
 mod health;
+mod manager_key;
 mod place;
 mod program_server;
 mod run;

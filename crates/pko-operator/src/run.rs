@@ -22,6 +22,7 @@ use tokio::{
 };
 
 use crate::{
+    agent_client::{AccountTokens, ManagerTokens, ServiceAccountIssuer},
     args::{Arguments, WorkspaceRuntime},
     controller::{
         CONCURRENCY, Context,
@@ -30,7 +31,8 @@ use crate::{
         run_programs, run_stacks, run_updates, run_workspaces,
     },
     health::{self, Readiness},
-    place::Processes,
+    manager_key,
+    place::{Processes, Tokens},
     program_server,
 };
 
@@ -54,6 +56,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let advertised = arguments.advertised(programs_at.local_addr()?);
 
     let (folder, _claim) = claim(&arguments.workspace_dir, &client).await?;
+    let tokens = tokens(&folder, &client)?;
     let mut stacks = Feed::<Decoded<Stack>>::new(&client);
     let mut workspaces = Feed::<Decoded<Workspace>>::new(&client);
     let mut updates = Feed::<Decoded<Update>>::new(&client);
@@ -62,7 +65,13 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let (wake_update, woken_updates) = unbounded_channel();
     let WorkspaceRuntime::Process = arguments.workspace_runtime;
     let context = Arc::new(Context {
-        places: Processes::new(folder, agent(&arguments)?, client.clone(), wake_workspace),
+        places: Processes::new(
+            folder,
+            agent(&arguments)?,
+            client.clone(),
+            tokens,
+            wake_workspace,
+        ),
         workspaces: workspaces.store(),
         updates: updates.store(),
         programs: programs.store(),
@@ -172,6 +181,21 @@ async fn claim(folder: &Path, client: &Client) -> anyhow::Result<(PathBuf, File)
         Err(_) => fs::write(&owner, cluster)?,
     }
     Ok((folder, lock))
+}
+
+/// What the manager shows to agents: tokens by its own key, and those of its service account if it knows that.
+fn tokens(folder: &Path, client: &Client) -> anyhow::Result<Tokens> {
+    let key = manager_key::in_folder(folder)?;
+    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let account = variable("POD_NAMESPACE").zip(variable("POD_SA_NAME"));
+    let account = account.map(|(namespace, name)| {
+        let issuer = ServiceAccountIssuer::new(client.clone(), &namespace, name);
+        Arc::new(AccountTokens::new(issuer))
+    });
+    Ok(Tokens {
+        manager: Arc::new(ManagerTokens::new(key)),
+        account,
+    })
 }
 
 /// The agent's program.

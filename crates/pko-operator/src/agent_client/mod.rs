@@ -1,6 +1,9 @@
 //! Talking to the agent of a workspace.
 
+mod account_tokens;
 mod connection;
+mod credentials;
+mod manager_tokens;
 mod request;
 
 use std::time::Duration;
@@ -10,7 +13,10 @@ use pko_core::update::{Output, Run, RunError, RunOutcome};
 use pko_proto::{agent as wire, convert::from_proto_timestamp, run as runs};
 use tonic::{Code, Status};
 
-pub(crate) use connection::{Connection, connect};
+pub(crate) use account_tokens::{AccountTokens, ServiceAccountIssuer};
+pub(crate) use connection::{ConnectError, Connection, connect};
+pub(crate) use credentials::Credentials;
+pub(crate) use manager_tokens::ManagerTokens;
 pub(crate) use request::start_request;
 
 /// Starts the run of an Update, or finds it. One that was `begun` is only looked for: an agent that does not know it

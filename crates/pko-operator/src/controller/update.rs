@@ -28,7 +28,7 @@ use super::{
     drive,
     feed::receiving,
 };
-use crate::agent_client::{self, in_time};
+use crate::agent_client::{self, ConnectError, Credentials, in_time};
 
 /// How soon a run that could not be followed is looked at.
 const FOLLOW_AGAIN: Duration = Duration::from_secs(5);
@@ -125,8 +125,8 @@ impl Pass for UpdatePass<'_> {
                     .await?;
             }
             Effect::FollowRun => follow(update, workspace, context),
-            Effect::CancelRun => tell(update, workspace, Word::Cancel).await,
-            Effect::AcknowledgeRun => tell(update, workspace, Word::Acknowledge).await,
+            Effect::CancelRun => tell(update, workspace, context, Word::Cancel).await,
+            Effect::AcknowledgeRun => tell(update, workspace, context, Word::Acknowledge).await,
             Effect::Delete => {
                 let namespace = update.namespace().unwrap_or_default();
                 pko_kube::delete::<Update>(
@@ -191,6 +191,11 @@ fn address(workspace: &Workspace) -> Option<String> {
         .filter(|address| !address.is_empty())
 }
 
+/// Where a workspace's agent is, and what it wants to see.
+fn agent(workspace: &Workspace, context: &Context) -> Option<(String, Credentials)> {
+    Some((address(workspace)?, context.places.credentials(workspace)))
+}
+
 /// Whether an earlier pass began the run, as the status says that this pass was given.
 fn has_begun(update: &Update) -> bool {
     let status = update.status.as_ref();
@@ -198,9 +203,10 @@ fn has_begun(update: &Update) -> bool {
 }
 
 async fn start(update: &Update, workspace: &Workspace, context: &Context) -> Result<Run, RunError> {
-    let address = address(workspace)
+    let (address, credentials) = agent(workspace, context)
         .ok_or_else(|| RunError::Unreachable("the Workspace has no address".to_owned()))?;
-    let connection = agent_client::connect(&address).await.map_err(|error| {
+    let connection = agent_client::connect(&address, &credentials).await;
+    let connection = connection.map_err(|error| {
         RunError::Unreachable(format!("unable to connect to workspace: {error}"))
     })?;
     agent_client::start(connection, update, workspace, has_begun(update), |path| {
@@ -223,7 +229,8 @@ async fn write_status(
 /// Waits in the background for the end of a run, then wakes the Update.
 fn follow(update: &Update, workspace: Option<&Workspace>, context: &Context) {
     let run_id = update.uid().unwrap_or_default();
-    let Some(address) = workspace.and_then(address) else {
+    let Some((address, credentials)) = workspace.and_then(|workspace| agent(workspace, context))
+    else {
         return;
     };
     if !context.followed.begin(&run_id) {
@@ -232,7 +239,7 @@ fn follow(update: &Update, workspace: Option<&Workspace>, context: &Context) {
     let followed = context.followed.clone();
     let object = ObjectRef::new(&update.name_any()).within(&update.namespace().unwrap_or_default());
     tokio::spawn(async move {
-        if let Err(error) = until_end(&address, &run_id).await {
+        if let Err(error) = until_end(&address, &credentials, &run_id).await {
             tracing::info!(run = run_id, %error, "Run is not followed any more");
             // A run that can't be followed is looked at now and then, not at once again and again.
             tokio::time::sleep(FOLLOW_AGAIN).await;
@@ -245,14 +252,18 @@ fn follow(update: &Update, workspace: Option<&Workspace>, context: &Context) {
 #[derive(Debug, thiserror::Error)]
 enum FollowError {
     #[error("unable to connect to workspace: {0}")]
-    Connect(#[from] tonic::transport::Error),
+    Connect(#[from] ConnectError),
     #[error("{}", agent_client::text(.0))]
     Stream(Box<tonic::Status>),
 }
 
-async fn until_end(address: &str, run_id: &str) -> Result<(), FollowError> {
+async fn until_end(
+    address: &str,
+    credentials: &Credentials,
+    run_id: &str,
+) -> Result<(), FollowError> {
     let stream_error = |status| FollowError::Stream(Box::new(status));
-    let mut connection = agent_client::connect(address).await?;
+    let mut connection = agent_client::connect(address, credentials).await?;
     let request = runs::WatchRunRequest {
         run_id: run_id.to_owned(),
         after_sequence: 0,
@@ -275,11 +286,12 @@ enum Word {
 }
 
 /// Tells the agent, if it can be reached: both words can be said again, and an agent that is gone has no run.
-async fn tell(update: &Update, workspace: Option<&Workspace>, word: Word) {
-    let Some(address) = workspace.and_then(address) else {
+async fn tell(update: &Update, workspace: Option<&Workspace>, context: &Context, word: Word) {
+    let Some((address, credentials)) = workspace.and_then(|workspace| agent(workspace, context))
+    else {
         return;
     };
-    let Ok(mut connection) = agent_client::connect(&address).await else {
+    let Ok(mut connection) = agent_client::connect(&address, &credentials).await else {
         return;
     };
     let run_id = update.uid().unwrap_or_default();

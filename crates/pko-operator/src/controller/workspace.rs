@@ -19,7 +19,7 @@ use super::{
     drive,
     feed::receiving,
 };
-use crate::agent_client::{self, in_time};
+use crate::agent_client::{self, Credentials, in_time};
 
 /// Runs the controller until the manager ends; `woken` are Workspaces whose place has changed.
 pub(crate) async fn run(
@@ -79,7 +79,9 @@ impl Pass for WorkspacePass<'_> {
                 {
                     write_status(self.workspace, self.context, status).await?;
                 }
-                Ok(Answer::Agent(agent(&address, publish.is_some()).await))
+                let credentials = self.context.places.credentials(self.workspace);
+                let agent = agent(&address, &credentials, publish.is_some()).await;
+                Ok(Answer::Agent(agent))
             }
         }
     }
@@ -130,11 +132,15 @@ async fn write_status(
 }
 
 /// Whether an agent is ready; a new one installs what its program needs.
-async fn agent(address: &str, install: bool) -> Result<Agent, AgentError> {
+async fn agent(
+    address: &str,
+    credentials: &Credentials,
+    install: bool,
+) -> Result<Agent, AgentError> {
     let unreachable = |error: &dyn std::error::Error| {
         AgentError::Unreachable(format!("unable to connect to workspace: {error}"))
     };
-    let mut connection = agent_client::connect(address)
+    let mut connection = agent_client::connect(address, credentials)
         .await
         .map_err(|error| unreachable(&error))?;
     let version = in_time(

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-pub(crate) use process::Processes;
+pub(crate) use process::{Processes, Tokens};
 
 /// The first bytes of a text's hash, in hexadecimal.
 fn short_hash(text: &[u8], bytes: usize) -> String {

@@ -17,6 +17,7 @@ use std::{
 use kube::{Client, ResourceExt as _, runtime::reflector::ObjectRef};
 use pko_api::{Decoded, Workspace};
 use pko_core::workspace::Place;
+use pko_proto::token::audience;
 use rustix::process::Signal;
 use tokio::{
     process::{Child, Command},
@@ -27,8 +28,12 @@ use tokio::{
 use super::{
     environment::{EnvironmentError, Reader},
     files::{self, MountError},
-    record::{self, Record},
+    record::{self, Auth, Record},
     short_hash, support,
+};
+use crate::{
+    agent_client::{AccountTokens, Credentials, ManagerTokens, ServiceAccountIssuer},
+    manager_key,
 };
 
 /// How long an agent may take to listen.
@@ -52,10 +57,19 @@ pub(crate) struct Processes {
     folder: PathBuf,
     agent: PathBuf,
     client: Client,
+    tokens: Tokens,
     attempts: Arc<Mutex<HashMap<String, Attempt>>>,
     /// One for each folder: it is made, emptied or removed by one at a time.
     turns: Arc<Mutex<HashMap<PathBuf, Turn>>>,
     wake: Wake,
+}
+
+/// What the manager has to show to agents.
+#[derive(Clone)]
+pub(crate) struct Tokens {
+    pub(crate) manager: Arc<ManagerTokens>,
+    /// Where it is known which service account the manager is.
+    pub(crate) account: Option<Arc<AccountTokens<ServiceAccountIssuer>>>,
 }
 
 type Turn = Arc<tokio::sync::Mutex<()>>;
@@ -88,11 +102,18 @@ enum StartError {
 
 impl Processes {
     /// Workspaces below a folder, run by this agent.
-    pub(crate) fn new(folder: PathBuf, agent: PathBuf, client: Client, wake: Wake) -> Self {
+    pub(crate) fn new(
+        folder: PathBuf,
+        agent: PathBuf,
+        client: Client,
+        tokens: Tokens,
+        wake: Wake,
+    ) -> Self {
         Self {
             folder,
             agent,
             client,
+            tokens,
             attempts: Arc::default(),
             turns: Arc::default(),
             wake,
@@ -117,6 +138,23 @@ impl Processes {
             .to_string()
     }
 
+    /// What the agent of a workspace wants to see, as its record says.
+    pub(crate) fn credentials(&self, workspace: &Workspace) -> Credentials {
+        let record = Record::read(&self.folder(workspace));
+        let audience = audience_of(workspace);
+        match record.map(|record| record.auth).unwrap_or_default() {
+            Auth::None => Credentials::Nothing,
+            Auth::Manager { .. } => Credentials::Manager {
+                tokens: Arc::clone(&self.tokens.manager),
+                audience,
+            },
+            Auth::Kube => match self.tokens.account.clone() {
+                Some(tokens) => Credentials::Account { tokens, audience },
+                None => Credentials::Unknown,
+            },
+        }
+    }
+
     /// Finds a workspace's agent, or starts one in the background.
     pub(crate) async fn ensure(&self, workspace: &Workspace) -> Place {
         if let Some(message) = support::unsupported(&workspace.spec) {
@@ -124,7 +162,7 @@ impl Processes {
         }
         let folder = self.folder(workspace);
         let fingerprint = fingerprint(workspace);
-        if is_running(&folder, workspace, &fingerprint).await {
+        if self.is_running(&folder, workspace, &fingerprint).await {
             return Place::Running {
                 address: format!("unix:{}", record::socket(&folder).display()),
             };
@@ -135,6 +173,24 @@ impl Processes {
             workspace.name_any()
         );
         self.attempt(key, fingerprint, workspace)
+    }
+
+    async fn is_running(&self, folder: &Path, workspace: &Workspace, fingerprint: &str) -> bool {
+        let Some(record) = Record::read(folder) else {
+            return false;
+        };
+        let wanted = record.fingerprint == fingerprint && Some(record.uid) == workspace.uid();
+        wanted
+            && self.is_known_to(&record.auth)
+            && record::listener(folder).await == Some(record.process)
+    }
+
+    /// Whether an agent would let this manager in. One that knows another key never will: it has to go.
+    fn is_known_to(&self, auth: &Auth) -> bool {
+        match auth {
+            Auth::Manager { key } => *key == self.tokens.manager.key_id(),
+            Auth::None | Auth::Kube => true,
+        }
     }
 
     /// Starts an agent unless one is being started, or just failed to.
@@ -213,6 +269,9 @@ impl Processes {
             uid: workspace.uid().unwrap_or_default(),
             fingerprint: fingerprint.to_owned(),
             process: 0,
+            auth: Auth::Manager {
+                key: self.tokens.manager.key_id(),
+            },
         };
         record.write(&folder)?;
         let mut child = self.serve(workspace, &folder).await?;
@@ -248,6 +307,10 @@ impl Processes {
             .arg(folder.join(".pko"))
             .args(["--stop-patience", &STOP_PATIENCE.as_secs().to_string()])
             .args(["--pulumi-log-level", &log_level])
+            .args(["--auth-mode", "manager", "--kube-audience"])
+            .arg(audience_of(workspace))
+            .arg("--manager-public-key")
+            .arg(manager_key::public_file(&self.folder))
             .envs(environment)
             .stdout(log.try_clone()?)
             .stderr(log)
@@ -382,6 +445,14 @@ fn children(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// The audience of the tokens for a workspace's agent.
+fn audience_of(workspace: &Workspace) -> String {
+    audience(
+        &workspace.namespace().unwrap_or_default(),
+        &workspace.name_any(),
+    )
+}
+
 /// What a running agent depends on: the source, the environment and the mounts. Config is not in it: each
 /// run brings its own.
 fn fingerprint(workspace: &Workspace) -> String {
@@ -396,14 +467,6 @@ fn fingerprint(workspace: &Workspace) -> String {
         spec.pulumi_log_level
     ]);
     short_hash(parts.to_string().as_bytes(), 16)
-}
-
-async fn is_running(folder: &Path, workspace: &Workspace, fingerprint: &str) -> bool {
-    let Some(record) = Record::read(folder) else {
-        return false;
-    };
-    let wanted = record.fingerprint == fingerprint && Some(record.uid) == workspace.uid();
-    wanted && record::listener(folder).await == Some(record.process)
 }
 
 /// Waits until a new agent listens, or has ended.

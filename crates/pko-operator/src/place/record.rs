@@ -25,6 +25,22 @@ pub(crate) struct Record {
     pub(crate) fingerprint: String,
     /// The agent's process.
     pub(crate) process: i32,
+    /// Whom the agent lets in. The records of the first managers do not say it, and their agents let everybody in.
+    #[serde(default)]
+    pub(crate) auth: Auth,
+}
+
+/// Whom an agent lets in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Auth {
+    /// Everybody who can open its socket.
+    #[default]
+    None,
+    /// The manager with the key of this name.
+    Manager { key: String },
+    /// Whom the API server knows, and allows it.
+    Kube,
 }
 
 impl Record {
@@ -90,9 +106,18 @@ mod tests {
             uid: "u".into(),
             fingerprint: "f".into(),
             process: 1,
+            auth: Auth::Manager { key: "k".into() },
         };
         record.write(folder.path()).unwrap();
         assert_eq!(Record::read(folder.path()), Some(record));
+    }
+
+    #[test]
+    fn the_record_of_an_agent_that_lets_everybody_in_is_still_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = r#"{"uid":"u","fingerprint":"f","process":1}"#;
+        fs::write(folder.path().join(FILE), old).unwrap();
+        assert_eq!(Record::read(folder.path()).unwrap().auth, Auth::None);
     }
 
     #[test]

@@ -1,0 +1,221 @@
+//! Tokens of the manager's own service account, for agents that ask the API server who calls: upstream's.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    authentication::v1::{TokenRequest, TokenRequestSpec},
+    core::v1::ServiceAccount,
+};
+use kube::{Api, Client, api::PostParams};
+
+/// How long before its end a token is replaced.
+const LEEWAY: Duration = Duration::from_mins(5);
+/// An audience that was not used for so long belongs to a workspace that is gone.
+const UNUSED: Duration = Duration::from_hours(2);
+
+/// A token and its end.
+#[derive(Clone)]
+pub(crate) struct Issued {
+    token: String,
+    end: Timestamp,
+}
+
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum IssueError {
+    #[error("{0}")]
+    Refused(Box<kube::Error>),
+    #[error("the API server's answer has no token")]
+    Empty,
+}
+
+/// Gives tokens.
+pub(crate) trait Issuer: Send + Sync {
+    /// A token for this audience alone.
+    fn issue(&self, audience: &str) -> impl Future<Output = Result<Issued, IssueError>> + Send;
+}
+
+/// The API server, which gives tokens to a service account.
+pub(crate) struct ServiceAccountIssuer {
+    accounts: Api<ServiceAccount>,
+    name: String,
+}
+
+impl ServiceAccountIssuer {
+    pub(crate) fn new(client: Client, namespace: &str, name: String) -> Self {
+        Self {
+            accounts: Api::namespaced(client, namespace),
+            name,
+        }
+    }
+}
+
+impl Issuer for ServiceAccountIssuer {
+    async fn issue(&self, audience: &str) -> Result<Issued, IssueError> {
+        let request = TokenRequest {
+            spec: TokenRequestSpec {
+                audiences: vec![audience.to_owned()],
+                ..TokenRequestSpec::default()
+            },
+            ..TokenRequest::default()
+        };
+        let answer = self
+            .accounts
+            .create_token_request(&self.name, &PostParams::default(), &request)
+            .await
+            .map_err(|error| IssueError::Refused(Box::new(error)))?;
+        let status = answer.status.ok_or(IssueError::Empty)?;
+        Ok(Issued {
+            token: status.token,
+            end: status.expiration_timestamp.0,
+        })
+    }
+}
+
+/// Asks for tokens, and keeps each until shortly before its end.
+pub(crate) struct AccountTokens<I> {
+    issuer: I,
+    known: Mutex<HashMap<String, Known>>,
+}
+
+/// The token of an audience. Whoever wants it while it is asked for waits for that answer.
+struct Known {
+    token: Arc<tokio::sync::Mutex<Option<Issued>>>,
+    last_used: Timestamp,
+}
+
+impl<I: Issuer> AccountTokens<I> {
+    pub(crate) fn new(issuer: I) -> Self {
+        Self {
+            issuer,
+            known: Mutex::default(),
+        }
+    }
+
+    /// A token for an audience. Where there is no new one, the old one is better than none: agents remember callers
+    /// for a while.
+    pub(crate) async fn token(&self, audience: &str, now: Timestamp) -> Result<String, IssueError> {
+        let known = self.known(audience, now);
+        let mut held = known.lock().await;
+        if let Some(issued) = held.as_ref().filter(|issued| issued.end > now + LEEWAY) {
+            return Ok(issued.token.clone());
+        }
+        match (self.issuer.issue(audience).await, held.as_ref()) {
+            (Ok(issued), _) => Ok(held.insert(issued).token.clone()),
+            (Err(error), Some(old)) => {
+                tracing::warn!(audience, %error, "Token could not be renewed: the old one is used");
+                Ok(old.token.clone())
+            }
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    fn known(&self, audience: &str, now: Timestamp) -> Arc<tokio::sync::Mutex<Option<Issued>>> {
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, known| known.last_used + UNUSED > now);
+        let known = all.entry(audience.to_owned()).or_insert_with(|| Known {
+            token: Arc::default(),
+            last_used: now,
+        });
+        known.last_used = now;
+        Arc::clone(&known.token)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Gives numbered tokens that are good for an hour, unless it fails.
+    #[derive(Default)]
+    struct Numbered {
+        given: AtomicUsize,
+        asked_at: Mutex<Option<Timestamp>>,
+        fails: AtomicBool,
+    }
+
+    impl Issuer for Numbered {
+        async fn issue(&self, audience: &str) -> Result<Issued, IssueError> {
+            if self.fails.load(Ordering::SeqCst) {
+                return Err(IssueError::Empty);
+            }
+            let number = self.given.fetch_add(1, Ordering::SeqCst);
+            let now = self.asked_at.lock().unwrap().unwrap();
+            Ok(Issued {
+                token: format!("{audience}-{number}"),
+                end: now + Duration::from_hours(1),
+            })
+        }
+    }
+
+    fn after(minutes: u64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000).unwrap() + Duration::from_mins(minutes)
+    }
+
+    async fn token(
+        tokens: &AccountTokens<Numbered>,
+        audience: &str,
+        minutes: u64,
+    ) -> Option<String> {
+        *tokens.issuer.asked_at.lock().unwrap() = Some(after(minutes));
+        tokens.token(audience, after(minutes)).await.ok()
+    }
+
+    fn fails(tokens: &AccountTokens<Numbered>, fails: bool) {
+        tokens.issuer.fails.store(fails, Ordering::SeqCst);
+    }
+
+    #[tokio::test]
+    async fn a_token_is_kept_until_five_minutes_before_its_end() {
+        let tokens = AccountTokens::new(Numbered::default());
+        for (minutes, expected) in [(0, "a-0"), (54, "a-0"), (55, "a-1"), (109, "a-1")] {
+            let token = token(&tokens, "a", minutes).await;
+            assert_eq!(token.as_deref(), Some(expected), "{minutes}");
+        }
+        assert_eq!(token(&tokens, "b", 109).await.as_deref(), Some("b-2"));
+    }
+
+    #[tokio::test]
+    async fn an_old_token_is_better_than_none() {
+        let tokens = AccountTokens::new(Numbered::default());
+        fails(&tokens, true);
+        assert_eq!(token(&tokens, "a", 0).await, None);
+        fails(&tokens, false);
+        assert_eq!(token(&tokens, "a", 0).await.as_deref(), Some("a-0"));
+        fails(&tokens, true);
+        for minutes in [58, 70] {
+            let token = token(&tokens, "a", minutes).await;
+            assert_eq!(token.as_deref(), Some("a-0"), "{minutes}");
+        }
+        fails(&tokens, false);
+        assert_eq!(token(&tokens, "a", 71).await.as_deref(), Some("a-1"));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_used_for_two_hours_is_forgotten() {
+        let tokens = AccountTokens::new(Numbered::default());
+        let count = || tokens.known.lock().unwrap().len();
+        token(&tokens, "a", 0).await;
+        token(&tokens, "b", 0).await;
+        token(&tokens, "a", 60).await;
+        assert_eq!(count(), 2);
+        token(&tokens, "c", 120).await;
+        assert_eq!(count(), 2, "b is forgotten, a was used since");
+        token(&tokens, "c", 180).await;
+        assert_eq!(count(), 1);
+    }
+
+    #[tokio::test]
+    async fn who_asks_at_the_same_time_shares_the_answer() {
+        let tokens = AccountTokens::new(Numbered::default());
+        let (one, two) = tokio::join!(token(&tokens, "a", 0), token(&tokens, "a", 0));
+        assert_eq!((one.as_deref(), two.as_deref()), (Some("a-0"), Some("a-0")));
+    }
+}

@@ -1,0 +1,129 @@
+//! The manager's own key pair: made at the first start, kept, and known to the agents by its public part.
+//!
+//! For process workspaces it is a file beside theirs. Whatever keeps it elsewhere gives a [`SigningKey`] as well; nobody
+//! else knows where it came from.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use pko_proto::token::{KeyError, SigningKey};
+
+const FILE: &str = ".manager-key";
+const PUBLIC_FILE: &str = ".manager-key.pub";
+const PRIVATE: u32 = 0o600;
+const OTHERS: u32 = 0o077;
+
+/// Why the manager has no key.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ManagerKeyError {
+    #[error("failed to read or write the manager's key {path}")]
+    File { path: PathBuf, source: io::Error },
+    #[error(
+        "the manager's key {0} can be read by others: give it mode 0600, or remove it to have a new one"
+    )]
+    Exposed(PathBuf),
+    #[error(
+        "the manager's key {path} is damaged: remove it to have a new one; agents that know the old one are replaced"
+    )]
+    Damaged { path: PathBuf, source: KeyError },
+    #[error(transparent)]
+    Made(#[from] KeyError),
+}
+
+/// The key that is kept in a folder; a new one if there is none. The folder belongs to one manager at a time.
+pub(crate) fn in_folder(folder: &Path) -> Result<SigningKey, ManagerKeyError> {
+    let path = folder.join(FILE);
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| ManagerKeyError::File { path, source }
+    };
+    let key = match fs::read_to_string(&path) {
+        Ok(text) => read(&path, &text)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let key = SigningKey::generate()?;
+            write(&path, &key.to_pem()).map_err(failed(&path))?;
+            key
+        }
+        Err(error) => return Err(failed(&path)(error)),
+    };
+    let public = public_file(folder);
+    write(&public, &key.public_key().to_pem()).map_err(failed(&public))?;
+    Ok(key)
+}
+
+/// Where agents find the public part of the key of a folder.
+pub(crate) fn public_file(folder: &Path) -> PathBuf {
+    folder.join(PUBLIC_FILE)
+}
+
+fn read(path: &Path, text: &str) -> Result<SigningKey, ManagerKeyError> {
+    let metadata = fs::metadata(path).map_err(|source| ManagerKeyError::File {
+        path: path.to_owned(),
+        source,
+    })?;
+    if metadata.permissions().mode() & OTHERS != 0 {
+        return Err(ManagerKeyError::Exposed(path.to_owned()));
+    }
+    SigningKey::from_pem(text).map_err(|source| ManagerKeyError::Damaged {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Writes a file whole or not at all, for this user only.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let unfinished = path.with_added_extension("unfinished");
+    match fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(PRIVATE)
+        .open(&unfinished)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(unfinished, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+
+    use pko_proto::token::PublicKey;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = in_folder(folder.path()).unwrap().public_key();
+        let kept = in_folder(folder.path()).unwrap().public_key();
+        assert_eq!(made, kept);
+        let public = fs::read_to_string(public_file(folder.path())).unwrap();
+        assert_eq!(PublicKey::all_from_pem(&public), Ok(vec![made]));
+        let mode = fs::metadata(folder.path().join(FILE)).unwrap();
+        assert_eq!(mode.permissions().mode() & 0o777, PRIVATE);
+        let files = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(files, 2, "nothing unfinished is left");
+    }
+
+    #[test]
+    fn a_key_that_others_can_read_or_nobody_can_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        in_folder(folder.path()).unwrap();
+        let path = folder.path().join(FILE);
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        let error = in_folder(folder.path()).err().unwrap().to_string();
+        assert!(error.contains("0600"), "{error}");
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, "half a k").unwrap();
+        let error = in_folder(folder.path()).err().unwrap().to_string();
+        assert!(error.contains("is damaged: remove it"), "{error}");
+    }
+}
