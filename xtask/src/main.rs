@@ -1,6 +1,7 @@
 //! The project's front door: everything that one does with a checkout is a command here.
 #![expect(clippy::print_stdout, reason = "a command line talks to a person")]
 
+mod bench;
 mod fuzz;
 mod generate;
 mod progress;
@@ -12,6 +13,7 @@ use std::{
     process,
 };
 
+use anyhow::Context;
 use clap::Parser;
 
 /// What one does with a checkout of the operator
@@ -22,6 +24,8 @@ enum Command {
     Quickstart(quickstart::Arguments),
     /// Run the tests and print `N passed, M failed`
     Test(test::Arguments),
+    /// Measure, and print the figures
+    Bench(bench::Arguments),
     /// Write the files that are made from the source: the CRDs, and the types of Kubernetes in them
     Generate(generate::Arguments),
 }
@@ -31,6 +35,7 @@ async fn main() -> anyhow::Result<()> {
     match Command::parse() {
         Command::Quickstart(arguments) => quickstart::run(&arguments).await,
         Command::Test(arguments) => test::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments).await,
         Command::Generate(arguments) => generate::run(&arguments).await,
     }
 }
@@ -47,6 +52,13 @@ fn cargo() -> process::Command {
         }
     }
     command
+}
+
+/// Where cargo puts what it builds: two folders above this program.
+fn target_folder() -> anyhow::Result<PathBuf> {
+    let this = std::env::current_exe()?;
+    let folder = this.ancestors().nth(2).map(Path::to_owned);
+    folder.context("this program is in no folder")
 }
 
 /// The checkout that this binary was built from.

@@ -1,5 +1,9 @@
 //! The workspace agent under measurement: driven through upstream's service, so that any agent can be,
 //! with a stand-in for `pulumi` that takes no time.
+#![expect(
+    clippy::cast_precision_loss,
+    reason = "no figure here has more than a few digits"
+)]
 
 use std::{
     fs,
@@ -17,7 +21,7 @@ use pko_proto::{
     },
     convert::literal_config,
 };
-use pko_testkit::{Answer, Script, StandIn};
+use pko_testkit::{Answer, Script, StandIn, stand_in};
 use serde_json::json;
 use tonic::transport::{Channel, Endpoint};
 
@@ -66,7 +70,14 @@ fn build() -> anyhow::Result<PathBuf> {
 }
 
 fn build_stand_in() -> anyhow::Result<PathBuf> {
-    let arguments = ["build", "--release", "--quiet", "--package", "pko-testkit", "--bins"];
+    let arguments = [
+        "build",
+        "--release",
+        "--quiet",
+        "--package",
+        "pko-testkit",
+        "--bins",
+    ];
     if !cargo().args(arguments).status()?.success() {
         bail!("the stand-in for pulumi does not build");
     }
@@ -97,7 +108,9 @@ impl Place {
 
     /// A fresh workspace, served.
     fn serve(&self) -> anyhow::Result<Server> {
-        let workspace = tempfile::tempdir_in(self.folder.path())?.keep().join("workspace");
+        let workspace = tempfile::tempdir_in(self.folder.path())?
+            .keep()
+            .join("workspace");
         fs::create_dir(&workspace)?;
         fs::write(workspace.join("Pulumi.yaml"), "name: demo\nruntime: yaml\n")?;
         let address = free_address()?;
@@ -109,7 +122,7 @@ impl Place {
             .env("PATH", self.folder.path().join("bin"))
             .env("HOME", self.folder.path())
             .env_remove("PKO_PULUMI")
-            .env(pko_testkit::STAND_IN_FOLDER, self.stand_in.folder())
+            .env(stand_in::FOLDER, self.stand_in.folder())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
@@ -178,9 +191,13 @@ async fn prepare(client: &mut AutomationServiceClient<Channel>) -> anyhow::Resul
     client.install(InstallRequest {}).await?;
     select(client).await?;
     let config = vec![literal_config("size", &json!("4"), false, false)];
-    client.set_all_config(SetAllConfigRequest { config }).await?;
+    client
+        .set_all_config(SetAllConfigRequest { config })
+        .await?;
     let environment = vec!["org/env".to_owned()];
-    client.add_environments(AddEnvironmentsRequest { environment }).await?;
+    client
+        .add_environments(AddEnvironmentsRequest { environment })
+        .await?;
     Ok(())
 }
 
@@ -207,7 +224,7 @@ async fn processes(place: &Place) -> anyhow::Result<Vec<Figure>> {
 }
 
 async fn events(place: &Place) -> anyhow::Result<Vec<Figure>> {
-    let script = Script::new().on("up", Answer::new().floods(EVENTS, 1000).as_usual());
+    let script = Script::new().on("up", Answer::new().floods(EVENTS.into(), 1000).as_usual());
     place.stand_in.follow(&script);
     let server = place.serve()?;
     let mut client = connect(&server).await?;
@@ -217,7 +234,11 @@ async fn events(place: &Place) -> anyhow::Result<Vec<Figure>> {
         bail!("only {messages} of {EVENTS} events came");
     }
     place.stand_in.follow(&Script::new());
-    Ok(vec![figure("peak memory, one update with 10,000 events", server.peak()? / 1024.0, "MiB")])
+    Ok(vec![figure(
+        "peak memory, one update with 10,000 events",
+        server.peak()? / 1024.0,
+        "MiB",
+    )])
 }
 
 async fn many_runs(place: &Place, runs: u32) -> anyhow::Result<Vec<Figure>> {

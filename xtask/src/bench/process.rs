@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, bail};
 
 /// Long enough for anything that starts at all.
-const LONGEST_START: Duration = Duration::from_secs(60);
+const LONGEST_START: Duration = Duration::from_mins(1);
 
 /// A server that is killed when this is dropped.
 pub(super) struct Server {

@@ -34,7 +34,12 @@ fn line(figure: &Figure) -> String {
 pub(super) fn write(figures: &[Figure], file: &Path) -> anyhow::Result<()> {
     let fields: Map<String, Value> = figures
         .iter()
-        .map(|figure| (figure.name.to_owned(), json!({"value": figure.value, "unit": figure.unit})))
+        .map(|figure| {
+            (
+                figure.name.to_owned(),
+                json!({"value": figure.value, "unit": figure.unit}),
+            )
+        })
         .collect();
     let text = serde_json::to_string_pretty(&fields)?;
     std::fs::write(file, text + "\n").with_context(|| format!("failed to write {}", file.display()))
@@ -46,7 +51,11 @@ mod tests {
 
     #[test]
     fn a_line_has_name_value_and_unit() {
-        let figure = |value| Figure { name: "size", value, unit: "MB" };
+        let figure = |value| Figure {
+            name: "size",
+            value,
+            unit: "MB",
+        };
         assert!(line(&figure(12.0)).ends_with("        12 MB"));
         assert!(line(&figure(1.234)).starts_with("size "));
         assert!(line(&figure(1.234)).ends_with(" 1.23 MB"));
