@@ -102,13 +102,13 @@ mod tests {
     #[test]
     fn a_key_is_made_once_and_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let made = in_folder(folder.path()).unwrap().public_key();
-        let kept = in_folder(folder.path()).unwrap().public_key();
-        assert_eq!(made, kept);
+        let first = in_folder(folder.path()).unwrap().public_key();
+        let second = in_folder(folder.path()).unwrap().public_key();
+        assert_eq!(first, second);
         let public = fs::read_to_string(public_file(folder.path())).unwrap();
-        assert_eq!(PublicKey::all_from_pem(&public), Ok(vec![made]));
-        let mode = fs::metadata(folder.path().join(FILE)).unwrap();
-        assert_eq!(mode.permissions().mode() & 0o777, PRIVATE);
+        assert_eq!(PublicKey::all_from_pem(&public), Ok(vec![first]));
+        let metadata = fs::metadata(folder.path().join(FILE)).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o777, PRIVATE);
         let files = fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(files, 2, "nothing unfinished is left");
     }

@@ -131,6 +131,14 @@ impl<I: Issuer> AccountTokens<I> {
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+    use axum::{
+        BoxError,
+        http::{Request, Response},
+    };
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tower::service_fn;
+
     use super::*;
 
     /// Gives numbered tokens that are good for an hour, unless it fails.
@@ -170,6 +178,58 @@ mod tests {
 
     fn fails(tokens: &AccountTokens<Numbered>, fails: bool) {
         tokens.issuer.fails.store(fails, Ordering::SeqCst);
+    }
+
+    /// An API server that answers everything with this, and remembers what it was asked.
+    fn answering(code: u16, answer: &Value) -> (ServiceAccountIssuer, Arc<Mutex<Value>>) {
+        let seen = Arc::new(Mutex::new(Value::Null));
+        let (notes, text) = (Arc::clone(&seen), answer.to_string());
+        let service = service_fn(move |request: Request<Body>| {
+            let (notes, text) = (Arc::clone(&notes), text.clone());
+            async move {
+                let path = request.uri().path().to_owned();
+                let body = request.into_body().collect_bytes().await.unwrap();
+                let body: Value = serde_json::from_slice(&body).unwrap();
+                *notes.lock().unwrap() = json!({ "path": path, "spec": body["spec"] });
+                let response = Response::builder().status(code);
+                Ok::<_, BoxError>(response.body(Body::from(text.into_bytes())).unwrap())
+            }
+        });
+        let client = Client::new(service, "default");
+        (
+            ServiceAccountIssuer::new(client, "system", "manager".into()),
+            seen,
+        )
+    }
+
+    #[tokio::test]
+    async fn a_service_account_is_asked_for_a_token_for_one_audience() {
+        let status = json!({ "token": "t", "expirationTimestamp": "2027-01-15T08:00:00Z" });
+        let answer = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {},
+            "spec": { "audiences": ["ws.ns"] }, "status": status,
+        });
+        let (issuer, seen) = answering(201, &answer);
+        let given = issuer.issue("ws.ns").await.ok().unwrap();
+        assert_eq!((given.token.as_str(), given.end), ("t", after(0)));
+        let expected = json!({
+            "path": "/api/v1/namespaces/system/serviceaccounts/manager/token",
+            "spec": { "audiences": ["ws.ns"] },
+        });
+        assert_eq!(*seen.lock().unwrap(), expected);
+    }
+
+    #[tokio::test]
+    async fn why_there_is_no_token_is_said() {
+        for (code, reason) in [(404, "NotFound"), (403, "Forbidden")] {
+            let status = json!({
+                "apiVersion": "v1", "kind": "Status", "status": "Failure",
+                "code": code, "reason": reason, "message": "no such account",
+            });
+            let (issuer, _) = answering(code, &status);
+            let error = issuer.issue("ws.ns").await.err().unwrap();
+            assert!(error.to_string().contains("no such account"), "{error}");
+        }
     }
 
     #[tokio::test]

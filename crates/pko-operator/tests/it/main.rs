@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod auth;
 mod economy;
 mod life;
 mod program_server;

@@ -17,6 +17,8 @@ pub(crate) struct System {
     manager: Option<Child>,
     folder: TempDir,
     environment: Vec<(String, String)>,
+    /// Where every manager serves Programs: another place would be another source.
+    programs: String,
 }
 
 impl System {
@@ -41,6 +43,7 @@ impl System {
             manager: None,
             folder,
             environment,
+            programs: free_address(),
         };
         system.start_manager();
         system
@@ -66,7 +69,7 @@ impl System {
             .arg(program("agent"))
             .args([
                 "--program-fs-addr",
-                &free_address(),
+                &self.programs,
                 "--health-probe-bind-address",
                 &free_address(),
             ])
@@ -90,7 +93,8 @@ impl System {
         self.folder.path().join("manager.log")
     }
 
-    fn workspaces(&self) -> PathBuf {
+    /// Where the process workspaces are.
+    pub(crate) fn workspaces(&self) -> PathBuf {
         self.folder.path().join("workspaces")
     }
 

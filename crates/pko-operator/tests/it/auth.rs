@@ -1,0 +1,227 @@
+//! A manager and its agents know each other, also after a restart, a lost key and an upgrade.
+
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::{ffi::OsStringExt as _, fs::PermissionsExt as _},
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
+use pko_api::Stack;
+use pko_proto::run::{ListRunsRequest, run_service_client::RunServiceClient};
+use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::process::{Child, Command};
+use tonic::{Code, transport::Endpoint};
+
+use crate::{system::System, trail::Trail};
+
+async fn create_stack(system: &System, namespace: &TestNamespace) {
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "credentials" },
+        "stringData": { "passphrase": "correct-horse" },
+    });
+    namespace.create_object(secret).await.unwrap();
+    let program = ProgramBuilder::new("demo")
+        .output("greeting", "hello")
+        .build();
+    namespace.create_object(program).await.unwrap();
+    let stack = StackBuilder::new("demo")
+        .stack("dev")
+        .backend(&system.backend())
+        .program("demo")
+        .secret_env("PULUMI_CONFIG_PASSPHRASE", "credentials", "passphrase")
+        .build();
+    namespace.create_object(stack).await.unwrap();
+}
+
+/// Asks for a run and waits for its success: the manager and the agent understand each other.
+async fn run(namespace: &TestNamespace, trail: &Trail, request: &str) {
+    let annotations = json!({ "pulumi.com/reconciliation-request": request });
+    let patch = Patch::Merge(json!({ "metadata": { "annotations": annotations } }));
+    let stacks = namespace.api::<Stack>();
+    let patched = stacks.patch("demo", &PatchParams::default(), &patch).await;
+    patched.unwrap();
+    trail.until("Ready").await;
+    let status = trail.stack().await.status.unwrap();
+    assert_eq!(status.observed_reconcile_request.as_deref(), Some(request));
+}
+
+/// The one agent that runs.
+fn agent(system: &System) -> u32 {
+    let agents = system.agents();
+    assert_eq!(agents.len(), 1, "{agents:?}");
+    agents[0]
+}
+
+fn words(file: &str) -> Vec<OsString> {
+    let bytes = fs::read(file).unwrap();
+    let words = bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec);
+    words
+        .map(OsString::from_vec)
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
+fn socket(agent: u32) -> String {
+    let words = words(&format!("/proc/{agent}/cmdline"));
+    let socket = words.iter().find_map(|word| {
+        let word = word.to_str()?;
+        word.starts_with("unix:").then(|| word.to_owned())
+    });
+    socket.unwrap()
+}
+
+/// What an agent answers to who has no token.
+async fn answer(agent: u32) -> Result<(), Code> {
+    let channel = Endpoint::from_shared(socket(agent)).unwrap();
+    let mut runs = RunServiceClient::new(channel.connect().await.unwrap());
+    let answer = runs.list_runs(ListRunsRequest {}).await;
+    answer.map(drop).map_err(|status| status.code())
+}
+
+fn record(system: &System, namespace: &TestNamespace) -> PathBuf {
+    let folder = system.workspaces().join(namespace.name());
+    folder.join("demo/record.json")
+}
+
+/// Puts an agent in place of another that is the same but for whom it lets in, and what its record says of that.
+async fn replace(agent: u32, record: &Path, flags: &[&str], auth: Option<Value>) -> Child {
+    let words = words(&format!("/proc/{agent}/cmdline"));
+    let variables = self::words(&format!("/proc/{agent}/environ"));
+    let folder = fs::read_link(format!("/proc/{agent}/cwd")).unwrap();
+    kill(agent).await;
+    let end = words.iter().position(|word| word == "--auth-mode");
+    let (program, arguments) = words[..end.unwrap_or(words.len())].split_first().unwrap();
+    let variables = variables.iter().filter_map(|variable| {
+        let (name, value) = variable.to_str()?.split_once('=')?;
+        Some((name.to_owned(), value.to_owned()))
+    });
+    let child = Command::new(program)
+        .args(arguments)
+        .args(flags)
+        .env_clear()
+        .envs(variables)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut text: Value = serde_json::from_slice(&fs::read(record).unwrap()).unwrap();
+    let fields = text.as_object_mut().unwrap();
+    fields.insert("process".to_owned(), json!(child.id()));
+    fields.remove("auth");
+    fields.extend(auth.map(|auth| ("auth".to_owned(), auth)));
+    fs::write(record, text.to_string()).unwrap();
+    child
+}
+
+async fn kill(agent: u32) {
+    let process = Pid::from_raw(i32::try_from(agent).unwrap()).unwrap();
+    kill_process(process, Signal::KILL).unwrap();
+    let gone = eventually("the agent to be gone", async || {
+        let left = fs::read(format!("/proc/{agent}/cmdline")).unwrap_or_default();
+        left.is_empty().then_some(()).ok_or("it runs")
+    });
+    gone.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_manager_and_its_agents_know_each_other() {
+    let mut system = System::start(&[]).await;
+    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let trail = Trail::of(&namespace, "demo");
+    create_stack(&system, &namespace).await;
+    trail.until("Ready").await;
+    let first = agent(&system);
+    assert_eq!(answer(first).await, Err(Code::Unauthenticated));
+    let key = system.workspaces().join(".manager-key");
+    let mode = fs::metadata(&key).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+
+    // The next manager has the same key.
+    system.kill_manager();
+    system.start_manager();
+    run(&namespace, &trail, "same key").await;
+    assert_eq!(agent(&system), first, "the agent was adopted");
+
+    // A manager with another key can't talk to that agent, so it starts another one.
+    system.kill_manager();
+    fs::remove_file(&key).unwrap();
+    system.start_manager();
+    run(&namespace, &trail, "another key").await;
+    let second = agent(&system);
+    assert_ne!(second, first, "the agent was replaced");
+    assert_eq!(answer(second).await, Err(Code::Unauthenticated));
+
+    // An agent from before there were keys.
+    system.kill_manager();
+    let third = replace(second, &record(&system, &namespace), &[], None).await;
+    system.start_manager();
+    run(&namespace, &trail, "no key").await;
+    assert_eq!(Some(agent(&system)), third.id(), "the agent was adopted");
+    assert_eq!(answer(agent(&system)).await, Ok(()));
+}
+
+/// Lets the manager's service account use all Workspaces, as upstream's role for managers does.
+async fn allow_manager(system: &System) {
+    let group = "rbac.authorization.k8s.io";
+    let role = json!({
+        "metadata": { "name": "callers" },
+        "rules": [{ "apiGroups": ["auto.pulumi.com"], "resources": ["workspaces/rpc"], "verbs": ["use"] }],
+    });
+    let binding = json!({
+        "metadata": { "name": "callers" },
+        "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": "callers" },
+        "subjects": [{ "kind": "ServiceAccount", "namespace": "default", "name": "default" }],
+    });
+    let client = system.plane.client().unwrap();
+    let role: ClusterRole = serde_json::from_value(role).unwrap();
+    let binding: ClusterRoleBinding = serde_json::from_value(binding).unwrap();
+    let parameters = PostParams::default();
+    let roles: Api<ClusterRole> = Api::all(client.clone());
+    roles.create(&parameters, &role).await.unwrap();
+    let bindings: Api<ClusterRoleBinding> = Api::all(client);
+    bindings.create(&parameters, &binding).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_agent_that_asks_the_api_server_gets_a_token_of_the_managers_account() {
+    let account = [("POD_NAMESPACE", "default"), ("POD_SA_NAME", "default")];
+    let mut system = System::start(&account).await;
+    allow_manager(&system).await;
+    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let trail = Trail::of(&namespace, "demo");
+    create_stack(&system, &namespace).await;
+    trail.until("Ready").await;
+    system.kill_manager();
+    let kubeconfig = system.plane.kubeconfig();
+    let audience = pko_proto::token::audience(namespace.name(), "demo");
+    let flags = [
+        "--auth-mode",
+        "kube",
+        "--kube-audience",
+        &audience,
+        "--kube-workspace-namespace",
+        namespace.name(),
+        "--kube-workspace-name",
+        "demo",
+        "--kubeconfig",
+        kubeconfig.to_str().unwrap(),
+    ];
+    let record = record(&system, &namespace);
+    let replaced = replace(agent(&system), &record, &flags, Some(json!("kube"))).await;
+    system.start_manager();
+    run(&namespace, &trail, "by the API server").await;
+    assert_eq!(Some(agent(&system)), replaced.id(), "the agent was adopted");
+    let refused = answer(agent(&system)).await;
+    assert_eq!(refused, Err(Code::Unauthenticated));
+}
