@@ -2,6 +2,9 @@
 //!
 //! For process workspaces it is a file beside theirs. Whatever keeps it elsewhere gives a [`SigningKey`] as well; nobody
 //! else knows where it came from.
+//!
+//! # Caveats
+//! Process workspaces run as the manager's own user, so their programs could read the file.
 
 use std::{
     fs::{self, OpenOptions},

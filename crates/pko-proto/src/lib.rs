@@ -1,5 +1,5 @@
 //! What the manager and the workspace agent say to each other: upstream's `agent` service, and our
-//! own `pko.agent.v1`, in which the agent owns the runs.
+//! own `pko.agent.v1`, in which the agent owns the runs; and the tokens by which the one knows the other.
 //!
 //! The Rust in `src/gen` is made from `proto/` by `cargo xtask generate` and committed, so that
 //! building needs no `protoc`.
