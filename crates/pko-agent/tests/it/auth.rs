@@ -14,7 +14,7 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use crate::harness::{Agent, Place, SIMPLE};
+use crate::harness::{Agent, Place, simple};
 
 /// The Workspace in most tests, and the audience of its tokens.
 const AUDIENCE: &str = "ws.ns";
@@ -118,7 +118,7 @@ async fn needs_a_bearer_token(agent: &Agent) {
 
 #[tokio::test]
 async fn in_mode_none_everybody_gets_in() {
-    let place = Place::new(SIMPLE);
+    let place = Place::new(simple());
     let agent = place.serve(&["--auth-mode", "none"]).await;
     gets_in(&agent, None).await;
     gets_in(&agent, Some("basic x")).await;

@@ -10,10 +10,11 @@ use pko_proto::{
     convert::{from_proto_struct, literal_config},
     run::ListRunsRequest,
 };
+use pko_testkit::Answer;
 use serde_json::json;
 use tonic::{Code, Streaming, transport::Channel};
 
-use crate::harness::{GATED, OBEDIENT, Place, SIMPLE};
+use crate::harness::{Place, gated, obedient, simple};
 
 fn select(create: bool) -> SelectStackRequest {
     SelectStackRequest {
@@ -43,7 +44,8 @@ async fn to_the_result(mut stream: Streaming<UpStream>) -> (usize, UpResult) {
 
 #[tokio::test]
 async fn the_calls_of_an_operator_in_order() {
-    let place = Place::new(SIMPLE);
+    let script = Place::script(simple()).on("config env", Answer::new());
+    let place = Place::scripted(script);
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     let version = client
@@ -98,7 +100,9 @@ async fn the_calls_of_an_operator_in_order() {
 
 #[tokio::test]
 async fn the_other_calls() {
-    let place = Place::new(SIMPLE);
+    let listed = r#"[{"name": "dev", "current": true, "resourceCount": 2}]"#;
+    let script = Place::script(simple()).on_call("stack ls", 1, Answer::new().prints(listed));
+    let place = Place::scripted(script).variable("USER", "tester");
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     let who = client
@@ -106,7 +110,8 @@ async fn the_other_calls() {
         .await
         .unwrap()
         .into_inner();
-    assert_eq!((&*who.user, &*who.url), ("tester", "file:///state"));
+    let url = format!("file://{}", place.path("state").display());
+    assert_eq!((&*who.user, &*who.url), ("tester", &*url));
     selected(&mut client).await;
     let info = client
         .info(InfoRequest {})
@@ -147,7 +152,7 @@ async fn the_other_calls() {
 
 #[tokio::test]
 async fn upstreams_codes_and_texts() {
-    let place = Place::new(SIMPLE);
+    let place = Place::new(simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     let status = client.up(UpRequest::default()).await.unwrap_err();
@@ -173,9 +178,11 @@ async fn upstreams_codes_and_texts() {
 #[tokio::test]
 async fn a_failure_is_a_status_with_details() {
     let text = "error: [409] Conflict: Another update is currently in progress.";
-    let place = Place::new(&format!(
-        "emit '{{\"sequence\":0}}'; echo '{text}' >&2; exit 255"
-    ));
+    let failure = Answer::new()
+        .event(json!({"sequence": 0}))
+        .complains(&format!("{text}\n"))
+        .exits(255);
+    let place = Place::new(failure);
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     selected(&mut client).await;
@@ -194,7 +201,7 @@ async fn a_failure_is_a_status_with_details() {
 
 #[tokio::test]
 async fn a_caller_that_goes_away_stops_its_run_gently() {
-    let place = Place::new(OBEDIENT);
+    let place = Place::new(obedient());
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     selected(&mut client).await;
@@ -213,7 +220,7 @@ async fn a_caller_that_goes_away_stops_its_run_gently() {
 
 #[tokio::test]
 async fn calls_do_not_run_into_each_other() {
-    let place = Place::new(GATED);
+    let place = Place::new(gated());
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     selected(&mut client).await;
@@ -222,7 +229,7 @@ async fn calls_do_not_run_into_each_other() {
     let second = tokio::spawn(async move {
         to_the_result(other.up(UpRequest::default()).await.unwrap().into_inner()).await
     });
-    place.set("gate", "");
+    place.open_gate();
     assert_eq!(to_the_result(first).await.0, 3);
     assert_eq!(second.await.unwrap().0, 3);
     assert_eq!(place.count("up"), 2);

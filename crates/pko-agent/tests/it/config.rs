@@ -4,9 +4,10 @@ use pko_proto::{
     convert::literal_config,
     run::{ErrorClass, StackConfig},
 };
+use pko_testkit::Answer;
 use serde_json::json;
 
-use crate::harness::{Place, SIMPLE, all_text, configured, finished, update};
+use crate::harness::{Place, all_text, configured, finished, simple, update};
 
 fn config(items: &[(&str, &str, bool)], environments: &[&str]) -> StackConfig {
     let item = |(key, value, secret): &(&str, &str, bool)| {
@@ -21,17 +22,23 @@ fn config(items: &[(&str, &str, bool)], environments: &[&str]) -> StackConfig {
 #[tokio::test]
 async fn a_secret_goes_by_standard_input_and_nowhere_else() {
     let canary = "canary-0123456789";
-    let place = Place::new(&format!(
-        "{SIMPLE}\necho 'the value is {canary}'; echo {canary} >&2"
-    ));
+    let telltale = simple()
+        .prints(&format!("the value is {canary}\n"))
+        .complains(&format!("{canary}\n"));
+    let place = Place::new(telltale);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let config = config(&[("token", canary, true), ("size", "4", false)], &[]);
     client.start_run(configured("one", config)).await.unwrap();
     let result = finished(&mut client, "one").await;
-    assert_eq!(place.get("inputs"), format!("{canary}\n"));
+    let calls = place.stand_in.calls();
+    let inputs: Vec<&str> = calls
+        .iter()
+        .filter_map(|call| call.input.as_deref())
+        .collect();
+    assert_eq!(inputs, [format!("{canary}\n")]);
     assert!(result.stdout.contains("the value is [secret]"));
-    let calls = place.get("calls");
+    let calls = place.lines();
     assert!(calls.contains("config set-all --stack dev --path --plaintext demo:[\"size\"]=4"));
     assert!(calls.contains("config set --secret demo:token --stack dev"));
     assert!(!calls.contains(canary));
@@ -41,11 +48,13 @@ async fn a_secret_goes_by_standard_input_and_nowhere_else() {
 
 #[tokio::test]
 async fn the_same_configuration_is_set_once_and_another_one_exactly() {
-    let place = Place::new(SIMPLE);
-    let source = "config:\n  demo:size: \"1\"\n";
-    let file = place.workspace().join("Pulumi.dev.yaml");
-    std::fs::write(&file, source).unwrap();
-    place.set("stack", "");
+    // Environments are Pulumi Cloud's.
+    let place = Place::new(simple())
+        .variable("PULUMI_BACKEND_URL", "https://api.example.invalid")
+        .variable("PULUMI_ACCESS_TOKEN", "pul-0123456789");
+    place.run(&["stack", "init", "dev"]);
+    let source = "config:\n  demo:size: \"1\"\n  demo:source: kept\n";
+    place.write("Pulumi.dev.yaml", source);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let sets = [("one", "4"), ("two", "4"), ("three", "5")];
@@ -56,12 +65,10 @@ async fn the_same_configuration_is_set_once_and_another_one_exactly() {
     }
     assert_eq!(place.count("config set-all"), 2);
     assert_eq!(place.count("config env"), 2);
+    let file = place.workspace().join("Pulumi.dev.yaml");
     let text = std::fs::read_to_string(&file).unwrap();
-    assert!(text.starts_with(source), "{text}");
-    assert!(
-        text.contains("demo:[\"size\"]=5") && !text.contains("demo:[\"size\"]=4"),
-        "{text}"
-    );
+    let expected = "environment:\n  - org/env\nconfig:\n  demo:size: \"5\"\n  demo:source: kept\n";
+    assert_eq!(text, expected);
     // Without configuration in the request, it stays.
     client.start_run(update("four")).await.unwrap();
     finished(&mut client, "four").await;
@@ -76,7 +83,7 @@ async fn the_same_configuration_is_set_once_and_another_one_exactly() {
 
 #[tokio::test]
 async fn a_value_that_is_not_there_fails_the_run_before_it_does_anything() {
-    let place = Place::new(SIMPLE);
+    let place = Place::new(simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let from = pko_proto::agent::config_value_from::F::Env("NOT_THERE_AT_ALL".to_owned());
@@ -98,8 +105,11 @@ async fn a_value_that_is_not_there_fails_the_run_before_it_does_anything() {
 
 #[tokio::test]
 async fn variables_of_the_environment_file_are_the_clis() {
-    let place = Place::new("echo \"from the file: $EXTRA\"; echo \"$EXTRA_TOKEN\"");
-    place.set("outputs", "{}");
+    let answer = Answer::new()
+        .prints("from the file: ")
+        .prints_variable("EXTRA")
+        .prints_variable("EXTRA_TOKEN");
+    let place = Place::new(answer);
     std::fs::write(
         place.path("env"),
         "EXTRA=visible\nEXTRA_TOKEN=canary-token\n",

@@ -1,4 +1,4 @@
-//! The agent as a process, driven as operators drive it, with a scripted stand-in for `pulumi`.
+//! The agent as a process, driven as operators drive it, with a stand-in for `pulumi` and with real ones.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -11,7 +11,7 @@ mod config;
 mod config_values;
 mod harness;
 mod init;
+mod life_of_a_stack;
 mod parity;
-mod real_pulumi;
 mod runs;
 mod stopping;

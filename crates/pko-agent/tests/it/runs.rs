@@ -3,13 +3,14 @@
 use pko_proto::run::{
     AcknowledgeRunRequest, CancelRunRequest, ErrorClass, ListRunsRequest, RunState,
 };
+use pko_testkit::{Answer, Script};
 use tonic::Code;
 
-use crate::harness::{GATED, Place, SECRET, SIMPLE, finished, get, rest, update, watch};
+use crate::harness::{Place, finished, gated, get, rest, secret, simple, update, watch};
 
 #[tokio::test]
 async fn a_run_has_events_and_a_result() {
-    let place = Place::new(SIMPLE);
+    let place = Place::new(simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let run = client.start_run(update("one")).await.unwrap().into_inner();
@@ -37,7 +38,7 @@ async fn a_run_has_events_and_a_result() {
 
 #[tokio::test]
 async fn no_id_is_executed_twice() {
-    let place = Place::new(SIMPLE);
+    let place = Place::new(simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -67,7 +68,7 @@ async fn no_id_is_executed_twice() {
 
 #[tokio::test]
 async fn a_watcher_may_come_in_at_any_number() {
-    let place = Place::new(SIMPLE);
+    let place = Place::new(simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -86,7 +87,7 @@ async fn a_watcher_may_come_in_at_any_number() {
 
 #[tokio::test]
 async fn a_watcher_that_goes_away_changes_nothing() {
-    let place = Place::new(GATED);
+    let place = Place::new(gated());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -97,7 +98,7 @@ async fn a_watcher_that_goes_away_changes_nothing() {
     let mut client = agent.runs().await;
     assert_eq!(get(&mut client, "one").await.state(), RunState::Running);
     let events = watch(&mut client, "one", 1).await;
-    place.set("gate", "");
+    place.open_gate();
     let (numbers, result) = rest(events).await;
     assert_eq!(numbers, [2, 3, 4]);
     assert_eq!(result.unwrap().summary.unwrap().result, "succeeded");
@@ -106,7 +107,7 @@ async fn a_watcher_that_goes_away_changes_nothing() {
 
 #[tokio::test]
 async fn runs_wait_in_order_and_a_waiting_one_can_be_canceled() {
-    let place = Place::new(GATED);
+    let place = Place::new(gated());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     for run_id in ["one", "two", "three"] {
@@ -139,21 +140,21 @@ async fn runs_wait_in_order_and_a_waiting_one_can_be_canceled() {
         .unwrap()
         .into_inner();
     assert_eq!(canceled.state(), RunState::Canceled);
-    place.set("gate", "");
+    place.open_gate();
     finished(&mut client, "three").await;
     assert_eq!(
         finished(&mut client, "two").await.summary.unwrap().result,
         "canceled"
     );
     assert_eq!(place.count("up"), 2);
-    let calls = place.get("calls");
+    let calls = place.lines();
     assert!(calls.find("--message=one") < calls.find("--message=three"));
     assert!(!calls.contains("--message=two"));
 }
 
 #[tokio::test]
 async fn after_a_crash_a_run_is_interrupted_with_what_the_journal_knows() {
-    let place = Place::new(GATED);
+    let place = Place::new(gated());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -183,7 +184,7 @@ async fn after_a_crash_a_run_is_interrupted_with_what_the_journal_knows() {
 
 #[tokio::test]
 async fn results_outlive_the_agent() {
-    let place = Place::new(SIMPLE);
+    let place = Place::new(simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -198,8 +199,9 @@ async fn results_outlive_the_agent() {
 
 #[tokio::test]
 async fn few_processes() {
-    let place = Place::new(SECRET);
-    place.set("outputs", r#"{"password": "hunter2-secret", "size": 4}"#);
+    let outputs = r#"{"password": "hunter2-secret", "size": 4}"#;
+    let script = Place::script(secret()).on("stack output", Answer::new().prints(outputs));
+    let place = Place::scripted(script);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -219,15 +221,12 @@ async fn few_processes() {
 
 #[tokio::test]
 async fn a_stack_that_is_gone_is_made_again() {
-    let once_gone =
-        r#"[ -e "$FAKE/stack" ] || { echo "error: no stack named 'dev' found" >&2; exit 6; }"#;
-    let place = Place::new(once_gone);
-    place.set("outputs", "{}");
+    let place = Place::scripted(Script::new());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
     finished(&mut client, "one").await;
-    std::fs::remove_file(place.path("fake/stack")).unwrap();
+    place.stand_in.forget_stacks();
     client.start_run(update("two")).await.unwrap();
     assert!(finished(&mut client, "two").await.error.is_none());
     assert_eq!(place.count("stack init"), 2);
@@ -235,9 +234,8 @@ async fn a_stack_that_is_gone_is_made_again() {
 
 #[tokio::test]
 async fn a_failure_has_its_text_and_its_class() {
-    let place = Place::new(
-        "echo begun; echo 'error: the stack is currently locked by 1 lock(s).' >&2; exit 1",
-    );
+    let locked = "error: the stack is currently locked by 1 lock(s).\n";
+    let place = Place::new(Answer::new().prints("begun\n").complains(locked).exits(1));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -255,10 +253,7 @@ async fn a_failure_has_its_text_and_its_class() {
 
 #[tokio::test]
 async fn many_events() {
-    let flood =
-        r#"awk 'BEGIN { for (i = 0; i < 10000; i++) printf "{\"sequence\":%d}\n", i }' >> "$LOG""#;
-    let place = Place::new(flood);
-    place.set("outputs", "{}");
+    let place = Place::new(Answer::new().floods(10_000, 0));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -269,8 +264,10 @@ async fn many_events() {
 
 #[tokio::test]
 async fn a_grandchild_that_holds_the_pipes_does_not_hold_the_run() {
-    let place = Place::new("echo said; sleep 20 & exit 0");
-    place.set("outputs", "{}");
+    let answer = Answer::new()
+        .prints("said\n")
+        .leaves_grandchild_until("gate");
+    let place = Place::new(answer);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -281,7 +278,7 @@ async fn a_grandchild_that_holds_the_pipes_does_not_hold_the_run() {
 
 #[tokio::test]
 async fn requests_that_make_no_sense() {
-    let place = Place::new(SIMPLE);
+    let place = Place::new(simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let mut no_operation = update("one");

@@ -1,13 +1,15 @@
 //! How a run is stopped: by its caller, by its time limit, by the end of the agent.
 
-use pko_proto::run::{AcknowledgeRunRequest, CancelRunRequest, ErrorClass, RunState};
+use pko_proto::run::{AcknowledgeRunRequest, ErrorClass, RunState};
 use tonic::Code;
 
-use crate::harness::{OBEDIENT, Place, SIMPLE, STUBBORN, finished, get, rest, update, watch};
+use crate::harness::{
+    Place, cancel, finished, get, obedient, rest, simple, stubborn, update, watch,
+};
 
 #[tokio::test]
 async fn a_run_that_obeys_is_only_interrupted() {
-    let place = Place::new(OBEDIENT);
+    let place = Place::new(obedient());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -19,11 +21,7 @@ async fn a_run_that_obeys_is_only_interrupted() {
         .await
         .unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);
-    let run_id = "one".to_owned();
-    client
-        .cancel_run(CancelRunRequest { run_id })
-        .await
-        .unwrap();
+    cancel(&mut client, "one").await;
     let (numbers, result) = rest(events).await;
     assert_eq!(numbers, [2, 3]);
     let error = result.unwrap().error.unwrap();
@@ -36,17 +34,13 @@ async fn a_run_that_obeys_is_only_interrupted() {
 
 #[tokio::test]
 async fn a_run_that_does_not_is_killed_when_patience_ends() {
-    let place = Place::new(STUBBORN);
+    let place = Place::new(stubborn());
     let agent = place.serve(&["--stop-patience", "0"]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
     let mut events = watch(&mut client, "one", 0).await;
     events.message().await.unwrap().unwrap();
-    let run_id = "one".to_owned();
-    client
-        .cancel_run(CancelRunRequest { run_id })
-        .await
-        .unwrap();
+    cancel(&mut client, "one").await;
     let error = rest(events).await.1.unwrap().error.unwrap();
     assert!(
         error
@@ -61,7 +55,7 @@ async fn a_run_that_does_not_is_killed_when_patience_ends() {
 
 #[tokio::test]
 async fn a_time_limit_stops_a_run() {
-    let place = Place::new(OBEDIENT);
+    let place = Place::new(obedient());
     let agent = place.serve(&["--stop-patience", "0"]).await;
     let mut client = agent.runs().await;
     let mut request = update("one");
@@ -77,7 +71,7 @@ async fn a_time_limit_stops_a_run() {
 
 #[tokio::test]
 async fn the_end_of_the_agent_interrupts_runs_and_waits_for_them() {
-    let place = Place::new(OBEDIENT);
+    let place = Place::new(obedient());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -104,7 +98,7 @@ async fn the_end_of_the_agent_interrupts_runs_and_waits_for_them() {
 
 #[tokio::test]
 async fn the_end_of_who_started_the_agent_is_not_its_end() {
-    let place = Place::new(SIMPLE);
+    let place = Place::new(simple());
     let mut agent = place.serve(&["--own-session"]).await;
     let session = rustix::process::getsid(Some(agent.process())).unwrap();
     assert_eq!(session, agent.process());

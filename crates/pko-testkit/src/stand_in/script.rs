@@ -144,6 +144,8 @@ pub enum Interrupt {
     },
     /// Nothing.
     Ignore,
+    /// It ends by the signal, as a process does that has not thought of it.
+    Die,
 }
 
 impl Default for Interrupt {

@@ -7,7 +7,7 @@ use pko_proto::token::{Claims, SigningKey};
 use tonic::Code;
 
 use super::{AUDIENCE, bearer, gets_in, health_is_free, is_refused, needs_a_bearer_token};
-use crate::harness::{Agent, Place, SIMPLE};
+use crate::harness::{Agent, Place, simple};
 
 /// The file of a manager's public key.
 pub(super) fn public_key_file(place: &Place, name: &str, key: &SigningKey) -> PathBuf {
@@ -43,7 +43,7 @@ async fn serve(place: &Place, keys: &[&SigningKey]) -> Agent {
 
 #[tokio::test]
 async fn tokens_are_judged() {
-    let place = Place::new(SIMPLE);
+    let place = Place::new(simple());
     let (key, other) = (
         SigningKey::generate().unwrap(),
         SigningKey::generate().unwrap(),
@@ -90,7 +90,7 @@ async fn tokens_are_judged() {
 
 #[tokio::test]
 async fn while_a_key_is_changed_both_are_known() {
-    let place = Place::new(SIMPLE);
+    let place = Place::new(simple());
     let [old, new, other] = [(); 3].map(|()| SigningKey::generate().unwrap());
     let agent = serve(&place, &[&old, &new]).await;
     gets_in(&agent, Some(&token(&old, AUDIENCE))).await;

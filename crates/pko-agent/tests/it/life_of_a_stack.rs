@@ -1,7 +1,4 @@
-//! The same with a CLI that is not scripted: the one that `PKO_PULUMI` names, or the embedded engine in
-//! `PKO_BIN_DIR`. Without either there is nothing to try.
-
-use std::path::PathBuf;
+//! A stack from its first update to its end, with each CLI.
 
 use pko_proto::{
     agent::DestroyRequest,
@@ -10,7 +7,9 @@ use pko_proto::{
 };
 use serde_json::json;
 
-use crate::harness::{Place, configured, finished, rest, update, watch};
+use crate::harness::{Cli, Place, configured, finished, on_each_cli, rest, update, watch};
+
+on_each_cli!(an_update_another_and_a_destroy a_program_that_is_wrong);
 
 const PROGRAM: &str = "\
 name: demo
@@ -30,21 +29,6 @@ outputs:
   token: ${token}
 ";
 
-/// A CLI to try; says so if there is none.
-#[expect(clippy::print_stdout, reason = "a test says that it was skipped")]
-pub(crate) fn pulumi(test: &str) -> Option<PathBuf> {
-    let named = std::env::var_os("PKO_PULUMI").map(PathBuf::from);
-    let engine = || {
-        let folder = std::env::var_os("PKO_BIN_DIR").map(PathBuf::from);
-        folder.map(|folder| folder.join("pulumi-engine"))
-    };
-    let found = named.or_else(engine).filter(|file| file.exists());
-    if found.is_none() {
-        println!("skipped {test}: neither PKO_PULUMI nor PKO_BIN_DIR has a CLI");
-    }
-    found
-}
-
 fn config(size: i32, token: &str) -> StackConfig {
     StackConfig {
         items: vec![
@@ -55,12 +39,8 @@ fn config(size: i32, token: &str) -> StackConfig {
     }
 }
 
-#[tokio::test]
-async fn an_update_another_and_a_destroy() {
-    let Some(pulumi) = pulumi("an_update_another_and_a_destroy") else {
-        return;
-    };
-    let place = Place::with_program(pulumi, PROGRAM);
+async fn an_update_another_and_a_destroy(cli: Cli) {
+    let place = Place::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     for (run_id, size, change) in [("one", 4, "create"), ("two", 5, "update")] {
@@ -94,13 +74,9 @@ async fn an_update_another_and_a_destroy() {
     assert!(!place.workspace().join("Pulumi.dev.yaml").exists());
 }
 
-#[tokio::test]
-async fn a_program_that_is_wrong() {
-    let Some(pulumi) = pulumi("a_program_that_is_wrong") else {
-        return;
-    };
+async fn a_program_that_is_wrong(cli: Cli) {
     let program = "name: demo\nruntime: yaml\noutputs:\n  bad: ${nothing.there}\n";
-    let place = Place::with_program(pulumi, program);
+    let place = Place::with(cli, program);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();

@@ -1,0 +1,51 @@
+//! What the stand-in does at an operation.
+
+use pko_testkit::{Answer, Interrupt};
+use serde_json::json;
+
+/// An operation that goes well: four events, plain outputs.
+pub(crate) fn simple() -> Answer {
+    let outputs = json!({"type": "pulumi:pulumi:Stack", "new": {"outputs": {"size": 4}}});
+    Answer::new()
+        .event(json!({"sequence": 0, "preludeEvent": {"config": {}}}))
+        .event(json!({"sequence": 1, "resOutputsEvent": {"metadata": outputs}}))
+        .event(json!({"sequence": 2, "summaryEvent": {"resourceChanges": {"create": 2}}}))
+        .event(json!({"sequence": 3, "cancelEvent": {}}))
+        .prints("Updating (dev):\n")
+        .prints("View Live: https://example.com/updates/1\n")
+}
+
+/// One with a secret among the outputs.
+pub(crate) fn secret() -> Answer {
+    let secret = json!({
+        "4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270",
+        "ciphertext": "[secret]"
+    });
+    let outputs = json!({"password": secret, "size": 4});
+    let metadata = json!({"type": "pulumi:pulumi:Stack", "new": {"outputs": outputs}});
+    Answer::new().event(json!({"resOutputsEvent": {"metadata": metadata}}))
+}
+
+/// Two events, then nothing until the test makes `gate`, then one more.
+pub(crate) fn gated() -> Answer {
+    Answer::new()
+        .event(json!({"sequence": 0}))
+        .event(json!({"sequence": 1}))
+        .waits_for("gate")
+        .event(json!({"sequence": 2}))
+        .on_interrupt(Interrupt::Die)
+}
+
+/// Ends when it is interrupted, with the code that is documented for that.
+pub(crate) fn obedient() -> Answer {
+    let interrupt = Interrupt::Obey { after: 0, code: 8 };
+    Answer::new()
+        .event(json!({"sequence": 0}))
+        .hangs()
+        .on_interrupt(interrupt)
+}
+
+/// Does not.
+pub(crate) fn stubborn() -> Answer {
+    obedient().on_interrupt(Interrupt::Ignore)
+}

@@ -1,0 +1,179 @@
+//! A workspace and its surroundings.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::LazyLock,
+};
+
+use pko_testkit::{Answer, Script, StandIn};
+use serde_json::Value;
+
+use super::{Agent, Cli};
+
+/// The program of a workspace that does not need one.
+const PROGRAM: &str = "name: demo\nruntime: yaml\n";
+
+/// Who runs the tests.
+static USER: LazyLock<String> = LazyLock::new(|| {
+    let output = Command::new("id").arg("-un").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+});
+
+/// A workspace and its surroundings, thrown away afterwards.
+pub(crate) struct Place {
+    folder: tempfile::TempDir,
+    pub(super) pulumi: PathBuf,
+    pub(super) variables: Vec<(String, String)>,
+    pub(crate) stand_in: StandIn,
+}
+
+impl Place {
+    /// With the stand-in, which does this at each operation.
+    pub(crate) fn new(operation: Answer) -> Self {
+        Self::scripted(Self::script(operation))
+    }
+
+    /// A script that does this at each operation.
+    pub(crate) fn script(operation: Answer) -> Script {
+        ["up", "preview", "refresh", "destroy"]
+            .into_iter()
+            .fold(Script::new(), |script, command| {
+                script.on(command, operation.clone())
+            })
+    }
+
+    /// With the stand-in and a script.
+    pub(crate) fn scripted(script: Script) -> Self {
+        let place = Self::with(Cli::StandIn, PROGRAM);
+        place.stand_in.follow(&script);
+        place
+    }
+
+    /// With any CLI, as it is, and a program.
+    pub(crate) fn with(cli: Cli, program: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let stand_in = StandIn::new(folder.path().join("stand-in"), &Script::new());
+        let place = Self {
+            folder,
+            pulumi: cli.program().unwrap(),
+            variables: Vec::new(),
+            stand_in,
+        };
+        for name in ["workspace", "state", "home", "tmp"] {
+            fs::create_dir(place.path(name)).unwrap();
+        }
+        place.write("Pulumi.yaml", program);
+        let backend = format!("file://{}", place.path("state").display());
+        place
+            .variable("USER", &USER)
+            .variable("PULUMI_BACKEND_URL", &backend)
+            .variable("PULUMI_CONFIG_PASSPHRASE", "correct-horse")
+    }
+
+    /// One more variable for the agent.
+    pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.path("workspace")
+    }
+
+    /// Writes a file of the workspace.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.workspace().join(name), text).unwrap();
+    }
+
+    /// Lets a step go on that waits for `gate`.
+    pub(crate) fn open_gate(&self) {
+        self.stand_in.create("gate");
+    }
+
+    /// The first two words of each call.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        let calls = self.stand_in.calls();
+        calls
+            .iter()
+            .map(pko_testkit::stand_in::Call::short)
+            .collect()
+    }
+
+    /// All calls, each in a line.
+    pub(crate) fn lines(&self) -> String {
+        let calls = self.stand_in.calls();
+        calls.iter().map(|call| call.line() + "\n").collect()
+    }
+
+    pub(crate) fn count(&self, call: &str) -> usize {
+        self.stand_in.count(call)
+    }
+
+    /// Runs the CLI as the agent would, and returns the JSON that it prints.
+    pub(crate) fn ask(&self, arguments: &[&str]) -> Value {
+        let printed = self.run(arguments);
+        let answer = serde_json::from_str(&printed);
+        answer.unwrap_or_else(|error| panic!("{error}: {printed}"))
+    }
+
+    /// Runs the CLI as somebody else might, and returns what it prints.
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new(&self.pulumi);
+        command.arg("--non-interactive").args(arguments);
+        self.surround(&mut command);
+        let output = command.output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {complaint}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The stack that is selected, as the CLI says.
+    pub(crate) fn selected(&self) -> Option<String> {
+        let listed = self.ask(&["stack", "ls", "--json"]);
+        let stacks = listed.as_array().unwrap();
+        let current = stacks.iter().find(|stack| stack["current"] == true);
+        current.map(|stack| stack["name"].as_str().unwrap().to_owned())
+    }
+
+    /// A stack's configuration with its secrets, as the CLI says.
+    pub(crate) fn configuration(&self, stack: &str) -> Value {
+        self.ask(&["config", "--json", "--show-secrets", "--stack", stack])
+    }
+
+    pub(crate) async fn serve(&self, flags: &[&str]) -> Agent {
+        Agent::start(self, flags).await
+    }
+
+    /// Gives a process the surroundings of this place.
+    pub(super) fn surround(&self, command: &mut Command) {
+        command
+            .current_dir(self.workspace())
+            .env("PKO_PULUMI", &self.pulumi)
+            .env("PKO_STAND_IN", self.stand_in.folder())
+            .env("PULUMI_HOME", self.path("home"))
+            .env("HOME", self.path("home"))
+            .env("TMPDIR", self.path("tmp"))
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null());
+    }
+}
+
+/// Everything in a folder, as text.
+pub(crate) fn all_text(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            text.push_str(&all_text(&path));
+        } else if let Ok(bytes) = fs::read(&path) {
+            text.push_str(&String::from_utf8_lossy(&bytes));
+        }
+    }
+    text
+}
