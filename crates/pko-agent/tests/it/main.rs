@@ -7,11 +7,19 @@
 
 mod auth;
 mod automation;
+mod canary;
 mod config;
 mod config_values;
+mod construction;
 mod harness;
 mod init;
+mod leftovers;
 mod life_of_a_stack;
 mod parity;
+mod odd_clis;
+mod operations;
+mod reattachment;
 mod runs;
+mod set_all_config;
+mod stacks;
 mod stopping;

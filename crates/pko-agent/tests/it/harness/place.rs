@@ -78,6 +78,12 @@ impl Place {
         self
     }
 
+    /// One variable less.
+    pub(crate) fn without_variable(mut self, name: &str) -> Self {
+        self.variables.retain(|(other, _)| other != name);
+        self
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -1,0 +1,149 @@
+//! Secrets are in no log and in no command line.
+
+use pko_proto::{convert::literal_config, run::StackConfig};
+use pko_testkit::Answer;
+use serde_json::json;
+
+use crate::harness::{
+    Place, all_text, command_lines, configured, finished, literal, rest, secret, soon, update,
+    watch,
+};
+
+/// One for each way that a secret can come in.
+const CONFIG: &str = "canary-config-0123";
+const STRUCTURED: &str = "canary-structured-0123";
+const PATH: &str = "canary-path-0123";
+const VARIABLE: &str = "canary-variable-0123";
+const ENVIRONMENT_FILE: &str = "canary-environment-file-0123";
+const ACCESS_TOKEN: &str = "pul-canary-token-0123";
+const PASSPHRASE: &str = "canary-passphrase-0123";
+const OUTPUT: &str = "canary-output-0123";
+
+/// What can be known before an update ends.
+const KNOWN_BEFORE: [&str; 7] = [
+    CONFIG,
+    STRUCTURED,
+    PATH,
+    VARIABLE,
+    ENVIRONMENT_FILE,
+    ACCESS_TOKEN,
+    PASSPHRASE,
+];
+
+/// Shows a number of secrets, on both streams.
+fn telltale(answer: Answer, secrets: &[&str]) -> Answer {
+    secrets.iter().fold(answer, |answer, secret| {
+        answer
+            .prints(&format!("it is {secret}, I think\n"))
+            .complains(&format!("error: bad value '{secret}'\n"))
+    })
+}
+
+fn place(operation: Answer) -> Place {
+    let outputs = json!({"password": {"inner": OUTPUT}, "size": 4}).to_string();
+    let script = Place::script(operation).on("stack output", Answer::new().prints(&outputs));
+    let place = Place::scripted(script)
+        .variable("PULUMI_ACCESS_TOKEN", ACCESS_TOKEN)
+        .variable("PULUMI_CONFIG_PASSPHRASE", PASSPHRASE)
+        .variable("SOME_SECRET", VARIABLE);
+    std::fs::write(
+        place.path("env"),
+        format!("MY_PASSWORD={ENVIRONMENT_FILE}\n"),
+    )
+    .unwrap();
+    place
+}
+
+fn config() -> StackConfig {
+    StackConfig {
+        items: vec![
+            literal("plain", "visible", false),
+            literal("token", CONFIG, true),
+            literal("object", json!({"inner": STRUCTURED}), true),
+            literal_config("deep.inner", &json!(PATH), true, true),
+        ],
+        environments: Vec::new(),
+    }
+}
+
+fn assert_none(what: &str, text: &str, secrets: &[&str]) {
+    for secret in secrets {
+        let line = text.lines().find(|line| line.contains(secret));
+        assert!(line.is_none(), "{secret} is in {what}: {line:?}");
+    }
+}
+
+#[tokio::test]
+async fn secrets_are_in_no_log_line_and_in_no_command_line() {
+    let held = telltale(secret(), &KNOWN_BEFORE).waits_for("gate");
+    let place = place(held);
+    let env = place.path("env");
+    let agent = place.serve(&["--env-file", env.to_str().unwrap()]).await;
+    let mut client = agent.runs().await;
+    client.start_run(configured("one", config())).await.unwrap();
+    let mut events = watch(&mut client, "one", 0).await;
+    soon("the CLI", events.message()).await.unwrap().unwrap();
+    let every = [&KNOWN_BEFORE[..], &[OUTPUT]].concat();
+    // While the CLI is there to be looked at.
+    let lines = command_lines().join("\n");
+    assert!(lines.contains("pulumi-stand-in") && lines.contains("--event-log"));
+    assert_none("a command line", &lines, &every);
+    place.open_gate();
+    let result = soon("the end of the run", rest(events)).await.1.unwrap();
+    assert!(result.error.is_none(), "{:?}", result.error);
+    assert!(result.outputs["password"].secret);
+    assert!(String::from_utf8_lossy(&result.outputs["password"].value).contains(OUTPUT));
+
+    // Now the output is known too, and the CLI shows it before it fails.
+    let failing = telltale(Answer::new(), &every).exits(1);
+    place.stand_in.follow(&Place::script(failing));
+    client.start_run(update("two")).await.unwrap();
+    let failed = soon("the failure", finished(&mut client, "two")).await;
+    let error = failed.error.unwrap();
+    assert!(error.message.contains("bad value '[secret]'"), "{error:?}");
+
+    assert_none("the log", &agent.log(), &every);
+    assert_none("a recorded command line", &place.lines(), &every);
+    assert_none("an error", &error.message, &every);
+    let texts = [result.stdout, result.stderr, failed.stdout, failed.stderr];
+    assert_none("the CLI's output", &texts.concat(), &every);
+    // The result of the first run has its outputs, for which the journal is private.
+    assert_none("the journal", &all_text(&place.path(".pko")), &KNOWN_BEFORE);
+}
+
+#[tokio::test]
+async fn secrets_of_the_other_calls_are_in_no_log_line() {
+    let place = place(Answer::new());
+    let complaint = |secrets: &[&str]| telltale(Answer::new(), secrets).exits(1);
+    let script = Place::script(Answer::new())
+        .on("install", complaint(&KNOWN_BEFORE[3..]))
+        .on("whoami", complaint(&KNOWN_BEFORE[3..]))
+        .on("config set", complaint(&KNOWN_BEFORE));
+    place.stand_in.follow(&script);
+    let env = place.path("env");
+    let flags = ["--env-file", env.to_str().unwrap(), "--stack", "dev"];
+    let agent = place.serve(&flags).await;
+    let mut client = agent.automation().await;
+    let refused = [
+        client
+            .install(pko_proto::agent::InstallRequest {})
+            .await
+            .unwrap_err(),
+        client
+            .who_am_i(pko_proto::agent::WhoAmIRequest {})
+            .await
+            .unwrap_err(),
+        client
+            .set_all_config(pko_proto::agent::SetAllConfigRequest {
+                config: config().items,
+            })
+            .await
+            .unwrap_err(),
+    ];
+    for status in &refused {
+        assert!(status.message().contains("[secret]"), "{status}");
+        assert_none("a status", status.message(), &KNOWN_BEFORE);
+    }
+    assert_none("the log", &agent.log(), &KNOWN_BEFORE);
+    assert_none("a recorded command line", &place.lines(), &KNOWN_BEFORE);
+}

@@ -1,0 +1,165 @@
+//! Many runs leave nothing behind.
+
+use std::{fs, path::Path};
+
+use pko_proto::{
+    agent::UpRequest,
+    run::{AcknowledgeRunRequest, ListRunsRequest},
+};
+use pko_testkit::{Answer, Script};
+use serde_json::json;
+
+use crate::harness::{
+    Agent, Place, events_and_result, finished, listening_sockets, open_files, soon, until, update,
+    zombies,
+};
+
+/// How many ids of acknowledged runs are kept, so that none is executed twice.
+const KEPT_IDS: usize = 1000;
+
+/// What there is of an agent besides its memory.
+#[derive(Debug, PartialEq, Eq)]
+struct Footprint {
+    zombies: usize,
+    open_files: usize,
+    listening_sockets: usize,
+    temporary_files: usize,
+}
+
+fn footprint(place: &Place, agent: &Agent) -> Footprint {
+    let process = agent.process();
+    Footprint {
+        zombies: zombies(process),
+        open_files: open_files(process).len(),
+        listening_sockets: listening_sockets(process),
+        temporary_files: count_files(&place.path("tmp")),
+    }
+}
+
+fn count_files(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).unwrap();
+    let count = |entry: std::io::Result<fs::DirEntry>| {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            1 + count_files(&path)
+        } else {
+            1
+        }
+    };
+    entries.map(count).sum()
+}
+
+/// A few events, and outputs that need no further call.
+fn quick() -> Answer {
+    let metadata = json!({"type": "pulumi:pulumi:Stack", "new": {"outputs": {"size": 4}}});
+    Answer::new()
+        .event(json!({"sequence": 0, "resOutputsEvent": {"metadata": metadata}}))
+        .event(json!({"sequence": 1, "cancelEvent": {}}))
+        .prints("Updating (dev):\n")
+}
+
+/// The goal is ten thousand, which `PKO_FULL=1` asks for; otherwise it is a tenth of that, which takes
+/// seconds and shows every leak of one thing for each run.
+fn how_many() -> usize {
+    if std::env::var_os("PKO_FULL").is_some() {
+        10_000
+    } else {
+        1_000
+    }
+}
+
+#[tokio::test]
+async fn many_runs_leave_no_process_no_file_and_no_port() {
+    let place = Place::new(quick());
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    let mut before = None;
+    for number in 0..how_many() {
+        let run_id = format!("run-{number}");
+        client.start_run(update(&run_id)).await.unwrap();
+        let result = soon("a run", finished(&mut client, &run_id)).await;
+        assert!(result.error.is_none(), "{:?}", result.error);
+        assert_eq!(result.outputs["size"].value, b"4");
+        let request = AcknowledgeRunRequest { run_id };
+        client.acknowledge_run(request).await.unwrap();
+        // What is only made once has been made by now.
+        if number == 9 {
+            before = Some(footprint(&place, &agent));
+        }
+    }
+    let before = before.unwrap();
+    assert_eq!((before.zombies, before.temporary_files), (0, 0));
+    until("the footprint of the beginning", || {
+        footprint(&place, &agent) == before
+    })
+    .await;
+    // Each id that is kept is a folder with one file.
+    let kept = how_many().min(KEPT_IDS);
+    assert_eq!(count_files(&place.path(".pko/runs")), 2 * kept);
+    let listed = client.list_runs(ListRunsRequest {}).await.unwrap();
+    assert_eq!(listed.into_inner().runs.len(), kept);
+    assert_eq!(place.count("up"), how_many());
+}
+
+#[tokio::test]
+async fn many_calls_of_upstreams_service_leave_nothing_at_all() {
+    let place = Place::new(quick());
+    let agent = place.serve(&["--stack", "dev"]).await;
+    let mut client = agent.automation().await;
+    let mut before = None;
+    for number in 0..how_many() / 5 {
+        let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+        let (events, result) = soon("an update", events_and_result(stream)).await;
+        assert_eq!((events.len(), result.is_ok()), (2, true));
+        if number == 9 {
+            before = Some(footprint(&place, &agent));
+        }
+    }
+    let before = before.unwrap();
+    assert_eq!((before.zombies, before.temporary_files), (0, 0));
+    until("the footprint of the beginning", || {
+        footprint(&place, &agent) == before
+    })
+    .await;
+    until("an empty journal", || {
+        count_files(&place.path(".pko/runs")) == 0
+    })
+    .await;
+}
+
+/// Whatever way a run ends.
+#[tokio::test]
+async fn runs_that_end_badly_leave_nothing_either() {
+    let endings = [
+        Answer::locked(),
+        Answer::new().floods(10, 10).dies(9),
+        Answer::new().without_events(),
+        Answer::new().without_events().exits(1),
+        Answer::new().prints_bytes(b"\xff").exits(255),
+    ];
+    let place = Place::scripted(Script::new());
+    let agent = place.serve(&["--stack", "dev"]).await;
+    let mut client = agent.automation().await;
+    let mut before = None;
+    for round in 0..10 {
+        for ending in &endings {
+            place.stand_in.follow(&Place::script(ending.clone()));
+            let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+            // How it ends is tried elsewhere.
+            let _ = soon("an update", events_and_result(stream)).await;
+        }
+        if round == 1 {
+            before = Some(footprint(&place, &agent));
+        }
+    }
+    let before = before.unwrap();
+    assert_eq!((before.zombies, before.temporary_files), (0, 0));
+    until("the footprint of the beginning", || {
+        footprint(&place, &agent) == before
+    })
+    .await;
+    until("an empty journal", || {
+        count_files(&place.path(".pko/runs")) == 0
+    })
+    .await;
+}

@@ -1,0 +1,249 @@
+//! A CLI that does not behave.
+
+use pko_proto::{
+    agent::{
+        DestroyRequest, PreviewRequest, RefreshRequest, UpRequest, destroy_stream, preview_stream,
+        refresh_stream,
+    },
+    run::{ErrorClass, RunState, run_event},
+};
+use pko_testkit::{Answer, Interrupt};
+use serde_json::{Value, json};
+use tonic::Code;
+
+use crate::harness::{
+    Place, cancel, events_and_result, finished, get, rest, simple, soon, stubborn, update, watch,
+};
+
+/// Upstream waits for ever for such a preview, and leaks a task for each of the others.
+#[tokio::test]
+async fn one_that_never_opens_its_event_stream_ends_all_the_same() {
+    let place = Place::new(Answer::new().prints("done\n").without_events());
+    let agent = place.serve(&["--stack", "dev"]).await;
+    let mut client = agent.automation().await;
+    let ends = async {
+        let up = client.up(UpRequest::default()).await.unwrap().into_inner();
+        let (events, result) = events_and_result(up).await;
+        assert_eq!((events.len(), &*result.unwrap().stdout), (0, "done\n"));
+        let refresh = client.refresh(RefreshRequest::default()).await.unwrap();
+        let message = refresh.into_inner().message().await.unwrap().unwrap();
+        let result = message.response.unwrap();
+        assert!(matches!(result, refresh_stream::Response::Result(_)));
+        let destroy = client.destroy(DestroyRequest::default()).await.unwrap();
+        let message = destroy.into_inner().message().await.unwrap().unwrap();
+        let result = message.response.unwrap();
+        assert!(matches!(result, destroy_stream::Response::Result(_)));
+        let preview = client.preview(PreviewRequest::default()).await.unwrap();
+        // Whether it counts as a preview without a summary is another question; it ends.
+        match preview.into_inner().message().await {
+            Ok(message) => {
+                let result = message.unwrap().response.unwrap();
+                assert!(matches!(result, preview_stream::Response::Result(_)));
+            }
+            Err(status) => assert!(status.message().contains("preview"), "{status}"),
+        }
+    };
+    soon("the ends of four operations", ends).await;
+}
+
+#[tokio::test]
+async fn one_that_fails_before_its_event_stream_is_open_says_why() {
+    let place = Place::new(Answer::locked().without_events());
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let result = soon("the end", finished(&mut client, "one")).await;
+    let error = result.error.unwrap();
+    assert_eq!(error.class(), ErrorClass::Conflict);
+    assert!(
+        error
+            .message
+            .contains("the stack is currently locked by 1 lock(s)")
+    );
+}
+
+#[tokio::test]
+async fn one_that_ignores_the_interrupt_of_a_caller_that_went_away_is_killed() {
+    let place = Place::new(stubborn());
+    let agent = place
+        .serve(&["--stack", "dev", "--stop-patience", "0"])
+        .await;
+    let mut client = agent.automation().await;
+    let mut stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+    stream.message().await.unwrap().unwrap();
+    drop(stream);
+    place.stand_in.follow(&Place::script(simple()));
+    let next = async {
+        let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+        events_and_result(stream).await.1.unwrap()
+    };
+    soon("the next update", next).await;
+    let calls = place.stand_in.calls();
+    let first = calls.iter().find(|call| call.is("up")).unwrap();
+    // A kill can't be recorded by who is killed.
+    assert!(first.code.is_none());
+}
+
+#[tokio::test]
+async fn one_that_ignores_the_end_of_the_agent_is_killed_when_patience_ends() {
+    let place = Place::new(stubborn());
+    let agent = place.serve(&["--stop-patience", "0"]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let mut events = watch(&mut client, "one", 0).await;
+    events.message().await.unwrap().unwrap();
+    agent.terminate();
+    let result = soon("the end of the run", rest(events)).await.1.unwrap();
+    let error = result.error.unwrap();
+    assert_eq!(error.class(), ErrorClass::Interrupted);
+    assert!(error.message.contains("signal: killed"), "{error:?}");
+    drop(client);
+    assert_eq!(agent.ended().await, Some(0));
+}
+
+/// One interrupt only: the real CLI takes a second one for "at once", and leaves resources behind.
+#[tokio::test]
+async fn one_that_takes_its_time_to_stop_is_interrupted_once() {
+    let slow = Interrupt::Obey {
+        after: 300,
+        code: 1,
+    };
+    let answer = Answer::new().event(json!({"sequence": 0})).hangs();
+    let place = Place::new(answer.on_interrupt(slow));
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let mut events = watch(&mut client, "one", 0).await;
+    events.message().await.unwrap().unwrap();
+    for _ in 0..3 {
+        cancel(&mut client, "one").await;
+    }
+    let result = soon("the end of the run", rest(events)).await.1.unwrap();
+    // The real CLI's code for it is 1, and it still counts as canceled.
+    let error = result.error.unwrap();
+    assert_eq!(
+        (error.class(), error.exit_code),
+        (ErrorClass::Canceled, Some(1))
+    );
+    assert_eq!(get(&mut client, "one").await.state(), RunState::Canceled);
+    assert_eq!(place.stand_in.calls().last().unwrap().signals, [2]);
+}
+
+#[tokio::test]
+async fn one_that_dies_is_reported_with_its_signal() {
+    let place = Place::new(Answer::new().event(json!({"sequence": 0})).dies(9));
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let (numbers, result) = soon("the end", rest(watch(&mut client, "one", 0).await)).await;
+    assert_eq!(numbers.last(), Some(&2));
+    let error = result.unwrap().error.unwrap();
+    assert_eq!(error.exit_code, Some(-1));
+    assert!(
+        error.message.contains("signal: killed\ncode: -1"),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn one_that_leaves_a_grandchild_with_its_pipes_ends_for_upstreams_callers_too() {
+    let answer = simple().leaves_grandchild_until("gate");
+    let place = Place::new(answer);
+    let agent = place.serve(&["--stack", "dev"]).await;
+    let mut client = agent.automation().await;
+    let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+    let (events, result) = soon("the result", events_and_result(stream)).await;
+    assert_eq!(events.len(), 4);
+    assert_eq!(result.unwrap().summary.unwrap().result, "succeeded");
+    place.open_gate();
+}
+
+#[tokio::test]
+async fn a_flood_of_events_arrives_whole_and_in_order() {
+    const EVENTS: u64 = 10_000;
+    let place = Place::new(Answer::new().floods(EVENTS, 200));
+    let agent = place.serve(&["--stack", "dev"]).await;
+    let mut client = agent.automation().await;
+    let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+    let (events, result) = soon("the flood", events_and_result(stream)).await;
+    assert!(result.unwrap().outputs.is_empty());
+    let numbers = events
+        .iter()
+        .map(|event| event["sequence"].as_f64().unwrap());
+    assert!(numbers.eq((0_u32..10_000).map(f64::from)));
+
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let mut events = watch(&mut client, "one", 0).await;
+    let mut sequences = Vec::new();
+    let read = async {
+        while let Some(event) = events.message().await.unwrap() {
+            let Some(run_event::Event::EngineEvent(json)) = event.event else {
+                break;
+            };
+            let parsed: Value = serde_json::from_slice(&json).unwrap();
+            assert_eq!(parsed["sequence"].as_u64(), Some(event.sequence - 1));
+            sequences.push(event.sequence);
+        }
+    };
+    soon("the flood", read).await;
+    assert!(sequences.into_iter().eq(1..=EVENTS));
+}
+
+#[tokio::test]
+async fn text_that_is_no_utf8_is_repaired() {
+    let answer = Answer::new()
+        .event(json!({"sequence": 0}))
+        .prints_bytes(b"out \xff\xfe end\n")
+        .complains_bytes(b"err \xc3\x28 end\n");
+    let place = Place::new(answer.clone());
+    let agent = place.serve(&["--stack", "dev"]).await;
+    let mut client = agent.automation().await;
+    let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+    let result = soon("the result", events_and_result(stream))
+        .await
+        .1
+        .unwrap();
+    assert_eq!(result.stdout, "out \u{fffd}\u{fffd} end\n");
+    assert_eq!(result.stderr, "err \u{fffd}( end\n");
+
+    place.stand_in.follow(&Place::script(answer.exits(1)));
+    let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+    let status = soon("the failure", events_and_result(stream))
+        .await
+        .1
+        .unwrap_err();
+    assert_eq!(status.code(), Code::Unknown);
+    assert!(
+        status.message().contains("stdout: out \u{fffd}"),
+        "{status}"
+    );
+}
+
+#[tokio::test]
+async fn events_of_an_unknown_kind_pass_through_as_they_are() {
+    let strange = json!({
+        "sequence": 0, "brandNewEvent": {"list": [1, null, true, 2.5], "text": "<&>"}, "extra": "field"
+    });
+    let place = Place::new(Answer::new().event(strange.clone()));
+    let agent = place.serve(&["--stack", "dev"]).await;
+    let mut client = agent.automation().await;
+    let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+    let (events, _) = soon("the event", events_and_result(stream)).await;
+    let [event] = <[_; 1]>::try_from(events).unwrap();
+    assert_eq!(
+        event["brandNewEvent"]["text"],
+        strange["brandNewEvent"]["text"]
+    );
+    assert_eq!(event["brandNewEvent"]["list"][1], Value::Null);
+    assert_eq!(event["extra"], "field");
+
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let mut events = watch(&mut client, "one", 0).await;
+    let event = soon("the event", events.message()).await.unwrap().unwrap();
+    let Some(run_event::Event::EngineEvent(json)) = event.event else {
+        panic!("no event");
+    };
+    assert_eq!(serde_json::from_slice::<Value>(&json).unwrap(), strange);
+}

@@ -1,0 +1,363 @@
+//! Upstream's four streaming calls, with each CLI.
+
+use pko_proto::agent::{
+    DestroyRequest, PreviewRequest, RefreshRequest, UpRequest,
+    automation_service_client::AutomationServiceClient, destroy_stream, preview_stream,
+    refresh_stream,
+};
+use pko_testkit::Answer;
+use serde_json::json;
+use tonic::{Code, Status, transport::Channel};
+
+use crate::harness::{Agent, Cli, Place, events_and_result, on_each_cli, select, soon};
+
+on_each_cli!(
+    nothing_is_done_without_a_stack
+    an_update_has_events_a_result_and_the_project
+    a_preview_has_no_summary
+    a_refresh_with_and_without_the_program
+    a_destroy_with_and_without_the_program
+    outputs_are_what_the_cli_prints
+    an_update_that_should_change_nothing_fails_if_it_does
+    a_passphrase_that_is_wrong_is_an_error
+    a_passphrase_that_is_missing_is_an_error
+);
+
+const PROGRAM: &str = "\
+name: simple
+runtime: yaml
+resources:
+  first:
+    type: pulumi:index:Stash
+    properties:
+      input: v4
+outputs:
+  size: 4
+  text: hello
+  object: {a: 1, list: [1, two]}
+  hidden: {fn::secret: s3cr3t-value}
+";
+
+/// An agent with a selected stack.
+async fn begin(cli: Cli, flags: &[&str]) -> (Place, Agent, AutomationServiceClient<Channel>) {
+    let place = Place::with(cli, PROGRAM);
+    let agent = place.serve(flags).await;
+    let mut client = agent.automation().await;
+    select(&mut client, "dev").await;
+    (place, agent, client)
+}
+
+async fn up(client: &mut AutomationServiceClient<Channel>) {
+    let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+    events_and_result(stream).await.1.unwrap();
+}
+
+async fn nothing_is_done_without_a_stack(cli: Cli) {
+    let place = Place::with(cli, PROGRAM);
+    let agent = place.serve(&[]).await;
+    let mut client = agent.automation().await;
+    let refused: [Status; 4] = [
+        client.up(UpRequest::default()).await.unwrap_err(),
+        client.preview(PreviewRequest::default()).await.unwrap_err(),
+        client.refresh(RefreshRequest::default()).await.unwrap_err(),
+        client.destroy(DestroyRequest::default()).await.unwrap_err(),
+    ];
+    for status in refused {
+        assert_eq!(
+            (status.code(), status.message()),
+            (Code::FailedPrecondition, "no stack is selected")
+        );
+    }
+}
+
+async fn an_update_has_events_a_result_and_the_project(cli: Cli) {
+    let (_place, _agent, mut client) = begin(cli, &[]).await;
+    let options = UpRequest {
+        message: Some("two words".to_owned()),
+        ..Default::default()
+    };
+    let stream = client.up(options).await.unwrap().into_inner();
+    let (events, result) = events_and_result(stream).await;
+    let result = result.unwrap();
+    assert!(!events.is_empty());
+    let summary = result.summary.unwrap();
+    // Upstream has the message in quotes that nobody asked for.
+    assert_eq!(
+        (&*summary.result, &*summary.message),
+        ("succeeded", "two words")
+    );
+    assert!(summary.start_time.is_some() && summary.end_time.is_some());
+    let project = result.project_info.unwrap();
+    assert_eq!((&*project.name, &*project.runtime), ("simple", "yaml"));
+    assert!(
+        result.stdout.contains("Updating (dev)"),
+        "{}",
+        result.stdout
+    );
+    assert!(result.permalink.is_none());
+}
+
+async fn a_preview_has_no_summary(cli: Cli) {
+    let (_place, _agent, mut client) = begin(cli, &[]).await;
+    let preview = client.preview(PreviewRequest::default()).await.unwrap();
+    let mut stream = preview.into_inner();
+    let mut events = 0;
+    let result = loop {
+        match stream.message().await.unwrap().unwrap().response.unwrap() {
+            preview_stream::Response::Event(_) => events += 1,
+            preview_stream::Response::Result(result) => break result,
+        }
+    };
+    assert!(events > 0 && result.summary.is_none() && result.project_info.is_some());
+}
+
+/// With and without `run_program`, which the embedded engine refuses.
+fn run_program(cli: Cli) -> Vec<Option<bool>> {
+    match cli {
+        Cli::Engine => vec![None],
+        Cli::StandIn | Cli::Real => vec![None, Some(true)],
+    }
+}
+
+async fn a_refresh_with_and_without_the_program(cli: Cli) {
+    let (_place, _agent, mut client) = begin(cli, &[]).await;
+    up(&mut client).await;
+    for run_program in run_program(cli) {
+        let options = RefreshRequest {
+            run_program,
+            ..Default::default()
+        };
+        let mut stream = client.refresh(options).await.unwrap().into_inner();
+        let result = loop {
+            match stream.message().await.unwrap().unwrap().response.unwrap() {
+                refresh_stream::Response::Event(_) => {}
+                refresh_stream::Response::Result(result) => break result,
+            }
+        };
+        assert_eq!(result.summary.unwrap().result, "succeeded");
+    }
+}
+
+async fn a_destroy_with_and_without_the_program(cli: Cli) {
+    let (_place, _agent, mut client) = begin(cli, &[]).await;
+    for run_program in run_program(cli) {
+        up(&mut client).await;
+        let options = DestroyRequest {
+            run_program,
+            ..Default::default()
+        };
+        let mut stream = client.destroy(options).await.unwrap().into_inner();
+        let result = loop {
+            match stream.message().await.unwrap().unwrap().response.unwrap() {
+                destroy_stream::Response::Event(_) => {}
+                destroy_stream::Response::Result(result) => break result,
+            }
+        };
+        assert_eq!(result.summary.unwrap().result, "succeeded");
+    }
+}
+
+async fn outputs_are_what_the_cli_prints(cli: Cli) {
+    let (place, agent, mut client) = begin(cli, &[]).await;
+    let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+    let outputs = events_and_result(stream).await.1.unwrap().outputs;
+    let printed = place.ask(&[
+        "stack",
+        "output",
+        "--json",
+        "--show-secrets",
+        "--stack",
+        "dev",
+    ]);
+    for (name, value) in printed.as_object().unwrap() {
+        let output: serde_json::Value = serde_json::from_slice(&outputs[name].value).unwrap();
+        assert_eq!((&output, outputs[name].secret), (value, name == "hidden"));
+    }
+    assert_eq!(outputs.len(), printed.as_object().unwrap().len());
+    assert!(!agent.log().contains("s3cr3t-value"));
+}
+
+async fn an_update_that_should_change_nothing_fails_if_it_does(cli: Cli) {
+    let (_place, _agent, mut client) = begin(cli, &[]).await;
+    let options = UpRequest {
+        expect_no_changes: Some(true),
+        ..Default::default()
+    };
+    let stream = client.up(options.clone()).await.unwrap().into_inner();
+    let status = events_and_result(stream).await.1.unwrap_err();
+    let text = status.message();
+    assert!(
+        text.starts_with("up failed: failed to run update: exit status 7"),
+        "{text}"
+    );
+    assert!(text.contains("no changes were expected"), "{text}");
+    let stream = client.up(options).await.unwrap().into_inner();
+    events_and_result(stream).await.1.unwrap();
+}
+
+/// The embedded engine has no such log.
+async fn a_high_log_level_is_warned_of(cli: Cli) {
+    if !cli.is_there("a_high_log_level_is_warned_of") {
+        return;
+    }
+    let (_place, _agent, mut client) = begin(cli, &["--pulumi-log-level", "11"]).await;
+    let warning = "log level 11 will print sensitive information";
+    let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+    let result = events_and_result(stream).await.1.unwrap();
+    assert!(result.stderr.contains(warning), "{}", result.stderr);
+    // Upstream forgets the option here.
+    let mut stream = client
+        .destroy(DestroyRequest::default())
+        .await
+        .unwrap()
+        .into_inner();
+    let result = loop {
+        match stream.message().await.unwrap().unwrap().response.unwrap() {
+            destroy_stream::Response::Event(_) => {}
+            destroy_stream::Response::Result(result) => break result,
+        }
+    };
+    assert!(result.stderr.contains(warning), "{}", result.stderr);
+}
+
+#[tokio::test]
+async fn a_high_log_level_is_warned_of_by_the_stand_in() {
+    a_high_log_level_is_warned_of(Cli::StandIn).await;
+}
+
+#[tokio::test]
+async fn a_high_log_level_is_warned_of_by_a_real_cli() {
+    a_high_log_level_is_warned_of(Cli::Real).await;
+}
+
+/// The CLI elides the contents of assets in events, so they must come from what it prints.
+#[tokio::test]
+async fn assets_among_the_outputs_are_what_the_cli_prints() {
+    if !Cli::Real.is_there("assets_among_the_outputs_are_what_the_cli_prints") {
+        return;
+    }
+    let program = "name: simple\nruntime: yaml\noutputs:\n  text: {fn::stringAsset: hello}\n  pair: {fn::assetArchive: {one: {fn::stringAsset: uno}}}\n";
+    let place = Place::with(Cli::Real, program);
+    let agent = place.serve(&["--stack", "dev"]).await;
+    let mut client = agent.automation().await;
+    let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+    let outputs = events_and_result(stream).await.1.unwrap().outputs;
+    let printed = place.ask(&["stack", "output", "--json", "--stack", "dev"]);
+    for (name, value) in printed.as_object().unwrap() {
+        let output: serde_json::Value = serde_json::from_slice(&outputs[name].value).unwrap();
+        assert_eq!((&output, outputs[name].secret), (value, false));
+    }
+}
+
+/// Failures that operators know by their details, with the texts of the real CLI.
+#[tokio::test]
+async fn known_failures_have_details() {
+    let table = [
+        (Answer::conflict(), "UpdateConflict"),
+        // Upstream knows neither of these two.
+        (Answer::locked(), "UpdateConflict"),
+        (Answer::bad_token(), "InvalidAccessToken"),
+        (Answer::no_token(), "InvalidAccessToken"),
+    ];
+    for (answer, reason) in table {
+        let place = Place::new(answer);
+        let agent = place.serve(&["--stack", "dev"]).await;
+        let mut client = agent.automation().await;
+        let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+        let status = events_and_result(stream).await.1.unwrap_err();
+        assert_eq!(status.code(), Code::Unknown);
+        let details = String::from_utf8_lossy(status.details()).into_owned();
+        assert!(details.contains(reason), "{details}");
+    }
+}
+
+async fn a_passphrase_that_is_wrong_is_an_error(cli: Cli) {
+    let place = Place::with(cli, PROGRAM);
+    place.run(&["stack", "init", "dev"]);
+    let text = refused(place.variable("PULUMI_CONFIG_PASSPHRASE", "another-one")).await;
+    assert!(text.contains("incorrect passphrase"), "{text}");
+}
+
+async fn a_passphrase_that_is_missing_is_an_error(cli: Cli) {
+    let place = Place::with(cli, PROGRAM);
+    place.run(&["stack", "init", "dev"]);
+    let text = refused(place.without_variable("PULUMI_CONFIG_PASSPHRASE")).await;
+    assert!(
+        text.contains("passphrase must be set with PULUMI_CONFIG_PASSPHRASE"),
+        "{text}"
+    );
+}
+
+/// Why an update of the stack `dev` is refused.
+async fn refused(place: Place) -> String {
+    let agent = place.serve(&["--stack", "dev"]).await;
+    let mut client = agent.automation().await;
+    let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+    let status = events_and_result(stream).await.1.unwrap_err();
+    assert_eq!(status.code(), Code::Unknown);
+    status.message().to_owned()
+}
+
+/// Upstream's graceful shutdown: the agent ends while an update goes on.
+async fn a_shutdown_cancels_an_update_and_tells_its_end(place: Place) {
+    let agent = place.serve(&["--stack", "dev"]).await;
+    let mut client = agent.automation().await;
+    let mut stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+    loop {
+        let message = stream.message().await.unwrap().unwrap();
+        if format!("{message:?}").contains("resourcePreEvent") {
+            break;
+        }
+    }
+    agent.terminate();
+    let (events, result) = soon("the end of the update", events_and_result(stream)).await;
+    let canceled = events.iter().any(|event| event.contains_key("cancelEvent"));
+    assert!(canceled, "{events:?}");
+    let status = result.unwrap_err();
+    let text = status.message();
+    assert_eq!(status.code(), Code::Unknown);
+    // The embedded engine shows the stack without its URN.
+    assert!(text.contains("pulumi:pulumi:Stack"), "{text}");
+    assert!(text.contains("simple-dev"), "{text}");
+    assert!(text.contains("error: update canceled"), "{text}");
+    drop(client);
+    assert_eq!(agent.ended().await, Some(0));
+}
+
+#[tokio::test]
+async fn a_shutdown_cancels_an_update_of_the_stand_in() {
+    let urn = "urn:pulumi:dev::simple::pulumi:pulumi:Stack::simple-dev";
+    let answer = Answer::new()
+        .prints(&format!("    [urn={urn}]\n"))
+        .event(json!({"sequence": 0, "resourcePreEvent": {"metadata": {"urn": urn}}}))
+        .hangs();
+    a_shutdown_cancels_an_update_and_tells_its_end(Place::new(answer)).await;
+}
+
+#[tokio::test]
+async fn a_shutdown_cancels_an_update_of_the_engine() {
+    if Cli::Engine.is_there("a_shutdown_cancels_an_update_of_the_engine") {
+        let place = Place::with(Cli::Engine, PROGRAM).variable("PKO_ENGINE_STEP_DELAY", "60s");
+        a_shutdown_cancels_an_update_and_tells_its_end(place).await;
+    }
+}
+
+/// Resources one after the other, so that there is a middle.
+#[tokio::test]
+async fn a_shutdown_cancels_an_update_of_a_real_cli() {
+    if Cli::Real.is_there("a_shutdown_cancels_an_update_of_a_real_cli") {
+        let resource = |index: u32| {
+            let input = match index.checked_sub(1) {
+                Some(before) => format!("${{r{before}.output}}"),
+                None => "x".to_owned(),
+            };
+            format!(
+                "  r{index}: {{type: 'pulumi:index:Stash', properties: {{input: '{input}'}}}}\n"
+            )
+        };
+        let resources: String = (0..400).map(resource).collect();
+        let program = format!("name: simple\nruntime: yaml\nresources:\n{resources}");
+        let place = Place::with(Cli::Real, &program);
+        a_shutdown_cancels_an_update_and_tells_its_end(place).await;
+    }
+}

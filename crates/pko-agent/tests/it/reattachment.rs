@@ -1,0 +1,141 @@
+//! Callers that go away in the middle of a run and come back.
+
+use pko_proto::run::{AcknowledgeRunRequest, ListRunsRequest, RunState};
+use pko_testkit::{Answer, Interrupt, Script};
+
+use crate::harness::{Place, finished, gated, get, rest, soon, until, update, watch};
+
+/// How many events a run has.
+const EVENTS: u64 = 100;
+
+/// The caller is cut off at the beginning, in the middle and near the end, and each time finds the run again:
+/// it misses no event and gets none twice, there is one result, and the CLI hears of nothing. A hundred times.
+#[tokio::test]
+async fn a_caller_that_is_cut_off_finds_its_run_again() {
+    let place = Place::scripted(Script::new());
+    let agent = place.serve(&[]).await;
+    for round in 0..100 {
+        let seen = match round % 3 {
+            0 => 0,
+            1 => EVENTS / 2,
+            _ => EVENTS - 1,
+        };
+        let (run_id, gate) = (format!("run-{round}"), format!("gate-{round}"));
+        let answer = Answer::new()
+            .floods(seen, 0)
+            .waits_for(&gate)
+            .floods(EVENTS - seen, 0);
+        place.stand_in.follow(&Place::script(answer));
+        let cut_off = async {
+            let mut client = agent.runs().await;
+            client.start_run(update(&run_id)).await.unwrap();
+            let mut events = watch(&mut client, &run_id, 0).await;
+            for number in 1..=seen {
+                assert_eq!(events.message().await.unwrap().unwrap().sequence, number);
+            }
+        };
+        soon("the events before the gate", cut_off).await;
+
+        let mut client = agent.runs().await;
+        let run = client
+            .start_run(update(&run_id))
+            .await
+            .unwrap()
+            .into_inner();
+        assert!(!run.acknowledged && run.result.is_none());
+        let events = watch(&mut client, &run_id, seen).await;
+        place.stand_in.create(&gate);
+        let (numbers, result) = soon("the rest of the run", rest(events)).await;
+        assert!(numbers.into_iter().eq(seen + 1..=EVENTS + 1));
+        assert!(result.unwrap().error.is_none());
+        let run = get(&mut client, &run_id).await;
+        assert_eq!(
+            (run.state(), run.last_sequence),
+            (RunState::Succeeded, EVENTS + 1)
+        );
+        let request = AcknowledgeRunRequest { run_id };
+        client.acknowledge_run(request).await.unwrap();
+    }
+    let calls = place.stand_in.calls();
+    let updates: Vec<_> = calls.iter().filter(|call| call.is("up")).collect();
+    assert_eq!(updates.len(), 100);
+    assert!(
+        updates
+            .iter()
+            .all(|call| call.signals.is_empty() && call.code == Some(0))
+    );
+    let listed = agent
+        .runs()
+        .await
+        .list_runs(ListRunsRequest {})
+        .await
+        .unwrap();
+    assert_eq!(listed.into_inner().runs.len(), 100);
+}
+
+#[tokio::test]
+async fn after_a_crash_the_cli_is_interrupted_before_anything_else_begins() {
+    let answer = gated().on_interrupt(Interrupt::Obey { after: 0, code: 1 });
+    let place = Place::new(answer);
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let mut events = watch(&mut client, "one", 1).await;
+    events.message().await.unwrap().unwrap();
+    agent.kill().await;
+
+    place.stand_in.follow(&Place::script(Answer::new()));
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("two")).await.unwrap();
+    assert!(
+        soon("the next run", finished(&mut client, "two"))
+            .await
+            .error
+            .is_none()
+    );
+    assert_eq!(get(&mut client, "one").await.state(), RunState::Interrupted);
+    let calls = place.stand_in.calls();
+    let updates: Vec<_> = calls.iter().filter(|call| call.is("up")).collect();
+    assert_eq!(updates[0].signals, [2]);
+    assert!(updates[0].ended.unwrap() <= updates[1].began);
+}
+
+#[tokio::test]
+async fn after_a_crash_a_cli_that_has_ended_meanwhile_is_reported_as_interrupted() {
+    let place = Place::new(gated());
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let mut events = watch(&mut client, "one", 1).await;
+    events.message().await.unwrap().unwrap();
+    agent.kill().await;
+    place.open_gate();
+    until("the end of the CLI", || has_ended(&place)).await;
+
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    let (numbers, result) = rest(watch(&mut client, "one", 0).await).await;
+    // What the CLI had to say after the crash may be lost; what was known before is not.
+    assert!(numbers.starts_with(&[1, 2]), "{numbers:?}");
+    let error = result.unwrap().error.unwrap();
+    assert!(
+        error
+            .message
+            .contains("the agent ended while the run went on"),
+        "{error:?}"
+    );
+    assert!(
+        place
+            .stand_in
+            .calls()
+            .iter()
+            .all(|call| call.signals.is_empty())
+    );
+}
+
+/// The last call has ended by itself.
+fn has_ended(place: &Place) -> bool {
+    let calls = place.stand_in.calls();
+    calls.last().is_some_and(|call| call.code.is_some())
+}
