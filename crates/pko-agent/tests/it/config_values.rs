@@ -1,41 +1,15 @@
 //! Values that are hard to hand over, set through the agent and read back from a CLI that is not
 //! scripted.
 
-use std::{path::Path, process::Command};
-
 use pko_proto::{agent::ConfigItem, convert::literal_config, run::StackConfig};
 use serde_json::{Value, json};
 
-use crate::{
-    harness::{Place, configured, finished},
-    real_pulumi::pulumi,
-};
+use crate::harness::{Cli, Place, configured, finished, on_each_cli};
+
+on_each_cli!(engine Engine: every_kind_of_value_comes_out_as_it_went_in paths_reach_into_what_the_source_says);
+on_each_cli!(real Real: every_kind_of_value_comes_out_as_it_went_in paths_reach_into_what_the_source_says);
 
 const PROGRAM: &str = "name: my.project\nruntime: yaml\n";
-
-/// The whole configuration, as the CLI has it.
-fn read_back(place: &Place, pulumi: &Path) -> Value {
-    let output = Command::new(pulumi)
-        .args([
-            "--non-interactive",
-            "config",
-            "--json",
-            "--show-secrets",
-            "--stack",
-            "dev",
-        ])
-        .current_dir(place.workspace())
-        .env("PULUMI_HOME", place.path("home"))
-        .env(
-            "PULUMI_BACKEND_URL",
-            format!("file://{}", place.path("state").display()),
-        )
-        .env("PULUMI_CONFIG_PASSPHRASE", "correct-horse")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
 
 /// What a program gets: the object if there is one, else the text.
 fn value(configuration: &Value, key: &str) -> Value {
@@ -59,11 +33,7 @@ async fn set(place: &Place, items: Vec<ConfigItem>) {
     assert!(result.error.is_none(), "{:?}", result.error);
 }
 
-#[tokio::test]
-async fn every_kind_of_value_comes_out_as_it_went_in() {
-    let Some(pulumi) = pulumi("every_kind_of_value_comes_out_as_it_went_in") else {
-        return;
-    };
+async fn every_kind_of_value_comes_out_as_it_went_in(cli: Cli) {
     let long = "x".repeat(200 * 1024);
     let lines = "first\nsecond\n";
     let table = [
@@ -89,11 +59,11 @@ async fn every_kind_of_value_comes_out_as_it_went_in() {
         ("aws:region", json!("eu-central-1"), json!("eu-central-1")),
     ];
     for secret in [false, true] {
-        let place = Place::with_program(pulumi.clone(), PROGRAM);
+        let place = Place::with(cli, PROGRAM);
         let item =
             |(key, value, _): &(&str, Value, Value)| literal_config(key, value, false, secret);
         set(&place, table.iter().map(item).collect()).await;
-        let configuration = read_back(&place, &pulumi);
+        let configuration = place.configuration("dev");
         for (key, given, text) in &table {
             let full = match key.split_once(':') {
                 Some(_) => (*key).to_owned(),
@@ -119,12 +89,8 @@ async fn every_kind_of_value_comes_out_as_it_went_in() {
     }
 }
 
-#[tokio::test]
-async fn paths_reach_into_what_the_source_says() {
-    let Some(pulumi) = pulumi("paths_reach_into_what_the_source_says") else {
-        return;
-    };
-    let place = Place::with_program(pulumi.clone(), "name: demo\nruntime: yaml\n");
+async fn paths_reach_into_what_the_source_says(cli: Cli) {
+    let place = Place::with(cli, "name: demo\nruntime: yaml\n");
     let source =
         "config:\n  demo:outer:\n    kept: yes\n    more: {inner: old}\n  demo:list: [1, 2]\n";
     std::fs::write(place.workspace().join("Pulumi.dev.yaml"), source).unwrap();
@@ -138,7 +104,7 @@ async fn paths_reach_into_what_the_source_says() {
         ],
     )
     .await;
-    let configuration = read_back(&place, &pulumi);
+    let configuration = place.configuration("dev");
     let outer = value(&configuration, "demo:outer");
     assert_eq!(outer["kept"], json!("yes"));
     assert_eq!(outer["more"]["inner"], json!("new"));

@@ -1,7 +1,7 @@
 //! What the agent tells of a run without asking the CLI again is what upstream's agent asks it for:
 //! outputs, what changed, the result, the message and the times.
 
-use std::{collections::BTreeMap, path::Path, process::Command};
+use std::{collections::BTreeMap, process::Command};
 
 use jiff::Timestamp;
 use pko_proto::{
@@ -11,10 +11,10 @@ use pko_proto::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::{
-    harness::{Place, configured, finished},
-    real_pulumi::pulumi,
-};
+use crate::harness::{Cli, Place, configured, finished, on_each_cli};
+
+on_each_cli!(engine Engine: fields_are_those_that_upstream_asks_for without_a_message_it_is_the_title_of_the_commit);
+on_each_cli!(real Real: fields_are_those_that_upstream_asks_for without_a_message_it_is_the_title_of_the_commit);
 
 const PROGRAM: &str = r#"
 name: demo
@@ -43,30 +43,15 @@ outputs:
   looks_secret: "[secret]"
 "#;
 
-/// The CLI, asked directly.
-fn ask(place: &Place, pulumi: &Path, arguments: &[&str]) -> Value {
-    let output = Command::new(pulumi)
-        .args(["--non-interactive", "stack"])
-        .args(arguments)
-        .args(["--json", "--stack", "dev"])
-        .current_dir(place.workspace())
-        .env("PULUMI_HOME", place.path("home"))
-        .env(
-            "PULUMI_BACKEND_URL",
-            format!("file://{}", place.path("state").display()),
-        )
-        .env("PULUMI_CONFIG_PASSPHRASE", "correct-horse")
-        .env("PULUMI_SKIP_UPDATE_CHECK", "true")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+fn ask(place: &Place, arguments: &[&str]) -> Value {
+    let stack = ["--json", "--stack", "dev"];
+    place.ask(&[&["stack"], arguments, &stack].concat())
 }
 
 /// The outputs as upstream's agent makes them of two calls.
-fn upstreams_outputs(place: &Place, pulumi: &Path) -> BTreeMap<String, (Value, bool)> {
-    let shown = ask(place, pulumi, &["output", "--show-secrets"]);
-    let blinded = ask(place, pulumi, &["output"]);
+fn upstreams_outputs(place: &Place) -> BTreeMap<String, (Value, bool)> {
+    let shown = ask(place, &["output", "--show-secrets"]);
+    let blinded = ask(place, &["output"]);
     let output = |(name, value): (&String, &Value)| {
         let secret = blinded[name].to_string().contains("[secret]");
         (name.clone(), (value.clone(), secret))
@@ -83,7 +68,7 @@ fn ours(outputs: &BTreeMap<String, OutputValue>) -> BTreeMap<String, (Value, boo
 }
 
 /// The last update as upstream's agent asks for it.
-fn last_update(place: &Place, pulumi: &Path) -> Map<String, Value> {
+fn last_update(place: &Place) -> Map<String, Value> {
     let page = [
         "history",
         "--show-secrets",
@@ -92,7 +77,7 @@ fn last_update(place: &Place, pulumi: &Path) -> Map<String, Value> {
         "--page",
         "1",
     ];
-    let history = ask(place, pulumi, &page);
+    let history = ask(place, &page);
     history[0].as_object().unwrap().clone()
 }
 
@@ -139,12 +124,8 @@ fn request(run_id: &str, operation: Operation) -> StartRunRequest {
     }
 }
 
-#[tokio::test]
-async fn fields_are_those_that_upstream_asks_for() {
-    let Some(pulumi) = pulumi("fields_are_those_that_upstream_asks_for") else {
-        return;
-    };
-    let place = Place::with_program(pulumi.clone(), PROGRAM);
+async fn fields_are_those_that_upstream_asks_for(cli: Cli) {
+    let place = Place::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let message = || Some("why \"this\"".to_owned());
@@ -172,9 +153,9 @@ async fn fields_are_those_that_upstream_asks_for() {
         client.start_run(request(&run_id, operation)).await.unwrap();
         let result = finished(&mut client, &run_id).await;
         assert!(result.error.is_none(), "{:?}", result.error);
-        assert_same_summary(&result, &last_update(&place, &pulumi), "why \"this\"");
+        assert_same_summary(&result, &last_update(&place), "why \"this\"");
         if is_up {
-            let mut upstreams = upstreams_outputs(&place, &pulumi);
+            let mut upstreams = upstreams_outputs(&place);
             // A text that looks like a hidden one is none: there upstream is wrong.
             upstreams.get_mut("looks_secret").unwrap().1 = false;
             assert_eq!(ours(&result.outputs), upstreams);
@@ -182,12 +163,8 @@ async fn fields_are_those_that_upstream_asks_for() {
     }
 }
 
-#[tokio::test]
-async fn without_a_message_it_is_the_title_of_the_commit() {
-    let Some(pulumi) = pulumi("without_a_message_it_is_the_title_of_the_commit") else {
-        return;
-    };
-    let place = Place::with_program(pulumi.clone(), PROGRAM);
+async fn without_a_message_it_is_the_title_of_the_commit(cli: Cli) {
+    let place = Place::with(cli, PROGRAM);
     let git = |arguments: &[&str]| {
         let identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
         let output = Command::new("git")
@@ -212,7 +189,7 @@ async fn without_a_message_it_is_the_title_of_the_commit() {
     client.start_run(request("one", operation)).await.unwrap();
     let result = finished(&mut client, "one").await;
     assert!(result.error.is_none(), "{:?}", result.error);
-    let history = last_update(&place, &pulumi);
+    let history = last_update(&place);
     let expected = history["message"].as_str().unwrap();
     assert_same_summary(&result, &history, expected);
 }
