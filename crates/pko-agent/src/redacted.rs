@@ -7,6 +7,8 @@ use std::{
     sync::{PoisonError, RwLock},
 };
 
+use serde_json::Value;
+
 /// Shorter texts are not masked: they are in every second line by chance, and no secret.
 const SHORTEST_SECRET: usize = 6;
 
@@ -36,12 +38,17 @@ impl<T> fmt::Debug for Redacted<T> {
 pub(crate) struct Mask(RwLock<BTreeSet<String>>);
 
 impl Mask {
-    /// From now on the value is masked; of a value with several lines, each of them.
+    /// From now on the value is masked; of a value with several lines, each of them, and of a
+    /// structure, each text in it: programs take it apart.
     pub(crate) fn add(&self, secret: &str) {
         let parts = secret.lines().map(str::trim).chain([secret.trim()]);
-        let long = parts.filter(|part| part.len() >= SHORTEST_SECRET);
+        let mut parts: Vec<String> = parts.map(str::to_owned).collect();
+        if let Ok(structure) = serde_json::from_str(secret) {
+            collect_texts(&structure, &mut parts);
+        }
+        parts.retain(|part| part.len() >= SHORTEST_SECRET);
         let mut secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        secrets.extend(long.map(str::to_owned));
+        secrets.extend(parts);
     }
 
     /// Masks the environment variables whose names say that they hold a secret.
@@ -72,6 +79,15 @@ impl Mask {
     }
 }
 
+fn collect_texts(value: &Value, texts: &mut Vec<String>) {
+    match value {
+        Value::String(text) => texts.push(text.clone()),
+        Value::Array(items) => items.iter().for_each(|item| collect_texts(item, texts)),
+        Value::Object(object) => object.values().for_each(|item| collect_texts(item, texts)),
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +107,18 @@ mod tests {
         mask.add("ab");
         assert_eq!(mask.apply("x second-line ab"), "x [secret] ab");
         assert_eq!(mask.apply("nothing here"), "nothing here");
+    }
+
+    #[test]
+    fn the_texts_in_a_secret_structure_are_masked_too() {
+        let mask = Mask::default();
+        mask.add(
+            r#"{"password": "hunter2-hunter2", "hosts": ["first.example", "ab"], "port": 5432}"#,
+        );
+        assert_eq!(
+            mask.apply("hunter2-hunter2 at first.example:5432 ab"),
+            "[secret] at [secret]:5432 ab"
+        );
     }
 
     #[test]
