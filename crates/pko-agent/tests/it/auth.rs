@@ -118,7 +118,7 @@ async fn needs_a_bearer_token(agent: &Agent) {
 
 #[tokio::test]
 async fn in_mode_none_everybody_gets_in() {
-    let place = Place::new(simple());
+    let place = Place::new(&simple());
     let agent = place.serve(&["--auth-mode", "none"]).await;
     gets_in(&agent, None).await;
     gets_in(&agent, Some("basic x")).await;

@@ -44,8 +44,8 @@ async fn to_the_result(mut stream: Streaming<UpStream>) -> (usize, UpResult) {
 
 #[tokio::test]
 async fn the_calls_of_an_operator_in_order() {
-    let script = Place::script(simple()).on("config env", Answer::new());
-    let place = Place::scripted(script);
+    let script = Place::script(&simple()).on("config env", Answer::new());
+    let place = Place::scripted(&script);
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     let version = client
@@ -101,8 +101,8 @@ async fn the_calls_of_an_operator_in_order() {
 #[tokio::test]
 async fn the_other_calls() {
     let listed = r#"[{"name": "dev", "current": true, "resourceCount": 2}]"#;
-    let script = Place::script(simple()).on_call("stack ls", 1, Answer::new().prints(listed));
-    let place = Place::scripted(script).variable("USER", "tester");
+    let script = Place::script(&simple()).on_call("stack ls", 1, Answer::new().prints(listed));
+    let place = Place::scripted(&script).variable("USER", "tester");
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     let who = client
@@ -152,7 +152,7 @@ async fn the_other_calls() {
 
 #[tokio::test]
 async fn upstreams_codes_and_texts() {
-    let place = Place::new(simple());
+    let place = Place::new(&simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     let status = client.up(UpRequest::default()).await.unwrap_err();
@@ -182,7 +182,7 @@ async fn a_failure_is_a_status_with_details() {
         .event(json!({"sequence": 0}))
         .complains(&format!("{text}\n"))
         .exits(255);
-    let place = Place::new(failure);
+    let place = Place::new(&failure);
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     selected(&mut client).await;
@@ -201,7 +201,7 @@ async fn a_failure_is_a_status_with_details() {
 
 #[tokio::test]
 async fn a_caller_that_goes_away_stops_its_run_gently() {
-    let place = Place::new(obedient());
+    let place = Place::new(&obedient());
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     selected(&mut client).await;
@@ -220,7 +220,7 @@ async fn a_caller_that_goes_away_stops_its_run_gently() {
 
 #[tokio::test]
 async fn calls_do_not_run_into_each_other() {
-    let place = Place::new(gated());
+    let place = Place::new(&gated());
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     selected(&mut client).await;

@@ -39,10 +39,10 @@ fn telltale(answer: Answer, secrets: &[&str]) -> Answer {
     })
 }
 
-fn place(operation: Answer) -> Place {
+fn place(operation: &Answer) -> Place {
     let outputs = json!({"password": {"inner": OUTPUT}, "size": 4}).to_string();
     let script = Place::script(operation).on("stack output", Answer::new().prints(&outputs));
-    let place = Place::scripted(script)
+    let place = Place::scripted(&script)
         .variable("PULUMI_ACCESS_TOKEN", ACCESS_TOKEN)
         .variable("PULUMI_CONFIG_PASSPHRASE", PASSPHRASE)
         .variable("SOME_SECRET", VARIABLE);
@@ -76,7 +76,7 @@ fn assert_none(what: &str, text: &str, secrets: &[&str]) {
 #[tokio::test]
 async fn secrets_are_in_no_log_line_and_in_no_command_line() {
     let held = telltale(secret(), &KNOWN_BEFORE).waits_for("gate");
-    let place = place(held);
+    let place = place(&held);
     let env = place.path("env");
     let agent = place.serve(&["--env-file", env.to_str().unwrap()]).await;
     let mut client = agent.runs().await;
@@ -96,7 +96,7 @@ async fn secrets_are_in_no_log_line_and_in_no_command_line() {
 
     // Now the output is known too, and the CLI shows it before it fails.
     let failing = telltale(Answer::new(), &every).exits(1);
-    place.stand_in.follow(&Place::script(failing));
+    place.stand_in.follow(&Place::script(&failing));
     client.start_run(update("two")).await.unwrap();
     let failed = soon("the failure", finished(&mut client, "two")).await;
     let error = failed.error.unwrap();
@@ -113,9 +113,9 @@ async fn secrets_are_in_no_log_line_and_in_no_command_line() {
 
 #[tokio::test]
 async fn secrets_of_the_other_calls_are_in_no_log_line() {
-    let place = place(Answer::new());
+    let place = place(&Answer::new());
     let complaint = |secrets: &[&str]| telltale(Answer::new(), secrets).exits(1);
-    let script = Place::script(Answer::new())
+    let script = Place::script(&Answer::new())
         .on("install", complaint(&KNOWN_BEFORE[3..]))
         .on("whoami", complaint(&KNOWN_BEFORE[3..]))
         .on("config set", complaint(&KNOWN_BEFORE));

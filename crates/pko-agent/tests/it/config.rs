@@ -25,7 +25,7 @@ async fn a_secret_goes_by_standard_input_and_nowhere_else() {
     let telltale = simple()
         .prints(&format!("the value is {canary}\n"))
         .complains(&format!("{canary}\n"));
-    let place = Place::new(telltale);
+    let place = Place::new(&telltale);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let config = config(&[("token", canary, true), ("size", "4", false)], &[]);
@@ -49,7 +49,7 @@ async fn a_secret_goes_by_standard_input_and_nowhere_else() {
 #[tokio::test]
 async fn the_same_configuration_is_set_once_and_another_one_exactly() {
     // Environments are Pulumi Cloud's.
-    let place = Place::new(simple())
+    let place = Place::new(&simple())
         .variable("PULUMI_BACKEND_URL", "https://api.example.invalid")
         .variable("PULUMI_ACCESS_TOKEN", "pul-0123456789");
     place.run(&["stack", "init", "dev"]);
@@ -83,7 +83,7 @@ async fn the_same_configuration_is_set_once_and_another_one_exactly() {
 
 #[tokio::test]
 async fn a_value_that_is_not_there_fails_the_run_before_it_does_anything() {
-    let place = Place::new(simple());
+    let place = Place::new(&simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let from = pko_proto::agent::config_value_from::F::Env("NOT_THERE_AT_ALL".to_owned());
@@ -109,7 +109,7 @@ async fn variables_of_the_environment_file_are_the_clis() {
         .prints("from the file: ")
         .prints_variable("EXTRA")
         .prints_variable("EXTRA_TOKEN");
-    let place = Place::new(answer);
+    let place = Place::new(&answer);
     std::fs::write(
         place.path("env"),
         "EXTRA=visible\nEXTRA_TOKEN=canary-token\n",

@@ -15,10 +15,20 @@ use crate::harness::{
     Place, cancel, events_and_result, finished, get, rest, simple, soon, stubborn, update, watch,
 };
 
+/// The last version that writes its events into a file for the agent, and one that sends them.
+const VERSIONS: [&str; 2] = ["3.205.0", "3.259.0"];
+
 /// Upstream waits for ever for such a preview, and leaks a task for each of the others.
 #[tokio::test]
 async fn one_that_never_opens_its_event_stream_ends_all_the_same() {
-    let place = Place::new(Answer::new().prints("done\n").without_events());
+    for version in VERSIONS {
+        never_opens_its_event_stream(version).await;
+    }
+}
+
+async fn never_opens_its_event_stream(version: &str) {
+    let answer = Answer::new().prints("done\n").without_events();
+    let place = Place::scripted(&Place::script(&answer).version(version));
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let ends = async {
@@ -48,7 +58,7 @@ async fn one_that_never_opens_its_event_stream_ends_all_the_same() {
 
 #[tokio::test]
 async fn one_that_fails_before_its_event_stream_is_open_says_why() {
-    let place = Place::new(Answer::locked().without_events());
+    let place = Place::new(&Answer::locked().without_events());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -64,7 +74,7 @@ async fn one_that_fails_before_its_event_stream_is_open_says_why() {
 
 #[tokio::test]
 async fn one_that_ignores_the_interrupt_of_a_caller_that_went_away_is_killed() {
-    let place = Place::new(stubborn());
+    let place = Place::new(&stubborn());
     let agent = place
         .serve(&["--stack", "dev", "--stop-patience", "0"])
         .await;
@@ -72,7 +82,7 @@ async fn one_that_ignores_the_interrupt_of_a_caller_that_went_away_is_killed() {
     let mut stream = client.up(UpRequest::default()).await.unwrap().into_inner();
     stream.message().await.unwrap().unwrap();
     drop(stream);
-    place.stand_in.follow(&Place::script(simple()));
+    place.stand_in.follow(&Place::script(&simple()));
     let next = async {
         let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
         events_and_result(stream).await.1.unwrap()
@@ -86,7 +96,7 @@ async fn one_that_ignores_the_interrupt_of_a_caller_that_went_away_is_killed() {
 
 #[tokio::test]
 async fn one_that_ignores_the_end_of_the_agent_is_killed_when_patience_ends() {
-    let place = Place::new(stubborn());
+    let place = Place::new(&stubborn());
     let agent = place.serve(&["--stop-patience", "0"]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -109,7 +119,7 @@ async fn one_that_takes_its_time_to_stop_is_interrupted_once() {
         code: 1,
     };
     let answer = Answer::new().event(json!({"sequence": 0})).hangs();
-    let place = Place::new(answer.on_interrupt(slow));
+    let place = Place::new(&answer.on_interrupt(slow));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -131,7 +141,7 @@ async fn one_that_takes_its_time_to_stop_is_interrupted_once() {
 
 #[tokio::test]
 async fn one_that_dies_is_reported_with_its_signal() {
-    let place = Place::new(Answer::new().event(json!({"sequence": 0})).dies(9));
+    let place = Place::new(&Answer::new().event(json!({"sequence": 0})).dies(9));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -148,7 +158,7 @@ async fn one_that_dies_is_reported_with_its_signal() {
 #[tokio::test]
 async fn one_that_leaves_a_grandchild_with_its_pipes_ends_for_upstreams_callers_too() {
     let answer = simple().leaves_grandchild_until("gate");
-    let place = Place::new(answer);
+    let place = Place::new(&answer);
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
@@ -160,8 +170,15 @@ async fn one_that_leaves_a_grandchild_with_its_pipes_ends_for_upstreams_callers_
 
 #[tokio::test]
 async fn a_flood_of_events_arrives_whole_and_in_order() {
+    for version in VERSIONS {
+        floods(version).await;
+    }
+}
+
+async fn floods(version: &str) {
     const EVENTS: u64 = 10_000;
-    let place = Place::new(Answer::new().floods(EVENTS, 200));
+    let answer = Answer::new().floods(EVENTS, 200);
+    let place = Place::scripted(&Place::script(&answer).version(version));
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
@@ -196,7 +213,7 @@ async fn text_that_is_no_utf8_is_repaired() {
         .event(json!({"sequence": 0}))
         .prints_bytes(b"out \xff\xfe end\n")
         .complains_bytes(b"err \xc3\x28 end\n");
-    let place = Place::new(answer.clone());
+    let place = Place::new(&answer.clone());
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
@@ -207,7 +224,7 @@ async fn text_that_is_no_utf8_is_repaired() {
     assert_eq!(result.stdout, "out \u{fffd}\u{fffd} end\n");
     assert_eq!(result.stderr, "err \u{fffd}( end\n");
 
-    place.stand_in.follow(&Place::script(answer.exits(1)));
+    place.stand_in.follow(&Place::script(&answer.exits(1)));
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
     let status = soon("the failure", events_and_result(stream))
         .await
@@ -222,10 +239,17 @@ async fn text_that_is_no_utf8_is_repaired() {
 
 #[tokio::test]
 async fn events_of_an_unknown_kind_pass_through_as_they_are() {
+    for version in VERSIONS {
+        passes_strange_events_through(version).await;
+    }
+}
+
+async fn passes_strange_events_through(version: &str) {
     let strange = json!({
         "sequence": 0, "brandNewEvent": {"list": [1, null, true, 2.5], "text": "<&>"}, "extra": "field"
     });
-    let place = Place::new(Answer::new().event(strange.clone()));
+    let answer = Answer::new().event(strange.clone());
+    let place = Place::scripted(&Place::script(&answer).version(version));
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();

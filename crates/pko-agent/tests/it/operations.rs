@@ -260,7 +260,7 @@ async fn known_failures_have_details() {
         (Answer::no_token(), "InvalidAccessToken"),
     ];
     for (answer, reason) in table {
-        let place = Place::new(answer);
+        let place = Place::new(&answer);
         let agent = place.serve(&["--stack", "dev"]).await;
         let mut client = agent.automation().await;
         let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
@@ -331,7 +331,7 @@ async fn a_shutdown_cancels_an_update_of_the_stand_in() {
         .prints(&format!("    [urn={urn}]\n"))
         .event(json!({"sequence": 0, "resourcePreEvent": {"metadata": {"urn": urn}}}))
         .hangs();
-    a_shutdown_cancels_an_update_and_tells_its_end(Place::new(answer)).await;
+    a_shutdown_cancels_an_update_and_tells_its_end(Place::new(&answer)).await;
 }
 
 #[tokio::test]

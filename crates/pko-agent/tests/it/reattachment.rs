@@ -9,12 +9,19 @@ use crate::harness::{Place, finished, gated, get, rest, soon, until, update, wat
 const EVENTS: u64 = 100;
 
 /// The caller is cut off at the beginning, in the middle and near the end, and each time finds the run again:
-/// it misses no event and gets none twice, there is one result, and the CLI hears of nothing. A hundred times.
+/// it misses no event and gets none twice, there is one result, and the CLI hears of nothing. A hundred times,
+/// half of them with a CLI that writes its events into a file and half with one that sends them.
 #[tokio::test]
 async fn a_caller_that_is_cut_off_finds_its_run_again() {
-    let place = Place::scripted(Script::new());
+    for version in ["3.205.0", "3.259.0"] {
+        is_cut_off(version, 50).await;
+    }
+}
+
+async fn is_cut_off(version: &str, times: usize) {
+    let place = Place::scripted(&Script::new().version(version));
     let agent = place.serve(&[]).await;
-    for round in 0..100 {
+    for round in 0..times {
         let seen = match round % 3 {
             0 => 0,
             1 => EVENTS / 2,
@@ -25,7 +32,9 @@ async fn a_caller_that_is_cut_off_finds_its_run_again() {
             .floods(seen, 0)
             .waits_for(&gate)
             .floods(EVENTS - seen, 0);
-        place.stand_in.follow(&Place::script(answer));
+        place
+            .stand_in
+            .follow(&Place::script(&answer).version(version));
         let cut_off = async {
             let mut client = agent.runs().await;
             client.start_run(update(&run_id)).await.unwrap();
@@ -58,7 +67,7 @@ async fn a_caller_that_is_cut_off_finds_its_run_again() {
     }
     let calls = place.stand_in.calls();
     let updates: Vec<_> = calls.iter().filter(|call| call.is("up")).collect();
-    assert_eq!(updates.len(), 100);
+    assert_eq!(updates.len(), times);
     assert!(
         updates
             .iter()
@@ -70,13 +79,13 @@ async fn a_caller_that_is_cut_off_finds_its_run_again() {
         .list_runs(ListRunsRequest {})
         .await
         .unwrap();
-    assert_eq!(listed.into_inner().runs.len(), 100);
+    assert_eq!(listed.into_inner().runs.len(), times);
 }
 
 #[tokio::test]
 async fn after_a_crash_the_cli_is_interrupted_before_anything_else_begins() {
     let answer = gated().on_interrupt(Interrupt::Obey { after: 0, code: 1 });
-    let place = Place::new(answer);
+    let place = Place::new(&answer);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -84,7 +93,7 @@ async fn after_a_crash_the_cli_is_interrupted_before_anything_else_begins() {
     events.message().await.unwrap().unwrap();
     agent.kill().await;
 
-    place.stand_in.follow(&Place::script(Answer::new()));
+    place.stand_in.follow(&Place::script(&Answer::new()));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("two")).await.unwrap();
@@ -103,7 +112,7 @@ async fn after_a_crash_the_cli_is_interrupted_before_anything_else_begins() {
 
 #[tokio::test]
 async fn after_a_crash_a_cli_that_has_ended_meanwhile_is_reported_as_interrupted() {
-    let place = Place::new(gated());
+    let place = Place::new(&gated());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();

@@ -10,7 +10,7 @@ use crate::harness::{Place, finished, gated, get, rest, secret, simple, update, 
 
 #[tokio::test]
 async fn a_run_has_events_and_a_result() {
-    let place = Place::new(simple());
+    let place = Place::new(&simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let run = client.start_run(update("one")).await.unwrap().into_inner();
@@ -38,7 +38,7 @@ async fn a_run_has_events_and_a_result() {
 
 #[tokio::test]
 async fn no_id_is_executed_twice() {
-    let place = Place::new(simple());
+    let place = Place::new(&simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -68,7 +68,7 @@ async fn no_id_is_executed_twice() {
 
 #[tokio::test]
 async fn a_watcher_may_come_in_at_any_number() {
-    let place = Place::new(simple());
+    let place = Place::new(&simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_watcher_may_come_in_at_any_number() {
 
 #[tokio::test]
 async fn a_watcher_that_goes_away_changes_nothing() {
-    let place = Place::new(gated());
+    let place = Place::new(&gated());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -107,7 +107,7 @@ async fn a_watcher_that_goes_away_changes_nothing() {
 
 #[tokio::test]
 async fn runs_wait_in_order_and_a_waiting_one_can_be_canceled() {
-    let place = Place::new(gated());
+    let place = Place::new(&gated());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     for run_id in ["one", "two", "three"] {
@@ -154,7 +154,7 @@ async fn runs_wait_in_order_and_a_waiting_one_can_be_canceled() {
 
 #[tokio::test]
 async fn after_a_crash_a_run_is_interrupted_with_what_the_journal_knows() {
-    let place = Place::new(gated());
+    let place = Place::new(&gated());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -184,7 +184,7 @@ async fn after_a_crash_a_run_is_interrupted_with_what_the_journal_knows() {
 
 #[tokio::test]
 async fn results_outlive_the_agent() {
-    let place = Place::new(simple());
+    let place = Place::new(&simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -200,8 +200,8 @@ async fn results_outlive_the_agent() {
 #[tokio::test]
 async fn few_processes() {
     let outputs = r#"{"password": "hunter2-secret", "size": 4}"#;
-    let script = Place::script(secret()).on("stack output", Answer::new().prints(outputs));
-    let place = Place::scripted(script);
+    let script = Place::script(&secret()).on("stack output", Answer::new().prints(outputs));
+    let place = Place::scripted(&script);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -221,7 +221,7 @@ async fn few_processes() {
 
 #[tokio::test]
 async fn a_stack_that_is_gone_is_made_again() {
-    let place = Place::scripted(Script::new());
+    let place = Place::scripted(&Script::new());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -235,7 +235,7 @@ async fn a_stack_that_is_gone_is_made_again() {
 #[tokio::test]
 async fn a_failure_has_its_text_and_its_class() {
     let locked = "error: the stack is currently locked by 1 lock(s).\n";
-    let place = Place::new(Answer::new().prints("begun\n").complains(locked).exits(1));
+    let place = Place::new(&Answer::new().prints("begun\n").complains(locked).exits(1));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -253,7 +253,7 @@ async fn a_failure_has_its_text_and_its_class() {
 
 #[tokio::test]
 async fn many_events() {
-    let place = Place::new(Answer::new().floods(10_000, 0));
+    let place = Place::new(&Answer::new().floods(10_000, 0));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -267,7 +267,7 @@ async fn a_grandchild_that_holds_the_pipes_does_not_hold_the_run() {
     let answer = Answer::new()
         .prints("said\n")
         .leaves_grandchild_until("gate");
-    let place = Place::new(answer);
+    let place = Place::new(&answer);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -278,7 +278,7 @@ async fn a_grandchild_that_holds_the_pipes_does_not_hold_the_run() {
 
 #[tokio::test]
 async fn requests_that_make_no_sense() {
-    let place = Place::new(simple());
+    let place = Place::new(&simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let mut no_operation = update("one");

@@ -19,6 +19,7 @@ on_each_cli!(
     info_is_of_the_stack_that_is_selected
     environments_need_a_backend_that_has_them
     a_yaml_project_needs_nothing_installed
+    an_organization_on_a_file_backend_is_an_error
 );
 
 const PROGRAM: &str = "name: simple\nruntime: yaml\n";
@@ -160,7 +161,7 @@ async fn a_yaml_project_needs_nothing_installed(cli: Cli) {
 #[tokio::test]
 async fn a_failed_installation_is_aborted_with_its_text() {
     let script = Script::new().on("install", Answer::no_go_module());
-    let place = Place::scripted(script);
+    let place = Place::scripted(&script);
     place.write("Pulumi.yaml", "name: simple\nruntime: go\n");
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
@@ -177,7 +178,7 @@ async fn a_failed_installation_is_aborted_with_its_text() {
 #[tokio::test]
 async fn who_am_i_with_a_bad_token_has_details() {
     let script = Script::new().on("whoami", Answer::bad_token());
-    let place = Place::scripted(script);
+    let place = Place::scripted(&script);
     let agent = place.serve(&[]).await;
     let status = agent.automation().await.who_am_i(WhoAmIRequest {}).await;
     let status = status.unwrap_err();
@@ -189,18 +190,19 @@ async fn who_am_i_with_a_bad_token_has_details() {
 }
 
 /// An organization is Pulumi Cloud's; the CLI says so, and that is passed on.
-#[tokio::test]
-async fn an_organization_on_a_file_backend_is_an_error() {
-    let place = Place::with(Cli::StandIn, PROGRAM);
+async fn an_organization_on_a_file_backend_is_an_error(cli: Cli) {
+    let place = Place::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     for stack in ["acme/simple/dev", "acme/dev"] {
         let status = selected(&mut client, stack, true, None).await.unwrap_err();
         assert_eq!(status.code(), Code::Unknown);
         let text = status.message();
-        assert!(
-            text.contains("organization name must be 'organization'"),
-            "{text}"
-        );
+        // The embedded engine says the same in other words.
+        let expected = match cli {
+            Cli::Engine => "file backends have one, \"organization\"",
+            Cli::StandIn | Cli::Real => "organization name must be 'organization'",
+        };
+        assert!(text.contains(expected), "{text}");
     }
 }

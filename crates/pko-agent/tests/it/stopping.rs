@@ -9,7 +9,7 @@ use crate::harness::{
 
 #[tokio::test]
 async fn a_run_that_obeys_is_only_interrupted() {
-    let place = Place::new(obedient());
+    let place = Place::new(&obedient());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -34,7 +34,7 @@ async fn a_run_that_obeys_is_only_interrupted() {
 
 #[tokio::test]
 async fn a_run_that_does_not_is_killed_when_patience_ends() {
-    let place = Place::new(stubborn());
+    let place = Place::new(&stubborn());
     let agent = place.serve(&["--stop-patience", "0"]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -55,7 +55,7 @@ async fn a_run_that_does_not_is_killed_when_patience_ends() {
 
 #[tokio::test]
 async fn a_time_limit_stops_a_run() {
-    let place = Place::new(obedient());
+    let place = Place::new(&obedient());
     let agent = place.serve(&["--stop-patience", "0"]).await;
     let mut client = agent.runs().await;
     let mut request = update("one");
@@ -71,7 +71,7 @@ async fn a_time_limit_stops_a_run() {
 
 #[tokio::test]
 async fn the_end_of_the_agent_interrupts_runs_and_waits_for_them() {
-    let place = Place::new(obedient());
+    let place = Place::new(&obedient());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -98,7 +98,7 @@ async fn the_end_of_the_agent_interrupts_runs_and_waits_for_them() {
 
 #[tokio::test]
 async fn the_end_of_who_started_the_agent_is_not_its_end() {
-    let place = Place::new(simple());
+    let place = Place::new(&simple());
     let mut agent = place.serve(&["--own-session"]).await;
     let session = rustix::process::getsid(Some(agent.process())).unwrap();
     assert_eq!(session, agent.process());

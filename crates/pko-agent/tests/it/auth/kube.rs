@@ -198,7 +198,7 @@ async fn tokens_and_rights_are_reviewed() {
             account(elsewhere, MANAGER).await;
             account(elsewhere, "stranger").await;
             allow(namespace, elsewhere, MANAGER).await;
-            let place = Place::new(simple());
+            let place = Place::new(&simple());
             let kubeconfig = delegate(&cluster, namespace).await;
             let agent = serve(&place, namespace.name(), kubeconfig, &KUBE).await;
             needs_a_bearer_token(&agent).await;
@@ -254,7 +254,7 @@ async fn a_right_that_was_taken_away_is_gone_for_a_new_agent() {
         allow(namespace, namespace, MANAGER).await;
         let token = token(namespace, MANAGER, &audience).await;
         let kubeconfig = delegate(&cluster, namespace).await;
-        let place = Place::new(simple());
+        let place = Place::new(&simple());
         let agent = serve(&place, namespace.name(), kubeconfig.clone(), &KUBE).await;
         gets_in(&agent, Some(&token)).await;
         agent.kill().await;
@@ -279,7 +279,7 @@ async fn an_agent_that_may_not_ask_lets_nobody_in_and_says_what_to_do() {
         account(namespace, MANAGER).await;
         allow(namespace, namespace, MANAGER).await;
         let token = token(namespace, MANAGER, &audience).await;
-        let place = Place::new(simple());
+        let place = Place::new(&simple());
         let kubeconfig = cluster.kubeconfig_as("nobody", &[]).unwrap();
         let agent = serve(&place, namespace.name(), kubeconfig, &KUBE).await;
         let (no, message) = (Code::Unauthenticated, "TokenReview API is unavailable");
@@ -308,7 +308,7 @@ async fn without_an_api_server_nobody_new_gets_in_and_nothing_of_that_is_remembe
     allow(&namespace, &namespace, MANAGER).await;
     let first = token(&namespace, MANAGER, &audience).await;
     let second = signed(&cluster, &namespace, MANAGER, &audience, 1).await;
-    let place = Place::new(simple());
+    let place = Place::new(&simple());
     let kubeconfig = delegate(&cluster, &namespace).await;
     let agent = serve(&place, namespace.name(), kubeconfig, &KUBE).await;
     // It takes calls, and does not answer.
@@ -342,7 +342,7 @@ async fn managers_of_both_kinds_can_be_let_in() {
             SigningKey::generate().unwrap(),
             SigningKey::generate().unwrap(),
         );
-        let place = Place::new(simple());
+        let place = Place::new(&simple());
         let file = public_key_file(&place, "manager.pub", &key);
         let more = [
             "--auth-mode",

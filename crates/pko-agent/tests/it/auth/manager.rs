@@ -43,7 +43,7 @@ async fn serve(place: &Place, keys: &[&SigningKey]) -> Agent {
 
 #[tokio::test]
 async fn tokens_are_judged() {
-    let place = Place::new(simple());
+    let place = Place::new(&simple());
     let (key, other) = (
         SigningKey::generate().unwrap(),
         SigningKey::generate().unwrap(),
@@ -90,7 +90,7 @@ async fn tokens_are_judged() {
 
 #[tokio::test]
 async fn while_a_key_is_changed_both_are_known() {
-    let place = Place::new(simple());
+    let place = Place::new(&simple());
     let [old, new, other] = [(); 3].map(|()| SigningKey::generate().unwrap());
     let agent = serve(&place, &[&old, &new]).await;
     gets_in(&agent, Some(&token(&old, AUDIENCE))).await;

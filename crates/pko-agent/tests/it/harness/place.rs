@@ -31,12 +31,12 @@ pub(crate) struct Place {
 
 impl Place {
     /// With the stand-in, which does this at each operation.
-    pub(crate) fn new(operation: Answer) -> Self {
-        Self::scripted(Self::script(operation))
+    pub(crate) fn new(operation: &Answer) -> Self {
+        Self::scripted(&Self::script(operation))
     }
 
     /// A script that does this at each operation.
-    pub(crate) fn script(operation: Answer) -> Script {
+    pub(crate) fn script(operation: &Answer) -> Script {
         ["up", "preview", "refresh", "destroy"]
             .into_iter()
             .fold(Script::new(), |script, command| {
@@ -45,9 +45,9 @@ impl Place {
     }
 
     /// With the stand-in and a script.
-    pub(crate) fn scripted(script: Script) -> Self {
+    pub(crate) fn scripted(script: &Script) -> Self {
         let place = Self::with(Cli::StandIn, PROGRAM);
-        place.stand_in.follow(&script);
+        place.stand_in.follow(script);
         place
     }
 

@@ -26,6 +26,10 @@ use crate::{
     usual,
 };
 
+/// What the real CLI says to an interrupt.
+const NOTICED: &[u8] = b"^C received; cancelling. If you would like to terminate immediately, press ^C \
+again.\nNote that terminating immediately may lead to orphaned resources and other inconsistencies.\n";
+
 /// How often a file is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
@@ -196,6 +200,7 @@ fn hear_signals(scene: Arc<Scene>, interrupt: Interrupt) -> io::Result<()> {
 
 /// Ends as a canceled operation of the real CLI does.
 fn obey(scene: &Scene, code: i32) {
+    print(NOTICED);
     let _ = scene.emit(&json!({"cancelEvent": {}}));
     scene.close_events();
     complain(b"error: update canceled\n");
