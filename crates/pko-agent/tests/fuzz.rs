@@ -1,5 +1,6 @@
 //! Strange texts, ten seconds of each kind (`PKO_FUZZ_SECONDS` for another time). What is tried at
 //! random here, `cargo xtask test --full` has a coverage-guided fuzzer try.
+#![expect(clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::{Duration, Instant};
 

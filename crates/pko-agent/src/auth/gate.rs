@@ -17,6 +17,7 @@ use super::{
     manager::ManagerAuthorizer,
     reviews::ApiReviews,
 };
+use crate::service::call_log::{Caller, Identity};
 
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
@@ -56,15 +57,17 @@ impl From<Status> for Refusal {
 }
 
 impl Guard {
-    async fn judge(&self, authorization: Option<&str>) -> Result<(), Refusal> {
+    /// Who it is; a manager that is known by its key has no other name.
+    async fn judge(&self, authorization: Option<&str>) -> Result<Option<User>, Refusal> {
         let token = bearer(authorization)?;
-        match self {
-            Self::Manager(manager) => Ok(manager.judge(token)?),
-            Self::Both(manager, _) if is_of_manager(token) => Ok(manager.judge(token)?),
-            Self::Both(_, kubernetes) | Self::Kubernetes(kubernetes) => {
-                kubernetes.judge(token).await
+        let kubernetes = match self {
+            Self::Manager(manager) => return Ok(manager.judge(token).map(|()| None)?),
+            Self::Both(manager, _) if is_of_manager(token) => {
+                return Ok(manager.judge(token).map(|()| None)?);
             }
-        }
+            Self::Both(_, kubernetes) | Self::Kubernetes(kubernetes) => kubernetes,
+        };
+        kubernetes.judge(token).await.map(Some)
     }
 
     /// As upstream names it in its logs.
@@ -86,29 +89,34 @@ impl Gate {
         Self(Some(Arc::new(guard)))
     }
 
-    async fn judge(&self, path: &str, authorization: Option<&str>) -> Result<(), Status> {
+    /// Lets a call in or not; who it was is said to its line in the log.
+    async fn judge(
+        &self,
+        path: &str,
+        authorization: Option<&str>,
+        caller: Option<&Caller>,
+    ) -> Result<(), Status> {
         let Some(guard) = self.0.as_ref().filter(|_| !path.starts_with(HEALTH)) else {
             return Ok(());
         };
-        let judged = guard.judge(authorization).await;
-        judged.map_err(|refusal| {
-            log(guard.mode(), path, &refusal);
-            refusal.status
-        })
+        let (user, judged) = match guard.judge(authorization).await {
+            Ok(user) => (user, Ok(())),
+            Err(refusal) => (refusal.user, Err(refusal.status)),
+        };
+        if let Some(caller) = caller {
+            caller.is(identity(guard.mode(), user.as_ref(), judged.as_ref().err()));
+        }
+        judged
     }
 }
 
-fn log(mode: &str, path: &str, refusal: &Refusal) {
-    let user = refusal.user.as_ref();
-    tracing::warn!(
-        path,
-        auth.mode = mode,
-        user.id = user.and_then(|user| user.uid.as_deref()),
-        user.name = user.map(|user| user.name.as_str()),
-        code = ?refusal.status.code(),
-        reason = refusal.status.message(),
-        "A call was refused"
-    );
+fn identity(mode: &'static str, user: Option<&User>, refusal: Option<&Status>) -> Identity {
+    Identity {
+        mode,
+        id: user.and_then(|user| user.uid.clone()).unwrap_or_default(),
+        name: user.map(|user| user.name.clone()).unwrap_or_default(),
+        refusal: refusal.map(|status| status.message().to_owned()),
+    }
 }
 
 fn bearer(authorization: Option<&str>) -> Result<&str, Status> {
@@ -165,7 +173,8 @@ where
             let path = request.uri().path().to_owned();
             let authorization = request.headers().get(AUTHORIZATION);
             let authorization = authorization.map(|value| value.to_str().unwrap_or_default());
-            match gate.judge(&path, authorization).await {
+            let caller = request.extensions().get::<Arc<Caller>>().map(Arc::as_ref);
+            match gate.judge(&path, authorization, caller).await {
                 Ok(()) => inner.call(request).await,
                 Err(status) => Ok(status.into_http()),
             }

@@ -97,11 +97,11 @@ impl<R: Reviews> KubernetesAuthorizer<R> {
     }
 
     /// Judges the token of a call.
-    pub(super) async fn judge(&self, token: &str) -> Result<(), Refusal> {
+    pub(super) async fn judge(&self, token: &str) -> Result<User, Refusal> {
         let user = self.user(token).await?;
         let user = user.ok_or_else(|| Status::unauthenticated("unauthenticated"))?;
         match self.refusal(&user).await {
-            Ok(None) => Ok(()),
+            Ok(None) => Ok(user),
             Ok(Some(reason)) => Err(Refusal::of(&user, Status::permission_denied(reason))),
             Err(status) => Err(Refusal::of(&user, status)),
         }

@@ -90,7 +90,7 @@ impl Stage {
 
     async fn judge(&self, token: &str) -> (Code, String) {
         match self.authorizer.judge(token).await {
-            Ok(()) => (Code::Ok, String::new()),
+            Ok(_) => (Code::Ok, String::new()),
             Err(Refusal { status, .. }) => (status.code(), status.message().to_owned()),
         }
     }

@@ -126,10 +126,9 @@ impl Failure {
             Exit::Code(3) => ErrorClass::Authentication,
             Exit::Code(2 | 6) => ErrorClass::Configuration,
             Exit::Code(8) => ErrorClass::Canceled,
-            Exit::Code(9) => ErrorClass::Transient,
+            Exit::Code(9) | Exit::Unknown(_) => ErrorClass::Transient,
             Exit::Code(_) => ErrorClass::Program,
             Exit::Signal(_) => ErrorClass::Interrupted,
-            Exit::Unknown(_) => ErrorClass::Transient,
         }
     }
 

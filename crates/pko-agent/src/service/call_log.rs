@@ -28,6 +28,8 @@ pub(crate) struct Identity {
     pub(crate) mode: &'static str,
     pub(crate) id: String,
     pub(crate) name: String,
+    /// Why it was not let in.
+    pub(crate) refusal: Option<String>,
 }
 
 impl Caller {
@@ -139,6 +141,7 @@ impl Drop for Call {
                         user.name = %caller.name,
                         grpc.code = %code_name,
                         grpc.time_ms = elapsed,
+                        refusal = caller.refusal.as_deref(),
                     },
                     "finished {kind} call with code {code_name}"
                 )

@@ -53,7 +53,7 @@ async fn the_calls_of_an_operator_in_order() {
         .await
         .unwrap()
         .into_inner();
-    assert_eq!(version.version, "3.205.0");
+    assert_eq!(version.version, "3.259.0");
     client.install(InstallRequest {}).await.unwrap();
     let stack = client
         .select_stack(select(true))
