@@ -3,6 +3,8 @@
 mod kube;
 mod manager;
 
+use std::process::Command;
+
 use pko_proto::{
     agent::{
         PreviewRequest, PulumiVersionRequest, automation_service_client::AutomationServiceClient,
@@ -123,4 +125,44 @@ async fn in_mode_none_everybody_gets_in() {
     gets_in(&agent, None).await;
     gets_in(&agent, Some("basic x")).await;
     health_is_free(&agent).await;
+}
+
+#[test]
+fn what_is_missing_is_said_at_the_start() {
+    let place = Place::new(SIMPLE);
+    let audience = ["--kube-audience", AUDIENCE];
+    let nothing: &[&str] = &[];
+    let table = [
+        ("basic", nothing, "", "unsupported auth mode: basic"),
+        (
+            "kube",
+            nothing,
+            "",
+            "--auth-mode kube needs --kube-audience",
+        ),
+        (
+            "manager",
+            &audience,
+            "",
+            "--auth-mode manager needs --manager-public-key, or PKO_MANAGER_PUBLIC_KEY",
+        ),
+        (
+            "kube,manager",
+            &audience,
+            "no key",
+            "PKO_MANAGER_PUBLIC_KEY has no public key of a manager",
+        ),
+    ];
+    for (mode, flags, keys, expected) in table {
+        let output = Command::new(env!("CARGO_BIN_EXE_agent"))
+            .args(["serve", "--auth-mode", mode, "--workspace"])
+            .arg(place.workspace())
+            .args(flags)
+            .env("PKO_MANAGER_PUBLIC_KEY", keys)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(expected), "{expected} is wanted: {said}");
+    }
 }
