@@ -18,7 +18,10 @@ use pko_proto::run::{ListRunsRequest, run_service_client::RunServiceClient};
 use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tokio::process::{Child, Command};
+use tokio::{
+    net::UnixStream,
+    process::{Child, Command},
+};
 use tonic::{Code, transport::Endpoint};
 
 use crate::{system::System, trail::Trail};
@@ -97,6 +100,7 @@ async fn replace(agent: u32, record: &Path, flags: &[&str], auth: Option<Value>)
     let words = words(&format!("/proc/{agent}/cmdline"));
     let variables = self::words(&format!("/proc/{agent}/environ"));
     let folder = fs::read_link(format!("/proc/{agent}/cwd")).unwrap();
+    let socket = socket(agent);
     kill(agent).await;
     let end = words.iter().position(|word| word == "--auth-mode");
     let (program, arguments) = words[..end.unwrap_or(words.len())].split_first().unwrap();
@@ -121,6 +125,10 @@ async fn replace(agent: u32, record: &Path, flags: &[&str], auth: Option<Value>)
     fields.remove("auth");
     fields.extend(auth.map(|auth| ("auth".to_owned(), auth)));
     fs::write(record, text.to_string()).unwrap();
+    let listening = eventually("the agent to listen", async || {
+        UnixStream::connect(socket.trim_start_matches("unix:")).await
+    });
+    listening.await.unwrap();
     child
 }
 
