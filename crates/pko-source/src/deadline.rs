@@ -13,6 +13,7 @@ pub struct DeadlineExceeded;
 
 impl Deadline {
     /// So long from now.
+    #[must_use]
     pub fn after(duration: Duration) -> Self {
         Self(Instant::now() + duration)
     }
@@ -27,6 +28,7 @@ impl Deadline {
     }
 
     /// The time itself.
+    #[must_use]
     pub fn at(self) -> Instant {
         self.0
     }

@@ -129,7 +129,7 @@ async fn in_mode_none_everybody_gets_in() {
 
 #[test]
 fn what_is_missing_is_said_at_the_start() {
-    let place = Place::new(SIMPLE);
+    let place = Place::new(&simple());
     let audience = ["--kube-audience", AUDIENCE];
     let nothing: &[&str] = &[];
     let table = [
