@@ -12,6 +12,7 @@ mod canary;
 mod config;
 mod config_values;
 mod construction;
+mod first_process;
 mod harness;
 mod init;
 mod leftovers;

@@ -21,6 +21,20 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::{Place, soon};
 
+/// What makes a process the first of its own; with rights, and without.
+const FIRST_PROCESS: [&[&str]; 2] = [
+    &["unshare", "--pid", "--fork", "--kill-child", "--"],
+    &[
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--",
+    ],
+];
+
 /// A running agent.
 pub(crate) struct Agent {
     child: Child,
@@ -32,7 +46,25 @@ pub(crate) struct Agent {
 impl Agent {
     /// Returns when it answers.
     pub(super) async fn start(place: &Place, flags: &[&str]) -> Self {
-        let mut agent = Self::spawn(place, flags);
+        Self::spawn(place, &[], flags).serving().await
+    }
+
+    /// As the first process of a container. Nothing where this machine makes no such processes.
+    pub(super) async fn start_first(place: &Place, flags: &[&str]) -> Option<Self> {
+        let try_it = |launcher: &&&[&str]| {
+            let tried = std::process::Command::new(launcher[0])
+                .args(&launcher[1..])
+                .arg("true")
+                .stderr(Stdio::null())
+                .status();
+            tried.is_ok_and(|status| status.success())
+        };
+        let launcher = FIRST_PROCESS.iter().find(try_it)?;
+        Some(Self::spawn(place, launcher, flags).serving().await)
+    }
+
+    async fn serving(self) -> Self {
+        let mut agent = self;
         let serving = async {
             while UnixStream::connect(&agent.socket).await.is_err() {
                 if agent.child.try_wait().unwrap().is_some() {
@@ -48,16 +80,18 @@ impl Agent {
 
     /// For an agent that refuses to serve: its exit code and what it logged.
     pub(crate) async fn refused(place: &Place, flags: &[&str]) -> (Option<i32>, String) {
-        let mut agent = Self::spawn(place, flags);
+        let mut agent = Self::spawn(place, &[], flags);
         let status = soon("the end of the agent", agent.child.wait()).await;
         let _ = (&mut agent.reader).await;
         (status.unwrap().code(), agent.log())
     }
 
-    fn spawn(place: &Place, flags: &[&str]) -> Self {
+    fn spawn(place: &Place, launcher: &[&str], flags: &[&str]) -> Self {
         let socket = place.path("agent.sock");
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_agent"));
+        let line = [launcher, &[env!("CARGO_BIN_EXE_agent")]].concat();
+        let mut command = std::process::Command::new(line[0]);
         command
+            .args(&line[1..])
             .args(["--", "serve", "--skip-install", "--verbose", "--workspace"])
             .arg(place.workspace())
             .arg("--listen")

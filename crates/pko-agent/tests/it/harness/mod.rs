@@ -11,7 +11,7 @@ pub(crate) use agent::Agent;
 pub(crate) use answers::{gated, obedient, secret, simple, stubborn};
 pub(crate) use cli::{Cli, on_each_cli};
 pub(crate) use place::{Place, all_text};
-pub(crate) use processes::{command_lines, listening_sockets, open_files, zombies};
+pub(crate) use processes::{children, command_lines, listening_sockets, open_files, zombies};
 pub(crate) use runs::{
     cancel, configured, events_and_result, finished, get, literal, rest, select, update, watch,
 };

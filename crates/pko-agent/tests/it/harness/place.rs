@@ -157,6 +157,11 @@ impl Place {
         Agent::start(self, flags).await
     }
 
+    /// As the first process of a container. Nothing where this machine makes no such processes.
+    pub(crate) async fn serve_first(&self, flags: &[&str]) -> Option<Agent> {
+        Agent::start_first(self, flags).await
+    }
+
     /// Gives a process the surroundings of this place.
     pub(super) fn surround(&self, command: &mut Command) {
         command

@@ -16,6 +16,17 @@ pub(crate) fn zombies(parent: Pid) -> usize {
     every("stat").iter().filter(|stat| is_zombie(stat)).count()
 }
 
+/// The children of a process, those included that it has not reaped.
+pub(crate) fn children(parent: Pid) -> Vec<Pid> {
+    let parent = parent.as_raw_nonzero();
+    let list = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    let list = list.unwrap_or_default();
+    let numbers = list
+        .split_whitespace()
+        .map(|number| number.parse().unwrap());
+    numbers.filter_map(Pid::from_raw).collect()
+}
+
 /// The command lines of all processes.
 pub(crate) fn command_lines() -> Vec<String> {
     every("cmdline")

@@ -1,0 +1,56 @@
+//! The agent as the first process of a container, where nobody else reaps.
+
+use pko_proto::run::RunState;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::harness::{
+    Agent, Place, children, finished, get, obedient, rest, simple, until, update, watch,
+};
+
+/// An agent that is the first process, and that process as others see it.
+#[expect(clippy::print_stdout, reason = "a test says that it was skipped")]
+async fn first_process(place: &Place) -> Option<(Agent, Pid)> {
+    let Some(agent) = place.serve_first(&[]).await else {
+        println!("skipped: this machine makes no namespaces for processes");
+        return None;
+    };
+    let reaper = children(agent.process())[0];
+    Some((agent, reaper))
+}
+
+#[tokio::test]
+async fn what_a_run_leaves_behind_is_reaped() {
+    let place = Place::new(&simple().leaves_grandchild_until("gate"));
+    let Some((agent, reaper)) = first_process(&place).await else {
+        return;
+    };
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    assert!(finished(&mut client, "one").await.error.is_none());
+    until("the orphan is the first process's", || {
+        children(reaper).len() == 2
+    })
+    .await;
+    place.open_gate();
+    until("only the agent is left", || children(reaper).len() == 1).await;
+}
+
+#[tokio::test]
+async fn a_signal_reaches_the_agent_and_its_exit_code_comes_back() {
+    let place = Place::new(&obedient());
+    let Some((agent, reaper)) = first_process(&place).await else {
+        return;
+    };
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let mut events = watch(&mut client, "one", 0).await;
+    events.message().await.unwrap().unwrap();
+    kill_process(reaper, Signal::TERM).unwrap();
+    let result = rest(events).await.1.unwrap();
+    drop(client);
+    assert!(result.error.unwrap().message.contains("update canceled"));
+    assert_eq!(agent.ended().await, Some(0));
+    let again = place.serve(&[]).await;
+    let state = get(&mut again.runs().await, "one").await.state();
+    assert_eq!(state, RunState::Interrupted, "nothing is lost");
+}
