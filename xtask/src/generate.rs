@@ -1,6 +1,7 @@
 //! `cargo xtask generate`: files that are made from the source and committed, so that a diff shows
 //! what a change means to users.
 
+mod merge_keys;
 mod proto;
 
 use std::{
@@ -21,6 +22,7 @@ const SHOWN_LINES: usize = 60;
 
 const CORE_TYPES: &str = "crates/pko-api/openapi/core-v1.json";
 const CRDS: &str = "deploy/crds";
+const MERGE_KEYS: &str = "crates/pko-core/src/merge/kinds.rs";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -46,16 +48,16 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let core_types = [core_types().await?];
     let outdated = outdated(&core_types);
     if outdated.is_empty() {
-        return settle(&crds()?, arguments.check);
+        return settle(&made_from_core_types()?, arguments.check);
     }
     settle(&core_types, arguments.check)?;
-    // The CRDs are made from the file that has just changed and is compiled into this program.
+    // The rest is made from the file that has just changed and is compiled into this program.
     let again = cargo().args(["xtask", "generate"]).status();
     if !again
         .context("failed to run `cargo xtask generate` again")?
         .success()
     {
-        bail!("failed to generate the CRDs from the new types of Kubernetes");
+        bail!("failed to generate the rest from the new types of Kubernetes");
     }
     Ok(())
 }
@@ -83,8 +85,14 @@ async fn core_types() -> anyhow::Result<Generated> {
     })
 }
 
-fn crds() -> anyhow::Result<Vec<Generated>> {
-    crd::all().iter().map(crd_file).collect()
+fn made_from_core_types() -> anyhow::Result<Vec<Generated>> {
+    let types = CoreTypes::committed();
+    let merge_keys = Generated {
+        path: MERGE_KEYS.into(),
+        text: merge_keys::rust_table(&types.version, &types.schemas)?,
+    };
+    let crds = crd::all();
+    crds.iter().map(crd_file).chain([Ok(merge_keys)]).collect()
 }
 
 fn crd_file(crd: &Value) -> anyhow::Result<Generated> {

@@ -73,6 +73,7 @@ fn build_components() -> anyhow::Result<()> {
     for component in Component::ALL {
         components.path(component)?;
     }
+    Components::own(Component::StrategicMerge)?;
     println!("  ready, {}", step.elapsed());
     Ok(())
 }

@@ -27,10 +27,13 @@ pub enum Component {
     KubeControllerManager,
     /// The command line.
     Kubectl,
+    /// Kubernetes' strategic merge as a program of ours (`components/strategic-merge`), which answers a
+    /// line with a line.
+    StrategicMerge,
 }
 
 impl Component {
-    /// Every component.
+    /// Every component of a control plane.
     pub const ALL: [Self; 4] = [
         Self::Etcd,
         Self::KubeApiserver,
@@ -46,12 +49,20 @@ impl Component {
             Self::KubeApiserver => "kube-apiserver",
             Self::KubeControllerManager => "kube-controller-manager",
             Self::Kubectl => "kubectl",
+            Self::StrategicMerge => "strategic-merge",
         }
+    }
+
+    /// The source of a program that is ours and no part of its module.
+    fn source(self) -> Option<&'static str> {
+        let source = include_str!("../components/strategic-merge/main.go");
+        (self == Self::StrategicMerge).then_some(source)
     }
 
     fn module(self) -> &'static str {
         match self {
             Self::Etcd => "go.etcd.io/etcd/server/v3",
+            Self::StrategicMerge => "k8s.io/apimachinery",
             _ => "k8s.io/kubernetes",
         }
     }
@@ -59,6 +70,7 @@ impl Component {
     fn package(self) -> String {
         match self {
             Self::Etcd => self.module().to_owned(),
+            Self::StrategicMerge => format!("./{}", self.name()),
             _ => format!("{}/cmd/{}", self.module(), self.name()),
         }
     }
@@ -110,14 +122,17 @@ impl Components {
         if let Some(assets) = &surroundings.assets {
             return Ok(Self(Origin::Ready(absolute(assets.into())?)));
         }
-        let cache = absolute(cache::directory(surroundings).ok_or(ComponentsError::NoCache)?)?;
-        let search_path = surroundings.search_path.clone().unwrap_or_default();
-        Ok(Self(Origin::Built(Build::new(&cache, search_path))))
+        Ok(Self(Origin::Built(Build::of(surroundings)?)))
     }
 
     /// [`Components::new`] for the environment of this process.
     pub fn from_environment() -> Result<Self, ComponentsError> {
         Self::new(&Surroundings::of_this_process())
+    }
+
+    /// The path of a program that is ours, whatever `KUBEBUILDER_ASSETS` has.
+    pub fn own(component: Component) -> Result<PathBuf, ComponentsError> {
+        Build::of(&Surroundings::of_this_process())?.path(component)
     }
 
     /// The path of a program, which is built first if need be.

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 
-use super::{Component, ComponentsError, pins};
+use super::{Component, ComponentsError, Surroundings, absolute, cache, pins};
 use crate::last_lines::last_lines;
 
 const FLAGS: [&str; 2] = ["-mod=readonly", "-trimpath"];
@@ -25,6 +25,13 @@ pub(super) struct Build {
 }
 
 impl Build {
+    /// In the cache of these surroundings.
+    pub(super) fn of(surroundings: &Surroundings) -> Result<Self, ComponentsError> {
+        let cache = absolute(cache::directory(surroundings).ok_or(ComponentsError::NoCache)?)?;
+        let search_path = surroundings.search_path.clone().unwrap_or_default();
+        Ok(Self::new(&cache, search_path))
+    }
+
     pub(super) fn new(cache: &Path, search_path: OsString) -> Self {
         let directory = cache.join("components").join(fingerprint());
         Self {
@@ -39,7 +46,7 @@ impl Build {
     /// A program gets its name only when it is complete, so one that is there can be used without
     /// asking for the lock.
     pub(super) fn path(&self, component: Component) -> Result<PathBuf, ComponentsError> {
-        let path = self.directory.join(component.name());
+        let path = self.directory.join(file_name(component));
         if path.is_file() {
             return Ok(path);
         }
@@ -78,6 +85,7 @@ impl Build {
 
     fn build(&self, component: Component, go: &Path, path: &Path) -> Result<(), ComponentsError> {
         self.write_module()?;
+        self.write_source(component)?;
         let name = component.name();
         let version = pins::version(component)?;
         (self.say)(format_args!(
@@ -115,6 +123,17 @@ impl Build {
         Ok(())
     }
 
+    fn write_source(&self, component: Component) -> Result<(), ComponentsError> {
+        let Some(source) = component.source() else {
+            return Ok(());
+        };
+        let folder = self.directory.join(component.name());
+        attempt("create", &folder, |path| fs::create_dir_all(path))?;
+        attempt("write", &folder.join("main.go"), |path| {
+            fs::write(path, source)
+        })
+    }
+
     fn command(
         &self,
         component: Component,
@@ -141,11 +160,23 @@ impl Build {
     }
 }
 
+/// The name of a program; one of ours is built anew when its source has changed.
+fn file_name(component: Component) -> String {
+    match component.source() {
+        Some(source) => format!("{}-{}", component.name(), short_digest([source])),
+        None => component.name().to_owned(),
+    }
+}
+
 /// Names the versions and the way of building, so that a change of either builds anew.
 fn fingerprint() -> String {
-    let mut digest = Sha256::new();
     let linker_flags = pins::linker_flags().unwrap_or_default();
-    for part in [pins::GO_MOD, pins::GO_SUM, &FLAGS.join(" "), &linker_flags] {
+    short_digest([pins::GO_MOD, pins::GO_SUM, &FLAGS.join(" "), &linker_flags])
+}
+
+fn short_digest<const N: usize>(parts: [&str; N]) -> String {
+    let mut digest = Sha256::new();
+    for part in parts {
         digest.update(part);
     }
     digest

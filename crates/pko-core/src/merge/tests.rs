@@ -1,0 +1,218 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Kind, MergeError, merge};
+
+fn merged(base: Value, patch: &Value) -> Value {
+    merge(&Kind::POD_TEMPLATE, base, patch).unwrap()
+}
+
+/// Containers by their names alone.
+fn containers(names: &[&str]) -> Value {
+    let items: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+    json!({"spec": {"containers": items}})
+}
+
+#[test]
+fn objects_merge_deeply() {
+    let base = json!({
+        "metadata": {"labels": {"a": "1", "b": "2"}},
+        "spec": {"securityContext": {"runAsUser": 1, "seccompProfile": {"type": "RuntimeDefault"}}},
+    });
+    let patch = json!({
+        "metadata": {"labels": {"b": "3", "c": "4"}},
+        "spec": {"securityContext": {"seccompProfile": {"localhostProfile": "x"}}},
+    });
+    let expected = json!({
+        "metadata": {"labels": {"a": "1", "b": "3", "c": "4"}},
+        "spec": {"securityContext": {
+            "runAsUser": 1,
+            "seccompProfile": {"type": "RuntimeDefault", "localhostProfile": "x"},
+        }},
+    });
+    assert_eq!(merged(base, &patch), expected);
+}
+
+#[test]
+fn a_null_removes_and_is_never_kept() {
+    let base = json!({"spec": {"nodeName": "a", "hostname": "b"}});
+    let patch =
+        json!({"spec": {"nodeName": null, "subdomain": null, "affinity": {"podAffinity": null}}});
+    let expected = json!({"spec": {"hostname": "b", "affinity": {}}});
+    assert_eq!(merged(base, &patch), expected);
+}
+
+#[test]
+fn a_value_of_another_type_takes_the_place() {
+    let base = json!({"spec": {"nodeName": "a", "tolerations": [1]}});
+    let patch = json!({"spec": {"nodeName": {"b": 1}, "tolerations": "x"}});
+    assert_eq!(merged(base, &patch), patch);
+}
+
+#[test]
+fn lists_without_a_key_are_replaced() {
+    let list = |tolerations: Value, command: Value| {
+        json!({"spec": {
+            "tolerations": tolerations,
+            "containers": [{"name": "pulumi", "command": command, "envFrom": command}],
+        }})
+    };
+    let patch = list(json!([{"key": "b"}]), json!(["new"]));
+    let base = list(json!([{"key": "a"}, {"key": "c"}]), json!(["old", "older"]));
+    assert_eq!(merged(base, &patch), patch);
+}
+
+#[test]
+fn the_order_of_lists_that_merge() {
+    let table: [(&[&str], &[&str], &[&str]); 8] = [
+        (&["a", "b", "c"], &["z", "b"], &["z", "a", "b", "c"]),
+        (&["pulumi", "b"], &["b", "side"], &["pulumi", "b", "side"]),
+        (&["pulumi"], &["side"], &["side", "pulumi"]),
+        (&["pulumi"], &["side", "pulumi"], &["side", "pulumi"]),
+        (&["a", "b"], &["b", "a"], &["b", "a"]),
+        (&["a", "b", "c"], &["c", "a"], &["b", "c", "a"]),
+        (&["a"], &[], &["a"]),
+        (&[], &["b", "a"], &["b", "a"]),
+    ];
+    for (base, patch, expected) in table {
+        let result = merged(containers(base), &containers(patch));
+        assert_eq!(result, containers(expected), "{base:?} and {patch:?}");
+    }
+}
+
+#[test]
+fn items_with_the_same_key_merge_by_their_own_kind() {
+    let base = json!({"spec": {
+        "containers": [{
+            "name": "pulumi",
+            "image": "old",
+            "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
+            "volumeMounts": [{"mountPath": "/share", "name": "share"}],
+            "ports": [{"containerPort": 50051, "name": "grpc"}],
+        }],
+        "volumes": [{"name": "share", "emptyDir": {}}],
+    }});
+    let patch = json!({"spec": {
+        "containers": [{
+            "name": "pulumi",
+            "image": "new",
+            "env": [{"name": "B", "value": "3"}, {"name": "C", "value": "4"}],
+            "volumeMounts": [{"mountPath": "/share", "readOnly": true}],
+            "ports": [{"containerPort": 50051, "protocol": "TCP"}],
+        }],
+        "volumes": [{"name": "share", "persistentVolumeClaim": {"claimName": "x"}}],
+    }});
+    let expected = json!({"spec": {
+        "containers": [{
+            "name": "pulumi",
+            "image": "new",
+            "env": [
+                {"name": "A", "value": "1"},
+                {"name": "B", "value": "3"},
+                {"name": "C", "value": "4"},
+            ],
+            "volumeMounts": [{"mountPath": "/share", "name": "share", "readOnly": true}],
+            "ports": [{"containerPort": 50051, "name": "grpc", "protocol": "TCP"}],
+        }],
+        // Both sources, which the API server refuses: the user is told, and nothing is guessed.
+        "volumes": [{"name": "share", "emptyDir": {}, "persistentVolumeClaim": {"claimName": "x"}}],
+    }});
+    assert_eq!(merged(base, &patch), expected);
+}
+
+#[test]
+fn plain_values_that_unite() {
+    let finalizers = |names: &[&str]| json!({"metadata": {"finalizers": names}});
+    let result = merged(finalizers(&["a", "b"]), &finalizers(&["c", "b", "c"]));
+    assert_eq!(result, finalizers(&["c", "a", "b"]));
+}
+
+#[test]
+fn a_workspace_merges_by_its_own_keys() {
+    let base = json!({"spec": {
+        "env": [{"name": "A", "value": "1"}],
+        "envFrom": [{"secretRef": {"name": "a"}}],
+        "podTemplate": {"spec": {"containers": [{"name": "pulumi"}]}},
+        "stacks": [{"name": "dev", "create": true, "config": [{"key": "a", "value": 1}]}],
+    }});
+    let patch = json!({"spec": {
+        "env": [{"name": "B", "value": "2"}],
+        "envFrom": [],
+        "podTemplate": {"spec": {"containers": [{"name": "pulumi", "image": "x"}]}},
+        "stacks": [{"name": "dev", "config": [{"key": "b", "value": 2}]}],
+    }});
+    let expected = json!({"spec": {
+        "env": [{"name": "B", "value": "2"}, {"name": "A", "value": "1"}],
+        "envFrom": [],
+        "podTemplate": {"spec": {"containers": [{"name": "pulumi", "image": "x"}]}},
+        "stacks": [{
+            "name": "dev",
+            "create": true,
+            "config": [{"key": "b", "value": 2}, {"key": "a", "value": 1}],
+        }],
+    }});
+    assert_eq!(merge(&Kind::WORKSPACE, base, &patch).unwrap(), expected);
+}
+
+#[test]
+fn an_update_replaces_its_lists() {
+    let base = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"target": ["x"], "ttl": 1}});
+    let patch = json!({"spec": {"target": ["y"]}});
+    let expected = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"target": ["y"], "ttl": 1}});
+    assert_eq!(merge(&Kind::UPDATE, base, &patch).unwrap(), expected);
+}
+
+#[test]
+fn items_that_can_not_be_told_apart() {
+    let pod = |list: Value| json!({"spec": {"containers": list}});
+    let base = || pod(json!([{"name": "pulumi", "env": [{"name": "A"}]}]));
+    let error = |patch: Value| merge(&Kind::POD_TEMPLATE, base(), &patch).unwrap_err();
+    let no_key = error(pod(json!([{"name": "pulumi", "env": [{"value": "x"}]}])));
+    let list = "spec.containers[name=pulumi].env".to_owned();
+    assert_eq!(no_key, MergeError::NoKey { list, key: "name" });
+    assert_eq!(
+        no_key.to_string(),
+        "spec.containers[name=pulumi].env: an item has no `name`, by which the items of this list are told apart"
+    );
+    let not_an_object = error(pod(json!(["pulumi"])));
+    assert_eq!(
+        not_an_object.to_string(),
+        "spec.containers: an item is not an object"
+    );
+}
+
+/// Container names, each once.
+fn names() -> impl Strategy<Value = Vec<String>> {
+    proptest::collection::btree_set("[a-e]", 0..5)
+        .prop_map(|names| names.into_iter().collect::<Vec<_>>())
+        .prop_shuffle()
+}
+
+proptest! {
+    #[test]
+    fn merging_again_changes_nothing(base in names(), patch in names()) {
+        let list = |names: &[String]| json!({"spec": {
+            "containers": names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>(),
+        }});
+        let (base, patch) = (list(&base), list(&patch));
+        let once = merged(base.clone(), &patch);
+        prop_assert_eq!(merged(once.clone(), &patch), once);
+        prop_assert_eq!(merged(base.clone(), &json!({})), base);
+    }
+
+    #[test]
+    fn nothing_is_lost_and_nothing_is_doubled(base in names(), patch in names()) {
+        let list = |names: &[String]| {
+            let items = names.iter().map(|name| json!({"name": name}));
+            json!({"spec": {"containers": items.collect::<Vec<_>>()}})
+        };
+        let result = merged(list(&base), &list(&patch));
+        let found = result["spec"]["containers"].as_array().unwrap();
+        let mut found: Vec<&str> = found.iter().map(|item| item["name"].as_str().unwrap()).collect();
+        found.sort_unstable();
+        let mut all: Vec<&str> = base.iter().chain(&patch).map(String::as_str).collect();
+        all.sort_unstable();
+        all.dedup();
+        prop_assert_eq!(found, all);
+    }
+}

@@ -1,0 +1,4 @@
+//! The decisions against the programs of others.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod merge;
