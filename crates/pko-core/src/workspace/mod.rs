@@ -1,5 +1,6 @@
 //! The Workspace's state machine: a place to run, an agent that answers, packages, Ready.
 
+pub mod pod;
 mod rules;
 mod status;
 #[cfg(test)]

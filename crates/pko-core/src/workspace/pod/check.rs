@@ -1,0 +1,204 @@
+//! What is wrong with a spec, found before the API server refuses it: field, value and way out.
+
+use std::{collections::BTreeSet, fmt};
+
+use pko_api::{Workspace, auto::v1alpha1::SecurityProfile, names::labels};
+use serde_json::Value;
+
+use super::{PULUMI_CONTAINER, container_name, source::Source};
+
+/// The operator's own variables of the `pulumi` container, and the one of every container.
+const RESERVED: [&str; 4] = [
+    "POD_NAMESPACE",
+    "POD_SA_NAME",
+    "PKO_MANAGER_PUBLIC_KEY",
+    "PULUMI_ENV",
+];
+
+/// A spec of which no pod can be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// The field.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl Invalid {
+    pub(super) fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            problem: problem.into(),
+        }
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.field, self.problem)
+    }
+}
+
+/// What can be seen before anything is made of it.
+pub(super) fn spec(workspace: &Workspace) -> Result<(), Invalid> {
+    one_source(workspace)?;
+    profile(workspace)?;
+    for (number, variable) in workspace.spec.env.iter().enumerate() {
+        not_reserved(&format!("spec.env[{number}]"), &variable.name)?;
+    }
+    own_labels(workspace)
+}
+
+fn one_source(workspace: &Workspace) -> Result<(), Invalid> {
+    let sources = Source::all(&workspace.spec);
+    let fields: Vec<&str> = sources.iter().map(Source::field).collect();
+    match &sources[..] {
+        [] => Ok(()),
+        [source] => complete(source),
+        _ => Err(Invalid::new(
+            fields.join(" and "),
+            "a workspace has one source; remove all but one",
+        )),
+    }
+}
+
+/// Everything that `agent init` would miss.
+fn complete(source: &Source<'_>) -> Result<(), Invalid> {
+    let parts: Vec<(&str, Option<&str>)> = match source {
+        Source::Git(git) => vec![
+            ("url", git.url.as_deref()),
+            ("ref", git.reference.as_deref()),
+        ],
+        Source::Flux(flux) => vec![
+            ("url", flux.url.as_deref()),
+            ("digest", flux.digest.as_deref()),
+        ],
+        Source::Local(local) => vec![("dir", local.dir.as_deref())],
+        Source::Project(project) => vec![
+            ("name", Some(project.name.as_str())),
+            ("runtime", Some(project.runtime.as_str())),
+        ],
+    };
+    for (part, value) in parts {
+        if value.is_none_or(str::is_empty) {
+            return Err(Invalid::new(
+                format!("{}.{part}", source.field()),
+                "it is missing",
+            ));
+        }
+    }
+    let folder = source.folder().unwrap_or_default();
+    if folder.split('/').any(|part| part == "..") {
+        return Err(Invalid::new(
+            format!("{}.dir", source.field()),
+            format!("`{folder}` leads out of the source"),
+        ));
+    }
+    Ok(())
+}
+
+fn profile(workspace: &Workspace) -> Result<(), Invalid> {
+    match &workspace.spec.security_profile {
+        Some(SecurityProfile::Other(other)) => Err(Invalid::new(
+            "spec.securityProfile",
+            format!("`{other}` is neither `baseline` nor `restricted`"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn not_reserved(field: &str, name: &str) -> Result<(), Invalid> {
+    if RESERVED.contains(&name) {
+        return Err(Invalid::new(
+            field,
+            format!("the variable `{name}` is set by the operator; give yours another name"),
+        ));
+    }
+    Ok(())
+}
+
+fn own_labels(workspace: &Workspace) -> Result<(), Invalid> {
+    let template = workspace.spec.pod_template.as_ref();
+    let metadata = template.and_then(|template| template.metadata.as_ref());
+    for label in [labels::AUTO_COMPONENT_KEY, labels::WORKSPACE_NAME] {
+        if metadata.is_some_and(|metadata| metadata.labels.contains_key(label)) {
+            return Err(Invalid::new(
+                "spec.podTemplate.metadata.labels",
+                format!("the label `{label}` is the operator's own; remove it"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// What can only be seen of the whole pod.
+pub(super) fn template(workspace: &Workspace, template: &Value) -> Result<(), Invalid> {
+    reserved_in_template(workspace)?;
+    let names = |pointer: &str| -> Vec<&str> {
+        let items = template.pointer(pointer).and_then(Value::as_array);
+        items.into_iter().flatten().map(container_name).collect()
+    };
+    no_doubles("an init container", &names("/spec/initContainers"))?;
+    no_doubles("a container", &names("/spec/containers"))?;
+    let volumes: BTreeSet<&str> = names("/spec/volumes").into_iter().collect();
+    for field in ["initContainers", "containers"] {
+        let containers = template
+            .pointer(&format!("/spec/{field}"))
+            .and_then(Value::as_array);
+        for container in containers.into_iter().flatten() {
+            mounts_exist(field, container, &volumes)?;
+        }
+    }
+    Ok(())
+}
+
+/// The pulumi container's variables in the user's template.
+fn reserved_in_template(workspace: &Workspace) -> Result<(), Invalid> {
+    let spec = workspace
+        .spec
+        .pod_template
+        .as_ref()
+        .and_then(|template| template.spec.as_ref());
+    let containers = spec.and_then(|spec| spec.get("containers")?.as_array());
+    for container in containers.into_iter().flatten() {
+        if container_name(container) != PULUMI_CONTAINER {
+            continue;
+        }
+        let variables = container.get("env").and_then(Value::as_array);
+        for variable in variables.into_iter().flatten() {
+            not_reserved(
+                "spec.podTemplate.spec.containers[name=pulumi].env",
+                container_name(variable),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn no_doubles(what: &str, names: &[&str]) -> Result<(), Invalid> {
+    let mut seen = BTreeSet::new();
+    match names.iter().find(|name| !seen.insert(**name)) {
+        Some(name) => Err(Invalid::new(
+            "spec",
+            format!("{what} with the name `{name}` is there twice; rename one of them"),
+        )),
+        None => Ok(()),
+    }
+}
+
+fn mounts_exist(field: &str, container: &Value, volumes: &BTreeSet<&str>) -> Result<(), Invalid> {
+    let mounts = container.get("volumeMounts").and_then(Value::as_array);
+    for mount in mounts.into_iter().flatten() {
+        let volume = container_name(mount);
+        if !volumes.contains(volume) {
+            return Err(Invalid::new(
+                format!(
+                    "spec.podTemplate.spec.{field}[name={}].volumeMounts",
+                    container_name(container)
+                ),
+                format!("there is no volume `{volume}`; add it to spec.podTemplate.spec.volumes"),
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! Where the program comes from: the `fetch` container, and the mark by which a pod is known to have it.
+
+use std::fmt::Write as _;
+
+use k8s_openapi::api::core::v1::SecretKeySelector;
+use pko_api::{
+    Workspace,
+    auto::v1alpha1::{FluxArtifact, GitSource, LocalSource, ProjectInfo, WorkspaceSpec},
+};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::{SHARE_PATH, Settings, WORKSPACE_PATH};
+
+/// The one source of a workspace.
+pub(super) enum Source<'a> {
+    Git(&'a GitSource),
+    Flux(&'a FluxArtifact),
+    Local(&'a LocalSource),
+    Project(&'a ProjectInfo),
+}
+
+impl<'a> Source<'a> {
+    /// All that the spec names; more than one is a mistake.
+    pub(super) fn all(spec: &'a WorkspaceSpec) -> Vec<Self> {
+        let sources = [
+            spec.git.as_ref().map(Self::Git),
+            spec.flux.as_ref().map(Self::Flux),
+            spec.local.as_ref().map(Self::Local),
+            spec.project_info.as_ref().map(Self::Project),
+        ];
+        sources.into_iter().flatten().collect()
+    }
+
+    /// The name of its field in the spec.
+    pub(super) fn field(&self) -> &'static str {
+        match self {
+            Self::Git(_) => "spec.git",
+            Self::Flux(_) => "spec.flux",
+            Self::Local(_) => "spec.local",
+            Self::Project(_) => "spec.projectInfo",
+        }
+    }
+
+    /// The folder in it that holds the program.
+    pub(super) fn folder(&self) -> Option<&'a str> {
+        match self {
+            Self::Git(git) => git.dir.as_deref(),
+            Self::Flux(flux) => flux.dir.as_deref(),
+            Self::Local(_) | Self::Project(_) => None,
+        }
+    }
+
+    /// What `agent init` is told. Values go through the environment, where a user's template can see and
+    /// change them; the kubelet puts them into the arguments, no shell does.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let words = match self {
+            Self::Git(_) => vec![
+                "--git-url",
+                "$(GIT_URL)",
+                "--git-revision",
+                "$(GIT_REVISION)",
+            ],
+            Self::Flux(_) => vec![
+                "--flux-url",
+                "$(FLUX_URL)",
+                "--flux-digest",
+                "$(FLUX_DIGEST)",
+            ],
+            Self::Local(_) => vec!["--local-dir", "$(LOCAL_DIR)"],
+            Self::Project(_) => vec![
+                "--project-name",
+                "$(PROJECT_NAME)",
+                "--project-runtime",
+                "$(PROJECT_RUNTIME)",
+            ],
+        };
+        let mut arguments = vec!["init".to_owned()];
+        match self {
+            Self::Project(_) => arguments.extend(["-t".into(), WORKSPACE_PATH.into()]),
+            Self::Local(_) => {}
+            Self::Git(_) | Self::Flux(_) => {
+                arguments.extend(["-t".into(), format!("{SHARE_PATH}/source")]);
+            }
+        }
+        arguments.extend(words.into_iter().map(str::to_owned));
+        arguments.extend(self.link());
+        arguments
+    }
+
+    /// The link by which the program is found; a project is written there itself.
+    fn link(&self) -> Vec<String> {
+        let link = ["--workspace-link".to_owned(), WORKSPACE_PATH.to_owned()];
+        let folder = match self {
+            Self::Git(_) => ["--source-dir".to_owned(), "$(GIT_DIR)".to_owned()],
+            Self::Flux(_) => ["--source-dir".to_owned(), "$(FLUX_DIR)".to_owned()],
+            Self::Local(_) => return link.to_vec(),
+            Self::Project(_) => return Vec::new(),
+        };
+        [link, folder].concat()
+    }
+
+    /// The environment of `agent init`, in upstream's order.
+    pub(super) fn environment(&self, settings: &Settings) -> Vec<Value> {
+        match self {
+            Self::Git(git) => git_environment(git),
+            Self::Flux(flux) => {
+                let mut environment = vec![
+                    variable("FLUX_URL", flux.url.as_deref()),
+                    variable("FLUX_DIGEST", flux.digest.as_deref()),
+                    variable("FLUX_DIR", flux.dir.as_deref()),
+                ];
+                if let Some(size) = &settings.max_untar_size {
+                    environment.push(variable("FLUX_MAX_UNTAR_SIZE_BYTES", Some(size)));
+                }
+                environment
+            }
+            Self::Local(local) => vec![variable("LOCAL_DIR", local.dir.as_deref())],
+            Self::Project(project) => vec![
+                variable("PROJECT_NAME", Some(&project.name)),
+                variable("PROJECT_RUNTIME", Some(&project.runtime)),
+            ],
+        }
+    }
+}
+
+fn git_environment(git: &GitSource) -> Vec<Value> {
+    let mut environment = vec![
+        variable("GIT_URL", git.url.as_deref()),
+        variable("GIT_REVISION", git.reference.as_deref()),
+        variable("GIT_DIR", git.dir.as_deref()),
+    ];
+    if git.shallow == Some(true) {
+        environment.push(variable("GIT_SHALLOW", Some("true")));
+    }
+    let Some(auth) = &git.auth else {
+        return environment;
+    };
+    let app = auth.github_app.as_ref();
+    let secrets = [
+        ("GIT_SSH_PRIVATE_KEY", auth.ssh_private_key.as_ref()),
+        ("GIT_USERNAME", auth.username.as_ref()),
+        ("GIT_PASSWORD", auth.password.as_ref()),
+        ("GIT_TOKEN", auth.token.as_ref()),
+        ("GIT_GITHUB_APP_ID", app.map(|app| &app.app_id)),
+        (
+            "GIT_GITHUB_APP_INSTALLATION_ID",
+            app.map(|app| &app.installation_id),
+        ),
+        (
+            "GIT_GITHUB_APP_PRIVATE_KEY",
+            app.map(|app| &app.private_key),
+        ),
+    ];
+    let given = secrets
+        .into_iter()
+        .filter_map(|(name, selector)| Some(secret(name, selector?)));
+    environment.extend(given);
+    environment
+}
+
+fn variable(name: &str, value: Option<&str>) -> Value {
+    json!({"name": name, "value": value.unwrap_or_default()})
+}
+
+fn secret(name: &str, selector: &SecretKeySelector) -> Value {
+    json!({"name": name, "valueFrom": {"secretKeyRef": selector}})
+}
+
+/// Changes with the source, and with nothing else: what a pod was started for. Another config value is the
+/// running agent's business.
+#[must_use]
+pub fn revision_hash(workspace: &Workspace) -> String {
+    let spec = &workspace.spec;
+    let source = json!([spec.git, spec.flux, spec.local, spec.project_info]);
+    let digest = Sha256::digest(source.to_string());
+    digest
+        .iter()
+        .take(16)
+        .fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}
