@@ -8,6 +8,7 @@ pub mod condition_set;
 pub mod error_class;
 pub mod merge;
 pub mod program;
+pub mod queue;
 pub mod stack;
 pub mod step;
 #[cfg(test)]

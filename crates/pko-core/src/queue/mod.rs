@@ -1,0 +1,304 @@
+//! The run queue: which run goes next, and why the others wait.
+//!
+//! A run may go if no other is under way on the same stack of the same backend, and neither the cluster nor
+//! its namespace is at its limit. Among those that may, the namespace with the fewest runs under way goes
+//! first, so that none is kept waiting by another's flood; then the more urgent one; then the namespace
+//! that was served longest ago; then whoever came first.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap, HashSet},
+    fmt,
+};
+
+/// How many runs may be under way; nothing for any number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// In the whole cluster.
+    pub cluster: Option<usize>,
+    /// In each namespace.
+    pub namespace: Option<usize>,
+}
+
+/// How urgent a run is; the later, the more so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Urgency {
+    /// It is time again.
+    Resync,
+    /// Somebody asked for it.
+    Request,
+    /// Something has changed: the spec, or the commit.
+    Change,
+    /// Something is to be gone, and somebody waits for that.
+    Destroy,
+}
+
+/// Where a stack's state is, and its name there: of one of them there is one run at a time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StackKey {
+    /// The backend, as well as it is known.
+    pub backend: String,
+    /// The stack's full name.
+    pub stack: String,
+}
+
+/// A run that wants to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Who asks: the uid of the Update.
+    pub run: String,
+    /// In which namespace.
+    pub namespace: String,
+    /// On which stack.
+    pub stack: StackKey,
+    /// How urgently.
+    pub urgency: Urgency,
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It goes. Whoever is told so gives the turn back with [`Queue::leave`].
+    Go,
+    /// It waits.
+    Wait(Wait),
+}
+
+/// Why a run waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// How many go before it, as far as one can tell.
+    pub before: usize,
+    /// What holds it up.
+    pub reason: Reason,
+}
+
+/// What holds a run up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Another run is under way on the same stack.
+    Stack(String),
+    /// The namespace is at its limit.
+    Namespace(usize),
+    /// The cluster is at its limit.
+    Cluster(usize),
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs = |count: usize| if count == 1 { "run is" } else { "runs are" };
+        match &self.reason {
+            Reason::Stack(stack) => {
+                write!(
+                    formatter,
+                    "waiting for its turn: another run is under way on the stack \"{stack}\""
+                )?;
+            }
+            Reason::Namespace(limit) => write!(
+                formatter,
+                "waiting for its turn: {limit} {} under way in this namespace, which is the limit",
+                runs(*limit)
+            )?,
+            Reason::Cluster(limit) => write!(
+                formatter,
+                "waiting for its turn: {limit} {} under way in the cluster, which is the limit",
+                runs(*limit)
+            )?,
+        }
+        match self.before {
+            0 => write!(formatter, "; it is the next"),
+            before => write!(formatter, "; {before} {} before it", runs(before)),
+        }
+    }
+}
+
+/// All runs that wait or are under way.
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    limits: Limits,
+    /// In the order in which they came.
+    waiting: BTreeMap<u64, Request>,
+    under_way: HashMap<String, Request>,
+    /// What is known of the namespaces that have something here.
+    namespaces: HashMap<String, Account>,
+    /// The stacks that are busy. Two runs on one are possible only where both were under way already.
+    busy: HashMap<StackKey, usize>,
+    clock: u64,
+}
+
+/// What is known of a namespace.
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    under_way: usize,
+    /// When it was served last.
+    served: u64,
+}
+
+impl Queue {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            ..Self::default()
+        }
+    }
+
+    /// Asks for a turn, again and again until there is one. Asking twice is asking once; the last word on
+    /// the urgency counts.
+    pub fn ask(&mut self, request: Request) -> Turn {
+        if self.under_way.contains_key(&request.run) {
+            return Turn::Go;
+        }
+        let place = self.enqueue(request);
+        self.admit();
+        match self.waiting.get(&place) {
+            None => Turn::Go,
+            Some(request) => Turn::Wait(self.wait(place, request)),
+        }
+    }
+
+    /// A run that is under way already, whatever the limits: the manager was started anew, or they were
+    /// lowered. Returns those whose turn it is now, which are some only if the run moved.
+    pub fn resume(&mut self, request: Request) -> Vec<String> {
+        self.waiting.retain(|_, waiting| waiting.run != request.run);
+        self.begin(request);
+        self.admit()
+    }
+
+    /// The run has ended, or is not wanted any more. Returns those whose turn it is now.
+    pub fn leave(&mut self, run: &str) -> Vec<String> {
+        self.waiting.retain(|_, waiting| waiting.run != run);
+        self.end(run);
+        let admitted = self.admit();
+        self.forget_namespaces();
+        admitted
+    }
+
+    /// How many wait and how many are under way, for those who watch.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        (self.waiting.len(), self.under_way.len())
+    }
+
+    fn enqueue(&mut self, request: Request) -> u64 {
+        let mut waiting = self.waiting.iter_mut();
+        if let Some((place, waiting)) = waiting.find(|(_, other)| other.run == request.run) {
+            *waiting = request;
+            return *place;
+        }
+        self.clock += 1;
+        self.waiting.insert(self.clock, request);
+        self.clock
+    }
+
+    /// Lets everyone go who may, best first.
+    fn admit(&mut self) -> Vec<String> {
+        let mut admitted = Vec::new();
+        while let Some(place) = self.next() {
+            if let Some(request) = self.waiting.remove(&place) {
+                admitted.push(request.run.clone());
+                self.begin(request);
+            }
+        }
+        admitted
+    }
+
+    fn begin(&mut self, request: Request) {
+        self.end(&request.run);
+        self.clock += 1;
+        let account = self
+            .namespaces
+            .entry(request.namespace.clone())
+            .or_default();
+        account.under_way += 1;
+        account.served = self.clock;
+        *self.busy.entry(request.stack.clone()).or_default() += 1;
+        self.under_way.insert(request.run.clone(), request);
+    }
+
+    fn end(&mut self, run: &str) {
+        let Some(request) = self.under_way.remove(run) else {
+            return;
+        };
+        if let Some(account) = self.namespaces.get_mut(&request.namespace) {
+            account.under_way = account.under_way.saturating_sub(1);
+        }
+        if let Some(count) = self.busy.get_mut(&request.stack) {
+            *count = count.saturating_sub(1);
+        }
+        self.busy.retain(|_, count| *count > 0);
+    }
+
+    /// The best of those that may go.
+    fn next(&self) -> Option<u64> {
+        let may_go = self
+            .waiting
+            .iter()
+            .filter(|(_, request)| self.obstacle(request).is_none());
+        let best = may_go.min_by_key(|(place, request)| self.rank(**place, request));
+        best.map(|(place, _)| *place)
+    }
+
+    /// The lower, the sooner.
+    fn rank(&self, place: u64, request: &Request) -> (usize, Reverse<Urgency>, u64, u64) {
+        let account = self.account(&request.namespace);
+        (
+            account.under_way,
+            Reverse(request.urgency),
+            account.served,
+            place,
+        )
+    }
+
+    fn account(&self, namespace: &str) -> Account {
+        self.namespaces.get(namespace).copied().unwrap_or_default()
+    }
+
+    fn obstacle(&self, request: &Request) -> Option<Reason> {
+        let is_at = |limit: Option<usize>, count: usize| limit.filter(|limit| count >= *limit);
+        if self.busy.contains_key(&request.stack) {
+            return Some(Reason::Stack(request.stack.stack.clone()));
+        }
+        if let Some(limit) = is_at(self.limits.cluster, self.under_way.len()) {
+            return Some(Reason::Cluster(limit));
+        }
+        is_at(
+            self.limits.namespace,
+            self.account(&request.namespace).under_way,
+        )
+        .map(Reason::Namespace)
+    }
+
+    fn wait(&self, place: u64, request: &Request) -> Wait {
+        let reason = self
+            .obstacle(request)
+            .unwrap_or(Reason::Stack(request.stack.stack.clone()));
+        let rank = self.rank(place, request);
+        let is_before = |(other, waiting): &(&u64, &Request)| {
+            let contends = match &reason {
+                Reason::Stack(_) => waiting.stack == request.stack,
+                Reason::Namespace(_) => waiting.namespace == request.namespace,
+                Reason::Cluster(_) => true,
+            };
+            contends && self.rank(**other, waiting) < rank
+        };
+        let before = self.waiting.iter().filter(is_before).count();
+        Wait { before, reason }
+    }
+
+    /// What is remembered of a namespace goes with its last run.
+    fn forget_namespaces(&mut self) {
+        let present: HashSet<&str> = self
+            .waiting
+            .values()
+            .map(|run| run.namespace.as_str())
+            .collect();
+        self.namespaces.retain(|namespace, account| {
+            account.under_way > 0 || present.contains(namespace.as_str())
+        });
+    }
+}
