@@ -12,9 +12,11 @@
 pub mod artifact;
 mod deadline;
 pub mod git;
+mod place;
 pub mod poll;
 mod redacted;
 pub mod ssh;
 
 pub use deadline::{Deadline, DeadlineExceeded};
+pub use place::{PlaceError, into_place};
 pub use redacted::Redacted;
