@@ -1,7 +1,6 @@
 //! The workspace agent: fetches the source (`init`) and owns the runs (`serve`).
 
 mod args;
-mod artifact;
 mod auth;
 mod command;
 #[doc(hidden)]

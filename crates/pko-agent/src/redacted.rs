@@ -1,37 +1,17 @@
-//! Values that must not be printed, and the mask that keeps them out of what others print.
+//! The mask that keeps secrets out of what others print. What we print ourselves is [`Redacted`].
 
 use std::{
     borrow::Cow,
     collections::BTreeSet,
-    fmt,
     sync::{PoisonError, RwLock},
 };
 
 use serde_json::Value;
 
+pub(crate) use pko_source::Redacted;
+
 /// Shorter texts are not masked: they are in every second line by chance, and no secret.
 const SHORTEST_SECRET: usize = 6;
-
-/// A value that says `[redacted]` wherever it is printed.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Redacted<T>(T);
-
-impl<T> Redacted<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self(value)
-    }
-
-    /// The value itself, for the one place that needs it.
-    pub(crate) fn expose(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T> fmt::Debug for Redacted<T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("[redacted]")
-    }
-}
 
 /// The secrets that this process has seen, to be taken out of text that comes from the CLI.
 #[derive(Default)]
@@ -91,14 +71,6 @@ fn collect_texts(value: &Value, texts: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_redacted_value_is_not_printed() {
-        assert_eq!(
-            format!("{:?}", Some(Redacted::new("canary"))),
-            "Some([redacted])"
-        );
-    }
 
     #[test]
     fn known_secrets_are_masked_line_by_line() {

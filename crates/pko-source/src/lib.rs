@@ -12,11 +12,13 @@
 pub mod artifact;
 mod deadline;
 pub mod git;
+mod http_client;
 mod place;
 pub mod poll;
 mod redacted;
 pub mod ssh;
 
 pub use deadline::{Deadline, DeadlineExceeded};
-pub use place::{PlaceError, into_place};
+pub use http_client::{ClientError, RedirectError};
+pub use place::PlaceError;
 pub use redacted::Redacted;

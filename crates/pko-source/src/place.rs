@@ -62,7 +62,7 @@ enum Strategy {
 /// Has `make` make a folder at the path that it is given, where there is nothing yet, then puts that
 /// folder in the target's place. If `make` fails the target stays as it was. The folder around that
 /// path is `make`'s too, for files that it needs for a while.
-pub fn into_place<T, E: From<PlaceError>>(
+pub(crate) fn into_place<T, E: From<PlaceError>>(
     target: &Path,
     make: impl FnOnce(&Path) -> Result<T, E>,
 ) -> Result<T, E> {

@@ -4,12 +4,21 @@ use std::{
     fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use crate::{args::Init, artifact, workspace::source_replaced};
+use pko_source::{
+    Deadline,
+    artifact::{self, Limits},
+};
+
+use crate::{args::Init, workspace::source_replaced};
+
+/// For everything together.
+const WHOLE: Duration = Duration::from_mins(15);
 
 /// Fetches the one source that the command line names.
 pub(crate) fn run(arguments: &Init) -> anyhow::Result<()> {
@@ -36,8 +45,14 @@ fn fetch_artifact(arguments: &Init, url: &str, digest: &str) -> anyhow::Result<(
         url,
         std::env::var("SOURCE_CONTROLLER_LOCALHOST").ok().as_deref(),
     );
-    artifact::fetch(&url, digest, &arguments.target_dir, largest)
-        .context("unable to fetch flux artifact")?;
+    let request = artifact::Request {
+        url: &url,
+        digest,
+        target: &arguments.target_dir,
+        limits: Limits::of_unpacked(largest),
+        deadline: Deadline::after(WHOLE),
+    };
+    artifact::fetch(&request).context("unable to fetch flux artifact")?;
     tracing::info!(dir = %arguments.target_dir.display(), "The artifact is there");
     Ok(())
 }

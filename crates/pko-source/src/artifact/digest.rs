@@ -1,27 +1,34 @@
 //! Digests of artifacts.
 
-use std::{fs::File, io, path::Path};
+use std::{fmt::Write, fs::File, io, path::Path};
 
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
-use crate::hex::hex;
-
 /// A digest that does not fit.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum DigestError {
+pub enum DigestError {
+    /// There is none.
     #[error("the digest is empty")]
     Empty,
-    #[error("unsupported digest algorithm `{0}`")]
+    /// We do not know how to compute it.
+    #[error("unsupported digest algorithm `{0}`: use sha256, sha384, sha512 or blake3")]
     UnknownAlgorithm(String),
+    /// The file is another one.
     #[error("computed digest doesn't match provided '{expected}': it is '{actual}'")]
-    Mismatch { expected: String, actual: String },
+    Mismatch {
+        /// Of the file that is wanted
+        expected: String,
+        /// Of the file that there is
+        actual: String,
+    },
+    /// The file can't be read.
     #[error("failed to read the artifact")]
     Read(#[source] io::Error),
 }
 
 /// A digest that a file should have.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Expected {
+pub(super) struct Expected {
     algorithm: Algorithm,
     hex: String,
 }
@@ -36,7 +43,7 @@ enum Algorithm {
 
 impl Expected {
     /// Reads `algorithm:hex`; without an algorithm it is SHA-256.
-    pub(crate) fn parse(text: &str) -> Result<Self, DigestError> {
+    pub(super) fn parse(text: &str) -> Result<Self, DigestError> {
         let (algorithm, hex) = text.split_once(':').unwrap_or(("sha256", text));
         if hex.is_empty() {
             return Err(DigestError::Empty);
@@ -53,7 +60,7 @@ impl Expected {
     }
 
     /// Compares with what is in a file.
-    pub(crate) fn verify(&self, file: &Path) -> Result<(), DigestError> {
+    pub(super) fn verify(&self, file: &Path) -> Result<(), DigestError> {
         let file = File::open(file).map_err(DigestError::Read)?;
         let actual = self.algorithm.compute(file).map_err(DigestError::Read)?;
         if actual == self.hex {
@@ -91,6 +98,15 @@ fn hashed(mut hasher: impl Digest, mut file: File) -> io::Result<String> {
         hasher.update(buffer.get(..count).unwrap_or_default());
     }
     Ok(hex(&hasher.finalize()))
+}
+
+/// Two lower-case digits for each byte.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]

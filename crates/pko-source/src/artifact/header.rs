@@ -1,0 +1,100 @@
+//! What a header says, read as strictly as its writers write it: where readers of archives differ in what
+//! they take a strange header for, it is not taken at all.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tar::Header;
+
+const NEGATIVE: u8 = 0xff;
+const BINARY: u8 = 0x80;
+
+/// The bytes that follow the header.
+pub(super) fn size(header: &Header) -> Option<u64> {
+    number(&header.as_old().size)
+}
+
+/// Who may do what; without setuid and the like.
+pub(super) fn mode(header: &Header) -> Option<u32> {
+    let mode = number(&header.as_old().mode)?;
+    u32::try_from(mode & 0o777).ok()
+}
+
+/// When it was changed; what is before 1970 counts as 1970.
+pub(super) fn modified(header: &Header) -> Option<SystemTime> {
+    let field = &header.as_old().mtime;
+    if field.first() == Some(&NEGATIVE) {
+        return Some(UNIX_EPOCH);
+    }
+    UNIX_EPOCH.checked_add(Duration::from_secs(number(field)?))
+}
+
+/// The name in the header itself, which later ones have in two parts.
+pub(super) fn name(header: &Header) -> Vec<u8> {
+    let name = until_zero(&header.as_old().name);
+    let bytes = header.as_bytes();
+    let prefix = bytes.get(345..500).map(until_zero).unwrap_or_default();
+    if bytes.get(257..263) != Some(b"ustar\0") || prefix.is_empty() {
+        return name.to_vec();
+    }
+    [prefix, b"/", name].concat()
+}
+
+/// A text ends with its first zero.
+pub(super) fn until_zero(bytes: &[u8]) -> &[u8] {
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// Octal digits, or a binary number where those do not suffice.
+fn number(field: &[u8]) -> Option<u64> {
+    match field.split_first() {
+        Some((&BINARY, rest)) => rest.iter().try_fold(0_u64, |sum, byte| {
+            sum.checked_mul(256)?.checked_add(u64::from(*byte))
+        }),
+        _ => octal(field),
+    }
+}
+
+fn octal(field: &[u8]) -> Option<u64> {
+    let text = str::from_utf8(until_zero(field)).ok()?.trim_matches(' ');
+    let digits = !text.is_empty() && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+    digits.then(|| u64::from_str_radix(text, 8).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        let table: [(&[u8], Option<u64>); 12] = [
+            (b"00000000017\0", Some(15)),
+            (b"         17 ", Some(15)),
+            (b"777777777777", Some(0o777_777_777_777)),
+            (b"\x80\0\0\0\0\0\0\0\0\0\x01\x02", Some(258)),
+            (b"\x80\0\0\x01\0\0\0\0\0\0\0\0", None),
+            (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", None),
+            (b"\x81\0\0\0\0\0\0\0\0\0\0\x01", None),
+            (b"+17\0\0\0\0\0\0\0\0\0", None),
+            (b"\x0017\0\0\0\0\0\0\0\0\0", None),
+            (b"18\0\0\0\0\0\0\0\0\0\0", None),
+            (b"1 7\0\0\0\0\0\0\0\0\0", None),
+            (b"\0\0\0\0\0\0\0\0\0\0\0\0", None),
+        ];
+        for (field, expected) in table {
+            assert_eq!(number(field), expected, "{field:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_in_two_parts() {
+        let mut header = Header::new_ustar();
+        header
+            .set_path("x".repeat(90) + "/" + &"y".repeat(60))
+            .unwrap();
+        assert_eq!(name(&header).len(), 151);
+        let mut old = Header::new_gnu();
+        old.set_path("a").unwrap();
+        old.as_mut_bytes()[345] = b'p';
+        assert_eq!(name(&old), b"a", "something else is in its place");
+    }
+}
