@@ -1,0 +1,9 @@
+//! Sources against real servers, and what comes from outside against nothing at all.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod ssh_fuzz;
