@@ -23,6 +23,7 @@ pub mod control_plane;
 mod error_text;
 mod eventually;
 pub mod fixtures;
+pub mod git_server;
 pub mod kstatus;
 mod last_lines;
 mod leftovers;

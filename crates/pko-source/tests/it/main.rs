@@ -7,3 +7,7 @@
 )]
 
 mod ssh_fuzz;
+mod ssh_hanging;
+mod ssh_harness;
+mod ssh_hosts;
+mod ssh_session;

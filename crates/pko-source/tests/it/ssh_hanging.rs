@@ -1,0 +1,160 @@
+//! Servers that hang, and what is left of a session.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    thread,
+    time::Duration,
+};
+
+use pko_source::{
+    Deadline,
+    ssh::{self, KnownHosts, SshError, Stage, Target},
+};
+use pko_testkit::git_server::sshd::{KeyPair, Sshd};
+
+use crate::ssh_harness::{ED25519, command, error_of, key_of, known, run, soon, usual};
+
+#[test]
+fn nothing_is_left_of_a_session_that_is_dropped() {
+    let (server, key) = usual();
+    drop(run(&server, &key, "sleep 100").unwrap());
+    let (reader, writer) = run(&server, &key, "sleep 100").unwrap().split();
+    drop(writer);
+    drop(reader);
+    let (mut reader, writer) = run(&server, &key, "yes").unwrap().split();
+    reader.read_exact(&mut vec![0; 100_000]).unwrap();
+    drop(reader);
+    drop(writer);
+    assert!(server.becomes_idle(), "{}", server.log());
+    assert_eq!(threads(&format!("ssh {}", server.port())), 0);
+}
+
+/// How many threads of this process have a name. Those of sessions are named by their port.
+fn threads(name: &str) -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|found| found.trim() == name).count()
+}
+
+#[test]
+fn a_command_that_hangs_is_given_up_at_the_deadline() {
+    let (server, key) = usual();
+    let deadline = Deadline::after(Duration::from_secs(3));
+    let target = command(&server, "sleep 100");
+    let mut session = ssh::connect(&target, &key, &known(&server), deadline).unwrap();
+    let error = session.read(&mut [0; 10]).unwrap_err();
+    let Some(SshError::Deadline { stage, .. }) = SshError::of(&error) else {
+        panic!("{error}");
+    };
+    assert_eq!(*stage, Stage::Transfer);
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    assert!(server.becomes_idle(), "the connection is gone too");
+}
+
+/// A server that does something with a connection and then nothing more.
+fn hanging(start: impl Fn(&mut TcpStream) + Send + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let mut open = Vec::new();
+        for mut stream in listener.incoming().filter_map(Result::ok) {
+            start(&mut stream);
+            open.push(stream);
+        }
+    });
+    port
+}
+
+fn connect_to(port: u16, time: Duration) -> SshError {
+    let pair = KeyPair::generate(ED25519, "").unwrap();
+    let target = Target::upload_pack("127.0.0.1", Some(port), None, "/a").unwrap();
+    let deadline = Deadline::after(time);
+    error_of(ssh::connect(
+        &target,
+        &key_of(&pair),
+        &KnownHosts::none(),
+        deadline,
+    ))
+}
+
+#[test]
+fn a_server_that_hangs_before_we_know_it_is_given_up() {
+    let silent = hanging(|_| {});
+    let greets = hanging(|stream| stream.write_all(b"SSH-2.0-test\r\n").unwrap());
+    let chatters = hanging(|stream| stream.write_all(b"wait\r\n").unwrap());
+    for port in [silent, greets, chatters] {
+        let error = connect_to(port, Duration::from_secs(1));
+        let expected = SshError::Deadline {
+            address: format!("127.0.0.1:{port}"),
+            stage: Stage::Handshake,
+        };
+        assert_eq!(error, expected);
+    }
+}
+
+#[test]
+fn what_is_no_ssh_server_says_so() {
+    let web = hanging(|stream| {
+        stream
+            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            .unwrap();
+        stream.shutdown(std::net::Shutdown::Both).unwrap();
+    });
+    let endless =
+        hanging(|stream| while stream.write_all(b"HTTP/1.1 400 Bad Request\r\n").is_ok() {});
+    for port in [web, endless] {
+        let error = connect_to(port, Duration::from_secs(20));
+        let ended = matches!(error, SshError::Protocol { .. } | SshError::Closed { .. });
+        assert!(ended, "{error}");
+    }
+}
+
+#[test]
+fn nobody_listens() {
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let error = connect_to(port, Duration::from_secs(20));
+    assert!(matches!(error, SshError::Unreachable { .. }), "{error}");
+    let target = Target::upload_pack("no-such-host.invalid", None, None, "/a").unwrap();
+    let pair = KeyPair::generate(ED25519, "").unwrap();
+    let error = error_of(ssh::connect(
+        &target,
+        &key_of(&pair),
+        &KnownHosts::none(),
+        soon(),
+    ));
+    assert!(matches!(error, SshError::Unreachable { .. }), "{error}");
+}
+
+#[test]
+fn a_server_that_hangs_while_it_judges_us_is_given_up() {
+    // A program that says who may come in, and takes its time.
+    let user = format!("AuthorizedKeysCommandUser {}", Sshd::user());
+    let lines = ["AuthorizedKeysCommand /bin/sleep 100", &user];
+    let server = Sshd::start(&[ED25519], &lines).unwrap();
+    let pair = KeyPair::generate(ED25519, "").unwrap();
+    let deadline = Deadline::after(Duration::from_secs(3));
+    let target = command(&server, "true");
+    let error = error_of(ssh::connect(
+        &target,
+        &key_of(&pair),
+        &known(&server),
+        deadline,
+    ));
+    assert!(
+        matches!(
+            error,
+            SshError::Deadline {
+                stage: Stage::Authenticate,
+                ..
+            }
+        ),
+        "{error}\n{}",
+        server.log()
+    );
+}

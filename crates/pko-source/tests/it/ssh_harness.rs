@@ -1,0 +1,67 @@
+//! What the tests of SSH need around a session.
+
+use std::{io::Read as _, time::Duration};
+
+use pko_source::{
+    Deadline, Redacted,
+    git::SshKey,
+    ssh::{self, KnownHosts, Session, SshError, Target},
+};
+use pko_testkit::git_server::sshd::{KeyPair, Sshd};
+
+pub(crate) const ED25519: &[&str] = &["-t", "ed25519"];
+
+pub(crate) fn soon() -> Deadline {
+    Deadline::after(Duration::from_mins(1))
+}
+
+pub(crate) fn key_of(pair: &KeyPair) -> SshKey {
+    SshKey {
+        private_key: Redacted::new(pair.private.clone()),
+        passphrase: None,
+    }
+}
+
+pub(crate) fn known(server: &Sshd) -> KnownHosts {
+    KnownHosts::none().with_text("test", &server.known_hosts())
+}
+
+/// A command for the server's shell.
+pub(crate) fn command(server: &Sshd, command: &str) -> Target {
+    Target {
+        host: "127.0.0.1".to_owned(),
+        port: server.port(),
+        user: Sshd::user(),
+        command: command.to_owned(),
+    }
+}
+
+pub(crate) fn upload_pack(server: &Sshd, path: &str) -> Target {
+    let user = Sshd::user();
+    Target::upload_pack("127.0.0.1", Some(server.port()), Some(&user), path).unwrap()
+}
+
+/// A server that knows a key, and that key.
+pub(crate) fn usual() -> (Sshd, SshKey) {
+    let server = Sshd::usual().unwrap();
+    let pair = KeyPair::generate(ED25519, "").unwrap();
+    server.authorize(&pair.public).unwrap();
+    (server, key_of(&pair))
+}
+
+pub(crate) fn run(server: &Sshd, key: &SshKey, text: &str) -> Result<Session, SshError> {
+    ssh::connect(&command(server, text), key, &known(server), soon())
+}
+
+pub(crate) fn error_of(outcome: Result<Session, SshError>) -> SshError {
+    match outcome {
+        Ok(_) => panic!("there is a session"),
+        Err(error) => error,
+    }
+}
+
+pub(crate) fn output(mut session: Session) -> String {
+    let mut text = String::new();
+    session.read_to_string(&mut text).unwrap();
+    text
+}

@@ -1,0 +1,230 @@
+//! Sessions with OpenSSH's own server.
+
+use std::{
+    io::{Read as _, Write as _},
+    process::Command,
+    thread,
+};
+
+use pko_source::{
+    Redacted,
+    ssh::{self, KeyError, KnownHosts, SshError},
+};
+use pko_testkit::git_server::sshd::{KeyPair, Sshd};
+
+use crate::ssh_harness::{
+    ED25519, command, error_of, key_of, known, output, run, soon, upload_pack, usual,
+};
+
+fn git(folder: &std::path::Path, arguments: &[&str]) {
+    let mut git = Command::new("git");
+    git.args(["-c", "user.name=t", "-c", "user.email=t@example.com"]);
+    let status = git.arg("-C").arg(folder).args(arguments).status();
+    assert!(status.expect("git is missing: install git").success());
+}
+
+fn make_repository(server: &Sshd, name: &str) -> String {
+    let folder = server.folder().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    git(&folder, &["init", "-q", "-b", "main"]);
+    git(&folder, &["commit", "-q", "--allow-empty", "-m", "first"]);
+    folder.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn each_kind_of_key_is_let_in_and_a_wrong_one_is_not() {
+    let server = Sshd::usual().unwrap();
+    let known = known(&server);
+    for arguments in [
+        ED25519,
+        &["-t", "ecdsa", "-b", "256"],
+        &["-t", "ecdsa", "-b", "384"],
+        &["-t", "ecdsa", "-b", "521"],
+        &["-t", "rsa", "-b", "2048"],
+        &["-t", "rsa", "-b", "3072", "-m", "PEM"],
+        &["-t", "ecdsa", "-b", "256", "-m", "PKCS8"],
+    ] {
+        let target = command(&server, "echo hello");
+        let right = KeyPair::generate(arguments, "").unwrap();
+        let refused = error_of(ssh::connect(&target, &key_of(&right), &known, soon()));
+        let SshError::Refused(refused) = refused else {
+            panic!("{arguments:?}: {refused}");
+        };
+        let kind = right.public.split(' ').next().unwrap();
+        assert_eq!(refused.key.algorithm(), kind);
+        assert!(!refused.wants_more);
+        server.authorize(&right.public).unwrap();
+        let session = ssh::connect(&target, &key_of(&right), &known, soon());
+        let session =
+            session.unwrap_or_else(|error| panic!("{arguments:?}: {error}\n{}", server.log()));
+        assert_eq!(output(session), "hello\n", "{arguments:?}");
+    }
+}
+
+#[test]
+fn an_encrypted_key_is_let_in_with_its_passphrase() {
+    let server = Sshd::usual().unwrap();
+    for arguments in [ED25519, &["-t", "rsa", "-b", "2048", "-m", "PEM"]] {
+        let pair = KeyPair::generate(arguments, "correct horse").unwrap();
+        server.authorize(&pair.public).unwrap();
+        let mut key = key_of(&pair);
+        let error = error_of(run(&server, &key, "true"));
+        assert_eq!(error, SshError::Key(KeyError::NoPassphrase));
+        key.passphrase = Some(Redacted::new("wrong".to_owned()));
+        let error = error_of(run(&server, &key, "true"));
+        assert_eq!(error, SshError::Key(KeyError::WrongPassphrase));
+        key.passphrase = Some(Redacted::new("correct horse".to_owned()));
+        assert_eq!(output(run(&server, &key, "echo hello").unwrap()), "hello\n");
+    }
+}
+
+/// A key that can't be read never gets as far as a connection.
+#[test]
+fn a_bad_key_is_an_error_without_a_server() {
+    let (server, mut key) = usual();
+    key.private_key = Redacted::new("ssh-ed25519 AAAA me".to_owned());
+    let error = error_of(run(&server, &key, "true"));
+    assert_eq!(error, SshError::Key(KeyError::PublicKey));
+    assert_eq!(server.connections(), 0);
+}
+
+/// It says that it takes better signatures, and then does not.
+#[test]
+fn no_rsa_key_signs_with_sha_1() {
+    let lines = ["PubkeyAcceptedAlgorithms ssh-rsa"];
+    let server = Sshd::start(&[ED25519], &lines).unwrap();
+    let pair = KeyPair::generate(&["-t", "rsa", "-b", "2048"], "").unwrap();
+    server.authorize(&pair.public).unwrap();
+    let error = error_of(run(&server, &key_of(&pair), "true"));
+    assert!(matches!(error, SshError::Refused(_)), "{error}");
+}
+
+#[test]
+fn git_answers_with_protocol_version_2() {
+    let (server, key) = usual();
+    let path = make_repository(&server, "it's a 'repository'");
+    let target = upload_pack(&server, &path);
+    let mut session = ssh::connect(&target, &key, &known(&server), soon()).unwrap();
+    let mut first = [0; 14];
+    session.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"000eversion 2\n");
+    // Ask for the references, and read until git ends.
+    session.write_all(b"0014command=ls-refs\n0000").unwrap();
+    let (mut reader, mut writer) = session.split();
+    writer.write_all(b"0000").unwrap();
+    let mut rest = Vec::new();
+    reader.read_to_end(&mut rest).unwrap();
+    let rest = String::from_utf8_lossy(&rest);
+    assert!(rest.contains("refs/heads/main"), "{rest}");
+}
+
+#[test]
+fn a_server_that_takes_no_variables_answers_as_of_old() {
+    let server = Sshd::start(&[ED25519], &[]).unwrap();
+    let pair = KeyPair::generate(ED25519, "").unwrap();
+    server.authorize(&pair.public).unwrap();
+    let target = upload_pack(&server, &make_repository(&server, "old"));
+    let mut session = ssh::connect(&target, &key_of(&pair), &known(&server), soon()).unwrap();
+    session.write_all(b"0000").unwrap();
+    let text = output(session);
+    assert!(text.contains(" HEAD\0"), "{text}");
+}
+
+#[test]
+fn a_repository_that_is_not_there_is_named_as_the_server_names_it() {
+    let (server, key) = usual();
+    let target = upload_pack(&server, "/nowhere/app.git");
+    let mut session = ssh::connect(&target, &key, &known(&server), soon()).unwrap();
+    let error = session.read_to_end(&mut Vec::new()).unwrap_err();
+    let Some(SshError::CommandFailed { status, said, .. }) = SshError::of(&error) else {
+        panic!("{error}");
+    };
+    assert_eq!(*status, Some(128));
+    assert!(
+        said.contains("'/nowhere/app.git' does not appear to be a git repository"),
+        "{said}"
+    );
+    assert!(
+        error
+            .to_string()
+            .starts_with("git-upload-pack failed on the SSH server 127.0.0.1:")
+    );
+    assert!(session.said().contains("does not appear"));
+}
+
+#[test]
+fn what_a_forge_says_is_in_the_error() {
+    let (server, key) = usual();
+    let session = run(
+        &server,
+        &key,
+        "echo 'ERROR: Repository not found.' >&2; exit 1",
+    );
+    let error = session.unwrap().read(&mut [0; 10]).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with(": ERROR: Repository not found."),
+        "{error}"
+    );
+    let session = run(&server, &key, "kill -9 $$");
+    let error = session.unwrap().read(&mut [0; 10]).unwrap_err();
+    assert!(
+        matches!(
+            SshError::of(&error),
+            Some(SshError::CommandFailed { status: None, .. })
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn much_passes_in_both_directions() {
+    let (server, key) = usual();
+    let session = run(&server, &key, "cat").unwrap();
+    let (mut reader, mut writer) = session.split();
+    let sent: Vec<u8> = (0..=250).cycle().take(20 * 1024 * 1024).collect();
+    let data = sent.clone();
+    let sending = thread::spawn(move || writer.write_all(&data));
+    let mut received = Vec::new();
+    reader.read_to_end(&mut received).unwrap();
+    sending.join().unwrap().unwrap();
+    assert!(received == sent);
+}
+
+#[test]
+fn a_command_that_ended_takes_no_more() {
+    let (server, key) = usual();
+    let mut session = run(&server, &key, "exit 3").unwrap();
+    let part = [0; 10_000];
+    let mut failed = (0..10_000).filter_map(|_| session.write_all(&part).err());
+    let error = failed.next().unwrap();
+    assert!(
+        matches!(
+            SshError::of(&error),
+            Some(SshError::CommandFailed {
+                status: Some(3),
+                ..
+            })
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn no_error_has_the_key_in_it() {
+    let server = Sshd::usual().unwrap();
+    let pair = KeyPair::generate(ED25519, "").unwrap();
+    let secret = pair.private.lines().nth(2).unwrap().to_owned();
+    let key = key_of(&pair);
+    for known in [known(&server), KnownHosts::none()] {
+        let error = error_of(ssh::connect(
+            &command(&server, "true"),
+            &key,
+            &known,
+            soon(),
+        ));
+        let shown = format!("{error} {error:?} {key:?}");
+        assert!(!shown.contains(&secret), "{shown}");
+    }
+}
