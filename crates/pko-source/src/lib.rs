@@ -14,6 +14,7 @@ mod deadline;
 pub mod git;
 mod http_client;
 mod place;
+mod pem;
 pub mod poll;
 mod redacted;
 pub mod ssh;

@@ -11,7 +11,6 @@ mod handler;
 mod handshake;
 mod host_key;
 mod known_hosts;
-mod pem;
 mod pipe;
 mod private_key;
 mod said;

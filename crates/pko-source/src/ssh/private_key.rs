@@ -11,8 +11,8 @@ use russh::keys::{
     ssh_key::{self, Kdf},
 };
 
-use super::pem::{PemError, Section};
 use crate::git::SshKey;
+use crate::pem::{PemError, Section};
 
 /// The longest key that anybody uses, RSA with 16384 bits, has 13,000.
 const LONGEST_KEY: usize = 64 * 1024;

@@ -1,0 +1,54 @@
+//! The one token by which an app shows GitHub who it is. Does no I/O.
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use jiff::Timestamp;
+use ring::{
+    rand::SystemRandom,
+    signature::{RSA_PKCS1_SHA256, RsaKeyPair},
+};
+use serde_json::json;
+
+use super::{GithubApp, GithubAppError, plain};
+use crate::{Redacted, pem::Section};
+
+/// `{"alg":"RS256","typ":"JWT"}`
+const HEADER: &str = "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9";
+/// GitHub's clock may be behind ours.
+const BEFORE: i64 = 60;
+/// The most that GitHub takes.
+const AFTER: i64 = 600;
+
+/// Signs who we are, for some minutes.
+pub(super) fn sign(app: &GithubApp, now: Timestamp) -> Result<Redacted<String>, GithubAppError> {
+    let key = read(app.private_key.expose())?;
+    let issuer = plain(&app.app_id).ok_or(GithubAppError::Id("app id"))?;
+    let claims = json!({
+        "iat": now.as_second() - BEFORE,
+        "exp": now.as_second() + AFTER,
+        "iss": issuer,
+    });
+    let claims = BASE64_URL_SAFE_NO_PAD.encode(claims.to_string());
+    let message = format!("{HEADER}.{claims}");
+    let mut signature = vec![0; key.public().modulus_len()];
+    let random = SystemRandom::new();
+    let signed = key.sign(
+        &RSA_PKCS1_SHA256,
+        &random,
+        message.as_bytes(),
+        &mut signature,
+    );
+    signed.map_err(|_| GithubAppError::Key)?;
+    let signature = BASE64_URL_SAFE_NO_PAD.encode(signature);
+    Ok(Redacted::new(format!("{message}.{signature}")))
+}
+
+/// PKCS#1, as GitHub hands out, or PKCS#8, as other tools write.
+fn read(text: &str) -> Result<RsaKeyPair, GithubAppError> {
+    let section = Section::first(text, &[]).map_err(|_| GithubAppError::NoKey)?;
+    let key = match section.label.as_str() {
+        "RSA PRIVATE KEY" => RsaKeyPair::from_der(&section.body),
+        "PRIVATE KEY" => RsaKeyPair::from_pkcs8(&section.body),
+        _ => return Err(GithubAppError::Key),
+    };
+    key.map_err(|_| GithubAppError::Key)
+}
