@@ -1,0 +1,136 @@
+//! As much of HTTP as the tests need: one request and one answer for each connection.
+
+use std::io::{self, Read};
+
+use super::Wire;
+
+/// What a client asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenRequest {
+    /// `GET` or `POST`
+    pub method: String,
+    /// Path and query
+    pub target: String,
+    /// The `Authorization` header
+    pub authorization: Option<String>,
+    /// The `Host` header
+    pub host: Option<String>,
+}
+
+pub(super) struct Request {
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) query: String,
+    headers: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Request {
+    pub(super) fn read(wire: &mut dyn Wire) -> io::Result<Self> {
+        let head = read_head(wire)?;
+        let mut lines = head.split("\r\n");
+        let mut words = lines.next().unwrap_or_default().split(' ');
+        let method = words.next().unwrap_or_default().to_owned();
+        let target = words.next().unwrap_or_default();
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let headers = lines
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().to_owned()))
+            .collect();
+        let mut request = Self {
+            method,
+            path: path.to_owned(),
+            query: query.to_owned(),
+            headers,
+            body: Vec::new(),
+        };
+        let length = request
+            .header("content-length")
+            .and_then(|length| length.parse().ok());
+        wire.take(length.unwrap_or(0))
+            .read_to_end(&mut request.body)?;
+        Ok(request)
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(each, _)| each == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn target(&self) -> String {
+        match self.query.as_str() {
+            "" => self.path.clone(),
+            query => format!("{}?{query}", self.path),
+        }
+    }
+
+    pub(super) fn seen(&self) -> SeenRequest {
+        SeenRequest {
+            method: self.method.clone(),
+            target: self.target(),
+            authorization: self.header("authorization").map(str::to_owned),
+            host: self.header("host").map(str::to_owned),
+        }
+    }
+}
+
+fn read_head(wire: &mut dyn Wire) -> io::Result<String> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        if head.len() > 64 << 10 || wire.read(&mut byte)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        head.extend_from_slice(&byte);
+    }
+    String::from_utf8(head).map_err(io::Error::other)
+}
+
+/// Sends a short answer.
+pub(super) fn respond(
+    wire: &mut dyn Wire,
+    status: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> io::Result<()> {
+    write!(
+        wire,
+        "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n",
+        body.len()
+    )?;
+    for (name, value) in headers {
+        write!(wire, "{name}: {value}\r\n")?;
+    }
+    wire.write_all(b"\r\n")?;
+    wire.write_all(body)?;
+    wire.flush()
+}
+
+/// Sends a long answer in pieces.
+pub(super) fn respond_in_pieces(
+    wire: &mut dyn Wire,
+    status: &str,
+    headers: &[String],
+    body: &mut dyn Read,
+) -> io::Result<()> {
+    write!(
+        wire,
+        "HTTP/1.1 {status}\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n"
+    )?;
+    for header in headers {
+        write!(wire, "{header}\r\n")?;
+    }
+    wire.write_all(b"\r\n")?;
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        let count = body.read(&mut piece)?;
+        write!(wire, "{count:x}\r\n")?;
+        wire.write_all(piece.get(..count).unwrap_or_default())?;
+        wire.write_all(b"\r\n")?;
+        if count == 0 {
+            return wire.flush();
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! A git server over HTTP: git's own `http-backend`, behind a small server that checks credentials, counts requests
+//! and can be made to misbehave.
+//!
+//! Tests push by writing to the repository's folder with git itself.
+
+mod backend;
+mod fault;
+mod message;
+mod repository;
+mod tls;
+
+use std::{
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+
+pub use fault::Fault;
+pub use message::SeenRequest;
+pub use repository::{TestFile, TestRepository};
+
+/// Both ways of a connection.
+trait Wire: Read + Write {}
+impl<T: Read + Write> Wire for T {}
+
+/// A git server. It ends when it is dropped, with all that hangs on it.
+pub struct GitServer {
+    address: SocketAddr,
+    state: Arc<State>,
+    certificate: Option<String>,
+}
+
+struct State {
+    root: PathBuf,
+    users: Mutex<Vec<String>>,
+    fault: Mutex<Option<Fault>>,
+    seen: Mutex<Vec<SeenRequest>>,
+    old_protocol: AtomicBool,
+    stopped: Mutex<bool>,
+    stop: Condvar,
+    tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl GitServer {
+    /// Serves the repositories in a folder, to anyone.
+    pub fn start(root: &Path) -> io::Result<Self> {
+        Self::start_with(root, None)
+    }
+
+    /// The same within TLS, with a certificate of an authority of its own.
+    pub fn start_with_tls(root: &Path) -> io::Result<Self> {
+        let tls::Identity { config, authority } = tls::identity()?;
+        let mut server = Self::start_with(root, Some(Arc::new(config)))?;
+        server.certificate = Some(authority);
+        Ok(server)
+    }
+
+    fn start_with(root: &Path, tls: Option<Arc<rustls::ServerConfig>>) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let state = Arc::new(State {
+            root: root.to_owned(),
+            users: Mutex::default(),
+            fault: Mutex::default(),
+            seen: Mutex::default(),
+            old_protocol: AtomicBool::default(),
+            stopped: Mutex::default(),
+            stop: Condvar::default(),
+            tls,
+        });
+        let served = Arc::clone(&state);
+        thread::spawn(move || served.accept(&listener));
+        Ok(Self {
+            address,
+            state,
+            certificate: None,
+        })
+    }
+
+    /// From now on only this user, or these, may read.
+    pub fn require(&self, user: &str, password: &str) {
+        let encoded = STANDARD.encode(format!("{user}:{password}"));
+        lock(&self.state.users).push(format!("Basic {encoded}"));
+    }
+
+    /// What goes wrong from now on.
+    pub fn fault(&self, fault: Option<Fault>) {
+        *lock(&self.state.fault) = fault;
+    }
+
+    /// From now on it does not know version 2 of the protocol.
+    pub fn is_old(&self) {
+        self.state.old_protocol.store(true, Ordering::Relaxed);
+    }
+
+    /// The address of a repository.
+    #[must_use]
+    pub fn url(&self, repository: &str) -> String {
+        format!("{}/{repository}", self.origin("127.0.0.1"))
+    }
+
+    /// The same with a user and a password in it.
+    #[must_use]
+    pub fn url_with(&self, user: &str, password: &str, repository: &str) -> String {
+        let host = format!("{user}:{password}@127.0.0.1");
+        format!("{}/{repository}", self.origin(&host))
+    }
+
+    /// The server by another of its names, such as `localhost`.
+    #[must_use]
+    pub fn origin(&self, host: &str) -> String {
+        let scheme = if self.state.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        format!("{scheme}://{host}:{}", self.address.port())
+    }
+
+    /// The certificate of its authority, in PEM, if it has TLS.
+    #[must_use]
+    pub fn certificate(&self) -> Option<&str> {
+        self.certificate.as_deref()
+    }
+
+    /// All requests since the last time.
+    #[must_use]
+    pub fn seen(&self) -> Vec<SeenRequest> {
+        std::mem::take(&mut *lock(&self.state.seen))
+    }
+}
+
+impl Drop for GitServer {
+    fn drop(&mut self) {
+        *lock(&self.state.stopped) = true;
+        self.state.stop.notify_all();
+        // whoever waits for the next connection gets this one
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+impl State {
+    fn accept(self: Arc<Self>, listener: &TcpListener) {
+        for stream in listener.incoming() {
+            if *lock(&self.stopped) {
+                return;
+            }
+            let Ok(stream) = stream else { continue };
+            let state = Arc::clone(&self);
+            // a client that goes away is its own business
+            thread::spawn(move || state.serve(stream));
+        }
+    }
+
+    fn serve(&self, stream: TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(Duration::from_mins(1)))?;
+        match &self.tls {
+            None => self.answer(&mut { stream }),
+            Some(config) => {
+                let session =
+                    rustls::ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
+                let mut stream = rustls::StreamOwned::new(session, stream);
+                self.answer(&mut stream)?;
+                stream.conn.send_close_notify();
+                stream.flush()
+            }
+        }
+    }
+
+    fn answer(&self, wire: &mut dyn Wire) -> io::Result<()> {
+        let request = message::Request::read(wire)?;
+        lock(&self.seen).push(request.seen());
+        let fault = lock(&self.fault).clone();
+        if let Some(fault) = fault
+            && fault.apply(self, &request, wire)?
+        {
+            return Ok(());
+        }
+        let users = lock(&self.users).clone();
+        let allowed = users.is_empty()
+            || users
+                .iter()
+                .any(|user| request.header("authorization") == Some(user));
+        if !allowed {
+            let headers = [("WWW-Authenticate", "Basic realm=\"git\"")];
+            return message::respond(wire, "401 Unauthorized", &headers, b"");
+        }
+        backend::run(
+            &self.root,
+            &request,
+            self.old_protocol.load(Ordering::Relaxed),
+            wire,
+        )
+    }
+
+    /// Waits a while; true when the server ends.
+    fn wait(&self, time: Duration) -> bool {
+        let stopped = lock(&self.stopped);
+        let waited = self
+            .stop
+            .wait_timeout_while(stopped, time, |stopped| !*stopped);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
