@@ -1,15 +1,45 @@
 //! Git: addresses, credentials, revisions; listing the references of a server, and fetching one commit.
+//!
+//! ```text
+//!   Remote ─▶ Client ─┬─▶ http (ureq) ──┬─▶ protocol ─▶ references, or a pack
+//!                     └─▶ SshConnect ───┘
+//! ```
 
 mod address;
 mod address_parts;
+mod advertisement;
+mod bounded;
+mod capabilities;
+mod checkout;
+mod client;
 mod credentials;
 mod github_app;
+mod error;
+mod fetch;
+mod gitmodules;
+mod http;
+mod limits;
+mod list;
 mod nearest;
+mod pack;
+mod packets;
+mod protocol;
 mod references;
+mod repository;
 mod revision;
+mod submodules;
+mod transport;
 
 pub use address::{Address, AddressError, Scheme};
+pub use checkout::TreeProblem;
+pub use client::{AppTokens, Client, SshConnect};
 pub use credentials::{Credentials, GithubApp, SshKey};
 pub use github_app::{GITHUB_API, GithubAppError, GithubTokens};
+pub use error::{CredentialKind, GitError, LimitExceeded, RedirectRefusal};
+pub use fetch::{FetchOptions, Fetched};
+pub use http::{HttpClient, HttpSettings};
+pub use limits::Limits;
+pub use list::Remote;
 pub use references::References;
 pub use revision::{CommitId, Hint, ReferenceName, Revision, RevisionError};
+pub use transport::Duplex;

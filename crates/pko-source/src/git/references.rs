@@ -18,6 +18,21 @@ pub(crate) struct Target {
     pub(crate) peeled: Option<ObjectId>,
 }
 
+impl Target {
+    /// A commit itself.
+    pub(crate) fn of(commit: CommitId) -> Self {
+        Self {
+            id: commit.0,
+            peeled: None,
+        }
+    }
+
+    /// The commit that it leads to.
+    pub(crate) fn commit(self) -> CommitId {
+        CommitId(self.peeled.unwrap_or(self.id))
+    }
+}
+
 /// References by their full names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct References {
@@ -32,9 +47,7 @@ impl References {
     /// The commit of a reference, by its full name; an annotated tag's is the commit that it is of.
     #[must_use]
     pub fn commit(&self, full_name: &str) -> Option<CommitId> {
-        self.targets
-            .get(full_name)
-            .map(|target| CommitId(target.peeled.unwrap_or(target.id)))
+        self.targets.get(full_name).map(|target| target.commit())
     }
 
     /// The branch that `HEAD` stands for.
@@ -57,10 +70,9 @@ impl References {
 
     /// All of them, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, CommitId)> {
-        self.targets.iter().map(|(name, target)| {
-            let commit = CommitId(target.peeled.unwrap_or(target.id));
-            (name.as_str(), commit)
-        })
+        self.targets
+            .iter()
+            .map(|(name, target)| (name.as_str(), target.commit()))
     }
 
     /// The name that is nearest to one that does not exist.

@@ -17,7 +17,7 @@ use std::{fmt, str::FromStr};
 
 use gix_hash::ObjectId;
 
-use super::references::References;
+use super::references::{References, Target};
 
 /// The longest name that we ask for; a server's filesystem ends at 255 bytes for each part.
 const LONGEST: usize = 1024;
@@ -144,13 +144,18 @@ impl Revision {
     /// The commit, among the references of a server. A hint costs a look at all of its names, which is up
     /// to the caller: see [`References::nearest`].
     pub fn resolve(&self, references: &References) -> Result<CommitId, RevisionError> {
+        self.resolve_target(references).map(Target::commit)
+    }
+
+    /// The same with the tag that leads to the commit, which is what a server shows.
+    pub(super) fn resolve_target(&self, references: &References) -> Result<Target, RevisionError> {
         let name = match self {
-            Self::Commit(commit) => return Ok(*commit),
+            Self::Commit(commit) => return Ok(Target::of(*commit)),
             Self::Reference(name) => name,
         };
         name.candidates()
             .iter()
-            .find_map(|candidate| references.commit(candidate))
+            .find_map(|candidate| references.targets.get(candidate).copied())
             .ok_or_else(|| RevisionError::NotFound {
                 text: name.0.clone(),
                 hint: references.hint(&name.0),

@@ -1,4 +1,5 @@
 //! Sources against real servers, and what comes from outside against nothing at all.
+//! Sources, against real servers.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,3 +12,10 @@ mod ssh_hanging;
 mod ssh_harness;
 mod ssh_hosts;
 mod ssh_session;
+mod git_faults;
+mod git_fetch;
+mod git_hostile;
+mod git_list;
+mod git_stream;
+mod git_submodules;
+mod git_support;

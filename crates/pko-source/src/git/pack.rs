@@ -1,0 +1,185 @@
+//! The objects of a fetch: one pack with its index, on disk.
+
+use std::{
+    io::{BufReader, Read},
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use gix_hash::{Kind, ObjectId};
+use gix_object::Kind as ObjectKind;
+use gix_pack::{
+    Bundle, bundle::write::Options, cache::lru::MemoryCappedHashmap, data::input::Mode,
+};
+
+use super::{CommitId, GitError, Limits, error::LimitExceeded};
+use crate::Deadline;
+
+/// Memory for objects that others are made from.
+const CACHE: usize = 32 << 20;
+/// Tags of tags of tags.
+const MOST_TAGS: usize = 10;
+/// More threads need more memory and gain little: packs come slower than they are read.
+const THREADS: usize = 2;
+
+/// The objects of a pack.
+pub(super) struct Objects {
+    bundle: Bundle,
+    cache: MemoryCappedHashmap,
+    inflate: gix_zlib::Inflate,
+    buffer: Vec<u8>,
+    hash: Kind,
+    limit: LimitExceeded,
+    address: String,
+}
+
+/// What writing a pack needs to know.
+pub(super) struct Place<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) address: &'a str,
+    pub(super) hash: Kind,
+    pub(super) limits: Limits,
+    pub(super) deadline: Deadline,
+}
+
+impl Objects {
+    /// Reads a pack to its end, writes it and its index into the folder, and opens it. Nothing is left to
+    /// open if there were no objects.
+    pub(super) fn receive(
+        pack: &mut dyn Read,
+        place: &Place<'_>,
+    ) -> Result<Option<Self>, GitError> {
+        let limit = LimitExceeded::ObjectBytes(place.limits.object_bytes);
+        let failed = |error: gix_error::Error| pack_error(place.address, limit, error);
+        let most = usize::try_from(place.limits.object_bytes).unwrap_or(usize::MAX);
+        let options = Options {
+            thread_limit: Some(THREADS),
+            iteration_mode: Mode::Verify,
+            alloc_limit_bytes: Some(most),
+            ..Options::default()
+        };
+        let written = with_interrupt(place.deadline, |interrupt| {
+            Bundle::write_to_directory(
+                &mut BufReader::with_capacity(64 << 10, pack),
+                Some(place.folder),
+                &mut gix_utils::progress::Discard,
+                interrupt,
+                None::<gix_object::find::Never>,
+                place.hash,
+                options,
+            )
+        });
+        if place.deadline.remaining().is_err() {
+            return Err(GitError::Deadline {
+                address: place.address.to_owned(),
+            });
+        }
+        let written = written.map_err(failed)?;
+        if let Some(keep) = written.keep_path {
+            // it keeps git from tidying up while a pack is being written
+            let _ = std::fs::remove_file(keep);
+        }
+        let Some(index) = written.index_path else {
+            return Ok(None);
+        };
+        let Bundle { pack, index } = Bundle::at(index, place.hash).map_err(failed)?;
+        let pack = pack.with_alloc_limit_bytes(Some(most));
+        Ok(Some(Self {
+            bundle: Bundle { pack, index },
+            cache: MemoryCappedHashmap::new(CACHE),
+            inflate: gix_zlib::Inflate::default(),
+            buffer: Vec::new(),
+            hash: place.hash,
+            limit,
+            address: place.address.to_owned(),
+        }))
+    }
+
+    /// The hash that names objects.
+    pub(super) fn hash(&self) -> Kind {
+        self.hash
+    }
+
+    /// An object's bytes; nothing if it is not there.
+    pub(super) fn find(&mut self, id: &ObjectId) -> Result<Option<(ObjectKind, &[u8])>, GitError> {
+        let Self {
+            bundle,
+            cache,
+            inflate,
+            buffer,
+            ..
+        } = self;
+        match bundle.find(id, buffer, inflate, cache) {
+            Ok(found) => Ok(found.map(|(object, _)| (object.kind, object.data))),
+            Err(error) => Err(pack_error(&self.address, self.limit, error)),
+        }
+    }
+
+    /// The bytes of an object that must be there.
+    pub(super) fn require(&mut self, id: &ObjectId, wanted: ObjectKind) -> Result<&[u8], GitError> {
+        let address = self.address.clone();
+        match self.find(id)? {
+            Some((kind, data)) if kind == wanted => Ok(data),
+            _ => Err(GitError::Protocol {
+                address,
+                problem: "its pack lacks an object of the commit",
+            }),
+        }
+    }
+
+    /// The commit itself, or the one that a tag is of, with the id of its tree; nothing if it is not there.
+    pub(super) fn commit(
+        &mut self,
+        wanted: CommitId,
+    ) -> Result<Option<(CommitId, ObjectId)>, GitError> {
+        let hash = self.hash;
+        let mut id = wanted.0;
+        for _ in 0..MOST_TAGS {
+            let next = match self.find(&id)? {
+                Some((ObjectKind::Commit, data)) => {
+                    let tree = gix_object::CommitRefIter::from_bytes(data, hash).tree_id();
+                    let tree =
+                        tree.map_err(|error| pack_error(&self.address, self.limit, error))?;
+                    return Ok(Some((CommitId(id), tree)));
+                }
+                Some((ObjectKind::Tag, data)) => {
+                    gix_object::TagRefIter::from_bytes(data, hash).target_id()
+                }
+                _ => return Ok(None),
+            };
+            id = next.map_err(|error| pack_error(&self.address, self.limit, error))?;
+        }
+        Ok(None)
+    }
+}
+
+fn pack_error(address: &str, limit: LimitExceeded, error: gix_error::Error) -> GitError {
+    let address = address.to_owned();
+    if error.is_resource_exhausted() {
+        GitError::Limit { address, limit }
+    } else {
+        GitError::Pack {
+            address,
+            source: Box::new(error),
+        }
+    }
+}
+
+/// Runs something that looks at a flag now and then, which is set at the deadline.
+fn with_interrupt<T>(deadline: Deadline, run: impl FnOnce(&AtomicBool) -> T) -> T {
+    let interrupt = AtomicBool::new(false);
+    let (finished, waits) = std::sync::mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let interrupt = &interrupt;
+        scope.spawn(move || {
+            let left = deadline.remaining().unwrap_or_default();
+            if waits.recv_timeout(left) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                interrupt.store(true, Ordering::Relaxed);
+            }
+        });
+        let outcome = run(interrupt);
+        drop(finished);
+        outcome
+    })
+}
