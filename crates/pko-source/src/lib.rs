@@ -11,6 +11,8 @@
 
 pub mod artifact;
 mod deadline;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod git;
 mod http_client;
 mod pem;

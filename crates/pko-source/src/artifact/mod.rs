@@ -13,9 +13,7 @@ use std::{path::Path, thread, time::Duration};
 pub use digest::DigestError;
 pub use download::DownloadError;
 pub use limits::Limits;
-pub use unpack::{UnpackError, Unpacked};
-
-pub(crate) use unpack::unpack;
+pub use unpack::{UnpackError, Unpacked, unpack};
 
 use crate::{Deadline, PlaceError, place::into_place};
 

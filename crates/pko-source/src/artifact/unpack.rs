@@ -95,7 +95,7 @@ pub struct Unpacked {
 
 /// Unpacks into a folder that must not exist yet. All members of a file of several gzip streams are read,
 /// and nothing after the archive's end, as GNU tar does.
-pub(crate) fn unpack(
+pub fn unpack(
     archive: &Path,
     target: &Path,
     limits: &Limits,

@@ -1,5 +1,6 @@
 //! Sources against real servers, and what comes from outside against nothing at all.
 //! Sources, against real servers.
+//! Sources as they are fetched: from real servers and odd ones, of real archives and odd ones.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,3 +20,12 @@ mod git_list;
 mod git_stream;
 mod git_submodules;
 mod git_support;
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod artifact_archive;
+mod artifact_hostile;
+mod artifact_memory;
+mod artifact_server;
+mod artifact_tar;
