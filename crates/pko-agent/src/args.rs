@@ -2,7 +2,10 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{
+    ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum,
+    builder::{OsStringValueParser, TypedValueParser},
+};
 
 /// Serves a workspace to the Pulumi Kubernetes Operator
 #[derive(Debug, Parser)]
@@ -50,34 +53,40 @@ pub(crate) struct Bootstrap {
 
 /// `agent init`: exactly one source.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("source").required(true).args(["git_url", "flux_url", "project_name"])))]
+#[command(group(ArgGroup::new("source").required(true).args(["git_url", "flux_url", "project_name", "local_dir"])))]
 pub(crate) struct Init {
     /// Where the source goes; what was there is replaced
-    #[arg(short, long)]
-    pub(crate) target_dir: PathBuf,
-    /// A git repository
+    #[arg(short, long, required_unless_present = "local_dir")]
+    pub(crate) target_dir: Option<PathBuf>,
+    /// A git repository; credentials and options are in the environment: `GIT_TOKEN`, `GIT_USERNAME` and `GIT_PASSWORD`,
+    /// `GIT_SSH_PRIVATE_KEY`, `GIT_GITHUB_APP_ID` and its like, `GIT_SHALLOW`, `GIT_SUBMODULES`, `GIT_KNOWN_HOSTS`,
+    /// `SSH_KNOWN_HOSTS`
     #[arg(long, requires = "git_revision")]
     pub(crate) git_url: Option<String>,
-    /// The commit to check out
-    #[arg(long, requires = "git_url")]
+    /// What to check out: a commit, a branch or a tag
+    #[arg(long, requires = "git_url", conflicts_with_all = ["flux_url", "project_name", "local_dir"])]
     pub(crate) git_revision: Option<String>,
     /// An artifact: a gzipped tar file, as Flux and Programs serve them
     #[arg(long, requires = "flux_digest")]
     pub(crate) flux_url: Option<String>,
     /// The digest of the artifact, `sha256:...`
-    #[arg(long, requires = "flux_url")]
+    #[arg(long, requires = "flux_url", conflicts_with_all = ["git_url", "project_name", "local_dir"])]
     pub(crate) flux_digest: Option<String>,
     /// The name of a project that has no program, only a project file
     #[arg(long, requires = "project_runtime")]
     pub(crate) project_name: Option<String>,
     /// The runtime of that project
-    #[arg(long, requires = "project_name")]
+    #[arg(long, requires = "project_name", conflicts_with_all = ["git_url", "flux_url", "local_dir"])]
     pub(crate) project_runtime: Option<String>,
+    /// A folder that is there already, or will be in the container that runs the program; only `--workspace-link` is made
+    #[arg(long, requires = "workspace_link", conflicts_with_all = ["target_dir", "source_dir"])]
+    pub(crate) local_dir: Option<PathBuf>,
     /// Make this a symbolic link to the source (and `--source-dir` in it), so that no shell is needed
     #[arg(long)]
     pub(crate) workspace_link: Option<PathBuf>,
-    /// The folder inside of the source to which `--workspace-link` points
-    #[arg(long, requires = "workspace_link")]
+    /// The folder with the project, inside of the source; it must be there, and not lead out of the source. An empty one is the source
+    /// itself
+    #[arg(long, value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub(crate) source_dir: Option<PathBuf>,
     /// How many bytes the unpacked artifact may have; negative for any
     #[arg(
@@ -246,6 +255,23 @@ mod tests {
             ("-t /x --git-revision r", false),
             ("-t /x --project-name p", false),
             ("--flux-url u --flux-digest d", false),
+            ("-t /x --flux-url u --flux-digest d --source-dir a", true),
+            ("--local-dir /d --workspace-link /l", true),
+            ("--local-dir /d", false),
+            ("-t /x --local-dir /d --workspace-link /l", false),
+            ("--local-dir /d --workspace-link /l --source-dir a", false),
+            (
+                "-t /x --project-name p --project-runtime r --local-dir /d --workspace-link /l",
+                false,
+            ),
+            (
+                "-t /x --git-url u --git-revision r --project-name p --project-runtime r",
+                false,
+            ),
+            ("-t /x --git-url u --git-revision r --flux-digest d", false),
+            ("-t /x --git-url u", false),
+            ("-t /x --flux-digest d", false),
+            ("-t /x --project-runtime r", false),
             (
                 "-t /x --flux-url u --flux-digest d --git-url u --git-revision r",
                 false,

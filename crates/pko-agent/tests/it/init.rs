@@ -180,3 +180,106 @@ fn git_is_refused_by_name() {
     let text = error(&init(&folder.path().join("source"), &flags));
     assert!(text.contains("comes in a later version"), "{text}");
 }
+
+#[test]
+fn a_folder_that_is_there_already_is_linked() {
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("workspace");
+    let run = |local: &str| {
+        Command::new(env!("CARGO_BIN_EXE_agent"))
+            .args(["init", "--local-dir", local, "--workspace-link"])
+            .arg(&link)
+            .output()
+            .unwrap()
+    };
+    // It need not be in this image.
+    for local in ["/not/here", "/app", "/app"] {
+        let output = run(local);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(fs::read_link(&link).unwrap(), Path::new(local));
+    }
+    fs::remove_file(&link).unwrap();
+    fs::create_dir(&link).unwrap();
+    fs::write(link.join("precious"), "").unwrap();
+    let text = error(&run("/app"));
+    assert!(text.contains("which is not replaced"), "{text}");
+    assert!(link.join("precious").exists());
+}
+
+#[test]
+fn a_project_folder_that_is_not_there_or_leads_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let (target, link) = (
+        folder.path().join("source"),
+        folder.path().join("workspace"),
+    );
+    let bytes = archive();
+    let (digest, url) = (digest(&bytes), server("200 OK", bytes));
+    let with = |inner: &str| {
+        let link = link.to_str().unwrap();
+        let source = ["--flux-url", &url, "--flux-digest", &digest];
+        let dir = ["--workspace-link", link, "--source-dir", inner];
+        init(&target, &[source, dir].concat())
+    };
+    let text = error(&with("infra"));
+    assert!(
+        text.contains("the source has no folder `infra`; it has `inner`"),
+        "{text}"
+    );
+    let text = error(&with("../source"));
+    assert!(text.contains("leads out of the source"), "{text}");
+    assert!(!link.is_symlink());
+    // Upstream's way to say "none", and other spellings.
+    for inner in ["", "./", "inner/"] {
+        let output = with(inner);
+        assert!(output.status.success(), "{output:?}");
+        assert!(link.is_dir());
+    }
+}
+
+#[test]
+fn a_volume_that_is_mounted_at_the_target() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("source");
+    fs::create_dir(&target).unwrap();
+    let bytes = archive();
+    let (digest, url) = (digest(&bytes), server("200 OK", bytes));
+    // Twice, since what is there is replaced; in a world of its own, where mounting is allowed.
+    let script = "mount -t tmpfs none \"$1\" && touch \"$1/stale\" && for turn in 1 2; do
+        \"$2\" init -t \"$1\" --flux-url \"$3\" --flux-digest \"$4\" || exit 3; done; ls -A \"$1\"";
+    let output = Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-c", script, "sh"])
+        .arg(&target)
+        .args([env!("CARGO_BIN_EXE_agent"), &url, &digest])
+        .output()
+        .expect("`unshare` is needed for this test: apt-get install util-linux");
+    let said = String::from_utf8_lossy(&output.stderr);
+    // Some machines let nobody have such a world; the unit tests of the strategy are all there is then.
+    if said.contains("unshare failed") || said.contains("unshare: ") || said.contains("mount: ") {
+        return;
+    }
+    assert!(output.status.success(), "{output:?}");
+    let names = String::from_utf8_lossy(&output.stdout);
+    let names: Vec<&str> = names.lines().collect();
+    assert!(names.ends_with(&["Pulumi.yaml", "inner"]), "{output:?}");
+    assert!(!names.contains(&"stale"), "{output:?}");
+}
+
+#[test]
+fn credentials_that_do_not_go_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_agent"))
+        .args(["init", "--git-url", "https://me:canary@example.com/x.git"])
+        .args(["--git-revision", "0", "-t"])
+        .arg(folder.path().join("source"))
+        .env("GIT_TOKEN", "canary")
+        .env("GIT_USERNAME", "me")
+        .output()
+        .unwrap();
+    let text = error(&output);
+    assert!(
+        text.contains("unable to fetch git source: please specify one authentication option of `Personal Access Token`"),
+        "{text}"
+    );
+    assert!(!text.contains("canary"), "{text}");
+}

@@ -105,6 +105,15 @@ impl Shown {
     }
 }
 
+/// What may be printed of an address, which is nothing of one that is none.
+#[must_use]
+pub fn shown(url: &str) -> Shown {
+    match parse_url(url) {
+        Some((url, _)) => Shown::new(&url),
+        None => Shown("[no address]".to_owned()),
+    }
+}
+
 impl fmt::Display for Shown {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
@@ -320,11 +329,12 @@ mod tests {
 
     #[test]
     fn what_is_shown_of_an_address() {
-        let shown = |text: &str| Shown::new(&parse_url(text).unwrap().0).to_string();
+        let shown = |text: &str| shown(text).to_string();
         assert_eq!(
             shown("https://me:canary@a.test:81/b?signature=canary"),
             "https://a.test:81/b?…"
         );
         assert_eq!(shown("http://a.test"), "http://a.test/");
+        assert_eq!(shown("me:canary@a.test"), "[no address]");
     }
 }

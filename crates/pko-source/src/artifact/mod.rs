@@ -11,7 +11,7 @@ mod unpack;
 use std::{path::Path, thread, time::Duration};
 
 pub use digest::DigestError;
-pub use download::DownloadError;
+pub use download::{DownloadError, Shown, shown};
 pub use limits::Limits;
 pub use unpack::{UnpackError, Unpacked, unpack};
 

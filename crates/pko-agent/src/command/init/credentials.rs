@@ -1,0 +1,270 @@
+//! What the environment says of a git repository: who we are to its server, whose keys we trust, and how
+//! much of it we want. A pure function.
+
+use std::path::PathBuf;
+
+use pko_source::{
+    Redacted,
+    git::{Credentials, GithubApp, SshKey},
+};
+
+/// Variables that do not go together.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum CredentialsError {
+    /// Upstream's text, which users may look for.
+    #[error(
+        "please specify one authentication option of `Personal Access Token`, `Username\\Password`, `SSH Private Key Path` or `SSH Private Key`"
+    )]
+    Several,
+    #[error(
+        "a GitHub App needs GIT_GITHUB_APP_ID, GIT_GITHUB_APP_INSTALLATION_ID and GIT_GITHUB_APP_PRIVATE_KEY: {0} is missing"
+    )]
+    HalfAnApp(&'static str),
+}
+
+/// All of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct GitSettings {
+    /// Who we are
+    pub(super) credentials: Credentials,
+    /// The newest commit alone, without its history
+    pub(super) shallow: bool,
+    /// Also the repositories inside of it
+    pub(super) submodules: bool,
+    /// Files with the keys of SSH servers; nothing for the usual ones
+    pub(super) known_hosts_files: Option<Vec<PathBuf>>,
+    /// Such keys themselves
+    pub(super) known_hosts: Option<String>,
+    /// Where a GitHub App asks for its token; nothing for GitHub's own server
+    pub(super) github_api_url: Option<String>,
+}
+
+impl GitSettings {
+    /// For a repository with this address. An empty variable is none.
+    pub(super) fn of_environment(
+        url: &str,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, CredentialsError> {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let files = set("SSH_KNOWN_HOSTS").map(|list| {
+            let files = list.split(':').filter(|file| !file.is_empty());
+            files.map(PathBuf::from).collect()
+        });
+        Ok(Self {
+            credentials: credentials(url, &set)?,
+            shallow: set("GIT_SHALLOW").as_deref() == Some("true"),
+            submodules: set("GIT_SUBMODULES").as_deref() == Some("true"),
+            known_hosts_files: files,
+            known_hosts: set("GIT_KNOWN_HOSTS"),
+            github_api_url: set("GIT_GITHUB_API_URL"),
+        })
+    }
+}
+
+/// Upstream's rules: an app's token takes the place of a token, and there is one way to log in. A token and
+/// a key may both be there, where the address decides: upstream always takes the token, which no SSH server
+/// understands.
+fn credentials(
+    url: &str,
+    set: &dyn Fn(&str) -> Option<String>,
+) -> Result<Credentials, CredentialsError> {
+    let secret = |name: &str| set(name).map(Redacted::new);
+    let token = match app(set)? {
+        Some(app) => Some(Credentials::GithubApp(app)),
+        None => secret("GIT_TOKEN").map(Credentials::Token),
+    };
+    let (username, password) = (set("GIT_USERNAME"), secret("GIT_PASSWORD"));
+    let key = secret("GIT_SSH_PRIVATE_KEY");
+    if username.is_some() && (token.is_some() || key.is_some()) {
+        return Err(CredentialsError::Several);
+    }
+    let key = key.map(|private_key| {
+        Credentials::Ssh(SshKey {
+            private_key,
+            passphrase: password.clone(),
+        })
+    });
+    let login = username.zip(password);
+    let login = login.map(|(username, password)| Credentials::Basic { username, password });
+    let chosen = if is_ssh(url) {
+        key.or(token)
+    } else {
+        token.or(key)
+    };
+    Ok(chosen.or(login).unwrap_or_default())
+}
+
+fn app(set: &dyn Fn(&str) -> Option<String>) -> Result<Option<GithubApp>, CredentialsError> {
+    let Some(app_id) = set("GIT_GITHUB_APP_ID") else {
+        return Ok(None);
+    };
+    let rest = |name| set(name).ok_or(CredentialsError::HalfAnApp(name));
+    Ok(Some(GithubApp {
+        app_id,
+        installation_id: rest("GIT_GITHUB_APP_INSTALLATION_ID")?,
+        private_key: Redacted::new(rest("GIT_GITHUB_APP_PRIVATE_KEY")?),
+    }))
+}
+
+/// `ssh://host/path`, or `user@host:path`.
+fn is_ssh(url: &str) -> bool {
+    match url.split_once("://") {
+        Some((scheme, _)) => scheme.to_ascii_lowercase().ends_with("ssh"),
+        None => url.contains(':'),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HTTP: &str = "https://git.test/x.git";
+    const SSH: &str = "git@git.test:x.git";
+
+    fn settings(url: &str, variables: &[(&str, &str)]) -> Result<GitSettings, CredentialsError> {
+        GitSettings::of_environment(url, |name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    fn credentials_of(
+        url: &str,
+        variables: &[(&str, &str)],
+    ) -> Result<Credentials, CredentialsError> {
+        settings(url, variables).map(|settings| settings.credentials)
+    }
+
+    fn secret(text: &str) -> Redacted<String> {
+        Redacted::new(text.to_owned())
+    }
+
+    fn ssh(passphrase: Option<&str>) -> Credentials {
+        Credentials::Ssh(SshKey {
+            private_key: secret("key"),
+            passphrase: passphrase.map(secret),
+        })
+    }
+
+    #[test]
+    fn ways_to_log_in() {
+        let token = || Credentials::Token(secret("t"));
+        let basic = Credentials::Basic {
+            username: "me".to_owned(),
+            password: secret("p"),
+        };
+        let key = ("GIT_SSH_PRIVATE_KEY", "key");
+        let (user, password) = (("GIT_USERNAME", "me"), ("GIT_PASSWORD", "p"));
+        let a_token = ("GIT_TOKEN", "t");
+        let table = [
+            (HTTP, vec![], Credentials::Anonymous),
+            (HTTP, vec![a_token], token()),
+            (HTTP, vec![a_token, password], token()),
+            (HTTP, vec![user, password], basic),
+            (HTTP, vec![user], Credentials::Anonymous),
+            (HTTP, vec![password], Credentials::Anonymous),
+            (SSH, vec![key], ssh(None)),
+            (SSH, vec![key, password], ssh(Some("p"))),
+            (SSH, vec![key, a_token], ssh(None)),
+            ("ssh://git@git.test/x", vec![key, a_token], ssh(None)),
+            (HTTP, vec![key, a_token], token()),
+            (HTTP, vec![key], ssh(None)),
+            (SSH, vec![a_token], token()),
+            (
+                HTTP,
+                vec![
+                    ("GIT_TOKEN", ""),
+                    user,
+                    password,
+                    ("GIT_SSH_PRIVATE_KEY", ""),
+                ],
+                {
+                    Credentials::Basic {
+                        username: "me".to_owned(),
+                        password: secret("p"),
+                    }
+                },
+            ),
+        ];
+        for (url, variables, expected) in table {
+            let found = credentials_of(url, &variables);
+            assert_eq!(found, Ok(expected), "{url} {variables:?}");
+        }
+    }
+
+    #[test]
+    fn one_way_at_a_time() {
+        let user = ("GIT_USERNAME", "me");
+        let app = [
+            ("GIT_GITHUB_APP_ID", "1"),
+            ("GIT_GITHUB_APP_INSTALLATION_ID", "2"),
+            ("GIT_GITHUB_APP_PRIVATE_KEY", "key"),
+        ];
+        let several = [
+            vec![user, ("GIT_TOKEN", "t")],
+            vec![user, ("GIT_SSH_PRIVATE_KEY", "k")],
+            vec![user, app[0], app[1], app[2]],
+        ];
+        for variables in several {
+            let error = credentials_of(HTTP, &variables).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "please specify one authentication option of `Personal Access Token`, `Username\\Password`, `SSH Private Key Path` or `SSH Private Key`"
+            );
+        }
+        // The app takes the token's place.
+        let found = credentials_of(HTTP, &[app[0], app[1], app[2], ("GIT_TOKEN", "t")]);
+        assert!(matches!(found, Ok(Credentials::GithubApp(app)) if app.installation_id == "2"));
+        let half = credentials_of(HTTP, &app[..2]);
+        assert_eq!(
+            half,
+            Err(CredentialsError::HalfAnApp("GIT_GITHUB_APP_PRIVATE_KEY"))
+        );
+        assert_eq!(credentials_of(HTTP, &app[1..]), Ok(Credentials::Anonymous));
+    }
+
+    #[test]
+    fn how_much_and_whom_to_trust() {
+        let found = settings(
+            HTTP,
+            &[
+                ("GIT_SHALLOW", "true"),
+                ("GIT_SUBMODULES", "true"),
+                ("SSH_KNOWN_HOSTS", "/a::/b"),
+                ("GIT_KNOWN_HOSTS", "git.test ssh-ed25519 AAAA"),
+                ("GIT_GITHUB_API_URL", "https://github.test/api/v3"),
+            ],
+        )
+        .unwrap();
+        assert!(found.shallow && found.submodules);
+        let files = found.known_hosts_files.unwrap();
+        assert_eq!(files, [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert!(found.known_hosts.is_some() && found.github_api_url.is_some());
+        let found = settings(HTTP, &[("GIT_SHALLOW", "True"), ("GIT_SUBMODULES", "1")]).unwrap();
+        assert!(!found.shallow && !found.submodules);
+        assert_eq!(found.known_hosts_files, None);
+    }
+
+    #[test]
+    fn nothing_secret_is_printed() {
+        let variables = [
+            ("GIT_PASSWORD", "canary"),
+            ("GIT_SSH_PRIVATE_KEY", "canary"),
+        ];
+        let app = [
+            ("GIT_GITHUB_APP_ID", "1"),
+            ("GIT_GITHUB_APP_INSTALLATION_ID", "2"),
+            ("GIT_GITHUB_APP_PRIVATE_KEY", "canary"),
+        ];
+        for text in [
+            format!("{:?}", settings(SSH, &variables)),
+            format!("{:?}", settings(SSH, &app)),
+            format!("{:?}", settings(HTTP, &[("GIT_TOKEN", "canary")])),
+        ] {
+            assert!(
+                text.contains("[redacted]") && !text.contains("canary"),
+                "{text}"
+            );
+        }
+    }
+}

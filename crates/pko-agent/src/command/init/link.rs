@@ -1,0 +1,232 @@
+//! The folder with the project inside of a source, and the link that leads to it.
+
+use std::{
+    fs, io,
+    os::unix::fs::symlink,
+    path::{Component, Path, PathBuf},
+};
+
+use anyhow::{Context, bail, ensure};
+
+/// So many names are enough to see what is meant.
+const NAMED: usize = 20;
+
+/// The folder with the project. It must be there and in the source, also if links are followed.
+pub(super) fn project(source: &Path, inner: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let source = std::path::absolute(source)?;
+    let Some(inner) = inner else {
+        return Ok(source);
+    };
+    let project = inside(&source, inner)?;
+    let real = project.canonicalize();
+    let real = real.map_err(|error| missing(&source, &project, inner, error))?;
+    ensure!(
+        real.starts_with(source.canonicalize()?),
+        "the folder `{}` leads out of the source by a symbolic link, to {}",
+        inner.display(),
+        real.display()
+    );
+    ensure!(
+        real.is_dir(),
+        "`{}` is no folder in the source, but a file; the folder that it is in is meant, most likely",
+        inner.display()
+    );
+    Ok(project)
+}
+
+/// A folder inside of the source, and not one that leads out of it. One that begins with a slash begins at
+/// the source, as in upstream's `ln -s "/share/source/$GIT_DIR"`.
+fn inside(source: &Path, inner: &Path) -> anyhow::Result<PathBuf> {
+    let mut path = source.to_owned();
+    for part in inner.components() {
+        match part {
+            Component::Normal(name) => path.push(name),
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir | Component::Prefix(_) => {
+                bail!("the folder `{}` leads out of the source", inner.display())
+            }
+        }
+    }
+    Ok(path)
+}
+
+/// Says what there is instead, as far as the path goes.
+fn missing(source: &Path, project: &Path, inner: &Path, error: io::Error) -> anyhow::Error {
+    let inner = inner.display();
+    if error.kind() != io::ErrorKind::NotFound {
+        return anyhow::Error::new(error).context(format!("failed to look into `{inner}`"));
+    }
+    let mut above = project.ancestors().skip(1);
+    let above = above.find(|folder| folder.is_dir() || *folder == source);
+    let above = above.unwrap_or(source);
+    let place = match above.strip_prefix(source) {
+        Ok(name) if !name.as_os_str().is_empty() => format!("`{}` in it", name.display()),
+        _ => "it".to_owned(),
+    };
+    match folders(above) {
+        names if names.is_empty() => {
+            anyhow::anyhow!("the source has no folder `{inner}`; {place} has none at all")
+        }
+        names => anyhow::anyhow!("the source has no folder `{inner}`; {place} has {names}"),
+    }
+}
+
+fn folders(folder: &Path) -> String {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.path().is_dir());
+    let names = folders.map(|entry| format!("`{}`", entry.file_name().display()));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    let more = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
+    let list = names.join(", ");
+    match more {
+        0 => list,
+        _ => format!("{list} and {more} more"),
+    }
+}
+
+/// Makes the link or renews it, in one step. What is no link stays as it is.
+pub(super) fn replace(link: &Path, target: &Path) -> anyhow::Result<()> {
+    let there = link.symlink_metadata();
+    ensure!(
+        there.is_err() || link.is_symlink(),
+        "failed to link {}: a folder or a file is there, which is not replaced; remove it, or choose another place for the link",
+        link.display()
+    );
+    let context = || format!("failed to link {}", link.display());
+    put(link, target).with_context(context)?;
+    tracing::debug!(link = %link.display(), target = %target.display(), "Linked");
+    Ok(())
+}
+
+fn put(link: &Path, target: &Path) -> io::Result<()> {
+    let parent = link.parent();
+    let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    fs::create_dir_all(parent)?;
+    // A folder with a name that nobody has, for a link with a name that nobody has.
+    let place = tempfile::Builder::new()
+        .prefix(".link-")
+        .tempdir_in(parent)?;
+    let fresh = place.path().join("link");
+    symlink(target, &fresh)?;
+    fs::rename(fresh, link)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_inside_of_the_source() {
+        let source = Path::new("/share/source");
+        assert_eq!(
+            inside(source, Path::new("a/b")).unwrap(),
+            Path::new("/share/source/a/b")
+        );
+        assert_eq!(
+            inside(source, Path::new("/a")).unwrap(),
+            Path::new("/share/source/a")
+        );
+        assert!(inside(source, Path::new("a/../../b")).is_err());
+    }
+
+    #[test]
+    fn spellings_of_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("source");
+        fs::create_dir_all(source.join("a/b")).unwrap();
+        for (inner, found) in [
+            ("", ""),
+            ("/", ""),
+            (".", ""),
+            ("./", ""),
+            ("a", "a"),
+            ("a/", "a"),
+            ("./a//./b/", "a/b"),
+            ("/a/b", "a/b"),
+        ] {
+            let project = project(&source, Some(Path::new(inner))).unwrap();
+            assert_eq!(project, source.join(found), "{inner}");
+        }
+        assert_eq!(project(&source, None).unwrap(), source);
+    }
+
+    #[test]
+    fn what_leads_out_or_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("source");
+        for name in ["a/b", "a/c", "d"] {
+            fs::create_dir_all(source.join(name)).unwrap();
+        }
+        fs::create_dir(folder.path().join("source-of-others")).unwrap();
+        fs::write(source.join("file"), "").unwrap();
+        symlink("../../source-of-others", source.join("a/out")).unwrap();
+        symlink("/etc", source.join("etc")).unwrap();
+        symlink("a/b", source.join("within")).unwrap();
+        symlink("gone", source.join("dangling")).unwrap();
+        let table = [
+            ("..", "leads out of the source"),
+            ("a/../..", "leads out of the source"),
+            ("a/../d", "leads out of the source"),
+            ("a/out", "leads out of the source by a symbolic link"),
+            ("etc", "leads out of the source by a symbolic link, to /etc"),
+            ("file", "is no folder in the source, but a file"),
+            (
+                "infra",
+                "the source has no folder `infra`; it has `a`, `d`, `etc`, `within`",
+            ),
+            (
+                "a/x/y",
+                "the source has no folder `a/x/y`; `a` in it has `b`, `c`, `out`",
+            ),
+            (
+                "d/e",
+                "the source has no folder `d/e`; `d` in it has none at all",
+            ),
+            ("dangling", "the source has no folder `dangling`"),
+        ];
+        for (inner, expected) in table {
+            let error = project(&source, Some(Path::new(inner))).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(expected), "{inner}: {text}");
+        }
+        let within = project(&source, Some(Path::new("within"))).unwrap();
+        assert_eq!(within, source.join("within"));
+    }
+
+    #[test]
+    fn many_folders_are_not_all_named() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..30 {
+            fs::create_dir(folder.path().join(format!("folder-{number}"))).unwrap();
+        }
+        let error = project(folder.path(), Some(Path::new("x"))).unwrap_err();
+        assert!(error.to_string().ends_with("and 10 more"), "{error}");
+    }
+
+    #[test]
+    fn a_link_is_renewed_and_nothing_else_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("above/workspace");
+        for target in ["/first", "/second", "relative"] {
+            replace(&link, Path::new(target)).unwrap();
+            assert_eq!(fs::read_link(&link).unwrap(), Path::new(target));
+        }
+        let left = fs::read_dir(link.parent().unwrap()).unwrap().count();
+        assert_eq!(left, 1, "nothing else is left there");
+
+        let real = folder.path().join("real");
+        fs::create_dir(&real).unwrap();
+        fs::write(real.join("precious"), "").unwrap();
+        let error = replace(&real, Path::new("/x")).unwrap_err().to_string();
+        assert!(error.contains("which is not replaced"), "{error}");
+        let error = replace(&real.join("precious"), Path::new("/x")).unwrap_err();
+        assert!(
+            error.to_string().contains("which is not replaced"),
+            "{error}"
+        );
+        assert!(real.join("precious").is_file());
+    }
+}
