@@ -7,6 +7,7 @@ mod backend;
 mod fault;
 mod message;
 mod repository;
+pub mod sshd;
 mod tls;
 
 use std::{
