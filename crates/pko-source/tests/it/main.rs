@@ -19,6 +19,8 @@ mod git_list;
 mod git_stream;
 mod git_submodules;
 mod git_support;
+mod poll_blocking;
+mod poll_driver;
 mod ssh_fuzz;
 mod ssh_hanging;
 mod ssh_harness;

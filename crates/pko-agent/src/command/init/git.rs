@@ -1,0 +1,68 @@
+//! A git repository as the source.
+
+use std::{env, path::Path, sync::Arc};
+
+use anyhow::Context;
+use pko_source::{
+    Deadline,
+    git::{
+        Address, Client, Credentials, FetchOptions, GITHUB_API, GithubTokens, HttpSettings, Limits,
+        Remote, Revision, SshClient,
+    },
+    ssh::{KnownHostFiles, KnownHosts},
+};
+
+use super::{WHOLE, credentials::GitSettings};
+
+/// Upstream's words, by which users find this line.
+const ENLIST: &str = "failed to create workspace, unable to enlist in git repo";
+
+/// Fetches one commit; a target that has it already stays as it is.
+pub(super) fn fetch(url: &str, revision: &str, target: &Path) -> anyhow::Result<()> {
+    let settings = GitSettings::of_environment(url, |name| env::var(name).ok())?;
+    let address = Address::parse(url).context(ENLIST)?;
+    let revision = Revision::parse(revision).context(ENLIST)?;
+    let client = client(&settings)?;
+    let remote = Remote {
+        client: &client,
+        address: &address,
+        credentials: &settings.credentials,
+        deadline: Deadline::after(WHOLE),
+        limits: Limits::default(),
+    };
+    let options = FetchOptions {
+        revision: &revision,
+        shallow: settings.shallow,
+        submodules: settings.submodules,
+    };
+    tracing::info!(dir = %target.display(), url = %address, "about to clone into");
+    let fetched = remote.fetch(&options, target).context(ENLIST)?;
+    if fetched.was_there {
+        tracing::info!(commit = %fetched.commit, "repository was previously checked out");
+    }
+    tracing::info!(dir = %target.display(), commit = %fetched.commit, "git artifact fetched");
+    Ok(())
+}
+
+fn client(settings: &GitSettings) -> anyhow::Result<Client> {
+    let client = Client::from_environment(&HttpSettings::default())?;
+    match &settings.credentials {
+        Credentials::GithubApp(_) => {
+            let api = settings.github_api_url.as_deref().unwrap_or(GITHUB_API);
+            Ok(client.with_app_tokens(Arc::new(GithubTokens::new(api)?)))
+        }
+        Credentials::Ssh(_) => Ok(client.with_ssh(Arc::new(SshClient::new(known_hosts(settings))))),
+        _ => Ok(client),
+    }
+}
+
+fn known_hosts(settings: &GitSettings) -> KnownHosts {
+    let hosts = KnownHosts::load(
+        settings.known_hosts.as_deref(),
+        &KnownHostFiles::of_this_process(),
+    );
+    for warning in hosts.warnings() {
+        tracing::warn!(%warning, "A line of known hosts is left out");
+    }
+    hosts
+}
