@@ -1,6 +1,7 @@
 //! `agent init`: puts the source of a workspace where it belongs.
 
 mod credentials;
+mod git;
 mod link;
 
 use std::{fs, path::Path, time::Duration};
@@ -44,7 +45,7 @@ fn fetch(arguments: &Init, target: &Path) -> anyhow::Result<()> {
         return write_project(target, name, runtime);
     }
     if let (Some(url), Some(revision)) = (&arguments.git_url, &arguments.git_revision) {
-        return fetch_git(url, revision, target).context("unable to fetch git source");
+        return git::fetch(url, revision, target).context("unable to fetch git source");
     }
     bail!("no source is named")
 }
@@ -67,15 +68,6 @@ fn fetch_artifact(arguments: &Init, url: &str, digest: &str, target: &Path) -> a
     artifact::fetch(&request).context("unable to fetch flux artifact")?;
     tracing::info!(dir = %target.display(), "flux artifact fetched");
     Ok(())
-}
-
-fn fetch_git(url: &str, _revision: &str, target: &Path) -> anyhow::Result<()> {
-    let variable = |name: &str| std::env::var(name).ok();
-    let _settings = credentials::GitSettings::of_environment(url, variable)?;
-    tracing::info!(dir = %target.display(), "about to clone into");
-    // The one place where `pko_source::git::fetch` belongs, with these settings and `WHOLE`.
-    // After it: tracing::info!(dir = %target.display(), "git artifact fetched");
-    bail!("`agent init --git-url` comes in a later version")
 }
 
 /// Bytes; nothing if any number is good.

@@ -13,13 +13,13 @@ use std::{
 use jiff::Timestamp;
 use ring::digest;
 use serde::Deserialize;
-use ureq::{
-    Agent,
-    http::{Response, StatusCode, header::RETRY_AFTER},
-};
+use ureq::http::{Response, StatusCode, Uri, header::RETRY_AFTER};
 
 use super::GithubApp;
-use crate::{Deadline, Redacted};
+use crate::{
+    Deadline, Redacted,
+    http_client::{self, ClientError},
+};
 
 /// Where GitHub itself answers. An Enterprise Server does so at `https://<host>/api/v3`.
 pub const GITHUB_API: &str = "https://api.github.com";
@@ -92,10 +92,21 @@ pub enum GithubAppError {
     Empty,
 }
 
+impl GithubAppError {
+    /// It may work the next time.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Deadline { .. } => true,
+            Self::Status { status, .. } => may_pass(*status),
+            _ => false,
+        }
+    }
+}
+
 /// The tokens of all apps at one API.
 pub struct GithubTokens {
     api: String,
-    agent: Agent,
     slots: Mutex<HashMap<[u8; 32], Arc<Slot>>>,
     pause: fn(Duration),
 }
@@ -132,11 +143,6 @@ struct Answer {
 impl GithubTokens {
     /// Tokens of the API at an address, such as [`GITHUB_API`].
     pub fn new(api: &str) -> Result<Self, GithubAppError> {
-        Self::with_agent(api, Agent::new_with_defaults())
-    }
-
-    /// With a client of the caller's, for its proxy and its certificates.
-    pub fn with_agent(api: &str, agent: Agent) -> Result<Self, GithubAppError> {
         let api = api.trim().trim_end_matches('/');
         let local = ["http://127.0.0.1:", "http://localhost:", "http://[::1]:"];
         let safe = api.starts_with("https://") || local.iter().any(|start| api.starts_with(start));
@@ -145,10 +151,15 @@ impl GithubTokens {
         }
         Ok(Self {
             api: api.to_owned(),
-            agent,
             slots: Mutex::default(),
             pause: thread::sleep,
         })
+    }
+
+    /// Where they come from.
+    #[must_use]
+    pub fn api(&self) -> &str {
+        &self.api
     }
 
     /// A token that is valid for some minutes at least. Whoever asks while somebody else does gets the same answer.
@@ -234,19 +245,20 @@ impl GithubTokens {
         now: Timestamp,
         deadline: Deadline,
     ) -> Result<Token, GithubAppError> {
-        let left = deadline.remaining().map_err(|_| self.too_late())?;
-        let request = self.agent.post(url);
-        let request = request
+        let unreachable = |reason: String| GithubAppError::Unreachable {
+            api: self.api.clone(),
+            reason,
+        };
+        let address = Uri::try_from(url).map_err(|error| unreachable(error.to_string()))?;
+        let agent = http_client::agent(&address, deadline).map_err(|error| match error {
+            ClientError::Late(_) => self.too_late(),
+            error @ ClientError::BadProxy(_) => unreachable(error.to_string()),
+        })?;
+        let request = agent
+            .post(url)
             .header("Authorization", format!("Bearer {}", jwt.expose()))
             .header("Accept", "application/vnd.github+json")
-            .header("X-GitHub-Api-Version", "2022-11-28")
-            .header("User-Agent", "pulumi-kubernetes-operator")
-            .config()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .timeout_global(Some(left))
-            .build();
+            .header("X-GitHub-Api-Version", "2022-11-28");
         let mut answer = request.send_empty().map_err(|error| self.failed(&error))?;
         let body = answer.body_mut().with_config().limit(LONGEST_ANSWER);
         let body = body.read_to_vec().map_err(|error| self.failed(&error))?;

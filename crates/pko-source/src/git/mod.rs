@@ -29,6 +29,7 @@ mod repository;
 mod revision;
 mod submodules;
 mod transport;
+mod ways;
 
 pub use address::{Address, AddressError, Scheme};
 pub use checkout::TreeProblem;
@@ -43,3 +44,4 @@ pub use list::Remote;
 pub use references::References;
 pub use revision::{CommitId, Hint, ReferenceName, Revision, RevisionError};
 pub use transport::Duplex;
+pub use ways::SshClient;
