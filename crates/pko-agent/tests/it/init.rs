@@ -283,3 +283,86 @@ fn credentials_that_do_not_go_together() {
     );
     assert!(!text.contains("canary"), "{text}");
 }
+
+/// The program without the superuser's right to ignore modes, if that is who runs the tests.
+fn without_privileges(program: &str) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        return Command::new(program);
+    }
+    let rights = "-dac_override,-dac_read_search";
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--bounding-set", rights, "--inh-caps", rights])
+        .arg(program);
+    command
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn what_was_there_is_replaced_whatever_its_modes_forbid() {
+    let folder = tempfile::tempdir().unwrap();
+    let above = folder.path().join("above");
+    let target = above.join("source");
+    let locked = target.join("a/locked");
+    fs::create_dir_all(locked.join("b")).unwrap();
+    for path in [&locked.join("b"), &locked, &target.join("a"), &target] {
+        set_mode(path, 0o000);
+    }
+    let looked = without_privileges("ls").arg(&target).output();
+    let looked = looked.expect("`setpriv` is needed for this test: apt-get install util-linux");
+    let said = String::from_utf8_lossy(&looked.stderr);
+    assert!(said.contains("denied"), "modes must hold here: {looked:?}");
+
+    let bytes = archive();
+    let (digest, url) = (digest(&bytes), server("200 OK", bytes));
+    let init = || {
+        let output = without_privileges(env!("CARGO_BIN_EXE_agent"))
+            .args(["init", "--flux-url", &url, "--flux-digest", &digest, "-t"])
+            .arg(&target)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let mut names: Vec<_> = fs::read_dir(&target)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["Pulumi.yaml", "inner"]);
+    };
+    init();
+    // Nothing is left beside it, and the folder above need not be ours to write.
+    assert_eq!(fs::read_dir(&above).unwrap().count(), 1);
+    fs::write(target.join("stale"), "").unwrap();
+    set_mode(&target.join("inner"), 0o500);
+    set_mode(&above, 0o555);
+    init();
+    set_mode(&above, 0o755);
+    assert_eq!(fs::read_dir(&above).unwrap().count(), 1);
+}
+
+#[test]
+fn a_password_in_an_address_is_in_no_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("source");
+    let bytes = archive();
+    let digest = digest(&bytes);
+    for url in [
+        server("200 OK", bytes),
+        server("404 Not Found", Vec::new()),
+        server("403 Forbidden", Vec::new()),
+    ] {
+        let url = url.replace("http://", "http://me:canary@") + "?signature=canary";
+        let output = init(
+            &target,
+            &["-v", "--flux-url", &url, "--flux-digest", &digest],
+        );
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(said.contains("flux artifact fetching"), "{said}");
+        assert!(!said.contains("canary"), "{said}");
+    }
+}

@@ -167,7 +167,7 @@ impl Download<'_> {
                 (Err(error), Some(usual)) if error.may_pass() => {
                     let wait = error.wait(*usual);
                     // There is no point in waiting for what can't come any more.
-                    if self.deadline.remaining().is_ok_and(|left| left < wait) {
+                    if !self.deadline.remaining().is_ok_and(|left| left > wait) {
                         return Err(error);
                     }
                     let error = with_cause(&error);

@@ -21,10 +21,9 @@ use super::{
 };
 use crate::{Deadline, DeadlineExceeded};
 
-/// Of folders that are in the archive only as parts of names.
+/// Upstream's for all folders: here what those have at least, so that whoever unpacks them can fill and
+/// remove them, and whoever reads them there can here.
 const FOLDER_MODE: u32 = 0o750;
-/// Whoever unpacks a folder must be able to fill and to remove it.
-const OWN_FOLDER: u32 = 0o700;
 const BUFFER: usize = 64 * 1024;
 /// Of a name in a message.
 const SHOWN: usize = 200;
@@ -164,7 +163,11 @@ impl Unpacker<'_> {
     }
 
     fn write_folder(&self, member: &Member, path: &Path) -> Result<(), UnpackError> {
-        let mode = Permissions::from_mode(member.mode | OWN_FOLDER);
+        // Of the source itself the archive says nothing of use: it is a folder of whoever packed it.
+        if path == self.target {
+            return Ok(());
+        }
+        let mode = Permissions::from_mode(member.mode | FOLDER_MODE);
         make_folders(path)
             .and_then(|()| fs::set_permissions(path, mode))
             .map_err(|source| self.conflict(member, path, source))

@@ -224,7 +224,7 @@ fn modes() {
     };
     assert_eq!(mode("setuid"), 0o755);
     assert_eq!(mode("sticky"), 0o777);
-    assert_eq!(mode("closed"), 0o700);
+    assert_eq!(mode("closed"), 0o750);
     assert_eq!(mode("closed/inner"), 0o000);
 }
 

@@ -8,6 +8,7 @@
 )]
 
 mod artifact_archive;
+mod artifact_environment;
 mod artifact_hostile;
 mod artifact_memory;
 mod artifact_server;
