@@ -312,10 +312,10 @@ fn what_was_there_is_replaced_whatever_its_modes_forbid() {
     for path in [&locked.join("b"), &locked, &target.join("a"), &target] {
         set_mode(path, 0o000);
     }
-    let looked = without_privileges("ls").arg(&target).output();
-    let looked = looked.expect("`setpriv` is needed for this test: apt-get install util-linux");
-    let said = String::from_utf8_lossy(&looked.stderr);
-    assert!(said.contains("denied"), "modes must hold here: {looked:?}");
+    let listed = without_privileges("ls").arg(&target).output();
+    let listed = listed.expect("`setpriv` is needed for this test: apt-get install util-linux");
+    let said = String::from_utf8_lossy(&listed.stderr);
+    assert!(said.contains("denied"), "modes must hold here: {listed:?}");
 
     let bytes = archive();
     let (digest, url) = (digest(&bytes), server("200 OK", bytes));

@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tar::Header;
 
-const NEGATIVE: u8 = 0xff;
+/// The upper bytes of a time before 1970.
+const NEGATIVE: &[u8; 4] = &[0xff; 4];
 const BINARY: u8 = 0x80;
 
 /// The bytes that follow the header.
@@ -19,13 +20,17 @@ pub(super) fn mode(header: &Header) -> Option<u32> {
     u32::try_from(mode & 0o777).ok()
 }
 
-/// When it was changed; what is before 1970 counts as 1970.
+/// When it was changed, which may be before 1970.
 pub(super) fn modified(header: &Header) -> Option<SystemTime> {
     let field = &header.as_old().mtime;
-    if field.first() == Some(&NEGATIVE) {
-        return Some(UNIX_EPOCH);
+    match field.split_first_chunk() {
+        Some((NEGATIVE, low)) => {
+            let seconds = i64::from_be_bytes(low.try_into().ok()?);
+            let seconds = Duration::from_secs(seconds.unsigned_abs());
+            UNIX_EPOCH.checked_sub(seconds)
+        }
+        _ => UNIX_EPOCH.checked_add(Duration::from_secs(number(field)?)),
     }
-    UNIX_EPOCH.checked_add(Duration::from_secs(number(field)?))
 }
 
 /// The name in the header itself, which later ones have in two parts.
@@ -83,6 +88,20 @@ mod tests {
         for (field, expected) in table {
             assert_eq!(number(field), expected, "{field:?}");
         }
+    }
+
+    #[test]
+    fn times() {
+        let of = |field: &[u8; 12]| {
+            let mut header = Header::new_ustar();
+            header.as_old_mut().mtime = *field;
+            modified(&header)
+        };
+        let second = Duration::from_secs(1);
+        let before = of(&[0xff; 12]);
+        assert_eq!(before, UNIX_EPOCH.checked_sub(second));
+        assert_eq!(of(b"00000000001\0"), UNIX_EPOCH.checked_add(second));
+        assert_eq!(of(b"\xff\x01\0\0\0\0\0\0\0\0\0\0"), None);
     }
 
     #[test]

@@ -57,11 +57,15 @@ fn decimal(bytes: &[u8]) -> Option<u64> {
     digits.then(|| str::from_utf8(bytes).ok()?.parse().ok())?
 }
 
-/// Seconds, with a fraction perhaps; what is before 1970 counts as 1970.
+/// Seconds, with a fraction perhaps, and perhaps before 1970.
 fn time(value: &[u8]) -> Option<SystemTime> {
-    if let Some(before) = value.strip_prefix(b"-") {
-        return time(before).map(|_| UNIX_EPOCH);
+    match value.strip_prefix(b"-") {
+        Some(before) => UNIX_EPOCH.checked_sub(seconds(before)?),
+        None => UNIX_EPOCH.checked_add(seconds(value)?),
     }
+}
+
+fn seconds(value: &[u8]) -> Option<Duration> {
     let point = value.iter().position(|byte| *byte == b'.');
     let (seconds, fraction) = value.split_at_checked(point.unwrap_or(value.len()))?;
     let fraction = fraction.get(1..).unwrap_or_default();
@@ -70,7 +74,7 @@ fn time(value: &[u8]) -> Option<SystemTime> {
     }
     let digits = fraction.iter().chain(b"000000000".iter()).take(9);
     let nanoseconds = digits.fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
-    UNIX_EPOCH.checked_add(Duration::new(decimal(seconds)?, nanoseconds))
+    Some(Duration::new(decimal(seconds)?, nanoseconds))
 }
 
 #[cfg(test)]
@@ -100,7 +104,8 @@ mod tests {
         assert!(!found.sparse);
         assert_eq!(parse(b""), Some(Records::default()));
         let early = parse(&record("mtime", "-1.5")).unwrap();
-        assert_eq!(early.modified, Some(UNIX_EPOCH));
+        let before = UNIX_EPOCH.checked_sub(Duration::from_millis(1500));
+        assert_eq!(early.modified, before);
         let holes = parse(&record("GNU.sparse.major", "1")).unwrap();
         assert!(holes.sparse);
     }

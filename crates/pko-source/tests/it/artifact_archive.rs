@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fmt, fs,
     io::Write,
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
@@ -24,7 +24,7 @@ pub(crate) enum Magic {
 }
 
 /// One header with what follows it; nothing is checked.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Block {
     pub(crate) name: Vec<u8>,
     pub(crate) kind: u8,
@@ -35,6 +35,23 @@ pub(crate) struct Block {
     pub(crate) prefix: Vec<u8>,
     pub(crate) link: Vec<u8>,
     pub(crate) data: Vec<u8>,
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { mode, magic, .. } = self;
+        let kind = self.kind.escape_ascii();
+        write!(formatter, "{magic:?} {kind} {mode:o}")?;
+        for (name, bytes) in [
+            ("name", &self.name),
+            ("size", &self.size),
+            ("prefix", &self.prefix),
+            ("data", &self.data),
+        ] {
+            write!(formatter, " {name} \"{}\"", bytes.escape_ascii())?;
+        }
+        Ok(())
+    }
 }
 
 impl Block {
