@@ -169,19 +169,6 @@ fn a_project_without_a_program() {
 }
 
 #[test]
-fn git_is_refused_by_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let flags = [
-        "--git-url",
-        "https://example.com/x.git",
-        "--git-revision",
-        "0",
-    ];
-    let text = error(&init(&folder.path().join("source"), &flags));
-    assert!(text.contains("comes in a later version"), "{text}");
-}
-
-#[test]
 fn a_folder_that_is_there_already_is_linked() {
     let folder = tempfile::tempdir().unwrap();
     let link = folder.path().join("workspace");

@@ -15,6 +15,7 @@ mod construction;
 mod first_process;
 mod harness;
 mod init;
+mod init_git;
 mod leftovers;
 mod life_of_a_stack;
 mod odd_clis;

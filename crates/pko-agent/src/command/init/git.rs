@@ -7,7 +7,7 @@ use pko_source::{
     Deadline,
     git::{
         Address, Client, Credentials, FetchOptions, GITHUB_API, GithubTokens, HttpSettings, Limits,
-        Remote, Revision, SshClient,
+        Remote, Revision, Scheme, SshClient,
     },
     ssh::{KnownHostFiles, KnownHosts},
 };
@@ -22,7 +22,7 @@ pub(super) fn fetch(url: &str, revision: &str, target: &Path) -> anyhow::Result<
     let settings = GitSettings::of_environment(url, |name| env::var(name).ok())?;
     let address = Address::parse(url).context(ENLIST)?;
     let revision = Revision::parse(revision).context(ENLIST)?;
-    let client = client(&settings)?;
+    let client = client(&address, &settings)?;
     let remote = Remote {
         client: &client,
         address: &address,
@@ -44,16 +44,17 @@ pub(super) fn fetch(url: &str, revision: &str, target: &Path) -> anyhow::Result<
     Ok(())
 }
 
-fn client(settings: &GitSettings) -> anyhow::Result<Client> {
+fn client(address: &Address, settings: &GitSettings) -> anyhow::Result<Client> {
     let client = Client::from_environment(&HttpSettings::default())?;
-    match &settings.credentials {
-        Credentials::GithubApp(_) => {
-            let api = settings.github_api_url.as_deref().unwrap_or(GITHUB_API);
-            Ok(client.with_app_tokens(Arc::new(GithubTokens::new(api)?)))
-        }
-        Credentials::Ssh(_) => Ok(client.with_ssh(Arc::new(SshClient::new(known_hosts(settings))))),
-        _ => Ok(client),
+    if address.scheme() == Scheme::Ssh {
+        let ssh = SshClient::new(known_hosts(settings));
+        return Ok(client.with_ssh(Arc::new(ssh)));
     }
+    let Credentials::GithubApp(_) = settings.credentials else {
+        return Ok(client);
+    };
+    let api = settings.github_api_url.as_deref().unwrap_or(GITHUB_API);
+    Ok(client.with_app_tokens(Arc::new(GithubTokens::new(api)?)))
 }
 
 fn known_hosts(settings: &GitSettings) -> KnownHosts {
