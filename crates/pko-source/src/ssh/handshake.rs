@@ -21,6 +21,7 @@ use tokio::net::{TcpStream, lookup_host};
 use super::{
     HostKey, KnownHosts, Refused, SshError, Stage, Target,
     handler::{Ended, Handler, Heard},
+    rsa_signer::{RsaSigner, SignError},
 };
 use crate::Deadline;
 
@@ -123,9 +124,7 @@ impl Handshake {
     async fn authenticate(&self, handle: &mut Handle<Handler>) -> Result<(), SshError> {
         let mut wants_more = false;
         for hash in self.hashes(handle).await? {
-            let key = PrivateKeyWithHashAlg::new(Arc::clone(&self.key), hash);
-            let tried = handle.authenticate_publickey(&self.target.user, key).await;
-            match tried.map_err(|error| self.ended(error.into()))? {
+            match self.show_key(handle, hash).await? {
                 AuthResult::Success => return Ok(()),
                 AuthResult::Failure {
                     partial_success, ..
@@ -144,6 +143,27 @@ impl Handshake {
             wants_more,
             said: self.heard.text(),
         })))
+    }
+
+    async fn show_key(
+        &self,
+        handle: &mut Handle<Handler>,
+        hash: Option<HashAlg>,
+    ) -> Result<AuthResult, SshError> {
+        let user = &self.target.user;
+        if let Some(mut signer) = RsaSigner::new(&self.key) {
+            let public = self.key.public_key().clone();
+            let tried = handle
+                .authenticate_publickey_with(user, public, hash, &mut signer)
+                .await;
+            return tried.map_err(|error| match error {
+                SignError::Gone => self.closed(),
+                SignError::Unsigned => self.protocol("our key does not sign"),
+            });
+        }
+        let key = PrivateKeyWithHashAlg::new(Arc::clone(&self.key), hash);
+        let tried = handle.authenticate_publickey(user, key).await;
+        tried.map_err(|error| self.ended(error.into()))
     }
 
     /// How an RSA key may sign. SHA-1 is never among them: a server that takes nothing else is refused.

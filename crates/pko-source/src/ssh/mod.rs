@@ -13,6 +13,7 @@ mod host_key;
 mod known_hosts;
 mod pipe;
 mod private_key;
+mod rsa_signer;
 mod said;
 mod session;
 mod target;
