@@ -261,5 +261,4 @@ impl fmt::Display for Warning {
 }
 
 #[cfg(test)]
-#[path = "known_hosts/tests.rs"]
 mod tests;
