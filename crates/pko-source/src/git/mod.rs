@@ -16,6 +16,8 @@ mod credentials;
 mod error;
 mod fetch;
 mod github_app;
+#[doc(hidden)]
+pub mod fuzz;
 mod gitmodules;
 mod http;
 mod limits;

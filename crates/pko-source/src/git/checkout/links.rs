@@ -9,7 +9,7 @@ use std::collections::HashMap;
 const MOST_FOLLOWED: usize = 64;
 
 /// Whether a link leads out of the folder that all paths are in, now or on the way.
-pub(super) fn leads_out(path: &[u8], links: &HashMap<&[u8], &[u8]>) -> bool {
+pub(in super::super) fn leads_out(path: &[u8], links: &HashMap<&[u8], &[u8]>) -> bool {
     let mut place: Vec<&[u8]> = Vec::new();
     let mut left: Vec<&[u8]> = parts(path).collect();
     let mut followed = 0;

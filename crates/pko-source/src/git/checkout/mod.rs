@@ -24,6 +24,7 @@ use gix_object::Kind as ObjectKind;
 use super::{GitError, Limits, error::LimitExceeded, pack::Objects};
 use crate::Deadline;
 use index_file::Stat;
+pub(super) use links::leads_out;
 pub(super) use plan::{EntryKind, Plan, PlannedEntry};
 
 /// What is wrong with a tree that someone committed.

@@ -1,0 +1,90 @@
+//! Strange texts, ten seconds of each kind (`PKO_FUZZ_SECONDS` for another time). What is tried at
+//! random here, `cargo xtask test --full` has a coverage-guided fuzzer try.
+#![expect(clippy::panic, reason = "a test fails by panicking")]
+
+use std::time::{Duration, Instant};
+
+use pko_source::git::fuzz;
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestRunner},
+};
+
+/// Tries values until time is up; a failure is shown in its smallest form.
+fn try_many<S: Strategy>(strategy: &S, attempt: impl Fn(S::Value)) {
+    let seconds = std::env::var("PKO_FUZZ_SECONDS").ok();
+    let seconds = seconds.and_then(|text| text.parse().ok()).unwrap_or(10);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    while Instant::now() < end {
+        let config = Config {
+            cases: 500,
+            failure_persistence: None,
+            ..Config::default()
+        };
+        let outcome = TestRunner::new(config).run(strategy, |value| {
+            attempt(value);
+            Ok(())
+        });
+        if let Err(error) = outcome {
+            panic!("{error}");
+        }
+    }
+}
+
+#[test]
+fn addresses() {
+    let text = prop_oneof![
+        "(https?|ssh|file|ext|git)?(://|::|:)?([a-z%@:]{0,8}@)?[a-zA-Z0-9.\\[\\]:-]{0,12}(:[0-9]{0,5})?[/a-z.%~ é-]{0,12}",
+        "(git@)?[a-z.\\[\\]:-]{1,10}:[~/a-z.-]{0,10}",
+        any::<String>(),
+    ];
+    try_many(&text, |text| fuzz::address(&text));
+}
+
+#[test]
+fn revisions() {
+    let text = prop_oneof![
+        "(refs/)?(heads/|tags/|pull/)?[a-zA-Z0-9/.@{}^~:*?\\[ -]{0,12}",
+        "[0-9a-fA-F]{38,42}",
+        any::<String>(),
+    ];
+    try_many(&text, |text| fuzz::revision(&text));
+}
+
+#[test]
+fn advertisements() {
+    let text = prop_oneof![
+        Just("version 2\n".to_owned()),
+        Just("# service=git-upload-pack\n".to_owned()),
+        "[0-9a-f]{40} (refs/(heads|tags)/)?[a-z./^{}\\x00 =:-]{0,20}\n?",
+        "(ERR|shallow|unborn|version) ?[a-z0-9 ]{0,12}",
+        "[a-z-]{1,12}=[a-z0-9 ]{0,12}\n",
+    ];
+    let line = prop_oneof![
+        text.prop_map(|text| format!("{:04x}{text}", text.len() + 4).into_bytes()),
+        Just(b"0000".to_vec()),
+        Just(b"0001".to_vec()),
+        prop::collection::vec(any::<u8>(), 0..12),
+    ];
+    let lines = prop::collection::vec(line, 0..8);
+    try_many(&lines, |lines| fuzz::advertisement(&lines.concat()));
+}
+
+#[test]
+fn files_of_submodules() {
+    let text = prop_oneof![
+        "(\\[submodule \"[a-z\\\\\"\\]]{0,4}\"\\]\n|\t?(path|url) ?= ?[a-z\"#;\\\\/.]{0,10}\n){0,6}",
+        any::<String>(),
+    ];
+    try_many(&text, |text| fuzz::gitmodules(&text));
+}
+
+#[test]
+fn symbolic_links() {
+    let link = (
+        "[ab](/[ab]){0,2}",
+        "((\\.\\./){0,3}([ab]/|\\.\\./){0,3}[ab.]{0,2}|/etc)",
+    );
+    let links = prop::collection::vec(link, 1..5);
+    try_many(&links, |links| fuzz::links(&links));
+}
