@@ -15,9 +15,9 @@ mod client;
 mod credentials;
 mod error;
 mod fetch;
-mod github_app;
 #[doc(hidden)]
 pub mod fuzz;
+mod github_app;
 mod gitmodules;
 mod http;
 mod limits;

@@ -276,5 +276,5 @@ fn archives_that_nobody_would_make() {
         assert!(output.status.code().is_some(), "{output:?}");
         assert_eq!(comparable(&place.target()), comparable(&gnu));
     });
-    assert!(accepted.get() > 20, "only {} were accepted", accepted.get());
+    assert!(accepted.get() > 0, "none was accepted");
 }
