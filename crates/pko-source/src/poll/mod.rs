@@ -11,6 +11,7 @@
 
 mod blocking;
 mod driver;
+mod git;
 mod schedule;
 mod status;
 
@@ -18,6 +19,7 @@ use std::{fmt::Display, future::Future, hash::Hash, time::Duration};
 
 pub use blocking::{Blocking, BlockingLister};
 pub use driver::{Counts, Poller, Subscription};
+pub use git::{GitLister, GitRepository, ListError};
 pub use schedule::Settings;
 pub use status::{Failure, PollError, Status};
 

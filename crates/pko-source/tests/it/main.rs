@@ -22,6 +22,7 @@ mod git_submodules;
 mod git_support;
 mod poll_blocking;
 mod poll_driver;
+mod poll_git;
 mod ssh_fuzz;
 mod ssh_hanging;
 mod ssh_harness;
