@@ -121,6 +121,8 @@ impl Place {
             .args(["--host", "127.0.0.1", "--port", &address.port().to_string()])
             .env("PATH", self.folder.path().join("bin"))
             .env("HOME", self.folder.path())
+            .env("PULUMI_BACKEND_URL", "file:///state")
+            .env("PULUMI_CONFIG_PASSPHRASE", "passphrase")
             .env_remove("PKO_PULUMI")
             .env(stand_in::FOLDER, self.stand_in.folder())
             .stdin(Stdio::null())
