@@ -54,8 +54,12 @@ impl Descriptions {
         let size = header::size(entry.header()).ok_or(UnpackError::Malformed("a size"))?;
         match entry.header().entry_type() {
             EntryType::GNULongName => {
-                let name = self.read(entry, size)?;
-                let name = until_zero(&name).to_vec();
+                let bytes = self.read(entry, size)?;
+                let name = until_zero(&bytes).to_vec();
+                // Where there is no zero, GNU tar reads on.
+                if name.len() == bytes.len() {
+                    return Err(UnpackError::Malformed("a name without an end"));
+                }
                 let twice = self.long_name.replace(name).is_some();
                 once(!twice)?;
             }

@@ -136,7 +136,9 @@ impl Unpacker<'_> {
         let path = self.target.join(inner_path(&member.name)?);
         match member.kind {
             Kind::Folder => self.write_folder(member, &path),
-            Kind::File if path == self.target => Err(UnpackError::BadName(shown(&member.name))),
+            Kind::File if member.name == b"." || member.name.ends_with(b"/.") => {
+                Err(UnpackError::BadName(shown(&member.name)))
+            }
             Kind::File => self.write_file(member, data, &path),
             Kind::Symlink => {
                 self.unpacked.links += 1;

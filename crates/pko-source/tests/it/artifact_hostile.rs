@@ -87,7 +87,7 @@ fn numbers_that_readers_take_for_others() {
 
 #[test]
 fn names_of_every_kind_stay_inside() {
-    let outward: [&[u8]; 7] = [
+    let outward: [&[u8]; 9] = [
         b"../evil",
         b"/evil",
         b"a/../../evil",
@@ -95,6 +95,8 @@ fn names_of_every_kind_stay_inside() {
         b"a\\..\\evil",
         b".",
         b"./",
+        b"./.",
+        b"a/.",
     ];
     for name in outward {
         let plain = vec![Block::file(name, "x")];
@@ -172,6 +174,7 @@ fn descriptions_of_nothing_and_of_too_much() {
             Block::file("c", ""),
         ],
         vec![path(b"a"), Block::long_name("b"), Block::file("c", "")],
+        vec![Block::new(b'L', "L", "name"), Block::file("c", "")],
         vec![Block::new(b'g', "g", b"10 path=a\n"), Block::file("c", "")],
         vec![Block::new(b'x', "x", b"99 path=a\n"), Block::file("c", "")],
         vec![

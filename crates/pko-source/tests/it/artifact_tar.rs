@@ -32,7 +32,7 @@ fn gnu_tar(arguments: &[&str], folder: &Path) -> Output {
 fn many<S: Strategy>(strategy: &S, attempt: impl Fn(S::Value)) {
     let full = std::env::var_os("PKO_FULL").is_some();
     let config = Config {
-        cases: if full { 2000 } else { 150 },
+        cases: if full { 5000 } else { 300 },
         failure_persistence: None,
         ..Config::default()
     };
