@@ -174,7 +174,7 @@ fn swap_beside(staging: &Staging, target: &Path) -> io::Result<()> {
     if rustix::fs::renameat_with(CWD, &new, CWD, target, RenameFlags::EXCHANGE).is_ok() {
         return Ok(());
     }
-    rename(target, &staging.old_folder())?;
+    move_away(target, &staging.old_folder())?;
     rename(&new, target)
 }
 
@@ -186,7 +186,7 @@ fn swap_inside(staging: &Staging, target: &Path) -> io::Result<()> {
     for entry in fs::read_dir(target)? {
         let name = entry?.file_name();
         if !staging::is_staging(&target.join(&name)) {
-            rename(&target.join(&name), &old.join(&name))?;
+            move_away(&target.join(&name), &old.join(&name))?;
         }
     }
     for entry in fs::read_dir(staging.new_folder())? {
@@ -194,6 +194,14 @@ fn swap_inside(staging: &Staging, target: &Path) -> io::Result<()> {
         rename(&staging.new_folder().join(&name), &target.join(&name))?;
     }
     Ok(())
+}
+
+/// A folder from a layer of an image can't be moved, only removed.
+fn move_away(from: &Path, to: &Path) -> io::Result<()> {
+    match rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => remove::remove(from),
+        outcome => outcome,
+    }
 }
 
 /// A folder that goes to another one must be writable itself.

@@ -224,32 +224,91 @@ fn a_project_folder_that_is_not_there_or_leads_out() {
     }
 }
 
-#[test]
-fn a_volume_that_is_mounted_at_the_target() {
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Runs the script, and after it `init` twice, in a world of its own where mounting is allowed. The script is
+/// given a folder, and leaves the target in `$target`. Then the target has what it should, and nothing else.
+fn init_in_own_world(script: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let target = folder.path().join("source");
-    fs::create_dir(&target).unwrap();
     let bytes = archive();
     let (digest, url) = (digest(&bytes), server("200 OK", bytes));
-    // Twice, since what is there is replaced; in a world of its own, where mounting is allowed.
-    let script = "mount -t tmpfs none \"$1\" && touch \"$1/stale\" && for turn in 1 2; do
-        \"$2\" init -t \"$1\" --flux-url \"$3\" --flux-digest \"$4\" || exit 3; done; ls -A \"$1\"";
+    let script = format!(
+        "cd \"$1\" || exit 1; {script} || exit 1; touch \"$target/stale\"; for turn in 1 2; do
+        \"$2\" init -t \"$target\" --flux-url \"$3\" --flux-digest \"$4\" >&2 || exit 3; done; ls -A \"$target\""
+    );
+    let user = ["--map-root-user"];
+    let user = if is_root() { &[][..] } else { &user };
     let output = Command::new("unshare")
-        .args(["--map-root-user", "--mount", "sh", "-c", script, "sh"])
-        .arg(&target)
+        .args(user)
+        .args(["--mount", "sh", "-c", &script, "sh"])
+        .arg(folder.path())
         .args([env!("CARGO_BIN_EXE_agent"), &url, &digest])
         .output()
         .expect("`unshare` is needed for this test: apt-get install util-linux");
     let said = String::from_utf8_lossy(&output.stderr);
     // Some machines let nobody have such a world; the unit tests of the strategy are all there is then.
-    if said.contains("unshare failed") || said.contains("unshare: ") || said.contains("mount: ") {
+    if said.contains("unshare: ") || said.contains("mount: ") {
         return;
     }
     assert!(output.status.success(), "{output:?}");
     let names = String::from_utf8_lossy(&output.stdout);
-    let names: Vec<&str> = names.lines().collect();
-    assert!(names.ends_with(&["Pulumi.yaml", "inner"]), "{output:?}");
-    assert!(!names.contains(&"stale"), "{output:?}");
+    assert_eq!(names, "Pulumi.yaml\ninner\n", "{output:?}");
+}
+
+#[test]
+fn a_volume_that_is_mounted_at_the_target() {
+    init_in_own_world("target=$PWD/source; mkdir source; mount -t tmpfs none source");
+}
+
+#[test]
+fn a_folder_of_the_volume_is_mounted_at_the_target() {
+    // The same device as what is around it.
+    init_in_own_world("target=$PWD/source; mkdir source other; mount --bind other source");
+}
+
+#[test]
+fn a_target_that_comes_with_the_image() {
+    // Others may lay one folder over another, but not remove what is below.
+    if !is_root() {
+        return;
+    }
+    // Its folders are in a layer below, from where they can't be moved.
+    init_in_own_world(
+        "mount -t tmpfs none . && cd \"$PWD\" && mkdir -p lower/source/old upper work whole &&
+        mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work whole && target=$PWD/whole/source",
+    );
+}
+
+#[test]
+fn what_a_killed_run_left_is_gone_after_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("source");
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let bytes = archive();
+    let digest = digest(&bytes);
+    let mut killed = Command::new(env!("CARGO_BIN_EXE_agent"))
+        .args(["init", "--flux-digest", &digest, "--flux-url"])
+        .arg(format!("http://{address}/x"))
+        .arg("-t")
+        .arg(&target)
+        .spawn()
+        .unwrap();
+    // It asks, and never gets an answer.
+    let _asked = silent.accept().unwrap();
+    let left = || fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left(), 1, "where it would have put it");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert_eq!(left(), 1, "nobody was there to remove it");
+    let url = server("200 OK", bytes);
+    let flags = ["--flux-url", &url, "--flux-digest", &digest];
+    let output = init(&target, &flags);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(left(), 1);
+    assert!(target.join("Pulumi.yaml").is_file());
 }
 
 #[test]
@@ -273,7 +332,7 @@ fn credentials_that_do_not_go_together() {
 
 /// The program without the superuser's right to ignore modes, if that is who runs the tests.
 fn without_privileges(program: &str) -> Command {
-    if !rustix::process::geteuid().is_root() {
+    if !is_root() {
         return Command::new(program);
     }
     let rights = "-dac_override,-dac_read_search";
