@@ -246,7 +246,7 @@ fn init_in_own_world(script: &str) {
         .arg(folder.path())
         .args([env!("CARGO_BIN_EXE_agent"), &url, &digest])
         .output()
-        .expect("`unshare` is needed for this test: apt-get install util-linux");
+        .unwrap_or_else(|error| panic!("`unshare` is needed, of util-linux: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
     // Some machines let nobody have such a world; the unit tests of the strategy are all there is then.
     if said.contains("unshare: ") || said.contains("mount: ") {
