@@ -94,6 +94,17 @@ pub enum GitError {
         #[source]
         source: Box<ureq::Error>,
     },
+    /// The server's certificate is not one that we believe, or TLS fails otherwise.
+    #[error(
+        "the certificate of {address} is not trusted; SSL_CERT_FILE may name a file with that of its authority"
+    )]
+    Untrusted {
+        /// Where
+        address: String,
+        /// Why
+        #[source]
+        source: Box<ureq::Error>,
+    },
     /// What the server said could not be read to its end.
     #[error("failed to read the answer of {address}")]
     Read {
@@ -314,7 +325,9 @@ impl GitError {
             | Self::Server { .. }
             | Self::Deadline { .. }
             | Self::Read { .. } => true,
-            Self::Network { source, .. } => !is_lasting(source),
+            Self::Network { source, .. } => {
+                !matches!(**source, ureq::Error::BadUri(_) | ureq::Error::Http(_))
+            }
             Self::Connect { transient, .. } => *transient,
             Self::Submodule { source, .. } => source.is_transient(),
             _ => false,
@@ -340,6 +353,10 @@ impl GitError {
             ureq::Error::Timeout(ureq::Timeout::Global | ureq::Timeout::PerCall) => {
                 Self::Deadline { address }
             }
+            error if is_of_tls(&error) => Self::Untrusted {
+                address,
+                source: Box::new(error),
+            },
             error => Self::Network {
                 address,
                 source: Box::new(error),
@@ -366,15 +383,12 @@ impl GitError {
     }
 }
 
-/// A certificate that is wrong today is wrong in a minute.
-fn is_lasting(error: &ureq::Error) -> bool {
-    matches!(
-        error,
-        ureq::Error::Rustls(_)
-            | ureq::Error::Tls(_)
-            | ureq::Error::BadUri(_)
-            | ureq::Error::Http(_)
-    ) || matches!(error, ureq::Error::Io(inner) if inner.kind() == io::ErrorKind::InvalidData)
+fn is_of_tls(error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::Rustls(_) | ureq::Error::Tls(_) => true,
+        ureq::Error::Io(error) => error.kind() == io::ErrorKind::InvalidData,
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -269,7 +269,7 @@ fn a_certificate_of_ones_own_adds_to_the_others() {
         .unwrap();
     let error = scene.resolve("main").unwrap_err();
     assert!(
-        matches!(error, GitError::Network { .. }) && !error.is_transient(),
+        matches!(error, GitError::Untrusted { .. }) && !error.is_transient(),
         "{error:?}"
     );
     scene.client = client(&[scene.server.certificate().unwrap()]);

@@ -16,7 +16,7 @@ pub(super) fn of(
     let mut all = Vec::new();
     for name in ["SSL_CERT_FILE", "GIT_SSL_CAINFO"] {
         if let Some(path) = value(name) {
-            all.extend(of_file(Path::new(&path)).map_err(|source| failed(&path, source))?);
+            all.extend(of_file(Path::new(&path), name).map_err(|source| failed(&path, source))?);
         }
     }
     for folder in value("SSL_CERT_DIR")
@@ -35,9 +35,15 @@ fn failed(path: &str, source: io::Error) -> GitError {
     }
 }
 
-/// A file that someone names must be there.
-fn of_file(path: &Path) -> io::Result<Vec<Certificate<'static>>> {
-    of_pem(&fs::read(path)?)
+/// A file that is not there has none: images have variables for files that only some of them have.
+fn of_file(path: &Path, variable: &str) -> io::Result<Vec<Certificate<'static>>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            tracing::warn!(variable, path = %path.display(), "There is no file of certificates");
+            Ok(Vec::new())
+        }
+        text => of_pem(&text?),
+    }
 }
 
 /// A folder holds other things too, and each certificate perhaps twice; a folder that is not there has none.

@@ -33,10 +33,11 @@ pub struct HttpClient {
 impl HttpClient {
     /// A client as the environment wants it: proxies and certificates by the usual variables.
     pub fn from_environment(settings: &HttpSettings) -> Result<Self, GitError> {
-        Self::new(settings, &|name| std::env::var(name).ok())
+        Self::with_variables(settings, &|name| std::env::var(name).ok())
     }
 
-    pub(crate) fn new(
+    /// A client as these variables want it.
+    pub fn with_variables(
         settings: &HttpSettings,
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, GitError> {
