@@ -14,6 +14,7 @@ mod checkout;
 mod client;
 mod credentials;
 mod error;
+mod error_kinds;
 mod fetch;
 #[doc(hidden)]
 pub mod fuzz;

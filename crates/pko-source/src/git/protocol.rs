@@ -134,6 +134,10 @@ impl<'a> Session<'a> {
                     let _ = io::copy(&mut pack, &mut io::sink());
                 }
                 (shallow, failure, outcome)
+                if outcome.is_ok() {
+                    pack.finish();
+                }
+                (shallow, pack.failure, outcome)
             })
         })?;
         let (shallow, failure, outcome) =
@@ -277,6 +281,11 @@ impl<R: Read> SideBand<R> {
             finished: false,
             failure: None,
         }
+    }
+
+    /// Hears the other side out, so that it ends as it should. The pack is whole by then, whatever comes.
+    fn finish(&mut self) {
+        while !self.finished && self.next_line().is_ok() {}
     }
 
     fn next_line(&mut self) -> Result<(), WordsError> {

@@ -133,12 +133,10 @@ fn one_question_for_many_revisions() {
         found,
         [Some(second), Some(first.clone()), Some(first), None]
     );
-    let targets: Vec<_> = scene
-        .server
-        .seen()
-        .into_iter()
-        .map(|seen| seen.target)
-        .collect();
+    let seen = scene.server.seen();
+    let connections: Vec<_> = seen.iter().map(|seen| seen.connection).collect();
+    assert_eq!(connections, [0, 0], "both go by one connection");
+    let targets: Vec<_> = seen.into_iter().map(|seen| seen.target).collect();
     assert_eq!(
         targets,
         [

@@ -1,4 +1,4 @@
-//! As much of HTTP as the tests need: one request and one answer for each connection.
+//! As much of HTTP as the tests need.
 
 use std::io::{self, Read};
 
@@ -15,6 +15,8 @@ pub struct SeenRequest {
     pub authorization: Option<String>,
     /// The `Host` header
     pub host: Option<String>,
+    /// Which connection it came by
+    pub connection: u64,
 }
 
 pub(super) struct Request {
@@ -26,8 +28,11 @@ pub(super) struct Request {
 }
 
 impl Request {
-    pub(super) fn read(wire: &mut dyn Wire) -> io::Result<Self> {
-        let head = read_head(wire)?;
+    /// The next request; nothing if the client has no other.
+    pub(super) fn read(wire: &mut dyn Wire) -> io::Result<Option<Self>> {
+        let Some(head) = read_head(wire)? else {
+            return Ok(None);
+        };
         let mut lines = head.split("\r\n");
         let mut words = lines.next().unwrap_or_default().split(' ');
         let method = words.next().unwrap_or_default().to_owned();
@@ -49,7 +54,7 @@ impl Request {
             .and_then(|length| length.parse().ok());
         wire.take(length.unwrap_or(0))
             .read_to_end(&mut request.body)?;
-        Ok(request)
+        Ok(Some(request))
     }
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {
@@ -66,26 +71,27 @@ impl Request {
         }
     }
 
-    pub(super) fn seen(&self) -> SeenRequest {
+    pub(super) fn seen(&self, connection: u64) -> SeenRequest {
         SeenRequest {
             method: self.method.clone(),
             target: self.target(),
             authorization: self.header("authorization").map(str::to_owned),
             host: self.header("host").map(str::to_owned),
+            connection,
         }
     }
 }
 
-fn read_head(wire: &mut dyn Wire) -> io::Result<String> {
+fn read_head(wire: &mut dyn Wire) -> io::Result<Option<String>> {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() > 64 << 10 || wire.read(&mut byte)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+            return Ok(None);
         }
         head.extend_from_slice(&byte);
     }
-    String::from_utf8(head).map_err(io::Error::other)
+    String::from_utf8(head).map(Some).map_err(io::Error::other)
 }
 
 /// Sends a short answer.
@@ -115,10 +121,7 @@ pub(super) fn respond_in_pieces(
     headers: &[String],
     body: &mut dyn Read,
 ) -> io::Result<()> {
-    write!(
-        wire,
-        "HTTP/1.1 {status}\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n"
-    )?;
+    write!(wire, "HTTP/1.1 {status}\r\nTransfer-Encoding: chunked\r\n")?;
     for header in headers {
         write!(wire, "{header}\r\n")?;
     }

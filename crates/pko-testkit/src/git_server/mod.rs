@@ -150,39 +150,46 @@ impl Drop for GitServer {
 
 impl State {
     fn accept(self: Arc<Self>, listener: &TcpListener) {
-        for stream in listener.incoming() {
+        for (stream, number) in listener.incoming().zip(0..) {
             if *lock(&self.stopped) {
                 return;
             }
             let Ok(stream) = stream else { continue };
             let state = Arc::clone(&self);
             // a client that goes away is its own business
-            thread::spawn(move || state.serve(stream));
+            thread::spawn(move || state.serve(stream, number));
         }
     }
 
-    fn serve(&self, stream: TcpStream) -> io::Result<()> {
+    fn serve(&self, stream: TcpStream, number: u64) -> io::Result<()> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(Duration::from_mins(1)))?;
         match &self.tls {
-            None => self.answer(&mut { stream }),
+            None => self.answer_all(&mut { stream }, number),
             Some(config) => {
                 let session =
                     rustls::ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
                 let mut stream = rustls::StreamOwned::new(session, stream);
-                self.answer(&mut stream)?;
+                self.answer_all(&mut stream, number)?;
                 stream.conn.send_close_notify();
                 stream.flush()
             }
         }
     }
 
-    fn answer(&self, wire: &mut dyn Wire) -> io::Result<()> {
-        let request = message::Request::read(wire)?;
-        lock(&self.seen).push(request.seen());
+    /// Answers until there is no other request, or an answer that was the last.
+    fn answer_all(&self, wire: &mut dyn Wire, connection: u64) -> io::Result<()> {
+        while let Some(request) = message::Request::read(wire)? {
+            lock(&self.seen).push(request.seen(connection));
+            self.answer(&request, wire)?;
+        }
+        Ok(())
+    }
+
+    fn answer(&self, request: &message::Request, wire: &mut dyn Wire) -> io::Result<()> {
         let fault = lock(&self.fault).clone();
         if let Some(fault) = fault
-            && fault.apply(self, &request, wire)?
+            && fault.apply(self, request, wire)?
         {
             return Ok(());
         }
@@ -197,7 +204,7 @@ impl State {
         }
         backend::run(
             &self.root,
-            &request,
+            request,
             self.old_protocol.load(Ordering::Relaxed),
             wire,
         )

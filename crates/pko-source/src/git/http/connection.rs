@@ -1,12 +1,12 @@
 //! A repository behind HTTP.
 
 use std::{
-    io::{BufReader, Read},
+    io::{self, BufReader, Read},
     time::Duration,
 };
 
 use ureq::{
-    Body,
+    Body, BodyReader,
     http::{HeaderMap, Response, StatusCode},
 };
 
@@ -184,22 +184,54 @@ impl Connection for HttpConnection<'_> {
             response = self.get()?;
         }
         let response = self.accepted(response, "application/x-git-upload-pack-advertisement")?;
-        Ok(Box::new(BufReader::new(response.into_body().into_reader())))
+        Ok(Box::new(Answer::new(response)))
     }
 
     fn exchange(&mut self, request: &[u8]) -> Result<Box<dyn Read + '_>, GitError> {
         let response = self.post(request)?;
         let response = self.accepted(response, "application/x-git-upload-pack-result")?;
-        Ok(Box::new(BufReader::with_capacity(
-            64 << 10,
-            response.into_body().into_reader(),
-        )))
+        Ok(Box::new(Answer::new(response)))
     }
 
     fn without_secrets(&self, words: &str) -> String {
         match &self.auth {
             Some(auth) => auth.without_secrets(words),
             None => words.to_owned(),
+        }
+    }
+}
+
+/// An answer. A message of git's ends before HTTP's does; whoever has read the one reads the other's end as
+/// well, so that the connection can be used again.
+struct Answer {
+    reader: BufReader<BodyReader<'static>>,
+    ended: bool,
+}
+
+impl Answer {
+    fn new(response: Response<Body>) -> Self {
+        let reader = response.into_body().into_reader();
+        Self {
+            reader: BufReader::with_capacity(64 << 10, reader),
+            ended: false,
+        }
+    }
+}
+
+impl Read for Answer {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(buffer)?;
+        // lines are read by their length first, and this one ends a message
+        self.ended = buffer.get(..count) == Some(b"0000");
+        Ok(count)
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if self.ended {
+            // if there is more, or an error, the connection is not used again
+            let _ = self.reader.read(&mut [0]);
         }
     }
 }
