@@ -128,12 +128,6 @@ impl<'a> Session<'a> {
             shallow.map(|shallow| {
                 let mut pack = SideBand::new(packets);
                 let outcome = read_pack(&mut pack);
-                let failure = pack.failure.take();
-                if outcome.is_ok() {
-                    // To its very end, or the server sees us hang up; the pack itself is here already.
-                    let _ = io::copy(&mut pack, &mut io::sink());
-                }
-                (shallow, failure, outcome)
                 if outcome.is_ok() {
                     pack.finish();
                 }
