@@ -88,3 +88,32 @@ fn symbolic_links() {
     let links = prop::collection::vec(link, 1..5);
     try_many(&links, |links| fuzz::links(&links));
 }
+
+#[test]
+fn packs() {
+    let data = prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..40),
+        // what makes an object from another: both lengths, then what to copy and what to add
+        (
+            0_u8..20,
+            0_u8..40,
+            prop::collection::vec(any::<u8>(), 0..12)
+        )
+            .prop_map(|(base, result, rest)| { [vec![base, result], rest].concat() }),
+        (0_u8..20).prop_map(|length| vec![length, length, 0x90, length]),
+    ];
+    let object = (
+        0_u8..8,
+        prop::option::weighted(0.1, any::<u16>()),
+        0_u8..60,
+        data,
+    );
+    let object = object.prop_map(|(kind, size, back, data)| fuzz::PackedObject {
+        kind,
+        size: size.unwrap_or(u16::try_from(data.len()).unwrap_or_default()),
+        back,
+        data,
+    });
+    let objects = prop::collection::vec(object, 0..6);
+    try_many(&objects, |objects| fuzz::pack(&objects));
+}

@@ -1,15 +1,17 @@
 //! Where text and bytes from outside come in, for whoever tries strange ones: none may end the program, and some
 //! things hold for all of them.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use super::{
-    Address, Revision,
+    Address, Limits, Revision,
     advertisement::{self, Advertised, read_listed},
     checkout::leads_out,
     gitmodules,
+    pack::{Objects, Place},
     packets::Packets,
 };
+use crate::Deadline;
 
 /// The address of a repository. One that is accepted can be read again as it is printed, and then has no user and no
 /// password of its own unless it is for SSH.
@@ -83,6 +85,91 @@ pub fn gitmodules(text: &str) {
     let _ = gitmodules::addresses(text);
 }
 
+/// An object of a pack, which may be nonsense.
+#[derive(Debug, Clone)]
+pub struct PackedObject {
+    /// What it says that it is: 1 to 4 for whole ones, 6 and 7 for what is made from another
+    pub kind: u8,
+    /// How many bytes it says that it has
+    pub size: u16,
+    /// How far back the other one is
+    pub back: u8,
+    /// What it has
+    pub data: Vec<u8>,
+}
+
+/// A pack of these objects: it is refused, or all that is in it can be read.
+pub fn pack(objects: &[PackedObject]) {
+    let Ok(folder) = tempfile::tempdir() else {
+        return;
+    };
+    let place = Place {
+        folder: folder.path(),
+        address: "fuzz",
+        hash: gix_hash::Kind::Sha1,
+        limits: Limits {
+            object_bytes: 64 << 10,
+            ..Limits::default()
+        },
+        deadline: Deadline::after(Duration::from_mins(1)),
+    };
+    let bytes = packed(objects);
+    if let Ok(Some(mut objects)) = Objects::receive(&mut bytes.as_slice(), &place) {
+        for id in objects.ids() {
+            assert!(
+                matches!(objects.find(&id), Ok(Some(_))),
+                "{id} can't be read"
+            );
+        }
+    }
+}
+
+fn packed(objects: &[PackedObject]) -> Vec<u8> {
+    let count = u32::try_from(objects.len()).unwrap_or_default();
+    let mut bytes = b"PACK\0\0\0\x02".to_vec();
+    bytes.extend(count.to_be_bytes());
+    for PackedObject {
+        kind,
+        size,
+        back,
+        data,
+    } in objects
+    {
+        let [high, low] = size.to_be_bytes();
+        // four bits of the size, then seven and seven
+        bytes.push(0x80 | (kind & 7) << 4 | low & 15);
+        bytes.push(0x80 | (low >> 4) | (high & 7) << 4);
+        bytes.push(high >> 3);
+        match kind & 7 {
+            6 => bytes.push(back & 0x7f),
+            7 => bytes.extend([*back; 20]),
+            _ => {}
+        }
+        bytes.extend(stored(data));
+    }
+    let mut hasher = gix_hash::hasher(gix_hash::Kind::Sha1);
+    hasher.update(&bytes);
+    if let Ok(checksum) = hasher.try_finalize() {
+        bytes.extend_from_slice(checksum.as_bytes());
+    }
+    bytes
+}
+
+/// Compressed, though it gets no smaller.
+fn stored(data: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(data.len()).unwrap_or_default();
+    let mut bytes = vec![0x78, 0x01, 0x01];
+    bytes.extend(length.to_le_bytes());
+    bytes.extend((!length).to_le_bytes());
+    bytes.extend_from_slice(data);
+    let (low, high) = data.iter().fold((1_u32, 0_u32), |(low, high), byte| {
+        let low = (low + u32::from(*byte)) % 65_521;
+        (low, (high + low) % 65_521)
+    });
+    bytes.extend((high << 16 | low).to_be_bytes());
+    bytes
+}
+
 /// Symbolic links in a folder: `(path, target)`. One that is said to stay inside does, as the system sees it.
 pub fn links(links: &[(String, String)]) {
     let Ok(folder) = tempfile::tempdir() else {
@@ -109,5 +196,43 @@ pub fn links(links: &[(String, String)]) {
         if let Ok(found) = place.canonicalize() {
             assert!(found.starts_with(&root), "{links:?}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packs_that_make_sense_are_among_those_that_are_tried() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place {
+            folder: folder.path(),
+            address: "test",
+            hash: gix_hash::Kind::Sha1,
+            limits: Limits::default(),
+            deadline: Deadline::after(Duration::from_mins(1)),
+        };
+        let object = |kind, back, data: &[u8]| PackedObject {
+            kind,
+            size: u16::try_from(data.len()).unwrap(),
+            back,
+            data: data.to_vec(),
+        };
+        // the second is the first with an exclamation mark behind it
+        let bytes = packed(&[
+            object(3, 0, b"hello"),
+            object(6, 19, b"\x05\x06\x90\x05\x01!"),
+        ]);
+        let mut objects = Objects::receive(&mut bytes.as_slice(), &place)
+            .unwrap()
+            .unwrap();
+        let mut contents: Vec<_> = objects
+            .ids()
+            .iter()
+            .map(|id| objects.find(id).unwrap().unwrap().1.to_vec())
+            .collect();
+        contents.sort();
+        assert_eq!(contents, [&b"hello"[..], b"hello!"]);
     }
 }

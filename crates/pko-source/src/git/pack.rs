@@ -96,6 +96,11 @@ impl Objects {
         }))
     }
 
+    /// All objects that there are.
+    pub(super) fn ids(&self) -> Vec<ObjectId> {
+        self.bundle.index.iter().map(|entry| entry.oid).collect()
+    }
+
     /// The hash that names objects.
     pub(super) fn hash(&self) -> Kind {
         self.hash
