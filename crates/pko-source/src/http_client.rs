@@ -11,11 +11,12 @@ use std::time::Duration;
 use ureq::{
     Agent, Proxy,
     http::Uri,
-    tls::{TlsConfig, TlsProvider},
+    tls::{RootCerts, TlsConfig, TlsProvider},
 };
 
 use crate::{Deadline, DeadlineExceeded};
 
+pub(crate) use proxy::VARIABLES as PROXY_VARIABLES;
 pub use redirect::RedirectError;
 pub(crate) use redirect::{parse_url, redirected};
 pub(crate) use retry_after::retry_after;
@@ -33,6 +34,9 @@ pub enum ClientError {
         "the variable {0} has no address of an HTTP proxy: it should look like http://proxy.example:3128"
     )]
     BadProxy(&'static str),
+    /// What was given as certificates is none.
+    #[error("an extra certificate is not in PEM: it should begin with -----BEGIN CERTIFICATE-----")]
+    BadCertificate,
     /// It is too late to begin.
     #[error(transparent)]
     Late(#[from] DeadlineExceeded),
@@ -43,7 +47,7 @@ pub enum ClientError {
 pub(crate) fn agent(url: &Uri, deadline: Deadline) -> Result<Agent, ClientError> {
     let tls = TlsConfig::builder()
         .provider(TlsProvider::Rustls)
-        .root_certs(roots::roots())
+        .root_certs(roots::of_this_process())
         .build();
     let config = Agent::config_builder()
         .http_status_as_error(false)
@@ -53,7 +57,7 @@ pub(crate) fn agent(url: &Uri, deadline: Deadline) -> Result<Agent, ClientError>
             "pulumi-kubernetes-operator/",
             env!("CARGO_PKG_VERSION")
         ))
-        .proxy(proxy(url)?)
+        .proxy(proxy(url, &|name| std::env::var(name).ok())?)
         .tls_config(tls)
         .timeout_connect(Some(CONNECT))
         .timeout_recv_response(Some(ANSWER))
@@ -62,11 +66,22 @@ pub(crate) fn agent(url: &Uri, deadline: Deadline) -> Result<Agent, ClientError>
     Ok(config.into())
 }
 
-fn proxy(url: &Uri) -> Result<Option<Proxy>, ClientError> {
-    let variable = |name: &str| std::env::var(name).ok();
+/// The proxy by which these variables want an address to be reached.
+pub(crate) fn proxy(
+    url: &Uri,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<Proxy>, ClientError> {
     let Some((name, address)) = proxy::choose(url, variable) else {
         return Ok(None);
     };
     let proxy = Proxy::new(&address).map_err(|_| ClientError::BadProxy(name))?;
     Ok(Some(proxy))
+}
+
+/// Whom we trust: Mozilla's list, what these variables add, and these certificates in PEM.
+pub(crate) fn roots(
+    variable: &dyn Fn(&str) -> Option<String>,
+    extra: &[Vec<u8>],
+) -> Result<RootCerts, ClientError> {
+    roots::with(variable, extra).ok_or(ClientError::BadCertificate)
 }

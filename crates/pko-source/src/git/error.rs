@@ -4,7 +4,7 @@ use std::{io, path::PathBuf, time::Duration};
 
 pub use super::error_kinds::{CredentialKind, LimitExceeded, RedirectRefusal};
 use super::{Address, AddressError, CommitId, RevisionError, TreeProblem};
-use crate::{DeadlineExceeded, place::PlaceError};
+use crate::{DeadlineExceeded, http_client::ClientError, place::PlaceError};
 
 /// Something that went wrong with a git server.
 #[derive(Debug, thiserror::Error)]
@@ -224,21 +224,9 @@ pub enum GitError {
         /// Where
         address: String,
     },
-    /// A certificate of our own can't be read.
-    #[error("failed to read the certificates in {path}")]
-    Certificates {
-        /// The file
-        path: String,
-        /// Why
-        #[source]
-        source: io::Error,
-    },
-    /// The proxy's address is wrong. It is not repeated, because there may be a password in it.
-    #[error("the proxy in {variable} is not a URL such as http://proxy:3128")]
-    Proxy {
-        /// Where it stands
-        variable: String,
-    },
+    /// There is no client as the environment and the settings want it.
+    #[error(transparent)]
+    Client(#[from] ClientError),
 }
 
 impl GitError {

@@ -252,7 +252,7 @@ impl GithubTokens {
         let address = Uri::try_from(url).map_err(|error| unreachable(error.to_string()))?;
         let agent = http_client::agent(&address, deadline).map_err(|error| match error {
             ClientError::Late(_) => self.too_late(),
-            error @ ClientError::BadProxy(_) => unreachable(error.to_string()),
+            error => unreachable(error.to_string()),
         })?;
         let request = agent
             .post(url)

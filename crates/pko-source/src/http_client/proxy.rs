@@ -5,6 +5,18 @@ use std::net::IpAddr;
 
 use ureq::http::{Uri, uri::Scheme};
 
+/// All that say something of proxies.
+pub(crate) const VARIABLES: [&str; 8] = [
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
+];
+
 /// The variable and the proxy's address in it; nothing if the server is reached directly.
 pub(super) fn choose(
     url: &Uri,

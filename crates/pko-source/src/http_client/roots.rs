@@ -16,14 +16,33 @@ const FILES: [&str; 2] = ["SSL_CERT_FILE", "GIT_SSL_CAINFO"];
 const FOLDERS: [&str; 2] = ["SSL_CERT_DIR", "GIT_SSL_CAPATH"];
 
 /// Read once: a process' environment does not change.
-pub(super) fn roots() -> RootCerts {
+pub(super) fn of_this_process() -> RootCerts {
     static ROOTS: OnceLock<RootCerts> = OnceLock::new();
-    let read = || {
-        let mut all = built_in();
-        all.extend(added(|name| std::env::var(name).ok()));
-        RootCerts::new_with_certs(&all)
-    };
+    let read = || all(added(|name| std::env::var(name).ok()));
     ROOTS.get_or_init(read).clone()
+}
+
+/// With what these variables add, and with these, of which each must be one.
+pub(super) fn with(
+    variable: &dyn Fn(&str) -> Option<String>,
+    extra: &[Vec<u8>],
+) -> Option<RootCerts> {
+    let mut more = added(variable);
+    for text in extra {
+        let found = of_text(text);
+        if found.is_empty() {
+            return None;
+        }
+        more.extend(found);
+    }
+    Some(all(more))
+}
+
+fn all(more: Vec<Certificate<'static>>) -> RootCerts {
+    if more.is_empty() {
+        return RootCerts::WebPki;
+    }
+    RootCerts::new_with_certs(&[built_in(), more].concat())
 }
 
 fn built_in() -> Vec<Certificate<'static>> {
@@ -75,13 +94,16 @@ fn of_folder(folder: &Path) -> io::Result<Vec<Certificate<'static>>> {
 }
 
 fn of_file(file: &Path) -> io::Result<Vec<Certificate<'static>>> {
-    let text = fs::read(file)?;
-    let items = parse_pem(&text).filter_map(Result::ok);
+    Ok(of_text(&fs::read(file)?))
+}
+
+fn of_text(text: &[u8]) -> Vec<Certificate<'static>> {
+    let items = parse_pem(text).filter_map(Result::ok);
     let certificates = items.filter_map(|item| match item {
         PemItem::Certificate(certificate) => Some(certificate),
         _ => None,
     });
-    Ok(certificates.collect())
+    certificates.collect()
 }
 
 #[cfg(test)]

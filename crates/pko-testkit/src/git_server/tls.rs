@@ -23,8 +23,8 @@ fn make() -> Result<Identity, Box<dyn std::error::Error + Send + Sync>> {
     let issuer = Issuer::new(authority, &authority_key);
 
     let key = KeyPair::generate()?;
-    let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
-    let own = CertificateParams::new(names)?.signed_by(&key, &issuer)?;
+    let names = ["127.0.0.1", "localhost", "git.test"].map(str::to_owned);
+    let own = CertificateParams::new(names.to_vec())?.signed_by(&key, &issuer)?;
     let provider = rustls::crypto::ring::default_provider();
     let config = rustls::ServerConfig::builder_with_provider(provider.into())
         .with_safe_default_protocol_versions()?

@@ -1,15 +1,20 @@
 //! The HTTP client: one for a process, shared by all that ask.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use ureq::{Agent, config::Config, tls::TlsConfig, unversioned::transport::DefaultConnector};
+use ureq::{
+    Agent,
+    config::Config,
+    http::Uri,
+    tls::{RootCerts, TlsConfig},
+    unversioned::transport::DefaultConnector,
+};
 
 use super::{
     super::{Address, GitError, protocol::AGENT},
-    certificates,
     guard::OutwardResolver,
-    proxy::Proxies,
 };
+use crate::http_client::{self, ClientError, PROXY_VARIABLES};
 
 /// How long it may take until a connection stands.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -27,7 +32,8 @@ pub struct HttpClient {
     usual: Agent,
     /// For addresses that a server sent us to
     outward: Agent,
-    proxies: Proxies,
+    /// The variables about proxies that are set
+    proxies: Arc<Vec<(&'static str, String)>>,
 }
 
 impl HttpClient {
@@ -41,33 +47,42 @@ impl HttpClient {
         settings: &HttpSettings,
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, GitError> {
-        let mut extra = certificates::of(variable)?;
-        for text in &settings.extra_certificates {
-            extra.extend(
-                certificates::of_pem(text).map_err(|source| GitError::Certificates {
-                    path: "the settings".to_owned(),
-                    source,
-                })?,
-            );
-        }
-        let config = config(extra);
-        Ok(Self {
+        let config = config(http_client::roots(variable, &settings.extra_certificates)?);
+        let set = PROXY_VARIABLES.into_iter();
+        let set = set.filter_map(|name| Some((name, variable(name)?)));
+        let client = Self {
             usual: config.new_agent(),
             outward: Agent::with_parts(
                 config,
                 DefaultConnector::default(),
                 OutwardResolver::default(),
             ),
-            proxies: Proxies::of(variable)?,
-        })
+            proxies: Arc::new(set.collect()),
+        };
+        // One that is none is told now, and not when it is needed.
+        for anywhere in ["http://proxied.invalid/", "https://proxied.invalid/"] {
+            client.proxy_of(&Uri::from_static(anywhere))?;
+        }
+        Ok(client)
     }
 
     pub(super) fn agent(&self, outward: bool) -> &Agent {
         if outward { &self.outward } else { &self.usual }
     }
 
-    pub(super) fn proxy(&self, address: &Address) -> Option<ureq::Proxy> {
-        self.proxies.of_address(address)
+    pub(super) fn proxy(&self, address: &Address) -> Result<Option<ureq::Proxy>, GitError> {
+        match Uri::try_from(address.http_url("")) {
+            Ok(url) => Ok(self.proxy_of(&url)?),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn proxy_of(&self, url: &Uri) -> Result<Option<ureq::Proxy>, ClientError> {
+        http_client::proxy(url, &|wanted| {
+            let mut set = self.proxies.iter();
+            set.find(|(name, _)| *name == wanted)
+                .map(|(_, value)| value.clone())
+        })
     }
 }
 
@@ -77,10 +92,8 @@ impl fmt::Debug for HttpClient {
     }
 }
 
-fn config(extra: Vec<ureq::tls::Certificate<'static>>) -> Config {
-    let tls = TlsConfig::builder()
-        .root_certs(certificates::roots(extra))
-        .build();
+fn config(roots: RootCerts) -> Config {
+    let tls = TlsConfig::builder().root_certs(roots).build();
     Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)

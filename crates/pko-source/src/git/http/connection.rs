@@ -58,7 +58,7 @@ impl<'a> HttpConnection<'a> {
         }
         let request = request
             .config()
-            .proxy(self.client.proxy(&self.address))
+            .proxy(self.client.proxy(&self.address)?)
             .timeout_global(Some(self.remaining()?))
             .build();
         request
@@ -78,7 +78,7 @@ impl<'a> HttpConnection<'a> {
         }
         let request = request
             .config()
-            .proxy(self.client.proxy(&self.address))
+            .proxy(self.client.proxy(&self.address)?)
             .timeout_global(Some(self.remaining()?))
             .build();
         request

@@ -1,11 +1,9 @@
 //! Git over HTTP: requests that end in time, credentials that go nowhere else.
 
 mod auth;
-mod certificates;
 mod client;
 mod connection;
 mod guard;
-mod proxy;
 mod redirect;
 
 pub(crate) use auth::HttpAuth;
