@@ -55,10 +55,12 @@ impl Scene {
         }
     }
 
-    /// Opens the event stream that the command line asks for.
+    /// Opens the event stream that the command line asks for, unless it is open: there is one for a call.
     pub(crate) fn open_events(&self) -> Outcome<()> {
-        let sink = Sink::open(self.line.event_log())?;
-        *self.sink() = Some(sink);
+        let mut sink = self.sink();
+        if matches!(*sink, Some(Sink::Nowhere)) {
+            *sink = Some(Sink::open(self.line.event_log())?);
+        }
         Ok(())
     }
 
