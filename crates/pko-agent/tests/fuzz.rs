@@ -1,34 +1,8 @@
 //! Strange texts, ten seconds of each kind (`PKO_FUZZ_SECONDS` for another time). What is tried at
 //! random here, `cargo xtask test --full` has a coverage-guided fuzzer try.
-#![expect(clippy::panic, reason = "a test fails by panicking")]
 
-use std::time::{Duration, Instant};
-
-use proptest::{
-    prelude::*,
-    test_runner::{Config, TestRunner},
-};
-
-/// Tries values until time is up; a failure is shown in its smallest form.
-fn try_many<S: Strategy>(strategy: &S, attempt: impl Fn(S::Value)) {
-    let seconds = std::env::var("PKO_FUZZ_SECONDS").ok();
-    let seconds = seconds.and_then(|text| text.parse().ok()).unwrap_or(10);
-    let end = Instant::now() + Duration::from_secs(seconds);
-    while Instant::now() < end {
-        let config = Config {
-            cases: 500,
-            failure_persistence: None,
-            ..Config::default()
-        };
-        let outcome = TestRunner::new(config).run(strategy, |value| {
-            attempt(value);
-            Ok(())
-        });
-        if let Err(error) = outcome {
-            panic!("{error}");
-        }
-    }
-}
+use pko_testkit::try_many;
+use proptest::prelude::*;
 
 #[test]
 fn environment_files() {

@@ -23,6 +23,7 @@ pub mod control_plane;
 mod error_text;
 mod eventually;
 pub mod fixtures;
+mod fuzzing;
 pub mod git_server;
 pub mod kstatus;
 mod last_lines;
@@ -35,6 +36,7 @@ pub use builders::{Builder, ProgramBuilder, StackBuilder, UpdateBuilder, Workspa
 pub use components::{Component, Components};
 pub use control_plane::ControlPlane;
 pub use eventually::{DEADLINE, TimedOut, eventually, eventually_within};
+pub use fuzzing::{try_many, try_some};
 pub use leftovers::{end_processes_of, processes_of};
 pub use namespace::{TestNamespace, with_namespace};
 pub use shared_folder::shared_folder;

@@ -9,12 +9,8 @@ use std::{
 };
 
 use pko_source::artifact::Limits;
-use proptest::{
-    collection::vec,
-    prelude::*,
-    sample::select,
-    test_runner::{Config, TestRunner},
-};
+use pko_testkit::try_some;
+use proptest::{collection::vec, prelude::*, sample::select};
 
 use crate::artifact_archive::{Block, Magic, Node, Place, gzip, octal, pax, tar, tree};
 
@@ -31,18 +27,7 @@ fn gnu_tar(arguments: &[&str], folder: &Path) -> Output {
 
 fn many<S: Strategy>(strategy: &S, attempt: impl Fn(S::Value)) {
     let full = std::env::var_os("PKO_FULL").is_some();
-    let config = Config {
-        cases: if full { 5000 } else { 300 },
-        failure_persistence: None,
-        ..Config::default()
-    };
-    let outcome = TestRunner::new(config).run(strategy, |value| {
-        attempt(value);
-        Ok(())
-    });
-    if let Err(error) = outcome {
-        panic!("{error}");
-    }
+    try_some(if full { 5000 } else { 300 }, strategy, attempt);
 }
 
 /// Something that is packed.

@@ -25,7 +25,6 @@ mod git_support;
 mod poll_blocking;
 mod poll_driver;
 mod poll_git;
-mod ssh_fuzz;
 mod ssh_hanging;
 mod ssh_harness;
 mod ssh_hosts;

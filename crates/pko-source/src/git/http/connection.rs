@@ -6,7 +6,7 @@ use std::{
 };
 
 use ureq::{
-    Body, BodyReader,
+    Body, BodyReader, RequestBuilder,
     http::{HeaderMap, Response, StatusCode},
 };
 
@@ -50,17 +50,7 @@ impl<'a> HttpConnection<'a> {
 
     fn get(&self) -> Result<Response<Body>, GitError> {
         let agent = self.client.agent(self.sent_away);
-        let mut request = agent
-            .get(self.address.http_url(ADVERTISEMENT))
-            .header("Git-Protocol", "version=2");
-        if let Some(auth) = &self.auth {
-            request = request.header("Authorization", auth.header());
-        }
-        let request = request
-            .config()
-            .proxy(self.client.proxy(&self.address)?)
-            .timeout_global(Some(self.remaining()?))
-            .build();
+        let request = self.prepared(agent.get(self.address.http_url(ADVERTISEMENT)))?;
         request
             .call()
             .map_err(|error| GitError::of_request(&self.address, error))
@@ -68,22 +58,25 @@ impl<'a> HttpConnection<'a> {
 
     fn post(&self, body: &[u8]) -> Result<Response<Body>, GitError> {
         let agent = self.client.agent(self.sent_away);
-        let mut request = agent
-            .post(self.address.http_url(UPLOAD_PACK))
-            .header("Git-Protocol", "version=2")
+        let request = self.prepared(agent.post(self.address.http_url(UPLOAD_PACK)))?;
+        request
             .header("Content-Type", "application/x-git-upload-pack-request")
-            .header("Accept", "application/x-git-upload-pack-result");
+            .header("Accept", "application/x-git-upload-pack-result")
+            .send(body)
+            .map_err(|error| GitError::of_request(&self.address, error))
+    }
+
+    /// With what every request has: the protocol, who we are, and when it is over.
+    fn prepared<B>(&self, request: RequestBuilder<B>) -> Result<RequestBuilder<B>, GitError> {
+        let mut request = request.header("Git-Protocol", "version=2");
         if let Some(auth) = &self.auth {
             request = request.header("Authorization", auth.header());
         }
-        let request = request
+        Ok(request
             .config()
             .proxy(self.client.proxy(&self.address)?)
             .timeout_global(Some(self.remaining()?))
-            .build();
-        request
-            .send(body)
-            .map_err(|error| GitError::of_request(&self.address, error))
+            .build())
     }
 
     fn remaining(&self) -> Result<Duration, GitError> {

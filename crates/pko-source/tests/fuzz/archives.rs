@@ -1,40 +1,8 @@
-//! Strange bytes, ten seconds of each kind (`PKO_FUZZ_SECONDS` for another time). What is tried at random
-//! here, `cargo xtask test --full` has a coverage-guided fuzzer try.
-#![expect(
-    clippy::panic,
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
+//! Archives, packed and damaged.
 
-use std::time::{Duration, Instant};
-
-use proptest::{
-    prelude::*,
-    test_runner::{Config, TestRunner},
-};
+use pko_testkit::try_many;
+use proptest::prelude::*;
 use tar::{Builder, EntryType, Header};
-
-/// Tries values until time is up; a failure is shown in its smallest form.
-fn try_many<S: Strategy>(strategy: &S, attempt: impl Fn(S::Value)) {
-    let seconds = std::env::var("PKO_FUZZ_SECONDS").ok();
-    let seconds = seconds.and_then(|text| text.parse().ok()).unwrap_or(10);
-    let end = Instant::now() + Duration::from_secs(seconds);
-    while Instant::now() < end {
-        let config = Config {
-            cases: 100,
-            failure_persistence: None,
-            ..Config::default()
-        };
-        let outcome = TestRunner::new(config).run(strategy, |value| {
-            attempt(value);
-            Ok(())
-        });
-        if let Err(error) = outcome {
-            panic!("{error}");
-        }
-    }
-}
 
 /// An archive that a program would make.
 fn packed(names: &[(String, u8, Vec<u8>)]) -> Vec<u8> {
