@@ -34,7 +34,7 @@ fn digest(bytes: &[u8]) -> String {
 }
 
 /// Answers each request with the status and the body; its address.
-fn server(status: &'static str, body: Vec<u8>) -> String {
+pub(crate) fn server(status: &'static str, body: Vec<u8>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {

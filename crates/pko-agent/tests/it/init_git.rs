@@ -12,6 +12,8 @@ use pko_testkit::git_server::{
 };
 use tempfile::TempDir;
 
+use crate::init::server;
+
 const CANARY: &str = "canary-b9c4e7";
 
 /// A repository with two commits, and a share to fetch into.
@@ -165,6 +167,36 @@ fn ways_to_log_in_over_http() {
         log.contains("please specify one authentication option"),
         "{log}"
     );
+}
+
+#[test]
+fn a_github_app_asks_for_its_token_first() {
+    let scene = Scene::new();
+    scene.server.require("git", CANARY);
+    let pair = KeyPair::generate(&["-t", "rsa", "-b", "2048", "-m", "PEM"], "").unwrap();
+    let body = format!(r#"{{"token": "{CANARY}", "expires_at": "2099-01-01T00:00:00Z"}}"#);
+    let api = server("201 Created", body.into_bytes());
+    let variables = [
+        ("GIT_GITHUB_APP_ID", "12"),
+        ("GIT_GITHUB_APP_INSTALLATION_ID", "34"),
+        ("GIT_GITHUB_APP_PRIVATE_KEY", pair.private.as_str()),
+        (
+            "GIT_GITHUB_API_URL",
+            api.strip_suffix("/artifact.tar.gz").unwrap(),
+        ),
+    ];
+    let (url, [one, two]) = (scene.server.url("app.git"), &scene.commits);
+    let log = scene.succeeds(&url, one, &variables);
+    assert!(!log.contains(CANARY), "{log}");
+    let refusing = server("401 Unauthorized", b"{}".to_vec());
+    let refused = (
+        "GIT_GITHUB_API_URL",
+        refusing.strip_suffix("/artifact.tar.gz").unwrap(),
+    );
+    let [id, installation, key, _] = variables;
+    let log = scene.fails(&url, two, &[id, installation, key, refused]);
+    let text = "getting GitHub App installation token: GitHub API returned status 401";
+    assert!(log.contains(text), "{log}");
 }
 
 #[test]

@@ -216,3 +216,48 @@ async fn over_ssh_with_the_keys_of_the_secret() {
     let text = failure(&mut unknown).await;
     assert!(text.contains("is not known; it shows the key"), "{text}");
 }
+
+/// How long a round takes and how much memory. By hand:
+/// `cargo test --release -p pko-source --test it -- --ignored --nocapture poll_git::measures`
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes a minute; run by hand"]
+async fn measures_a_thousand_repositories() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = TestRepository::create(folder.path(), "app-0.git").unwrap();
+    let commit = push(&first, "first");
+    for number in 1..1000 {
+        let copy = folder.path().join(format!("app-{number}.git"));
+        first
+            .git(&["clone", "--quiet", "--bare", ".", copy.to_str().unwrap()])
+            .unwrap();
+    }
+    let server = GitServer::start(folder.path()).unwrap();
+    let poller = poller();
+    let before = resident();
+    let start = std::time::Instant::now();
+    let mut subscriptions: Vec<_> = (0..1000)
+        .map(|number| {
+            let url = server.url(&format!("app-{number}.git"));
+            let repository = repository(&url, Credentials::Anonymous);
+            poller.subscribe(repository, revision("main"), Duration::from_hours(1))
+        })
+        .collect();
+    for subscription in &mut subscriptions {
+        reaches(subscription, &commit).await;
+    }
+    let grown = resident().saturating_sub(before);
+    println!(
+        "1,000 repositories: {:?}, {grown} KiB more, the server's part included",
+        start.elapsed()
+    );
+}
+
+/// What the kernel counts as ours, in KiB.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
