@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Parser, ValueEnum};
+use pko_core::queue::Limits;
 
 /// Keeps Pulumi stacks up to date from inside a Kubernetes cluster
 #[derive(Clone, Debug, Parser)]
@@ -32,6 +33,14 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "/var/lib/pulumi-kubernetes-operator/workspaces")]
     pub(crate) workspace_dir: PathBuf,
 
+    /// How many runs may be under way in the whole cluster; 0 for any number
+    #[arg(long, env = "PKO_MAX_RUNS", default_value_t = 0)]
+    pub(crate) max_runs: usize,
+
+    /// How many runs may be under way in each namespace; 0 for any number
+    #[arg(long, env = "PKO_MAX_RUNS_PER_NAMESPACE", default_value_t = 0)]
+    pub(crate) max_runs_per_namespace: usize,
+
     /// The agent's program; without it, `agent` beside this one
     #[arg(long, env = "PKO_AGENT")]
     pub(crate) agent: Option<PathBuf>,
@@ -60,6 +69,15 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 impl Arguments {
+    /// How many runs may be under way.
+    pub(crate) fn limits(&self) -> Limits {
+        let limit = |number: usize| Some(number).filter(|number| *number > 0);
+        Limits {
+            cluster: limit(self.max_runs),
+            namespace: limit(self.max_runs_per_namespace),
+        }
+    }
+
     /// Where workspaces reach the Programs, if they are served at this address.
     pub(crate) fn advertised(&self, bound: SocketAddr) -> String {
         self.program_fs_adv_addr

@@ -9,6 +9,7 @@ mod place;
 mod program_server;
 mod run;
 mod telemetry;
+mod turns;
 
 use clap::Parser;
 

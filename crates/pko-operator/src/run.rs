@@ -34,6 +34,7 @@ use crate::{
     manager_key,
     place::{Processes, Tokens},
     program_server,
+    turns::Turns,
 };
 
 /// How often the folders of process workspaces are compared with the Workspaces that there are.
@@ -79,7 +80,8 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         written: pko_kube::Written::default(),
         applied: Applied::default(),
         reporters: Reporters::new(&client),
-        followed: Followed::new(wake_update),
+        followed: Followed::new(wake_update.clone()),
+        turns: Turns::new(arguments.limits(), wake_update),
         client,
     });
     let readiness = Readiness::default();
@@ -211,7 +213,8 @@ fn agent(arguments: &Arguments) -> anyhow::Result<PathBuf> {
     Ok(agent)
 }
 
-/// Ends process workspaces whose Workspace is gone, once the caches are filled.
+/// Ends process workspaces whose Workspace is gone, and gives back the turns of Updates that are, once the caches
+/// are filled.
 async fn sweep(context: Arc<Context>, readiness: Readiness) {
     let stores = [
         context.workspaces.wait_until_ready().await.is_ok(),
@@ -235,6 +238,11 @@ async fn sweep(context: Arc<Context>, readiness: Readiness) {
                 context.applied.forget(&uid);
             }
         }
+        context.turns.keep_only(|update, run| {
+            let known = context.updates.get(update);
+            known
+                .is_some_and(|known| kube::ResourceExt::uid(known.as_ref()).as_deref() == Some(run))
+        });
         tokio::time::sleep(SWEEP_EVERY).await;
     }
 }

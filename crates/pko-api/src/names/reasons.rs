@@ -86,6 +86,8 @@ text_enum! {
         WorkspaceNotFound = "WorkspaceNotFound",
         /// The Workspace is not ready (yet).
         WorkspaceNotReady = "WorkspaceNotReady",
+        /// Other runs go first.
+        Queued = "Queued",
         /// The agent does not answer; tried again.
         TransientFailure = "TransientFailure",
         /// The operation failed in a way that has no name.

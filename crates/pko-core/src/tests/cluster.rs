@@ -323,6 +323,9 @@ impl Cluster {
                     let workspace = self.workspace.clone().map(Box::new);
                     world.learn(update::Answer::Workspace(workspace));
                 }
+                Step::Ask(update::Question::Turn(_)) => {
+                    world.learn(update::Answer::Turn(crate::queue::Turn::Go));
+                }
                 Step::Ask(update::Question::Run(_, publish)) => {
                     *asked.entry("run").or_default() += 1;
                     if let Some(status) = publish {

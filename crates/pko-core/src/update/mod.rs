@@ -5,6 +5,7 @@ mod rules;
 mod status;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod world;
 
 use jiff::Timestamp;
@@ -18,7 +19,8 @@ use pko_api::{
 };
 
 pub use result::{Output, RunOutcome, outputs_secret};
-pub use world::{Answer, Case, Effect, Event, Question, Run, RunError, World};
+pub use turn::turn_request;
+pub use world::{Answer, Case, Effect, Event, Question, Run, RunError, TurnQuestion, World};
 
 use crate::{
     condition_set::ConditionSet,
@@ -41,6 +43,7 @@ const RULES: &[Rule<Case, Question, Effect>] = &[
     rule("canceled", rules::cancel), // deleting, or its owner is gone
     rule("unknown-operation", rules::unknown_operation),
     rule("await-workspace", rules::await_workspace), // Ask(Workspace)
+    rule("turn", rules::turn),                       // Ask(Turn): the run queue
     rule("run", rules::run),                         // Ask(Run): starts it or finds it
 ];
 

@@ -10,17 +10,21 @@ use pko_api::{
 };
 
 use super::{
-    Case, Effect, Event, Question, Run, RunError, RunOutcome, Step, outputs_secret, status,
+    Case, Effect, Event, Question, Run, RunError, RunOutcome, Step, TurnQuestion, outputs_secret,
+    status, turn_request,
 };
 use crate::{
     Known,
     condition_set::{find, is_true},
+    queue::Turn,
     stack,
     step::{Requeue, finish},
 };
 
 /// For an event of the Workspace that was missed.
 const WORKSPACE_AGAIN: Duration = Duration::from_secs(30);
+/// For a turn: whoever gets one is woken, so that this is for the position that users read.
+const TURN_AGAIN: Duration = Duration::from_secs(30);
 /// For an agent that did not answer.
 const AGENT_AGAIN: Duration = Duration::from_secs(5);
 /// For the end of a run that was missed.
@@ -132,6 +136,30 @@ fn waiting_for_workspace(case: &Case, reason: UpdateReason) -> Step {
     let status = status::waiting(case, reason, "");
     let effects = status::written(case, status);
     finish(effects, Requeue::after(WORKSPACE_AGAIN))
+}
+
+/// Waits for its turn. A run that has begun is asked for too: it counts, whoever started it.
+pub(super) fn turn(case: &Case) -> Option<Step> {
+    let Known::Known(workspace) = &case.world.workspace else {
+        return None;
+    };
+    let ask = || {
+        Question::Turn(Box::new(TurnQuestion {
+            request: turn_request(&case.world.update, workspace.as_ref()),
+            has_begun: status::is_progressing(case),
+        }))
+    };
+    match case.world.turn.or_ask(ask) {
+        Err(question) => Some(question),
+        Ok(Turn::Go) => None,
+        Ok(Turn::Wait(wait)) => {
+            let status = status::waiting(case, UpdateReason::Queued, &wait.to_string());
+            Some(finish(
+                status::written(case, status),
+                Requeue::after(TURN_AGAIN),
+            ))
+        }
+    }
 }
 
 /// Starts the run, or finds it, and records its result.

@@ -10,7 +10,10 @@ use pko_api::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::Plan;
+use crate::{
+    Plan,
+    queue::{Reason, Turn, Wait},
+};
 
 fn now() -> Timestamp {
     Timestamp::from_second(1_700_000_000).unwrap()
@@ -30,6 +33,7 @@ fn condition(kind: &str, status: &str, reason: &str) -> Value {
 struct Given {
     update: Value,
     workspace: Option<Value>,
+    turn: Turn,
     run: Result<Run, RunError>,
 }
 
@@ -54,6 +58,7 @@ fn given() -> Given {
             "metadata": { "name": "demo", "generation": 1 },
             "status": { "observedGeneration": 1, "conditions": [condition("Ready", "True", "Succeeded")] },
         })),
+        turn: Turn::Go,
         run: Ok(Run::Running),
     }
 }
@@ -157,6 +162,7 @@ impl Given {
                                 .clone()
                                 .map(|object| serde_json::from_value(object).unwrap()),
                         ),
+                        Question::Turn(_) => Answer::Turn(self.turn.clone()),
                         Question::Run(..) => Answer::Run(self.run.clone()),
                     });
                     asked.push(question);
@@ -413,6 +419,51 @@ fn an_update_waits_for_its_workspace() {
             &["await-workspace", &gone, "settled"],
         ),
     ]);
+}
+
+#[test]
+fn a_run_waits_for_its_turn() {
+    let held = |before| {
+        let reason = Reason::Cluster(2);
+        Given {
+            turn: Turn::Wait(Wait { before, reason }),
+            ..given()
+        }
+    };
+    let told = held(3).told();
+    let condition = &told.status().unwrap().conditions[0];
+    assert_eq!(
+        (&*condition.reason, &*condition.status),
+        ("Queued", "False")
+    );
+    assert_eq!(
+        condition.message,
+        "waiting for its turn: 2 runs are under way in the cluster, which is the limit; 3 runs are before it"
+    );
+    assert_eq!(
+        told.plan.requeue,
+        Requeue::after(std::time::Duration::from_secs(30))
+    );
+    assert!(
+        !told
+            .asked
+            .iter()
+            .any(|question| matches!(question, Question::Run(..)))
+    );
+    let begun = |given: &Given| {
+        let asked = given.told().asked;
+        asked.into_iter().find_map(|question| match question {
+            Question::Turn(question) => Some(question.has_begun),
+            _ => None,
+        })
+    };
+    assert_eq!(begun(&given()), Some(false));
+    assert_eq!(begun(&given().progressing()), Some(true));
+    assert_eq!(
+        begun(&given().workspace_not_ready()),
+        None,
+        "it can't run anyway"
+    );
 }
 
 #[test]

@@ -5,7 +5,10 @@ use k8s_openapi::api::core::v1::Secret;
 use pko_api::{Update, Workspace, auto::v1alpha1::UpdateStatus, names::events::UpdateEvent};
 
 use super::RunOutcome;
-use crate::Known;
+use crate::{
+    Known,
+    queue::{Request, Turn},
+};
 
 /// What is known of an Update.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +17,8 @@ pub struct World {
     pub update: Update,
     /// Its Workspace, if there is one.
     pub workspace: Known<Option<Workspace>>,
+    /// Whether it is its turn.
+    pub turn: Known<Turn>,
     /// Its run.
     pub run: Known<Result<Run, RunError>>,
 }
@@ -41,9 +46,20 @@ pub enum RunError {
 pub enum Question {
     /// The Workspace of this name; absence is believed from a live read only.
     Workspace(String),
+    /// Whether it is the turn of its run; one that has begun keeps it.
+    Turn(Box<TurnQuestion>),
     /// The run, which is started if it was not: its id is the Update's uid, so it runs once. The
     /// status is published first.
     Run(Box<Workspace>, Option<Box<UpdateStatus>>),
+}
+
+/// What is asked of the run queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnQuestion {
+    /// The run, and what it works on.
+    pub request: Request,
+    /// It is under way already.
+    pub has_begun: bool,
 }
 
 /// An answer to a [`Question`].
@@ -51,6 +67,8 @@ pub enum Question {
 pub enum Answer {
     /// To [`Question::Workspace`].
     Workspace(Option<Box<Workspace>>),
+    /// To [`Question::Turn`].
+    Turn(Turn),
     /// To [`Question::Run`].
     Run(Result<Run, RunError>),
 }
@@ -92,6 +110,7 @@ impl World {
         Self {
             update,
             workspace: Known::Unknown,
+            turn: Known::Unknown,
             run: Known::Unknown,
         }
     }
@@ -102,6 +121,7 @@ impl World {
             Answer::Workspace(workspace) => {
                 self.workspace = Known::Known(workspace.map(|workspace| *workspace));
             }
+            Answer::Turn(turn) => self.turn = Known::Known(turn),
             Answer::Run(run) => self.run = Known::Known(run),
         }
     }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::PassError;
-use crate::place::Processes;
+use crate::{place::Processes, turns::Turns};
 
 /// What all controllers share.
 pub(crate) struct Context {
@@ -29,6 +29,7 @@ pub(crate) struct Context {
     pub(crate) written: Written,
     pub(crate) reporters: Reporters,
     pub(crate) followed: Followed,
+    pub(crate) turns: Turns,
     pub(crate) applied: Applied,
 }
 

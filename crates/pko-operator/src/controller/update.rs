@@ -103,6 +103,13 @@ impl Pass for UpdatePass<'_> {
             Question::Workspace(name) => {
                 Ok(Answer::Workspace(workspace(update, context, &name).await?))
             }
+            Question::Turn(question) => {
+                context
+                    .turns
+                    .prime(&context.updates, &context.workspaces)
+                    .await;
+                Ok(Answer::Turn(context.turns.ask(update, *question)))
+            }
             Question::Run(workspace, publish) => {
                 if let Some(status) = publish {
                     write_status(update, context, &status).await?;
@@ -223,7 +230,11 @@ async fn write_status(
     let manager = field_managers::UPDATE_STATUS;
     context
         .write_status::<Update>(update, status, manager)
-        .await
+        .await?;
+    if is_true(&status.conditions, ConditionType::Complete) {
+        context.turns.leave(&update.uid().unwrap_or_default());
+    }
+    Ok(())
 }
 
 /// Waits in the background for the end of a run, then wakes the Update.

@@ -10,6 +10,7 @@ mod auth;
 mod economy;
 mod life;
 mod program_server;
+mod queue;
 mod survival;
 mod system;
 mod trail;

@@ -1,0 +1,151 @@
+//! The turn that a run needs before it may go.
+
+use k8s_openapi::api::core::v1::EnvVar;
+use pko_api::{Update, Workspace, auto::v1alpha1::OperationType};
+
+use crate::queue::{Request, StackKey, Urgency};
+
+const BACKEND: &str = "PULUMI_BACKEND_URL";
+
+/// What the queue is asked for this Update.
+#[must_use]
+pub fn turn_request(update: &Update, workspace: Option<&Workspace>) -> Request {
+    let urgency = match update.spec.operation {
+        Some(OperationType::Destroy) => Urgency::Destroy,
+        _ => Urgency::Change,
+    };
+    Request {
+        run: update.metadata.uid.clone().unwrap_or_default(),
+        namespace: update.metadata.namespace.clone().unwrap_or_default(),
+        stack: stack_key(update, workspace),
+        urgency,
+    }
+}
+
+/// Which state the run works on, as well as it can be told from here. A name without its project is one of
+/// many of the same name, so that the source is a part of it; two objects for one stack have the same.
+fn stack_key(update: &Update, workspace: Option<&Workspace>) -> StackKey {
+    let name = update.spec.stack_name.as_deref().unwrap_or_default();
+    let namespace = update.metadata.namespace.as_deref().unwrap_or_default();
+    let backend = workspace.and_then(|workspace| backend(workspace, namespace));
+    let stack = if name.matches('/').count() >= 2 {
+        name.to_owned()
+    } else {
+        let own = || {
+            let workspace = update.spec.workspace_name.as_deref().unwrap_or_default();
+            format!("{namespace}/{workspace}")
+        };
+        let source = workspace.and_then(source).unwrap_or_else(own);
+        format!("{source}#{name}")
+    };
+    StackKey {
+        backend: backend.unwrap_or_default(),
+        stack,
+    }
+}
+
+/// The backend's address, or where it is kept.
+fn backend(workspace: &Workspace, namespace: &str) -> Option<String> {
+    let is_backend = |variable: &&EnvVar| variable.name == BACKEND;
+    let variable = workspace.spec.env.iter().find(is_backend)?;
+    if let Some(value) = &variable.value {
+        return Some(value.clone());
+    }
+    let from = variable.value_from.as_ref()?;
+    let secret = from
+        .secret_key_ref
+        .as_ref()
+        .map(|key| (&key.name, &key.key));
+    let config_map = from
+        .config_map_key_ref
+        .as_ref()
+        .map(|key| (&key.name, &key.key));
+    let (name, key) = secret.or(config_map)?;
+    Some(format!("{namespace}/{name}/{key}"))
+}
+
+/// What stays the same from one revision to the next.
+fn source(workspace: &Workspace) -> Option<String> {
+    let spec = &workspace.spec;
+    if let Some(git) = &spec.git {
+        let dir = git.dir.as_deref().unwrap_or_default();
+        return Some(format!(
+            "{}//{}",
+            git.url.as_deref()?,
+            dir.trim_matches('/')
+        ));
+    }
+    let flux = spec.flux.as_ref()?;
+    // The last part is the revision.
+    let (source, _) = flux.url.as_deref()?.rsplit_once('/')?;
+    let dir = flux.dir.as_deref().unwrap_or_default();
+    Some(format!("{source}//{}", dir.trim_matches('/')))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn key(stack: &str, workspace: impl Into<Value>) -> StackKey {
+        let workspace: Value = workspace.into();
+        let update: Update = serde_json::from_value(json!({
+            "metadata": {"name": "u", "namespace": "team", "uid": "1"},
+            "spec": {"workspaceName": "ws", "stackName": stack, "type": "up"},
+        }))
+        .unwrap();
+        let workspace: Workspace = serde_json::from_value(json!({"spec": workspace})).unwrap();
+        turn_request(&update, Some(&workspace)).stack
+    }
+
+    fn on(backend: &str) -> Value {
+        json!({"env": [{"name": "PULUMI_BACKEND_URL", "value": backend}]})
+    }
+
+    #[test]
+    fn the_same_stack_is_the_same_whoever_asks() {
+        let git = |reference: &str, dir: &str| json!({"git": {"url": "https://git.test/a", "ref": reference, "dir": dir}});
+        assert_eq!(
+            key("dev", git("1", "infra")),
+            key("dev", git("2", "infra/"))
+        );
+        assert_ne!(key("dev", git("1", "infra")), key("dev", git("1", "other")));
+        assert_ne!(key("dev", git("1", "")), key("prod", git("1", "")));
+        let flux = |generation: u8| json!({"flux": {"url": format!("http://op/programs/team/p/{generation}")}});
+        assert_eq!(key("dev", flux(1)), key("dev", flux(2)));
+        assert_eq!(
+            key("org/app/dev", git("1", "")),
+            key("org/app/dev", flux(1))
+        );
+    }
+
+    #[test]
+    fn another_backend_has_other_stacks() {
+        assert_ne!(
+            key("org/app/dev", on("s3://a")),
+            key("org/app/dev", on("s3://b"))
+        );
+        let from = |name: &str| {
+            let key = json!({"secretKeyRef": {"name": name, "key": "url"}});
+            json!({"env": [{"name": "PULUMI_BACKEND_URL", "valueFrom": key}]})
+        };
+        assert_eq!(key("a/b/c", from("x")), key("a/b/c", from("x")));
+        assert_ne!(key("a/b/c", from("x")), key("a/b/c", from("y")));
+    }
+
+    #[test]
+    fn a_destroy_is_more_urgent() {
+        let request = |kind: &str| {
+            let update: Update = serde_json::from_value(json!({
+                "metadata": {"name": "u", "namespace": "team", "uid": "1"},
+                "spec": {"workspaceName": "ws", "stackName": "dev", "type": kind},
+            }))
+            .unwrap();
+            turn_request(&update, None)
+        };
+        assert!(request("destroy").urgency > request("up").urgency);
+        assert_eq!(request("up").run, "1");
+        assert_eq!(request("up").stack.stack, "team/ws#dev");
+    }
+}

@@ -1,0 +1,150 @@
+//! The run queue as the controllers use it: one for the manager, which wakes the Updates whose turn it is.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use kube::{
+    ResourceExt as _,
+    runtime::reflector::{ObjectRef, Store},
+};
+use pko_api::{Decoded, Update, Workspace, names::conditions::ConditionType};
+use pko_core::{
+    condition_set::is_true,
+    queue::{Limits, Queue, Turn},
+    update::{TurnQuestion, turn_request},
+};
+use tokio::sync::{OnceCell, mpsc::UnboundedSender};
+
+type UpdateRef = ObjectRef<Decoded<Update>>;
+
+/// The run queue.
+pub(crate) struct Turns {
+    known: Mutex<Known>,
+    wake: UnboundedSender<UpdateRef>,
+    /// Whether the runs from before the start are in it.
+    primed: OnceCell<()>,
+}
+
+struct Known {
+    queue: Queue,
+    /// Who is behind a run.
+    updates: HashMap<String, UpdateRef>,
+}
+
+impl Turns {
+    pub(crate) fn new(limits: Limits, wake: UnboundedSender<UpdateRef>) -> Self {
+        Self {
+            known: Mutex::new(Known {
+                queue: Queue::new(limits),
+                updates: HashMap::new(),
+            }),
+            wake,
+            primed: OnceCell::new(),
+        }
+    }
+
+    /// Counts the runs that are under way already, before anyone is let go: two on one stack would
+    /// otherwise be possible after a start.
+    pub(crate) async fn prime(
+        &self,
+        updates: &Store<Decoded<Update>>,
+        workspaces: &Store<Decoded<Workspace>>,
+    ) {
+        let prime = async || {
+            let ready = [
+                updates.wait_until_ready().await.is_ok(),
+                workspaces.wait_until_ready().await.is_ok(),
+            ];
+            if ready.contains(&false) {
+                return;
+            }
+            for object in updates.state() {
+                if let Ok(update) = object.as_result()
+                    && is_under_way(update)
+                {
+                    let name = update.spec.workspace_name.as_deref().unwrap_or_default();
+                    let namespace = update.namespace().unwrap_or_default();
+                    let workspace = workspaces.get(&ObjectRef::new(name).within(&namespace));
+                    let workspace = workspace
+                        .as_ref()
+                        .and_then(|object| object.as_result().ok());
+                    self.resume(update, workspace);
+                }
+            }
+        };
+        self.primed.get_or_init(prime).await;
+    }
+
+    fn resume(&self, update: &Update, workspace: Option<&Workspace>) {
+        let mut known = self.known();
+        known.remember(update);
+        let woken = known.queue.resume(turn_request(update, workspace));
+        self.wake(&known, &woken);
+    }
+
+    /// Whether it is the turn of this Update's run.
+    pub(crate) fn ask(&self, update: &Update, question: TurnQuestion) -> Turn {
+        let mut known = self.known();
+        known.remember(update);
+        if question.has_begun {
+            let woken = known.queue.resume(question.request);
+            self.wake(&known, &woken);
+            return Turn::Go;
+        }
+        known.queue.ask(question.request)
+    }
+
+    /// The run is over, or not wanted any more.
+    pub(crate) fn leave(&self, run: &str) {
+        let mut known = self.known();
+        if known.updates.remove(run).is_some() {
+            let woken = known.queue.leave(run);
+            self.wake(&known, &woken);
+        }
+    }
+
+    /// Whoever is gone without a word gives its turn back.
+    pub(crate) fn keep_only(&self, is_there: impl Fn(&UpdateRef, &str) -> bool) {
+        let gone: Vec<String> = {
+            let known = self.known();
+            let gone = known
+                .updates
+                .iter()
+                .filter(|(run, update)| !is_there(update, run));
+            gone.map(|(run, _)| run.clone()).collect()
+        };
+        for run in gone {
+            self.leave(&run);
+        }
+    }
+
+    fn wake(&self, known: &Known, runs: &[String]) {
+        for update in runs.iter().filter_map(|run| known.updates.get(run)) {
+            // The other end is there as long as the manager is.
+            let _ = self.wake.send(update.clone());
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn remember(&mut self, update: &Update) {
+        let reference =
+            ObjectRef::new(&update.name_any()).within(&update.namespace().unwrap_or_default());
+        self.updates
+            .insert(update.uid().unwrap_or_default(), reference);
+    }
+}
+
+fn is_under_way(update: &Update) -> bool {
+    let status = update.status.as_ref();
+    status.is_some_and(|status| {
+        is_true(&status.conditions, ConditionType::Progressing)
+            && !is_true(&status.conditions, ConditionType::Complete)
+    })
+}
