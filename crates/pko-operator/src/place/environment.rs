@@ -103,12 +103,22 @@ impl Reader<'_> {
             });
             environment.extend(texts);
         }
-        for variable in &spec.env {
+        environment.extend(self.variables(&spec.env).await?);
+        Ok(environment)
+    }
+
+    /// The variables with their values; those that may be missing and are, are left out.
+    pub(crate) async fn variables(
+        &self,
+        variables: &[EnvVar],
+    ) -> Result<BTreeMap<String, String>, EnvironmentError> {
+        let mut values = BTreeMap::new();
+        for variable in variables {
             if let Some(value) = self.variable(variable).await? {
-                environment.insert(variable.name.clone(), value);
+                values.insert(variable.name.clone(), value);
             }
         }
-        Ok(environment)
+        Ok(values)
     }
 
     async fn variable(&self, variable: &EnvVar) -> Result<Option<String>, EnvironmentError> {

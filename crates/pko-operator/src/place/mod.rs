@@ -4,6 +4,7 @@ mod environment;
 mod files;
 mod process;
 mod record;
+mod source;
 mod support;
 
 use std::fmt::Write as _;

@@ -6,6 +6,7 @@
 
 use std::{
     collections::HashMap,
+    ffi::OsString,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
@@ -16,7 +17,7 @@ use std::{
 
 use kube::{Client, ResourceExt as _, runtime::reflector::ObjectRef};
 use pko_api::{Decoded, Workspace};
-use pko_core::workspace::Place;
+use pko_core::workspace::{Place, pod};
 use pko_proto::token::audience;
 use rustix::process::Signal;
 use tokio::{
@@ -29,7 +30,9 @@ use super::{
     environment::{EnvironmentError, Reader},
     files::{self, MountError},
     record::{self, Auth, Record},
-    short_hash, support,
+    short_hash,
+    source::{self, Source},
+    support,
 };
 use crate::{
     agent_client::{AccountTokens, Credentials, ManagerTokens, ServiceAccountIssuer},
@@ -47,6 +50,23 @@ const KILL_DEADLINE: Duration = Duration::from_secs(10);
 /// After a start that failed, the next one is not before this.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// Where programs are: what every workspace has of the manager's environment.
+const PROGRAMS: [&str; 4] = ["PATH", "PKO_PULUMI", "PKO_ENGINE_STEP_DELAY", "TMPDIR"];
+/// How servers are reached and whom of them we trust: what a fetch has of it, too.
+const NETWORK: [&str; 11] = [
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "SSH_KNOWN_HOSTS",
+];
 
 /// What wakes a Workspace's controller.
 pub(crate) type Wake = UnboundedSender<ObjectRef<Decoded<Workspace>>>;
@@ -159,6 +179,9 @@ impl Processes {
     pub(crate) async fn ensure(&self, workspace: &Workspace) -> Place {
         if let Some(message) = support::unsupported(&workspace.spec) {
             return Place::Impossible(message);
+        }
+        if let Err(invalid) = pod::check(workspace) {
+            return Place::Impossible(invalid.to_string());
         }
         let folder = self.folder(workspace);
         let fingerprint = fingerprint(workspace);
@@ -295,7 +318,7 @@ impl Processes {
         };
         let environment = reader.environment(&workspace.spec).await?;
         files::write_mounts(folder, &workspace.spec, &reader).await?;
-        let source = self.fetch(workspace, folder).await?;
+        let source = self.fetch(workspace, folder, &reader).await?;
         let log = File::create(folder.join("agent.log"))?;
         let log_level = workspace.spec.pulumi_log_level.unwrap_or(0).to_string();
         self.command(folder)
@@ -324,11 +347,7 @@ impl Processes {
         let home = folder.join("home");
         command
             .env_clear()
-            .envs(
-                ["PATH", "PKO_PULUMI", "PKO_ENGINE_STEP_DELAY", "TMPDIR"]
-                    .into_iter()
-                    .filter_map(|name| Some((name, std::env::var_os(name)?))),
-            )
+            .envs(inherited(&PROGRAMS))
             .env("HOME", &home)
             .env("PULUMI_HOME", home.join(".pulumi"))
             .env("PULUMI_SKIP_UPDATE_CHECK", "true")
@@ -345,40 +364,27 @@ impl Processes {
     }
 
     /// Fetches the program and says where it is.
-    async fn fetch(&self, workspace: &Workspace, folder: &Path) -> Result<PathBuf, StartError> {
-        let source = folder.join("source");
-        let spec = &workspace.spec;
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let (arguments, inside) = match (&spec.flux, &spec.project_info, &spec.local) {
-            (Some(flux), ..) => (
-                vec![
-                    "--flux-url".into(),
-                    text(&flux.url),
-                    "--flux-digest".into(),
-                    text(&flux.digest),
-                ],
-                text(&flux.dir),
-            ),
-            (None, Some(project), _) => (
-                vec![
-                    "--project-name".into(),
-                    project.name.clone(),
-                    "--project-runtime".into(),
-                    project.runtime.clone(),
-                ],
-                String::new(),
-            ),
-            (None, None, Some(local)) => return Ok(text(&local.dir).into()),
-            (None, None, None) => {
-                return Err(StartError::Fetch("the Workspace has no source".to_owned()));
-            }
+    async fn fetch(
+        &self,
+        workspace: &Workspace,
+        folder: &Path,
+        reader: &Reader<'_>,
+    ) -> Result<PathBuf, StartError> {
+        let target = folder.join("source");
+        let fetch = match source::of(&workspace.spec) {
+            Some(Source::Elsewhere(fetch)) => fetch,
+            Some(Source::Here(folder)) => return Ok(folder.into()),
+            None => return Err(StartError::Fetch("the Workspace has no source".to_owned())),
         };
         fs::create_dir_all(folder.join("home"))?;
         let output = self
             .command(folder)
             .args(["init", "--target-dir"])
-            .arg(&source)
-            .args(arguments)
+            .arg(&target)
+            .args(fetch.arguments)
+            .args(["--source-dir", &fetch.inside])
+            .envs(inherited(&NETWORK))
+            .envs(reader.variables(&fetch.variables).await?)
             .kill_on_drop(true)
             .output()
             .await
@@ -389,7 +395,7 @@ impl Processes {
                 &said,
             ))));
         }
-        Ok(source.join(inside.trim_start_matches('/')))
+        Ok(target.join(fetch.inside.trim_start_matches('/')))
     }
 
     /// Ends what runs for the Workspace with this uid and removes its files, in the background: a run that is under
@@ -446,6 +452,13 @@ fn children(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The audience of the tokens for a workspace's agent.
+/// Those variables of the manager's own that are set.
+fn inherited(names: &[&'static str]) -> Vec<(&'static str, OsString)> {
+    let set = names.iter();
+    set.filter_map(|name| Some((*name, std::env::var_os(name)?)))
+        .collect()
+}
+
 fn audience_of(workspace: &Workspace) -> String {
     audience(
         &workspace.namespace().unwrap_or_default(),
@@ -466,7 +479,12 @@ fn fingerprint(workspace: &Workspace) -> String {
         spec.pod_template,
         spec.pulumi_log_level
     ]);
-    short_hash(parts.to_string().as_bytes(), 16)
+    let mut text = parts.to_string();
+    // Only where there is one: the agents of before go on.
+    if let Some(git) = &spec.git {
+        text.push_str(&serde_json::json!(git).to_string());
+    }
+    short_hash(text.as_bytes(), 16)
 }
 
 /// Waits until a new agent listens, or has ended.

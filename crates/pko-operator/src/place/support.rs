@@ -12,17 +12,6 @@ pub(super) fn unsupported(spec: &WorkspaceSpec) -> Option<String> {
 }
 
 fn first_unsupported(spec: &WorkspaceSpec) -> Option<String> {
-    if spec.git.is_some() {
-        return Some("git".to_owned());
-    }
-    let folder = spec
-        .flux
-        .as_ref()
-        .and_then(|flux| flux.dir.as_deref())
-        .unwrap_or_default();
-    if folder.split('/').any(|part| part == "..") {
-        return Some("flux.dir".to_owned());
-    }
     if !spec.init_containers.is_empty() {
         return Some("initContainers".to_owned());
     }
@@ -92,12 +81,10 @@ mod tests {
     #[test]
     fn what_only_a_pod_can_be_is_named() {
         for (spec, field) in [
-            (json!({ "git": { "url": "x" } }), "spec.git "),
             (
                 json!({ "initContainers": [{ "name": "a" }] }),
                 "spec.initContainers ",
             ),
-            (json!({ "flux": { "dir": "a/../../b" } }), "spec.flux.dir "),
             (
                 json!({ "podTemplate": { "spec": { "volumes": [{ "name": "v", "secret": { "secretName": "s", "items": [] } }] } } }),
                 "spec.podTemplate.spec.volumes[0].secret.items ",

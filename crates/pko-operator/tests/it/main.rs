@@ -8,6 +8,7 @@
 
 mod auth;
 mod economy;
+mod git;
 mod life;
 mod program_server;
 mod queue;

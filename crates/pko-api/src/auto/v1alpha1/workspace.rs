@@ -156,6 +156,11 @@ pub struct GitAuth {
     /// A GitHub App.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub github_app: Option<GitHubAppAuth>,
+    /// The keys of SSH servers that may be believed, as in OpenSSH's `known_hosts`.
+    #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_secret_key()"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::secret_key")]
+    pub known_hosts: Option<SecretKeySelector>,
 }
 
 /// A GitHub App that may read the repository.

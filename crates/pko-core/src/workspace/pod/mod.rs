@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 pub use check::Invalid;
 use finish::finished;
-pub use source::revision_hash;
+pub use source::{git_credentials, revision_hash};
 
 use crate::merge::{self, Kind};
 
@@ -102,6 +102,11 @@ pub fn service(workspace: &Workspace) -> Value {
             "ports": [{"name": "grpc", "port": GRPC_PORT, "targetPort": GRPC_PORT, "protocol": "TCP"}],
         },
     })
+}
+
+/// What is wrong with a spec, wherever it is to run.
+pub fn check(workspace: &Workspace) -> Result<(), Invalid> {
+    check::spec(workspace)
 }
 
 /// The StatefulSet with the one pod, or what is wrong with the spec.

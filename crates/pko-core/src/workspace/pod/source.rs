@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use k8s_openapi::api::core::v1::SecretKeySelector;
+use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, SecretKeySelector};
 use pko_api::{
     Workspace,
-    auto::v1alpha1::{FluxArtifact, GitSource, LocalSource, ProjectInfo, WorkspaceSpec},
+    auto::v1alpha1::{FluxArtifact, GitAuth, GitSource, LocalSource, ProjectInfo, WorkspaceSpec},
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -130,18 +130,28 @@ fn git_environment(git: &GitSource) -> Vec<Value> {
         variable("GIT_REVISION", git.reference.as_deref()),
         variable("GIT_DIR", git.dir.as_deref()),
     ];
-    if git.shallow == Some(true) {
-        environment.push(variable("GIT_SHALLOW", Some("true")));
-    }
-    let Some(auth) = &git.auth else {
-        return environment;
-    };
-    let app = auth.github_app.as_ref();
+    let credentials = git_credentials(git);
+    environment.extend(credentials.iter().map(|variable| json!(variable)));
+    environment
+}
+
+/// What `agent init` reads of its environment besides the address: how much, who we are, and whom we trust.
+#[must_use]
+pub fn git_credentials(git: &GitSource) -> Vec<EnvVar> {
+    let shallow = (git.shallow == Some(true)).then(|| EnvVar {
+        name: "GIT_SHALLOW".to_owned(),
+        value: Some("true".to_owned()),
+        ..EnvVar::default()
+    });
+    let auth = git.auth.as_ref();
+    let app = auth.and_then(|auth| auth.github_app.as_ref());
+    let of =
+        |key: fn(&GitAuth) -> &Option<SecretKeySelector>| auth.and_then(|auth| key(auth).as_ref());
     let secrets = [
-        ("GIT_SSH_PRIVATE_KEY", auth.ssh_private_key.as_ref()),
-        ("GIT_USERNAME", auth.username.as_ref()),
-        ("GIT_PASSWORD", auth.password.as_ref()),
-        ("GIT_TOKEN", auth.token.as_ref()),
+        ("GIT_SSH_PRIVATE_KEY", of(|auth| &auth.ssh_private_key)),
+        ("GIT_USERNAME", of(|auth| &auth.username)),
+        ("GIT_PASSWORD", of(|auth| &auth.password)),
+        ("GIT_TOKEN", of(|auth| &auth.token)),
         ("GIT_GITHUB_APP_ID", app.map(|app| &app.app_id)),
         (
             "GIT_GITHUB_APP_INSTALLATION_ID",
@@ -151,20 +161,27 @@ fn git_environment(git: &GitSource) -> Vec<Value> {
             "GIT_GITHUB_APP_PRIVATE_KEY",
             app.map(|app| &app.private_key),
         ),
+        ("GIT_KNOWN_HOSTS", of(|auth| &auth.known_hosts)),
     ];
-    let given = secrets
+    let secrets = secrets
         .into_iter()
         .filter_map(|(name, selector)| Some(secret(name, selector?)));
-    environment.extend(given);
-    environment
+    shallow.into_iter().chain(secrets).collect()
 }
 
 fn variable(name: &str, value: Option<&str>) -> Value {
     json!({"name": name, "value": value.unwrap_or_default()})
 }
 
-fn secret(name: &str, selector: &SecretKeySelector) -> Value {
-    json!({"name": name, "valueFrom": {"secretKeyRef": selector}})
+fn secret(name: &str, selector: &SecretKeySelector) -> EnvVar {
+    EnvVar {
+        name: name.to_owned(),
+        value_from: Some(EnvVarSource {
+            secret_key_ref: Some(selector.clone()),
+            ..EnvVarSource::default()
+        }),
+        ..EnvVar::default()
+    }
 }
 
 /// Changes with the source, and with nothing else: what a pod was started for. Another config value is the

@@ -219,7 +219,7 @@ fn git_with_every_credential() {
     let pod = pod(json!({"git": {
         "url": "https://example.com/a.git", "ref": "abc", "dir": "infra", "shallow": true,
         "auth": {
-            "sshPrivateKey": key("k"), "username": key("u"), "password": key("p"), "token": key("t"),
+            "knownHosts": key("h"), "sshPrivateKey": key("k"), "username": key("u"), "password": key("p"), "token": key("t"),
             "githubApp": {"appID": key("a"), "installationID": key("i"), "privateKey": key("g")},
         },
     }}));
@@ -238,6 +238,7 @@ fn git_with_every_credential() {
             "GIT_GITHUB_APP_ID",
             "GIT_GITHUB_APP_INSTALLATION_ID",
             "GIT_GITHUB_APP_PRIVATE_KEY",
+            "GIT_KNOWN_HOSTS",
             "PULUMI_ENV",
         ]
     );
