@@ -68,7 +68,7 @@ async fn removed<K: Namespaced>(
         .map(drop)
 }
 
-async fn patched<K: Namespaced>(
+pub(crate) async fn patched<K: Namespaced>(
     client: &Client,
     object: &K,
     patch: serde_json::Value,

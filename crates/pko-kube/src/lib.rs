@@ -6,12 +6,14 @@ mod finalizers;
 mod freshness;
 mod objects;
 mod outputs;
+mod owners;
 
 pub use events::{Notice, Reporter};
 pub use finalizers::{add_finalizer, remove_finalizer};
 pub use freshness::Written;
 pub use objects::{Namespaced, apply, apply_status, create, create_once, delete, find};
 pub use outputs::masked_outputs;
+pub use owners::adopt;
 
 /// A request to the Kubernetes API that failed, and what it was for.
 #[derive(Debug, thiserror::Error)]

@@ -397,6 +397,11 @@ impl Cluster {
             update::Effect::PatchStatus(status) => {
                 self.updates.get_mut(&name).unwrap().status = Some(stored(status));
             }
+            update::Effect::Adopt(owner) => {
+                if let Some(update) = self.updates.get_mut(&name) {
+                    update.metadata.owner_references = Some(vec![owner.clone()]);
+                }
+            }
             update::Effect::CreateOutputs(secret) => {
                 let data = secret.data.clone().unwrap_or_default();
                 let outputs = data

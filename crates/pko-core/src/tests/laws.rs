@@ -77,6 +77,11 @@ pub(super) fn update(
             "no deadline: {pass:#?}"
         );
     }
+    let adopts = |effect: &update::Effect| matches!(effect, update::Effect::Adopt(_));
+    if pass.plan.effects.iter().any(adopts) {
+        // It is its Workspace's from now on, and goes on as such.
+        return update(cluster, name);
+    }
     // A run that goes on is another one at the next look, and is followed again.
     let running = pass.plan.effects.contains(&update::Effect::FollowRun);
     if cluster.writes != writes && !running {

@@ -40,6 +40,7 @@ const fn rule(
 /// The whole table; the first rule that matches wins.
 const RULES: &[Rule<Case, Question, Effect>] = &[
     rule("expire", rules::expire),   // over: wait for its time to live
+    rule("adopt", rules::adopt),     // hand-written: it becomes its Workspace's
     rule("canceled", rules::cancel), // deleting, or its owner is gone
     rule("unknown-operation", rules::unknown_operation),
     rule("await-workspace", rules::await_workspace), // Ask(Workspace)

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use pko_api::{
     Workspace,
     auto::v1alpha1::OperationType,
@@ -63,6 +64,35 @@ pub(super) fn expire(case: &Case) -> Option<Step> {
 fn at_expiry(case: &Case) -> Requeue {
     let lifetime = case.world.update.spec.ttl_after_completed.as_ref();
     lifetime.map_or(Requeue::Settled, |lifetime| Requeue::after(lifetime.get()))
+}
+
+/// An Update that somebody wrote by hand belongs to its Workspace as soon as there is one. One that has begun
+/// without an owner has lost it.
+pub(super) fn adopt(case: &Case) -> Option<Step> {
+    let metadata = &case.world.update.metadata;
+    let is_owned = metadata.owner_references.iter().flatten().next().is_some();
+    if is_owned || metadata.deletion_timestamp.is_some() || status::is_progressing(case) {
+        return None;
+    }
+    match workspace(case) {
+        Err(question) => Some(question),
+        Ok(None) => Some(waiting_for_workspace(case, UpdateReason::WorkspaceNotFound)),
+        Ok(Some(workspace)) => {
+            let effects = vec![Effect::Adopt(owner(workspace))];
+            Some(finish(effects, Requeue::after(WORKSPACE_AGAIN)))
+        }
+    }
+}
+
+fn owner(workspace: &Workspace) -> OwnerReference {
+    OwnerReference {
+        api_version: "auto.pulumi.com/v1alpha1".to_owned(),
+        kind: "Workspace".to_owned(),
+        name: workspace.metadata.name.clone().unwrap_or_default(),
+        uid: workspace.metadata.uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
 }
 
 /// An Update that is being deleted, or whose Workspace is gone for good, ends; its run, too.

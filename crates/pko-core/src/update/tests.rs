@@ -203,6 +203,7 @@ impl Told {
 fn line(effect: &Effect) -> String {
     match effect {
         Effect::PatchStatus(status) => format!("status {}", state(status)),
+        Effect::Adopt(owner) => format!("adopted by {} {}", owner.kind, owner.name),
         Effect::CreateOutputs(secret) => {
             format!("outputs {}", secret.metadata.name.clone().unwrap())
         }
@@ -302,6 +303,40 @@ fn an_update_that_is_over_stays_for_its_time_to_live() {
         ),
     ]);
     assert_eq!(given().complete().told().asked, []);
+}
+
+#[test]
+fn an_update_that_never_had_an_owner_is_adopted() {
+    let alone = |given: Given| given.with(json!({ "metadata": { "ownerReferences": null } }));
+    let not_found = waiting("WorkspaceNotFound");
+    let canceled = aborted("Canceled", "the Update was deleted, or its Workspace was");
+    check([
+        (
+            "new",
+            alone(given()),
+            &["adopt", "adopted by Workspace demo", "again in 30s"],
+        ),
+        (
+            "before there is a Workspace",
+            alone(given()).workspace(None),
+            &["adopt", &not_found, "again in 30s"],
+        ),
+        (
+            "once there is one",
+            alone(given().waiting("WorkspaceNotFound")),
+            &["adopt", "adopted by Workspace demo", "again in 30s"],
+        ),
+        (
+            "one that has begun has lost its owner",
+            alone(given().progressing()),
+            &["canceled", "cancel", &canceled, "settled"],
+        ),
+        (
+            "one that is being deleted",
+            alone(given()).deleting(),
+            &["canceled", &canceled, "settled"],
+        ),
+    ]);
 }
 
 #[test]

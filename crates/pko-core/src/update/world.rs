@@ -1,7 +1,7 @@
 //! What is known of an Update, what can be asked, and what can be done.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use pko_api::{Update, Workspace, auto::v1alpha1::UpdateStatus, names::events::UpdateEvent};
 
 use super::RunOutcome;
@@ -78,6 +78,8 @@ pub enum Answer {
 pub enum Effect {
     /// Writes the status.
     PatchStatus(Box<UpdateStatus>),
+    /// Makes the Update its Workspace's own.
+    Adopt(OwnerReference),
     /// Keeps the outputs; one that is there already is this one.
     CreateOutputs(Box<Secret>),
     /// Follows the run, so that its end makes this Update interesting again.

@@ -127,6 +127,10 @@ impl Pass for UpdatePass<'_> {
         };
         match effect {
             Effect::PatchStatus(status) => write_status(update, context, &status).await?,
+            Effect::Adopt(owner) => {
+                let adopted = pko_kube::adopt(&context.client, update, &owner).await?;
+                context.written.remember(&adopted);
+            }
             Effect::CreateOutputs(secret) => {
                 pko_kube::create_once(&context.client, secret.as_ref(), field_managers::OPERATOR)
                     .await?;

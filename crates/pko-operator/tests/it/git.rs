@@ -39,12 +39,12 @@ fn workspace(name: &str, system: &System, git: &Value) -> Value {
 
 #[tokio::test]
 async fn a_program_from_git_is_fetched_and_run() {
-    let served = tempfile::tempdir().unwrap();
-    let repository = TestRepository::create(served.path(), "app.git").unwrap();
+    let repositories = tempfile::tempdir().unwrap();
+    let repository = TestRepository::create(repositories.path(), "app.git").unwrap();
     let commit = repository
         .commit("main", &[TestFile::plain("infra/Pulumi.yaml", PROGRAM)])
         .unwrap();
-    let server = GitServer::start(served.path()).unwrap();
+    let server = GitServer::start(repositories.path()).unwrap();
     server.require("git", "canary-of-git");
     let system = System::start(&[]).await;
     let namespace = TestNamespace::create(&system.plane).await.unwrap();
@@ -82,13 +82,9 @@ async fn a_program_from_git_is_fetched_and_run() {
     })
     .await
     .unwrap();
-    let owner = namespace.api::<Workspace>().get("good").await.unwrap();
+    // Written by hand, so that it has no owner: it gets one, and runs.
     let update = json!({
-        "apiVersion": "auto.pulumi.com/v1alpha1", "kind": "Update",
-        "metadata": { "name": "first", "ownerReferences": [{
-            "apiVersion": "auto.pulumi.com/v1alpha1", "kind": "Workspace", "name": "good",
-            "uid": owner.metadata.uid, "controller": true,
-        }] },
+        "apiVersion": "auto.pulumi.com/v1alpha1", "kind": "Update", "metadata": { "name": "first" },
         "spec": { "workspaceName": "good", "stackName": "dev", "type": "up" },
     });
     namespace.create_object(update).await.unwrap();
@@ -113,6 +109,8 @@ async fn a_program_from_git_is_fetched_and_run() {
         "{status:?}"
     );
     assert_eq!(system.executed("demo", "dev"), 1);
+    let update = namespace.api::<Update>().get("first").await.unwrap();
+    assert_eq!(update.metadata.owner_references.unwrap()[0].name, "good");
 
     let refused = eventually("the Workspace without credentials to say so", async || {
         let ready = condition(&namespace, "bad", "Ready").await;
