@@ -6,6 +6,7 @@
 
 pub mod condition_set;
 pub mod error_class;
+pub mod leadership;
 pub mod merge;
 pub mod program;
 pub mod queue;

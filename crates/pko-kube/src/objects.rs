@@ -110,6 +110,23 @@ pub async fn create<K: Namespaced + Serialize>(
         .map_err(failed::<K>("create", &namespace, &name))
 }
 
+/// Writes an object whole, if it still is the version that was read.
+pub async fn replace<K: Namespaced + Serialize>(
+    client: &Client,
+    object: &K,
+    manager: &str,
+) -> Result<K, RequestError> {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
+    let parameters = PostParams {
+        field_manager: Some(manager.to_owned()),
+        ..PostParams::default()
+    };
+    api.replace(&name, &parameters, object)
+        .await
+        .map_err(failed::<K>("write", &namespace, &name))
+}
+
 /// Creates an object that may have been created before, by a pass that did not come to its end.
 pub async fn create_once<K: Namespaced + Serialize>(
     client: &Client,

@@ -3,7 +3,11 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Parser, ValueEnum};
-use pko_core::queue::Limits;
+use pko_api::GoDuration;
+use pko_core::{
+    leadership::{BadTiming, Timing},
+    queue::Limits,
+};
 
 /// Keeps Pulumi stacks up to date from inside a Kubernetes cluster
 #[derive(Clone, Debug, Parser)]
@@ -41,6 +45,30 @@ pub(crate) struct Arguments {
     #[arg(long, env = "PKO_MAX_RUNS_PER_NAMESPACE", default_value_t = 0)]
     pub(crate) max_runs_per_namespace: usize,
 
+    /// Work only while holding the Lease `operator.pulumi.com`, so that there can be several managers
+    #[arg(long, default_value_t = false, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub(crate) leader_elect: bool,
+
+    /// How long a Lease lasts that is not renewed
+    #[arg(long, env = "LEADER_ELECTION_LEASE_DURATION", default_value = "20s")]
+    pub(crate) leader_election_lease_duration: GoDuration,
+
+    /// How long a leader tries to renew its Lease before it gives up
+    #[arg(long, env = "LEADER_ELECTION_RENEW_DEADLINE", default_value = "15s")]
+    pub(crate) leader_election_renew_deadline: GoDuration,
+
+    /// The pause between two tries to get or to renew the Lease
+    #[arg(long, env = "LEADER_ELECTION_RETRY_PERIOD", default_value = "5s")]
+    pub(crate) leader_election_retry_period: GoDuration,
+
+    /// The manager's own namespace, where its Lease is
+    #[arg(
+        long,
+        env = "POD_NAMESPACE",
+        default_value = "pulumi-kubernetes-operator"
+    )]
+    pub(crate) namespace: String,
+
     /// The agent's program; without it, `agent` beside this one
     #[arg(long, env = "PKO_AGENT")]
     pub(crate) agent: Option<PathBuf>,
@@ -69,6 +97,16 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 impl Arguments {
+    /// How leaders are elected, if they are.
+    pub(crate) fn election(&self) -> Result<Option<Timing>, BadTiming> {
+        let timing = Timing {
+            lease: self.leader_election_lease_duration.get(),
+            renew_deadline: self.leader_election_renew_deadline.get(),
+            retry: self.leader_election_retry_period.get(),
+        };
+        self.leader_elect.then(|| timing.check()).transpose()
+    }
+
     /// How many runs may be under way.
     pub(crate) fn limits(&self) -> Limits {
         let limit = |number: usize| Some(number).filter(|number| *number > 0);

@@ -4,6 +4,7 @@ mod agent_client;
 mod args;
 mod controller;
 mod health;
+mod leadership;
 mod manager_key;
 mod place;
 mod program_server;
@@ -17,5 +18,5 @@ use clap::Parser;
 async fn main() -> anyhow::Result<()> {
     let arguments = args::Arguments::parse();
     telemetry::start(&arguments.log_level)?;
-    run::run(arguments).await
+    Box::pin(run::run(arguments)).await
 }

@@ -31,6 +31,7 @@ use crate::{
         run_programs, run_stacks, run_updates, run_workspaces,
     },
     health::{self, Readiness},
+    leadership::{Elected, Leadership},
     manager_key,
     place::{Processes, Tokens},
     program_server,
@@ -42,6 +43,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(5);
 
 /// Runs the manager until it is told to end. Runs in workspaces go on without it.
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let election = arguments.election()?;
     let client = client(&arguments).await?;
     let programs_at = TcpListener::bind(arguments.program_fs_addr)
         .await
@@ -58,10 +60,15 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
 
     let (folder, _claim) = claim(&arguments.workspace_dir, &client).await?;
     let tokens = tokens(&folder, &client)?;
-    let mut stacks = Feed::<Decoded<Stack>>::new(&client);
-    let mut workspaces = Feed::<Decoded<Workspace>>::new(&client);
-    let mut updates = Feed::<Decoded<Update>>::new(&client);
-    let mut programs = Feed::<Decoded<Program>>::new(&client);
+    let mut leadership = election
+        .map(|timing| Leadership::seek(client.clone(), arguments.namespace.clone(), timing));
+    let elected = leadership
+        .as_ref()
+        .map_or_else(Elected::always, Leadership::elected);
+    let mut stacks = Feed::<Decoded<Stack>>::new(&client, &elected);
+    let mut workspaces = Feed::<Decoded<Workspace>>::new(&client, &elected);
+    let mut updates = Feed::<Decoded<Update>>::new(&client, &elected);
+    let mut programs = Feed::<Decoded<Program>>::new(&client, &elected);
     let (wake_workspace, woken_workspaces) = unbounded_channel();
     let (wake_update, woken_updates) = unbounded_channel();
     let WorkspaceRuntime::Process = arguments.workspace_runtime;
@@ -118,12 +125,24 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     };
     tokio::select! {
         _ = controllers => {}
-        () = sweep(context.clone(), readiness) => {}
+        () = sweep(context.clone(), readiness, elected) => {}
+        () = lost(leadership.as_mut()) => anyhow::bail!("another manager leads, or may: this one ends"),
         served = axum::serve(programs_at, programs_server) => served.context("the Program server ended")?,
         served = axum::serve(health_at, health_server) => served.context("the health server ended")?,
         () = end() => tracing::info!("Manager told to end"),
     }
+    if let Some(leadership) = leadership {
+        leadership.resign().await;
+    }
     Ok(())
+}
+
+/// Comes when this manager does not lead any more; never where nobody is elected.
+async fn lost(leadership: Option<&mut Leadership>) {
+    match leadership {
+        Some(leadership) => leadership.lost().await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn client(arguments: &Arguments) -> anyhow::Result<Client> {
@@ -215,7 +234,7 @@ fn agent(arguments: &Arguments) -> anyhow::Result<PathBuf> {
 
 /// Ends process workspaces whose Workspace is gone, and gives back the turns of Updates that are, once the caches
 /// are filled.
-async fn sweep(context: Arc<Context>, readiness: Readiness) {
+async fn sweep(context: Arc<Context>, readiness: Readiness, mut elected: Elected) {
     let stores = [
         context.workspaces.wait_until_ready().await.is_ok(),
         context.updates.wait_until_ready().await.is_ok(),
@@ -225,6 +244,8 @@ async fn sweep(context: Arc<Context>, readiness: Readiness) {
         return;
     }
     readiness.is_reached();
+    elected.wait().await;
+    context.turns.prime(&context.updates, &context.workspaces);
     loop {
         for (namespace, name, uid) in context.places.recorded() {
             let known = context

@@ -15,7 +15,7 @@ use pko_core::{
     queue::{Limits, Queue, Turn},
     update::{TurnQuestion, turn_request},
 };
-use tokio::sync::{OnceCell, mpsc::UnboundedSender};
+use tokio::sync::{mpsc::UnboundedSender, watch};
 
 type UpdateRef = ObjectRef<Decoded<Update>>;
 
@@ -24,7 +24,7 @@ pub(crate) struct Turns {
     known: Mutex<Known>,
     wake: UnboundedSender<UpdateRef>,
     /// Whether the runs from before the start are in it.
-    primed: OnceCell<()>,
+    primed: watch::Sender<bool>,
 }
 
 struct Known {
@@ -41,40 +41,38 @@ impl Turns {
                 updates: HashMap::new(),
             }),
             wake,
-            primed: OnceCell::new(),
+            primed: watch::Sender::new(false),
         }
     }
 
-    /// Counts the runs that are under way already, before anyone is let go: two on one stack would
-    /// otherwise be possible after a start.
-    pub(crate) async fn prime(
+    /// Counts the runs that are under way already, as the caches have them, which must be filled. Nobody is let go
+    /// before: two on one stack would otherwise be possible after a start.
+    pub(crate) fn prime(
         &self,
         updates: &Store<Decoded<Update>>,
         workspaces: &Store<Decoded<Workspace>>,
     ) {
-        let prime = async || {
-            let ready = [
-                updates.wait_until_ready().await.is_ok(),
-                workspaces.wait_until_ready().await.is_ok(),
-            ];
-            if ready.contains(&false) {
-                return;
+        for object in updates.state() {
+            if let Ok(update) = object.as_result()
+                && is_under_way(update)
+            {
+                let name = update.spec.workspace_name.as_deref().unwrap_or_default();
+                let namespace = update.namespace().unwrap_or_default();
+                let workspace = workspaces.get(&ObjectRef::new(name).within(&namespace));
+                let workspace = workspace
+                    .as_ref()
+                    .and_then(|object| object.as_result().ok());
+                self.resume(update, workspace);
             }
-            for object in updates.state() {
-                if let Ok(update) = object.as_result()
-                    && is_under_way(update)
-                {
-                    let name = update.spec.workspace_name.as_deref().unwrap_or_default();
-                    let namespace = update.namespace().unwrap_or_default();
-                    let workspace = workspaces.get(&ObjectRef::new(name).within(&namespace));
-                    let workspace = workspace
-                        .as_ref()
-                        .and_then(|object| object.as_result().ok());
-                    self.resume(update, workspace);
-                }
-            }
-        };
-        self.primed.get_or_init(prime).await;
+        }
+        self.primed.send_replace(true);
+    }
+
+    /// Comes when that is done. Passes wait here and not for the caches themselves, which wake only one of those
+    /// who wait for them.
+    pub(crate) async fn are_primed(&self) {
+        // The other end is there as long as this is.
+        let _ = self.primed.subscribe().wait_for(|primed| *primed).await;
     }
 
     fn resume(&self, update: &Update, workspace: Option<&Workspace>) {

@@ -19,6 +19,8 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::leadership::Elected;
+
 /// The watch of one kind, before it runs.
 pub(crate) struct Feed<K>
 where
@@ -28,6 +30,7 @@ where
     store: Store<K>,
     writer: Writer<K>,
     listeners: Vec<UnboundedSender<Arc<K>>>,
+    elected: Elected,
 }
 
 impl<K> Feed<K>
@@ -36,13 +39,14 @@ where
     K::DynamicType: Eq + Hash,
 {
     /// A watch of all objects of a kind.
-    pub(crate) fn new(client: &Client) -> Self {
+    pub(crate) fn new(client: &Client, elected: &Elected) -> Self {
         let (store, writer) = reflector::store();
         Self {
             objects: Api::all(client.clone()),
             store,
             writer,
             listeners: Vec::new(),
+            elected: elected.clone(),
         }
     }
 
@@ -51,11 +55,23 @@ where
         self.store.clone()
     }
 
-    /// Each object that appears, changes or goes, from now on.
+    /// Each object that appears, changes or goes while this manager leads; at the beginning of that, all that
+    /// there are. Until then the cache is filled, and nothing else gathers.
     pub(crate) fn listen(&mut self) -> impl Stream<Item = Arc<K>> + Send + use<K> {
-        let (sender, receiver) = unbounded_channel();
+        let (sender, mut receiver) = unbounded_channel();
         self.listeners.push(sender);
-        receiving(receiver)
+        let (store, mut elected) = (self.store.clone(), self.elected.clone());
+        let beginning = async move {
+            loop {
+                tokio::select! {
+                    biased;
+                    () = elected.wait() => break,
+                    object = receiver.recv() => if object.is_none() { break },
+                }
+            }
+            futures::stream::iter(store.state()).chain(receiving(receiver))
+        };
+        futures::stream::once(beginning).flatten()
     }
 
     /// Watches until the manager ends.
@@ -65,6 +81,7 @@ where
             store,
             writer,
             listeners,
+            ..
         } = self;
         let events = watcher(objects, watcher::Config::default()).default_backoff();
         let mut events = pin!(reflector::reflector(writer, events));

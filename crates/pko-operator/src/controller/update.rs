@@ -104,10 +104,7 @@ impl Pass for UpdatePass<'_> {
                 Ok(Answer::Workspace(workspace(update, context, &name).await?))
             }
             Question::Turn(question) => {
-                context
-                    .turns
-                    .prime(&context.updates, &context.workspaces)
-                    .await;
+                context.turns.are_primed().await;
                 Ok(Answer::Turn(context.turns.ask(update, *question)))
             }
             Question::Run(workspace, publish) => {

@@ -9,6 +9,7 @@
 mod auth;
 mod economy;
 mod git;
+mod leaders;
 mod life;
 mod program_server;
 mod queue;

@@ -24,6 +24,13 @@ pub(crate) struct System {
 impl System {
     /// Starts everything; the variables are those of the manager and so of its workspaces.
     pub(crate) async fn start(environment: &[(&str, &str)]) -> Self {
+        let mut system = Self::without_manager(environment).await;
+        system.start_manager();
+        system
+    }
+
+    /// Starts everything but the manager.
+    pub(crate) async fn without_manager(environment: &[(&str, &str)]) -> Self {
         let plane = ControlPlane::builder()
             .controller_manager(true)
             .start()
@@ -38,25 +45,34 @@ impl System {
             .prefix("pko-it-")
             .tempdir()
             .unwrap();
-        let mut system = Self {
+        Self {
             plane,
             manager: None,
             folder,
             environment,
             programs: free_address(),
-        };
-        system.start_manager();
-        system
+        }
     }
 
     /// Starts a manager, the first or the next one.
     pub(crate) fn start_manager(&mut self) {
+        let manager = self.spawn_manager(&self.workspaces(), &self.programs, &[]);
+        self.manager = Some(manager);
+    }
+
+    /// Starts one of several managers, with workspaces of its own, which it has to be asked for.
+    pub(crate) fn start_another(&self, name: &str, flags: &[&str]) -> Child {
+        let workspaces = self.folder.path().join(name);
+        self.spawn_manager(&workspaces, &free_address(), flags)
+    }
+
+    fn spawn_manager(&self, workspaces: &Path, programs: &str, flags: &[&str]) -> Child {
         let log = File::options()
             .create(true)
             .append(true)
             .open(self.log())
             .unwrap();
-        let manager = Command::new(env!("CARGO_BIN_EXE_manager"))
+        Command::new(env!("CARGO_BIN_EXE_manager"))
             .arg("--kubeconfig")
             .arg(
                 self.plane
@@ -64,12 +80,13 @@ impl System {
                     .unwrap(),
             )
             .arg("--workspace-dir")
-            .arg(self.workspaces())
+            .arg(workspaces)
             .arg("--agent")
             .arg(program("agent"))
+            .args(flags)
             .args([
                 "--program-fs-addr",
-                &self.programs,
+                programs,
                 "--health-probe-bind-address",
                 &free_address(),
             ])
@@ -78,8 +95,7 @@ impl System {
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn()
-            .unwrap();
-        self.manager = Some(manager);
+            .unwrap()
     }
 
     /// Kills the manager, as the kernel would.
