@@ -107,7 +107,7 @@ pub(super) fn host(text: &str) -> Result<String, AddressError> {
 /// What stands before and after the colon of `user@host:path`.
 pub(super) fn scp(text: &str) -> Result<(&str, &str), AddressError> {
     if let Some((helper, _)) = text.split_once("::")
-        && !helper.contains(['/', '@', '['])
+        && !helper.contains(['/', '@', '[', ':'])
     {
         // `ext::` and its like start programs
         return Err(AddressError::Scheme(presentable(&format!("{helper}::"))));

@@ -208,3 +208,17 @@ fn redirects_lose_the_credentials() {
     assert_eq!(moved("ssh://other/r/info/refs"), None);
     assert_eq!(moved("file:///r/info/refs"), None);
 }
+
+/// A fuzzer found that an address was printed as one that was refused.
+#[test]
+fn colons_in_a_path_are_no_helper() {
+    for (text, printed) in [("host:a::b", "host:a::b"), ("@R:P`::@", "r:P`::@")] {
+        let address = Address::parse(text).unwrap();
+        assert_eq!(address.to_string(), printed);
+        assert_eq!(Address::parse(printed).unwrap().path(), address.path());
+    }
+    assert!(matches!(
+        Address::parse("ext::sh -c id"),
+        Err(AddressError::Scheme(_))
+    ));
+}
