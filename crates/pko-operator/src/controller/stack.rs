@@ -112,7 +112,7 @@ impl Pass for StackPass<'_> {
                 let outputs = secret.as_ref().map(pko_kube::masked_outputs);
                 Ok(outputs.map_or(Answer::NoOutputs, Answer::Outputs))
             }
-            Question::Program(name) => Ok(Answer::Source(program(stack, context, &name))),
+            Question::Program(name) => Ok(Answer::Source(program(stack, context, &name).await?)),
             Question::ApplyWorkspace(workspace, status) => {
                 if stack.status.as_ref() != Some(status.as_ref()) {
                     write_status(stack, context, &status).await?;
@@ -185,13 +185,22 @@ fn refused(error: &pko_kube::RequestError) -> Class {
     Class::Wait(StackReason::WorkspaceFailed, error.full_text(), APPLY_AGAIN)
 }
 
-/// The source that a Program of the cache is.
-fn program(stack: &Stack, context: &Context, name: &str) -> Result<Source, Class> {
+/// The source that a Program is, as the cache has it. Its absence is believed from a live read only: after a start
+/// the cache may not be filled yet, which is no reason to call a Ready Stack stalled.
+async fn program(
+    stack: &Stack,
+    context: &Context,
+    name: &str,
+) -> Result<Result<Source, Class>, PassError> {
     let namespace = stack.namespace().unwrap_or_default();
-    let program = context
+    let cached = context
         .programs
         .get(&ObjectRef::new(name).within(&namespace));
-    program_source(stack, name, program.as_deref())
+    if let Some(program) = cached {
+        return Ok(program_source(stack, name, Some(program.as_ref())));
+    }
+    let live: Option<Decoded<Program>> = pko_kube::find(&context.client, &namespace, name).await?;
+    Ok(program_source(stack, name, live.as_ref()))
 }
 
 async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), PassError> {

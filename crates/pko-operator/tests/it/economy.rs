@@ -1,6 +1,6 @@
 //! What the operator costs the API server, counted from its audit log.
 
-use pko_testkit::{ProgramBuilder, StackBuilder, with_namespace};
+use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, with_namespace};
 use serde_json::json;
 
 use crate::{system::System, trail::Trail};
@@ -8,29 +8,55 @@ use crate::{system::System, trail::Trail};
 /// Upstream's operator writes 28 times for the same, events included.
 const MOST_WRITES: usize = 20;
 
+async fn create_credentials(namespace: &TestNamespace) {
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "credentials" },
+        "stringData": { "passphrase": "correct-horse" },
+    });
+    namespace.create_object(secret).await.unwrap();
+}
+
+/// A Stack of this name and its Program; comes when it is Ready.
+async fn become_ready(system: &System, namespace: &TestNamespace, name: &str) {
+    namespace
+        .create_object(ProgramBuilder::new(name).output("a", "b").build())
+        .await
+        .unwrap();
+    let trail = Trail::of(namespace, name);
+    let stack = StackBuilder::new(name)
+        .stack("dev")
+        .backend(&system.backend())
+        .program(name)
+        .secret_env("PULUMI_CONFIG_PASSPHRASE", "credentials", "passphrase")
+        .build();
+    namespace.create_object(stack).await.unwrap();
+    trail.until("Ready").await;
+}
+
+#[tokio::test]
+async fn a_manager_that_starts_again_writes_nothing_to_what_is_well() {
+    let mut system = System::start(&[]).await;
+    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    create_credentials(&namespace).await;
+    become_ready(&system, &namespace, "demo").await;
+    system.kill_manager();
+    let mark = system.plane.audit_mark().await.unwrap();
+    system.start_manager();
+    // By the time that a new one is Ready, the old one was looked at.
+    become_ready(&system, &namespace, "other").await;
+    let requests = system.plane.requests_since(mark).await.unwrap();
+    let writes = requests.by_user("manager").writes();
+    let writes = writes.only(|request| request.name.starts_with("demo"));
+    assert!(writes.is_empty(), "{}", writes.counts());
+}
+
 #[tokio::test]
 async fn a_first_update_takes_few_writes() {
     let system = System::start(&[]).await;
     with_namespace(&system.plane, async |namespace| {
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "credentials" },
-            "stringData": { "passphrase": "correct-horse" },
-        });
-        namespace.create_object(secret).await.unwrap();
+        create_credentials(namespace).await;
         let mark = system.plane.audit_mark().await.unwrap();
-        namespace
-            .create_object(ProgramBuilder::new("demo").output("a", "b").build())
-            .await
-            .unwrap();
-        let trail = Trail::of(namespace, "demo");
-        let stack = StackBuilder::new("demo")
-            .stack("dev")
-            .backend(&system.backend())
-            .program("demo")
-            .secret_env("PULUMI_CONFIG_PASSPHRASE", "credentials", "passphrase")
-            .build();
-        namespace.create_object(stack).await.unwrap();
-        trail.until("Ready").await;
+        become_ready(&system, namespace, "demo").await;
         let requests = system
             .plane
             .requests_since(mark)
