@@ -6,6 +6,7 @@
 
 pub mod condition_set;
 pub mod error_class;
+mod hex;
 pub mod leadership;
 pub mod merge;
 pub mod program;

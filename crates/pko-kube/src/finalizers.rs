@@ -1,13 +1,13 @@
 //! A finalizer is added and removed by a patch of that one entry: the rest of the object, which may be
 //! somebody else's at this moment, is not touched, and an object that is gone is not made anew.
 
-use kube::{
-    Api, Client, ResourceExt as _,
-    api::{Patch, PatchParams},
-};
+use kube::{Client, ResourceExt as _};
 use serde_json::json;
 
-use crate::{RequestError, objects::Namespaced};
+use crate::{
+    RequestError,
+    objects::{Namespaced, patched},
+};
 
 /// Adds a finalizer to an object that does not have it. The version must be the one that was read: a list that
 /// appeared since is not replaced.
@@ -66,30 +66,4 @@ async fn removed<K: Namespaced>(
     patched(client, object, patch, "remove a finalizer from")
         .await
         .map(drop)
-}
-
-pub(crate) async fn patched<K: Namespaced>(
-    client: &Client,
-    object: &K,
-    patch: serde_json::Value,
-    action: &'static str,
-) -> Result<K, RequestError> {
-    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let failed = |source| RequestError {
-        action,
-        kind: K::kind(&()).into_owned(),
-        namespace: namespace.clone(),
-        name: name.clone(),
-        source: Box::new(source),
-    };
-    let patch =
-        serde_json::from_value(patch).map_err(|error| failed(kube::Error::SerdeError(error)))?;
-    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
-    let parameters = PatchParams {
-        field_manager: Some(pko_api::names::field_managers::OPERATOR.to_owned()),
-        ..PatchParams::default()
-    };
-    api.patch(&name, &parameters, &Patch::<()>::Json(patch))
-        .await
-        .map_err(failed)
 }

@@ -7,8 +7,9 @@ use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
 };
+use pko_api::names::field_managers;
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::RequestError;
 
@@ -93,6 +94,33 @@ pub async fn apply_status<K: Namespaced>(
     applied.map_err(failed::<K>("write the status of", &namespace, &name))
 }
 
+fn written_by(manager: &str) -> PostParams {
+    PostParams {
+        field_manager: Some(manager.to_owned()),
+        ..PostParams::default()
+    }
+}
+
+/// Changes an object by a JSON patch.
+pub(crate) async fn patched<K: Namespaced>(
+    client: &Client,
+    object: &K,
+    patch: Value,
+    action: &'static str,
+) -> Result<K, RequestError> {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let patch = serde_json::from_value(patch).map_err(kube::Error::SerdeError);
+    let patch = patch.map_err(failed::<K>(action, &namespace, &name))?;
+    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
+    let parameters = PatchParams {
+        field_manager: Some(field_managers::OPERATOR.to_owned()),
+        ..PatchParams::default()
+    };
+    api.patch(&name, &parameters, &Patch::<()>::Json(patch))
+        .await
+        .map_err(failed::<K>(action, &namespace, &name))
+}
+
 /// Creates an object.
 pub async fn create<K: Namespaced + Serialize>(
     client: &Client,
@@ -101,11 +129,7 @@ pub async fn create<K: Namespaced + Serialize>(
 ) -> Result<K, RequestError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let api: Api<K> = Api::namespaced(client.clone(), &namespace);
-    let parameters = PostParams {
-        field_manager: Some(manager.to_owned()),
-        ..PostParams::default()
-    };
-    api.create(&parameters, object)
+    api.create(&written_by(manager), object)
         .await
         .map_err(failed::<K>("create", &namespace, &name))
 }
@@ -118,11 +142,7 @@ pub async fn replace<K: Namespaced + Serialize>(
 ) -> Result<K, RequestError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let api: Api<K> = Api::namespaced(client.clone(), &namespace);
-    let parameters = PostParams {
-        field_manager: Some(manager.to_owned()),
-        ..PostParams::default()
-    };
-    api.replace(&name, &parameters, object)
+    api.replace(&name, &written_by(manager), object)
         .await
         .map_err(failed::<K>("write", &namespace, &name))
 }

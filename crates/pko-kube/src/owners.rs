@@ -4,7 +4,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 
-use crate::{RequestError, finalizers::patched, objects::Namespaced};
+use crate::{
+    RequestError,
+    objects::{Namespaced, patched},
+};
 
 /// Gives an object without owners this one.
 pub async fn adopt<K: Namespaced>(

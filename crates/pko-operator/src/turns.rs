@@ -13,7 +13,7 @@ use pko_api::{Decoded, Update, Workspace, names::conditions::ConditionType};
 use pko_core::{
     condition_set::is_true,
     queue::{Limits, Queue, Turn},
-    update::{TurnQuestion, turn_request},
+    update::{TurnQuestion, has_begun, turn_request},
 };
 use tokio::sync::{mpsc::UnboundedSender, watch};
 
@@ -141,8 +141,6 @@ impl Known {
 
 fn is_under_way(update: &Update) -> bool {
     let status = update.status.as_ref();
-    status.is_some_and(|status| {
-        is_true(&status.conditions, ConditionType::Progressing)
-            && !is_true(&status.conditions, ConditionType::Complete)
-    })
+    let is_over = status.is_some_and(|status| is_true(&status.conditions, ConditionType::Complete));
+    has_begun(update) && !is_over
 }

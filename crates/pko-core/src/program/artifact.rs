@@ -1,11 +1,13 @@
 //! A Program as the archive of a Pulumi project, the same bytes each time.
 
-use std::{fmt::Write as _, io::Write as _};
+use std::io::Write as _;
 
 use flate2::{Compression, GzBuilder};
 use pko_api::Program;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+
+use crate::hex::hex;
 
 /// Upstream's mode of the one file in the archive.
 const MODE: u32 = 0o775;
@@ -63,12 +65,7 @@ fn project_file(program: &Program) -> Result<String, serde_json::Error> {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .fold("sha256:".to_owned(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    format!("sha256:{}", hex(&Sha256::digest(bytes)))
 }
 
 #[cfg(test)]

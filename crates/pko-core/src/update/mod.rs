@@ -19,6 +19,7 @@ use pko_api::{
 };
 
 pub use result::{Output, RunOutcome, outputs_secret};
+pub use status::has_begun;
 pub use turn::turn_request;
 pub use world::{Answer, Case, Effect, Event, Question, Run, RunError, TurnQuestion, World};
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use pko_api::{
     Workspace,
     auto::v1alpha1::OperationType,
@@ -20,6 +19,7 @@ use crate::{
     queue::Turn,
     stack,
     step::{Requeue, finish},
+    workspace::owner_reference,
 };
 
 /// For an event of the Workspace that was missed.
@@ -78,20 +78,9 @@ pub(super) fn adopt(case: &Case) -> Option<Step> {
         Err(question) => Some(question),
         Ok(None) => Some(waiting_for_workspace(case, UpdateReason::WorkspaceNotFound)),
         Ok(Some(workspace)) => {
-            let effects = vec![Effect::Adopt(owner(workspace))];
+            let effects = vec![Effect::Adopt(owner_reference(workspace))];
             Some(finish(effects, Requeue::after(WORKSPACE_AGAIN)))
         }
-    }
-}
-
-fn owner(workspace: &Workspace) -> OwnerReference {
-    OwnerReference {
-        api_version: "auto.pulumi.com/v1alpha1".to_owned(),
-        kind: "Workspace".to_owned(),
-        name: workspace.metadata.name.clone().unwrap_or_default(),
-        uid: workspace.metadata.uid.clone().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
     }
 }
 

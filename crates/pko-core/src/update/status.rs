@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pko_api::{
+    Update,
     auto::v1alpha1::UpdateStatus,
     names::{
         conditions::{
@@ -16,9 +17,14 @@ use super::{Case, Effect, RunOutcome};
 use crate::condition_set::{ConditionSet, find, is_reason, is_true, shortened};
 
 /// Whether the run has begun, as far as the stored status tells.
-pub(super) fn is_progressing(case: &Case) -> bool {
-    let status = case.world.update.status.as_ref();
+#[must_use]
+pub fn has_begun(update: &Update) -> bool {
+    let status = update.status.as_ref();
     status.is_some_and(|status| is_true(&status.conditions, Progressing))
+}
+
+pub(super) fn is_progressing(case: &Case) -> bool {
+    has_begun(&case.world.update)
 }
 
 /// An Update whose run is under way.

@@ -8,8 +8,9 @@ mod tests;
 mod world;
 
 use jiff::Timestamp;
+use k8s_openapi::{Resource as _, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use pko_api::{
-    Undecodable,
+    Undecodable, Workspace,
     auto::v1alpha1::WorkspaceStatus,
     names::{
         conditions::{ConditionStatus, ConditionType},
@@ -23,6 +24,19 @@ use crate::{
     condition_set::ConditionSet,
     step::{Machine, Plan, Requeue, Rule, finish, first_match, stored_status, undecodable_plan},
 };
+
+/// The Workspace as the controlling owner of another object.
+#[must_use]
+pub fn owner_reference(workspace: &Workspace) -> OwnerReference {
+    OwnerReference {
+        api_version: Workspace::API_VERSION.to_owned(),
+        kind: Workspace::KIND.to_owned(),
+        name: workspace.metadata.name.clone().unwrap_or_default(),
+        uid: workspace.metadata.uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
 
 /// A step of the Workspace's machine.
 pub type Step = crate::Step<Question, Effect>;

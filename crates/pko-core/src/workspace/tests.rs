@@ -425,7 +425,7 @@ fn what_does_not_decode_says_so_once() {
         let object = json!({
             "metadata": { "name": "bad", "generation": 2 }, "spec": { "pulumiLogLevel": -1 }, "status": status,
         });
-        match Decoded::<pko_api::Workspace>::from_value(object).unwrap() {
+        match Decoded::<Workspace>::from_value(object).unwrap() {
             Decoded::Undecodable(undecodable) => *undecodable,
             Decoded::Object(object) => panic!("decoded: {object:?}"),
         }

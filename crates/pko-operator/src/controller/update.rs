@@ -16,7 +16,7 @@ use pko_api::{
 use pko_core::{
     Known,
     condition_set::is_true,
-    update::{Answer, Effect, Question, Run, RunError, World, decide_undecodable},
+    update::{Answer, Effect, Question, Run, RunError, World, decide_undecodable, has_begun},
 };
 use pko_kube::Notice;
 use pko_proto::run as runs;
@@ -204,12 +204,6 @@ fn agent(workspace: &Workspace, context: &Context) -> Option<(String, Credential
     Some((address(workspace)?, context.places.credentials(workspace)))
 }
 
-/// Whether an earlier pass began the run, as the status says that this pass was given.
-fn has_begun(update: &Update) -> bool {
-    let status = update.status.as_ref();
-    status.is_some_and(|status| is_true(&status.conditions, ConditionType::Progressing))
-}
-
 async fn start(update: &Update, workspace: &Workspace, context: &Context) -> Result<Run, RunError> {
     let (address, credentials) = agent(workspace, context)
         .ok_or_else(|| RunError::Unreachable("the Workspace has no address".to_owned()))?;
@@ -217,6 +211,7 @@ async fn start(update: &Update, workspace: &Workspace, context: &Context) -> Res
     let connection = connection.map_err(|error| {
         RunError::Unreachable(format!("unable to connect to workspace: {error}"))
     })?;
+    // As the status says that this pass was given: whether an earlier one began it.
     agent_client::start(connection, update, workspace, has_begun(update), |path| {
         context.places.local_path(workspace, path)
     })

@@ -13,7 +13,7 @@ use std::{
 use jiff::Timestamp;
 use ring::digest;
 use serde::Deserialize;
-use ureq::http::{Response, StatusCode, Uri, header::RETRY_AFTER};
+use ureq::http::{Response, StatusCode, Uri};
 
 use super::GithubApp;
 use crate::{
@@ -355,12 +355,10 @@ fn refused(answer: &Response<ureq::Body>, body: &[u8]) -> GithubAppError {
         LONGEST_QUOTE
     };
     let text = text.trim().chars().take(quoted);
-    let retry_after = answer.headers().get(RETRY_AFTER);
-    let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
     GithubAppError::Status {
         status: answer.status().as_u16(),
         body: text.collect(),
-        retry_after: retry_after.map(Duration::from_secs),
+        retry_after: http_client::retry_after(answer.headers(), Timestamp::now()),
     }
 }
 

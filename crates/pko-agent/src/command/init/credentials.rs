@@ -1,11 +1,9 @@
 //! What the environment says of a git repository: who we are to its server, whose keys we trust, and how
 //! much of it we want. A pure function.
 
-use std::path::PathBuf;
-
 use pko_source::{
     Redacted,
-    git::{Credentials, GithubApp, SshKey},
+    git::{Credentials, GithubApp, Scheme, SshKey},
 };
 
 /// Variables that do not go together.
@@ -31,30 +29,23 @@ pub(super) struct GitSettings {
     pub(super) shallow: bool,
     /// Also the repositories inside of it
     pub(super) submodules: bool,
-    /// Files with the keys of SSH servers; nothing for the usual ones
-    pub(super) known_hosts_files: Option<Vec<PathBuf>>,
-    /// Such keys themselves
+    /// Keys of SSH servers, besides those in files
     pub(super) known_hosts: Option<String>,
     /// Where a GitHub App asks for its token; nothing for GitHub's own server
     pub(super) github_api_url: Option<String>,
 }
 
 impl GitSettings {
-    /// For a repository with this address. An empty variable is none.
+    /// For a repository that is reached in this way. An empty variable is none.
     pub(super) fn of_environment(
-        url: &str,
+        scheme: Scheme,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, CredentialsError> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-        let files = set("SSH_KNOWN_HOSTS").map(|list| {
-            let files = list.split(':').filter(|file| !file.is_empty());
-            files.map(PathBuf::from).collect()
-        });
         Ok(Self {
-            credentials: credentials(url, &set)?,
+            credentials: credentials(scheme, &set)?,
             shallow: set("GIT_SHALLOW").as_deref() == Some("true"),
             submodules: set("GIT_SUBMODULES").as_deref() == Some("true"),
-            known_hosts_files: files,
             known_hosts: set("GIT_KNOWN_HOSTS"),
             github_api_url: set("GIT_GITHUB_API_URL"),
         })
@@ -65,7 +56,7 @@ impl GitSettings {
 /// a key may both be there, where the address decides: upstream always takes the token, which no SSH server
 /// understands.
 fn credentials(
-    url: &str,
+    scheme: Scheme,
     set: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Credentials, CredentialsError> {
     let secret = |name: &str| set(name).map(Redacted::new);
@@ -86,7 +77,7 @@ fn credentials(
     });
     let login = username.zip(password);
     let login = login.map(|(username, password)| Credentials::Basic { username, password });
-    let chosen = if is_ssh(url) {
+    let chosen = if scheme == Scheme::Ssh {
         key.or(token)
     } else {
         token.or(key)
@@ -106,23 +97,18 @@ fn app(set: &dyn Fn(&str) -> Option<String>) -> Result<Option<GithubApp>, Creden
     }))
 }
 
-/// `ssh://host/path`, or `user@host:path`.
-fn is_ssh(url: &str) -> bool {
-    match url.split_once("://") {
-        Some((scheme, _)) => scheme.to_ascii_lowercase().ends_with("ssh"),
-        None => url.contains(':'),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use pko_source::git::Address;
+
     use super::*;
 
     const HTTP: &str = "https://git.test/x.git";
     const SSH: &str = "git@git.test:x.git";
 
     fn settings(url: &str, variables: &[(&str, &str)]) -> Result<GitSettings, CredentialsError> {
-        GitSettings::of_environment(url, |name| {
+        let scheme = Address::parse(url).unwrap().scheme();
+        GitSettings::of_environment(scheme, |name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         })
@@ -230,19 +216,15 @@ mod tests {
             &[
                 ("GIT_SHALLOW", "true"),
                 ("GIT_SUBMODULES", "true"),
-                ("SSH_KNOWN_HOSTS", "/a::/b"),
                 ("GIT_KNOWN_HOSTS", "git.test ssh-ed25519 AAAA"),
                 ("GIT_GITHUB_API_URL", "https://github.test/api/v3"),
             ],
         )
         .unwrap();
         assert!(found.shallow && found.submodules);
-        let files = found.known_hosts_files.unwrap();
-        assert_eq!(files, [PathBuf::from("/a"), PathBuf::from("/b")]);
         assert!(found.known_hosts.is_some() && found.github_api_url.is_some());
         let found = settings(HTTP, &[("GIT_SHALLOW", "True"), ("GIT_SUBMODULES", "1")]).unwrap();
         assert!(!found.shallow && !found.submodules);
-        assert_eq!(found.known_hosts_files, None);
     }
 
     #[test]

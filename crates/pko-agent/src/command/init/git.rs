@@ -19,8 +19,8 @@ const ENLIST: &str = "failed to create workspace, unable to enlist in git repo";
 
 /// Fetches one commit; a target that has it already stays as it is.
 pub(super) fn fetch(url: &str, revision: &str, target: &Path) -> anyhow::Result<()> {
-    let settings = GitSettings::of_environment(url, |name| env::var(name).ok())?;
     let address = Address::parse(url).context(ENLIST)?;
+    let settings = GitSettings::of_environment(address.scheme(), |name| env::var(name).ok())?;
     let revision = Revision::parse(revision).context(ENLIST)?;
     let client = client(&address, &settings)?;
     let remote = Remote {

@@ -3,18 +3,15 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::{
-    Resource as _,
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use pko_api::{
-    GoDuration, Stack, Update, Workspace,
+    GoDuration, Stack, Update,
     auto::v1alpha1::{OperationType, UpdateSpec},
     names::finalizers,
 };
 
 use super::{owner, stack_labels};
-use crate::{Known, stack::World};
+use crate::{Known, stack::World, workspace::owner_reference};
 
 /// How long an Update stays after its end.
 const UPDATE_LIFETIME: Duration = Duration::from_hours(24);
@@ -88,14 +85,7 @@ fn update_spec(world: &World, message: &str) -> UpdateSpec {
 /// The Workspace runs an Update, so it is the controller; the Stack keeps it as history.
 fn owners(world: &World) -> Vec<OwnerReference> {
     let workspace = match &world.workspace {
-        Known::Known(Ok(workspace)) => Some(OwnerReference {
-            api_version: Workspace::API_VERSION.to_owned(),
-            kind: Workspace::KIND.to_owned(),
-            name: workspace.metadata.name.clone().unwrap_or_default(),
-            uid: workspace.metadata.uid.clone().unwrap_or_default(),
-            controller: Some(true),
-            block_owner_deletion: Some(true),
-        }),
+        Known::Known(Ok(workspace)) => Some(owner_reference(workspace)),
         _ => None,
     };
     let stack = owner(&world.stack, false);

@@ -22,6 +22,7 @@ pub use check::Invalid;
 use finish::finished;
 pub use source::{git_credentials, revision_hash};
 
+use super::owner_reference;
 use crate::merge::{self, Kind};
 
 /// The shared volume, and where each container sees it.
@@ -175,14 +176,7 @@ fn child_metadata(workspace: &Workspace) -> Value {
         "name": child_name(workspace),
         "namespace": namespace(workspace),
         "labels": system_labels(workspace),
-        "ownerReferences": [{
-            "apiVersion": "auto.pulumi.com/v1alpha1",
-            "kind": "Workspace",
-            "name": name(workspace),
-            "uid": workspace.metadata.uid.as_deref().unwrap_or_default(),
-            "controller": true,
-            "blockOwnerDeletion": true,
-        }],
+        "ownerReferences": [owner_reference(workspace)],
     })
 }
 

@@ -1,7 +1,5 @@
 //! Where the program comes from: the `fetch` container, and the mark by which a pod is known to have it.
 
-use std::fmt::Write as _;
-
 use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, SecretKeySelector};
 use pko_api::{
     Workspace,
@@ -11,6 +9,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{SHARE_PATH, Settings, WORKSPACE_PATH};
+use crate::hex::hex;
 
 /// The one source of a workspace.
 pub(super) enum Source<'a> {
@@ -191,11 +190,5 @@ pub fn revision_hash(workspace: &Workspace) -> String {
     let spec = &workspace.spec;
     let source = json!([spec.git, spec.flux, spec.local, spec.project_info]);
     let digest = Sha256::digest(source.to_string());
-    digest
-        .iter()
-        .take(16)
-        .fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    hex(digest.get(..16).unwrap_or_default())
 }

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::Timestamp;
 use ureq::{
     Body, BodyReader, RequestBuilder,
     http::{HeaderMap, Response, StatusCode},
@@ -17,10 +18,12 @@ use super::{
     guard::is_this_machine,
     redirect,
 };
-use crate::Deadline;
+use crate::{Deadline, http_client::retry_after};
 
 const ADVERTISEMENT: &str = "/info/refs?service=git-upload-pack";
 const UPLOAD_PACK: &str = "/git-upload-pack";
+/// The longest time for which a server is left alone because it says so.
+const LONGEST_WAIT: Duration = Duration::from_hours(24);
 
 /// A repository behind HTTP. A redirect of the first request holds for those that follow.
 pub(crate) struct HttpConnection<'a> {
@@ -133,7 +136,7 @@ impl<'a> HttpConnection<'a> {
 
     fn status_error(&self, status: StatusCode, headers: &HeaderMap) -> GitError {
         let (address, credential) = (self.address.to_string(), self.kind());
-        let retry_after = retry_after(headers);
+        let retry_after = retry_after(headers, Timestamp::now()).map(|wait| wait.min(LONGEST_WAIT));
         match status.as_u16() {
             // who asks too often hears 403 from GitHub
             429 | 403 if status == 429 || retry_after.is_some() => GitError::TooManyRequests {
@@ -236,18 +239,6 @@ fn presentable(location: &str) -> String {
         .next()
         .and_then(|place| Address::parse(place).ok())
         .map_or_else(|| "another place".to_owned(), |place| place.to_string())
-}
-
-/// How long a server asks us to wait, if it says so in seconds; a day at most.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds: u64 = headers
-        .get("retry-after")?
-        .to_str()
-        .ok()?
-        .trim()
-        .parse()
-        .ok()?;
-    Some(Duration::from_secs(seconds.min(24 * 60 * 60)))
 }
 
 fn hint_for_denied(credential: CredentialKind) -> &'static str {

@@ -241,7 +241,8 @@ fn files_come_between_the_secret_and_what_is_built_in() {
     assert_eq!(hosts.judge("github.com", 22, &key(TWO)), Verdict::Known);
     assert_eq!(hosts.warnings(), []);
 
-    files.variable = Some(env_list(&[&listed, &missing]));
+    let nothing = std::path::PathBuf::new();
+    files.variable = Some(env_list(&[&listed, &nothing, &missing]));
     let secret = format!("secret,both ssh-ed25519 {TWO}\n");
     let hosts = KnownHosts::load(Some(&secret), &files);
     assert_eq!(hosts.judge("home", 22, &key(ONE)), Verdict::Unknown);
