@@ -6,6 +6,7 @@ mod controller;
 mod health;
 mod leadership;
 mod manager_key;
+mod occupancy;
 mod place;
 mod program_server;
 mod run;

@@ -33,6 +33,7 @@ use crate::{
     health::{self, Readiness},
     leadership::{Elected, Leadership},
     manager_key,
+    occupancy::Occupancy,
     place::{Processes, Tokens},
     program_server,
     turns::Turns,
@@ -89,6 +90,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         reporters: Reporters::new(&client),
         followed: Followed::new(wake_update.clone()),
         turns: Turns::new(arguments.limits(), wake_update),
+        occupancy: Occupancy::default(),
         client,
     });
     let readiness = Readiness::default();

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::PassError;
-use crate::{place::Processes, turns::Turns};
+use crate::{occupancy::Occupancy, place::Processes, turns::Turns};
 
 /// What all controllers share.
 pub(crate) struct Context {
@@ -30,6 +30,7 @@ pub(crate) struct Context {
     pub(crate) reporters: Reporters,
     pub(crate) followed: Followed,
     pub(crate) turns: Turns,
+    pub(crate) occupancy: Occupancy,
     pub(crate) applied: Applied,
 }
 

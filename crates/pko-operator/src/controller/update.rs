@@ -190,23 +190,23 @@ async fn workspace(
     )
 }
 
-fn address(workspace: &Workspace) -> Option<String> {
-    workspace
-        .status
-        .as_ref()?
-        .address
-        .clone()
-        .filter(|address| !address.is_empty())
-}
-
 /// Where a workspace's agent is, and what it wants to see.
 fn agent(workspace: &Workspace, context: &Context) -> Option<(String, Credentials)> {
-    Some((address(workspace)?, context.places.credentials(workspace)))
+    let agent = context.places.agent(workspace)?;
+    Some((agent.address, agent.credentials))
 }
 
 async fn start(update: &Update, workspace: &Workspace, context: &Context) -> Result<Run, RunError> {
     let (address, credentials) = agent(workspace, context)
         .ok_or_else(|| RunError::Unreachable("the Workspace has no address".to_owned()))?;
+    let (run, place) = (
+        update.uid().unwrap_or_default(),
+        workspace.uid().unwrap_or_default(),
+    );
+    if !context.occupancy.enter(&place, &run) {
+        let message = "the workspace's pod is being replaced";
+        return Err(RunError::Unreachable(message.to_owned()));
+    }
     let connection = agent_client::connect(&address, &credentials).await;
     let connection = connection.map_err(|error| {
         RunError::Unreachable(format!("unable to connect to workspace: {error}"))
@@ -228,7 +228,9 @@ async fn write_status(
         .write_status::<Update>(update, status, manager)
         .await?;
     if is_true(&status.conditions, ConditionType::Complete) {
-        context.turns.leave(&update.uid().unwrap_or_default());
+        let run = update.uid().unwrap_or_default();
+        context.turns.leave(&run);
+        context.occupancy.leave(&run);
     }
     Ok(())
 }

@@ -27,6 +27,7 @@ use tokio::{
 };
 
 use super::{
+    AgentAt,
     environment::{EnvironmentError, Reader},
     files::{self, MountError},
     record::{self, Auth, Record},
@@ -173,6 +174,17 @@ impl Processes {
                 None => Credentials::Unknown,
             },
         }
+    }
+
+    /// The agent of a workspace, as its status says. Its journal is in the workspace's folder, which is the
+    /// Workspace's as long as that lives.
+    pub(crate) fn agent(&self, workspace: &Workspace) -> Option<AgentAt> {
+        let address = workspace.status.as_ref()?.address.clone();
+        Some(AgentAt {
+            address: address.filter(|address| !address.is_empty())?,
+            credentials: self.credentials(workspace),
+            instance: workspace.uid()?,
+        })
     }
 
     /// Finds a workspace's agent, or starts one in the background.
