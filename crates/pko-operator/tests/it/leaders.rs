@@ -4,10 +4,8 @@ use std::process::Child;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use pko_api::Program;
-use pko_testkit::{ProgramBuilder, TestNamespace, eventually};
+use pko_testkit::{TestNamespace, eventually};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::json;
 
 use crate::system::System;
 
@@ -46,21 +44,6 @@ async fn leads(system: &System, manager: &Child) {
     .unwrap();
 }
 
-/// A new Program is taken care of.
-async fn works(namespace: &TestNamespace, name: &str) {
-    let program = ProgramBuilder::new(name)
-        .resource("one", "pulumi:index:Stash", &json!({ "input": "v1" }))
-        .build();
-    namespace.create_object(program).await.unwrap();
-    eventually("the Program to be served", async || {
-        let program = namespace.api::<Program>().get(name).await.unwrap();
-        let artifact = program.status.and_then(|status| status.artifact);
-        artifact.map(drop).ok_or("not yet")
-    })
-    .await
-    .unwrap();
-}
-
 async fn exit_code(manager: &mut Child) -> Option<i32> {
     eventually("the manager to end", async || {
         manager.try_wait().unwrap().ok_or("it runs")
@@ -77,13 +60,13 @@ async fn one_leads_and_another_takes_over() {
     let mut first = system.start_another("first", &ELECTION);
     leads(&system, &first).await;
     let mut second = system.start_another("second", &ELECTION);
-    works(&namespace, "one").await;
+    System::works(&namespace, "one").await;
     leads(&system, &first).await;
 
     // One that slept through its own Lease does nothing more when it wakes up.
     signal(&first, Signal::STOP);
     leads(&system, &second).await;
-    works(&namespace, "two").await;
+    System::works(&namespace, "two").await;
     signal(&first, Signal::CONT);
     assert_eq!(exit_code(&mut first).await, Some(1));
     leads(&system, &second).await;
@@ -94,7 +77,7 @@ async fn one_leads_and_another_takes_over() {
     assert_eq!(holder(&system).await.as_deref(), Some(""));
     let mut third = system.start_another("third", &ELECTION);
     leads(&system, &third).await;
-    works(&namespace, "three").await;
+    System::works(&namespace, "three").await;
     third.kill().unwrap();
     third.wait().unwrap();
 }

@@ -2,13 +2,15 @@
 
 use kube::api::ListParams;
 use pko_api::{Stack, Update};
-use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually};
+use pko_testkit::{
+    Answer, ProgramBuilder, Script, StackBuilder, StandIn, TestNamespace, eventually,
+};
 use serde_json::json;
 
-use crate::system::{System, program};
+use crate::system::{System, folder_of};
 
-/// A Stack whose run takes a while, under this name.
-async fn create(namespace: &TestNamespace, system: &System, name: &str) {
+/// A Stack under this name, whose runs are the stand-in's.
+async fn create(namespace: &TestNamespace, system: &System, stand_in: &StandIn, name: &str) {
     let program = ProgramBuilder::new(name)
         .resource("one", "pulumi:index:Stash", &json!({ "input": "v1" }))
         .build();
@@ -18,6 +20,7 @@ async fn create(namespace: &TestNamespace, system: &System, name: &str) {
         .backend(&system.backend())
         .program(name)
         .secret_env("PULUMI_CONFIG_PASSPHRASE", "credentials", "passphrase")
+        .set("/spec/envRefs/PKO_STAND_IN", folder_of(stand_in))
         .build();
     namespace.create_object(stack).await.unwrap();
 }
@@ -75,18 +78,15 @@ async fn are_ready(namespaces: &[&TestNamespace], count: usize) -> bool {
 
 #[tokio::test]
 async fn one_run_at_a_time_in_the_cluster_also_across_a_restart() {
-    // One resource, so that a run takes three seconds; only our engine can be told to.
-    let engine = program("pulumi-engine").display().to_string();
-    let environment = [
-        ("PKO_PULUMI", engine.as_str()),
-        ("PKO_ENGINE_STEP_DELAY", "3s"),
-        ("PKO_MAX_RUNS", "1"),
-    ];
+    let program = StandIn::program().display().to_string();
+    let environment = [("PKO_PULUMI", program.as_str()), ("PKO_MAX_RUNS", "1")];
     let mut system = System::start(&environment).await;
+    let gated = Answer::new().waits_for("gate").as_usual();
+    let stand_in = system.stand_in(&Script::new().on("up", gated));
     let (one, two) = (namespace(&system).await, namespace(&system).await);
     let both = [&one, &two];
     for (namespace, name) in [(&one, "first"), (&one, "second"), (&two, "third")] {
-        create(namespace, &system, name).await;
+        create(namespace, &system, &stand_in, name).await;
     }
     let is_running = |(status, _, _): &&(String, String, String)| status == "True";
     eventually("one to run and another to wait for it", async || {
@@ -107,6 +107,8 @@ async fn one_run_at_a_time_in_the_cluster_also_across_a_restart() {
     .unwrap();
     system.kill_manager();
     system.start_manager();
+    System::works(&one, "another").await;
+    stand_in.create("gate");
     eventually("all to be ready", async || {
         let progress = progress(&both).await;
         let running = progress.iter().filter(is_running).count();
@@ -119,7 +121,15 @@ async fn one_run_at_a_time_in_the_cluster_also_across_a_restart() {
     })
     .await
     .unwrap();
-    for name in ["first", "second", "third"] {
-        assert_eq!(system.executed(name, "dev"), 1, "{name}");
+    let mut spans: Vec<_> = stand_in
+        .calls()
+        .into_iter()
+        .filter(|call| call.is("up"))
+        .map(|call| (call.began, call.ended.unwrap()))
+        .collect();
+    spans.sort();
+    assert_eq!(spans.len(), 3, "each ran once");
+    for (one, next) in spans.iter().zip(&spans[1..]) {
+        assert!(one.1 <= next.0, "two at a time: {spans:?}");
     }
 }

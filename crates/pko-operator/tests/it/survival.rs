@@ -2,23 +2,27 @@
 
 use kube::api::ListParams;
 use pko_api::Update;
-use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually};
+use pko_testkit::{
+    Answer, ProgramBuilder, Script, StackBuilder, StandIn, TestNamespace, eventually,
+};
 use serde_json::json;
 
 use crate::{
-    system::{System, program},
+    system::{System, folder_of},
     trail::Trail,
 };
 
+async fn updates(namespace: &TestNamespace) -> Vec<Update> {
+    let updates = namespace.api().list(&ListParams::default()).await;
+    updates.unwrap().items
+}
+
 #[tokio::test]
 async fn a_killed_manager_interrupts_nothing() {
-    // One resource, so the run takes ten seconds; only our engine can be told to.
-    let engine = program("pulumi-engine").display().to_string();
-    let environment = [
-        ("PKO_PULUMI", engine.as_str()),
-        ("PKO_ENGINE_STEP_DELAY", "10s"),
-    ];
-    let mut system = System::start(&environment).await;
+    let program = StandIn::program().display().to_string();
+    let mut system = System::start(&[("PKO_PULUMI", &program)]).await;
+    let gated = Answer::new().waits_for("gate").as_usual();
+    let stand_in = system.stand_in(&Script::new().on("up", gated));
     let namespace = TestNamespace::create(&system.plane).await.unwrap();
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "credentials" },
@@ -35,58 +39,36 @@ async fn a_killed_manager_interrupts_nothing() {
         .backend(&system.backend())
         .program("slow")
         .secret_env("PULUMI_CONFIG_PASSPHRASE", "credentials", "passphrase")
+        .set("/spec/envRefs/PKO_STAND_IN", folder_of(&stand_in))
         .build();
     let trail = Trail::of(&namespace, "slow");
     namespace.create_object(stack).await.unwrap();
 
-    let running = eventually("the Update to progress", async || {
-        let updates = namespace
-            .api::<Update>()
-            .list(&ListParams::default())
-            .await
-            .unwrap();
-        let progressing = updates.items.iter().find(|update| {
-            update
-                .status
-                .iter()
-                .flat_map(|status| &status.conditions)
-                .any(|condition| condition.type_ == "Progressing" && condition.status == "True")
-        });
-        progressing.cloned().ok_or("not yet")
-    });
-    let update = running.await.unwrap();
-    // Progressing is written before the run begins; the agent's journal says that it has.
-    let journal = system.journal(
-        namespace.name(),
-        "slow",
-        update.metadata.uid.as_deref().unwrap(),
-    );
-    let begun = eventually("the run to begin", async || {
-        if journal.exists() {
-            Ok(())
-        } else {
-            Err("no journal")
-        }
-    });
-    begun.await.unwrap();
+    eventually("the run to begin", async || {
+        let runs = stand_in.count("up");
+        if runs == 1 { Ok(()) } else { Err(runs) }
+    })
+    .await
+    .unwrap();
     let agents = system.agents();
     assert_eq!(agents.len(), 1);
+    let before = updates(&namespace).await;
     system.kill_manager();
-    assert_eq!(system.executed("slow", "dev"), 0, "the run is under way");
     system.start_manager();
+    System::works(&namespace, "another").await;
+    assert_eq!(system.agents(), agents, "the agent was adopted");
+    stand_in.create("gate");
 
     trail.until("Ready").await;
-    assert_eq!(system.executed("slow", "dev"), 1, "one update was executed");
-    assert_eq!(system.agents(), agents, "the agent was adopted");
-    let updates = namespace
-        .api::<Update>()
-        .list(&ListParams::default())
-        .await
-        .unwrap();
-    assert_eq!(updates.items.len(), 1);
-    assert_eq!(updates.items[0].metadata.uid, update.metadata.uid);
+    assert_eq!(stand_in.count("up"), 1, "one update was executed");
+    let ups = stand_in.calls().into_iter().filter(|call| call.is("up"));
+    let ends: Vec<_> = ups.map(|call| (call.signals, call.code)).collect();
+    assert_eq!(ends, [(Vec::new(), Some(0))], "nobody interrupted it");
+    let after = updates(&namespace).await;
+    assert_eq!((before.len(), after.len()), (1, 1));
+    assert_eq!(before[0].metadata.uid, after[0].metadata.uid);
     let status = trail.stack().await.status.unwrap();
-    assert_eq!(status.last_update.unwrap().name, update.metadata.name);
+    assert_eq!(status.last_update.unwrap().name, before[0].metadata.name);
     let successes = trail
         .events()
         .await

@@ -8,7 +8,12 @@ use std::{
     time::Duration,
 };
 
-use pko_testkit::{ControlPlane, end_processes_of, eventually, processes_of};
+use pko_api::Program;
+use pko_testkit::{
+    ControlPlane, ProgramBuilder, Script, StandIn, TestNamespace, end_processes_of, eventually,
+    processes_of,
+};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A control plane with our CRDs, and a manager.
@@ -105,6 +110,27 @@ impl System {
         manager.wait().unwrap();
     }
 
+    /// Waits until the manager takes care of what is new: it has started, and found what there was.
+    pub(crate) async fn works(namespace: &TestNamespace, program: &str) {
+        let object = ProgramBuilder::new(program)
+            .resource("one", "pulumi:index:Stash", &json!({ "input": "v1" }))
+            .build();
+        namespace.create_object(object).await.unwrap();
+        eventually("the Program to be served", async || {
+            let program = namespace.api::<Program>().get(program).await.unwrap();
+            let artifact = program.status.and_then(|status| status.artifact);
+            artifact.map(drop).ok_or("not yet")
+        })
+        .await
+        .unwrap();
+    }
+
+    /// A stand-in for `pulumi` that follows this script. The manager's variable `PKO_PULUMI` names its program, and
+    /// [`folder_of`] is the variable `PKO_STAND_IN` of a workspace.
+    pub(crate) fn stand_in(&self, script: &Script) -> StandIn {
+        StandIn::new(self.folder.path().join("stand-in"), script)
+    }
+
     fn log(&self) -> PathBuf {
         self.folder.path().join("manager.log")
     }
@@ -150,15 +176,6 @@ impl System {
             .into_iter()
             .filter(|process| Some(*process) != manager)
             .collect()
-    }
-
-    /// Where a workspace keeps what it knows of a run.
-    pub(crate) fn journal(&self, namespace: &str, workspace: &str, run: &str) -> PathBuf {
-        self.workspaces()
-            .join(namespace)
-            .join(workspace)
-            .join(".pko/runs")
-            .join(run)
     }
 
     /// Waits until no agent is left, and no file of a workspace.
@@ -212,6 +229,11 @@ fn eprintln_lines(who: &str, log: &str) {
     for line in log.lines() {
         eprintln!("{who}: {line}");
     }
+}
+
+/// The stand-in's folder, for the `envRefs` of a Stack.
+pub(crate) fn folder_of(stand_in: &StandIn) -> Value {
+    json!({ "type": "Literal", "literal": { "value": stand_in.folder() } })
 }
 
 /// A program of ours: in `$PKO_BIN_DIR`, or where cargo puts them.
