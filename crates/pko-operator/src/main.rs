@@ -1,6 +1,7 @@
 //! `manager`: the operator.
 
 mod agent_client;
+mod api_client;
 mod args;
 mod controller;
 mod health;
@@ -13,11 +14,12 @@ mod run;
 mod telemetry;
 mod turns;
 
-use clap::Parser;
-
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let arguments = args::Arguments::parse();
-    telemetry::start(&arguments.log_level)?;
+    let arguments = args::Arguments::of_process();
+    telemetry::start(&arguments)?;
+    for warning in arguments.warnings() {
+        tracing::warn!("{warning}");
+    }
     Box::pin(run::run(arguments)).await
 }

@@ -8,10 +8,10 @@ use std::{
 };
 
 use anyhow::Context as _;
+use axum::Router;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
-    Api, Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
+    Api, Client,
     runtime::{Controller, controller},
 };
 use pko_api::{Decoded, Program, Stack, StoredKind, Update, Workspace};
@@ -23,9 +23,10 @@ use tokio::{
 
 use crate::{
     agent_client::{AccountTokens, ManagerTokens, ServiceAccountIssuer},
-    args::{Arguments, WorkspaceRuntime},
+    api_client,
+    args::{Arguments, Listen, WorkspaceRuntime},
     controller::{
-        CONCURRENCY, Context,
+        Context,
         context::{Applied, Followed, Reporters},
         feed::Feed,
         run_programs, run_stacks, run_updates, run_workspaces,
@@ -45,22 +46,19 @@ const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// Runs the manager until it is told to end. Runs in workspaces go on without it.
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let election = arguments.election()?;
-    let client = client(&arguments).await?;
-    let programs_at = TcpListener::bind(arguments.program_fs_addr)
-        .await
-        .with_context(|| format!("--program-fs-addr {}", arguments.program_fs_addr))?;
-    let health_at = TcpListener::bind(arguments.health_probe_bind_address)
-        .await
-        .with_context(|| {
-            format!(
-                "--health-probe-bind-address {}",
-                arguments.health_probe_bind_address
-            )
-        })?;
+    if arguments.workspace_runtime == WorkspaceRuntime::Pod {
+        anyhow::bail!("--workspace-runtime pod is not there yet: use `process`");
+    }
+    let client = api_client::client(&arguments).await?;
+    let programs_at = bind("--program-fs-addr", &arguments.program_fs_addr)
+        .await?
+        .context("--program-fs-addr: Programs have to be served somewhere")?;
+    let health = &arguments.health_probe_bind_address;
+    let health_at = bind("--health-probe-bind-address", health).await?;
     let advertised = arguments.advertised(programs_at.local_addr()?);
 
     let (folder, _claim) = claim(&arguments.workspace_dir, &client).await?;
-    let tokens = tokens(&folder, &client)?;
+    let tokens = tokens(&folder, &arguments, &client)?;
     let mut leadership = election
         .map(|timing| Leadership::seek(client.clone(), arguments.namespace.clone(), timing));
     let elected = leadership
@@ -72,7 +70,6 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let mut programs = Feed::<Decoded<Program>>::new(&client, &elected);
     let (wake_workspace, woken_workspaces) = unbounded_channel();
     let (wake_update, woken_updates) = unbounded_channel();
-    let WorkspaceRuntime::Process = arguments.workspace_runtime;
     let context = Arc::new(Context {
         places: Processes::new(
             folder,
@@ -97,28 +94,29 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let programs_server = program_server::routes(context.programs.clone());
     let health_server = health::routes(readiness.clone());
 
-    tracing::info!(advertised = context.advertised, "Manager started");
+    said(&arguments, &context.advertised);
+    let workers = arguments.concurrency();
     let controllers = async {
         tokio::join!(
             run_stacks(
-                controller(&mut stacks),
+                controller(&mut stacks, workers),
                 workspaces.listen(),
                 updates.listen(),
                 programs.listen(),
                 context.clone()
             ),
             run_workspaces(
-                controller(&mut workspaces),
+                controller(&mut workspaces, workers),
                 woken_workspaces,
                 context.clone()
             ),
             run_updates(
-                controller(&mut updates),
+                controller(&mut updates, workers),
                 workspaces.listen(),
                 woken_updates,
                 context.clone()
             ),
-            run_programs(controller(&mut programs), context.clone()),
+            run_programs(controller(&mut programs, workers), context.clone()),
             stacks.run(),
             workspaces.run(),
             updates.run(),
@@ -129,14 +127,35 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         _ = controllers => {}
         () = sweep(context.clone(), readiness, elected) => {}
         () = lost(leadership.as_mut()) => anyhow::bail!("another manager leads, or may: this one ends"),
-        served = axum::serve(programs_at, programs_server) => served.context("the Program server ended")?,
-        served = axum::serve(health_at, health_server) => served.context("the health server ended")?,
+        served = serve(Some(programs_at), programs_server) => served.context("the Program server ended")?,
+        served = serve(health_at, health_server) => served.context("the health server ended")?,
         () = end() => tracing::info!("Manager told to end"),
     }
     if let Some(leadership) = leadership {
         leadership.resign().await;
     }
     Ok(())
+}
+
+/// Says at the beginning what this manager was told.
+fn said(arguments: &Arguments, advertised: &str) {
+    let pods = arguments.pod_settings();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        advertised,
+        sealed = arguments.program_fs_sealed,
+        workspace_runtime = ?arguments.workspace_runtime,
+        workspace_address = ?arguments.workspace_address,
+        workspace_localhost = arguments.workspace_localhost(),
+        idle_timeout = ?arguments.idle_timeout(),
+        run_timeout = ?arguments.run_timeout(),
+        namespaces = ?arguments.watched_namespaces(),
+        agent_image = pods.agent_image,
+        agent_image_pull_policy = pods.agent_image_pull_policy,
+        max_untar_size = pods.max_untar_size,
+        log_encoding = ?arguments.log_encoding(),
+        "Manager started"
+    );
 }
 
 /// Comes when this manager does not lead any more; never where nobody is elected.
@@ -147,22 +166,22 @@ async fn lost(leadership: Option<&mut Leadership>) {
     }
 }
 
-async fn client(arguments: &Arguments) -> anyhow::Result<Client> {
-    let config = match &arguments.kubeconfig {
-        Some(path) => {
-            let kubeconfig = Kubeconfig::read_from(path)
-                .with_context(|| format!("--kubeconfig {}", path.display()))?;
-            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?
-        }
-        None => Config::infer()
-            .await
-            .context("no cluster: give --kubeconfig, or set KUBECONFIG")?,
-    };
-    Ok(Client::try_from(config)?)
+/// Listens where a flag says, if anywhere.
+async fn bind(flag: &str, address: &Listen) -> anyhow::Result<Option<TcpListener>> {
+    let listener = address.bind().await;
+    listener.with_context(|| format!("{flag} {address}"))
+}
+
+/// Serves until the manager ends, if anywhere.
+async fn serve(listener: Option<TcpListener>, routes: Router) -> std::io::Result<()> {
+    match listener {
+        Some(listener) => axum::serve(listener, routes).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The controller of a kind, fed by its watch.
-fn controller<K>(feed: &mut Feed<Decoded<K>>) -> Controller<Decoded<K>>
+fn controller<K>(feed: &mut Feed<Decoded<K>>, concurrency: u16) -> Controller<Decoded<K>>
 where
     K: StoredKind
         + kube::Resource<DynamicType = ()>
@@ -172,7 +191,7 @@ where
         + Sync
         + 'static,
 {
-    let config = controller::Config::default().concurrency(CONCURRENCY);
+    let config = controller::Config::default().concurrency(concurrency);
     Controller::for_shared_stream(feed.listen(), feed.store()).with_config(config)
 }
 
@@ -207,11 +226,9 @@ async fn claim(folder: &Path, client: &Client) -> anyhow::Result<(PathBuf, File)
 }
 
 /// What the manager shows to agents: tokens by its own key, and those of its service account if it knows that.
-fn tokens(folder: &Path, client: &Client) -> anyhow::Result<Tokens> {
+fn tokens(folder: &Path, arguments: &Arguments, client: &Client) -> anyhow::Result<Tokens> {
     let key = manager_key::in_folder(folder)?;
-    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let account = variable("POD_NAMESPACE").zip(variable("POD_SA_NAME"));
-    let account = account.map(|(namespace, name)| {
+    let account = arguments.service_account().map(|(namespace, name)| {
         let issuer = ServiceAccountIssuer::new(client.clone(), &namespace, name);
         Arc::new(AccountTokens::new(issuer))
     });

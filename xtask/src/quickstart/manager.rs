@@ -35,7 +35,7 @@ impl Manager {
         let child = Command::new(&program)
             .arg("--kubeconfig")
             .arg(plane.kubeconfig())
-            .arg("--workspace-dir")
+            .args(["--workspace-runtime", "process", "--workspace-dir"])
             .arg(folder.path().join("workspaces"))
             .args([
                 "--program-fs-addr",

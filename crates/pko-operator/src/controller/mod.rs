@@ -20,8 +20,6 @@ pub(crate) use stack::run as run_stacks;
 pub(crate) use update::run as run_updates;
 pub(crate) use workspace::run as run_workspaces;
 
-/// How many objects of a kind are looked at at a time. No run holds one of these places.
-pub(crate) const CONCURRENCY: u16 = 25;
 /// After an error that nobody expected.
 const AFTER_ERROR: Duration = Duration::from_secs(5);
 /// More questions than any machine has: a loop that does not end is an error, not a hot loop.

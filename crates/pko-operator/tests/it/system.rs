@@ -84,7 +84,7 @@ impl System {
                     .kubeconfig_as("manager", &["system:masters"])
                     .unwrap(),
             )
-            .arg("--workspace-dir")
+            .args(["--workspace-runtime", "process", "--workspace-dir"])
             .arg(workspaces)
             .arg("--agent")
             .arg(program("agent"))

@@ -1,0 +1,169 @@
+//! The client of the API server: whose it is, and how long a request may take.
+
+use std::{
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use axum::{
+    body::{Body as Answer, Bytes, HttpBody, to_bytes},
+    http::{Request, Response, Uri},
+};
+use futures::future::BoxFuture;
+use kube::{
+    Client, Config,
+    client::{Body, ClientBuilder},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use tower::{BoxError, Layer, Service};
+
+use crate::args::Arguments;
+
+/// The client that these arguments ask for.
+pub(crate) async fn client(arguments: &Arguments) -> anyhow::Result<Client> {
+    let config = match &arguments.kubeconfig {
+        Some(path) => {
+            let kubeconfig = Kubeconfig::read_from(path)
+                .with_context(|| format!("--kubeconfig {}", path.display()))?;
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?
+        }
+        None => Config::infer()
+            .await
+            .context("no cluster: give --kubeconfig, or set KUBECONFIG")?,
+    };
+    let builder = ClientBuilder::try_from(config)?;
+    Ok(match arguments.request_timeout() {
+        Some(timeout) => builder.with_layer(&Timed(timeout)).build(),
+        None => builder.build(),
+    })
+}
+
+/// Gives up on an answer that is not there in time. A watch may take any time: it is not cut off and opened again and
+/// again, as it is where the limit is the connection's.
+#[derive(Clone, Copy)]
+struct Timed(Duration);
+
+impl<S> Layer<S> for Timed {
+    type Service = TimedService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        TimedService {
+            inner,
+            timeout: self.0,
+        }
+    }
+}
+
+#[derive(Clone)]
+struct TimedService<S> {
+    inner: S,
+    timeout: Duration,
+}
+
+/// No answer in time.
+#[derive(Debug, thiserror::Error)]
+#[error("the API server did not answer within {0:?} (--kube-api-timeout)")]
+struct Late(Duration);
+
+impl<S, B> Service<Request<Body>> for TimedService<S>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
+    S::Future: Send + 'static,
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    type Response = Response<Answer>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Answer>, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (timeout, streams) = (self.timeout, streams(request.uri()));
+        let answer = self.inner.call(request);
+        let answer = async { Ok(answer.await.map_err(Into::into)?.map(Answer::new)) };
+        if streams {
+            return Box::pin(answer);
+        }
+        Box::pin(async move {
+            let whole = async {
+                let (head, body) = answer.await?.into_parts();
+                let bytes = to_bytes(body, usize::MAX).await?;
+                Ok(Response::from_parts(head, Answer::from(bytes)))
+            };
+            tokio::time::timeout(timeout, whole)
+                .await
+                .unwrap_or_else(|_| Err(Late(timeout).into()))
+        })
+    }
+}
+
+/// Whether the answer goes on and on: a watch, or a log that is followed.
+fn streams(uri: &Uri) -> bool {
+    let query = uri.query().unwrap_or_default();
+    query
+        .split('&')
+        .any(|part| matches!(part, "watch=true" | "follow=true"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tower::{ServiceExt as _, service_fn};
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(10);
+
+    async fn ask(
+        path: &str,
+        answer: impl Future<Output = Response<Answer>> + Send + 'static,
+    ) -> Result<Response<Answer>, BoxError> {
+        let mut answer = Some(answer);
+        let server = service_fn(move |_: Request<Body>| {
+            let answer = answer.take().unwrap();
+            async { Ok::<_, BoxError>(answer.await) }
+        });
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        Timed(SHORT).layer(server).oneshot(request).await
+    }
+
+    #[tokio::test]
+    async fn an_answer_in_time_arrives_whole() {
+        let answer = async { Response::new(Answer::from("here")) };
+        let answer = ask("/api/v1/pods", answer).await.unwrap();
+        let bytes = to_bytes(answer.into_body(), 9).await.unwrap();
+        assert_eq!(bytes.as_ref(), b"here");
+    }
+
+    #[tokio::test]
+    async fn a_request_without_an_answer_is_given_up() {
+        for path in ["/api/v1/pods", "/api/v1/pods?x=watch=true"] {
+            let error = ask(path, std::future::pending()).await.unwrap_err();
+            assert!(error.to_string().contains("--kube-api-timeout"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_does_not_end_is_given_up() {
+        let endless = || futures::stream::pending::<Result<Bytes, BoxError>>();
+        let answer = async move { Response::new(Answer::from_stream(endless())) };
+        let answer = ask("/api/v1/pods", answer).await;
+        assert!(answer.unwrap_err().is::<Late>());
+    }
+
+    #[tokio::test]
+    async fn a_watch_may_take_any_time() {
+        for path in [
+            "/api/v1/pods?watch=true&x=1",
+            "/api/v1/pods/x/log?follow=true",
+        ] {
+            let late = async {
+                tokio::time::sleep(SHORT * 2).await;
+                Response::new(Answer::empty())
+            };
+            assert!(ask(path, late).await.is_ok());
+        }
+    }
+}

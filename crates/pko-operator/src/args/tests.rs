@@ -1,0 +1,387 @@
+use super::*;
+
+fn read(given: &[&str], variables: &[(&str, &str)]) -> Result<Arguments, clap::Error> {
+    let variable = |name: &str| {
+        let found = variables.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| (*value).to_owned())
+    };
+    let given = ["manager"].iter().chain(given).map(OsString::from);
+    Arguments::read(given, &variable)
+}
+
+fn arguments(given: &[&str]) -> Arguments {
+    read(given, &[]).unwrap()
+}
+
+fn surrounded(variables: &[(&str, &str)]) -> Arguments {
+    read(&[], variables).unwrap()
+}
+
+#[test]
+fn the_defaults_are_upstreams_but_for_the_lease() {
+    let arguments = arguments(&["--leader-elect"]);
+    assert_eq!(arguments.metrics_bind_address, Listen::Nowhere);
+    assert!(arguments.metrics_secure);
+    assert!(!arguments.enable_http2);
+    assert_eq!(arguments.health_probe_bind_address.to_string(), ":8081");
+    assert_eq!(arguments.program_fs_addr.to_string(), ":9090");
+    assert_eq!(arguments.request_timeout(), Some(Duration::from_secs(30)));
+    assert_eq!(arguments.namespace, "pulumi-kubernetes-operator");
+    assert_eq!(arguments.concurrency(), 25);
+    let timing = arguments.election().unwrap().unwrap();
+    assert_eq!(timing.lease, Duration::from_secs(20));
+    assert_eq!(timing.renew_deadline, Duration::from_secs(15));
+    assert_eq!(timing.retry, Duration::from_secs(5));
+}
+
+#[test]
+fn our_own_defaults_limit_nothing() {
+    let arguments = arguments(&[]);
+    assert_eq!(arguments.workspace_runtime, WorkspaceRuntime::Pod);
+    assert_eq!(arguments.workspace_address, WorkspaceAddress::Ip);
+    assert_eq!(arguments.idle_timeout(), None);
+    assert_eq!(arguments.run_timeout(), None);
+    assert!(arguments.watched_namespaces().is_empty());
+    assert!(!arguments.program_fs_sealed);
+    assert_eq!(arguments.limits(), Limits::default());
+    assert!(arguments.election().unwrap().is_none());
+    assert!(arguments.warnings().is_empty());
+}
+
+#[test]
+fn flags_have_gos_syntax() {
+    for given in [
+        &["-run-timeout", "5m"][..],
+        &["--run-timeout", "5m"],
+        &["-run-timeout=5m"],
+        &["--run-timeout=5m"],
+        &["--run-timeout=1m", "--run-timeout=5m"],
+    ] {
+        let arguments = arguments(given);
+        assert_eq!(
+            arguments.run_timeout(),
+            Some(Duration::from_mins(5)),
+            "{given:?}"
+        );
+    }
+}
+
+#[test]
+fn a_value_may_begin_with_a_dash() {
+    let arguments = arguments(&["--run-timeout", "-5m", "-v", "-1"]);
+    assert_eq!(arguments.run_timeout(), None);
+}
+
+#[test]
+fn booleans_take_a_value_with_an_equals_sign_only() {
+    for (given, expected) in [
+        ("--metrics-secure", true),
+        ("-metrics-secure", true),
+        ("--metrics-secure=false", false),
+        ("--metrics-secure=F", false),
+        ("-metrics-secure=0", false),
+        ("--metrics-secure=1", true),
+    ] {
+        assert_eq!(arguments(&[given]).metrics_secure, expected, "{given}");
+    }
+    // In Go this would end the flags: all after it would be dropped without a word.
+    assert!(read(&["--metrics-secure", "false"], &[]).is_err());
+    assert!(read(&["--metrics-secure=no"], &[]).is_err());
+}
+
+#[test]
+fn unknown_flags_are_refused_with_gos_exit_code_and_a_usage_text() {
+    for given in ["--unknown", "-unknown=1", "--unknown value", "-x"] {
+        let given: Vec<&str> = given.split(' ').collect();
+        let error = read(&given, &[]).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{given:?}");
+        assert!(error.to_string().contains("Usage: manager"), "{error}");
+    }
+    assert_eq!(read(&["-h"], &[]).unwrap_err().exit_code(), 0);
+    assert_eq!(read(&["-help"], &[]).unwrap_err().exit_code(), 0);
+}
+
+#[test]
+fn the_help_names_the_variables() {
+    let help = read(&["--help"], &[]).unwrap_err().to_string();
+    for name in ["PROGRAM_FS_ADDR", "KUBE_API_TIMEOUT", "PKO_NAMESPACES"] {
+        assert!(help.contains(&format!("[env: {name}]")), "{help}");
+    }
+    assert!(!help.contains("stderrthreshold"), "{help}");
+}
+
+#[test]
+fn a_variable_stands_in_for_a_flag_that_is_not_given() {
+    let variables = [
+        ("PROGRAM_FS_ADDR", "127.0.0.1:1"),
+        ("PKO_RUN_TIMEOUT", "1h"),
+        ("PKO_WORKSPACE_IDLE_TIMEOUT", "10m"),
+        ("PKO_NAMESPACES", "b, a,,b"),
+        ("PKO_PROGRAM_FS_SEALED", "true"),
+        ("PKO_MAX_RUNS", "7"),
+        ("POD_NAMESPACE", "operators"),
+        ("PKO_LOG", "debug,kube=info"),
+    ];
+    let arguments = surrounded(&variables);
+    assert_eq!(arguments.program_fs_addr.to_string(), "127.0.0.1:1");
+    assert_eq!(arguments.run_timeout(), Some(Duration::from_hours(1)));
+    assert_eq!(arguments.idle_timeout(), Some(Duration::from_mins(10)));
+    assert_eq!(arguments.watched_namespaces(), ["a", "b"]);
+    assert!(arguments.program_fs_sealed);
+    assert_eq!(arguments.limits().cluster, Some(7));
+    assert_eq!(arguments.namespace, "operators");
+    assert_eq!(arguments.log_filter(), "debug,kube=info");
+    let arguments = read(&["--run-timeout=5m"], &variables).unwrap();
+    assert_eq!(arguments.run_timeout(), Some(Duration::from_mins(5)));
+}
+
+#[test]
+fn the_variables_of_leader_election_and_timeouts_overrule_the_flags() {
+    let variables = [
+        ("LEADER_ELECTION_LEASE_DURATION", "40s"),
+        ("LEADER_ELECTION_RENEW_DEADLINE", "30s"),
+        ("LEADER_ELECTION_RETRY_PERIOD", "7s"),
+        ("KUBE_API_TIMEOUT", "1m"),
+    ];
+    let given = [
+        "--leader-elect",
+        "--kube-api-timeout=2s",
+        "--leader-election-retry-period=1s",
+    ];
+    let arguments = read(&given, &variables).unwrap();
+    let timing = arguments.election().unwrap().unwrap();
+    assert_eq!(timing.lease, Duration::from_secs(40));
+    assert_eq!(timing.renew_deadline, Duration::from_secs(30));
+    assert_eq!(timing.retry, Duration::from_secs(7));
+    assert_eq!(arguments.request_timeout(), Some(Duration::from_mins(1)));
+}
+
+#[test]
+fn a_bad_variable_is_ignored_with_a_warning() {
+    let variables = [
+        ("KUBE_API_TIMEOUT", "soon"),
+        ("MAX_CONCURRENT_RECONCILES", "many"),
+    ];
+    let arguments = read(&["--kube-api-timeout=2s"], &variables).unwrap();
+    assert_eq!(arguments.request_timeout(), Some(Duration::from_secs(2)));
+    assert_eq!(arguments.concurrency(), 25);
+    let warnings = arguments.warnings().join("\n");
+    assert!(
+        warnings.contains("KUBE_API_TIMEOUT is ignored: `soon`"),
+        "{warnings}"
+    );
+    assert!(
+        warnings.contains("MAX_CONCURRENT_RECONCILES is ignored: `many`"),
+        "{warnings}"
+    );
+}
+
+#[test]
+fn an_empty_variable_is_not_set() {
+    let names = DEFAULTS_AND_OTHERS.map(|name| (name, ""));
+    let arguments = surrounded(&names);
+    assert_eq!(
+        format!("{arguments:?}"),
+        format!("{:?}", self::arguments(&[]))
+    );
+}
+
+const DEFAULTS_AND_OTHERS: [&str; 14] = [
+    "AGENT_IMAGE",
+    "AGENT_IMAGE_PULL_POLICY",
+    "FLUX_MAX_UNTAR_SIZE_BYTES",
+    "HOSTNAME",
+    "KUBE_API_TIMEOUT",
+    "LEADER_ELECTION_LEASE_DURATION",
+    "MAX_CONCURRENT_RECONCILES",
+    "PKO_AGENT",
+    "PKO_LOG",
+    "PKO_NAMESPACES",
+    "POD_NAMESPACE",
+    "POD_SA_NAME",
+    "PROGRAM_FS_ADDR",
+    "PROGRAM_FS_ADV_ADDR",
+];
+
+#[test]
+fn the_number_of_workers_can_be_set() {
+    let concurrency = |value| surrounded(&[("MAX_CONCURRENT_RECONCILES", value)]).concurrency();
+    assert_eq!(concurrency("3"), 3);
+    assert_eq!(concurrency("0"), 25);
+    assert_eq!(concurrency("-1"), 25);
+    assert_eq!(concurrency("65536"), 25);
+}
+
+#[test]
+fn pods_are_made_as_the_variables_say() {
+    let settings = surrounded(&[]).pod_settings().clone();
+    assert!(
+        settings
+            .agent_image
+            .starts_with("pulumi/pulumi-kubernetes-operator:v"),
+        "{settings:?}"
+    );
+    assert_eq!(settings.max_untar_size, None);
+    let settings = surrounded(&[
+        ("AGENT_IMAGE", "registry.example/agent:1"),
+        ("FLUX_MAX_UNTAR_SIZE_BYTES", "1024"),
+    ]);
+    assert_eq!(
+        settings.pod_settings().agent_image,
+        "registry.example/agent:1"
+    );
+    assert_eq!(
+        settings.pod_settings().max_untar_size.as_deref(),
+        Some("1024")
+    );
+}
+
+#[test]
+fn a_pull_policy_is_read_in_any_case() {
+    for (value, expected) in [
+        ("", "IfNotPresent"),
+        ("always", "Always"),
+        ("NEVER", "Never"),
+        ("ifnotpresent", "IfNotPresent"),
+        ("sometimes", "IfNotPresent"),
+    ] {
+        let arguments = surrounded(&[("AGENT_IMAGE_PULL_POLICY", value)]);
+        assert_eq!(
+            arguments.pod_settings().agent_image_pull_policy,
+            expected,
+            "{value}"
+        );
+    }
+}
+
+#[test]
+fn the_service_account_is_upstreams_unless_it_is_said() {
+    let account = |given: &[&str], variables: &[(&str, &str)]| {
+        let account = read(given, variables).unwrap().service_account();
+        account.map(|(namespace, name)| format!("{namespace}/{name}"))
+    };
+    let expected = "pulumi-kubernetes-operator/controller-manager";
+    assert_eq!(account(&[], &[]).as_deref(), Some(expected));
+    let variables = [("POD_NAMESPACE", "a"), ("POD_SA_NAME", "b")];
+    assert_eq!(account(&[], &variables).as_deref(), Some("a/b"));
+    let process = ["--workspace-runtime=process"];
+    assert_eq!(account(&process, &[]), None);
+    assert_eq!(account(&process, &variables).as_deref(), Some("a/b"));
+}
+
+#[test]
+fn an_address_may_be_written_as_in_go() {
+    let at = |host: &str, port| {
+        Ok(Listen::At {
+            host: host.to_owned(),
+            port,
+        })
+    };
+    assert_eq!(":9090".parse(), at("", 9090));
+    assert_eq!("127.0.0.1:1".parse(), at("127.0.0.1", 1));
+    assert_eq!("localhost:1".parse(), at("localhost", 1));
+    assert_eq!("[::1]:1".parse(), at("::1", 1));
+    assert_eq!("0".parse(), Ok(Listen::Nowhere));
+    assert_eq!("".parse(), Ok(Listen::Nowhere));
+    for bad in ["9090", "::1:1", "[::1]", "localhost:http", ":70000"] {
+        let error = bad.parse::<Listen>().unwrap_err();
+        assert!(error.contains("127.0.0.1:8081"), "{bad}");
+    }
+}
+
+#[test]
+fn an_address_is_written_as_it_is_read() {
+    for text in ["0", ":9090", "127.0.0.1:1", "localhost:1", "[::1]:1"] {
+        assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
+    }
+}
+
+#[test]
+fn the_advertised_address_follows_from_where_programs_are_served() {
+    for (address, bound, expected) in [
+        (":9090", "[::]:9090", "localhost:9090"),
+        ("localhost:1111", "127.0.0.1:1111", "localhost:1111"),
+        ("0.0.0.0:9090", "0.0.0.0:9090", "manager-0:9090"),
+        ("operator.svc:80", "10.0.0.1:80", "operator.svc:80"),
+        ("127.0.0.1:0", "127.0.0.1:4711", "127.0.0.1:4711"),
+        ("[::1]:0", "[::1]:4711", "[::1]:4711"),
+    ] {
+        let variables = [("PROGRAM_FS_ADDR", address), ("HOSTNAME", "manager-0")];
+        let advertised = surrounded(&variables).advertised(bound.parse().unwrap());
+        assert_eq!(advertised, expected, "{address}");
+    }
+    let variables = [("PROGRAM_FS_ADV_ADDR", "programs.example")];
+    let advertised = surrounded(&variables).advertised("127.0.0.1:1".parse().unwrap());
+    assert_eq!(advertised, "programs.example");
+}
+
+#[test]
+fn logs_are_for_machines_unless_told_otherwise() {
+    use {LogEncoding::*, TimeEncoding::*};
+
+    let log = |given: &[&str]| {
+        let arguments = arguments(given);
+        (
+            arguments.log_encoding(),
+            arguments.log_filter().to_owned(),
+            arguments.zap_time_encoding,
+        )
+    };
+    let cases = [
+        (&[][..], (Json, "info", Rfc3339)),
+        (&["--zap-devel"], (Console, "debug", Rfc3339)),
+        (
+            &["--zap-devel=true", "--zap-encoder=json"],
+            (Json, "debug", Rfc3339),
+        ),
+        (&["--zap-log-level=ERROR"], (Json, "error", Rfc3339)),
+        (&["--zap-log-level", "panic"], (Json, "error", Rfc3339)),
+        (&["--zap-log-level", "1"], (Json, "debug", Rfc3339)),
+        (&["--zap-log-level", "5"], (Json, "trace", Rfc3339)),
+        (
+            &["--zap-log-level=1", "--log-level=warn"],
+            (Json, "warn", Rfc3339),
+        ),
+        (&["--zap-time-encoding=epoch"], (Json, "info", Epoch)),
+        (&["--zap-time-encoding=millis"], (Json, "info", Millis)),
+        (&["--zap-time-encoding=nano"], (Json, "info", Nanos)),
+        (&["--zap-time-encoding=nanos"], (Json, "info", Nanos)),
+        (&["--zap-time-encoding=ISO8601"], (Json, "info", Iso8601)),
+        (
+            &["--zap-time-encoding=rfc3339nano"],
+            (Json, "info", Rfc3339Nano),
+        ),
+    ];
+    for (given, (encoding, filter, time)) in cases {
+        assert_eq!(log(given), (encoding, filter.to_owned(), time), "{given:?}");
+    }
+    for bad in [
+        "--zap-log-level=0",
+        "--zap-log-level=-1",
+        "--zap-log-level=loud",
+        "--zap-encoder=xml",
+        "--zap-time-encoding=tai",
+        "--zap-stacktrace-level=loud",
+    ] {
+        assert!(read(&[bad], &[]).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn what_has_no_effect_is_taken_and_said_once() {
+    let arguments = arguments(&["-v=5", "-logtostderr", "-stderrthreshold", "INFO"]);
+    let [warning] = arguments.warnings() else {
+        unreachable!("{:?}", arguments.warnings())
+    };
+    assert!(
+        warning.starts_with("-v, -stderrthreshold, -logtostderr: "),
+        "{warning}"
+    );
+    let arguments = self::arguments(&["--zap-stacktrace-level=error"]);
+    assert!(
+        arguments
+            .warnings()
+            .concat()
+            .contains("--zap-stacktrace-level has no effect")
+    );
+}

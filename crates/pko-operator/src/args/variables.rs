@@ -1,0 +1,156 @@
+//! Environment variables: those that stand in for a flag, those that overrule one, and those without a flag.
+
+use std::ffi::OsString;
+
+use clap::Command;
+use pko_api::GoDuration;
+
+use super::settings::PodSettings;
+
+/// Without `AGENT_IMAGE`.
+const AGENT_IMAGE: &str = concat!(
+    "pulumi/pulumi-kubernetes-operator:v",
+    env!("CARGO_PKG_VERSION")
+);
+/// Without `MAX_CONCURRENT_RECONCILES`. No run holds one of these places.
+const CONCURRENCY: u16 = 25;
+
+/// The flag, and the variable that says it where the flag does not.
+const DEFAULTS: [(&str, &str); 11] = [
+    ("program-fs-addr", "PROGRAM_FS_ADDR"),
+    ("program-fs-adv-addr", "PROGRAM_FS_ADV_ADDR"),
+    ("program-fs-sealed", "PKO_PROGRAM_FS_SEALED"),
+    ("workspace-idle-timeout", "PKO_WORKSPACE_IDLE_TIMEOUT"),
+    ("run-timeout", "PKO_RUN_TIMEOUT"),
+    ("max-runs", "PKO_MAX_RUNS"),
+    ("max-runs-per-namespace", "PKO_MAX_RUNS_PER_NAMESPACE"),
+    ("namespaces", "PKO_NAMESPACES"),
+    ("namespace", "POD_NAMESPACE"),
+    ("agent", "PKO_AGENT"),
+    ("log-level", "PKO_LOG"),
+];
+
+/// The duration's flag, and the variable that says it better, as upstream has it.
+const OVERRULING: [(&str, &str); 4] = [
+    (
+        "leader-election-lease-duration",
+        "LEADER_ELECTION_LEASE_DURATION",
+    ),
+    (
+        "leader-election-renew-deadline",
+        "LEADER_ELECTION_RENEW_DEADLINE",
+    ),
+    (
+        "leader-election-retry-period",
+        "LEADER_ELECTION_RETRY_PERIOD",
+    ),
+    ("kube-api-timeout", "KUBE_API_TIMEOUT"),
+];
+
+/// The command, whose help names the variables.
+pub(super) fn named(command: Command) -> Command {
+    let variables = DEFAULTS.iter().chain(&OVERRULING);
+    variables.fold(command, |command, (flag, name)| {
+        command.mut_arg(flag.replace('-', "_"), |argument| {
+            named_in_help(argument, name)
+        })
+    })
+}
+
+fn named_in_help(argument: clap::Arg, variable: &str) -> clap::Arg {
+    let help = argument.get_help().map(ToString::to_string);
+    argument.help(format!("{} [env: {variable}]", help.unwrap_or_default()))
+}
+
+/// The flags that variables stand in for: whatever is given after them wins.
+pub(super) fn standing_in(variable: &dyn Fn(&str) -> Option<String>) -> Vec<OsString> {
+    DEFAULTS
+        .iter()
+        .filter_map(|(flag, name)| Some(format!("--{flag}={}", variable(name)?).into()))
+        .collect()
+}
+
+/// The flags that variables say better. A value that is none is as if it were not there.
+pub(super) fn overruling(
+    variable: &dyn Fn(&str) -> Option<String>,
+    warnings: &mut Vec<String>,
+) -> Vec<OsString> {
+    let set = OVERRULING
+        .iter()
+        .filter_map(|(flag, name)| Some((flag, name, variable(name)?)));
+    let mut flags = Vec::new();
+    for (flag, name, value) in set {
+        match value.parse::<GoDuration>() {
+            Ok(_) => flags.push(format!("--{flag}={value}").into()),
+            Err(error) => warnings.push(format!("{name} is ignored: `{value}` is {error}")),
+        }
+    }
+    flags
+}
+
+/// What the variables say that have no flag.
+#[derive(Clone, Debug)]
+pub(super) struct Surroundings {
+    pub(super) concurrency: u16,
+    pub(super) pods: PodSettings,
+    pub(super) service_account: Option<String>,
+    pub(super) hostname: Option<String>,
+    pub(super) workspace_localhost: Option<String>,
+}
+
+impl Default for Surroundings {
+    fn default() -> Self {
+        Self::read(&|_| None, &mut Vec::new())
+    }
+}
+
+impl Surroundings {
+    pub(super) fn read(
+        variable: &dyn Fn(&str) -> Option<String>,
+        warnings: &mut Vec<String>,
+    ) -> Self {
+        Self {
+            concurrency: concurrency(variable("MAX_CONCURRENT_RECONCILES"), warnings),
+            pods: PodSettings {
+                agent_image: variable("AGENT_IMAGE").unwrap_or_else(|| AGENT_IMAGE.to_owned()),
+                agent_image_pull_policy: pull_policy(variable("AGENT_IMAGE_PULL_POLICY")),
+                max_untar_size: variable("FLUX_MAX_UNTAR_SIZE_BYTES"),
+            },
+            service_account: variable("POD_SA_NAME"),
+            hostname: variable("HOSTNAME").or_else(hostname),
+            workspace_localhost: variable("WORKSPACE_LOCALHOST"),
+        }
+    }
+}
+
+fn concurrency(value: Option<String>, warnings: &mut Vec<String>) -> u16 {
+    let Some(value) = value else {
+        return CONCURRENCY;
+    };
+    match value.parse() {
+        Ok(number) if number > 0 => number,
+        _ => {
+            warnings.push(format!(
+                "MAX_CONCURRENT_RECONCILES is ignored: `{value}` is not a number from 1 to {}",
+                u16::MAX
+            ));
+            CONCURRENCY
+        }
+    }
+}
+
+/// The policy in Kubernetes' spelling.
+fn pull_policy(value: Option<String>) -> &'static str {
+    const POLICIES: [&str; 3] = ["IfNotPresent", "Always", "Never"];
+    let value = value.unwrap_or_default();
+    let known = POLICIES
+        .into_iter()
+        .find(|policy| policy.eq_ignore_ascii_case(&value));
+    known.unwrap_or("IfNotPresent")
+}
+
+/// The machine's name, as the kernel has it.
+fn hostname() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
