@@ -19,6 +19,7 @@ mod ports;
 mod processes;
 mod start;
 
+pub(crate) use access::MASTERS;
 pub use access::{ADMIN, AccessError};
 pub use certificates::CertificateError;
 pub use crds::InstallError;

@@ -1,32 +1,17 @@
-//! The processes of a control plane, and their certain end.
-//!
-//! A keeper, which is a few lines of shell, leads a process group that all components join. It
-//! waits for the end of its standard input, whose other end only this process holds. Whether that
-//! is closed on drop or by the death of this process, even by SIGKILL, the keeper then removes the
-//! data directory and kills its group. It is not in the terminal's foreground group, so Ctrl-C
-//! reaches this process first, never the components alone.
+//! The processes of a control plane; a [`Keeper`] sees to their certain end.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
+use crate::keeper::Keeper;
 use crate::last_lines::last_lines;
-
-/// `kill -KILL 0` ends the keeper too, so it is last. The directory gets another name first: what
-/// still runs then finds nothing under the old one, and can't add a file to what is being removed.
-const KEEPER: &str = r#"
-trap '' HUP INT TERM
-while read -r _; do :; done
-mv -- "$1" "$1.removed" && rm -rf -- "$1.removed"
-kill -KILL 0
-"#;
 
 /// The components of one plane. Dropping it ends them and removes the directory.
 pub(crate) struct Processes {
-    keeper: Child,
-    lifeline: Option<ChildStdin>,
+    keeper: Keeper,
     running: Vec<Running>,
 }
 
@@ -50,19 +35,8 @@ pub struct Ended {
 impl Processes {
     /// Starts the keeper of a directory.
     pub(crate) fn new(directory: &Path) -> io::Result<Self> {
-        let mut keeper = Command::new("sh")
-            .args(["-c", KEEPER, "pko-testkit-keeper"])
-            .arg(directory)
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()?;
-        let lifeline = keeper.stdin.take();
         Ok(Self {
-            keeper,
-            lifeline,
+            keeper: Keeper::new(directory)?,
             running: Vec::new(),
         })
     }
@@ -75,7 +49,7 @@ impl Processes {
         log: PathBuf,
     ) -> io::Result<()> {
         let output = File::create(&log)?;
-        let group = i32::try_from(self.keeper.id()).map_err(io::Error::other)?;
+        let group = self.keeper.group()?;
         let child = command
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
@@ -119,8 +93,7 @@ impl Processes {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        drop(self.lifeline.take());
-        let _ = self.keeper.wait();
+        self.keeper.end();
         for Running { child, .. } in &mut self.running {
             // For a keeper that somebody else killed
             let _ = child.kill();

@@ -12,5 +12,6 @@ mod controllers;
 mod ending;
 mod fixtures;
 mod namespace;
+mod node;
 mod stand_in;
 mod transcripts;
