@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context as _;
 use axum::Router;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::{NamespaceResourceScope, api::core::v1::Namespace};
 use kube::{
     Api, Client,
     runtime::{Controller, controller},
@@ -28,7 +28,7 @@ use crate::{
     controller::{
         Context,
         context::{Applied, Followed, Reporters},
-        feed::Feed,
+        feed::{Feed, Watching},
         run_programs, run_stacks, run_updates, run_workspaces,
     },
     health::{self, Readiness},
@@ -64,10 +64,11 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let elected = leadership
         .as_ref()
         .map_or_else(Elected::always, Leadership::elected);
-    let mut stacks = Feed::<Decoded<Stack>>::new(&client, &elected);
-    let mut workspaces = Feed::<Decoded<Workspace>>::new(&client, &elected);
-    let mut updates = Feed::<Decoded<Update>>::new(&client, &elected);
-    let mut programs = Feed::<Decoded<Program>>::new(&client, &elected);
+    let watching = Watching::new(&client, &elected, arguments.watched_namespaces());
+    let mut stacks = Feed::<Decoded<Stack>>::new(&watching);
+    let mut workspaces = Feed::<Decoded<Workspace>>::new(&watching);
+    let mut updates = Feed::<Decoded<Update>>::new(&watching);
+    let mut programs = Feed::<Decoded<Program>>::new(&watching);
     let (wake_workspace, woken_workspaces) = unbounded_channel();
     let (wake_update, woken_updates) = unbounded_channel();
     let context = Arc::new(Context {
@@ -78,6 +79,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
             tokens,
             wake_workspace,
         ),
+        stacks: stacks.store(),
         workspaces: workspaces.store(),
         updates: updates.store(),
         programs: programs.store(),
@@ -184,7 +186,7 @@ async fn serve(listener: Option<TcpListener>, routes: Router) -> std::io::Result
 fn controller<K>(feed: &mut Feed<Decoded<K>>, concurrency: u16) -> Controller<Decoded<K>>
 where
     K: StoredKind
-        + kube::Resource<DynamicType = ()>
+        + kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
         + std::fmt::Debug
         + Send
@@ -255,6 +257,7 @@ fn agent(arguments: &Arguments) -> anyhow::Result<PathBuf> {
 /// are filled.
 async fn sweep(context: Arc<Context>, readiness: Readiness, mut elected: Elected) {
     let stores = [
+        context.stacks.wait_until_ready().await.is_ok(),
         context.workspaces.wait_until_ready().await.is_ok(),
         context.updates.wait_until_ready().await.is_ok(),
         context.programs.wait_until_ready().await.is_ok(),

@@ -9,7 +9,7 @@ use kube::{
     Client, ResourceExt as _,
     runtime::reflector::{ObjectRef, Store},
 };
-use pko_api::{Decoded, Program, StoredKind, Update, Workspace, names::events};
+use pko_api::{Decoded, Program, Stack, StoredKind, Update, Workspace, names::events};
 use pko_kube::{Namespaced, Reporter, RequestError, Written};
 use serde::Serialize;
 use serde_json::Value;
@@ -21,6 +21,7 @@ use crate::{occupancy::Occupancy, place::Processes, turns::Turns};
 /// What all controllers share.
 pub(crate) struct Context {
     pub(crate) client: Client,
+    pub(crate) stacks: Store<Decoded<Stack>>,
     pub(crate) workspaces: Store<Decoded<Workspace>>,
     pub(crate) updates: Store<Decoded<Update>>,
     pub(crate) programs: Store<Decoded<Program>>,

@@ -4,10 +4,17 @@
 //! Whoever is woken by an event finds it in the cache: the cache is written first. With a watch for each controller, one
 //! could be woken by an Update's end, read another's cache that has not seen it, and wait for an event that has
 //! been. A deleted object wakes, too.
+//!
+//! # Costs
+//! Objects are listed in pages, and kept without their managed fields, which nobody here reads and which can be as
+//! large as the rest. A foreign kind is watched by a label; `Feed::<PartialObjectMeta<K>>` keeps its metadata only.
+
+mod merge;
 
 use std::{fmt::Debug, hash::Hash, pin::pin, sync::Arc};
 
-use futures::{Stream, StreamExt as _};
+use futures::{Stream, StreamExt as _, stream::BoxStream};
+use k8s_openapi::NamespaceResourceScope;
 use kube::{
     Api, Client, Resource,
     runtime::{
@@ -21,12 +28,63 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::leadership::Elected;
 
+/// How many objects are listed at a time.
+const PAGE: u32 = 100;
+
+/// Where is watched, and for whom.
+#[derive(Clone)]
+pub(crate) struct Watching {
+    client: Client,
+    elected: Elected,
+    namespaces: Vec<String>,
+}
+
+impl Watching {
+    /// Watches these namespaces, or all if there are none; whoever listens is told while this manager leads.
+    pub(crate) fn new(client: &Client, elected: &Elected, namespaces: Vec<String>) -> Self {
+        Self {
+            client: client.clone(),
+            elected: elected.clone(),
+            namespaces,
+        }
+    }
+
+    /// What happens to the objects of a kind, for each namespace.
+    fn events<K>(&self, config: &watcher::Config) -> Vec<merge::Source<K>>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        if self.namespaces.is_empty() {
+            return vec![(String::new(), events(Api::all(self.client.clone()), config))];
+        }
+        let of = |namespace: &String| {
+            let objects = Api::namespaced(self.client.clone(), namespace);
+            (namespace.clone(), events(objects, config))
+        };
+        self.namespaces.iter().map(of).collect()
+    }
+}
+
+fn events<K>(
+    objects: Api<K>,
+    config: &watcher::Config,
+) -> BoxStream<'static, watcher::Result<Event<K>>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    watcher(objects, config.clone())
+        .default_backoff()
+        .modify(|object| object.meta_mut().managed_fields = None)
+        .boxed()
+}
+
 /// The watch of one kind, before it runs.
 pub(crate) struct Feed<K>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
-    objects: Api<K>,
+    sources: Vec<merge::Source<K>>,
     store: Store<K>,
     writer: Writer<K>,
     listeners: Vec<UnboundedSender<Arc<K>>>,
@@ -35,18 +93,28 @@ where
 
 impl<K> Feed<K>
 where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     K::DynamicType: Eq + Hash,
 {
     /// A watch of all objects of a kind.
-    pub(crate) fn new(client: &Client, elected: &Elected) -> Self {
+    pub(crate) fn new(watching: &Watching) -> Self {
+        Self::configured(watching, &watcher::Config::default())
+    }
+
+    /// A watch of those objects of a kind that have these labels, such as `auto.pulumi.com/component=workspace`.
+    pub(crate) fn selected(watching: &Watching, labels: &str) -> Self {
+        Self::configured(watching, &watcher::Config::default().labels(labels))
+    }
+
+    fn configured(watching: &Watching, config: &watcher::Config) -> Self {
         let (store, writer) = reflector::store();
         Self {
-            objects: Api::all(client.clone()),
+            sources: watching.events(&config.clone().page_size(PAGE)),
             store,
             writer,
             listeners: Vec::new(),
-            elected: elected.clone(),
+            elected: watching.elected.clone(),
         }
     }
 
@@ -77,37 +145,30 @@ where
     /// Watches until the manager ends.
     pub(crate) async fn run(self) {
         let Self {
-            objects,
+            sources,
             store,
             writer,
             listeners,
             ..
         } = self;
-        let events = watcher(objects, watcher::Config::default()).default_backoff();
+        let events = merge::merged(sources, store.clone());
         let mut events = pin!(reflector::reflector(writer, events));
-        // A new list is in the cache only once it is complete.
-        let (mut listed, mut before) = (Vec::new(), Vec::new());
+        let mut before = Vec::new();
         while let Some(event) = events.next().await {
             let touched = match event {
                 Ok(Event::Init) => {
-                    listed.clear();
                     before = store.state();
                     Vec::new()
                 }
-                Ok(Event::InitApply(object)) => {
-                    listed.push(Arc::new(object));
-                    Vec::new()
-                }
+                // A new list is in the cache only once it is complete.
+                Ok(Event::InitApply(_)) => Vec::new(),
                 // What is not in the new list was deleted while nobody watched.
                 Ok(Event::InitDone) => {
                     let gone = std::mem::take(&mut before);
                     let gone = gone.into_iter().filter(|object| {
                         store.get(&ObjectRef::from_obj(object.as_ref())).is_none()
                     });
-                    std::mem::take(&mut listed)
-                        .into_iter()
-                        .chain(gone)
-                        .collect()
+                    store.state().into_iter().chain(gone).collect()
                 }
                 Ok(Event::Apply(object) | Event::Delete(object)) => vec![Arc::new(object)],
                 Err(error) => {

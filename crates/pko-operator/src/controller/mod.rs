@@ -4,6 +4,7 @@ pub(crate) mod context;
 pub(crate) mod feed;
 mod program;
 mod stack;
+mod supervise;
 mod update;
 mod workspace;
 
@@ -19,6 +20,8 @@ pub(crate) use program::run as run_programs;
 pub(crate) use stack::run as run_stacks;
 pub(crate) use update::run as run_updates;
 pub(crate) use workspace::run as run_workspaces;
+
+use supervise::supervised;
 
 /// After an error that nobody expected.
 const AFTER_ERROR: Duration = Duration::from_secs(5);
@@ -37,6 +40,9 @@ pub(crate) enum PassError {
     /// A machine asked on and on.
     #[error("more than {MOST_QUESTIONS} questions were asked")]
     TooManyQuestions,
+    /// Our own mistake.
+    #[error("the pass panicked: {0}")]
+    Panicked(String),
 }
 
 /// One look at an object: how its machine's questions are answered, and its effects carried out.

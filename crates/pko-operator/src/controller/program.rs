@@ -4,14 +4,21 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::runtime::{Controller, controller::Action};
-use pko_api::{Decoded, Program, names::field_managers};
+use pko_api::{
+    Decoded, Program,
+    names::{events, field_managers},
+};
 use pko_core::program::{Effect, World, decide};
 
-use super::{Context, PassError, action, after_error, context::readable};
+use super::{Context, PassError, action, after_error, context::readable, supervised};
 
 /// Runs the controller until the manager ends.
 pub(crate) async fn run(controller: Controller<Decoded<Program>>, context: Arc<Context>) {
-    let stream = controller.run(reconcile, |_, error, _| after_error(error), context);
+    let stream = controller.run(
+        supervised(events::PROGRAM_CONTROLLER, reconcile),
+        |_, error, _| after_error(error),
+        context,
+    );
     futures::StreamExt::for_each(stream, |_| std::future::ready(())).await;
 }
 

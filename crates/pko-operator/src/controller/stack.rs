@@ -11,7 +11,7 @@ use kube::{
 };
 use pko_api::{
     Decoded, Program, Stack, Update, Workspace,
-    names::{field_managers, finalizers, reasons::StackReason},
+    names::{events, field_managers, finalizers, reasons::StackReason},
     pulumi::v1::StackStatus,
 };
 use pko_core::{
@@ -23,7 +23,7 @@ use pko_kube::Notice;
 use super::{
     Context, Pass, PassError, action, after_error,
     context::{fresh, readable, told},
-    drive,
+    drive, supervised,
 };
 
 /// How soon a Workspace that the API server did not take is applied again.
@@ -52,7 +52,11 @@ pub(crate) async fn run(
         .owns_shared_stream(workspaces)
         .owns_shared_stream(updates)
         .watches_shared_stream(programs, users)
-        .run(reconcile, |_, error, _| after_error(error), context);
+        .run(
+            supervised(events::STACK_CONTROLLER, reconcile),
+            |_, error, _| after_error(error),
+            context,
+        );
     stream.for_each(|_| std::future::ready(())).await;
 }
 

@@ -11,7 +11,7 @@ use kube::{
 use pko_api::{
     Decoded, Update, Workspace,
     auto::v1alpha1::UpdateStatus,
-    names::{conditions::ConditionType, field_managers},
+    names::{conditions::ConditionType, events, field_managers},
 };
 use pko_core::{
     Known,
@@ -27,6 +27,7 @@ use super::{
     context::{fresh, told},
     drive,
     feed::receiving,
+    supervised,
 };
 use crate::agent_client::{self, ConnectError, Credentials, in_time};
 
@@ -54,7 +55,11 @@ pub(crate) async fn run(
     let stream = controller
         .watches_shared_stream(workspaces, waiting)
         .reconcile_on(receiving(woken))
-        .run(reconcile, |_, error, _| after_error(error), context);
+        .run(
+            supervised(events::UPDATE_CONTROLLER, reconcile),
+            |_, error, _| after_error(error),
+            context,
+        );
     stream.for_each(|_| std::future::ready(())).await;
 }
 

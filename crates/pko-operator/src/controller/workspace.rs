@@ -7,7 +7,11 @@ use kube::{
     ResourceExt as _,
     runtime::{Controller, controller::Action, reflector::ObjectRef},
 };
-use pko_api::{Decoded, Workspace, auto::v1alpha1::WorkspaceStatus, names::field_managers};
+use pko_api::{
+    Decoded, Workspace,
+    auto::v1alpha1::WorkspaceStatus,
+    names::{events, field_managers},
+};
 use pko_core::workspace::{Agent, AgentError, Answer, Effect, Question, World, decide_undecodable};
 use pko_kube::Notice;
 use pko_proto::agent as wire;
@@ -18,6 +22,7 @@ use super::{
     context::{fresh, told},
     drive,
     feed::receiving,
+    supervised,
 };
 use crate::agent_client::{self, Credentials, in_time};
 
@@ -28,7 +33,7 @@ pub(crate) async fn run(
     context: Arc<Context>,
 ) {
     let stream = controller.reconcile_on(receiving(woken)).run(
-        reconcile,
+        supervised(events::WORKSPACE_CONTROLLER, reconcile),
         |_, error, _| after_error(error),
         context,
     );
