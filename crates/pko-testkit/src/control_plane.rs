@@ -29,7 +29,7 @@ pub use processes::Ended;
 pub use start::{ControlPlaneBuilder, StartError};
 
 use crate::components::{Component, Components};
-use certificates::Authority;
+pub(crate) use certificates::{Authority, Identity};
 use flags::Layout;
 use processes::Processes;
 
@@ -79,6 +79,14 @@ impl ControlPlane {
     #[must_use]
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn authority(&self) -> &Authority {
+        &self.authority
     }
 
     /// Certificates, logs, kubeconfigs and etcd's data; gone when the plane is.

@@ -22,6 +22,7 @@ pub mod components;
 pub mod control_plane;
 mod error_text;
 mod eventually;
+pub mod fault_proxy;
 pub mod fixtures;
 mod fuzzing;
 pub mod git_server;
@@ -38,6 +39,7 @@ pub use builders::{Builder, ProgramBuilder, StackBuilder, UpdateBuilder, Workspa
 pub use components::{Component, Components};
 pub use control_plane::ControlPlane;
 pub use eventually::{DEADLINE, TimedOut, eventually, eventually_within};
+pub use fault_proxy::FaultProxy;
 pub use fuzzing::{try_many, try_some};
 pub use leftovers::{end_processes_of, processes_of};
 pub use namespace::{TestNamespace, with_namespace};

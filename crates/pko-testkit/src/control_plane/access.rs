@@ -52,10 +52,20 @@ impl ControlPlane {
 
     /// Writes a kubeconfig as any user, in at most two groups, and gives its path.
     pub fn kubeconfig_as(&self, user: &str, groups: &[&str]) -> Result<PathBuf, AccessError> {
+        self.kubeconfig_at(&self.url(), user, groups)
+    }
+
+    /// The same for a server that stands before the API server.
+    pub(crate) fn kubeconfig_at(
+        &self,
+        url: &str,
+        user: &str,
+        groups: &[&str],
+    ) -> Result<PathBuf, AccessError> {
         let number = KUBECONFIGS.fetch_add(1, Ordering::Relaxed);
         let path = self.layout.kubeconfig(&format!("user-{number}"));
         let identity = self.authority.client(user, groups)?;
-        write_kubeconfig(&path, &self.url(), &self.authority, &identity)?;
+        write_kubeconfig(&path, url, &self.authority, &identity)?;
         Ok(path)
     }
 

@@ -10,6 +10,7 @@ mod audit;
 mod control_plane;
 mod controllers;
 mod ending;
+mod fault_proxy;
 mod fixtures;
 mod namespace;
 mod node;

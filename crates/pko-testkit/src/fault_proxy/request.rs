@@ -1,0 +1,139 @@
+//! What a request to the API server asks for; pure.
+
+use http::{Method, Uri};
+
+/// A request, as far as faults depend on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) method: Method,
+    pub(super) path: String,
+    /// Such as `stacks`; empty for what is no resource.
+    pub(super) resource: String,
+    subresource: String,
+    query: String,
+}
+
+impl Asked {
+    pub(super) fn of(method: &Method, uri: &Uri) -> Self {
+        let (resource, subresource) = resource(uri.path());
+        Self {
+            method: method.clone(),
+            path: uri.path().to_owned(),
+            resource: resource.to_owned(),
+            subresource: subresource.to_owned(),
+            query: uri.query().unwrap_or_default().to_owned(),
+        }
+    }
+
+    pub(super) fn is_watch(&self) -> bool {
+        let mut words = self.query.split('&');
+        let is_it = words.any(|word| matches!(word, "watch=true" | "watch=1"));
+        self.method == Method::GET && is_it
+    }
+
+    /// Whether it changes what somebody reconciles: no lease, no question in the form of a POST, and
+    /// no event unless those count.
+    pub(super) fn is_write(&self, with_events: bool) -> bool {
+        let methods = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+        let is_aside = self.resource == "leases"
+            || self.resource.ends_with("reviews")
+            || self.subresource == "token"
+            || (self.resource == "events" && !with_events)
+            || self.query.contains("dryRun=All");
+        methods.contains(&self.method) && !is_aside
+    }
+}
+
+/// The resource and the subresource of a path.
+fn resource(path: &str) -> (&str, &str) {
+    let mut words: Vec<&str> = path.split('/').filter(|word| !word.is_empty()).collect();
+    let prefix = match words.first() {
+        Some(&"api") => 2,
+        Some(&"apis") => 3,
+        _ => return ("", ""),
+    };
+    words.drain(..prefix.min(words.len()));
+    // A namespace itself and its own subresources have nothing behind the name that is a resource
+    let own = ["status", "finalize"];
+    if let [first, _, resource, ..] = words[..]
+        && first == "namespaces"
+        && !own.contains(&resource)
+    {
+        words.drain(..2);
+    }
+    let word = |index: usize| words.get(index).copied().unwrap_or_default();
+    (word(0), word(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(method: &str, uri: &str) -> Asked {
+        Asked::of(&method.parse().unwrap(), &uri.parse().unwrap())
+    }
+
+    #[test]
+    fn resources_are_found_in_paths() {
+        let table = [
+            ("/api/v1/pods", ("pods", "")),
+            ("/api/v1/namespaces/a/pods/b/status", ("pods", "status")),
+            ("/apis/pulumi.com/v1/namespaces/a/stacks", ("stacks", "")),
+            ("/apis/pulumi.com/v1/stacks/b/status", ("stacks", "status")),
+            ("/api/v1/namespaces", ("namespaces", "")),
+            ("/api/v1/namespaces/a", ("namespaces", "")),
+            ("/api/v1/namespaces/a/finalize", ("namespaces", "finalize")),
+            ("/apis", ("", "")),
+            ("/version", ("", "")),
+        ];
+        for (path, expected) in table {
+            assert_eq!(resource(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn writes_are_what_changes_something() {
+        let stack = "/apis/pulumi.com/v1/namespaces/a/stacks/b/status?fieldManager=x";
+        let events = "/apis/events.k8s.io/v1/namespaces/a/events";
+        let table = [
+            ("PATCH", stack, true),
+            ("GET", stack, false),
+            ("DELETE", "/api/v1/namespaces/a/pods/b", true),
+            ("POST", events, false),
+            (
+                "PUT",
+                "/apis/coordination.k8s.io/v1/namespaces/a/leases/b",
+                false,
+            ),
+            (
+                "POST",
+                "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+                false,
+            ),
+            ("POST", "/apis/authentication.k8s.io/v1/tokenreviews", false),
+            (
+                "POST",
+                "/api/v1/namespaces/a/serviceaccounts/b/token",
+                false,
+            ),
+            ("POST", "/api/v1/namespaces/a/pods?dryRun=All", false),
+        ];
+        for (method, uri, expected) in table {
+            assert_eq!(
+                asked(method, uri).is_write(false),
+                expected,
+                "{method} {uri}"
+            );
+        }
+        assert!(asked("POST", events).is_write(true));
+    }
+
+    #[test]
+    fn watches_say_so_in_the_query() {
+        assert!(asked("GET", "/api/v1/pods?a=b&watch=true").is_watch());
+        assert!(asked("GET", "/api/v1/pods?watch=1&a=b").is_watch());
+        assert!(!asked("GET", "/api/v1/pods?watch=false").is_watch());
+        assert!(!asked("GET", "/api/v1/pods").is_watch());
+        assert!(!asked("DELETE", "/api/v1/pods?watch=true").is_watch());
+    }
+}
