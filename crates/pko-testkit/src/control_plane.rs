@@ -5,10 +5,10 @@
 //! is killed; any number run side by side.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tempfile::TempDir;
-use tokio::sync::Mutex;
+use tokio::sync;
 
 mod access;
 mod certificates;
@@ -17,6 +17,7 @@ mod etcd;
 mod flags;
 mod ports;
 mod processes;
+mod restart;
 mod start;
 
 pub(crate) use access::MASTERS;
@@ -36,21 +37,22 @@ use processes::Processes;
 /// A running control plane. Dropping it kills its processes and removes its directory.
 pub struct ControlPlane {
     // Fields are dropped in this order: the processes end before their directory goes
-    processes: Processes,
+    processes: Mutex<Processes>,
     _directory: TempDir,
     layout: Layout,
     authority: Authority,
     components: Components,
+    apiserver: PathBuf,
     port: u16,
     etcd_port: u16,
     controller_manager: bool,
 }
 
 /// A plane that the tests of this process share while at least one of them holds it.
-type Shared = Mutex<Weak<ControlPlane>>;
+type Shared = sync::Mutex<Weak<ControlPlane>>;
 
-static SHARED: Shared = Mutex::const_new(Weak::new());
-static SHARED_WITH_CONTROLLERS: Shared = Mutex::const_new(Weak::new());
+static SHARED: Shared = sync::Mutex::const_new(Weak::new());
+static SHARED_WITH_CONTROLLERS: Shared = sync::Mutex::const_new(Weak::new());
 
 impl ControlPlane {
     /// Settles what will run; [`ControlPlaneBuilder::start`] starts it.
@@ -79,6 +81,12 @@ impl ControlPlane {
     #[must_use]
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
+    }
+
+    fn processes(&self) -> MutexGuard<'_, Processes> {
+        self.processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -116,7 +124,7 @@ impl ControlPlane {
     /// The ids of the plane's processes.
     #[must_use]
     pub fn process_ids(&self) -> Vec<u32> {
-        self.processes.ids()
+        self.processes().ids()
     }
 }
 

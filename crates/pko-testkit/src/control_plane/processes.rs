@@ -41,14 +41,14 @@ impl Processes {
         })
     }
 
-    /// Starts a component whose output goes to a log file.
+    /// Starts a component whose output goes to the end of a log file.
     pub(crate) fn start(
         &mut self,
         name: &'static str,
         command: &mut Command,
         log: PathBuf,
     ) -> io::Result<()> {
-        let output = File::create(&log)?;
+        let output = File::options().create(true).append(true).open(&log)?;
         let group = self.keeper.group()?;
         let child = command
             .stdin(Stdio::null())
@@ -57,6 +57,17 @@ impl Processes {
             .process_group(group)
             .spawn()?;
         self.running.push(Running { name, child, log });
+        Ok(())
+    }
+
+    /// Kills a component, and waits until it is gone.
+    pub(crate) fn stop(&mut self, name: &str) -> io::Result<()> {
+        let place = self.running.iter().position(|it| it.name == name);
+        if let Some(place) = place {
+            let mut stopped = self.running.remove(place);
+            stopped.child.kill()?;
+            stopped.child.wait()?;
+        }
         Ok(())
     }
 

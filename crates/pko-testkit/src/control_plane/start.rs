@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use http::Request;
@@ -89,20 +90,12 @@ impl Programs {
     }
 
     async fn start(&self) -> Result<ControlPlane, StartError> {
-        let mut plane = self.prepare()?;
+        let plane = self.prepare()?;
         plane.run(
             Component::Etcd,
             plane.layout.etcd(&self.etcd, plane.etcd_port),
         )?;
-        let apiserver = plane
-            .layout
-            .apiserver(&self.apiserver, plane.port, plane.etcd_port);
-        plane.run(Component::KubeApiserver, apiserver)?;
-        // `default` appears a moment after the server calls itself ready
-        plane.wait_for(Component::KubeApiserver, "/readyz").await?;
-        plane
-            .wait_for(Component::KubeApiserver, "/api/v1/namespaces/default")
-            .await?;
+        plane.start_api_server().await?;
         if let Some(program) = &self.controller_manager {
             let kubeconfig = plane.layout.kubeconfig("system:kube-controller-manager");
             let manager = plane.layout.controller_manager(program, &kubeconfig);
@@ -122,11 +115,12 @@ impl Programs {
         let layout = Layout::new(directory.path());
         let authority = Authority::new()?;
         let plane = ControlPlane {
-            processes,
+            processes: Mutex::new(processes),
             layout,
             authority,
             _directory: directory,
             components: self.components.clone(),
+            apiserver: self.apiserver.clone(),
             port: ports::free()?,
             etcd_port: ports::free()?,
             controller_manager: self.controller_manager.is_some(),
@@ -138,19 +132,23 @@ impl Programs {
 }
 
 impl ControlPlane {
-    fn run(
-        &mut self,
+    pub(super) fn run(
+        &self,
         component: Component,
         mut command: std::process::Command,
     ) -> Result<(), StartError> {
         let name = component.name();
-        self.processes
+        self.processes()
             .start(name, &mut command, self.layout.log(component))
             .map_err(|source| StartError::Run { name, source })
     }
 
     /// Waits until a path is there, as the sign that a component is ready.
-    async fn wait_for(&mut self, component: Component, path: &str) -> Result<(), StartError> {
+    pub(super) async fn wait_for(
+        &self,
+        component: Component,
+        path: &str,
+    ) -> Result<(), StartError> {
         let mut config = self.config_as(access::ADMIN, &[access::MASTERS])?;
         config.default_retry = false;
         // A server that accepts and never answers must not outlast the deadline
@@ -162,14 +160,14 @@ impl ControlPlane {
                 Ok(request) => client.request_text(request).await,
                 Err(error) => Err(kube::Error::HttpError(error)),
             };
-            if let Some(ended) = self.processes.ended()? {
+            if let Some(ended) = self.processes().ended()? {
                 return Err(StartError::Ended(ended));
             }
             match answer {
                 Ok(_) => return Ok(()),
                 Err(error) if Instant::now() > deadline => {
                     let name = component.name();
-                    let log = self.processes.log_tail(name);
+                    let log = self.processes().log_tail(name);
                     return Err(StartError::NotReady {
                         name,
                         log,

@@ -4,8 +4,8 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
 use kube::api::{ListParams, PostParams};
+use kube::{Api, Client};
 use pko_testkit::components::Surroundings;
 use pko_testkit::{Component, Components, ControlPlane};
 use serde_json::{Value, json};
@@ -32,6 +32,36 @@ async fn two_planes_side_by_side_are_two_clusters() {
 
     assert!(config_maps(&one).get_opt("here").await.unwrap().is_some());
     assert!(config_maps(&two).get_opt("here").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn an_api_server_comes_back_with_its_data() {
+    let plane = ControlPlane::builder().start().await.unwrap();
+    let url = plane.url();
+    let created = config_maps(&plane)
+        .create(&PostParams::default(), &config_map("kept"))
+        .await
+        .unwrap();
+    let mark = plane.audit_mark().await.unwrap();
+    let processes = plane.process_ids().len();
+
+    plane.stop_api_server().unwrap();
+    assert_eq!(plane.process_ids().len(), processes - 1);
+    let mut config = plane.config_as("anybody", &[]).unwrap();
+    config.default_retry = false;
+    let maps: Api<ConfigMap> = Api::default_namespaced(Client::try_from(config).unwrap());
+    let error = maps.get("kept").await.unwrap_err();
+    assert!(!matches!(error, kube::Error::Api(_)), "{error:?}");
+
+    plane.start_api_server().await.unwrap();
+    assert_eq!((plane.url(), plane.process_ids().len()), (url, processes));
+    // Also through a client from before
+    let kept = config_maps(&plane).get("kept").await.unwrap();
+    assert_eq!(kept.metadata.uid, created.metadata.uid);
+    let denied = maps.get("kept").await.unwrap_err();
+    assert!(matches!(denied, kube::Error::Api(_)), "{denied:?}");
+    let requests = plane.requests_since(mark).await.unwrap();
+    assert_eq!(requests.count("anybody", "get", "configmaps"), 1);
 }
 
 #[tokio::test]

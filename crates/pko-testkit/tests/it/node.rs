@@ -470,6 +470,40 @@ async fn a_deleted_pod_ends_and_is_replaced_by_another() {
 }
 
 #[tokio::test]
+async fn a_node_bears_the_end_of_the_api_server() {
+    let plane = ControlPlane::builder()
+        .controller_manager(true)
+        .start()
+        .await
+        .unwrap();
+    with_namespace(&plane, async |namespace| {
+        let node = start(&plane, namespace);
+        namespace.create_object(stateful_set()).await.unwrap();
+        let first = ready_pod(namespace).await;
+        plane.stop_api_server().unwrap();
+        // Something to tell while nobody listens
+        assert!(node.kill(namespace.name(), POD));
+        plane.start_api_server().await.unwrap();
+        let pod = pod_has(namespace, "the agent to run again", |pod| {
+            let container = &pod["status"]["containerStatuses"][0];
+            let again = container["restartCount"] == 1 && container["ready"] == true;
+            again.then(|| pod.clone())
+        })
+        .await;
+        assert_eq!(pod["metadata"]["uid"], first["metadata"]["uid"]);
+
+        let pods: Api<Pod> = namespace.api();
+        pods.delete(POD, &DeleteParams::default()).await.unwrap();
+        pod_has(namespace, "another pod to be ready", |pod| {
+            let another = pod["metadata"]["uid"] != first["metadata"]["uid"];
+            (another && condition(pod, "Ready")? == "True").then_some(())
+        })
+        .await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn the_end_of_a_node_leaves_no_process_and_no_folder() {
     let plane = ControlPlane::shared_with_controllers().await.unwrap();
     with_namespace(&plane, async |namespace| {
