@@ -3,6 +3,7 @@
 
 mod merge_keys;
 mod proto;
+mod rbac;
 
 use std::{
     fs,
@@ -92,7 +93,8 @@ fn made_from_core_types() -> anyhow::Result<Vec<Generated>> {
         text: merge_keys::rust_table(&types.version, &types.schemas)?,
     };
     let crds = crd::all();
-    crds.iter().map(crd_file).chain([Ok(merge_keys)]).collect()
+    let others = rbac::files().into_iter().chain([merge_keys]);
+    crds.iter().map(crd_file).chain(others.map(Ok)).collect()
 }
 
 fn crd_file(crd: &Value) -> anyhow::Result<Generated> {

@@ -14,6 +14,7 @@ mod object;
 #[cfg(test)]
 mod properties;
 pub mod pulumi;
+pub mod rbac;
 pub mod schema;
 #[cfg(test)]
 mod strategies;

@@ -8,11 +8,7 @@ use std::{
     process::Stdio,
 };
 
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use kube::{
-    Api,
-    api::{Patch, PatchParams, PostParams},
-};
+use kube::api::{Patch, PatchParams};
 use pko_api::Stack;
 use pko_proto::run::{ListRunsRequest, run_service_client::RunServiceClient};
 use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually};
@@ -179,33 +175,13 @@ async fn a_manager_and_its_agents_know_each_other() {
     assert_eq!(answer(agent(&system)).await, Ok(()));
 }
 
-/// Lets the manager's service account use all Workspaces, as upstream's role for managers does.
-async fn allow_manager(system: &System) {
-    let group = "rbac.authorization.k8s.io";
-    let role = json!({
-        "metadata": { "name": "callers" },
-        "rules": [{ "apiGroups": ["auto.pulumi.com"], "resources": ["workspaces/rpc"], "verbs": ["use"] }],
-    });
-    let binding = json!({
-        "metadata": { "name": "callers" },
-        "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": "callers" },
-        "subjects": [{ "kind": "ServiceAccount", "namespace": "default", "name": "default" }],
-    });
-    let client = system.plane.client().unwrap();
-    let role: ClusterRole = serde_json::from_value(role).unwrap();
-    let binding: ClusterRoleBinding = serde_json::from_value(binding).unwrap();
-    let parameters = PostParams::default();
-    let roles: Api<ClusterRole> = Api::all(client.clone());
-    roles.create(&parameters, &role).await.unwrap();
-    let bindings: Api<ClusterRoleBinding> = Api::all(client);
-    bindings.create(&parameters, &binding).await.unwrap();
-}
-
 #[tokio::test]
 async fn an_agent_that_asks_the_api_server_gets_a_token_of_the_managers_account() {
-    let account = [("POD_NAMESPACE", "default"), ("POD_SA_NAME", "default")];
+    let account = [
+        ("POD_NAMESPACE", "default"),
+        ("POD_SA_NAME", "controller-manager"),
+    ];
     let mut system = System::start(&account).await;
-    allow_manager(&system).await;
     let namespace = TestNamespace::create(&system.plane).await.unwrap();
     let trail = Trail::of(&namespace, "demo");
     create_stack(&system, &namespace).await;

@@ -13,6 +13,7 @@ mod leaders;
 mod life;
 mod program_server;
 mod queue;
+mod rights;
 mod scope;
 mod survival;
 mod system;

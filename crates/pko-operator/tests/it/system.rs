@@ -16,6 +16,13 @@ use pko_testkit::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::rights::grant;
+
+/// The user that a manager is to the API server.
+pub(crate) const MANAGER: &str = "manager";
+/// The namespace that a manager calls its own.
+pub(crate) const OWN_NAMESPACE: &str = "default";
+
 /// A control plane with our CRDs, and a manager.
 pub(crate) struct System {
     pub(crate) plane: ControlPlane,
@@ -42,6 +49,7 @@ impl System {
             .await
             .unwrap();
         plane.install_crds(&pko_api::crd::all()).await.unwrap();
+        grant(&plane).await;
         let environment = environment
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
@@ -79,11 +87,7 @@ impl System {
             .unwrap();
         Command::new(env!("CARGO_BIN_EXE_manager"))
             .arg("--kubeconfig")
-            .arg(
-                self.plane
-                    .kubeconfig_as("manager", &["system:masters"])
-                    .unwrap(),
-            )
+            .arg(self.plane.kubeconfig_as(MANAGER, &[]).unwrap())
             .args(["--workspace-runtime", "process", "--workspace-dir"])
             .arg(workspaces)
             .arg("--agent")

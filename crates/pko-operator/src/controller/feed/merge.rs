@@ -174,7 +174,10 @@ fn difference<K: Resource + Clone>(
 mod tests {
     use futures::{SinkExt as _, channel::mpsc};
     use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::{core::ObjectMeta, runtime::reflector};
+    use kube::{
+        core::ObjectMeta,
+        runtime::reflector::{self, reflector},
+    };
 
     use super::*;
 
@@ -205,7 +208,7 @@ mod tests {
                 senders.insert((*namespace).to_owned(), sender);
                 sources.push(((*namespace).to_owned(), receiver.boxed()));
             }
-            let events = reflector::reflector(writer, merged(sources, cache.clone())).boxed();
+            let events = reflector(writer, merged(sources, cache.clone())).boxed();
             Self {
                 senders,
                 events,

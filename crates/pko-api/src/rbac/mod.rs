@@ -1,0 +1,257 @@
+//! What the manager may do in a cluster, and why: the one table from which `deploy/rbac` is made and under which the
+//! tests' managers run.
+//!
+//! There is no wildcard, and nobody may list or watch Secrets: whoever gets hold of the manager's account can read
+//! the Secrets whose names it knows, and no others. No I/O.
+
+mod table;
+
+use serde_json::{Map, Value, json};
+
+pub use table::{
+    CONTROLLER_MANAGER, EDIT, LEADER_ELECTION, METRICS_AUTH, METRICS_READER, PROCESS_WORKSPACES,
+    TOKEN_REQUEST, VIEW,
+};
+
+/// The group of roles themselves.
+pub const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// Rights that are given together.
+#[derive(Clone, Copy, Debug)]
+pub struct Role {
+    /// Its name, upstream's where it has one.
+    pub name: &'static str,
+    /// What it is for.
+    pub purpose: &'static str,
+    /// Where it holds.
+    pub scope: Scope,
+    /// The roles of Kubernetes that it becomes part of: `admin`, `edit`, `view`.
+    pub aggregated_to: &'static [&'static str],
+    /// What it allows.
+    pub rights: &'static [Right],
+}
+
+/// Where a role holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Where it is bound, which may be the whole cluster.
+    Cluster,
+    /// In the manager's own namespace.
+    OwnNamespace,
+}
+
+/// What may be done with what, and why.
+#[derive(Clone, Copy, Debug)]
+pub struct Right {
+    /// With what.
+    pub target: Target,
+    /// What may be done.
+    pub verbs: &'static [&'static str],
+    /// What for.
+    pub reason: &'static str,
+}
+
+/// What something may be done with.
+#[derive(Clone, Copy, Debug)]
+pub enum Target {
+    /// Objects of the API.
+    Resources {
+        /// The API's group; core is the empty one.
+        group: &'static str,
+        /// Their plurals, with a subresource where one is meant.
+        resources: &'static [&'static str],
+        /// Their names; none stands for all.
+        names: &'static [&'static str],
+    },
+    /// A path that is no object.
+    Path(&'static str),
+}
+
+impl Role {
+    /// All of them, in the order in which they are installed.
+    pub const ALL: [Self; 8] = [
+        CONTROLLER_MANAGER,
+        LEADER_ELECTION,
+        TOKEN_REQUEST,
+        METRICS_AUTH,
+        METRICS_READER,
+        EDIT,
+        VIEW,
+        PROCESS_WORKSPACES,
+    ];
+
+    /// `Role` or `ClusterRole`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self.scope {
+            Scope::Cluster => "ClusterRole",
+            Scope::OwnNamespace => "Role",
+        }
+    }
+
+    /// Its labels.
+    #[must_use]
+    pub fn labels(&self) -> Map<String, Value> {
+        let own = ("app.kubernetes.io/name", "pulumi-kubernetes-operator");
+        let own = (own.0.to_owned(), json!(own.1));
+        let aggregated = self.aggregated_to.iter().map(|role| {
+            let label = format!("{GROUP}/aggregate-to-{role}");
+            (label, json!("true"))
+        });
+        [own].into_iter().chain(aggregated).collect()
+    }
+
+    /// The object, without a namespace.
+    #[must_use]
+    pub fn object(&self) -> Value {
+        json!({
+            "apiVersion": format!("{GROUP}/v1"),
+            "kind": self.kind(),
+            "metadata": { "name": self.name, "labels": self.labels() },
+            "rules": self.rights.iter().map(Right::rule).collect::<Vec<_>>(),
+        })
+    }
+
+    /// The binding of this role to somebody, for the whole cluster or, with a namespace, there.
+    #[must_use]
+    pub fn binding(&self, namespace: Option<&str>, subjects: &[Value]) -> Value {
+        let kind = if namespace.is_some() {
+            "RoleBinding"
+        } else {
+            "ClusterRoleBinding"
+        };
+        json!({
+            "apiVersion": format!("{GROUP}/v1"),
+            "kind": kind,
+            "metadata": { "name": self.name, "namespace": namespace },
+            "roleRef": { "apiGroup": GROUP, "kind": self.kind(), "name": self.name },
+            "subjects": subjects,
+        })
+    }
+}
+
+impl Right {
+    /// The rule of a role.
+    #[must_use]
+    pub fn rule(&self) -> Value {
+        let verbs = self.verbs;
+        match self.target {
+            Target::Path(path) => json!({ "nonResourceURLs": [path], "verbs": verbs }),
+            Target::Resources {
+                group,
+                resources,
+                names: [],
+            } => json!({ "apiGroups": [group], "resources": resources, "verbs": verbs }),
+            Target::Resources {
+                group,
+                resources,
+                names,
+            } => json!({
+                "apiGroups": [group], "resources": resources, "resourceNames": names, "verbs": verbs,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// Each resource with each verb of a role.
+    fn grants(role: &Role) -> Vec<(String, &'static str)> {
+        let mut grants = Vec::new();
+        for right in role.rights {
+            let targets: Vec<String> = match right.target {
+                Target::Path(path) => vec![path.to_owned()],
+                Target::Resources {
+                    group, resources, ..
+                } => resources
+                    .iter()
+                    .map(|resource| format!("{resource}.{group}"))
+                    .collect(),
+            };
+            for target in targets {
+                grants.extend(right.verbs.iter().map(|verb| (target.clone(), *verb)));
+            }
+        }
+        grants
+    }
+
+    #[test]
+    fn there_is_no_wildcard() {
+        for role in Role::ALL {
+            for (target, verb) in grants(&role) {
+                assert!(!target.contains('*'), "{}: {target}", role.name);
+                assert_ne!(verb, "*", "{}: {target}", role.name);
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_lists_secrets() {
+        for role in Role::ALL {
+            for (target, verb) in grants(&role) {
+                let read_by_name = matches!(verb, "get" | "create");
+                let secrets = target == "secrets.";
+                assert!(!secrets || read_by_name, "{}: {verb} {target}", role.name);
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_can_give_himself_more_rights() {
+        for role in Role::ALL {
+            for (target, verb) in grants(&role) {
+                assert!(!target.ends_with(GROUP), "{}: {target}", role.name);
+                let more = ["bind", "escalate", "impersonate"].contains(&verb);
+                assert!(!more, "{}: {verb} {target}", role.name);
+                let runs = ["pods/exec.", "pods/attach.", "nodes."].contains(&&*target);
+                assert!(!runs, "{}: {target}", role.name);
+            }
+        }
+    }
+
+    #[test]
+    fn each_right_is_given_once_and_says_why() {
+        for role in Role::ALL {
+            let mut seen = HashSet::new();
+            for right in role.rights {
+                assert!(!right.reason.is_empty(), "{}: {right:?}", role.name);
+                assert!(!right.verbs.is_empty(), "{}: {right:?}", role.name);
+            }
+            for grant in grants(&role) {
+                assert!(seen.insert(grant.clone()), "{}: {grant:?}", role.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_everybody_aggregates_reads_or_writes_our_kinds_only() {
+        for role in [EDIT, VIEW] {
+            for (target, _) in grants(&role) {
+                assert!(target.ends_with(".pulumi.com"), "{}: {target}", role.name);
+            }
+        }
+        assert!(
+            grants(&VIEW)
+                .iter()
+                .all(|(_, verb)| { ["get", "list", "watch"].contains(verb) })
+        );
+    }
+
+    #[test]
+    fn a_role_and_its_binding_are_what_kubernetes_reads() {
+        let role: k8s_openapi::api::rbac::v1::ClusterRole =
+            serde_json::from_value(CONTROLLER_MANAGER.object()).unwrap();
+        let name = "pulumi-kubernetes-operator-controller-manager";
+        assert_eq!(role.metadata.name.as_deref(), Some(name));
+        assert_eq!(role.rules.unwrap().len(), CONTROLLER_MANAGER.rights.len());
+        let subject = json!({ "kind": "User", "name": "manager", "apiGroup": GROUP });
+        let binding: k8s_openapi::api::rbac::v1::RoleBinding =
+            serde_json::from_value(LEADER_ELECTION.binding(Some("operators"), &[subject])).unwrap();
+        assert_eq!(binding.role_ref.kind, "Role");
+        assert_eq!(binding.metadata.namespace.as_deref(), Some("operators"));
+    }
+}

@@ -1,0 +1,90 @@
+//! `deploy/rbac`: the table of rights as Kubernetes reads it, with the reasons as comments.
+
+use std::{fmt::Write as _, path::Path};
+
+use pko_api::rbac::{GROUP, Right, Role, Target};
+
+use super::Generated;
+
+const FOLDER: &str = "deploy/rbac";
+
+/// A file for each role.
+pub(super) fn files() -> Vec<Generated> {
+    Role::ALL.iter().map(file).collect()
+}
+
+fn file(role: &Role) -> Generated {
+    let name = role.name.trim_start_matches("pulumi-kubernetes-operator-");
+    let name = name.trim_end_matches("-role").replace('-', "_");
+    Generated {
+        path: Path::new(FOLDER).join(format!("{name}.yaml")),
+        text: text(role),
+    }
+}
+
+/// YAML by hand: a serializer has no comments.
+fn text(role: &Role) -> String {
+    let mut text = String::from("# Made by `cargo xtask generate` from crates/pko-api/src/rbac.\n");
+    let _ = writeln!(text, "# {}", role.purpose);
+    let _ = writeln!(text, "apiVersion: {GROUP}/v1\nkind: {}", role.kind());
+    let _ = writeln!(text, "metadata:\n  name: {}\n  labels:", role.name);
+    for (label, value) in role.labels() {
+        let _ = writeln!(text, "    {label}: {value}");
+    }
+    text.push_str("rules:\n");
+    for right in role.rights {
+        text.push_str(&rule(right));
+    }
+    text
+}
+
+fn rule(right: &Right) -> String {
+    let fields: Vec<(&str, Vec<&str>)> = match right.target {
+        Target::Path(path) => vec![("nonResourceURLs", vec![path])],
+        Target::Resources {
+            group,
+            resources,
+            names,
+        } => vec![
+            ("apiGroups", vec![group]),
+            ("resources", resources.to_vec()),
+            ("resourceNames", names.to_vec()),
+        ],
+    };
+    let verbs = ("verbs", right.verbs.to_vec());
+    let fields = fields.into_iter().chain([verbs]);
+    let lines = fields
+        .filter(|(_, values)| !values.is_empty())
+        .map(|(name, values)| format!("    {name}: [{}]\n", list(&values)));
+    let rule: String = lines.collect();
+    let rule = rule.replacen("    ", "  - ", 1);
+    format!("  # {}\n{rule}", right.reason)
+}
+
+fn list(values: &[&str]) -> String {
+    let quoted: Vec<String> = values.iter().map(|value| format!("\"{value}\"")).collect();
+    quoted.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_file_says_what_the_table_says() {
+        for role in Role::ALL {
+            let read: Value = serde_saphyr::from_str(&text(&role)).unwrap();
+            assert_eq!(read, role.object(), "{}", role.name);
+        }
+    }
+
+    #[test]
+    fn each_role_has_a_file_of_its_own() {
+        let mut paths: Vec<_> = files().into_iter().map(|file| file.path).collect();
+        paths.sort();
+        paths.dedup();
+        assert_eq!(paths.len(), Role::ALL.len());
+    }
+}
