@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use futures::FutureExt;
@@ -18,6 +19,7 @@ use crate::eventually::{TimedOut, eventually};
 
 mod contents;
 mod dump;
+mod judge;
 mod sweep;
 
 /// Names are at most 63 characters, five of them the server's.
@@ -26,7 +28,9 @@ const LONGEST_PREFIX: usize = 50;
 /// Runs a test in a namespace of its own.
 ///
 /// When the test panics or gives an error, all objects of the namespace are printed to standard
-/// error, without the values of Secrets. Either way the namespace is removed.
+/// error, without the values of Secrets. A test that passes fails after all if a Stack, Workspace,
+/// Update or Program that it leaves has conditions against the rules of [`crate::kstatus`]; see
+/// [`TestNamespace::judge_no_status`]. Either way the namespace is removed.
 pub async fn with_namespace<T: Outcome>(
     plane: &ControlPlane,
     test: impl AsyncFnOnce(&TestNamespace) -> T,
@@ -35,8 +39,13 @@ pub async fn with_namespace<T: Outcome>(
         Ok(namespace) => namespace,
         Err(error) => resume_unwind(fatal(&error)),
     };
-    let result = AssertUnwindSafe(test(&namespace)).catch_unwind().await;
-    if result.as_ref().map_or(true, Outcome::is_failure) {
+    let mut result = AssertUnwindSafe(test(&namespace)).catch_unwind().await;
+    let mut failed = result.as_ref().map_or(true, Outcome::is_failure);
+    if !failed && let Err(violation) = namespace.judge().await {
+        result = Err(silent_panic(violation));
+        failed = true;
+    }
+    if failed {
         print(&namespace.dump().await);
     }
     if let Err(error) = namespace.remove().await {
@@ -71,6 +80,7 @@ pub struct TestNamespace {
     name: String,
     client: Client,
     has_controllers: bool,
+    judges: AtomicBool,
 }
 
 impl TestNamespace {
@@ -92,6 +102,7 @@ impl TestNamespace {
             name: namespace.name_any(),
             client,
             has_controllers,
+            judges: AtomicBool::new(true),
         };
         created.ensure_default_service_account().await?;
         Ok(created)
@@ -165,6 +176,28 @@ impl TestNamespace {
         Ok(serde_json::to_value(created)?)
     }
 
+    /// Statuses are no matter of this test: it writes ones itself that nobody should.
+    pub fn judge_no_status(&self) {
+        self.judges.store(false, Ordering::Relaxed);
+    }
+
+    /// What is wrong with the statuses in it.
+    async fn judge(&self) -> Result<(), String> {
+        if !self.judges.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match judge::violations(&self.client, &self.name).await {
+            Ok(found) if found.is_empty() => Ok(()),
+            Ok(found) => Err(format!(
+                "the test passed, but leaves statuses that break the rules of kstatus:\n  {}",
+                found.join("\n  ")
+            )),
+            Err(error) => Err(format!(
+                "the test passed, but its statuses can't be judged: {error}"
+            )),
+        }
+    }
+
     /// All objects in it as YAML, without the values of Secrets.
     pub async fn dump(&self) -> String {
         match contents::of(&self.client, &self.name).await {
@@ -207,9 +240,14 @@ fn print(text: &str) {
     eprint!("{text}");
 }
 
-/// A panic without the hook's message, which would name this file instead of the test's.
 fn fatal(error: &NamespaceError) -> Box<dyn Any + Send> {
-    let message = format!("failed to make a namespace for the test: {error:?}");
+    silent_panic(format!(
+        "failed to make a namespace for the test: {error:?}"
+    ))
+}
+
+/// A panic without the hook's message, which would name this file instead of the test's.
+fn silent_panic(message: String) -> Box<dyn Any + Send> {
     print(&format!("{message}\n"));
     Box::new(message)
 }

@@ -6,8 +6,8 @@ use std::process::Command;
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::Api;
-use pko_testkit::{ControlPlane, TestNamespace, with_namespace};
-use serde_json::json;
+use pko_testkit::{ControlPlane, StackBuilder, TestNamespace, with_namespace};
+use serde_json::{Value, json};
 
 /// Tells a child process of a test that it is one.
 const CHILD: &str = "PKO_TESTKIT_FAILING";
@@ -101,6 +101,60 @@ async fn a_namespace_is_gone_after_its_test_however_that_ends() {
             "settings are still there"
         );
     }
+}
+
+/// Just enough of a Stack to have a status.
+fn stacks() -> Value {
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "stacks.pulumi.com" },
+        "spec": {
+            "group": "pulumi.com", "scope": "Namespaced",
+            "names": { "kind": "Stack", "plural": "stacks", "singular": "stack" },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": { "status": {} },
+                "schema": { "openAPIV3Schema": schema },
+            }],
+        },
+    })
+}
+
+#[tokio::test]
+async fn a_test_that_leaves_a_status_against_the_rules_fails() {
+    let plane = ControlPlane::builder().start().await.unwrap();
+    plane.install_crds(&[stacks()]).await.unwrap();
+    let condition = |kind: &str| {
+        json!({
+            "type": kind, "status": "True", "reason": "Because", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    };
+    let stack = |conditions: &[Value]| {
+        let status = json!({ "observedGeneration": 1, "conditions": conditions });
+        StackBuilder::new("demo").status(status).build()
+    };
+    let good = stack(&[condition("Ready")]);
+    let bad = stack(&[condition("Ready"), condition("Stalled")]);
+
+    with_namespace(&plane, async |namespace| {
+        namespace.create_object(good).await.unwrap();
+    })
+    .await;
+    with_namespace(&plane, async |namespace| {
+        namespace.judge_no_status();
+        namespace.create_object(bad.clone()).await.unwrap();
+    })
+    .await;
+    let failing = with_namespace(&plane, async |namespace| {
+        namespace.create_object(bad.clone()).await.unwrap();
+    });
+    let panic = AssertUnwindSafe(failing).catch_unwind().await.unwrap_err();
+    assert_eq!(
+        panic.downcast_ref::<String>().unwrap(),
+        "the test passed, but leaves statuses that break the rules of kstatus:\n  \
+         Stack `demo`: Ready and Stalled are True at once"
+    );
 }
 
 #[tokio::test]
