@@ -11,7 +11,9 @@ mod owners;
 pub use events::{Notice, Reporter};
 pub use finalizers::{add_finalizer, remove_finalizer};
 pub use freshness::Written;
-pub use objects::{Namespaced, apply, apply_status, create, create_once, delete, find, replace};
+pub use objects::{
+    Namespaced, apply, apply_status, create, create_once, delete, find, labelled, replace,
+};
 pub use outputs::masked_outputs;
 pub use owners::adopt;
 

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use k8s_openapi::NamespaceResourceScope;
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
 };
 use pko_api::names::field_managers;
 use serde::{Serialize, de::DeserializeOwned};
@@ -56,6 +56,19 @@ pub async fn find<K: Namespaced>(
     api.get_opt(name)
         .await
         .map_err(failed::<K>("read", namespace, name))
+}
+
+/// The objects of a namespace with this label, from the API server itself.
+pub async fn labelled<K: Namespaced>(
+    client: &Client,
+    namespace: &str,
+    (label, value): (&str, &str),
+) -> Result<Vec<K>, RequestError> {
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let parameters = ListParams::default().labels(&format!("{label}={value}"));
+    let listed = api.list(&parameters).await;
+    let listed = listed.map_err(failed::<K>("list those with a label", namespace, value))?;
+    Ok(listed.items)
 }
 
 /// Applies an object; fields of other managers with other values are a conflict.

@@ -3,6 +3,7 @@
 mod agent_client;
 mod api_client;
 mod args;
+mod bounded_server;
 mod controller;
 mod health;
 mod leadership;
@@ -11,6 +12,7 @@ mod occupancy;
 mod place;
 mod program_server;
 mod run;
+mod seals;
 mod telemetry;
 mod turns;
 

@@ -15,6 +15,7 @@ use kube::{
     runtime::{Controller, controller},
 };
 use pko_api::{Decoded, Program, Stack, StoredKind, Update, Workspace};
+use pko_proto::token::SigningKey;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -25,6 +26,7 @@ use crate::{
     agent_client::{AccountTokens, ManagerTokens, ServiceAccountIssuer},
     api_client,
     args::{Arguments, Listen, WorkspaceRuntime},
+    bounded_server,
     controller::{
         Context,
         context::{Applied, Followed, Reporters},
@@ -36,7 +38,8 @@ use crate::{
     manager_key,
     occupancy::Occupancy,
     place::{Processes, Tokens},
-    program_server,
+    program_server::{self, Shelf},
+    seals::Seals,
     turns::Turns,
 };
 
@@ -58,7 +61,10 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let advertised = arguments.advertised(programs_at.local_addr()?);
 
     let (folder, _claim) = claim(&arguments.workspace_dir, &client).await?;
-    let tokens = tokens(&folder, &arguments, &client)?;
+    let key = manager_key::in_folder(&folder)?;
+    let seals = arguments.program_fs_sealed;
+    let seals = seals.then(|| Arc::new(Seals::new(&key)));
+    let tokens = tokens(key, &arguments, &client);
     let mut leadership = election
         .map(|timing| Leadership::seek(client.clone(), arguments.namespace.clone(), timing));
     let elected = leadership
@@ -84,6 +90,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         updates: updates.store(),
         programs: programs.store(),
         advertised,
+        seals: seals.clone(),
         written: pko_kube::Written::default(),
         applied: Applied::default(),
         reporters: Reporters::new(&client),
@@ -93,7 +100,8 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         client,
     });
     let readiness = Readiness::default();
-    let programs_server = program_server::routes(context.programs.clone());
+    let shelf = Shelf::new(context.programs.clone(), context.client.clone(), seals);
+    let programs_server = program_server::routes(shelf);
     let health_server = health::routes(readiness.clone());
 
     said(&arguments, &context.advertised);
@@ -129,7 +137,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         _ = controllers => {}
         () = sweep(context.clone(), readiness, elected) => {}
         () = lost(leadership.as_mut()) => anyhow::bail!("another manager leads, or may: this one ends"),
-        served = serve(Some(programs_at), programs_server) => served.context("the Program server ended")?,
+        () = bounded_server::serve(programs_at, programs_server, program_server::LIMITS) => {}
         served = serve(health_at, health_server) => served.context("the health server ended")?,
         () = end() => tracing::info!("Manager told to end"),
     }
@@ -228,16 +236,15 @@ async fn claim(folder: &Path, client: &Client) -> anyhow::Result<(PathBuf, File)
 }
 
 /// What the manager shows to agents: tokens by its own key, and those of its service account if it knows that.
-fn tokens(folder: &Path, arguments: &Arguments, client: &Client) -> anyhow::Result<Tokens> {
-    let key = manager_key::in_folder(folder)?;
+fn tokens(key: SigningKey, arguments: &Arguments, client: &Client) -> Tokens {
     let account = arguments.service_account().map(|(namespace, name)| {
         let issuer = ServiceAccountIssuer::new(client.clone(), &namespace, name);
         Arc::new(AccountTokens::new(issuer))
     });
-    Ok(Tokens {
+    Tokens {
         manager: Arc::new(ManagerTokens::new(key)),
         account,
-    })
+    }
 }
 
 /// The agent's program.

@@ -66,3 +66,11 @@ text_enum! {
         UpdateExpired = "UpdateExpired",
     }
 }
+
+text_enum! {
+    /// Events on a Program.
+    ProgramEvent {
+        /// Warning: Pulumi refuses the program, or no archive can be made of it.
+        ProgramInvalid = "ProgramInvalid",
+    }
+}

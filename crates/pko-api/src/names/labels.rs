@@ -1,9 +1,14 @@
 //! Labels on the objects that the operator makes.
 
-/// On Workspaces and Updates of a Stack; the value is [`STACK_COMPONENT`].
+/// On Workspaces and Updates of a Stack, and on the generations that are kept of a Program; the values are
+/// [`STACK_COMPONENT`] and [`PROGRAM_COMPONENT`].
 pub const STACK_COMPONENT_KEY: &str = "pulumi.com/component";
-/// The value of [`STACK_COMPONENT_KEY`].
+/// The value of [`STACK_COMPONENT_KEY`] on what belongs to a Stack.
 pub const STACK_COMPONENT: &str = "stack";
+/// The value of [`STACK_COMPONENT_KEY`] on what belongs to a Program.
+pub const PROGRAM_COMPONENT: &str = "program";
+/// On the generations that are kept of a Program: its name.
+pub const PROGRAM_NAME: &str = "pulumi.com/program-name";
 /// On Workspaces and Updates of a Stack: its name.
 pub const STACK_NAME: &str = "pulumi.com/stack-name";
 

@@ -99,6 +99,18 @@ text_enum! {
     }
 }
 
+text_enum! {
+    /// Reasons in a Program's conditions.
+    ProgramReason {
+        /// Ready: its archive is served, and nothing in it is known to be wrong.
+        Published = "Published",
+        /// Stalled: Pulumi refuses the program. Its archive is served all the same.
+        ProgramInvalid = "ProgramInvalid",
+        /// Stalled: no archive could be made of it.
+        ArchiveFailed = "ArchiveFailed",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +128,7 @@ mod tests {
         let texts = StackReason::ALL.iter().map(|reason| reason.as_str());
         let texts = texts.chain(WorkspaceReason::ALL.iter().map(|reason| reason.as_str()));
         let texts = texts.chain(UpdateReason::ALL.iter().map(|reason| reason.as_str()));
+        let texts = texts.chain(ProgramReason::ALL.iter().map(|reason| reason.as_str()));
         for text in texts {
             assert!(is_reason(text), "{text}");
         }

@@ -9,6 +9,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::hex::hex;
 
+/// The one file in the archive.
+pub const PROJECT_FILE: &str = "Pulumi.yaml";
 /// Upstream's mode of the one file in the archive.
 const MODE: u32 = 0o775;
 
@@ -32,19 +34,26 @@ pub enum ArchiveError {
     Archive(#[from] std::io::Error),
 }
 
-/// Makes the archive of a Program: one file, `Pulumi.yaml`.
+/// Makes the archive of a Program.
 ///
 /// # Errors
 /// See [`ArchiveError`].
 pub fn archive(program: &Program) -> Result<Archive, ArchiveError> {
-    let document = project_file(program)?;
+    archive_of(&project_file(program)?)
+}
+
+/// Makes the archive of a project file: one file, [`PROJECT_FILE`].
+///
+/// # Errors
+/// See [`ArchiveError`].
+pub fn archive_of(document: &str) -> Result<Archive, ArchiveError> {
     let mut header = tar::Header::new_ustar();
     header.set_size(document.len() as u64);
     header.set_mode(MODE);
     header.set_mtime(0);
     header.set_cksum();
     let mut tar = tar::Builder::new(Vec::new());
-    tar.append_data(&mut header, "Pulumi.yaml", document.as_bytes())?;
+    tar.append_data(&mut header, PROJECT_FILE, document.as_bytes())?;
     let mut gzip = GzBuilder::new().write(Vec::new(), Compression::default());
     gzip.write_all(&tar.into_inner()?)?;
     let bytes = gzip.finish()?;
@@ -54,7 +63,7 @@ pub fn archive(program: &Program) -> Result<Archive, ArchiveError> {
 
 /// The project file. It is JSON, which is YAML: there every text has quotes, so that no reader takes
 /// one for a number or a boolean.
-fn project_file(program: &Program) -> Result<String, serde_json::Error> {
+pub(super) fn project_file(program: &Program) -> Result<String, serde_json::Error> {
     let mut project = serde_json::to_value(&program.program)?;
     if let Value::Object(fields) = &mut project {
         let name = program.metadata.name.clone().unwrap_or_default();
@@ -105,7 +114,7 @@ mod tests {
         let [(path, mode, text)] = files.as_slice() else {
             panic!("{files:?}")
         };
-        assert_eq!((path.as_str(), *mode), ("Pulumi.yaml", MODE));
+        assert_eq!((path.as_str(), *mode), (PROJECT_FILE, MODE));
         let project: Value = serde_json::from_str(text).unwrap();
         assert_eq!(
             project,

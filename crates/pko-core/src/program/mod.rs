@@ -1,24 +1,31 @@
-//! A Program becomes an archive that workspaces fetch: its document, its digest, its status.
+//! A Program becomes an archive that workspaces fetch: its document, its digest, its status; its older generations
+//! are kept as long as somebody needs them, and what is wrong with its body is said.
 
+mod address;
 mod artifact;
+pub mod check;
+mod generations;
+#[cfg(test)]
+mod scenarios;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use pko_api::{
-    Program,
-    names::{
-        conditions::{ConditionStatus, ConditionType},
-        reasons::WorkspaceReason,
-    },
-    pulumi::v1::{Artifact, ProgramStatus},
-};
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use pko_api::{Program, Undecodable, names::events::ProgramEvent, pulumi::v1::ProgramStatus};
 
-pub use artifact::{Archive, ArchiveError, archive};
+pub use address::{FOLDER, generation_at};
+pub use artifact::{Archive, ArchiveError, PROJECT_FILE, archive, archive_of};
+pub use generations::{Generations, document_in, generation_in, program_label, revision_name};
 
-use crate::{
-    condition_set::ConditionSet,
-    step::{Plan, Requeue},
-};
+use crate::step::{self, Known, Machine, Plan, Requeue};
+
+/// While an older generation is kept for a Workspace. No event comes when that lets go of it: most changes of a
+/// Workspace are no such thing.
+const LOOK_AGAIN: Duration = Duration::from_mins(5);
 
 /// What is known of a Program.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,144 +34,108 @@ pub struct World {
     pub program: Program,
     /// Where workspaces reach the operator's file server, with or without `http://`.
     pub advertised: String,
+    /// The last segment of its address, where addresses are not to be guessed.
+    pub seal: Option<String>,
+    /// The generations that there are.
+    pub generations: Known<Generations>,
+}
+
+/// What may have to be found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Which generations are kept, and which are referred to?
+    Generations,
 }
 
 /// What is done for a Program.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
+    /// Keeps the current generation, for the time after the next edit.
+    Keep(Box<ControllerRevision>),
     /// Writes the status.
     PatchStatus(Box<ProgramStatus>),
+    /// Lets go of a generation that nobody needs: the ControllerRevision of this name.
+    LetGo(String),
+    /// Reports an event.
+    Emit(Event),
 }
 
-/// Publishes the archive of the Program's current generation, and says so once.
+/// An event about a Program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// One word for programs.
+    pub reason: ProgramEvent,
+    /// A sentence for people.
+    pub message: String,
+}
+
+/// What to do next for a Program.
+pub type Step = step::Step<Question, Effect>;
+
+/// Publishes the archive of the Program's current generation, says so once, and keeps it for later.
 ///
-/// # Errors
-/// The archive can't be made: the body is not JSON, which no stored object shows.
-pub fn decide(world: &World, now: Timestamp) -> Result<Plan<Effect>, ArchiveError> {
-    let status = published(world, now)?;
-    let effects = if world.program.status.as_ref() == Some(&status) {
-        Vec::new()
-    } else {
-        vec![Effect::PatchStatus(Box::new(status))]
+/// The first generation has none before it, and a status that speaks of the current one was written after that was
+/// kept: then nothing has to be asked.
+#[must_use]
+pub fn decide(world: &World, now: Timestamp) -> Step {
+    let status = status::published(world, now);
+    let stored = world.program.status.as_ref();
+    let current = world.program.metadata.generation.unwrap_or_default();
+    let known = match &world.generations {
+        Known::Known(generations) => generations.clone(),
+        Known::Unknown if current > 1 => return Step::Ask(Question::Generations),
+        Known::Unknown => Generations::default(),
     };
-    Ok(Plan {
+    let is_published = stored == Some(&status);
+    let is_kept = known.kept.contains(&current) || (current <= 1 && is_published);
+    let keep = (!is_kept).then(|| generations::revision(&world.program).ok());
+    let mut effects: Vec<Effect> = keep
+        .flatten()
+        .map(|revision| Effect::Keep(Box::new(revision)))
+        .into_iter()
+        .collect();
+    let event = status::event(stored, &status);
+    if !is_published {
+        effects.push(Effect::PatchStatus(Box::new(status)));
+    }
+    let let_go = known.let_go(current).into_iter();
+    effects.extend(
+        let_go.map(|generation| Effect::LetGo(revision_name(&world.program.metadata, generation))),
+    );
+    effects.extend(event.map(Effect::Emit));
+    let requeue = if known.is_waited_for(current) {
+        Requeue::after(LOOK_AGAIN)
+    } else {
+        Requeue::Settled
+    };
+    Step::Finish(Plan {
         rule: "publish",
         effects,
-        requeue: Requeue::Settled,
+        requeue,
     })
 }
 
-fn published(world: &World, now: Timestamp) -> Result<ProgramStatus, ArchiveError> {
-    let metadata = &world.program.metadata;
-    let (namespace, name) = (
-        metadata.namespace.as_deref().unwrap_or_default(),
-        metadata.name.as_deref().unwrap_or_default(),
-    );
-    let generation = metadata.generation.unwrap_or_default();
-    let archive = archive(&world.program)?;
-    let path = format!("programs/{namespace}/{name}/{generation}");
-    let mut artifact = Artifact {
-        path: format!("{path}.tar.gz"),
-        url: format!("{}/{path}", with_scheme(&world.advertised)),
-        revision: generation.to_string(),
-        digest: Some(archive.digest.clone()),
-        last_update_time: Time(now),
-        size: i64::try_from(archive.bytes.len()).ok(),
-        metadata: std::collections::BTreeMap::new(),
-    };
-    let stored = world.program.status.as_ref();
-    if let Some(before) = stored.and_then(|status| status.artifact.as_ref()) {
-        // Nothing new was made: the time stays, and a restart of the operator writes nothing.
-        let time = artifact.last_update_time.clone();
-        artifact.last_update_time = before.last_update_time.clone();
-        if artifact != *before {
-            artifact.last_update_time = time;
-        }
-    }
-    let mut conditions = ConditionSet::new(stored.map_or(&[], |status| &status.conditions), now);
-    conditions.set(
-        ConditionType::Ready,
-        ConditionStatus::True,
-        WorkspaceReason::Succeeded.as_str(),
-        "",
-    );
-    Ok(ProgramStatus {
-        observed_generation: Some(generation),
-        artifact: Some(artifact),
-        conditions: conditions.into_conditions(),
-    })
+/// What is done for a Program that does not decode: its status says so, and what was kept of it is still served.
+#[must_use]
+pub fn decide_undecodable(undecodable: &Undecodable, now: Timestamp) -> Plan<Effect> {
+    let stored: ProgramStatus = step::stored_status(undecodable);
+    let status = status::undecodable(&stored, undecodable, now);
+    let event = status::event(Some(&stored), &status);
+    let mut plan = step::undecodable_plan(&stored, status, Effect::PatchStatus);
+    plan.effects.extend(event.map(Effect::Emit));
+    plan
 }
 
-fn with_scheme(advertised: &str) -> String {
-    let address = advertised.trim_end_matches('/');
-    if address.starts_with("http://") || address.starts_with("https://") {
-        address.to_owned()
-    } else {
-        format!("http://{address}")
-    }
-}
+impl Machine for World {
+    type Question = Question;
+    type Answer = Generations;
+    type Effect = Effect;
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn world() -> World {
-        let program = serde_json::from_value(json!({
-            "metadata": { "name": "hello", "namespace": "shop", "generation": 3 },
-            "program": { "outputs": { "greeting": "hi" } },
-        }));
-        World {
-            program: program.unwrap(),
-            advertised: "operator.svc:9090".into(),
-        }
+    fn decide(&self, now: Timestamp) -> Step {
+        decide(self, now)
     }
 
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
-
-    fn status(world: &World, second: i64) -> Option<ProgramStatus> {
-        let plan = decide(world, at(second)).unwrap();
-        plan.effects
-            .into_iter()
-            .next()
-            .map(|Effect::PatchStatus(status)| *status)
-    }
-
-    #[test]
-    fn a_new_program_is_published() {
-        let artifact = status(&world(), 5).unwrap().artifact.unwrap();
-        assert_eq!(
-            artifact.url,
-            "http://operator.svc:9090/programs/shop/hello/3"
-        );
-        assert_eq!(artifact.path, "programs/shop/hello/3.tar.gz");
-        assert_eq!(artifact.revision, "3");
-        assert!(artifact.digest.unwrap().starts_with("sha256:"));
-        assert_eq!(artifact.last_update_time, Time(at(5)));
-    }
-
-    #[test]
-    fn a_published_program_is_left_alone() {
-        let mut world = world();
-        world.program.status = status(&world, 5);
-        assert_eq!(status(&world, 6), None);
-    }
-
-    #[test]
-    fn a_new_generation_or_address_is_published_anew() {
-        let mut world = world();
-        world.program.status = status(&world, 5);
-        world.program.metadata.generation = Some(4);
-        let artifact = status(&world, 6).unwrap().artifact.unwrap();
-        assert_eq!(
-            (artifact.revision.as_str(), artifact.last_update_time),
-            ("4", Time(at(6)))
-        );
-        world.advertised = "https://elsewhere/".into();
-        let artifact = status(&world, 7).unwrap().artifact.unwrap();
-        assert_eq!(artifact.url, "https://elsewhere/programs/shop/hello/4");
+    fn learn(&mut self, answer: Generations) {
+        self.generations = Known::Known(answer);
     }
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::PassError;
-use crate::{occupancy::Occupancy, place::Processes, turns::Turns};
+use crate::{occupancy::Occupancy, place::Processes, seals::Seals, turns::Turns};
 
 /// What all controllers share.
 pub(crate) struct Context {
@@ -27,6 +27,7 @@ pub(crate) struct Context {
     pub(crate) programs: Store<Decoded<Program>>,
     pub(crate) places: Processes,
     pub(crate) advertised: String,
+    pub(crate) seals: Option<Arc<Seals>>,
     pub(crate) written: Written,
     pub(crate) reporters: Reporters,
     pub(crate) followed: Followed,
@@ -90,6 +91,7 @@ pub(crate) struct Reporters {
     pub(crate) stack: Reporter,
     pub(crate) workspace: Reporter,
     pub(crate) update: Reporter,
+    pub(crate) program: Reporter,
 }
 
 /// An event that can't be written is no reason not to do the rest.
@@ -105,6 +107,7 @@ impl Reporters {
             stack: Reporter::new(client.clone(), events::STACK_CONTROLLER),
             workspace: Reporter::new(client.clone(), events::WORKSPACE_CONTROLLER),
             update: Reporter::new(client.clone(), events::UPDATE_CONTROLLER),
+            program: Reporter::new(client.clone(), events::PROGRAM_CONTROLLER),
         }
     }
 }

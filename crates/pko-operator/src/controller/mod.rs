@@ -34,9 +34,6 @@ pub(crate) enum PassError {
     /// The API server refused, or did not answer.
     #[error("{}", .0.full_text())]
     Request(#[from] RequestError),
-    /// An archive could not be made.
-    #[error(transparent)]
-    Archive(#[from] pko_core::program::ArchiveError),
     /// A machine asked on and on.
     #[error("more than {MOST_QUESTIONS} questions were asked")]
     TooManyQuestions,

@@ -1,16 +1,31 @@
-//! Programs: each is published as an archive.
+//! Programs: each is published as an archive, and its generations are kept as long as somebody needs them.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
-use kube::runtime::{Controller, controller::Action};
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use kube::{
+    Resource as _, ResourceExt as _,
+    runtime::{Controller, controller::Action},
+};
 use pko_api::{
-    Decoded, Program,
+    Decoded, Program, Workspace,
     names::{events, field_managers},
 };
-use pko_core::program::{Effect, World, decide};
+use pko_core::{
+    Known,
+    program::{
+        Effect, Generations, Question, World, decide_undecodable, generation_at, generation_in,
+        program_label,
+    },
+};
+use pko_kube::Notice;
 
-use super::{Context, PassError, action, after_error, context::readable, supervised};
+use super::{
+    Context, Pass, PassError, after_error,
+    context::{fresh, told},
+    drive, supervised,
+};
 
 /// Runs the controller until the manager ends.
 pub(crate) async fn run(controller: Controller<Decoded<Program>>, context: Arc<Context>) {
@@ -23,29 +38,134 @@ pub(crate) async fn run(controller: Controller<Decoded<Program>>, context: Arc<C
 }
 
 async fn reconcile(
-    program: Arc<Decoded<Program>>,
+    object: Arc<Decoded<Program>>,
     context: Arc<Context>,
 ) -> Result<Action, PassError> {
-    let Some(program) = readable(&program) else {
+    let Some(object) = fresh(object, &context).await? else {
         return Ok(Action::await_change());
     };
+    let pass = ProgramPass {
+        object: &object,
+        context: &context,
+    };
+    let program = match object.as_result() {
+        // Its parts go with it.
+        _ if object.meta().deletion_timestamp.is_some() => return Ok(Action::await_change()),
+        Ok(program) => program,
+        Err(undecodable) => {
+            for effect in decide_undecodable(undecodable, Timestamp::now()).effects {
+                pass.carry_out(effect).await?;
+            }
+            return Ok(Action::await_change());
+        }
+    };
+    let generation = program.metadata.generation.unwrap_or_default();
+    let seals = context.seals.as_ref();
     let world = World {
         program: program.clone(),
         advertised: context.advertised.clone(),
+        seal: seals.map(|seals| seals.seal(&program.metadata, generation)),
+        generations: Known::Unknown,
     };
-    let plan = decide(&world, Timestamp::now())?;
-    for effect in plan.effects {
-        match effect {
-            Effect::PatchStatus(status) => {
-                pko_kube::apply_status::<Program>(
-                    &context.client,
-                    program,
-                    &status,
-                    field_managers::PROGRAM_STATUS,
-                )
-                .await?;
-            }
+    drive(&pass, world).await
+}
+
+struct ProgramPass<'pass> {
+    object: &'pass Decoded<Program>,
+    context: &'pass Context,
+}
+
+impl Pass for ProgramPass<'_> {
+    type World = World;
+
+    async fn answer(&self, question: Question) -> Result<Generations, PassError> {
+        match question {
+            Question::Generations => self.generations().await,
         }
     }
-    Ok(action(plan.requeue))
+
+    async fn act(&self, _: &World, effect: Effect) -> Result<(), PassError> {
+        self.carry_out(effect).await
+    }
+
+    fn log(&self, rule: &'static str) {
+        tracing::debug!(
+            namespace = self.object.namespace(),
+            name = self.object.name_any(),
+            rule,
+            "Program decided"
+        );
+    }
+}
+
+impl ProgramPass<'_> {
+    async fn carry_out(&self, effect: Effect) -> Result<(), PassError> {
+        let Self { object, context } = *self;
+        let client = &context.client;
+        match effect {
+            Effect::Keep(revision) => {
+                pko_kube::create_once(client, revision.as_ref(), field_managers::OPERATOR).await?;
+            }
+            Effect::PatchStatus(status) => {
+                let manager = field_managers::PROGRAM_STATUS;
+                context
+                    .write_status::<Program>(object, &status, manager)
+                    .await?;
+            }
+            Effect::LetGo(name) => {
+                let namespace = object.namespace().unwrap_or_default();
+                pko_kube::delete::<ControllerRevision>(client, &namespace, &name, None).await?;
+            }
+            Effect::Emit(event) => {
+                let notice = Notice {
+                    reason: event.reason.as_str(),
+                    message: &event.message,
+                    warning: true,
+                };
+                told(context.reporters.program.report(object, &notice).await);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is kept, as the API server has it, and what is referred to, as the cache has it.
+    async fn generations(&self) -> Result<Generations, PassError> {
+        let metadata = self.object.meta();
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let (label, name) = program_label(metadata);
+        let label = (label, name.as_str());
+        let kept: Vec<ControllerRevision> =
+            pko_kube::labelled(&self.context.client, namespace, label).await?;
+        let kept = kept.iter();
+        let kept: BTreeSet<i64> = kept
+            .filter_map(|revision| generation_in(revision, metadata))
+            .collect();
+        let referred = self.referred(&kept).await;
+        Ok(Generations { kept, referred })
+    }
+
+    /// The generations that Workspaces of the namespace name. While nobody can tell, that is all of them.
+    async fn referred(&self, kept: &BTreeSet<i64>) -> BTreeSet<i64> {
+        let metadata = self.object.meta();
+        let (namespace, name) = (
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default(),
+        );
+        let workspaces = &self.context.workspaces;
+        let is_filled = workspaces.wait_until_ready().await.is_ok();
+        let workspaces = workspaces.state().into_iter();
+        let mut workspaces =
+            workspaces.filter(|workspace| workspace.namespace().as_deref() == Some(namespace));
+        let named = workspaces.try_fold(BTreeSet::new(), |mut named, workspace| {
+            let address = address(workspace.as_result().ok()?).unwrap_or_default();
+            named.extend(generation_at(address, namespace, name));
+            Some(named)
+        });
+        named.filter(|_| is_filled).unwrap_or_else(|| kept.clone())
+    }
+}
+
+/// Where a Workspace takes its program from, if that is an archive.
+fn address(workspace: &Workspace) -> Option<&str> {
+    workspace.spec.flux.as_ref()?.url.as_deref()
 }

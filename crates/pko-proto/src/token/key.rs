@@ -5,11 +5,13 @@ use base64::{
     prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD},
 };
 use ring::{
-    digest,
+    digest, hmac,
     rand::SystemRandom,
     signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey},
 };
 use rustls_pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer, pem::PemObject as _};
+
+use super::mac::MacKey;
 
 const PUBLIC_KEY_BYTES: usize = 32;
 /// What stands before the 32 bytes of an Ed25519 key in its `SubjectPublicKeyInfo` (RFC 8410).
@@ -82,6 +84,13 @@ impl SigningKey {
         let mut key = [0; PUBLIC_KEY_BYTES];
         key.copy_from_slice(self.pair.public_key().as_ref());
         PublicKey(key)
+    }
+
+    /// A key for something else than tokens. Whoever knows one of them knows nothing of the others, nor of this one.
+    #[must_use]
+    pub fn derived(&self, purpose: &str) -> MacKey {
+        let own = hmac::Key::new(hmac::HMAC_SHA256, self.document.secret_pkcs8_der());
+        MacKey::new(hmac::sign(&own, purpose.as_bytes()).as_ref())
     }
 
     pub(super) fn signature(&self, message: &[u8]) -> impl AsRef<[u8]> + use<> {

@@ -10,6 +10,7 @@
 //! (clocks may differ by [`CLOCK_SKEW`]) and it was never meant to be valid for longer than [`LONGEST_LIFETIME`].
 
 mod key;
+mod mac;
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use key::{KeyError, PublicKey, SigningKey};
+pub use mac::MacKey;
 
 /// Who signs: by it an agent knows which tokens are ours to judge.
 pub const ISSUER: &str = "pulumi-kubernetes-operator";

@@ -1,0 +1,101 @@
+//! Where a generation of a Program is served, and which one an address is of.
+
+/// What stands before the namespace in the path of an address, which is upstream's.
+pub const FOLDER: &str = "programs";
+
+/// The path of a generation's archive in the status.
+pub(super) fn path(namespace: &str, name: &str, generation: i64) -> String {
+    format!("{FOLDER}/{namespace}/{name}/{generation}.tar.gz")
+}
+
+/// Where workspaces fetch a generation. A seal is one more segment: nobody guesses it.
+pub(super) fn url(
+    advertised: &str,
+    namespace: &str,
+    name: &str,
+    generation: i64,
+    seal: Option<&str>,
+) -> String {
+    let server = with_scheme(advertised);
+    let address = format!("{server}/{FOLDER}/{namespace}/{name}/{generation}");
+    seal.map_or(address.clone(), |seal| format!("{address}/{seal}"))
+}
+
+/// The generation of this Program that an address is of, on whatever server, with a seal or without.
+#[must_use]
+pub fn generation_at(url: &str, namespace: &str, name: &str) -> Option<i64> {
+    let (_, identifier) = url.split_once(&format!("/{FOLDER}/"))?;
+    let mut segments = identifier.split('/');
+    let same = segments.next() == Some(namespace) && segments.next() == Some(name);
+    let generation = segments.next()?.parse().ok()?;
+    same.then_some(generation)
+}
+
+fn with_scheme(advertised: &str) -> String {
+    let address = advertised.trim_end_matches('/');
+    if address.starts_with("http://") || address.starts_with("https://") {
+        address.to_owned()
+    } else {
+        format!("http://{address}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_scheme() {
+        for (advertised, expected) in [
+            (
+                "operator.svc:9090",
+                "http://operator.svc:9090/programs/a/b/3",
+            ),
+            ("http://operator", "http://operator/programs/a/b/3"),
+            ("https://operator/", "https://operator/programs/a/b/3"),
+            ("127.0.0.1:1/", "http://127.0.0.1:1/programs/a/b/3"),
+        ] {
+            assert_eq!(url(advertised, "a", "b", 3, None), expected);
+        }
+    }
+
+    #[test]
+    fn a_seal_is_the_last_segment() {
+        assert_eq!(
+            url("operator", "a", "b", 3, Some("seal")),
+            "http://operator/programs/a/b/3/seal"
+        );
+        assert_eq!(path("a", "b", 3), "programs/a/b/3.tar.gz");
+    }
+
+    #[test]
+    fn other_addresses_are_of_no_generation() {
+        for other in [
+            "",
+            "http://flux/gitrepository/a/b/3.tar.gz",
+            "http://operator/programs/a/c/3",
+            "http://operator/programs/b/b/3",
+            "http://operator/programs/a/b",
+            "http://operator/programs/a/b/x",
+            "http://operator/programs/a/b/3.tar.gz",
+            "programs/a/b/3",
+        ] {
+            assert_eq!(generation_at(other, "a", "b"), None, "{other}");
+        }
+    }
+
+    proptest! {
+        /// Whatever made an address, it is read back.
+        #[test]
+        fn an_address_is_read_back(
+            server in "(https?://)?[a-z.]{1,8}(:[0-9]{1,4})?/?", namespace in "[a-z-]{1,8}",
+            name in "[a-z.-]{1,8}", generation in 0_i64.., seal in prop::option::of("[0-9a-f]{8}"),
+        ) {
+            let url = url(&server, &namespace, &name, generation, seal.as_deref());
+            prop_assert_eq!(generation_at(&url, &namespace, &name), Some(generation));
+            prop_assert_eq!(generation_at(&url, "other0", &name), None);
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Expressions: texts with references, lists, objects, and calls of Pulumi's functions.
+
+use serde_json::{Map, Value};
+
+use super::{
+    finding::{Findings, Path, did_you_mean},
+    interpolation::{self, Text},
+};
+
+/// What a function has to be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Argument {
+    /// Anything.
+    Any,
+    /// A list of two.
+    Pair,
+    /// A list of two, of which the first is a literal text.
+    StackAndOutput,
+    /// `function`, `arguments`, `options`, `return`.
+    Call,
+    /// Assets and archives by path.
+    Assets,
+}
+
+/// Pulumi's functions. It does not mind how their letters are cased.
+const FUNCTIONS: [(&str, Argument); 24] = [
+    ("fn::assetArchive", Argument::Assets),
+    ("fn::fileArchive", Argument::Any),
+    ("fn::fileAsset", Argument::Any),
+    ("fn::filebase64", Argument::Any),
+    ("fn::filebase64sha256", Argument::Any),
+    ("fn::fromBase64", Argument::Any),
+    ("fn::invoke", Argument::Call),
+    ("fn::join", Argument::Pair),
+    ("fn::length", Argument::Any),
+    ("fn::pulumiResourceName", Argument::Any),
+    ("fn::pulumiResourceType", Argument::Any),
+    ("fn::readFile", Argument::Any),
+    ("fn::remoteArchive", Argument::Any),
+    ("fn::remoteAsset", Argument::Any),
+    (SECRET, Argument::Any),
+    ("fn::select", Argument::Pair),
+    ("fn::sha1", Argument::Any),
+    ("fn::singleOrNone", Argument::Any),
+    ("fn::split", Argument::Pair),
+    ("fn::stackReference", Argument::StackAndOutput),
+    ("fn::stringAsset", Argument::Any),
+    ("fn::toBase64", Argument::Any),
+    ("fn::toJSON", Argument::Any),
+    ("fn::unsecret", Argument::Any),
+];
+const SECRET: &str = "fn::secret";
+const PREFIX: &str = "fn::";
+/// Those that must be alone in their object; others in company are keys like any other.
+const ASSETS: [&str; 5] = [
+    "fn::fileArchive",
+    "fn::fileAsset",
+    "fn::remoteArchive",
+    "fn::remoteAsset",
+    "fn::stringAsset",
+];
+
+/// Goes through an expression, and collects what it refers to.
+pub(super) struct Walk<'walk, 'value> {
+    /// What is found on the way.
+    pub(super) findings: &'walk mut Findings,
+    /// What is referred to, and where.
+    pub(super) references: Vec<(&'value str, Path)>,
+    /// Within a secret, where nothing is quoted.
+    secret: bool,
+}
+
+impl<'walk, 'value> Walk<'walk, 'value> {
+    pub(super) fn new(findings: &'walk mut Findings) -> Self {
+        Self {
+            findings,
+            references: Vec::new(),
+            secret: false,
+        }
+    }
+
+    /// Goes through a value.
+    pub(super) fn value(&mut self, value: &'value Value, path: &Path) {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::String(text) => self.text(text, path),
+            Value::Array(values) => {
+                for (index, value) in values.iter().enumerate() {
+                    self.value(value, &path.index(index));
+                }
+            }
+            Value::Object(fields) => self.object(fields, path),
+        }
+    }
+
+    /// Goes through a text.
+    pub(super) fn text(&mut self, text: &'value str, path: &Path) {
+        match interpolation::read(text) {
+            Ok(Text::Literal) => {}
+            Ok(Text::Reference { root, .. }) => self.references.push((root, path.clone())),
+            Ok(Text::Mixed(roots)) => {
+                let roots = roots.into_iter().map(|root| (root, path.clone()));
+                self.references.extend(roots);
+            }
+            Err(_) if self.secret => self
+                .findings
+                .problem(path, "has an interpolation ${…} that can't be read"),
+            Err(problem) => self.findings.problem(path, problem),
+        }
+    }
+
+    fn object(&mut self, fields: &'value Map<String, Value>, path: &Path) {
+        let mut entries = fields.iter();
+        if let (Some((key, argument)), None) = (entries.next(), entries.next())
+            && starts_as_function(key)
+        {
+            return self.call(key, argument, path);
+        }
+        for (key, value) in fields {
+            if let Some(name) = ASSETS.iter().find(|name| name.eq_ignore_ascii_case(key)) {
+                let text = format!("{name} has other keys beside it: give it an object of its own");
+                self.findings.problem(path, text);
+            }
+            self.text(key, path);
+            self.value(value, &path.key(key));
+        }
+    }
+
+    fn call(&mut self, key: &'value str, argument: &'value Value, path: &Path) {
+        let at = path.key(key);
+        let outside = self.secret;
+        self.secret |= SECRET.eq_ignore_ascii_case(key);
+        match function(key) {
+            Some((name, shape)) => {
+                self.value(argument, &at);
+                self.shape(name, shape, argument, &at);
+            }
+            // `fn::aws:ec2:getAmi` is short for an invoke; what is no object is no argument.
+            None if is_token(key) => self.value(argument, &at),
+            None => {
+                let names = FUNCTIONS.map(|(name, _)| name);
+                let text = format!(
+                    "{key:?} is no function of Pulumi, which takes it for a plain key{}",
+                    did_you_mean(key, names)
+                );
+                self.findings.remark(path, text);
+                self.value(argument, &at);
+            }
+        }
+        self.secret = outside;
+    }
+
+    fn shape(&mut self, name: &str, shape: Argument, argument: &Value, at: &Path) {
+        match shape {
+            Argument::Any => {}
+            Argument::Pair => _ = self.pair(name, argument, at),
+            Argument::StackAndOutput => {
+                if let Some([stack, _]) = self.pair(name, argument, at)
+                    && !is_literal(stack)
+                {
+                    let text = "the stack must be a literal text: pulumi:pulumi:StackReference takes others";
+                    self.findings.problem(&at.index(0), text);
+                }
+            }
+            Argument::Call => self.invoke(argument, at),
+            Argument::Assets => self.assets(argument, at),
+        }
+    }
+
+    fn pair<'argument>(
+        &mut self,
+        name: &str,
+        argument: &'argument Value,
+        at: &Path,
+    ) -> Option<&'argument [Value; 2]> {
+        let pair = argument
+            .as_array()
+            .and_then(|values| values.as_slice().try_into().ok());
+        if pair.is_none() {
+            let text = format!("{name} takes a list of two, and this is {}", kind(argument));
+            self.findings.problem(at, text);
+        }
+        pair
+    }
+
+    fn invoke(&mut self, argument: &Value, at: &Path) {
+        let Some(fields) = plain_object(argument) else {
+            let text = format!(
+                "fn::invoke takes an object with function, arguments, options and return, and this is {}",
+                kind(argument)
+            );
+            return self.findings.problem(at, text);
+        };
+        let field = |name: &str| {
+            fields
+                .iter()
+                .find(|(key, _)| key.eq_ignore_ascii_case(name))
+                .map(|(_, value)| value)
+        };
+        match field("function") {
+            None => self
+                .findings
+                .problem(at, "has no function: add one, such as aws:ec2:getAmi"),
+            Some(function) if !is_literal(function) => self
+                .findings
+                .problem(&at.key("function"), "must be a literal text"),
+            Some(_) => {}
+        }
+        if let Some(arguments) = field("arguments")
+            && plain_object(arguments).is_none()
+        {
+            let text = format!("must be an object, and this is {}", kind(arguments));
+            self.findings.problem(&at.key("arguments"), text);
+        }
+        if field("return").is_some_and(|name| !is_literal(name)) {
+            self.findings
+                .problem(&at.key("return"), "must be a literal text");
+        }
+    }
+
+    fn assets(&mut self, argument: &Value, at: &Path) {
+        let Some(fields) = plain_object(argument) else {
+            let text = format!(
+                "fn::assetArchive takes an object of assets and archives by path, and this is {}",
+                kind(argument)
+            );
+            return self.findings.problem(at, text);
+        };
+        for (key, value) in fields {
+            let asset = value
+                .as_object()
+                .filter(|fields| fields.len() == 1)
+                .and_then(|fields| fields.keys().next())
+                .is_some_and(|name| is_asset(name));
+            if !asset {
+                let text = format!(
+                    "must be an asset or an archive such as {{\"fn::fileAsset\": …}}, and this is {}",
+                    kind(value)
+                );
+                self.findings.problem(&at.key(key), text);
+            }
+        }
+    }
+}
+
+fn starts_as_function(key: &str) -> bool {
+    key.get(..PREFIX.len())
+        .is_some_and(|prefix| prefix.eq_ignore_ascii_case(PREFIX))
+}
+
+fn function(key: &str) -> Option<(&'static str, Argument)> {
+    FUNCTIONS
+        .into_iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(key))
+}
+
+fn is_asset(name: &str) -> bool {
+    let assets = ASSETS.iter().copied().chain(["fn::assetArchive"]);
+    assets
+        .into_iter()
+        .any(|asset| asset.eq_ignore_ascii_case(name))
+}
+
+/// Whether a key names a provider's function: `fn::package:function` or `fn::package:module:function`.
+fn is_token(key: &str) -> bool {
+    let token = key.get(PREFIX.len()..).unwrap_or_default();
+    let parts: Vec<&str> = token.split(':').collect();
+    matches!(parts.len(), 2 | 3) && parts.iter().all(|part| !part.is_empty())
+}
+
+/// An object that is not the call of a function.
+fn plain_object(value: &Value) -> Option<&Map<String, Value>> {
+    value.as_object().filter(|fields| {
+        let call =
+            |key: &String| function(key).is_some() || (starts_as_function(key) && is_token(key));
+        fields.len() != 1 || !fields.keys().any(call)
+    })
+}
+
+/// Whether a value is a text without references.
+fn is_literal(value: &Value) -> bool {
+    let text = value.as_str();
+    text.is_some_and(|text| matches!(interpolation::read(text), Ok(Text::Literal)))
+}
+
+/// What a value is, for people.
+pub(super) fn kind(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) => "a boolean".to_owned(),
+        Value::Number(_) => "a number".to_owned(),
+        Value::String(text) => match interpolation::read(text) {
+            Ok(Text::Literal) => "a text".to_owned(),
+            Ok(Text::Reference { .. }) => "a reference".to_owned(),
+            _ => "a text with references".to_owned(),
+        },
+        Value::Array(values) => format!("a list of {}", values.len()),
+        Value::Object(_) if plain_object(value).is_none() => "a function's call".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}

@@ -1,0 +1,230 @@
+//! `${name.property[0]["key"]}` in a text: what is referred to, or why it can't be read.
+//!
+//! It takes what Pulumi takes: dots may be doubled, and a name is all up to the next `.`, `[` or `}`.
+
+use super::finding::quoted;
+
+/// What a text of a program is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Text<'text> {
+    /// No reference: as it stands.
+    Literal,
+    /// A reference alone: its value, of whatever type. `whole` if it is to all of what is named.
+    Reference { root: &'text str, whole: bool },
+    /// References with text around them: a text.
+    Mixed(Vec<&'text str>),
+}
+
+/// Reads a text.
+///
+/// # Errors
+/// An interpolation that can't be read: what is wrong, and the way out.
+pub(super) fn read(text: &str) -> Result<Text<'_>, String> {
+    let (mut roots, mut literal, mut whole, mut rest) = (Vec::new(), false, false, text);
+    while let Some(position) = rest.find('$') {
+        literal |= position > 0;
+        let here = rest.get(position..).unwrap_or_default();
+        if let Some(after) = here.strip_prefix("${") {
+            let access = access(after).map_err(|problem| format!("{} {problem}", quoted(here)))?;
+            roots.push(access.root);
+            whole = access.whole;
+            rest = access.rest;
+        } else {
+            literal = true;
+            rest = here
+                .strip_prefix("$$")
+                .or_else(|| here.strip_prefix('$'))
+                .unwrap_or_default();
+        }
+    }
+    literal |= !rest.is_empty();
+    Ok(match roots.as_slice() {
+        [] => Text::Literal,
+        [root] if !literal => Text::Reference { root, whole },
+        _ => Text::Mixed(roots),
+    })
+}
+
+/// One reference.
+struct Access<'text> {
+    root: &'text str,
+    whole: bool,
+    /// What follows its brace.
+    rest: &'text str,
+}
+
+fn access(text: &str) -> Result<Access<'_>, &'static str> {
+    let (mut root, mut steps, mut rest) = (None, 0_usize, text);
+    loop {
+        let step;
+        if let Some(after) = rest.strip_prefix('}') {
+            let root = root
+                .ok_or("names nothing: write a name between the braces, or $$ for a dollar sign")?;
+            return Ok(Access {
+                root,
+                whole: steps == 1,
+                rest: after,
+            });
+        } else if let Some(after) = rest.strip_prefix('.') {
+            rest = after;
+            continue;
+        } else if let Some(after) = rest.strip_prefix("[\"") {
+            (step, rest) = quoted_key(after)?;
+        } else if let Some(after) = rest.strip_prefix('[') {
+            rest = list_index(after)?;
+            step = root.ok_or("begins with an index: write a name first")?;
+        } else if rest.is_empty() {
+            return Err("has no closing brace: add }, or write $$ for a dollar sign");
+        } else {
+            let end = rest.find(['.', '[', '}']).unwrap_or(rest.len());
+            (step, rest) = rest.split_at(end);
+        }
+        root = root.or(Some(step));
+        steps += 1;
+    }
+}
+
+/// A key up to its quote and bracket, and what follows.
+fn quoted_key(text: &str) -> Result<(&str, &str), &'static str> {
+    let mut escaped = false;
+    let end = text.char_indices().find(|(_, character)| {
+        let found = *character == '"' && !escaped;
+        escaped = *character == '\\';
+        found
+    });
+    let (end, _) = end.ok_or("has a key without its closing quote")?;
+    let (key, rest) = text.split_at(end);
+    let rest = rest.strip_prefix("\"]");
+    Ok((key, rest.ok_or("has a key without its closing bracket")?))
+}
+
+/// What follows an index.
+fn list_index(text: &str) -> Result<&str, &'static str> {
+    let (index, rest) = text
+        .split_once(']')
+        .ok_or("has an index without its closing bracket")?;
+    let number = index.parse::<i64>();
+    number.map_err(|_| "has an index that is no number: put a key in quotes")?;
+    Ok(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        match read(text) {
+            Ok(Text::Literal) => "literal".to_owned(),
+            Ok(Text::Reference { root, whole: true }) => format!("all of {root}"),
+            Ok(Text::Reference { root, whole: false }) => format!("part of {root}"),
+            Ok(Text::Mixed(roots)) => format!("text with {}", roots.join(", ")),
+            Err(problem) => problem,
+        }
+    }
+
+    #[test]
+    fn texts_are_read_as_pulumi_reads_them() {
+        for (text, expected) in [
+            ("", "literal"),
+            ("plain", "literal"),
+            ("costs $5", "literal"),
+            ("$", "literal"),
+            ("$${not}", "literal"),
+            ("$$${yes}", "text with yes"),
+            ("${a}", "all of a"),
+            ("${a.b}", "part of a"),
+            ("${a..b}", "part of a"),
+            ("${.a}", "all of a"),
+            ("${a[0].c}", "part of a"),
+            ("${a[-1]}", "part of a"),
+            (r#"${a["k.l}"]}"#, "part of a"),
+            (r#"${a["q\"q"]}"#, "part of a"),
+            (r#"${["root"]}"#, "all of root"),
+            ("${demo:key}", "all of demo:key"),
+            ("${ a }", "all of  a "),
+            ("x${a}", "text with a"),
+            ("${a}x", "text with a"),
+            ("${a}${b.c}", "text with a, b"),
+            ("ü${a}ü", "text with a"),
+        ] {
+            assert_eq!(shown(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_said() {
+        for (text, expected) in [
+            (
+                "${",
+                r#""${" has no closing brace: add }, or write $$ for a dollar sign"#,
+            ),
+            (
+                "at ${a.b",
+                r#""${a.b" has no closing brace: add }, or write $$ for a dollar sign"#,
+            ),
+            (
+                "${}",
+                r#""${}" names nothing: write a name between the braces, or $$ for a dollar sign"#,
+            ),
+            (
+                "${...}",
+                r#""${...}" names nothing: write a name between the braces, or $$ for a dollar sign"#,
+            ),
+            (
+                "${a[x]}",
+                r#""${a[x]}" has an index that is no number: put a key in quotes"#,
+            ),
+            (
+                "${a[0}",
+                r#""${a[0}" has an index without its closing bracket"#,
+            ),
+            (
+                r#"${a["x}"#,
+                r#""${a[\"x}" has a key without its closing quote"#,
+            ),
+            (
+                r#"${a["x"}"#,
+                r#""${a[\"x\"}" has a key without its closing bracket"#,
+            ),
+            (
+                "${[0]}",
+                r#""${[0]}" begins with an index: write a name first"#,
+            ),
+        ] {
+            assert_eq!(shown(text), expected, "{text}");
+        }
+    }
+
+    proptest! {
+        /// Whatever is written: it is read or refused, and a text without `${` is always taken.
+        #[test]
+        fn any_text_is_read_or_refused(text in r#"([a.\[\]{}"$\\ü0-]|\$\{){0,24}"#) {
+            let read = read(&text);
+            if !text.contains("${") {
+                prop_assert_eq!(read, Ok(Text::Literal));
+            }
+        }
+
+        /// Dollar signs that are doubled never refer to anything.
+        #[test]
+        fn an_escaped_text_is_literal(text in "[a-z${}.]{0,16}") {
+            let escaped = text.replace('$', "$$");
+            prop_assert_eq!(read(&escaped), Ok(Text::Literal));
+        }
+
+        #[test]
+        fn a_name_is_found_whatever_surrounds_it(
+            name in "[a-zA-Z_][a-zA-Z0-9_:-]{0,8}", before in "[a-z ]{0,4}", after in "[a-z ]{0,4}",
+        ) {
+            let text = format!("{before}${{{name}}}{after}");
+            let expected = if before.is_empty() && after.is_empty() {
+                Text::Reference { root: &name, whole: true }
+            } else {
+                Text::Mixed(vec![&name])
+            };
+            prop_assert_eq!(read(&text), Ok(expected));
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Generations of a Program that are kept, each as a ControllerRevision of the Program.
+//!
+//! A workspace whose pod is made anew fetches the generation that its Workspace names, which may be older than the
+//! Program of now.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::{
+    api::apps::v1::ControllerRevision,
+    apimachinery::pkg::{
+        apis::meta::v1::{ObjectMeta, OwnerReference},
+        runtime::RawExtension,
+    },
+};
+use pko_api::{Program, names::labels};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::artifact::{ArchiveError, PROJECT_FILE, project_file};
+use crate::hex::hex;
+
+/// The longest name of an object.
+const LONGEST_NAME: usize = 253;
+/// The longest value of a label.
+const LONGEST_LABEL: usize = 63;
+/// Enough of a uid to tell the Programs apart that had one name after the other.
+const UID_CHARACTERS: usize = 8;
+/// Enough of a hash to tell long names apart.
+const HASH_BYTES: usize = 8;
+
+/// What is kept of a Program, and who needs it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Generations {
+    /// Those that are kept.
+    pub kept: BTreeSet<i64>,
+    /// Those that a Workspace refers to.
+    pub referred: BTreeSet<i64>,
+}
+
+impl Generations {
+    /// Those that nobody needs any more. The one before the current one stays: an Update that is about to begin may
+    /// have been told of it.
+    pub(super) fn let_go(&self, current: i64) -> Vec<i64> {
+        let older = self.kept.range(..current);
+        let needed = |generation: &&i64| self.referred.contains(generation);
+        let (_, mut rest): (Vec<i64>, Vec<i64>) = older.partition(needed);
+        if self.kept.range(..current).next_back() == rest.last() {
+            rest.pop();
+        }
+        rest
+    }
+
+    /// Whether a generation is kept only because a Workspace refers to it: somebody has to look again.
+    pub(super) fn is_waited_for(&self, current: i64) -> bool {
+        let mut older = self.kept.range(..current);
+        older.next_back();
+        older.any(|generation| self.referred.contains(generation))
+    }
+}
+
+/// The name of the ControllerRevision of a generation.
+#[must_use]
+pub fn revision_name(metadata: &ObjectMeta, generation: i64) -> String {
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let uid = metadata.uid.as_deref().unwrap_or_default();
+    let uid = uid.get(..UID_CHARACTERS).unwrap_or(uid);
+    let tail = format!("-{uid}-{generation}");
+    format!("{}{tail}", shortened(name, LONGEST_NAME - tail.len()))
+}
+
+/// The label that each ControllerRevision of a Program has.
+#[must_use]
+pub fn program_label(metadata: &ObjectMeta) -> (&'static str, String) {
+    let name = metadata.name.as_deref().unwrap_or_default();
+    (labels::PROGRAM_NAME, shortened(name, LONGEST_LABEL))
+}
+
+/// The current generation, to be kept.
+///
+/// # Errors
+/// See [`ArchiveError`].
+pub(super) fn revision(program: &Program) -> Result<ControllerRevision, ArchiveError> {
+    let metadata = &program.metadata;
+    let generation = metadata.generation.unwrap_or_default();
+    let (label, name) = program_label(metadata);
+    let labels = [
+        (label.to_owned(), name),
+        (
+            labels::STACK_COMPONENT_KEY.to_owned(),
+            labels::PROGRAM_COMPONENT.to_owned(),
+        ),
+    ];
+    Ok(ControllerRevision {
+        metadata: ObjectMeta {
+            name: Some(revision_name(metadata, generation)),
+            namespace: metadata.namespace.clone(),
+            labels: Some(labels.into()),
+            owner_references: Some(vec![owner(program)]),
+            ..ObjectMeta::default()
+        },
+        // The file's text, not its fields: what is served is this, to the last byte.
+        data: Some(RawExtension(
+            json!({ PROJECT_FILE: project_file(program)? }),
+        )),
+        revision: generation,
+    })
+}
+
+fn owner(program: &Program) -> OwnerReference {
+    OwnerReference {
+        api_version: <Program as k8s_openapi::Resource>::API_VERSION.to_owned(),
+        kind: <Program as k8s_openapi::Resource>::KIND.to_owned(),
+        name: program.metadata.name.clone().unwrap_or_default(),
+        uid: program.metadata.uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// The generation that a ControllerRevision keeps of this Program; nothing for one of another.
+#[must_use]
+pub fn generation_in(revision: &ControllerRevision, metadata: &ObjectMeta) -> Option<i64> {
+    let owners = revision.metadata.owner_references.iter().flatten();
+    let mut uids = owners.map(|owner| Some(owner.uid.as_str()));
+    let own = metadata.uid.is_some() && uids.any(|uid| uid == metadata.uid.as_deref());
+    own.then_some(revision.revision)
+}
+
+/// The project file that a ControllerRevision keeps.
+#[must_use]
+pub fn document_in(revision: &ControllerRevision) -> Option<&str> {
+    let data = revision.data.as_ref()?;
+    data.0.get(PROJECT_FILE)?.as_str()
+}
+
+/// A name that is too long is cut, and told apart by a hash.
+fn shortened(name: &str, longest: usize) -> String {
+    if name.len() <= longest {
+        return name.to_owned();
+    }
+    let hash = Sha256::digest(name.as_bytes());
+    let hash = hex(hash.get(..HASH_BYTES).unwrap_or_default());
+    let end = name.floor_char_boundary(longest.saturating_sub(hash.len() + 1));
+    let begin = name.get(..end).unwrap_or_default();
+    format!("{}-{hash}", begin.trim_end_matches(['.', '-']))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn program(name: &str) -> Program {
+        serde_json::from_value(json!({
+            "metadata": {
+                "name": name, "namespace": "shop", "generation": 3,
+                "uid": "1f3a9c2e-aaaa-bbbb-cccc-000000000001",
+            },
+            "program": { "outputs": { "precise": 9_007_199_254_740_993_i64, "text": "9" } },
+        }))
+        .unwrap()
+    }
+
+    fn generations(kept: &[i64], referred: &[i64]) -> Generations {
+        Generations {
+            kept: kept.iter().copied().collect(),
+            referred: referred.iter().copied().collect(),
+        }
+    }
+
+    #[test]
+    fn a_generation_is_let_go_when_nobody_needs_it() {
+        for (kept, referred, current, let_go, waited_for) in [
+            (vec![], vec![], 1, vec![], false),
+            (vec![1], vec![1], 1, vec![], false),
+            (vec![1, 2], vec![], 2, vec![], false),
+            (vec![1, 2, 3], vec![], 3, vec![1], false),
+            (vec![1, 2, 3], vec![1], 3, vec![], true),
+            (vec![1, 2, 3], vec![2], 3, vec![1], false),
+            (vec![1, 2, 3, 4], vec![1, 3], 4, vec![2], true),
+            (vec![1, 2, 3, 4], vec![4], 4, vec![1, 2], false),
+            // One whose previous generation was never kept.
+            (vec![2, 5, 9], vec![], 9, vec![2], false),
+            // A copy of the Program from before the last edit lets go of nothing that is newer.
+            (vec![1, 2, 3], vec![], 2, vec![], false),
+        ] {
+            let generations = generations(&kept, &referred);
+            assert_eq!(generations.let_go(current), let_go, "{generations:?}");
+            assert_eq!(
+                generations.is_waited_for(current),
+                waited_for,
+                "{generations:?}"
+            );
+        }
+    }
+
+    proptest! {
+        /// What a Workspace refers to, the current one, newer ones and the one before are never let go.
+        #[test]
+        fn nothing_that_is_needed_is_let_go(
+            kept in prop::collection::btree_set(1_i64..12, 0..8),
+            referred in prop::collection::btree_set(1_i64..12, 0..4), current in 1_i64..12,
+        ) {
+            let generations = Generations { kept: kept.clone(), referred: referred.clone() };
+            let gone = generations.let_go(current);
+            for generation in &gone {
+                prop_assert!(kept.contains(generation) && !referred.contains(generation));
+                prop_assert!(*generation < current);
+            }
+            let previous = kept.range(..current).next_back();
+            prop_assert!(previous.is_none_or(|previous| !gone.contains(previous)));
+            // Once they are gone, and nobody refers to more, nothing is left to do.
+            let left = Generations { kept: &kept - &gone.into_iter().collect(), referred };
+            prop_assert_eq!(left.let_go(current), Vec::<i64>::new());
+        }
+
+        #[test]
+        fn names_are_ones_that_the_api_server_takes(name in "[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?") {
+            let program = program(&name);
+            let revision = revision_name(&program.metadata, i64::MAX);
+            prop_assert!(revision.len() <= LONGEST_NAME, "{revision}");
+            let (_, label) = program_label(&program.metadata);
+            prop_assert!(label.len() <= LONGEST_LABEL, "{label}");
+            prop_assert!(label.ends_with(|last: char| last.is_ascii_alphanumeric()), "{label}");
+        }
+    }
+
+    #[test]
+    fn a_kept_generation_is_the_programs_own() {
+        let program = program("hello");
+        let revision = revision(&program).unwrap();
+        assert_eq!(revision.metadata.name.as_deref(), Some("hello-1f3a9c2e-3"));
+        assert_eq!(revision.metadata.namespace.as_deref(), Some("shop"));
+        assert_eq!(revision.revision, 3);
+        let owner = &revision.metadata.owner_references.as_ref().unwrap()[0];
+        assert_eq!(
+            (
+                owner.api_version.as_str(),
+                owner.kind.as_str(),
+                owner.controller
+            ),
+            ("pulumi.com/v1", "Program", Some(true))
+        );
+        let labels = revision.metadata.labels.as_ref().unwrap();
+        let (label, name) = program_label(&program.metadata);
+        assert_eq!(labels[label], name);
+        assert_eq!(generation_in(&revision, &program.metadata), Some(3));
+        let mut other = program.metadata.clone();
+        other.uid = Some("another".to_owned());
+        assert_eq!(generation_in(&revision, &other), None);
+        other.uid = None;
+        assert_eq!(generation_in(&revision, &other), None);
+    }
+
+    #[test]
+    fn a_kept_generation_is_served_as_it_was() {
+        let program = program("hello");
+        let revision = revision(&program).unwrap();
+        let stored: ControllerRevision =
+            serde_json::from_str(&serde_json::to_string(&revision).unwrap()).unwrap();
+        let document = document_in(&stored).unwrap();
+        assert!(document.contains("9007199254740993"), "{document}");
+        let again = super::super::archive_of(document).unwrap();
+        assert_eq!(again, super::super::archive(&program).unwrap());
+    }
+
+    #[test]
+    fn long_names_are_told_apart() {
+        let (one, other) = (
+            format!("{}a", "x".repeat(252)),
+            format!("{}b", "x".repeat(252)),
+        );
+        let metadata = |name: &str| program(name).metadata;
+        assert_ne!(
+            revision_name(&metadata(&one), 1),
+            revision_name(&metadata(&other), 1)
+        );
+        assert_ne!(
+            program_label(&metadata(&one)),
+            program_label(&metadata(&other))
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! The status of a Program: its archive, and whether its body is right.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use pko_api::{
+    Undecodable,
+    names::{
+        conditions::{ConditionStatus, ConditionType},
+        events::ProgramEvent,
+        reasons::ProgramReason,
+    },
+    pulumi::v1::{Artifact, ProgramStatus},
+};
+
+use super::{
+    Event, World, address,
+    artifact::archive,
+    check::{self, check},
+};
+use crate::condition_set::{ConditionSet, find};
+
+/// Whether a Program is right: a reason, and what there is to say.
+type Verdict = (ProgramReason, String);
+
+/// The status of a Program that is published. One that is wrong is published, too: whoever runs it hears from Pulumi.
+pub(super) fn published(world: &World, now: Timestamp) -> ProgramStatus {
+    let program = &world.program;
+    let stored = program.status.as_ref();
+    let (artifact, verdict) = match artifact(world, now) {
+        Ok(artifact) => (Some(artifact), judged(world)),
+        Err(error) => {
+            let text = format!(
+                "{error}: {}",
+                std::error::Error::source(&error).map_or_else(String::new, ToString::to_string)
+            );
+            (None, (ProgramReason::ArchiveFailed, text))
+        }
+    };
+    ProgramStatus {
+        observed_generation: Some(program.metadata.generation.unwrap_or_default()),
+        artifact,
+        conditions: conditions(
+            stored.map_or(&[], |status| &status.conditions),
+            program.metadata.generation,
+            &verdict,
+            now,
+        ),
+    }
+}
+
+/// The status of a Program that does not decode; the archive is that of the last one that did.
+pub(super) fn undecodable(
+    stored: &ProgramStatus,
+    undecodable: &Undecodable,
+    now: Timestamp,
+) -> ProgramStatus {
+    let generation = undecodable.metadata.generation;
+    let verdict = (ProgramReason::ProgramInvalid, undecodable.error.to_string());
+    ProgramStatus {
+        observed_generation: generation,
+        conditions: conditions(&stored.conditions, generation, &verdict, now),
+        ..stored.clone()
+    }
+}
+
+/// The event that goes with a new status: once for each thing that is wrong.
+pub(super) fn event(stored: Option<&ProgramStatus>, status: &ProgramStatus) -> Option<Event> {
+    let wrong = find(&status.conditions, ConditionType::Stalled)?;
+    let before = stored.and_then(|status| find(&status.conditions, ConditionType::Stalled));
+    let known = before
+        .is_some_and(|before| (&before.reason, &before.message) == (&wrong.reason, &wrong.message));
+    (!known).then(|| Event {
+        reason: ProgramEvent::ProgramInvalid,
+        message: wrong.message.clone(),
+    })
+}
+
+fn judged(world: &World) -> Verdict {
+    let name = world.program.metadata.name.as_deref().unwrap_or_default();
+    let found = check(name, &world.program.program);
+    if found.problems.is_empty() {
+        (ProgramReason::Published, check::summary(&found.remarks))
+    } else {
+        (
+            ProgramReason::ProgramInvalid,
+            check::summary(&found.problems),
+        )
+    }
+}
+
+fn conditions(
+    stored: &[Condition],
+    generation: Option<i64>,
+    (reason, message): &Verdict,
+    now: Timestamp,
+) -> Vec<Condition> {
+    use ConditionStatus::{False, True};
+    use ConditionType::{Ready, Stalled};
+
+    let mut conditions = ConditionSet::new(stored, now);
+    if *reason == ProgramReason::Published {
+        conditions.set(Ready, True, reason.as_str(), message);
+        conditions.remove(Stalled);
+    } else {
+        conditions.set(Ready, False, reason.as_str(), message);
+        conditions.set(Stalled, True, reason.as_str(), message);
+    }
+    let mut conditions = conditions.into_conditions();
+    for condition in &mut conditions {
+        condition.observed_generation = generation;
+    }
+    conditions
+}
+
+fn artifact(world: &World, now: Timestamp) -> Result<Artifact, super::ArchiveError> {
+    let metadata = &world.program.metadata;
+    let (namespace, name) = (
+        metadata.namespace.as_deref().unwrap_or_default(),
+        metadata.name.as_deref().unwrap_or_default(),
+    );
+    let generation = metadata.generation.unwrap_or_default();
+    let archive = archive(&world.program)?;
+    let seal = world.seal.as_deref();
+    let mut artifact = Artifact {
+        path: address::path(namespace, name, generation),
+        url: address::url(&world.advertised, namespace, name, generation, seal),
+        revision: generation.to_string(),
+        digest: Some(archive.digest.clone()),
+        last_update_time: Time(now),
+        size: i64::try_from(archive.bytes.len()).ok(),
+        metadata: std::collections::BTreeMap::new(),
+    };
+    let stored = world.program.status.as_ref();
+    if let Some(before) = stored.and_then(|status| status.artifact.as_ref()) {
+        // Nothing new was made: the time stays, and a restart of the operator writes nothing.
+        let time = artifact.last_update_time.clone();
+        artifact.last_update_time = before.last_update_time.clone();
+        if artifact != *before {
+            artifact.last_update_time = time;
+        }
+    }
+    Ok(artifact)
+}

@@ -1,0 +1,304 @@
+//! Decisions about a Program, as tables.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use pko_api::{Decoded, names::conditions::ConditionType};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::condition_set::find;
+
+pub(super) fn world(body: &Value) -> World {
+    let program = serde_json::from_value(json!({
+        "metadata": {
+            "name": "hello", "namespace": "shop", "generation": 1,
+            "uid": "1f3a9c2e-aaaa-bbbb-cccc-000000000001",
+        },
+        "program": body,
+    }));
+    World {
+        program: program.unwrap(),
+        advertised: "operator.svc:9090".into(),
+        seal: None,
+        generations: Known::Unknown,
+    }
+}
+
+fn right() -> World {
+    world(&json!({ "outputs": { "greeting": "hi" } }))
+}
+
+fn wrong() -> World {
+    world(&json!({ "outputs": { "greeting": "${" } }))
+}
+
+pub(super) fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// The plan; what is asked is answered with these.
+pub(super) fn plan(world: &World, second: i64, kept: &[i64], referred: &[i64]) -> Plan<Effect> {
+    let mut world = world.clone();
+    if let Step::Ask(Question::Generations) = decide(&world, at(second)) {
+        world.learn(Generations {
+            kept: kept.iter().copied().collect(),
+            referred: referred.iter().copied().collect(),
+        });
+    }
+    match decide(&world, at(second)) {
+        Step::Finish(plan) => plan,
+        Step::Ask(question) => panic!("{question:?} is asked twice"),
+    }
+}
+
+/// One word for each effect.
+pub(super) fn shown(plan: &Plan<Effect>) -> Vec<String> {
+    let shown = plan.effects.iter().map(|effect| match effect {
+        Effect::Keep(revision) => format!("keep {}", revision.metadata.name.as_ref().unwrap()),
+        Effect::PatchStatus(_) => "status".to_owned(),
+        Effect::LetGo(name) => format!("let go {name}"),
+        Effect::Emit(event) => format!("emit {}", event.reason),
+    });
+    shown.collect()
+}
+
+/// What the world is once the plan was carried out, as the API server stores it.
+pub(super) fn carried_out(world: &World, plan: &Plan<Effect>) -> World {
+    let mut world = world.clone();
+    for effect in &plan.effects {
+        if let Effect::PatchStatus(status) = effect {
+            let stored = serde_json::to_string(&status).unwrap();
+            world.program.status = Some(serde_json::from_str(&stored).unwrap());
+        }
+    }
+    world.generations = Known::Unknown;
+    world
+}
+
+pub(super) fn edited(world: &World, generation: i64) -> World {
+    let mut world = world.clone();
+    world.program.metadata.generation = Some(generation);
+    world
+}
+
+fn condition(world: &World, kind: ConditionType) -> Option<(String, String, String)> {
+    let status = world.program.status.as_ref()?;
+    let condition = find(&status.conditions, kind)?.clone();
+    Some((condition.status, condition.reason, condition.message))
+}
+
+#[test]
+fn a_new_program_is_kept_published_and_then_left_alone() {
+    let first = plan(&right(), 5, &[], &[]);
+    assert_eq!(shown(&first), ["keep hello-1f3a9c2e-1", "status"]);
+    assert_eq!((first.rule, first.requeue), ("publish", Requeue::Settled));
+    let world = carried_out(&right(), &first);
+    // Nothing is asked either: a manager that starts again reads and writes nothing for it.
+    let Step::Finish(again) = decide(&world, at(6)) else {
+        panic!("something is asked")
+    };
+    assert_eq!(shown(&again), [""; 0]);
+}
+
+#[test]
+fn each_generation_is_kept_and_older_ones_go_when_nobody_refers_to_them() {
+    let published = carried_out(&right(), &plan(&right(), 5, &[], &[]));
+    for (generation, kept, referred, expected, requeue) in [
+        (
+            2,
+            vec![1],
+            vec![1],
+            vec!["keep hello-1f3a9c2e-2", "status"],
+            Requeue::Settled,
+        ),
+        (
+            3,
+            vec![1, 2],
+            vec![1],
+            vec!["keep hello-1f3a9c2e-3", "status"],
+            Requeue::After(LOOK_AGAIN),
+        ),
+        (
+            3,
+            vec![1, 2],
+            vec![2],
+            vec!["keep hello-1f3a9c2e-3", "status", "let go hello-1f3a9c2e-1"],
+            Requeue::Settled,
+        ),
+        // The last pass ended before it wrote the status.
+        (3, vec![2, 3], vec![], vec!["status"], Requeue::Settled),
+        (
+            9,
+            vec![],
+            vec![],
+            vec!["keep hello-1f3a9c2e-9", "status"],
+            Requeue::Settled,
+        ),
+    ] {
+        let plan = plan(&edited(&published, generation), 6, &kept, &referred);
+        assert_eq!(shown(&plan), expected, "{kept:?} {referred:?}");
+        assert_eq!(plan.requeue, requeue, "{kept:?} {referred:?}");
+    }
+}
+
+#[test]
+fn a_published_program_lets_go_later() {
+    let edited = edited(&right(), 3);
+    let published = carried_out(&edited, &plan(&edited, 5, &[1, 2], &[1]));
+    let waiting = plan(&published, 6, &[1, 2, 3], &[1, 3]);
+    assert_eq!(
+        (shown(&waiting), waiting.requeue),
+        (vec![], Requeue::After(LOOK_AGAIN))
+    );
+    let over = plan(&published, 7, &[1, 2, 3], &[3]);
+    assert_eq!(shown(&over), ["let go hello-1f3a9c2e-1"]);
+    assert_eq!(over.requeue, Requeue::Settled);
+    // One that somebody deleted by hand is kept again.
+    assert_eq!(
+        shown(&plan(&published, 8, &[2], &[])),
+        ["keep hello-1f3a9c2e-3"]
+    );
+}
+
+#[test]
+fn a_right_program_is_ready() {
+    let world = carried_out(&right(), &plan(&right(), 5, &[], &[]));
+    let ready = condition(&world, ConditionType::Ready).unwrap();
+    assert_eq!(ready, ("True".into(), "Published".into(), String::new()));
+    assert_eq!(condition(&world, ConditionType::Stalled), None);
+}
+
+#[test]
+fn remarks_are_said_of_a_program_that_is_ready() {
+    let world = world(&json!({ "outputs": { "a": "${size}" } }));
+    let world = carried_out(&world, &plan(&world, 5, &[], &[]));
+    let (status, _, message) = condition(&world, ConditionType::Ready).unwrap();
+    assert_eq!(status, "True");
+    assert!(
+        message.starts_with("program.outputs.a: \"size\""),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_wrong_program_is_published_and_says_what_is_wrong_once() {
+    let first = plan(&wrong(), 5, &[], &[]);
+    assert_eq!(
+        shown(&first),
+        ["keep hello-1f3a9c2e-1", "status", "emit ProgramInvalid"]
+    );
+    let world = carried_out(&wrong(), &first);
+    for (kind, expected) in [
+        (ConditionType::Ready, "False"),
+        (ConditionType::Stalled, "True"),
+    ] {
+        let (status, reason, message) = condition(&world, kind).unwrap();
+        assert_eq!(
+            (status.as_str(), reason.as_str()),
+            (expected, "ProgramInvalid")
+        );
+        assert!(
+            message.starts_with("program.outputs.greeting: \"${\""),
+            "{message}"
+        );
+    }
+    assert!(world.program.status.as_ref().unwrap().artifact.is_some());
+    assert_eq!(shown(&plan(&world, 6, &[], &[])), [""; 0]);
+    // An edit that leaves it wrong in the same way is no news.
+    let plan = plan(&edited(&world, 2), 7, &[1], &[]);
+    assert_eq!(shown(&plan), ["keep hello-1f3a9c2e-2", "status"]);
+}
+
+#[test]
+fn a_program_that_is_corrected_is_ready_and_transition_times_move_with_the_status() {
+    let first = carried_out(&wrong(), &plan(&wrong(), 5, &[], &[]));
+    let ready = |world: &World| {
+        let status = world.program.status.as_ref().unwrap();
+        let ready = find(&status.conditions, ConditionType::Ready).unwrap();
+        (
+            ready.last_transition_time.clone(),
+            ready.observed_generation,
+        )
+    };
+    assert_eq!(ready(&first), (Time(at(5)), Some(1)));
+    let still = edited(&first, 2);
+    let still = carried_out(&still, &plan(&still, 6, &[1], &[]));
+    assert_eq!(ready(&still), (Time(at(5)), Some(2)));
+    let mut corrected = edited(&still, 3);
+    corrected.program.program = right().program.program;
+    let corrected = carried_out(&corrected, &plan(&corrected, 7, &[1, 2], &[]));
+    assert_eq!(ready(&corrected), (Time(at(7)), Some(3)));
+    assert_eq!(condition(&corrected, ConditionType::Stalled), None);
+}
+
+#[test]
+fn a_seal_is_part_of_the_address_and_of_nothing_else() {
+    let mut world = right();
+    world.seal = Some("5ea1".into());
+    let world = carried_out(&world, &plan(&world, 5, &[], &[]));
+    let artifact = world.program.status.unwrap().artifact.unwrap();
+    assert_eq!(
+        artifact.url,
+        "http://operator.svc:9090/programs/shop/hello/1/5ea1"
+    );
+    assert_eq!(artifact.path, "programs/shop/hello/1.tar.gz");
+}
+
+#[test]
+fn a_program_that_does_not_decode_says_so_once() {
+    let bad = |status: &Value| {
+        let metadata = json!({ "name": "hello", "generation": 4 });
+        let bad = json!({ "metadata": metadata, "program": { "resources": [] }, "status": status });
+        let Decoded::Undecodable(bad) = Decoded::<Program>::from_value(bad).unwrap() else {
+            panic!("it decodes")
+        };
+        *bad
+    };
+    let plan = decide_undecodable(&bad(&json!({})), at(5));
+    assert_eq!(shown(&plan), ["status", "emit ProgramInvalid"]);
+    let Effect::PatchStatus(status) = &plan.effects[0] else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(status.observed_generation, Some(4));
+    let ready = find(&status.conditions, ConditionType::Ready).unwrap();
+    assert_eq!(
+        (ready.status.as_str(), ready.reason.as_str()),
+        ("False", "ProgramInvalid")
+    );
+    assert!(
+        ready.message.starts_with("program.resources"),
+        "{}",
+        ready.message
+    );
+    let again = decide_undecodable(&bad(&serde_json::to_value(status).unwrap()), at(6));
+    assert_eq!(shown(&again), [""; 0]);
+}
+
+proptest! {
+    /// Whatever is known: the plan comes to rest, keeps before it says so, and reports last.
+    #[test]
+    fn a_plan_comes_to_rest(
+        kept in prop::collection::btree_set(1_i64..9, 0..6),
+        referred in prop::collection::btree_set(1_i64..9, 0..3),
+        generation in 1_i64..9, is_right: bool,
+    ) {
+        let world = edited(&if is_right { right() } else { wrong() }, generation);
+        let (mut kept, referred) = (kept, Vec::from_iter(referred));
+        let first = plan(&world, 5, &Vec::from_iter(kept.clone()), &referred);
+        let order = |effect: &Effect| match effect {
+            Effect::Keep(_) => 0,
+            Effect::PatchStatus(_) => 1,
+            Effect::LetGo(_) => 2,
+            Effect::Emit(_) => 3,
+        };
+        prop_assert!(first.effects.is_sorted_by_key(order));
+        for gone in &first.effects {
+            if let Effect::LetGo(name) = gone {
+                kept.retain(|generation| revision_name(&world.program.metadata, *generation) != *name);
+            }
+        }
+        kept.insert(generation);
+        let again = plan(&carried_out(&world, &first), 6, &Vec::from_iter(kept), &referred);
+        prop_assert_eq!(shown(&again), Vec::<String>::new());
+    }
+}
