@@ -1,22 +1,24 @@
 //! An HTTP server for whoever can reach it: nobody holds a connection for long, and there are never too many.
 //!
 //! # Guarantees
-//! A connection is for one request. It ends when the head of the request is not there in time, and in any case when
+//! A connection of HTTP/1.1 is for one request. Any ends when the head of the request is not there in time, and in any case when
 //! the whole of it has taken too long: neither slow writers nor slow readers keep others out.
 
 use std::{sync::Arc, time::Duration};
 
 use axum::Router;
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper_util::{
-    rt::{TokioIo, TokioTimer},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::Semaphore,
     time::{sleep, timeout},
 };
+use tokio_rustls::TlsAcceptor;
 
 /// After a connection that could not be taken, such as for want of file descriptors.
 const TAKE_AGAIN: Duration = Duration::from_millis(100);
@@ -32,15 +34,50 @@ pub(crate) struct Limits {
     pub(crate) connections: usize,
 }
 
-/// Serves until it is dropped.
+/// Serves by HTTP until it is dropped.
 pub(crate) async fn serve(listener: TcpListener, routes: Router, limits: Limits) {
+    accept(listener, limits, |stream| {
+        spoken(stream, Protocol::Http1, routes.clone(), limits)
+    })
+    .await;
+}
+
+/// Serves by HTTPS until it is dropped, with HTTP/2 where acceptor and caller agree on that.
+pub(crate) async fn serve_tls(
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    routes: Router,
+    limits: Limits,
+) {
+    accept(listener, limits, |stream| {
+        let (acceptor, routes) = (acceptor.clone(), routes.clone());
+        async move {
+            match timeout(limits.head, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => {
+                    let agreed = stream.get_ref().1.alpn_protocol();
+                    let protocol = Protocol::agreed(agreed);
+                    spoken(stream, protocol, routes, limits).await;
+                }
+                Ok(Err(error)) => tracing::debug!(%error, "Connection ended before TLS"),
+                Err(_) => tracing::debug!("Connection was ended: no TLS in time"),
+            }
+        }
+    })
+    .await;
+}
+
+/// Takes connections, never too many at a time.
+async fn accept<F>(listener: TcpListener, limits: Limits, serve: impl Fn(TcpStream) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     let places = Arc::new(Semaphore::new(limits.connections));
     while let Ok(place) = places.clone().acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let routes = routes.clone();
+                let served = serve(stream);
                 tokio::spawn(async move {
-                    connection(stream, routes, limits).await;
+                    served.await;
                     drop(place);
                 });
             }
@@ -52,12 +89,43 @@ pub(crate) async fn serve(listener: TcpListener, routes: Router, limits: Limits)
     }
 }
 
-async fn connection(stream: TcpStream, routes: Router, limits: Limits) {
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.head)
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+#[derive(Clone, Copy)]
+enum Protocol {
+    Http1,
+    Http2,
+}
+
+impl Protocol {
+    fn agreed(name: Option<&[u8]>) -> Self {
+        if name == Some(b"h2") {
+            Self::Http2
+        } else {
+            Self::Http1
+        }
+    }
+}
+
+async fn spoken<S>(stream: S, protocol: Protocol, routes: Router, limits: Limits)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (stream, routes) = (TokioIo::new(stream), TowerToHyperService::new(routes));
+    let connection = async {
+        match protocol {
+            Protocol::Http1 => {
+                let mut server = http1::Builder::new();
+                server
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(limits.head)
+                    .keep_alive(false);
+                server.serve_connection(stream, routes).await
+            }
+            Protocol::Http2 => {
+                let server = http2::Builder::new(TokioExecutor::new());
+                server.serve_connection(stream, routes).await
+            }
+        }
+    };
     match timeout(limits.request, connection).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "Connection ended early"),

@@ -22,7 +22,7 @@ use tokio::{
 };
 
 /// Upstream's, so that its managers and ours are never at work together.
-const NAME: &str = "operator.pulumi.com";
+pub(crate) const NAME: &str = "operator.pulumi.com";
 
 /// A manager that wants to lead, or does.
 pub(crate) struct Leadership {
@@ -39,6 +39,11 @@ impl Elected {
     /// One that needs no election.
     pub(crate) fn always() -> Self {
         Self(watch::channel(true).1)
+    }
+
+    /// Whether this manager leads now.
+    pub(crate) fn is_so(&self) -> bool {
+        *self.0.borrow()
     }
 
     /// Comes when this manager leads.

@@ -8,6 +8,7 @@ mod controller;
 mod health;
 mod leadership;
 mod manager_key;
+mod metrics;
 mod occupancy;
 mod place;
 mod program_server;

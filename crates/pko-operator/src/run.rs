@@ -14,7 +14,7 @@ use kube::{
     Api, Client,
     runtime::{Controller, controller},
 };
-use pko_api::{Decoded, Program, Stack, StoredKind, Update, Workspace};
+use pko_api::{Decoded, Program, Stack, StoredKind, Update, Workspace, names::events};
 use pko_proto::token::SigningKey;
 use tokio::{
     net::TcpListener,
@@ -36,6 +36,7 @@ use crate::{
     health::{self, Readiness},
     leadership::{Elected, Leadership},
     manager_key,
+    metrics::{self, ClusterAccess, Door, Metrics, Objects},
     occupancy::Occupancy,
     place::{Processes, Tokens},
     program_server::{self, Shelf},
@@ -53,12 +54,9 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         anyhow::bail!("--workspace-runtime pod is not there yet: use `process`");
     }
     let client = api_client::client(&arguments).await?;
-    let programs_at = bind("--program-fs-addr", &arguments.program_fs_addr)
-        .await?
-        .context("--program-fs-addr: Programs have to be served somewhere")?;
-    let health = &arguments.health_probe_bind_address;
-    let health_at = bind("--health-probe-bind-address", health).await?;
-    let advertised = arguments.advertised(programs_at.local_addr()?);
+    let listeners = Listeners::bind(&arguments).await?;
+    let metrics = Arc::new(Metrics::new()?);
+    let advertised = arguments.advertised(listeners.programs.local_addr()?);
 
     let (folder, _claim) = claim(&arguments.workspace_dir, &client).await?;
     let key = manager_key::in_folder(&folder)?;
@@ -95,8 +93,9 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         applied: Applied::default(),
         reporters: Reporters::new(&client),
         followed: Followed::new(wake_update.clone()),
-        turns: Turns::new(arguments.limits(), wake_update),
+        turns: Turns::new(arguments.limits(), wake_update, metrics.clone()),
         occupancy: Occupancy::default(),
+        metrics,
         client,
     });
     let readiness = Readiness::default();
@@ -106,6 +105,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
 
     said(&arguments, &context.advertised);
     let workers = arguments.concurrency();
+    counted(&context, workers, elected.clone())?;
     let controllers = async {
         tokio::join!(
             run_stacks(
@@ -137,8 +137,9 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         _ = controllers => {}
         () = sweep(context.clone(), readiness, elected) => {}
         () = lost(leadership.as_mut()) => anyhow::bail!("another manager leads, or may: this one ends"),
-        () = bounded_server::serve(programs_at, programs_server, program_server::LIMITS) => {}
-        served = serve(health_at, health_server) => served.context("the health server ended")?,
+        () = bounded_server::serve(listeners.programs, programs_server, program_server::LIMITS) => {}
+        served = serve(listeners.health, health_server) => served.context("the health server ended")?,
+        served = serve_metrics(listeners.metrics, &arguments, &context) => served.context("the server of metrics ended")?,
         () = end() => tracing::info!("Manager told to end"),
     }
     if let Some(leadership) = leadership {
@@ -176,6 +177,26 @@ async fn lost(leadership: Option<&mut Leadership>) {
     }
 }
 
+/// Where the manager listens.
+struct Listeners {
+    programs: TcpListener,
+    health: Option<TcpListener>,
+    metrics: Option<TcpListener>,
+}
+
+impl Listeners {
+    async fn bind(arguments: &Arguments) -> anyhow::Result<Self> {
+        let programs = bind("--program-fs-addr", &arguments.program_fs_addr).await?;
+        let health = &arguments.health_probe_bind_address;
+        Ok(Self {
+            programs: programs
+                .context("--program-fs-addr: Programs have to be served somewhere")?,
+            health: bind("--health-probe-bind-address", health).await?,
+            metrics: bind("--metrics-bind-address", &arguments.metrics_bind_address).await?,
+        })
+    }
+}
+
 /// Listens where a flag says, if anywhere.
 async fn bind(flag: &str, address: &Listen) -> anyhow::Result<Option<TcpListener>> {
     let listener = address.bind().await;
@@ -188,6 +209,51 @@ async fn serve(listener: Option<TcpListener>, routes: Router) -> std::io::Result
         Some(listener) => axum::serve(listener, routes).await,
         None => std::future::pending().await,
     }
+}
+
+/// Serves metrics until the manager ends, if anywhere.
+async fn serve_metrics(
+    listener: Option<TcpListener>,
+    arguments: &Arguments,
+    context: &Context,
+) -> anyhow::Result<()> {
+    let Some(listener) = listener else {
+        return std::future::pending().await;
+    };
+    let door = if arguments.metrics_secure {
+        Door::Guarded {
+            judge: ClusterAccess::new(context.client.clone()),
+            http2: arguments.enable_http2,
+        }
+    } else {
+        Door::Open
+    };
+    metrics::serve(listener, context.metrics.clone(), door).await
+}
+
+/// Begins to count what there is.
+fn counted(context: &Arc<Context>, workers: u16, elected: Elected) -> anyhow::Result<()> {
+    let metrics = &context.metrics;
+    for controller in [
+        events::STACK_CONTROLLER,
+        events::WORKSPACE_CONTROLLER,
+        events::UPDATE_CONTROLLER,
+        events::PROGRAM_CONTROLLER,
+    ] {
+        metrics.controller_begins(controller, workers);
+    }
+    // The metrics are in the context: a strong hold here would be a ring.
+    let runs = Arc::downgrade(context);
+    let runs = move || {
+        runs.upgrade()
+            .map(|context| context.turns.counts())
+            .unwrap_or_default()
+    };
+    let (stacks, programs) = (context.stacks.clone(), context.programs.clone());
+    metrics.add(Objects::new(stacks, programs, runs, move || {
+        elected.is_so()
+    })?)?;
+    Ok(())
 }
 
 /// The controller of a kind, fed by its watch.

@@ -2,7 +2,8 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use kube::{
@@ -17,6 +18,8 @@ use pko_core::{
 };
 use tokio::sync::{mpsc::UnboundedSender, watch};
 
+use crate::metrics::Metrics;
+
 type UpdateRef = ObjectRef<Decoded<Update>>;
 
 /// The run queue.
@@ -25,23 +28,32 @@ pub(crate) struct Turns {
     wake: UnboundedSender<UpdateRef>,
     /// Whether the runs from before the start are in it.
     primed: watch::Sender<bool>,
+    metrics: Arc<Metrics>,
 }
 
 struct Known {
     queue: Queue,
     /// Who is behind a run.
     updates: HashMap<String, UpdateRef>,
+    /// Since when a run waits.
+    since: HashMap<String, Instant>,
 }
 
 impl Turns {
-    pub(crate) fn new(limits: Limits, wake: UnboundedSender<UpdateRef>) -> Self {
+    pub(crate) fn new(
+        limits: Limits,
+        wake: UnboundedSender<UpdateRef>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
             known: Mutex::new(Known {
                 queue: Queue::new(limits),
                 updates: HashMap::new(),
+                since: HashMap::new(),
             }),
             wake,
             primed: watch::Sender::new(false),
+            metrics,
         }
     }
 
@@ -91,12 +103,31 @@ impl Turns {
             self.wake(&known, &woken);
             return Turn::Go;
         }
-        known.queue.ask(question.request)
+        let run = question.request.run.clone();
+        let (_, before) = known.queue.counts();
+        let turn = known.queue.ask(question.request);
+        if let Turn::Wait(_) = turn {
+            known.since.entry(run).or_insert_with(Instant::now);
+            return turn;
+        }
+        // Who is told a second time has not waited again.
+        let waited = known.since.remove(&run).map(|since| since.elapsed());
+        let at_once = (known.queue.counts().1 > before).then_some(Duration::ZERO);
+        if let Some(waited) = waited.or(at_once) {
+            self.metrics.queue_wait(waited);
+        }
+        turn
+    }
+
+    /// How many runs wait, and how many are under way.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        self.known().queue.counts()
     }
 
     /// The run is over, or not wanted any more.
     pub(crate) fn leave(&self, run: &str) {
         let mut known = self.known();
+        known.since.remove(run);
         if known.updates.remove(run).is_some() {
             let woken = known.queue.leave(run);
             self.wake(&known, &woken);

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::PassError;
-use crate::{occupancy::Occupancy, place::Processes, seals::Seals, turns::Turns};
+use crate::{metrics::Metrics, occupancy::Occupancy, place::Processes, seals::Seals, turns::Turns};
 
 /// What all controllers share.
 pub(crate) struct Context {
@@ -34,6 +34,7 @@ pub(crate) struct Context {
     pub(crate) turns: Turns,
     pub(crate) occupancy: Occupancy,
     pub(crate) applied: Applied,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Context {

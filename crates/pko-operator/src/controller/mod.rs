@@ -68,6 +68,7 @@ trait Pass: Sync {
 async fn drive<P: Pass>(pass: &P, mut world: P::World) -> Result<Action, PassError> {
     let plan = plan(pass, &mut world).await?;
     pass.log(plan.rule);
+    supervise::decided(plan.rule);
     for effect in plan.effects {
         pass.act(&world, effect).await?;
     }
@@ -99,7 +100,6 @@ fn action(requeue: Requeue) -> Action {
 }
 
 /// What happens after a pass that did not come to its end.
-fn after_error(error: &PassError) -> Action {
-    tracing::warn!(%error, "Pass failed");
+fn after_error(_: &PassError) -> Action {
     Action::requeue(AFTER_ERROR)
 }

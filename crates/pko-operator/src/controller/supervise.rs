@@ -1,14 +1,27 @@
-//! What is around every pass: a span that says whose it is, and an end to panics.
+//! What is around every pass: a span that says whose it is, its measures, and an end to panics.
 //!
 //! All passes of a kind are one task. A panic would end it and with it the manager; so it is one failed pass.
 
-use std::{any::Any, panic::AssertUnwindSafe, sync::Arc};
+use std::{any::Any, cell::Cell, panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use kube::{Resource, ResourceExt as _, runtime::controller::Action};
-use tracing::{Instrument as _, Span};
+use tracing::{Instrument as _, Span, field::Empty};
 
 use super::{Context, PassError};
+use crate::metrics::{Metrics, PassEnd};
+
+tokio::task_local! {
+    /// The rule that decided the pass that runs.
+    static RULE: Cell<Option<&'static str>>;
+}
+
+/// Says which rule decided, to whoever is around the pass.
+pub(super) fn decided(rule: &'static str) {
+    Span::current().record("rule", rule);
+    // Outside of one, as in a test, nobody wants to know.
+    let _ = RULE.try_with(|decided| decided.set(Some(rule)));
+}
 
 /// The same pass with that around it.
 pub(super) fn supervised<K, F>(
@@ -21,8 +34,41 @@ where
 {
     move |object, context| {
         let span = span(controller, object.as_ref());
-        caught(pass(object, context)).instrument(span).boxed()
+        let metrics = context.metrics.clone();
+        let kind = K::kind(&()).into_owned();
+        let pass = pass(object, context);
+        async move { measured(controller, &kind, &metrics, pass).await }
+            .instrument(span)
+            .boxed()
     }
+}
+
+/// Counts and times a pass, and says what went wrong in it.
+async fn measured(
+    controller: &'static str,
+    kind: &str,
+    metrics: &Metrics,
+    pass: impl Future<Output = Result<Action, PassError>>,
+) -> Result<Action, PassError> {
+    let (_working, start) = (metrics.pass_begins(controller), Instant::now());
+    let pass = async {
+        let end = caught(pass).await;
+        (end, RULE.with(Cell::get))
+    };
+    let (end, rule) = RULE.scope(Cell::new(None), pass).await;
+    let how = match &end {
+        Ok(action) if *action == Action::await_change() => PassEnd::Settled,
+        Ok(_) => PassEnd::Again,
+        Err(PassError::Panicked(_)) => PassEnd::Panicked,
+        Err(_) => PassEnd::Failed,
+    };
+    metrics.pass_ended(controller, kind, rule, how, start.elapsed());
+    match &end {
+        Err(error @ PassError::Panicked(_)) => tracing::error!(%error, "Pass failed"),
+        Err(error) => tracing::warn!(%error, "Pass failed"),
+        Ok(_) => {}
+    }
+    end
 }
 
 /// Whose pass it is, in the words of upstream's log.
@@ -33,6 +79,7 @@ fn span<K: Resource<DynamicType = ()>>(controller: &'static str, object: &K) -> 
         kind = %K::kind(&()),
         namespace = object.namespace(),
         name = object.name_any(),
+        rule = Empty,
     )
 }
 
@@ -67,6 +114,28 @@ mod tests {
             let error = caught(pass).await.unwrap_err();
             assert_eq!(error.to_string(), format!("the pass panicked: {expected}"));
             assert_ne!(after_error(&error), Action::await_change());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_counted_and_the_rule_of_a_good_pass_too() {
+        let metrics = Metrics::new().unwrap();
+        let bad = async { panic!("a mistake") };
+        let end = measured("stack-controller", "Stack", &metrics, bad).await;
+        assert!(matches!(end, Err(PassError::Panicked(_))));
+        let good = async {
+            decided("up-to-date");
+            Ok(Action::await_change())
+        };
+        let end = measured("stack-controller", "Stack", &metrics, good).await;
+        assert_eq!(end.unwrap(), Action::await_change());
+        let text = metrics.text().unwrap();
+        for line in [
+            r#"controller_runtime_reconcile_panics_total{controller="stack-controller"} 1"#,
+            r#"controller_runtime_active_workers{controller="stack-controller"} 0"#,
+            r#"pko_reconcile_seconds_count{kind="Stack",rule="up-to-date"} 1"#,
+        ] {
+            assert!(text.contains(line), "{text}");
         }
     }
 

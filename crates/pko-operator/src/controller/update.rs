@@ -10,7 +10,7 @@ use kube::{
 };
 use pko_api::{
     Decoded, Update, Workspace,
-    auto::v1alpha1::UpdateStatus,
+    auto::v1alpha1::{OperationType, UpdateStatus},
     names::{conditions::ConditionType, events, field_managers},
 };
 use pko_core::{
@@ -29,7 +29,10 @@ use super::{
     feed::receiving,
     supervised,
 };
-use crate::agent_client::{self, ConnectError, Credentials, in_time};
+use crate::{
+    agent_client::{self, ConnectError, Credentials, in_time},
+    metrics::Metrics,
+};
 
 /// How soon a run that could not be followed is looked at.
 const FOLLOW_AGAIN: Duration = Duration::from_secs(5);
@@ -128,7 +131,10 @@ impl Pass for UpdatePass<'_> {
             Known::Unknown => None,
         };
         match effect {
-            Effect::PatchStatus(status) => write_status(update, context, &status).await?,
+            Effect::PatchStatus(status) => {
+                write_status(update, context, &status).await?;
+                measure_end(update, &status, &context.metrics);
+            }
             Effect::Adopt(owner) => {
                 let adopted = pko_kube::adopt(&context.client, update, &owner).await?;
                 context.written.remember(&adopted);
@@ -238,6 +244,25 @@ async fn write_status(
         context.occupancy.leave(&run);
     }
     Ok(())
+}
+
+/// Measures a run that has ended with this status.
+fn measure_end(update: &Update, status: &UpdateStatus, metrics: &Metrics) {
+    let before = update.status.as_ref();
+    let is_over = |status: &UpdateStatus| is_true(&status.conditions, ConditionType::Complete);
+    let (Some(start), Some(end)) = (&status.start_time, &status.end_time) else {
+        return;
+    };
+    if is_over(status) && !before.is_some_and(is_over) {
+        let operation = match update.spec.operation.as_ref() {
+            None | Some(OperationType::Other(_)) => "other",
+            Some(operation) => operation.as_str(),
+        };
+        let failed = is_true(&status.conditions, ConditionType::Failed);
+        let result = if failed { "failed" } else { "succeeded" };
+        let seconds = end.0.duration_since(start.0).as_secs_f64();
+        metrics.run_ended(operation, result, seconds);
+    }
 }
 
 /// Waits in the background for the end of a run, then wakes the Update.

@@ -1,6 +1,6 @@
 //! Workspaces: a place to run, and an agent that is ready.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use jiff::Timestamp;
 use kube::{
@@ -10,8 +10,9 @@ use kube::{
 use pko_api::{
     Decoded, Workspace,
     auto::v1alpha1::WorkspaceStatus,
-    names::{events, field_managers},
+    names::{conditions::ConditionType, events, field_managers},
 };
+use pko_core::condition_set::{find, is_true};
 use pko_core::workspace::{Agent, AgentError, Answer, Effect, Question, World, decide_undecodable};
 use pko_kube::Notice;
 use pko_proto::agent as wire;
@@ -24,7 +25,10 @@ use super::{
     feed::receiving,
     supervised,
 };
-use crate::agent_client::{self, Credentials, in_time};
+use crate::{
+    agent_client::{self, Credentials, in_time},
+    metrics::Metrics,
+};
 
 /// Runs the controller until the manager ends; `woken` are Workspaces whose place has changed.
 pub(crate) async fn run(
@@ -85,7 +89,8 @@ impl Pass for WorkspacePass<'_> {
                     write_status(self.workspace, self.context, status).await?;
                 }
                 let credentials = self.context.places.credentials(self.workspace);
-                let agent = agent(&address, &credentials, publish.is_some()).await;
+                let metrics = &self.context.metrics;
+                let agent = agent(&address, &credentials, publish.is_some(), metrics).await;
                 Ok(Answer::Agent(agent))
             }
         }
@@ -94,7 +99,10 @@ impl Pass for WorkspacePass<'_> {
     async fn act(&self, _: &World, effect: Effect) -> Result<(), PassError> {
         let Self { workspace, context } = *self;
         match effect {
-            Effect::PatchStatus(status) => write_status(workspace, context, &status).await?,
+            Effect::PatchStatus(status) => {
+                write_status(workspace, context, &status).await?;
+                measure_start(workspace, &status, &context.metrics);
+            }
             Effect::Remove => {
                 let (namespace, uid) = (workspace.namespace(), workspace.uid());
                 context.places.remove(
@@ -136,11 +144,27 @@ async fn write_status(
         .await
 }
 
+/// Measures how long it took a Workspace to be Ready, which it is with this status: since it was not, or since it is.
+fn measure_start(workspace: &Workspace, status: &WorkspaceStatus, metrics: &Metrics) {
+    let before = workspace.status.as_ref();
+    let before = before.and_then(|status| find(&status.conditions, ConditionType::Ready));
+    let was_ready = before.is_some_and(|condition| condition.status == "True");
+    if was_ready || !is_true(&status.conditions, ConditionType::Ready) {
+        return;
+    }
+    let since = before.map(|condition| condition.last_transition_time.0);
+    let created = workspace.metadata.creation_timestamp.as_ref();
+    if let Some(since) = since.or(created.map(|time| time.0)) {
+        metrics.workspace_started(Timestamp::now().duration_since(since).as_secs_f64());
+    }
+}
+
 /// Whether an agent is ready; a new one installs what its program needs.
 async fn agent(
     address: &str,
     credentials: &Credentials,
     install: bool,
+    metrics: &Metrics,
 ) -> Result<Agent, AgentError> {
     let unreachable = |error: &dyn std::error::Error| {
         AgentError::Unreachable(format!("unable to connect to workspace: {error}"))
@@ -156,7 +180,9 @@ async fn agent(
     .await;
     let version = version.map_err(|status| AgentError::Unreachable(agent_client::text(&status)))?;
     if install {
+        let start = Instant::now();
         let installed = connection.automation.install(wire::InstallRequest {}).await;
+        metrics.installed(installed.is_ok(), start.elapsed());
         installed.map_err(|status| AgentError::Installation(agent_client::text(&status)))?;
     }
     Ok(Agent {

@@ -3,6 +3,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "a test fails by panicking"
 )]
 
@@ -11,6 +12,7 @@ mod economy;
 mod git;
 mod leaders;
 mod life;
+mod metrics;
 mod program_server;
 mod queue;
 mod rights;

@@ -44,7 +44,8 @@ pub(crate) async fn grant(plane: &ControlPlane) {
     }
 }
 
-async fn give(client: &Client, role: Role, subjects: &[Value]) {
+/// Makes a role and gives it to somebody.
+pub(crate) async fn give(client: &Client, role: Role, subjects: &[Value]) {
     let client = client.clone();
     match role.scope {
         Scope::Cluster => {

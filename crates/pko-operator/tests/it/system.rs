@@ -260,7 +260,8 @@ fn children(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn free_address() -> String {
+/// An address where nobody listens.
+pub(crate) fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

@@ -1,0 +1,266 @@
+//! What the manager counts and measures, under upstream's names where it has one, and how that is served.
+//!
+//! What follows from the objects that there are is computed from the caches at each scrape ([`objects`]): it can't
+//! drift, and its series go with their objects. What is measured is kept here.
+
+mod access;
+mod objects;
+mod process;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use prometheus::{
+    HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder,
+    core::{Collector, GenericGauge},
+};
+
+pub(crate) use access::ClusterAccess;
+pub(crate) use objects::Objects;
+pub(crate) use server::{Door, serve};
+
+/// As upstream's framework has them, so that its dashboards fit.
+const RECONCILE_BUCKETS: [f64; 40] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
+    1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
+    25.0, 30.0, 40.0, 50.0, 60.0,
+];
+/// From the look that only reads a cache to the one that waits for an agent.
+const PASS_BUCKETS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 2.0, 10.0, 60.0];
+/// From the run that changes nothing to the cluster that takes its time.
+const LONG_BUCKETS: [f64; 12] = [
+    0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 7200.0,
+];
+
+/// What the manager counts and measures.
+pub(crate) struct Metrics {
+    registry: Registry,
+    reconciles: IntCounterVec,
+    reconcile_errors: IntCounterVec,
+    reconcile_panics: IntCounterVec,
+    reconcile_time: HistogramVec,
+    active_workers: IntGaugeVec,
+    max_workers: IntGaugeVec,
+    passes: HistogramVec,
+    queue_wait: HistogramVec,
+    workspace_start: HistogramVec,
+    install: HistogramVec,
+    run: HistogramVec,
+}
+
+/// How a look at an object ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PassEnd {
+    /// Nothing is to be done until something changes.
+    Settled,
+    /// It is looked at again after some time.
+    Again,
+    /// It did not come to its end.
+    Failed,
+    /// It panicked.
+    Panicked,
+}
+
+impl PassEnd {
+    /// In the words of upstream's framework.
+    fn result(self) -> &'static str {
+        match self {
+            Self::Settled => "success",
+            Self::Again => "requeue_after",
+            Self::Failed | Self::Panicked => "error",
+        }
+    }
+}
+
+impl Metrics {
+    /// Nothing is counted yet.
+    pub(crate) fn new() -> Result<Self, prometheus::Error> {
+        let registry = Registry::new();
+        registry.register(Box::new(process::Process::new()?))?;
+        let controller = &["controller"];
+        let histogram = |name, help, buckets: &[f64], labels: &[&str]| {
+            let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+            registered(&registry, HistogramVec::new(options, labels)?)
+        };
+        let counter = |name, help, labels: &[&str]| {
+            registered(
+                &registry,
+                IntCounterVec::new(Opts::new(name, help), labels)?,
+            )
+        };
+        let gauge = |name, help| {
+            registered(
+                &registry,
+                IntGaugeVec::new(Opts::new(name, help), controller)?,
+            )
+        };
+        Ok(Self {
+            reconciles: counter(
+                "controller_runtime_reconcile_total",
+                "Total number of reconciliations per controller",
+                &["controller", "result"],
+            )?,
+            reconcile_errors: counter(
+                "controller_runtime_reconcile_errors_total",
+                "Total number of reconciliation errors per controller",
+                controller,
+            )?,
+            reconcile_panics: counter(
+                "controller_runtime_reconcile_panics_total",
+                "Total number of reconciliation panics per controller",
+                controller,
+            )?,
+            reconcile_time: histogram(
+                "controller_runtime_reconcile_time_seconds",
+                "Length of time per reconciliation per controller",
+                &RECONCILE_BUCKETS,
+                controller,
+            )?,
+            active_workers: gauge(
+                "controller_runtime_active_workers",
+                "Number of currently used workers per controller",
+            )?,
+            max_workers: gauge(
+                "controller_runtime_max_concurrent_reconciles",
+                "Maximum number of concurrent reconciles per controller",
+            )?,
+            passes: histogram(
+                "pko_reconcile_seconds",
+                "Length of a look at an object, by its kind and the rule that decided",
+                &PASS_BUCKETS,
+                &["kind", "rule"],
+            )?,
+            queue_wait: histogram(
+                "pko_run_queue_wait_seconds",
+                "How long a run waited for its turn",
+                &LONG_BUCKETS,
+                &[],
+            )?,
+            workspace_start: histogram(
+                "pko_workspace_start_seconds",
+                "How long a workspace took until it was ready",
+                &LONG_BUCKETS,
+                &[],
+            )?,
+            install: histogram(
+                "pko_workspace_install_seconds",
+                "How long the packages of a program took to be installed, by result",
+                &LONG_BUCKETS,
+                &["result"],
+            )?,
+            run: histogram(
+                "pko_run_seconds",
+                "How long a run took, by its type and result",
+                &LONG_BUCKETS,
+                &["type", "result"],
+            )?,
+            registry,
+        })
+    }
+
+    /// A controller of so many workers begins: its series are there before anything happens.
+    pub(crate) fn controller_begins(&self, controller: &str, workers: u16) {
+        let labels = &[controller];
+        self.max_workers
+            .with_label_values(labels)
+            .set(workers.into());
+        self.active_workers.with_label_values(labels);
+        self.reconcile_errors.with_label_values(labels);
+        self.reconcile_panics.with_label_values(labels);
+        for result in ["success", "error", "requeue", "requeue_after"] {
+            self.reconciles.with_label_values(&[controller, result]);
+        }
+    }
+
+    /// A look at an object begins. What is given back ends it, however it ends.
+    pub(crate) fn pass_begins(&self, controller: &str) -> Working {
+        let workers = self.active_workers.with_label_values(&[controller]);
+        workers.inc();
+        Working(workers)
+    }
+
+    /// A look at an object has ended, by this rule if it came so far.
+    pub(crate) fn pass_ended(
+        &self,
+        controller: &str,
+        kind: &str,
+        rule: Option<&str>,
+        end: PassEnd,
+        took: Duration,
+    ) {
+        let (labels, seconds) = (&[controller], took.as_secs_f64());
+        self.reconcile_time
+            .with_label_values(labels)
+            .observe(seconds);
+        self.reconciles
+            .with_label_values(&[controller, end.result()])
+            .inc();
+        if matches!(end, PassEnd::Failed | PassEnd::Panicked) {
+            self.reconcile_errors.with_label_values(labels).inc();
+        }
+        if end == PassEnd::Panicked {
+            self.reconcile_panics.with_label_values(labels).inc();
+        }
+        if let Some(rule) = rule {
+            self.passes
+                .with_label_values(&[kind, rule])
+                .observe(seconds);
+        }
+    }
+
+    /// A run that waited for its turn goes.
+    pub(crate) fn queue_wait(&self, waited: Duration) {
+        let histogram = self.queue_wait.with_label_values::<&str>(&[]);
+        histogram.observe(waited.as_secs_f64());
+    }
+
+    /// A workspace is ready that was not.
+    pub(crate) fn workspace_started(&self, seconds: f64) {
+        let histogram = self.workspace_start.with_label_values::<&str>(&[]);
+        histogram.observe(seconds);
+    }
+
+    /// The packages of a program were installed, or could not be.
+    pub(crate) fn installed(&self, well: bool, took: Duration) {
+        let result = if well { "succeeded" } else { "failed" };
+        self.install
+            .with_label_values(&[result])
+            .observe(took.as_secs_f64());
+    }
+
+    /// A run has ended.
+    pub(crate) fn run_ended(&self, operation: &str, result: &str, seconds: f64) {
+        self.run
+            .with_label_values(&[operation, result])
+            .observe(seconds);
+    }
+
+    /// Adds what is computed at each scrape.
+    pub(crate) fn add(&self, computed: impl Collector + 'static) -> Result<(), prometheus::Error> {
+        self.registry.register(Box::new(computed))
+    }
+
+    /// All of it, in Prometheus' text format.
+    pub(crate) fn text(&self) -> Result<String, prometheus::Error> {
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+}
+
+fn registered<C: Collector + Clone + 'static>(
+    registry: &Registry,
+    collector: C,
+) -> Result<C, prometheus::Error> {
+    registry.register(Box::new(collector.clone()))?;
+    Ok(collector)
+}
+
+/// A worker that is at work until this is dropped.
+pub(crate) struct Working(GenericGauge<prometheus::core::AtomicI64>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

@@ -1,0 +1,177 @@
+//! What follows from the objects that there are, computed from the caches at each scrape.
+
+use kube::{ResourceExt as _, runtime::reflector::Store};
+use pko_api::{
+    Decoded, Program, Stack,
+    names::conditions::ConditionType,
+    pulumi::v1::{StackStatus, UpdateState},
+};
+use pko_core::condition_set::is_true;
+use prometheus::{
+    GaugeVec, IntGauge, Opts,
+    core::{Collector, Desc},
+    proto::MetricFamily,
+};
+
+type Counts = Box<dyn Fn() -> (usize, usize) + Send + Sync>;
+type Leads = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// Where the numbers come from.
+pub(crate) struct Objects {
+    stacks: Store<Decoded<Stack>>,
+    programs: Store<Decoded<Program>>,
+    runs: Counts,
+    leads: Leads,
+    described: Vec<Desc>,
+}
+
+impl Objects {
+    /// Counts what these caches have; `runs` says how many runs wait and are under way, `leads` whether this
+    /// manager works.
+    pub(crate) fn new(
+        stacks: Store<Decoded<Stack>>,
+        programs: Store<Decoded<Program>>,
+        runs: impl Fn() -> (usize, usize) + Send + Sync + 'static,
+        leads: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<Self, prometheus::Error> {
+        let mut objects = Self {
+            stacks,
+            programs,
+            runs: Box::new(runs),
+            leads: Box::new(leads),
+            described: Vec::new(),
+        };
+        let series = Series::new()?;
+        let described = series.each().into_iter().flat_map(Collector::desc);
+        objects.described = described.cloned().collect();
+        Ok(objects)
+    }
+
+    fn computed(&self) -> Result<Vec<MetricFamily>, prometheus::Error> {
+        let series = Series::new()?;
+        let stacks = self.stacks.state();
+        series.stacks_active.set(number(stacks.len()));
+        series
+            .programs_active
+            .set(number(self.programs.state().len()));
+        for stack in &stacks {
+            series.add(stack);
+        }
+        let (waiting, under_way) = (self.runs)();
+        series.runs_waiting.set(number(waiting));
+        series.runs_under_way.set(number(under_way));
+        let leads = f64::from(u8::from((self.leads)()));
+        let name = crate::leadership::NAME;
+        series.leads.with_label_values(&[name]).set(leads);
+        Ok(series
+            .each()
+            .into_iter()
+            .flat_map(Collector::collect)
+            .collect())
+    }
+}
+
+impl Collector for Objects {
+    fn desc(&self) -> Vec<&Desc> {
+        self.described.iter().collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        // Nothing can fail here that did not fail when it was described.
+        self.computed().unwrap_or_default()
+    }
+}
+
+/// The numbers of one scrape.
+struct Series {
+    stacks_active: IntGauge,
+    stacks_failing: GaugeVec,
+    stacks_reconciling: GaugeVec,
+    programs_active: IntGauge,
+    runs_waiting: IntGauge,
+    runs_under_way: IntGauge,
+    leads: GaugeVec,
+}
+
+impl Series {
+    fn new() -> Result<Self, prometheus::Error> {
+        let object = &["namespace", "name"];
+        Ok(Self {
+            stacks_active: IntGauge::new(
+                "stacks_active",
+                "Number of stacks currently tracked by the Pulumi Kubernetes Operator",
+            )?,
+            stacks_failing: GaugeVec::new(
+                Opts::new(
+                    "stacks_failing",
+                    "Number of stacks currently registered where the last reconcile failed",
+                ),
+                object,
+            )?,
+            stacks_reconciling: GaugeVec::new(
+                Opts::new(
+                    "stacks_reconciling",
+                    "Number of stacks currently registered where the last reconcile is in progress",
+                ),
+                object,
+            )?,
+            programs_active: IntGauge::new(
+                "programs_active",
+                "Number of Program objects currently tracked by the Pulumi Kubernetes Operator",
+            )?,
+            runs_waiting: IntGauge::new("pko_runs_waiting", "How many runs wait for their turn")?,
+            runs_under_way: IntGauge::new("pko_runs_under_way", "How many runs are under way")?,
+            leads: GaugeVec::new(
+                Opts::new(
+                    "leader_election_master_status",
+                    "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. 'name' is the string used to identify the lease. Please make sure to group by name.",
+                ),
+                &["name"],
+            )?,
+        })
+    }
+
+    fn each(&self) -> [&dyn Collector; 7] {
+        [
+            &self.stacks_active,
+            &self.stacks_failing,
+            &self.stacks_reconciling,
+            &self.programs_active,
+            &self.runs_waiting,
+            &self.runs_under_way,
+            &self.leads,
+        ]
+    }
+
+    fn add(&self, stack: &Decoded<Stack>) {
+        let (namespace, name) = (stack.namespace().unwrap_or_default(), stack.name_any());
+        let labels = &[namespace.as_str(), name.as_str()];
+        let Some(status) = status(stack) else {
+            return;
+        };
+        // A Stack that has never been updated neither fails nor does not.
+        if let Some(failing) = is_failing(status) {
+            let value = f64::from(u8::from(failing));
+            self.stacks_failing.with_label_values(labels).set(value);
+        }
+        let reconciling = is_true(&status.conditions, ConditionType::Reconciling);
+        let value = f64::from(u8::from(reconciling));
+        self.stacks_reconciling.with_label_values(labels).set(value);
+    }
+}
+
+fn status(stack: &Decoded<Stack>) -> Option<&StackStatus> {
+    stack.as_result().ok()?.status.as_ref()
+}
+
+fn is_failing(status: &StackStatus) -> Option<bool> {
+    match status.last_update.as_ref()?.state.as_ref()? {
+        UpdateState::Failed => Some(true),
+        UpdateState::Succeeded => Some(false),
+        UpdateState::Other(_) => None,
+    }
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
