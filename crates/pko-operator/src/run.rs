@@ -164,7 +164,6 @@ fn said(arguments: &Arguments, advertised: &str) {
         agent_image = pods.agent_image,
         agent_image_pull_policy = pods.agent_image_pull_policy,
         max_untar_size = pods.max_untar_size,
-        log_encoding = ?arguments.log_encoding(),
         "Manager started"
     );
 }

@@ -1,0 +1,38 @@
+//! Logs on standard output, in the form of upstream's logging library: JSON for machines, or columns for people.
+
+mod fields;
+mod line;
+
+use std::{io, panic::PanicHookInfo};
+
+use anyhow::Context;
+use tracing_subscriber::{
+    EnvFilter, Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
+
+use self::line::Lines;
+use crate::args::Arguments;
+
+/// Starts logging what the filter lets through.
+pub(crate) fn start(arguments: &Arguments) -> anyhow::Result<()> {
+    let filter = arguments.log_filter();
+    let filter = EnvFilter::try_new(filter)
+        .with_context(|| format!("--log-level: `{filter}` is not a filter"))?;
+    let lines = Lines::new(
+        arguments.log_encoding(),
+        arguments.zap_time_encoding,
+        io::stdout,
+    );
+    tracing_subscriber::registry()
+        .with(lines.with_filter(filter))
+        .init();
+    std::panic::set_hook(Box::new(panicked));
+    Ok(())
+}
+
+/// A panic is a line of the log like any other, with its place in the code.
+fn panicked(panic: &PanicHookInfo<'_>) {
+    let place = panic.location().map(ToString::to_string);
+    let words = panic.payload_as_str().unwrap_or("without a word");
+    tracing::error!(place, error = words, "Panic");
+}
