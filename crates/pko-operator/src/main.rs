@@ -20,7 +20,7 @@ mod turns;
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let arguments = args::Arguments::of_process();
-    telemetry::start(&arguments)?;
+    let _traces = telemetry::start(&arguments)?;
     for warning in arguments.warnings() {
         tracing::warn!("{warning}");
     }

@@ -32,6 +32,7 @@ use super::{
 use crate::{
     agent_client::{self, ConnectError, Credentials, in_time},
     metrics::Metrics,
+    telemetry::{self, EndedRun},
 };
 
 /// How soon a run that could not be followed is looked at.
@@ -246,7 +247,7 @@ async fn write_status(
     Ok(())
 }
 
-/// Measures a run that has ended with this status.
+/// Measures a run that has ended with this status, and tells of it.
 fn measure_end(update: &Update, status: &UpdateStatus, metrics: &Metrics) {
     let before = update.status.as_ref();
     let is_over = |status: &UpdateStatus| is_true(&status.conditions, ConditionType::Complete);
@@ -262,6 +263,14 @@ fn measure_end(update: &Update, status: &UpdateStatus, metrics: &Metrics) {
         let result = if failed { "failed" } else { "succeeded" };
         let seconds = end.0.duration_since(start.0).as_secs_f64();
         metrics.run_ended(operation, result, seconds);
+        telemetry::run_ended(&EndedRun {
+            namespace: &update.namespace().unwrap_or_default(),
+            name: &update.name_any(),
+            operation,
+            failed,
+            start: start.0,
+            end: end.0,
+        });
     }
 }
 

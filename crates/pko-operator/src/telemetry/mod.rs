@@ -1,7 +1,9 @@
-//! Logs on standard output, in the form of upstream's logging library: JSON for machines, or columns for people.
+//! Logs on standard output, in the form of upstream's logging library: JSON for machines, or columns for people. Traces
+//! where somebody takes them.
 
 mod fields;
 mod line;
+mod traces;
 
 use std::{io, panic::PanicHookInfo};
 
@@ -11,10 +13,12 @@ use tracing_subscriber::{
 };
 
 use self::line::Lines;
+pub(crate) use self::traces::{EndedRun, Traces, run_ended};
 use crate::args::Arguments;
 
-/// Starts logging what the filter lets through.
-pub(crate) fn start(arguments: &Arguments) -> anyhow::Result<()> {
+/// Starts logging what the filter lets through, and tracing if there are to be traces: as long as what is given back is
+/// kept.
+pub(crate) fn start(arguments: &Arguments) -> anyhow::Result<Option<Traces>> {
     let filter = arguments.log_filter();
     let filter = EnvFilter::try_new(filter)
         .with_context(|| format!("--log-level: `{filter}` is not a filter"))?;
@@ -23,11 +27,13 @@ pub(crate) fn start(arguments: &Arguments) -> anyhow::Result<()> {
         arguments.zap_time_encoding,
         io::stdout,
     );
+    let traces = traces::start(&|name| std::env::var(name).ok())?;
     tracing_subscriber::registry()
         .with(lines.with_filter(filter))
+        .with(traces.as_ref().map(Traces::layer))
         .init();
     std::panic::set_hook(Box::new(panicked));
-    Ok(())
+    Ok(traces)
 }
 
 /// A panic is a line of the log like any other, with its place in the code.

@@ -19,4 +19,5 @@ mod rights;
 mod scope;
 mod survival;
 mod system;
+mod traces;
 mod trail;
