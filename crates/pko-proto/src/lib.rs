@@ -5,6 +5,7 @@
 //! building needs no `protoc`.
 
 pub mod convert;
+pub mod details;
 mod printing;
 pub mod token;
 

@@ -10,6 +10,11 @@ const SIGNATURE: &str = "4dabf18193072939515e22adb298388d";
 /// The signature of a secret.
 const SECRET: &str = "1b47061264138c4ac30d75fd1eb44270";
 
+/// In a preview, this text is a value that is not known yet.
+const UNKNOWN: &str = "04da6b54-80e4-46f7-96ec-b56ff0331ba9";
+/// What stands in the place of a secret.
+const HIDDEN: &str = "[secret]";
+
 /// The outputs as they go over the wire.
 pub(crate) type Outputs = BTreeMap<String, OutputValue>;
 
@@ -30,8 +35,37 @@ pub(crate) fn with_blinded(printed: &Map<String, Value>, blinded: &Map<String, V
     with_secrets(printed, |name| {
         blinded
             .get(name)
-            .is_none_or(|value| value.to_string().contains("[secret]"))
+            .is_none_or(|value| value.to_string().contains(HIDDEN))
     })
+}
+
+/// What the outputs would be, as the events of a preview say. What is secret or has something secret inside is hidden,
+/// and what only the update itself would tell is said to be unknown.
+pub(crate) fn planned(event: &Map<String, Value>) -> Outputs {
+    let output = |(name, value): (&String, &Value)| {
+        let secret = has_secret(value);
+        let shown = if secret {
+            Value::from(HIDDEN)
+        } else {
+            without_unknown(value)
+        };
+        let value = shown.to_string().into_bytes();
+        (name.clone(), OutputValue { value, secret })
+    };
+    event.iter().map(output).collect()
+}
+
+fn without_unknown(value: &Value) -> Value {
+    match value {
+        Value::String(text) if text == UNKNOWN => Value::from("[unknown]"),
+        Value::Array(items) => items.iter().map(without_unknown).collect(),
+        Value::Object(object) => {
+            let inner = object.iter();
+            let inner = inner.map(|(key, value)| (key.clone(), without_unknown(value)));
+            Value::Object(inner.collect())
+        }
+        other => other.clone(),
+    }
 }
 
 /// The texts inside of secret outputs, which must be printed nowhere.
@@ -149,6 +183,23 @@ mod tests {
             ]
         );
         assert_eq!(secret_texts(&outputs), ["hidden"]);
+    }
+
+    #[test]
+    fn what_is_planned_hides_secrets_and_names_what_is_unknown() {
+        let secret = json!({SIGNATURE: SECRET, "plaintext": "hidden"});
+        let event = map(json!({
+            "deep": {"inner": [secret]}, "list": [1, UNKNOWN], "plain": "x", "unknown": UNKNOWN,
+        }));
+        assert_eq!(
+            shown(&planned(&event)),
+            [
+                ("deep", "\"[secret]\"", true),
+                ("list", r#"[1,"[unknown]"]"#, false),
+                ("plain", "\"x\"", false),
+                ("unknown", "\"[unknown]\"", false),
+            ]
+        );
     }
 
     #[test]

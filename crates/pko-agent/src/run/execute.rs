@@ -11,7 +11,7 @@ use pko_proto::{
 
 use super::record::State;
 use crate::{
-    pulumi::{Failure, Operation, StopReason, StopSource},
+    pulumi::{Failure, Operation, StopReason, StopSource, outputs},
     workspace::{Observer, Operated, StackRequest, Turn, WorkspaceError},
 };
 
@@ -142,6 +142,10 @@ async fn succeed(
                 result.stderr.push_str(&warning);
             }
         }
+    }
+    if matches!(request.operation, Operation::Preview(_)) {
+        let planned = operated.digest.outputs.as_ref().map(outputs::planned);
+        result.outputs = planned.unwrap_or_default();
     }
     // A preview is in no history.
     let noted = !matches!(request.operation, Operation::Preview(_));

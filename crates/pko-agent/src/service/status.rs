@@ -2,6 +2,7 @@
 
 use pko_proto::{
     agent::PulumiErrorInfo,
+    details::{self, RpcStatus},
     run::{FailureInfo, RunError, RunResult},
 };
 use prost::Message;
@@ -9,17 +10,6 @@ use prost_types::Any;
 use tonic::{Code, Status};
 
 use crate::{pulumi::Failure, run::RunsError, workspace::WorkspaceError};
-
-/// What `grpc-status-details-bin` holds.
-#[derive(Clone, PartialEq, Message)]
-struct RpcStatus {
-    #[prost(int32, tag = "1")]
-    code: i32,
-    #[prost(string, tag = "2")]
-    message: String,
-    #[prost(message, repeated, tag = "3")]
-    details: Vec<Any>,
-}
 
 impl From<WorkspaceError> for Status {
     fn from(error: WorkspaceError) -> Self {
@@ -71,14 +61,8 @@ impl Details {
     }
 
     fn any(&self) -> Vec<Any> {
-        let known = self.known.as_ref().map(|known| Any {
-            type_url: "type.googleapis.com/agent.PulumiErrorInfo".to_owned(),
-            value: known.encode_to_vec(),
-        });
-        let failure = Any {
-            type_url: "type.googleapis.com/pko.agent.v1.FailureInfo".to_owned(),
-            value: self.failure.encode_to_vec(),
-        };
+        let known = self.known.as_ref().map(details::of_error);
+        let failure = details::of_failure(&self.failure);
         known.into_iter().chain([failure]).collect()
     }
 }

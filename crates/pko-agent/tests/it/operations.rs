@@ -1,20 +1,26 @@
 //! Upstream's four streaming calls, with each CLI.
 
-use pko_proto::agent::{
-    DestroyRequest, PreviewRequest, RefreshRequest, UpRequest,
-    automation_service_client::AutomationServiceClient, destroy_stream, preview_stream,
-    refresh_stream,
+use pko_proto::{
+    agent::{
+        DestroyRequest, PreviewRequest, RefreshRequest, UpRequest,
+        automation_service_client::AutomationServiceClient, destroy_stream, preview_stream,
+        refresh_stream,
+    },
+    run::{StartRunRequest, start_run_request},
 };
 use pko_testkit::Answer;
 use serde_json::json;
 use tonic::{Code, Status, transport::Channel};
 
-use crate::harness::{Agent, Cli, Place, events_and_result, on_each_cli, select, soon};
+use crate::harness::{
+    Agent, Cli, Place, events_and_result, on_each_cli, rest, select, soon, update, watch,
+};
 
 on_each_cli!(
     nothing_is_done_without_a_stack
     an_update_has_events_a_result_and_the_project
     a_preview_has_no_summary
+    a_preview_that_the_agent_owns_has_a_plan_without_secrets
     a_refresh_with_and_without_the_program
     a_destroy_with_and_without_the_program
     outputs_are_what_the_cli_prints
@@ -95,6 +101,38 @@ async fn an_update_has_events_a_result_and_the_project(cli: Cli) {
         result.stdout
     );
     assert!(result.permalink.is_none());
+}
+
+async fn a_preview_that_the_agent_owns_has_a_plan_without_secrets(cli: Cli) {
+    let place = Place::with(cli, PROGRAM);
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    let preview = start_run_request::Operation::Preview(PreviewRequest::default());
+    let request = StartRunRequest {
+        operation: Some(preview),
+        ..update("plan")
+    };
+    client.start_run(request).await.unwrap();
+    let (_, result) = rest(watch(&mut client, "plan", 0).await).await;
+    let result = result.unwrap();
+    assert_eq!(result.error, None);
+    let planned = result.outputs.iter().map(|(name, output)| {
+        let value: serde_json::Value = serde_json::from_slice(&output.value).unwrap();
+        (name.clone(), json!([value, output.secret]))
+    });
+    let planned: serde_json::Value = planned.collect::<serde_json::Map<_, _>>().into();
+    let expected = json!({
+        "size": [4, false], "text": ["hello", false], "hidden": ["[secret]", true],
+        "object": [{"a": 1, "list": [1, "two"]}, false],
+    });
+    assert_eq!(planned, expected);
+    assert_eq!(result.resource_changes["create"], 2);
+    assert!(
+        result.stdout.contains("Previewing update"),
+        "{}",
+        result.stdout
+    );
+    assert!(!result.stdout.contains("s3cr3t-value"));
 }
 
 async fn a_preview_has_no_summary(cli: Cli) {

@@ -180,7 +180,7 @@ pub struct RunResult {
     /// The project that ran.
     #[prost(message, optional, tag = "5")]
     pub project_info: ::core::option::Option<super::super::super::agent::ProjectInfo>,
-    /// The stack's outputs after an update, secrets in clear text.
+    /// The stack's outputs after an update, secrets in clear text; after a preview what they would be, secrets hidden.
     #[prost(btree_map = "string, message", tag = "6")]
     pub outputs: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
