@@ -155,10 +155,16 @@ pub fn is_reason(text: &str) -> bool {
 /// Keeps the beginning and the end of a message that is too long: the cause is often in the last lines.
 #[must_use]
 pub fn shortened(message: &str) -> String {
-    if message.len() <= LONGEST_MESSAGE {
+    shortened_to(message, LONGEST_MESSAGE)
+}
+
+/// Keeps the beginning and the end of a text of more bytes than this.
+#[must_use]
+pub(crate) fn shortened_to(message: &str, most: usize) -> String {
+    if message.len() <= most {
         return message.to_owned();
     }
-    let half = LONGEST_MESSAGE / 2 - 8;
+    let half = (most / 2).saturating_sub(8);
     let head = message
         .get(..message.floor_char_boundary(half))
         .unwrap_or_default();

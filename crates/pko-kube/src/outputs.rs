@@ -3,11 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Secret;
-use pko_api::names::annotations;
+use pko_api::names::{SECRET_OUTPUT, annotations};
 use serde_json::Value;
-
-/// What stands in the place of a secret output.
-const MASK: &str = "[secret]";
 
 /// The outputs in a Secret that an Update made.
 #[must_use]
@@ -20,7 +17,7 @@ pub fn masked_outputs(secret: &Secret) -> BTreeMap<String, Value> {
             // Without a readable list nobody knows which are secret, so all are.
             _ => None,
         };
-        (key.clone(), shown.unwrap_or_else(|| MASK.into()))
+        (key.clone(), shown.unwrap_or_else(|| SECRET_OUTPUT.into()))
     })
     .collect()
 }

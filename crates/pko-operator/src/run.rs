@@ -23,12 +23,12 @@ use tokio::{
 };
 
 use crate::{
-    agent_client::{AccountTokens, ManagerTokens, ServiceAccountIssuer},
+    agent_client::{AccountTokens, Agents, ManagerTokens, ServiceAccountIssuer, Streams},
     api_client,
     args::{Arguments, Listen, WorkspaceRuntime},
     bounded_server,
     controller::{
-        Context,
+        Context, attend_to_abandoned,
         context::{Applied, Followed, Reporters},
         feed::{Feed, Watching},
         run_programs, run_stacks, run_updates, run_workspaces,
@@ -93,14 +93,16 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         applied: Applied::default(),
         reporters: Reporters::new(&client),
         followed: Followed::new(wake_update.clone()),
+        streams: Streams::new(wake_update.clone()),
         turns: Turns::new(arguments.limits(), wake_update, metrics.clone()),
         occupancy: Occupancy::default(),
+        agents: Agents::new(arguments.workspace_localhost()),
+        run_timeout: arguments.run_timeout(),
         metrics,
         client,
     });
     let readiness = Readiness::default();
     let shelf = Shelf::new(context.programs.clone(), context.client.clone(), seals);
-    let programs_server = program_server::routes(shelf);
     let health_server = health::routes(readiness.clone());
 
     said(&arguments, &context.advertised);
@@ -127,6 +129,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
                 context.clone()
             ),
             run_programs(controller(&mut programs, workers), context.clone()),
+            attend_to_abandoned(updates.listen(), workspaces.listen(), context.clone()),
             stacks.run(),
             workspaces.run(),
             updates.run(),
@@ -137,7 +140,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         _ = controllers => {}
         () = sweep(context.clone(), readiness, elected) => {}
         () = lost(leadership.as_mut()) => anyhow::bail!("another manager leads, or may: this one ends"),
-        () = bounded_server::serve(listeners.programs, programs_server, program_server::LIMITS) => {}
+        () = bounded_server::serve(listeners.programs, program_server::routes(shelf), program_server::LIMITS) => {}
         served = serve(listeners.health, health_server) => served.context("the health server ended")?,
         served = serve_metrics(listeners.metrics, &arguments, &context) => served.context("the server of metrics ended")?,
         () = end() => tracing::info!("Manager told to end"),

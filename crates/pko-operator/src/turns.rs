@@ -1,7 +1,11 @@
 //! The run queue as the controllers use it: one for the manager, which wakes the Updates whose turn it is.
+//!
+//! # Guarantees
+//! Every change of the queue goes through here, under one lock, and whoever it lets go is woken by `wake` before the
+//! lock is given back. An Update that waits looks again by itself, too, so that it would go on without being woken.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -37,6 +41,8 @@ struct Known {
     updates: HashMap<String, UpdateRef>,
     /// Since when a run waits.
     since: HashMap<String, Instant>,
+    /// The runs that go on although their Update is gone.
+    kept: HashSet<String>,
 }
 
 impl Turns {
@@ -50,6 +56,7 @@ impl Turns {
                 queue: Queue::new(limits),
                 updates: HashMap::new(),
                 since: HashMap::new(),
+                kept: HashSet::new(),
             }),
             wake,
             primed: watch::Sender::new(false),
@@ -128,10 +135,16 @@ impl Turns {
     pub(crate) fn leave(&self, run: &str) {
         let mut known = self.known();
         known.since.remove(run);
+        known.kept.remove(run);
         if known.updates.remove(run).is_some() {
             let woken = known.queue.leave(run);
             self.wake(&known, &woken);
         }
+    }
+
+    /// The run goes on although its Update is gone: its turn is its own until it has ended.
+    pub(crate) fn keep(&self, run: &str) {
+        self.known().kept.insert(run.to_owned());
     }
 
     /// Whoever is gone without a word gives its turn back.
@@ -141,7 +154,7 @@ impl Turns {
             let gone = known
                 .updates
                 .iter()
-                .filter(|(run, update)| !is_there(update, run));
+                .filter(|(run, update)| !known.kept.contains(*run) && !is_there(update, run));
             gone.map(|(run, _)| run.clone()).collect()
         };
         for run in gone {

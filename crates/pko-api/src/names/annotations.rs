@@ -12,3 +12,9 @@ pub const REVISION_HASH: &str = "auto.pulumi.com/revision-hash";
 
 /// On a workspace's pod: `true` once its stacks are selected and configured.
 pub const INITIALIZED: &str = "auto.pulumi.com/initialized";
+
+/// On an Update: ends its run gently. Any value but `false` and the empty one.
+pub const CANCEL: &str = "auto.pulumi.com/cancel";
+
+/// On an Update: how urgent its run is: `destroy`, `change`, `request` or `resync`.
+pub const URGENCY: &str = "auto.pulumi.com/urgency";

@@ -4,7 +4,12 @@
 pub mod annotations;
 pub mod conditions;
 pub mod events;
+pub mod failures;
 pub mod field_managers;
 pub mod finalizers;
 pub mod labels;
 pub mod reasons;
+pub mod urgencies;
+
+/// What stands in the place of a secret output.
+pub const SECRET_OUTPUT: &str = "[secret]";

@@ -60,6 +60,10 @@ text_enum! {
         InitializationFailed = "InitializationFailed",
         /// Ready for Updates.
         Succeeded = "Succeeded",
+        /// Ready, in a pod of an operator of before; the next run gets a new one.
+        Outdated = "Outdated",
+        /// Ready, without a pod; the next run gets one.
+        Idle = "Idle",
     }
 }
 

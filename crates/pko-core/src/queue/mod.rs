@@ -2,17 +2,24 @@
 //!
 //! A run may go if no other is under way on the same stack of the same backend, and neither the cluster nor
 //! its namespace is at its limit. Among those that may, the namespace with the fewest runs under way goes
-//! first, so that none is kept waiting by another's flood; then the more urgent one; then the namespace
-//! that was served longest ago; then whoever came first.
+//! first, so that none is kept waiting by another's flood; then the one with the more urgent run, or that was
+//! served longest ago; within a namespace the more urgent run, or the one that came first.
+//!
+//! # Guarantees
+//! - Nobody waits for ever: urgency is a head start of [`HEAD_START`] places, no more, so that a run is overtaken
+//!   by so many and not by all that ever come.
+//! - Nobody waits for nothing: whoever may go has gone after each call, and is in what it returns.
 
 #[cfg(test)]
 mod tests;
 
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, HashMap, HashSet},
     fmt,
 };
+
+/// How many places a run is ahead of one that is less urgent by one level.
+pub const HEAD_START: u64 = 1024;
 
 /// How many runs may be under way; nothing for any number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,18 +30,7 @@ pub struct Limits {
     pub namespace: Option<usize>,
 }
 
-/// How urgent a run is; the later, the more so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Urgency {
-    /// It is time again.
-    Resync,
-    /// Somebody asked for it.
-    Request,
-    /// Something has changed: the spec, or the commit.
-    Change,
-    /// Something is to be gone, and somebody waits for that.
-    Destroy,
-}
+pub use pko_api::names::urgencies::Urgency;
 
 /// Where a stack's state is, and its name there: of one of them there is one run at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,6 +125,18 @@ pub struct Queue {
     clock: u64,
 }
 
+/// How many runs a namespace has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// They wait for their turn.
+    pub waiting: usize,
+    /// It is their turn.
+    pub under_way: usize,
+}
+
+/// Where a request stands: the lower, the sooner. The namespace's part first, then its own.
+type Rank = (usize, i128, i128, u64);
+
 /// What is known of a namespace.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
@@ -184,6 +192,19 @@ impl Queue {
         (self.waiting.len(), self.under_way.len())
     }
 
+    /// The same for each namespace.
+    #[must_use]
+    pub fn counts_by_namespace(&self) -> BTreeMap<&str, Counts> {
+        let mut counts: BTreeMap<&str, Counts> = BTreeMap::new();
+        for request in self.waiting.values() {
+            counts.entry(&request.namespace).or_default().waiting += 1;
+        }
+        for request in self.under_way.values() {
+            counts.entry(&request.namespace).or_default().under_way += 1;
+        }
+        counts
+    }
+
     fn enqueue(&mut self, request: Request) -> u64 {
         let mut waiting = self.waiting.iter_mut();
         if let Some((place, waiting)) = waiting.find(|(_, other)| other.run == request.run) {
@@ -235,21 +256,21 @@ impl Queue {
 
     /// The best of those that may go.
     fn next(&self) -> Option<u64> {
-        let may_go = self
-            .waiting
-            .iter()
-            .filter(|(_, request)| self.obstacle(request).is_none());
-        let best = may_go.min_by_key(|(place, request)| self.rank(**place, request));
+        let may_go = |(_, request): &(&u64, &Request)| self.obstacle(request).is_none();
+        let urgent = most_urgent(self.waiting.iter().filter(may_go));
+        let rank = |(place, request): &(&u64, &Request)| self.rank(**place, request, &urgent);
+        let best = self.waiting.iter().filter(may_go).min_by_key(rank);
         best.map(|(place, _)| *place)
     }
 
-    /// The lower, the sooner.
-    fn rank(&self, place: u64, request: &Request) -> (usize, Reverse<Urgency>, u64, u64) {
-        let account = self.account(&request.namespace);
+    fn rank(&self, place: u64, request: &Request, urgent: &HashMap<&str, Urgency>) -> Rank {
+        let namespace = request.namespace.as_str();
+        let account = self.account(namespace);
+        let urgent = urgent.get(namespace).copied().unwrap_or(request.urgency);
         (
             account.under_way,
-            Reverse(request.urgency),
-            account.served,
+            i128::from(account.served) - head_start(urgent),
+            i128::from(place) - head_start(request.urgency),
             place,
         )
     }
@@ -277,16 +298,17 @@ impl Queue {
         let reason = self
             .obstacle(request)
             .unwrap_or(Reason::Stack(request.stack.stack.clone()));
-        let rank = self.rank(place, request);
-        let is_before = |(other, waiting): &(&u64, &Request)| {
-            let contends = match &reason {
-                Reason::Stack(_) => waiting.stack == request.stack,
-                Reason::Namespace(_) => waiting.namespace == request.namespace,
-                Reason::Cluster(_) => true,
-            };
-            contends && self.rank(**other, waiting) < rank
+        let contends = |(_, other): &(&u64, &Request)| match &reason {
+            Reason::Stack(_) => other.stack == request.stack,
+            Reason::Namespace(_) => other.namespace == request.namespace,
+            Reason::Cluster(_) => true,
         };
-        let before = self.waiting.iter().filter(is_before).count();
+        let urgent = most_urgent(self.waiting.iter().filter(contends));
+        let rank = self.rank(place, request, &urgent);
+        let is_before =
+            |(other, waiting): &(&u64, &Request)| self.rank(**other, waiting, &urgent) < rank;
+        let contenders = self.waiting.iter().filter(contends);
+        let before = contenders.filter(is_before).count();
         Wait { before, reason }
     }
 
@@ -301,4 +323,27 @@ impl Queue {
             account.under_way > 0 || present.contains(namespace.as_str())
         });
     }
+}
+
+/// The places that urgency is worth.
+fn head_start(urgency: Urgency) -> i128 {
+    let level = match urgency {
+        Urgency::Resync => 0,
+        Urgency::Request => 1,
+        Urgency::Change => 2,
+        Urgency::Destroy => 3,
+    };
+    i128::from(HEAD_START) * level
+}
+
+/// How urgent the most urgent request of each namespace is.
+fn most_urgent<'all>(
+    requests: impl Iterator<Item = (&'all u64, &'all Request)>,
+) -> HashMap<&'all str, Urgency> {
+    let mut urgent: HashMap<&str, Urgency> = HashMap::new();
+    for (_, request) in requests {
+        let known = urgent.entry(&request.namespace).or_insert(request.urgency);
+        *known = request.urgency.max(*known);
+    }
+    urgent
 }

@@ -186,6 +186,44 @@ fn one_that_waits_may_leave() {
     assert!(queue.busy.is_empty());
 }
 
+#[test]
+fn the_runs_of_each_namespace_are_counted() {
+    let mut queue = Queue::new(limits(2, 1));
+    for name in ["a/1", "a/2", "a/3", "b/1"] {
+        queue.ask(change(name));
+    }
+    let of = |waiting, under_way| Counts { waiting, under_way };
+    assert_eq!(
+        queue.counts_by_namespace(),
+        BTreeMap::from([("a", of(2, 1)), ("b", of(0, 1))])
+    );
+    queue.leave("b/1");
+    assert_eq!(
+        queue.counts_by_namespace(),
+        BTreeMap::from([("a", of(2, 1))])
+    );
+}
+
+/// One slot, and a stream of destroys that never ends: what is less urgent gets its turn all the same.
+#[test]
+fn nobody_is_overtaken_for_ever() {
+    for patient in ["flood/patient", "calm/patient"] {
+        let mut queue = Queue::new(limits(1, 1));
+        let mut under_way = "flood/first".to_owned();
+        queue.ask(run(&under_way, Urgency::Destroy));
+        wait(queue.ask(run(patient, Urgency::Resync)));
+        let mut overtaken = 0;
+        while under_way != patient {
+            let next = format!("flood/{overtaken}");
+            queue.ask(run(&next, Urgency::Destroy));
+            let next = queue.leave(&under_way);
+            under_way.clone_from(&next[0]);
+            overtaken += 1;
+            assert!(overtaken <= 4 * HEAD_START, "{patient} waits for ever");
+        }
+    }
+}
+
 /// What somebody may do to a queue.
 #[derive(Clone, Debug)]
 enum Move {

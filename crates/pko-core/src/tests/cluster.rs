@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::serde::{Serialize, de::DeserializeOwned};
 use pko_api::{
@@ -58,6 +59,10 @@ pub(super) struct Cluster {
     pub(super) agent: Result<Agent, AgentError>,
     pub(super) agent_error: Option<RunError>,
     pub(super) runs: BTreeMap<String, OwnedRun>,
+    /// Which pod it is: another one has none of the runs of before.
+    pub(super) instance: u32,
+    /// The uids of the Updates whose runs were begun, in order.
+    pub(super) begun: Vec<String>,
     /// Runs succeed.
     pub(super) works: bool,
     /// What was run, in order.
@@ -109,6 +114,8 @@ impl Cluster {
             }),
             agent_error: None,
             runs: BTreeMap::new(),
+            instance: 1,
+            begun: Vec::new(),
             works: true,
             log: Vec::new(),
             events: Vec::new(),
@@ -170,9 +177,15 @@ impl Cluster {
         self.collect();
     }
 
+    /// The pod is replaced, and what ran in it is gone.
+    pub(super) fn replace_pod(&mut self) {
+        self.instance += 1;
+        self.runs.clear();
+    }
+
     pub(super) fn delete_workspace(&mut self) {
         self.workspace = None;
-        self.runs.clear();
+        self.replace_pod();
         // As the garbage collector does: an owner that is gone is no owner.
         for update in self.updates.values_mut() {
             let owners = update.metadata.owner_references.iter_mut();
@@ -326,12 +339,25 @@ impl Cluster {
                 Step::Ask(update::Question::Turn(_)) => {
                     world.learn(update::Answer::Turn(crate::queue::Turn::Go));
                 }
+                Step::Ask(update::Question::Agent(_)) => {
+                    *asked.entry("agent").or_default() += 1;
+                    world.learn(update::Answer::Agent(self.agent_of_run()));
+                }
                 Step::Ask(update::Question::Run(_, publish)) => {
                     *asked.entry("run").or_default() += 1;
                     if let Some(status) = publish {
                         self.do_for_update(&object, &update::Effect::PatchStatus(status))?;
                     }
                     world.learn(update::Answer::Run(self.run(&object)?));
+                }
+                Step::Ask(update::Question::Cancel(_)) => {
+                    *asked.entry("cancel").or_default() += 1;
+                    world.learn(update::Answer::Run(self.cancel(&object)?));
+                }
+                Step::Ask(update::Question::KeepOutputs(secret)) => {
+                    *asked.entry("outputs").or_default() += 1;
+                    self.write()?;
+                    world.learn(update::Answer::Outputs(Ok(self.keep(&secret))));
                 }
                 Step::Finish(plan) => {
                     for effect in &plan.effects {
@@ -340,6 +366,18 @@ impl Cluster {
                     return Ok(Some(Pass { plan, asked }));
                 }
             }
+        }
+    }
+
+    fn agent_of_run(&self) -> update::Agent {
+        let instance = format!("pod-{}", self.instance);
+        match &self.agent_error {
+            Some(RunError::Unreachable(message)) => update::Agent::Unreachable {
+                // Now and then nobody knows which pod it is, either.
+                instance: (self.instance % 2 == 1).then_some(instance),
+                message: message.clone(),
+            },
+            _ => update::Agent::Here(instance),
         }
     }
 
@@ -352,15 +390,47 @@ impl Cluster {
         if !self.runs.contains_key(&id) {
             self.write()?;
             self.log.push(update.spec.operation.clone().unwrap());
+            self.begun.push(id.clone());
             let run = self.begun(update);
             self.runs.insert(id.clone(), run);
         }
-        let run = self.runs.get_mut(&id).unwrap();
+        Ok(Ok(self.seen(&id)))
+    }
+
+    /// Tells a run to end, as an agent is told.
+    fn cancel(&mut self, update: &Update) -> Result<Result<Run, RunError>, Died> {
+        if let Some(error) = self.agent_error.clone() {
+            return Ok(Err(error));
+        }
+        let id = update.metadata.uid.clone().unwrap_or_default();
+        let Some(run) = self.runs.get_mut(&id) else {
+            return Ok(Ok(Run::Unknown));
+        };
+        run.outcome = RunOutcome {
+            reason: Some("Canceled".to_owned()),
+            ..RunOutcome::default()
+        };
+        self.write()?;
+        Ok(Ok(self.seen(&id)))
+    }
+
+    fn seen(&mut self, id: &str) -> Run {
+        let run = self.runs.get_mut(id).unwrap();
         if run.looks > 0 {
             run.looks -= 1;
-            return Ok(Ok(Run::Running));
+            return Run::Running;
         }
-        Ok(Ok(Run::Ended(run.outcome.clone())))
+        Run::Ended(Box::new(run.outcome.clone()))
+    }
+
+    fn keep(&mut self, secret: &Secret) -> String {
+        let data = secret.data.clone().unwrap_or_default();
+        let outputs = data
+            .into_iter()
+            .map(|(key, value)| (key, serde_json::from_slice(&value.0).unwrap()));
+        let name = secret.metadata.name.clone().unwrap();
+        self.outputs.insert(name.clone(), outputs.collect());
+        name
     }
 
     fn begun(&self, update: &Update) -> OwnedRun {
@@ -390,7 +460,11 @@ impl Cluster {
     fn do_for_update(&mut self, object: &Update, effect: &update::Effect) -> Result<(), Died> {
         let name = object.metadata.name.clone().unwrap();
         let id = object.metadata.uid.clone().unwrap_or_default();
-        if *effect != update::Effect::FollowRun {
+        let is_free = matches!(
+            effect,
+            update::Effect::FollowRun | update::Effect::GiveBackTurn
+        );
+        if !is_free {
             self.write()?;
         }
         match effect {
@@ -402,21 +476,8 @@ impl Cluster {
                     update.metadata.owner_references = Some(vec![owner.clone()]);
                 }
             }
-            update::Effect::CreateOutputs(secret) => {
-                let data = secret.data.clone().unwrap_or_default();
-                let outputs = data
-                    .into_iter()
-                    .map(|(key, value)| (key, serde_json::from_slice(&value.0).unwrap()));
-                let name = secret.metadata.name.clone().unwrap();
-                self.outputs.insert(name, outputs.collect());
-            }
-            update::Effect::FollowRun => {}
-            update::Effect::CancelRun => {
-                if let Some(run) = self.runs.get_mut(&id) {
-                    run.outcome = RunOutcome::default();
-                    run.looks = 0;
-                }
-            }
+            update::Effect::FollowRun | update::Effect::GiveBackTurn => {}
+            update::Effect::WarnOfWorkspace(message) => self.events.push(message.clone()),
             update::Effect::AcknowledgeRun => drop(self.runs.remove(&id)),
             update::Effect::Delete => self.delete_update(&name),
             update::Effect::Emit(event) => self.events.push(event.reason.to_string()),
@@ -464,7 +525,7 @@ impl Cluster {
             workspace::Effect::PatchStatus(status) => {
                 self.workspace.as_mut().unwrap().status = Some(stored(status));
             }
-            workspace::Effect::Remove => self.runs.clear(),
+            workspace::Effect::Remove => self.replace_pod(),
             workspace::Effect::Emit(event) => self.events.push(event.reason.to_string()),
         }
         Ok(())

@@ -69,7 +69,13 @@ pub(super) fn update(
     };
     each_question_is_asked_once(&pass);
     no_requeue_is_at_once(&pass);
-    events_come_last(&pass, |effect| matches!(effect, update::Effect::Emit(_)));
+    events_come_last(&pass, |effect| {
+        matches!(
+            effect,
+            update::Effect::Emit(_) | update::Effect::WarnOfWorkspace(_)
+        )
+    });
+    each_run_is_begun_once(cluster);
     if let Some(after) = cluster.updates.get(name) {
         let over = has(after, Complete);
         assert!(
@@ -86,7 +92,10 @@ pub(super) fn update(
     let running = pass.plan.effects.contains(&update::Effect::FollowRun);
     if cluster.writes != writes && !running {
         let mut calm = standing_still(cluster);
-        if let Some(second) = calm.look_at_update(name)? {
+        if let Some(mut second) = calm.look_at_update(name)? {
+            // Given back once more, it is still given back.
+            let gives_back = |effect: &update::Effect| *effect == update::Effect::GiveBackTurn;
+            second.plan.effects.retain(|effect| !gives_back(effect));
             assert_eq!(second.plan.effects, [], "after {pass:#?}");
             assert_eq!(calm.updates, cluster.updates, "after {pass:#?}");
         }
@@ -129,6 +138,12 @@ fn no_requeue_is_at_once<Effect: std::fmt::Debug>(pass: &Pass<Effect>) {
     if let Requeue::After(delay) = pass.plan.requeue {
         assert!(delay >= SHORTEST_REQUEUE, "{pass:#?}");
     }
+}
+
+/// Whoever died, was replaced or did not answer in the meantime.
+fn each_run_is_begun_once(cluster: &Cluster) {
+    let distinct: std::collections::BTreeSet<&String> = cluster.begun.iter().collect();
+    assert_eq!(distinct.len(), cluster.begun.len(), "{:?}", cluster.begun);
 }
 
 /// An event that can't be written holds up nothing.

@@ -3,4 +3,5 @@
 mod cluster;
 mod laws;
 mod life;
+mod once;
 mod worlds;

@@ -1,5 +1,15 @@
-//! The Update's state machine: wait for the Workspace, start the run, record its result, expire.
+//! The Update's state machine: wait for the Workspace and for its turn, start the run, record its result, expire.
+//!
+//! # Guarantees
+//! - A run is begun once, whoever dies when. The status names the workspace's instance before its agent hears of the
+//!   run. In the same instance a run that is not known was never begun, because the agent writes its journal first; in
+//!   another one it is never begun at all.
+//! - No wake-up can be lost. An Update that is not over has a time at which it is looked at again, whatever events
+//!   come or don't: the laws hold that in every world. Events only make it sooner.
 
+mod cancel;
+mod outputs;
+mod record;
 mod result;
 mod rules;
 mod status;
@@ -14,14 +24,16 @@ use pko_api::{
     auto::v1alpha1::UpdateStatus,
     names::{
         conditions::{ConditionStatus, ConditionType},
+        failures::FailureClass,
         reasons::UpdateReason,
     },
 };
 
-pub use result::{Output, RunOutcome, outputs_secret};
+pub use outputs::{other_outputs_name, outputs_secret};
+pub use result::{Output, RunOutcome};
 pub use status::has_begun;
 pub use turn::turn_request;
-pub use world::{Answer, Case, Effect, Event, Question, Run, RunError, TurnQuestion, World};
+pub use world::{Agent, Answer, Case, Effect, Event, Question, Run, RunError, TurnQuestion, World};
 
 use crate::{
     condition_set::ConditionSet,
@@ -42,11 +54,13 @@ const fn rule(
 const RULES: &[Rule<Case, Question, Effect>] = &[
     rule("expire", rules::expire),   // over: wait for its time to live
     rule("adopt", rules::adopt),     // hand-written: it becomes its Workspace's
-    rule("canceled", rules::cancel), // deleting, or its owner is gone
+    rule("canceled", rules::cancel), // nobody wants it, and it has not begun
     rule("unknown-operation", rules::unknown_operation),
-    rule("await-workspace", rules::await_workspace), // Ask(Workspace)
-    rule("turn", rules::turn),                       // Ask(Turn): the run queue
-    rule("run", rules::run),                         // Ask(Run): starts it or finds it
+    rule("of-another-operator", rules::of_another_operator), // begun, nobody knows where
+    rule("await-workspace", rules::await_workspace),         // Ask(Workspace)
+    rule("turn", rules::turn),                               // Ask(Turn): the run queue
+    rule("reach", rules::reach),                             // Ask(Agent): is it the same one?
+    rule("run", record::run), // Ask(Run): starts it or finds it; Ask(Cancel): ends it
 ];
 
 /// Decides what happens to an Update next.
@@ -79,6 +93,7 @@ pub fn decide_undecodable(undecodable: &Undecodable, now: Timestamp) -> Plan<Eff
     );
     conditions.set(ConditionType::Complete, ConditionStatus::True, failed, "");
     let status = UpdateStatus {
+        failure_class: Some(FailureClass::Configuration.to_string()),
         observed_generation: undecodable.metadata.generation,
         conditions: conditions.into_conditions(),
         message: Some(undecodable.error.to_string()),

@@ -5,13 +5,17 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use pko_api::{
     Workspace,
-    auto::v1alpha1::OperationType,
-    names::{conditions::ConditionType, events::UpdateEvent, reasons::UpdateReason},
+    auto::v1alpha1::{OperationType, UpdateStatus},
+    names::{
+        conditions::ConditionType,
+        events::UpdateEvent,
+        failures::FailureClass,
+        reasons::{UpdateReason, WorkspaceReason},
+    },
 };
 
 use super::{
-    Case, Effect, Event, Question, Run, RunError, RunOutcome, Step, TurnQuestion, outputs_secret,
-    status, turn_request,
+    Agent, Case, Effect, Event, Question, Step, TurnQuestion, cancel, record, status, turn_request,
 };
 use crate::{
     Known,
@@ -28,8 +32,6 @@ const WORKSPACE_AGAIN: Duration = Duration::from_secs(30);
 const TURN_AGAIN: Duration = Duration::from_secs(30);
 /// For an agent that did not answer.
 const AGENT_AGAIN: Duration = Duration::from_secs(5);
-/// For the end of a run that was missed.
-const RUN_AGAIN: Duration = Duration::from_mins(1);
 
 /// An Update that is over stays for its time to live.
 pub(super) fn expire(case: &Case) -> Option<Step> {
@@ -61,7 +63,7 @@ pub(super) fn expire(case: &Case) -> Option<Step> {
 }
 
 /// When to look at an Update that has just ended: at the end of its time to live.
-fn at_expiry(case: &Case) -> Requeue {
+pub(super) fn at_expiry(case: &Case) -> Requeue {
     let lifetime = case.world.update.spec.ttl_after_completed.as_ref();
     lifetime.map_or(Requeue::Settled, |lifetime| Requeue::after(lifetime.get()))
 }
@@ -71,7 +73,8 @@ fn at_expiry(case: &Case) -> Requeue {
 pub(super) fn adopt(case: &Case) -> Option<Step> {
     let metadata = &case.world.update.metadata;
     let is_owned = metadata.owner_references.iter().flatten().next().is_some();
-    if is_owned || metadata.deletion_timestamp.is_some() || status::is_progressing(case) {
+    let is_unwanted = metadata.deletion_timestamp.is_some() || cancel::is_annotated(case);
+    if is_owned || is_unwanted || status::begun(case) {
         return None;
     }
     match workspace(case) {
@@ -84,27 +87,11 @@ pub(super) fn adopt(case: &Case) -> Option<Step> {
     }
 }
 
-/// An Update that is being deleted, or whose Workspace is gone for good, ends; its run, too.
+/// An Update that nobody wants any more and that has not begun ends at once. One that has begun is told to end, and
+/// ends when its run does.
 pub(super) fn cancel(case: &Case) -> Option<Step> {
-    let metadata = &case.world.update.metadata;
-    let mut owners = metadata.owner_references.iter().flatten();
-    let owned = owners.any(|owner| owner.controller == Some(true));
-    if owned && metadata.deletion_timestamp.is_none() {
-        return None;
-    }
-    let mut effects = Vec::new();
-    // Once an Update has a status a run may have begun, whatever became of the connection since.
-    if case.world.update.status.is_some() {
-        // It says which agent to tell.
-        if let Err(question) = workspace(case) {
-            return Some(question);
-        }
-        effects.push(Effect::CancelRun);
-    }
-    let message = "the Update was deleted, or its Workspace was";
-    let status = status::aborted(case, UpdateReason::Canceled, message);
-    effects.push(Effect::PatchStatus(Box::new(status)));
-    Some(finish(effects, at_expiry(case)))
+    let why = cancel::wanted(case).filter(|_| !status::begun(case))?;
+    Some(over(case, cancel::before_it_began(case, why)))
 }
 
 /// An operation that there is not fails by name.
@@ -116,11 +103,31 @@ pub(super) fn unknown_operation(case: &Case) -> Option<Step> {
         None => "spec.type is missing: one of preview, up, refresh and destroy".to_owned(),
         Some(_) => return None,
     };
-    let status = status::aborted(case, UpdateReason::UpdateFailed, &message);
-    Some(finish(status::written(case, status), at_expiry(case)))
+    let class = FailureClass::Configuration;
+    let status = status::aborted(case, UpdateReason::UpdateFailed, class, &message);
+    Some(over(case, status))
 }
 
-fn workspace(case: &Case) -> Result<&Option<Workspace>, Step> {
+/// A run that another operator began, which does not say where, belongs to that operator's connection and ended
+/// with it.
+pub(super) fn of_another_operator(case: &Case) -> Option<Step> {
+    if !status::begun(case) || status::begun_in(case).is_some() {
+        return None;
+    }
+    let what = "the operation was begun by another version of the operator, which was stopped while it ran; \
+                what it had done by then is in the stack's state";
+    Some(over(case, cancel::cut_off(case, what)))
+}
+
+/// The end of an Update without a result, and what is said about it.
+pub(super) fn over(case: &Case, status: UpdateStatus) -> Step {
+    let is_canceled = status.failure_class.as_deref() == Some(FailureClass::Canceled.as_str());
+    let event = (!is_canceled).then(|| Effect::Emit(record::event(case, false)));
+    let written = status::written(case, status);
+    finish(written.into_iter().chain(event).collect(), at_expiry(case))
+}
+
+pub(super) fn workspace(case: &Case) -> Result<&Option<Workspace>, Step> {
     let name = || {
         let name = case.world.update.spec.workspace_name.clone();
         Question::Workspace(name.unwrap_or_default())
@@ -136,19 +143,31 @@ pub(super) fn await_workspace(case: &Case) -> Option<Step> {
     };
     let reason = match workspace {
         // Whoever makes it anew makes another: the run and its result went with the one before.
-        None if status::is_progressing(case) => {
-            let message = "the Workspace is gone, and the run with it";
-            let status = status::aborted(case, UpdateReason::Aborted, message);
-            return Some(finish(status::written(case, status), at_expiry(case)));
+        None if status::begun(case) => {
+            let what = "the Workspace is gone, and the run with it; what it had done by then is in the stack's state";
+            return Some(over(case, cancel::cut_off(case, what)));
         }
         None => UpdateReason::WorkspaceNotFound,
         // A run that has begun is found in a workspace that is not ready any more, too.
-        Some(workspace) if stack::is_ready(workspace) || status::is_progressing(case) => {
-            return None;
-        }
+        Some(workspace) if status::begun(case) || takes_runs(workspace) => return None,
         Some(_) => UpdateReason::WorkspaceNotReady,
     };
     Some(waiting_for_workspace(case, reason))
+}
+
+/// Whether a run may begin here: the workspace is ready, and not one that gets another pod for its next run.
+fn takes_runs(workspace: &Workspace) -> bool {
+    let conditions = workspace
+        .status
+        .iter()
+        .flat_map(|status| &status.conditions);
+    let mut ready = conditions.filter(|condition| condition.type_ == ConditionType::Ready.as_str());
+    let is_behind = ready.any(|condition| {
+        [WorkspaceReason::Outdated, WorkspaceReason::Idle]
+            .iter()
+            .any(|reason| reason.as_str() == condition.reason)
+    });
+    stack::is_ready(workspace) && !is_behind
 }
 
 fn waiting_for_workspace(case: &Case, reason: UpdateReason) -> Step {
@@ -165,7 +184,7 @@ pub(super) fn turn(case: &Case) -> Option<Step> {
     let ask = || {
         Question::Turn(Box::new(TurnQuestion {
             request: turn_request(&case.world.update, workspace.as_ref()),
-            has_begun: status::is_progressing(case),
+            has_begun: status::begun(case),
         }))
     };
     match case.world.turn.or_ask(ask) {
@@ -181,81 +200,45 @@ pub(super) fn turn(case: &Case) -> Option<Step> {
     }
 }
 
-/// Starts the run, or finds it, and records its result.
-pub(super) fn run(case: &Case) -> Option<Step> {
+/// Speaks to the agent before anything is begun there, and finds out whether it is the one that the run was begun
+/// in: in another one it is not begun again.
+pub(super) fn reach(case: &Case) -> Option<Step> {
     let Known::Known(Some(workspace)) = &case.world.workspace else {
         return None;
     };
-    let publish = status::published(case);
-    let ask = || Question::Run(Box::new(workspace.clone()), publish.clone().map(Box::new));
-    let run = match case.world.run.or_ask(ask) {
-        Ok(run) => run,
+    let ask = || Question::Agent(Box::new(workspace.clone()));
+    let agent = match case.world.agent.or_ask(ask) {
+        Ok(agent) => agent,
         Err(question) => return Some(question),
     };
-    let case = &case.after_publishing(publish);
-    Some(match run {
-        Ok(Run::Running) => {
-            let mut effects = status::written(case, status::progressing(case));
-            effects.push(Effect::FollowRun);
-            finish(effects, Requeue::after(RUN_AGAIN))
-        }
-        Ok(Run::Ended(outcome)) => finish(recorded(case, outcome), at_expiry(case)),
-        Err(RunError::Unreachable(_)) if !stack::is_ready(workspace) => {
-            waiting_for_workspace(case, UpdateReason::WorkspaceNotReady)
-        }
-        Err(RunError::Unreachable(message)) => {
-            let status = status::waiting(case, UpdateReason::TransientFailure, message);
-            finish(status::written(case, status), Requeue::after(AGENT_AGAIN))
-        }
-        Err(RunError::Refused(message)) => {
-            let outcome = RunOutcome {
-                message: message.clone(),
-                ..RunOutcome::default()
-            };
-            finish(recorded(case, &outcome), at_expiry(case))
-        }
-    })
+    let begun_in = status::begun_in(case);
+    let is_another = |begun_in: &str| agent.instance().is_some_and(|now| now != begun_in);
+    if begun_in.is_some_and(is_another) {
+        let what = "the workspace's pod was replaced while the operation ran; \
+                    what it had done by then is in the stack's state";
+        return Some(over(case, cancel::cut_off(case, what)));
+    }
+    match agent {
+        Agent::Here(_) => None,
+        Agent::Unreachable { message, .. } if begun_in.is_some() => Some(unreached(case, message)),
+        Agent::Unreachable { message, .. } => Some(not_reached(case, message)),
+    }
 }
 
-/// The outputs first: a result that is recorded never lacks them, and they can be written twice.
-fn recorded(case: &Case, outcome: &RunOutcome) -> Vec<Effect> {
-    let secret = outputs_secret(&case.world.update, outcome);
-    let mut status = status::ended(case, outcome);
-    status.outputs = secret
-        .as_ref()
-        .and_then(|secret| secret.metadata.name.clone());
-    if let Some(problem) = outcome.outputs_problem() {
-        status.message = Some(problem);
-    }
-    let outputs = secret.map(|secret| Effect::CreateOutputs(Box::new(secret)));
-    let rest = [
-        Effect::PatchStatus(Box::new(status)),
-        Effect::AcknowledgeRun,
-        Effect::Emit(event(case, outcome)),
-    ];
-    outputs.into_iter().chain(rest).collect()
+/// The run goes on, or will be found to have ended: nobody can say while the agent does not answer.
+pub(super) fn unreached(case: &Case, message: &str) -> Step {
+    let status = status::unreached(case, message);
+    finish(status::written(case, status), Requeue::after(AGENT_AGAIN))
 }
 
-fn event(case: &Case, outcome: &RunOutcome) -> Event {
-    let spec = &case.world.update.spec;
-    let stack = spec.stack_name.as_deref().unwrap_or_default();
-    let (done, failed) = match &spec.operation {
-        Some(OperationType::Preview) => ("Previewed", "preview"),
-        Some(OperationType::Refresh) => ("Refreshed", "refresh"),
-        Some(OperationType::Destroy) => ("Destroyed", "destroy"),
-        _ => ("Updated", "update"),
-    };
-    if outcome.succeeded {
-        Event {
-            reason: UpdateEvent::UpdateSucceeded,
-            message: format!("{done} stack \"{stack}\""),
-            warning: false,
-        }
-    } else {
-        Event {
-            reason: UpdateEvent::UpdateFailed,
-            message: format!("Failed to {failed} stack \"{stack}\""),
-            warning: true,
-        }
+/// Another run may use the turn meanwhile.
+fn not_reached(case: &Case, message: &str) -> Step {
+    let is_new = !status::waits_for(case, UpdateReason::TransientFailure);
+    let status = status::waiting(case, UpdateReason::TransientFailure, message);
+    let mut effects = status::written(case, status);
+    effects.push(Effect::GiveBackTurn);
+    if is_new {
+        effects.push(Effect::WarnOfWorkspace(message.to_owned()));
     }
+    finish(effects, Requeue::after(AGENT_AGAIN))
 }

@@ -9,6 +9,7 @@ use pko_api::{
             ConditionStatus::{self, False, True},
             ConditionType::{Complete, Failed, Progressing},
         },
+        failures::FailureClass,
         reasons::UpdateReason,
     },
 };
@@ -16,36 +17,54 @@ use pko_api::{
 use super::{Case, Effect, RunOutcome};
 use crate::condition_set::{ConditionSet, find, is_reason, is_true, shortened};
 
-/// Whether the run has begun, as far as the stored status tells.
+/// Whether the run has begun, or may have: from now on it is in the workspace that the status names, or nowhere.
+/// The status says so before an agent hears of the run.
 #[must_use]
 pub fn has_begun(update: &Update) -> bool {
     let status = update.status.as_ref();
-    status.is_some_and(|status| is_true(&status.conditions, Progressing))
+    status.is_some_and(|status| {
+        status.workspace_instance.is_some() || is_true(&status.conditions, Progressing)
+    })
 }
 
-pub(super) fn is_progressing(case: &Case) -> bool {
+pub(super) fn begun(case: &Case) -> bool {
     has_begun(&case.world.update)
 }
 
-/// An Update whose run is under way.
-pub(super) fn progressing(case: &Case) -> UpdateStatus {
-    unfinished(case, True, UpdateReason::Progressing, "")
+/// Where the run was begun, if it was.
+pub(super) fn begun_in(case: &Case) -> Option<&str> {
+    let status = case.world.update.status.as_ref();
+    status.and_then(|status| status.workspace_instance.as_deref())
 }
 
-/// An Update that waits for its Workspace or for the agent.
+/// An Update whose run is under way; the message is for what is not as usual.
+pub(super) fn progressing(case: &Case, message: &str) -> UpdateStatus {
+    unfinished(case, True, UpdateReason::Progressing, message)
+}
+
+/// An Update whose run has begun, and whose agent does not answer.
+pub(super) fn unreached(case: &Case, message: &str) -> UpdateStatus {
+    unfinished(case, True, UpdateReason::TransientFailure, message)
+}
+
+/// An Update that waits for its Workspace, its turn or the agent.
 pub(super) fn waiting(case: &Case, reason: UpdateReason, message: &str) -> UpdateStatus {
     unfinished(case, False, reason, message)
 }
 
-/// The status while the agent is asked, if it is another than is stored. An Update that could not reach its agent
-/// says so until it has: a try now and then does not make it come and go.
-pub(super) fn published(case: &Case) -> Option<UpdateStatus> {
+/// The status before the run is begun in this place; nothing if it was begun before.
+pub(super) fn published(case: &Case, instance: &str) -> Option<UpdateStatus> {
+    (!begun(case)).then(|| UpdateStatus {
+        workspace_instance: Some(instance.to_owned()),
+        ..progressing(case, "")
+    })
+}
+
+/// Whether the stored status gives this reason for not going on.
+pub(super) fn waits_for(case: &Case, reason: UpdateReason) -> bool {
     let stored = case.world.update.status.as_ref();
     let progress = stored.and_then(|status| find(&status.conditions, Progressing));
-    let unreached = progress
-        .is_some_and(|condition| condition.reason == UpdateReason::TransientFailure.as_str());
-    let status = progressing(case);
-    (!unreached && stored != Some(&status)).then_some(status)
+    progress.is_some_and(|condition| condition.reason == reason.as_str())
 }
 
 fn unfinished(
@@ -64,7 +83,12 @@ fn unfinished(
 }
 
 /// An Update that ends without a result.
-pub(super) fn aborted(case: &Case, reason: UpdateReason, message: &str) -> UpdateStatus {
+pub(super) fn aborted(
+    case: &Case,
+    reason: UpdateReason,
+    class: FailureClass,
+    message: &str,
+) -> UpdateStatus {
     let over = UpdateReason::Failed.as_str();
     let mut status = with_conditions(
         case,
@@ -73,6 +97,7 @@ pub(super) fn aborted(case: &Case, reason: UpdateReason, message: &str) -> Updat
         (True, over),
     );
     status.message = Some(message.to_owned());
+    status.failure_class = Some(class.to_string());
     status
 }
 
@@ -96,6 +121,8 @@ pub(super) fn ended(case: &Case, outcome: &RunOutcome) -> UpdateStatus {
     status.end_time = outcome.end.map(Time);
     status.permalink.clone_from(&outcome.permalink);
     status.project_info.clone_from(&outcome.project);
+    status.failure_class = outcome.class.map(|class| class.to_string());
+    status.resource_changes.clone_from(&outcome.changes);
     status
 }
 

@@ -1,7 +1,7 @@
 //! The turn that a run needs before it may go.
 
 use k8s_openapi::api::core::v1::EnvVar;
-use pko_api::{Update, Workspace, auto::v1alpha1::OperationType};
+use pko_api::{Update, Workspace, auto::v1alpha1::OperationType, names::annotations};
 
 use crate::queue::{Request, StackKey, Urgency};
 
@@ -10,16 +10,24 @@ const BACKEND: &str = "PULUMI_BACKEND_URL";
 /// What the queue is asked for this Update.
 #[must_use]
 pub fn turn_request(update: &Update, workspace: Option<&Workspace>) -> Request {
-    let urgency = match update.spec.operation {
-        Some(OperationType::Destroy) => Urgency::Destroy,
-        _ => Urgency::Change,
-    };
     Request {
         run: update.metadata.uid.clone().unwrap_or_default(),
         namespace: update.metadata.namespace.clone().unwrap_or_default(),
         stack: stack_key(update, workspace),
-        urgency,
+        urgency: urgency(update),
     }
+}
+
+/// As the annotation says; a destroy is always one.
+fn urgency(update: &Update) -> Urgency {
+    if update.spec.operation == Some(OperationType::Destroy) {
+        return Urgency::Destroy;
+    }
+    let annotations = update.metadata.annotations.as_ref();
+    let named = annotations.and_then(|annotations| annotations.get(annotations::URGENCY));
+    named
+        .and_then(|name| Urgency::from_text(name))
+        .unwrap_or(Urgency::Change)
 }
 
 /// Which state the run works on, as well as it can be told from here. A name without its project is one of
@@ -132,6 +140,24 @@ mod tests {
         };
         assert_eq!(key("a/b/c", from("x")), key("a/b/c", from("x")));
         assert_ne!(key("a/b/c", from("x")), key("a/b/c", from("y")));
+    }
+
+    #[test]
+    fn an_annotation_says_how_urgent_it_is() {
+        let urgency = |kind: &str, named: Value| {
+            let update: Update = serde_json::from_value(json!({
+                "metadata": {"annotations": {"auto.pulumi.com/urgency": named}},
+                "spec": {"type": kind},
+            }))
+            .unwrap();
+            turn_request(&update, None).urgency
+        };
+        for known in Urgency::ALL {
+            assert_eq!(urgency("up", json!(known.as_str())), *known);
+            assert_eq!(urgency("destroy", json!(known.as_str())), Urgency::Destroy);
+        }
+        assert_eq!(urgency("up", json!("very")), Urgency::Change);
+        assert_eq!(urgency("preview", json!("")), Urgency::Change);
     }
 
     #[test]

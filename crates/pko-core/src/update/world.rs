@@ -19,8 +19,38 @@ pub struct World {
     pub workspace: Known<Option<Workspace>>,
     /// Whether it is its turn.
     pub turn: Known<Turn>,
+    /// The agent that runs it, or would.
+    pub agent: Known<Agent>,
     /// Its run.
     pub run: Known<Result<Run, RunError>>,
+    /// The name of the Secret that has its outputs, or why there is none.
+    pub outputs: Known<Result<String, String>>,
+}
+
+/// The agent of a workspace, as it is found now. Its *instance* is the identity of its journal: another one knows
+/// nothing of the runs that were begun in this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Agent {
+    /// It answers.
+    Here(String),
+    /// It does not.
+    Unreachable {
+        /// Which one it is, if that is known.
+        instance: Option<String>,
+        /// Why it can't be reached.
+        message: String,
+    },
+}
+
+impl Agent {
+    /// Which one it is, if that is known.
+    #[must_use]
+    pub fn instance(&self) -> Option<&str> {
+        match self {
+            Self::Here(instance) => Some(instance),
+            Self::Unreachable { instance, .. } => instance.as_deref(),
+        }
+    }
 }
 
 /// A run, as the workspace's agent tells.
@@ -29,7 +59,9 @@ pub enum Run {
     /// It waits or goes on.
     Running,
     /// It has ended.
-    Ended(RunOutcome),
+    Ended(Box<RunOutcome>),
+    /// It was to be canceled, and was never begun.
+    Unknown,
 }
 
 /// Why nothing is known of a run.
@@ -39,6 +71,8 @@ pub enum RunError {
     Unreachable(String),
     /// The agent refused to start it.
     Refused(String),
+    /// It was begun, and nobody can say what became of it: upstream's agents forget a run with its caller.
+    Lost(String),
 }
 
 /// What can be asked about an Update.
@@ -48,9 +82,16 @@ pub enum Question {
     Workspace(String),
     /// Whether it is the turn of its run; one that has begun keeps it.
     Turn(Box<TurnQuestion>),
+    /// The agent of this Workspace: it is spoken to.
+    Agent(Box<Workspace>),
     /// The run, which is started if it was not: its id is the Update's uid, so it runs once. The
     /// status is published first.
     Run(Box<Workspace>, Option<Box<UpdateStatus>>),
+    /// The run, which is told to end, gently. It is not started.
+    Cancel(Box<Workspace>),
+    /// Where the outputs are kept. They are there before the result is recorded; keeping them twice is keeping
+    /// them once.
+    KeepOutputs(Box<Secret>),
 }
 
 /// What is asked of the run queue.
@@ -69,8 +110,12 @@ pub enum Answer {
     Workspace(Option<Box<Workspace>>),
     /// To [`Question::Turn`].
     Turn(Turn),
-    /// To [`Question::Run`].
+    /// To [`Question::Agent`].
+    Agent(Agent),
+    /// To [`Question::Run`] and [`Question::Cancel`].
     Run(Result<Run, RunError>),
+    /// To [`Question::KeepOutputs`]: the name of the Secret, or why it was refused for good.
+    Outputs(Result<String, String>),
 }
 
 /// What can be done for an Update.
@@ -80,18 +125,18 @@ pub enum Effect {
     PatchStatus(Box<UpdateStatus>),
     /// Makes the Update its Workspace's own.
     Adopt(OwnerReference),
-    /// Keeps the outputs; one that is there already is this one.
-    CreateOutputs(Box<Secret>),
+    /// Gives its turn back: it can't use it now.
+    GiveBackTurn,
     /// Follows the run, so that its end makes this Update interesting again.
     FollowRun,
-    /// Ends the run, gently, if there is one: an agent that can't be told is no reason to stop here.
-    CancelRun,
     /// Lets the agent forget the run: its result is recorded.
     AcknowledgeRun,
     /// Deletes the Update.
     Delete,
     /// Tells the user. Where an event can't be written, nothing else is held up.
     Emit(Event),
+    /// Tells the user of the Workspace that its agent can't be reached.
+    WarnOfWorkspace(String),
 }
 
 /// An event on the Update.
@@ -113,7 +158,9 @@ impl World {
             update,
             workspace: Known::Unknown,
             turn: Known::Unknown,
+            agent: Known::Unknown,
             run: Known::Unknown,
+            outputs: Known::Unknown,
         }
     }
 
@@ -124,7 +171,9 @@ impl World {
                 self.workspace = Known::Known(workspace.map(|workspace| *workspace));
             }
             Answer::Turn(turn) => self.turn = Known::Known(turn),
+            Answer::Agent(agent) => self.agent = Known::Known(agent),
             Answer::Run(run) => self.run = Known::Known(run),
+            Answer::Outputs(kept) => self.outputs = Known::Known(kept),
         }
     }
 }

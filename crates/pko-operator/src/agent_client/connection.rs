@@ -8,21 +8,27 @@ use pko_proto::{
     run::run_service_client::RunServiceClient,
 };
 use tokio::net::UnixStream;
-use tonic::{
-    service::interceptor::InterceptedService,
-    transport::{Channel, Endpoint, Uri},
-};
+use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
 
-use super::credentials::{Caller, Credentials, CredentialsError};
+use super::{
+    authorized::Authorized,
+    credentials::{Credentials, CredentialsError},
+};
 
 /// How long an agent may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A channel on which each call has its token.
-type Authorized = InterceptedService<Channel, Caller>;
+/// How often a connection is tried out, so that one to a node that is gone is noticed.
+const PING_EVERY: Duration = Duration::from_secs(30);
+/// How long the answer may take.
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// Upstream's agent is a server in Go, which cuts off whoever pings it more than once in five minutes, or without a
+/// call going on.
+const PING_UPSTREAM_EVERY: Duration = Duration::from_mins(6);
 
-/// The agent's services, on one channel, for the calls of the next moments: its token is not renewed.
+/// The agent's services, on one channel. It may be kept: each call has a token of its own, and a channel that is cut
+/// off connects again at the next call.
 #[derive(Clone)]
 pub(crate) struct Connection {
     pub(crate) automation: AutomationServiceClient<Authorized>,
@@ -43,33 +49,53 @@ pub(crate) async fn connect(
     address: &str,
     credentials: &Credentials,
 ) -> Result<Connection, ConnectError> {
-    let caller = credentials.caller().await?;
+    credentials.header().await?;
     let channel = match address.strip_prefix("unix:") {
-        Some(path) => through_socket(path.into()).await?,
-        None => endpoint(format!("http://{address}"))?.connect().await?,
+        Some(path) => through_socket(path.into(), credentials).await?,
+        None => {
+            endpoint(format!("http://{address}"), credentials)?
+                .connect()
+                .await?
+        }
+    };
+    let authorized = Authorized {
+        channel,
+        credentials: credentials.clone(),
     };
     Ok(Connection {
-        automation: AutomationServiceClient::with_interceptor(channel.clone(), caller.clone())
+        automation: AutomationServiceClient::new(authorized.clone())
             .max_decoding_message_size(MAX_MESSAGE_BYTES),
-        runs: RunServiceClient::with_interceptor(channel, caller)
-            .max_decoding_message_size(MAX_MESSAGE_BYTES),
+        runs: RunServiceClient::new(authorized).max_decoding_message_size(MAX_MESSAGE_BYTES),
     })
 }
 
-fn endpoint(uri: String) -> Result<Endpoint, tonic::transport::Error> {
+fn endpoint(uri: String, credentials: &Credentials) -> Result<Endpoint, tonic::transport::Error> {
+    let is_upstreams = credentials.may_be_upstreams();
+    let ping_every = if is_upstreams {
+        PING_UPSTREAM_EVERY
+    } else {
+        PING_EVERY
+    };
     let endpoint = Endpoint::from_shared(uri)?;
     Ok(endpoint
         .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_keepalive(Some(PING_EVERY))
+        .http2_keep_alive_interval(ping_every)
+        .keep_alive_timeout(PING_TIMEOUT)
+        .keep_alive_while_idle(!is_upstreams)
         .http2_max_header_list_size(MAX_HEADER_BYTES))
 }
 
-async fn through_socket(path: PathBuf) -> Result<Channel, tonic::transport::Error> {
+async fn through_socket(
+    path: PathBuf,
+    credentials: &Credentials,
+) -> Result<Channel, tonic::transport::Error> {
     // The name is for the request's headers only; the socket is the address.
     let connector = service_fn(move |_: Uri| {
         let path = path.clone();
         async move { UnixStream::connect(path).await.map(TokioIo::new) }
     });
-    endpoint("http://workspace".to_owned())?
+    endpoint("http://workspace".to_owned(), credentials)?
         .connect_with_connector(connector)
         .await
 }
@@ -79,42 +105,22 @@ mod tests {
     use std::sync::Arc;
 
     use axum::http::HeaderMap;
-    use futures::stream;
     use pko_proto::{
         agent::InstallRequest,
         run::ListRunsRequest,
         token::{SigningKey, verify},
     };
-    use tokio::net::UnixListener;
-    use tonic::{Code, Status, service::Routes, transport::Server};
+    use tonic::{Code, Status, service::Routes};
 
     use super::*;
-    use crate::agent_client::ManagerTokens;
+    use crate::agent_client::{ManagerTokens, test_agent::Agent};
 
-    /// An agent that refuses every call in the same way, and its address.
+    /// An agent that refuses every call in the same way.
     fn refusing(refuse: impl Fn(&HeaderMap) -> Status + Clone + Send + Sync + 'static) -> Agent {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("socket");
-        let listener = UnixListener::bind(&socket).unwrap();
-        let connections = stream::unfold(listener, |listener| async {
-            let accepted = listener.accept().await.map(|(stream, _)| stream);
-            Some((accepted, listener))
-        });
         let handler = move |headers: HeaderMap| async move {
             refuse(&headers).into_http::<axum::body::Body>()
         };
-        let routes = Routes::from(axum::Router::new().fallback(handler));
-        let served = Server::builder().add_routes(routes);
-        tokio::spawn(served.serve_with_incoming(connections));
-        Agent {
-            address: format!("unix:{}", socket.display()),
-            _folder: folder,
-        }
-    }
-
-    struct Agent {
-        address: String,
-        _folder: tempfile::TempDir,
+        Agent::serve(Routes::from(axum::Router::new().fallback(handler)))
     }
 
     #[tokio::test]

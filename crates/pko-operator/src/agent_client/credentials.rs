@@ -2,12 +2,8 @@
 
 use std::sync::Arc;
 
+use axum::http::HeaderValue;
 use jiff::Timestamp;
-use tonic::{
-    Request, Status,
-    metadata::{Ascii, MetadataValue},
-    service::Interceptor,
-};
 
 use super::{
     account_tokens::{AccountTokens, IssueError, ServiceAccountIssuer},
@@ -52,11 +48,11 @@ pub(crate) enum CredentialsError {
 }
 
 impl Credentials {
-    /// What goes with the next calls. Not to be kept: it ends.
-    pub(super) async fn caller(&self) -> Result<Caller, CredentialsError> {
+    /// What goes with the next call. Not to be kept: it ends.
+    pub(super) async fn header(&self) -> Result<Option<HeaderValue>, CredentialsError> {
         let now = Timestamp::now();
         let token = match self {
-            Self::Nothing => return Ok(Caller(None)),
+            Self::Nothing => return Ok(None),
             Self::Manager { tokens, audience } => tokens.token(audience, now)?,
             Self::Account { tokens, audience } => {
                 let token = tokens.token(audience, now).await;
@@ -67,23 +63,14 @@ impl Credentials {
             }
             Self::Unknown => return Err(CredentialsError::NoAccount),
         };
-        let header = MetadataValue::try_from(format!("Bearer {token}"));
+        let header = HeaderValue::try_from(format!("Bearer {token}"));
         let mut header = header.map_err(|_| CredentialsError::Header)?;
         header.set_sensitive(true);
-        Ok(Caller(Some(header)))
+        Ok(Some(header))
     }
-}
 
-/// Adds the token to each call.
-#[derive(Clone)]
-pub(crate) struct Caller(Option<MetadataValue<Ascii>>);
-
-impl Interceptor for Caller {
-    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        if let Some(header) = &self.0 {
-            let metadata = request.metadata_mut();
-            metadata.insert("authorization", header.clone());
-        }
-        Ok(request)
+    /// Whether the agent may be upstream's, which asks the API server for its callers.
+    pub(super) fn may_be_upstreams(&self) -> bool {
+        matches!(self, Self::Account { .. } | Self::Unknown)
     }
 }

@@ -1,67 +1,128 @@
 //! Talking to the agent of a workspace.
 
 mod account_tokens;
+mod authorized;
 mod connection;
 mod credentials;
 mod manager_tokens;
+mod outcome;
+mod pool;
 mod request;
+mod streams;
+#[cfg(test)]
+mod streams_tests;
+#[cfg(test)]
+mod test_agent;
 
 use std::time::Duration;
 
-use pko_api::{Update, Workspace, auto::v1alpha1::ProjectInfo, names::reasons::UpdateReason};
-use pko_core::update::{Output, Run, RunError, RunOutcome};
-use pko_proto::{agent as wire, convert::from_proto_timestamp, run as runs};
+use pko_core::update::{Run, RunError};
+use pko_proto::run as runs;
 use tonic::{Code, Status};
 
 pub(crate) use account_tokens::{AccountTokens, ServiceAccountIssuer};
 pub(crate) use connection::{ConnectError, Connection, connect};
 pub(crate) use credentials::Credentials;
 pub(crate) use manager_tokens::ManagerTokens;
+pub(crate) use pool::Agents;
 pub(crate) use request::start_request;
+pub(crate) use streams::Streams;
 
-/// Starts the run of an Update, or finds it. One that was `begun` is only looked for: an agent that does not know it
-/// has lost it, and to start it again might be to run it twice.
-pub(crate) async fn start(
-    mut connection: Connection,
-    update: &Update,
-    workspace: &Workspace,
-    begun: bool,
-    local_path: impl Fn(&str) -> String,
-) -> Result<Run, RunError> {
-    let request = start_request(update, workspace, local_path).map_err(RunError::Refused)?;
-    if !begun {
-        let run = in_time(connection.runs.start_run(request)).await;
-        return run.map(seen).map_err(|status| run_error(&status));
+/// How long an agent may take to answer what it can answer at once.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A run, if the agent owns runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Begun {
+    /// It does.
+    Run(Run),
+    /// It is upstream's: a run of it lives as long as the call that started it.
+    NotOwned,
+}
+
+/// Speaks to the agent, about a run that it may not know.
+pub(crate) async fn greet(connection: &Connection, run: &str) -> Result<(), String> {
+    let run_id = run.to_owned();
+    let mut services = connection.runs.clone();
+    match in_time(services.get_run(runs::GetRunRequest { run_id })).await {
+        Ok(_) => Ok(()),
+        Err(status) if [Code::NotFound, Code::Unimplemented].contains(&status.code()) => Ok(()),
+        Err(status) => Err(text(&status)),
     }
-    let run_id = request.run_id;
-    match in_time(connection.runs.get_run(runs::GetRunRequest { run_id })).await {
-        Ok(run) => Ok(seen(run)),
-        Err(status) if status.code() == Code::NotFound => Ok(Run::Ended(lost())),
+}
+
+/// Starts a run, or finds it: an agent that owns its runs begins each id once.
+pub(crate) async fn start(
+    connection: &Connection,
+    request: runs::StartRunRequest,
+) -> Result<Begun, RunError> {
+    seen(in_time(connection.runs.clone().start_run(request)).await)
+}
+
+/// Tells a run to end, gently; it is not begun by that.
+pub(crate) async fn cancel(connection: &Connection, run: &str) -> Result<Begun, RunError> {
+    let run_id = run.to_owned();
+    let request = runs::CancelRunRequest { run_id };
+    match in_time(connection.runs.clone().cancel_run(request)).await {
+        Err(status) if status.code() == Code::NotFound => Ok(Begun::Run(Run::Unknown)),
+        answer => seen(answer),
+    }
+}
+
+fn seen(answer: Result<runs::Run, Status>) -> Result<Begun, RunError> {
+    match answer {
+        Ok(run) => Ok(Begun::Run(outcome::seen(run))),
+        Err(status) if status.code() == Code::Unimplemented => Ok(Begun::NotOwned),
         Err(status) => Err(run_error(&status)),
     }
 }
 
-/// The outcome of a run that nobody knows any more.
-fn lost() -> RunOutcome {
-    RunOutcome {
-        reason: Some(UpdateReason::Aborted.as_str().to_owned()),
-        message: "the workspace does not know the operation: it was not begun, or the workspace was made anew meanwhile"
-            .to_owned(),
-        ..RunOutcome::default()
-    }
+/// The result of a run is kept elsewhere: the agent may forget it.
+pub(crate) async fn acknowledge(connection: &Connection, run: &str) -> Result<(), Status> {
+    let run_id = run.to_owned();
+    let request = runs::AcknowledgeRunRequest { run_id };
+    in_time(connection.runs.clone().acknowledge_run(request))
+        .await
+        .map(drop)
+}
+
+/// The runs that have not ended, by id.
+pub(crate) async fn under_way(connection: &Connection) -> Result<Vec<String>, String> {
+    let request = runs::ListRunsRequest {};
+    let known = match in_time(connection.runs.clone().list_runs(request)).await {
+        Ok(known) => known,
+        // Upstream's agent owns none.
+        Err(status) if status.code() == Code::Unimplemented => return Ok(Vec::new()),
+        Err(status) => return Err(text(&status)),
+    };
+    let goes_on = |run: &runs::Run| {
+        use runs::RunState::{Queued, Running};
+        matches!(run.state(), Queued | Running)
+    };
+    let going_on = known.runs.into_iter().filter(goes_on);
+    Ok(going_on.map(|run| run.run_id).collect())
+}
+
+/// Waits for the end of a run. Its events are not asked for.
+pub(crate) async fn until_end(connection: &Connection, run: &str) -> Result<(), Status> {
+    let request = runs::WatchRunRequest {
+        run_id: run.to_owned(),
+        after_sequence: u64::MAX,
+    };
+    let mut runs = connection.runs.clone();
+    let mut events = runs.watch_run(request).await?.into_inner();
+    while events.message().await?.is_some() {}
+    Ok(())
 }
 
 fn run_error(status: &Status) -> RunError {
     match status.code() {
-        Code::InvalidArgument | Code::FailedPrecondition | Code::Unimplemented | Code::NotFound => {
+        Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound => {
             RunError::Refused(status.message().to_owned())
         }
         _ => RunError::Unreachable(text(status)),
     }
 }
-
-/// How long an agent may take to answer what it can answer at once.
-const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 
 /// An agent's answer; none in time is one, too.
 pub(crate) async fn in_time<T>(
@@ -78,57 +139,4 @@ pub(crate) async fn in_time<T>(
 /// A status as a sentence; never its details, which are bytes.
 pub(crate) fn text(status: &Status) -> String {
     format!("{:?}: {}", status.code(), status.message())
-}
-
-/// What the agent says of a run, in the words of the decisions.
-fn seen(run: runs::Run) -> Run {
-    use runs::RunState;
-
-    match run.state() {
-        // Recorded by an earlier pass, whose write this one has not seen: there is nothing to add to it.
-        _ if run.acknowledged => Run::Running,
-        RunState::Unspecified | RunState::Queued | RunState::Running => Run::Running,
-        state => Run::Ended(outcome(state, run.result.unwrap_or_default())),
-    }
-}
-
-fn outcome(state: runs::RunState, result: runs::RunResult) -> RunOutcome {
-    let succeeded = state == runs::RunState::Succeeded;
-    let summary = result.summary.unwrap_or_default();
-    let error = result.error;
-    let reason = match (state, error.as_ref().and_then(|error| error.info.as_ref())) {
-        (runs::RunState::Canceled, _) => Some(UpdateReason::Canceled.as_str().to_owned()),
-        (runs::RunState::Interrupted, _) => Some(UpdateReason::Aborted.as_str().to_owned()),
-        (_, info) => info
-            .map(|info| info.reason.clone())
-            .filter(|reason| !reason.is_empty()),
-    };
-    RunOutcome {
-        succeeded,
-        reason,
-        message: error.map_or(summary.message, |error| error.message),
-        start: summary.start_time.as_ref().and_then(from_proto_timestamp),
-        end: summary.end_time.as_ref().and_then(from_proto_timestamp),
-        permalink: result.permalink,
-        project: result.project_info.map(project),
-        outputs: result
-            .outputs
-            .into_iter()
-            .map(|(name, value)| (name, output(value)))
-            .collect(),
-    }
-}
-
-fn project(info: wire::ProjectInfo) -> ProjectInfo {
-    ProjectInfo {
-        name: info.name,
-        runtime: info.runtime,
-    }
-}
-
-fn output(value: wire::OutputValue) -> Output {
-    Output {
-        json: value.value,
-        secret: value.secret,
-    }
 }

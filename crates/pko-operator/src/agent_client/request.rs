@@ -1,5 +1,7 @@
 //! The request that starts an Update's run; pure.
 
+use std::time::Duration;
+
 use pko_api::{
     Update, Workspace,
     auto::v1alpha1::{ConfigItem, OperationType, UpdateSpec, WorkspaceStack},
@@ -10,10 +12,12 @@ use pko_proto::{
     run::{RunStack, StackConfig, StartRunRequest, start_run_request::Operation},
 };
 
-/// The request that starts an Update's run. `local_path` says where a file of the workspace really is.
+/// The request that starts an Update's run. `longest` is how long a run may take that does not say it itself;
+/// `local_path` says where a file of the workspace really is.
 pub(crate) fn start_request(
     update: &Update,
     workspace: &Workspace,
+    longest: Option<Duration>,
     local_path: impl Fn(&str) -> String,
 ) -> Result<StartRunRequest, String> {
     let name = update.spec.stack_name.clone().unwrap_or_default();
@@ -26,8 +30,19 @@ pub(crate) fn start_request(
         run_id: update.metadata.uid.clone().unwrap_or_default(),
         stack: Some(run_stack(&name, stack, local_path)?),
         operation: Some(operation(&update.spec)?),
-        time_limit: None,
+        time_limit: time_limit(&update.spec, longest)?,
     })
+}
+
+fn time_limit(
+    spec: &UpdateSpec,
+    longest: Option<Duration>,
+) -> Result<Option<prost_types::Duration>, String> {
+    let own = spec.timeout_seconds.map(u64::try_from).transpose();
+    let own = own.map_err(|_| "spec.timeoutSeconds: a time limit is not negative".to_owned())?;
+    let limit = own.map(Duration::from_secs).or(longest);
+    let limit = limit.map(prost_types::Duration::try_from).transpose();
+    limit.map_err(|_| "spec.timeoutSeconds: that is longer than any run".to_owned())
 }
 
 fn run_stack(
@@ -154,6 +169,7 @@ mod tests {
         start_request(
             &serde_json::from_value(update).unwrap(),
             &serde_json::from_value(workspace).unwrap(),
+            Some(Duration::from_mins(1)),
             |path| format!("/root{path}"),
         )
     }
@@ -197,6 +213,22 @@ mod tests {
         .unwrap();
         assert!(stack.create);
         assert_eq!(stack.config, None);
+    }
+
+    #[test]
+    fn a_run_may_take_as_long_as_its_update_says_or_else_as_the_operator_does() {
+        let limit = |seconds: serde_json::Value| {
+            let update = json!({ "stackName": "dev", "type": "up", "timeoutSeconds": seconds });
+            let request = request(&json!({ "name": "dev" }), &update);
+            request.map(|request| request.time_limit.map(|limit| limit.seconds))
+        };
+        assert_eq!(limit(json!(5)), Ok(Some(5)));
+        assert_eq!(limit(json!(null)), Ok(Some(60)));
+        assert!(
+            limit(json!(-1))
+                .unwrap_err()
+                .starts_with("spec.timeoutSeconds")
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use kube::{
@@ -16,7 +17,14 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::PassError;
-use crate::{metrics::Metrics, occupancy::Occupancy, place::Processes, seals::Seals, turns::Turns};
+use crate::{
+    agent_client::{Agents, Streams},
+    metrics::Metrics,
+    occupancy::Occupancy,
+    place::Processes,
+    seals::Seals,
+    turns::Turns,
+};
 
 /// What all controllers share.
 pub(crate) struct Context {
@@ -33,11 +41,22 @@ pub(crate) struct Context {
     pub(crate) followed: Followed,
     pub(crate) turns: Turns,
     pub(crate) occupancy: Occupancy,
+    pub(crate) agents: Agents,
+    /// The runs of upstream's agents.
+    pub(crate) streams: Streams,
+    /// How long a run may take that does not say it itself.
+    pub(crate) run_timeout: Option<Duration>,
     pub(crate) applied: Applied,
     pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Context {
+    /// A run is over, or does not begin now: its turn and its place are another's.
+    pub(super) fn leave(&self, run: &str) {
+        self.turns.leave(run);
+        self.occupancy.leave(run);
+    }
+
     /// Writes a status, and remembers that: a copy from before it is stale.
     pub(super) async fn write_status<K>(
         &self,

@@ -18,7 +18,7 @@ use pko_kube::RequestError;
 pub(crate) use context::Context;
 pub(crate) use program::run as run_programs;
 pub(crate) use stack::run as run_stacks;
-pub(crate) use update::run as run_updates;
+pub(crate) use update::{attend_to_abandoned, run as run_updates};
 pub(crate) use workspace::run as run_workspaces;
 
 use supervise::supervised;

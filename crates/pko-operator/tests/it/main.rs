@@ -21,3 +21,4 @@ mod survival;
 mod system;
 mod traces;
 mod trail;
+mod updates;

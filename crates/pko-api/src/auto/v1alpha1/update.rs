@@ -1,8 +1,11 @@
 //! An Update: one operation of Pulumi on one stack.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::ProjectInfo;
 use crate::{GoDuration, object::kind, schema, text::open_text_enum};
@@ -87,6 +90,10 @@ pub struct UpdateSpec {
     /// Runs the program for a refresh or a destroy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_program: Option<bool>,
+    /// Stops the operation, gently, if it takes longer; unset means as long as the operator allows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub timeout_seconds: Option<i64>,
 }
 
 /// What became of an Update.
@@ -120,6 +127,24 @@ pub struct UpdateStatus {
     /// The program's project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_info: Option<ProjectInfo>,
+    /// Where the operation was begun: it runs there or nowhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace_instance: Option<String>,
+    /// What kind of failure it was, such as `transient` or `program`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_class: Option<String>,
+    /// How many resources were created, updated, deleted and so on, or would be.
+    #[cfg_attr(test, proptest(strategy = "crate::strategies::small_map()"))]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resource_changes: BTreeMap<String, i32>,
+    /// What the outputs would be after an update, as a preview says; secret ones read `[secret]`.
+    #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_values()"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::map_of_any")]
+    pub planned_outputs: Option<BTreeMap<String, Value>>,
+    /// What a preview printed; the middle is left out where it is long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
     /// Progressing, Failed and Complete.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::conditions()"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

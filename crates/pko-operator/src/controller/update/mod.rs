@@ -1,6 +1,10 @@
 //! Updates: each is one run of the workspace's agent.
 
-use std::{sync::Arc, time::Duration};
+mod abandoned;
+mod outputs;
+mod runs;
+
+use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
@@ -16,10 +20,9 @@ use pko_api::{
 use pko_core::{
     Known,
     condition_set::is_true,
-    update::{Answer, Effect, Question, Run, RunError, World, decide_undecodable, has_begun},
+    update::{Answer, Effect, Question, World, decide_undecodable},
 };
 use pko_kube::Notice;
-use pko_proto::run as runs;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{
@@ -30,13 +33,11 @@ use super::{
     supervised,
 };
 use crate::{
-    agent_client::{self, ConnectError, Credentials, in_time},
     metrics::Metrics,
     telemetry::{self, EndedRun},
 };
 
-/// How soon a run that could not be followed is looked at.
-const FOLLOW_AGAIN: Duration = Duration::from_secs(5);
+pub(crate) use abandoned::attend_to_abandoned;
 
 /// Runs the controller until the manager ends; `woken` are Updates whose run has ended.
 pub(crate) async fn run(
@@ -108,21 +109,30 @@ impl Pass for UpdatePass<'_> {
 
     async fn answer(&self, question: Question) -> Result<Answer, PassError> {
         let Self { update, context } = *self;
-        match question {
+        Ok(match question {
             Question::Workspace(name) => {
-                Ok(Answer::Workspace(workspace(update, context, &name).await?))
+                Answer::Workspace(workspace(update, context, &name).await?)
             }
             Question::Turn(question) => {
                 context.turns.are_primed().await;
-                Ok(Answer::Turn(context.turns.ask(update, *question)))
+                Answer::Turn(context.turns.ask(update, *question))
+            }
+            Question::Agent(workspace) => {
+                Answer::Agent(runs::reach(update, &workspace, context).await)
             }
             Question::Run(workspace, publish) => {
                 if let Some(status) = publish {
                     write_status(update, context, &status).await?;
                 }
-                Ok(Answer::Run(start(update, &workspace, context).await))
+                Answer::Run(runs::start(update, &workspace, context).await)
             }
-        }
+            Question::Cancel(workspace) => {
+                Answer::Run(runs::cancel(update, &workspace, context).await)
+            }
+            Question::KeepOutputs(secret) => {
+                Answer::Outputs(outputs::keep(update, *secret, context).await?)
+            }
+        })
     }
 
     async fn act(&self, world: &World, effect: Effect) -> Result<(), PassError> {
@@ -140,13 +150,9 @@ impl Pass for UpdatePass<'_> {
                 let adopted = pko_kube::adopt(&context.client, update, &owner).await?;
                 context.written.remember(&adopted);
             }
-            Effect::CreateOutputs(secret) => {
-                pko_kube::create_once(&context.client, secret.as_ref(), field_managers::OPERATOR)
-                    .await?;
-            }
-            Effect::FollowRun => follow(update, workspace, context),
-            Effect::CancelRun => tell(update, workspace, context, Word::Cancel).await,
-            Effect::AcknowledgeRun => tell(update, workspace, context, Word::Acknowledge).await,
+            Effect::GiveBackTurn => context.leave(&update.uid().unwrap_or_default()),
+            Effect::FollowRun => runs::follow(update, workspace, context),
+            Effect::AcknowledgeRun => runs::acknowledge(update, workspace, context).await,
             Effect::Delete => {
                 let namespace = update.namespace().unwrap_or_default();
                 pko_kube::delete::<Update>(
@@ -164,6 +170,11 @@ impl Pass for UpdatePass<'_> {
                     warning: event.warning,
                 };
                 told(context.reporters.update.report(update, &notice).await);
+            }
+            Effect::WarnOfWorkspace(message) => {
+                if let Some(workspace) = workspace {
+                    warn_of(workspace, context, &message).await;
+                }
             }
         }
         Ok(())
@@ -202,34 +213,6 @@ async fn workspace(
     )
 }
 
-/// Where a workspace's agent is, and what it wants to see.
-fn agent(workspace: &Workspace, context: &Context) -> Option<(String, Credentials)> {
-    let agent = context.places.agent(workspace)?;
-    Some((agent.address, agent.credentials))
-}
-
-async fn start(update: &Update, workspace: &Workspace, context: &Context) -> Result<Run, RunError> {
-    let (address, credentials) = agent(workspace, context)
-        .ok_or_else(|| RunError::Unreachable("the Workspace has no address".to_owned()))?;
-    let (run, place) = (
-        update.uid().unwrap_or_default(),
-        workspace.uid().unwrap_or_default(),
-    );
-    if !context.occupancy.enter(&place, &run) {
-        let message = "the workspace's pod is being replaced";
-        return Err(RunError::Unreachable(message.to_owned()));
-    }
-    let connection = agent_client::connect(&address, &credentials).await;
-    let connection = connection.map_err(|error| {
-        RunError::Unreachable(format!("unable to connect to workspace: {error}"))
-    })?;
-    // As the status says that this pass was given: whether an earlier one began it.
-    agent_client::start(connection, update, workspace, has_begun(update), |path| {
-        context.places.local_path(workspace, path)
-    })
-    .await
-}
-
 async fn write_status(
     update: &impl kube::ResourceExt,
     context: &Context,
@@ -240,9 +223,7 @@ async fn write_status(
         .write_status::<Update>(update, status, manager)
         .await?;
     if is_true(&status.conditions, ConditionType::Complete) {
-        let run = update.uid().unwrap_or_default();
-        context.turns.leave(&run);
-        context.occupancy.leave(&run);
+        context.leave(&update.uid().unwrap_or_default());
     }
     Ok(())
 }
@@ -274,96 +255,11 @@ fn measure_end(update: &Update, status: &UpdateStatus, metrics: &Metrics) {
     }
 }
 
-/// Waits in the background for the end of a run, then wakes the Update.
-fn follow(update: &Update, workspace: Option<&Workspace>, context: &Context) {
-    let run_id = update.uid().unwrap_or_default();
-    let Some((address, credentials)) = workspace.and_then(|workspace| agent(workspace, context))
-    else {
-        return;
+async fn warn_of(workspace: &Workspace, context: &Context, message: &str) {
+    let notice = Notice {
+        reason: events::WorkspaceEvent::ConnectionFailure.as_str(),
+        message,
+        warning: true,
     };
-    if !context.followed.begin(&run_id) {
-        return;
-    }
-    let followed = context.followed.clone();
-    let object = ObjectRef::new(&update.name_any()).within(&update.namespace().unwrap_or_default());
-    tokio::spawn(async move {
-        if let Err(error) = until_end(&address, &credentials, &run_id).await {
-            tracing::info!(run = run_id, %error, "Run is not followed any more");
-            // A run that can't be followed is looked at now and then, not at once again and again.
-            tokio::time::sleep(FOLLOW_AGAIN).await;
-        }
-        followed.end(&run_id, object);
-    });
-}
-
-/// Why a run could not be followed to its end.
-#[derive(Debug, thiserror::Error)]
-enum FollowError {
-    #[error("unable to connect to workspace: {0}")]
-    Connect(#[from] ConnectError),
-    #[error("{}", agent_client::text(.0))]
-    Stream(Box<tonic::Status>),
-}
-
-async fn until_end(
-    address: &str,
-    credentials: &Credentials,
-    run_id: &str,
-) -> Result<(), FollowError> {
-    let stream_error = |status| FollowError::Stream(Box::new(status));
-    let mut connection = agent_client::connect(address, credentials).await?;
-    let request = runs::WatchRunRequest {
-        run_id: run_id.to_owned(),
-        after_sequence: 0,
-    };
-    let mut events = connection
-        .runs
-        .watch_run(request)
-        .await
-        .map_err(stream_error)?
-        .into_inner();
-    while events.message().await.map_err(stream_error)?.is_some() {}
-    Ok(())
-}
-
-/// What an agent is told about a run.
-#[derive(Clone, Copy)]
-enum Word {
-    Cancel,
-    Acknowledge,
-}
-
-/// Tells the agent, if it can be reached: both words can be said again, and an agent that is gone has no run.
-async fn tell(update: &Update, workspace: Option<&Workspace>, context: &Context, word: Word) {
-    let Some((address, credentials)) = workspace.and_then(|workspace| agent(workspace, context))
-    else {
-        return;
-    };
-    let Ok(mut connection) = agent_client::connect(&address, &credentials).await else {
-        return;
-    };
-    let run_id = update.uid().unwrap_or_default();
-    let told = match word {
-        Word::Cancel => in_time(
-            connection
-                .runs
-                .cancel_run(runs::CancelRunRequest { run_id }),
-        )
-        .await
-        .map(drop),
-        Word::Acknowledge => in_time(
-            connection
-                .runs
-                .acknowledge_run(runs::AcknowledgeRunRequest { run_id }),
-        )
-        .await
-        .map(drop),
-    };
-    if let Err(status) = told {
-        tracing::info!(
-            name = update.name_any(),
-            error = agent_client::text(&status),
-            "Agent did not take a word"
-        );
-    }
+    told(context.reporters.workspace.report(workspace, &notice).await);
 }

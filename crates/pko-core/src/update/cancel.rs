@@ -1,0 +1,56 @@
+//! Whether somebody wants an Update to end before its time, and why.
+
+use pko_api::{
+    auto::v1alpha1::UpdateStatus,
+    names::{annotations, failures::FailureClass, reasons::UpdateReason},
+};
+
+use super::{Case, status};
+
+/// Why it is to end, as a part of a sentence; nothing if nobody wants that.
+pub(super) fn wanted(case: &Case) -> Option<&'static str> {
+    let metadata = &case.world.update.metadata;
+    let mut owners = metadata.owner_references.iter().flatten();
+    if metadata.deletion_timestamp.is_some() {
+        Some("the Update was deleted")
+    } else if is_annotated(case) {
+        Some("it has the annotation auto.pulumi.com/cancel")
+    } else if !owners.any(|owner| owner.controller == Some(true)) {
+        Some("its Workspace was deleted")
+    } else {
+        None
+    }
+}
+
+pub(super) fn is_annotated(case: &Case) -> bool {
+    let annotations = case.world.update.metadata.annotations.as_ref();
+    let value = annotations.and_then(|annotations| annotations.get(annotations::CANCEL));
+    value.is_some_and(|value| !["", "false"].contains(&value.as_str()))
+}
+
+/// The status of an Update that ends before its run began.
+pub(super) fn before_it_began(case: &Case, why: &str) -> UpdateStatus {
+    let message = format!("canceled before the operation began: {why}");
+    status::aborted(
+        case,
+        UpdateReason::Canceled,
+        FailureClass::Canceled,
+        &message,
+    )
+}
+
+/// The status of an Update whose run is gone with what it ran in.
+pub(super) fn cut_off(case: &Case, what: &str) -> UpdateStatus {
+    match wanted(case) {
+        Some(why) => {
+            let message = format!("canceled: {why}; {what}");
+            status::aborted(
+                case,
+                UpdateReason::Canceled,
+                FailureClass::Canceled,
+                &message,
+            )
+        }
+        None => status::aborted(case, UpdateReason::Aborted, FailureClass::Interrupted, what),
+    }
+}

@@ -1,0 +1,270 @@
+//! The outputs of a run: in a Secret after an update, masked in the status after a preview.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::{ByteString, Resource as _, api::core::v1::Secret};
+use pko_api::{
+    Update,
+    names::{SECRET_OUTPUT, annotations, labels},
+};
+use serde_json::{Value, json};
+
+use super::{Output, RunOutcome};
+
+/// What the API server takes as the data of a Secret.
+const MOST_BYTES: usize = 1024 * 1024;
+/// What is left to the planned outputs in a status, which is an object of no more than that and is read often.
+const MOST_PLANNED_BYTES: usize = 64 * 1024;
+
+impl RunOutcome {
+    /// Why the outputs can't be kept, if they can't: a Secret that is refused would be tried for ever, and the
+    /// result of a good update would never be recorded.
+    #[must_use]
+    pub fn outputs_problem(&self) -> Option<String> {
+        let bytes: usize = self.outputs.values().map(|output| output.json.len()).sum();
+        (bytes > MOST_BYTES).then(|| {
+            format!("the outputs have {bytes} bytes and a Secret holds {MOST_BYTES}: they are not kept; export less")
+        })
+    }
+}
+
+/// What the outputs would be, secret ones masked; or why they are not shown.
+pub(super) fn planned(outcome: &RunOutcome) -> Result<BTreeMap<String, Value>, String> {
+    let bytes: usize = outcome
+        .outputs
+        .values()
+        .map(|output| output.json.len())
+        .sum();
+    if bytes > MOST_PLANNED_BYTES {
+        return Err(format!(
+            "the planned outputs have {bytes} bytes and a status holds {MOST_PLANNED_BYTES}: they are not shown"
+        ));
+    }
+    let shown = |(name, output): (&String, &Output)| {
+        let plain = (!output.secret).then(|| serde_json::from_slice(&output.json).ok());
+        let masked = || SECRET_OUTPUT.into();
+        (name.clone(), plain.flatten().unwrap_or_else(masked))
+    };
+    Ok(outcome.outputs.iter().map(shown).collect())
+}
+
+/// The Secret that holds an Update's outputs; nothing where there are none, or more than it holds.
+#[must_use]
+pub fn outputs_secret(update: &Update, outcome: &RunOutcome) -> Option<Secret> {
+    if outcome.outputs.is_empty() || outcome.outputs_problem().is_some() {
+        return None;
+    }
+    let name = update.metadata.name.clone().unwrap_or_default();
+    let keys = data_keys(outcome.outputs.keys());
+    let key = |name: &String| keys.get(name).cloned().unwrap_or_default();
+    let is_secret = |(_, output): &(&String, &Output)| output.secret;
+    let secret = outcome.outputs.iter().filter(is_secret);
+    let secret_keys: BTreeSet<String> = secret.map(|(name, _)| key(name)).collect();
+    let all = outcome.outputs.iter();
+    let data = all.map(|(name, output)| (key(name), ByteString(output.json.clone())));
+    Some(Secret {
+        metadata: ObjectMeta {
+            name: Some(format!("{name}-stack-outputs")),
+            namespace: update.metadata.namespace.clone(),
+            labels: Some(BTreeMap::from([
+                (
+                    labels::AUTO_COMPONENT_KEY.to_owned(),
+                    labels::UPDATE_COMPONENT.to_owned(),
+                ),
+                (labels::UPDATE_NAME.to_owned(), name.clone()),
+            ])),
+            annotations: Some(BTreeMap::from([(
+                annotations::SECRET_OUTPUTS.to_owned(),
+                json!(secret_keys).to_string(),
+            )])),
+            owner_references: Some(vec![OwnerReference {
+                api_version: Update::API_VERSION.to_owned(),
+                kind: Update::KIND.to_owned(),
+                name,
+                uid: update.metadata.uid.clone().unwrap_or_default(),
+                ..OwnerReference::default()
+            }]),
+            ..ObjectMeta::default()
+        },
+        data: Some(data.collect()),
+        immutable: Some(true),
+        type_: Some("Opaque".to_owned()),
+        ..Secret::default()
+    })
+}
+
+/// The name under which the outputs are kept where the usual one is another's.
+#[must_use]
+pub fn other_outputs_name(secret: &Secret, uid: &str) -> String {
+    let name = secret.metadata.name.as_deref().unwrap_or_default();
+    let suffix: String = uid.chars().take(8).collect();
+    format!("{name}-{suffix}")
+}
+
+/// The key of each output. Two names may come to the same key: who needs no change keeps it, then who comes first in
+/// the alphabet; the others get a number.
+fn data_keys<'names>(
+    names: impl Iterator<Item = &'names String> + Clone,
+) -> BTreeMap<&'names String, String> {
+    let is_key = |name: &&String| data_key(name) == **name;
+    let mut keys: BTreeMap<&String, String> = BTreeMap::new();
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    let unchanged = names.clone().filter(is_key);
+    for name in unchanged.chain(names.filter(|name| !is_key(name))) {
+        let plain = data_key(name);
+        let numbered = (2..).map(|number: u64| format!("{plain}_{number}"));
+        let mut free = [plain.clone()].into_iter().chain(numbered);
+        let key = free.find(|key| !taken.contains(key)).unwrap_or_default();
+        taken.insert(key.clone());
+        keys.insert(name, key);
+    }
+    keys
+}
+
+/// An output's name as a key of a Secret, which takes fewer characters, and one at least.
+fn data_key(output: &str) -> String {
+    if output.is_empty() {
+        return "_".to_owned();
+    }
+    let allowed = |character: char| character.is_ascii_alphanumeric() || "-._".contains(character);
+    output
+        .chars()
+        .map(|character| if allowed(character) { character } else { '_' })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_become_a_secret_that_says_which_are_secret() {
+        let update: Update = serde_json::from_value(json!({
+            "metadata": { "name": "demo-1", "namespace": "shop", "uid": "u" },
+        }))
+        .unwrap();
+        let output = |json: &str, secret| Output {
+            json: json.into(),
+            secret,
+        };
+        let outcome = RunOutcome {
+            outputs: BTreeMap::from([
+                ("url".to_owned(), output("\"https://x\"", false)),
+                ("pass word/1".to_owned(), output("\"hunter2\"", true)),
+            ]),
+            ..RunOutcome::default()
+        };
+        let secret = serde_json::to_value(outputs_secret(&update, &outcome).unwrap()).unwrap();
+        assert_eq!(secret["metadata"]["name"], "demo-1-stack-outputs");
+        assert_eq!(
+            secret["metadata"]["annotations"]["pulumi.com/secrets"],
+            r#"["pass_word_1"]"#
+        );
+        assert_eq!(secret["data"]["url"], "Imh0dHBzOi8veCI=");
+        assert_eq!(
+            (&secret["immutable"], &secret["type"]),
+            (&json!(true), &json!("Opaque"))
+        );
+        assert!(!format!("{outcome:?}").contains("hunter2"));
+        assert_eq!(outputs_secret(&update, &RunOutcome::default()), None);
+    }
+
+    #[test]
+    fn outputs_that_no_secret_holds_are_said_and_not_kept() {
+        let of_bytes = |bytes: usize| RunOutcome {
+            outputs: BTreeMap::from([(
+                String::new(),
+                Output {
+                    json: vec![b'1'; bytes],
+                    secret: false,
+                },
+            )]),
+            ..RunOutcome::default()
+        };
+        let update = Update::default();
+        let kept = outputs_secret(&update, &of_bytes(MOST_BYTES)).unwrap();
+        assert!(
+            kept.data.unwrap().contains_key("_"),
+            "a key needs a character"
+        );
+        assert_eq!(of_bytes(MOST_BYTES).outputs_problem(), None);
+        assert_eq!(outputs_secret(&update, &of_bytes(MOST_BYTES + 1)), None);
+        let problem = of_bytes(MOST_BYTES + 1).outputs_problem().unwrap();
+        assert!(problem.contains("1048577 bytes"), "{problem}");
+    }
+
+    fn with_names(names: &[&str]) -> RunOutcome {
+        let output = |name: &&str| Output {
+            json: json!(name).to_string().into_bytes(),
+            secret: true,
+        };
+        let outputs = names.iter().map(|name| ((*name).to_owned(), output(name)));
+        RunOutcome {
+            outputs: outputs.collect(),
+            ..RunOutcome::default()
+        }
+    }
+
+    #[test]
+    fn the_secret_keys_are_sorted_as_they_are_written() {
+        // As names `a b` comes first, as keys `a_b` comes last.
+        let secret = outputs_secret(&Update::default(), &with_names(&["a-", "a b"])).unwrap();
+        let annotations = secret.metadata.annotations.unwrap();
+        assert_eq!(annotations["pulumi.com/secrets"], r#"["a-","a_b"]"#);
+    }
+
+    #[test]
+    fn two_outputs_of_the_same_key_are_both_kept() {
+        let outcome = with_names(&["a b", "a/b", "a_b", "a_b_2", "", "_"]);
+        let secret = outputs_secret(&Update::default(), &outcome).unwrap();
+        let shown: Vec<(String, String)> = secret
+            .data
+            .unwrap()
+            .into_iter()
+            .map(|(key, value)| (key, String::from_utf8(value.0).unwrap()))
+            .collect();
+        let expected = [
+            ("_", "_"),
+            ("__2", ""),
+            ("a_b", "a_b"),
+            ("a_b_2", "a_b_2"),
+            ("a_b_3", "a b"),
+            ("a_b_4", "a/b"),
+        ];
+        let expected = expected.map(|(key, name)| (key.to_owned(), json!(name).to_string()));
+        assert_eq!(shown, expected, "a name that is a key keeps it");
+    }
+
+    #[test]
+    fn another_name_has_a_part_of_the_uid() {
+        let secret = outputs_secret(&Update::default(), &with_names(&["a"])).unwrap();
+        let name = other_outputs_name(&secret, "0b5a5ff4-7a0e-4d3c-9a52-1f1f1f1f1f1f");
+        assert_eq!(name, "-stack-outputs-0b5a5ff4");
+    }
+
+    #[test]
+    fn planned_outputs_are_masked_and_not_too_many() {
+        let output = |json: &str, secret| Output {
+            json: json.into(),
+            secret,
+        };
+        let mut outcome = RunOutcome {
+            outputs: BTreeMap::from([
+                ("list".to_owned(), output("[1,2.5]", false)),
+                ("odd".to_owned(), output("no JSON", false)),
+                ("password".to_owned(), output("\"hunter2\"", true)),
+            ]),
+            ..RunOutcome::default()
+        };
+        let expected = json!({ "list": [1, 2.5], "odd": "[secret]", "password": "[secret]" });
+        assert_eq!(json!(planned(&outcome).unwrap()), expected);
+        let long = output(&"1".repeat(MOST_PLANNED_BYTES), false);
+        outcome.outputs.insert("long".to_owned(), long);
+        assert!(
+            planned(&outcome)
+                .unwrap_err()
+                .contains("they are not shown")
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! The run itself: it is begun or found, and its result is recorded.
+
+use std::time::Duration;
+
+use pko_api::{
+    auto::v1alpha1::{OperationType, UpdateStatus},
+    names::{events::UpdateEvent, failures::FailureClass, reasons::UpdateReason},
+};
+
+use super::{
+    Agent, Case, Effect, Event, Question, Run, RunError, RunOutcome, Step, cancel,
+    outputs::{self, outputs_secret},
+    rules::{at_expiry, over, unreached},
+    status,
+};
+use crate::{
+    Known,
+    condition_set::shortened_to,
+    step::{Requeue, finish},
+};
+
+/// For the end of a run that was missed.
+const RUN_AGAIN: Duration = Duration::from_mins(1);
+/// What is kept of what a preview printed.
+const MOST_PRINTED_BYTES: usize = 8 * 1024;
+
+/// Starts the run, or finds it, or tells it to end; and records its result.
+pub(super) fn run(case: &Case) -> Option<Step> {
+    let (Known::Known(Some(workspace)), Known::Known(Agent::Here(instance))) =
+        (&case.world.workspace, &case.world.agent)
+    else {
+        return None;
+    };
+    let why = cancel::wanted(case);
+    let publish = status::published(case, instance);
+    let ask = || match why {
+        Some(_) => Question::Cancel(Box::new(workspace.clone())),
+        None => Question::Run(Box::new(workspace.clone()), publish.clone().map(Box::new)),
+    };
+    let run = match case.world.run.or_ask(ask) {
+        Ok(run) => run.clone(),
+        Err(question) => return Some(question),
+    };
+    let case = &case.after_publishing(publish);
+    Some(match run {
+        Ok(Run::Running) => running(case, why),
+        Ok(Run::Ended(outcome)) => recorded(case, &told_why(*outcome, why)),
+        Ok(Run::Unknown) => over(case, cancel::before_it_began(case, why.unwrap_or_default())),
+        Err(RunError::Unreachable(message)) => unreached(case, &message),
+        Err(RunError::Lost(message)) => over(case, cancel::cut_off(case, &message)),
+        Err(RunError::Refused(message)) => recorded(case, &refused(message)),
+    })
+}
+
+fn running(case: &Case, why: Option<&str>) -> Step {
+    let message = why.map(|why| format!("the operation is being canceled: {why}"));
+    let status = status::progressing(case, &message.unwrap_or_default());
+    let mut effects = status::written(case, status);
+    effects.push(Effect::FollowRun);
+    finish(effects, Requeue::after(RUN_AGAIN))
+}
+
+/// A run that was canceled says who wanted that: the agent does not know.
+fn told_why(mut outcome: RunOutcome, why: Option<&str>) -> RunOutcome {
+    let is_canceled = outcome.reason.as_deref() == Some(UpdateReason::Canceled.as_str());
+    if let Some(why) = why.filter(|_| is_canceled) {
+        outcome.message = format!("canceled: {why}\n{}", outcome.message);
+    }
+    outcome
+}
+
+fn refused(message: String) -> RunOutcome {
+    RunOutcome {
+        class: Some(FailureClass::Configuration),
+        message,
+        ..RunOutcome::default()
+    }
+}
+
+/// The outputs first: a result that is recorded never lacks them. A run that went well is recorded as such even if
+/// they can't be kept.
+fn recorded(case: &Case, outcome: &RunOutcome) -> Step {
+    let is_preview = case.world.update.spec.operation == Some(OperationType::Preview);
+    let mut status = status::ended(case, outcome);
+    if is_preview {
+        show_plan(&mut status, outcome);
+    } else if let Some(secret) = outputs_secret(&case.world.update, outcome) {
+        let ask = || Question::KeepOutputs(Box::new(secret));
+        match case.world.outputs.or_ask(ask) {
+            Err(question) => return question,
+            Ok(Ok(name)) => status.outputs = Some(name.clone()),
+            Ok(Err(refusal)) => {
+                remark(&mut status, &format!("the outputs are not kept: {refusal}"));
+            }
+        }
+    } else if let Some(problem) = outcome.outputs_problem() {
+        remark(&mut status, &problem);
+    }
+    let effects = vec![
+        Effect::PatchStatus(Box::new(status)),
+        Effect::AcknowledgeRun,
+        Effect::Emit(event(case, outcome.succeeded)),
+    ];
+    finish(effects, at_expiry(case))
+}
+
+fn show_plan(status: &mut UpdateStatus, outcome: &RunOutcome) {
+    let printed = shortened_to(&outcome.printed, MOST_PRINTED_BYTES);
+    status.output = Some(printed).filter(|text| !text.is_empty());
+    match outputs::planned(outcome) {
+        Ok(planned) => status.planned_outputs = outcome.succeeded.then_some(planned),
+        Err(problem) => remark(status, &problem),
+    }
+}
+
+/// One more line of the message.
+fn remark(status: &mut UpdateStatus, text: &str) {
+    let message = status.message.take().unwrap_or_default();
+    let lines = [message.as_str(), text];
+    let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+    status.message = Some(lines.join("\n"));
+}
+
+/// What is told about the end of an Update's operation.
+pub(super) fn event(case: &Case, succeeded: bool) -> Event {
+    let spec = &case.world.update.spec;
+    let stack = spec.stack_name.as_deref().unwrap_or_default();
+    let (done, failed) = match &spec.operation {
+        Some(OperationType::Preview) => ("Previewed", "preview"),
+        Some(OperationType::Refresh) => ("Refreshed", "refresh"),
+        Some(OperationType::Destroy) => ("Destroyed", "destroy"),
+        _ => ("Updated", "update"),
+    };
+    if succeeded {
+        Event {
+            reason: UpdateEvent::UpdateSucceeded,
+            message: format!("{done} stack \"{stack}\""),
+            warning: false,
+        }
+    } else {
+        Event {
+            reason: UpdateEvent::UpdateFailed,
+            message: format!("Failed to {failed} stack \"{stack}\""),
+            warning: true,
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! An Update that nobody wants any more.
+
+use super::*;
+
+const DELETED: &str = "the Update was deleted";
+const ORPHANED: &str = "its Workspace was deleted";
+const ANNOTATED: &str = "it has the annotation auto.pulumi.com/cancel";
+
+#[test]
+fn one_that_has_not_begun_ends_at_once() {
+    let canceled = |cause: &str| {
+        let message = format!("canceled before the operation began: {cause}");
+        aborted("Canceled", &message)
+    };
+    let (deleted, orphaned, annotated) =
+        (canceled(DELETED), canceled(ORPHANED), canceled(ANNOTATED));
+    check([
+        (
+            "new, and deleted",
+            given().deleting(),
+            &["canceled", &deleted, "settled"],
+        ),
+        (
+            "new, and orphaned",
+            given().orphaned(),
+            &["canceled", &orphaned, "settled"],
+        ),
+        (
+            "new, and annotated",
+            given().annotated("true"),
+            &["canceled", &annotated, "settled"],
+        ),
+        (
+            "before it had an owner",
+            given()
+                .with(json!({ "metadata": { "ownerReferences": null } }))
+                .annotated("true"),
+            &["canceled", &annotated, "settled"],
+        ),
+        (
+            "whatever the annotation says",
+            given().annotated("please"),
+            &["canceled", &annotated, "settled"],
+        ),
+        (
+            "but not if it says no",
+            given().annotated("false"),
+            &["run", "follow", "again in 60s"],
+        ),
+        (
+            "or nothing",
+            given().annotated(""),
+            &["run", "follow", "again in 60s"],
+        ),
+        (
+            "while it waits for its turn",
+            given().waiting("Queued").deleting(),
+            &["canceled", &deleted, "settled"],
+        ),
+        (
+            "while its agent can't be reached",
+            given().waiting("TransientFailure").annotated("1"),
+            &["canceled", &annotated, "settled"],
+        ),
+        (
+            "with a time to live",
+            given().deleting().lifetime("1h"),
+            &["canceled", &deleted, "again in 3600s"],
+        ),
+    ]);
+    assert_eq!(given().deleting().told().asked, []);
+    let class = given()
+        .deleting()
+        .told()
+        .status()
+        .unwrap()
+        .failure_class
+        .clone();
+    assert_eq!(class.as_deref(), Some("canceled"));
+}
+
+#[test]
+fn one_that_runs_is_told_to_end_and_followed_until_it_has() {
+    for (cause, given) in [
+        (DELETED, given().progressing().deleting()),
+        (ORPHANED, given().progressing().orphaned()),
+        (ANNOTATED, given().progressing().annotated("true")),
+    ] {
+        let told = given.told();
+        assert_eq!(told.questions(), ["workspace", "turn", "agent", "cancel"]);
+        let status = format!("status {PROGRESSING}");
+        assert_eq!(told.lines(), ["run", &status, "follow", "again in 60s"]);
+        let message = &told.status().unwrap().conditions[0].message;
+        assert_eq!(
+            *message,
+            format!("the operation is being canceled: {cause}")
+        );
+    }
+}
+
+#[test]
+fn how_a_canceled_run_ended_is_what_the_agent_says() {
+    let annotated = || given().progressing().annotated("true");
+    let outcome = RunOutcome {
+        reason: Some("Canceled".into()),
+        message: "up failed: error: update canceled".into(),
+        permalink: Some("https://x/1".into()),
+        ..RunOutcome::default()
+    };
+    let told = annotated().ended(outcome).told();
+    let status = format!(
+        "status Progressing=False/Complete Failed=True/Canceled Complete=True/Updated \
+         canceled: {ANNOTATED}\nup failed: error: update canceled"
+    );
+    assert_eq!(
+        told.lines(),
+        ["run", &status, "acknowledge", FAILED, "settled"]
+    );
+    assert_eq!(
+        told.status().unwrap().permalink.as_deref(),
+        Some("https://x/1")
+    );
+
+    let too_late = annotated().ended(succeeded()).told().lines();
+    let status =
+        "status Progressing=False/Complete Failed=False/UpdateSucceeded Complete=True/Updated";
+    assert_eq!(too_late[1], status);
+
+    let message = format!("canceled before the operation began: {ANNOTATED}");
+    let never_begun = annotated().run(Ok(Run::Unknown)).told().lines();
+    assert_eq!(
+        never_begun,
+        ["run", &aborted("Canceled", &message), "settled"]
+    );
+}
+
+#[test]
+fn one_whose_run_is_gone_ends_with_the_cause() {
+    let gone = "canceled: its Workspace was deleted; the Workspace is gone, and the run with it; \
+                what it had done by then is in the stack's state";
+    let replaced = "canceled: the Update was deleted; the workspace's pod was replaced while the operation ran; \
+                    what it had done by then is in the stack's state";
+    let (gone, replaced) = (aborted("Canceled", gone), aborted("Canceled", replaced));
+    check([
+        (
+            "with its Workspace",
+            given().progressing().orphaned().workspace(None),
+            &["await-workspace", &gone, "settled"],
+        ),
+        (
+            "with its pod",
+            given().progressing().deleting().replaced(),
+            &["reach", &replaced, "settled"],
+        ),
+        (
+            "not while the agent only does not answer",
+            given().progressing().deleting().unreachable(Some(HERE)),
+            &["reach", unreached(), "again in 5s"],
+        ),
+    ]);
+}

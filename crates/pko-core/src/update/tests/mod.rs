@@ -1,0 +1,314 @@
+//! Each rule of the Update's table: what is given, and what is done, as text.
+
+mod cancel;
+mod result;
+mod run;
+mod scenarios;
+mod waiting;
+
+use jiff::{SignedDuration, Timestamp};
+use pko_api::auto::v1alpha1::UpdateStatus;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{Plan, queue::Turn};
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_700_000_000).unwrap()
+}
+
+fn ago(seconds: i64) -> String {
+    (now() - SignedDuration::from_secs(seconds)).to_string()
+}
+
+fn condition(kind: &str, status: &str, reason: &str) -> Value {
+    json!({
+        "type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": ago(1_000),
+    })
+}
+
+/// The instance of the workspace in which runs have begun.
+const HERE: &str = "pod-1";
+
+/// A new Update of a Workspace that is ready; its run goes on.
+struct Given {
+    update: Value,
+    workspace: Option<Value>,
+    turn: Turn,
+    agent: Agent,
+    run: Result<Run, RunError>,
+    outputs: Result<(), String>,
+}
+
+struct Told {
+    asked: Vec<Question>,
+    plan: Plan<Effect>,
+}
+
+fn given() -> Given {
+    Given {
+        update: json!({
+            "metadata": {
+                "name": "demo-1", "namespace": "shop", "uid": "u", "generation": 2,
+                "ownerReferences": [{
+                    "apiVersion": "auto.pulumi.com/v1alpha1", "kind": "Workspace", "name": "demo", "uid": "w",
+                    "controller": true,
+                }],
+            },
+            "spec": { "workspaceName": "demo", "stackName": "dev", "type": "up" },
+        }),
+        workspace: Some(json!({
+            "metadata": { "name": "demo", "generation": 1 },
+            "status": { "observedGeneration": 1, "conditions": [condition("Ready", "True", "Succeeded")] },
+        })),
+        turn: Turn::Go,
+        agent: Agent::Here(HERE.to_owned()),
+        run: Ok(Run::Running),
+        outputs: Ok(()),
+    }
+}
+
+/// Lays one object over another, deeply.
+fn merge(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                merge(base.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over,
+    }
+}
+
+impl Given {
+    fn with(mut self, object: Value) -> Self {
+        merge(&mut self.update, object);
+        self
+    }
+
+    fn conditions(
+        self,
+        progressing: (&str, &str),
+        failed: (&str, &str),
+        complete: (&str, &str),
+    ) -> Self {
+        self.with(json!({ "status": { "observedGeneration": 2, "conditions": [
+            condition("Progressing", progressing.0, progressing.1),
+            condition("Failed", failed.0, failed.1),
+            condition("Complete", complete.0, complete.1),
+        ] } }))
+    }
+
+    /// Its run has begun.
+    fn progressing(self) -> Self {
+        let not_yet = ("False", "Progressing");
+        self.conditions(("True", "Progressing"), not_yet, not_yet)
+            .with(json!({ "status": { "workspaceInstance": HERE } }))
+    }
+
+    fn annotated(self, value: &str) -> Self {
+        let annotations = json!({ "auto.pulumi.com/cancel": value });
+        self.with(json!({ "metadata": { "annotations": annotations } }))
+    }
+
+    fn waiting(self, reason: &str) -> Self {
+        let not_yet = ("False", "Progressing");
+        self.conditions(("False", reason), not_yet, not_yet)
+    }
+
+    fn complete(self) -> Self {
+        self.conditions(
+            ("False", "Complete"),
+            ("False", "UpdateSucceeded"),
+            ("True", "Updated"),
+        )
+    }
+
+    fn deleting(self) -> Self {
+        self.with(json!({ "metadata": { "deletionTimestamp": ago(5) } }))
+    }
+
+    fn orphaned(self) -> Self {
+        self.with(json!({ "metadata": { "ownerReferences": [{
+            "apiVersion": "pulumi.com/v1", "kind": "Stack", "name": "demo", "uid": "s",
+        }] } }))
+    }
+
+    fn lifetime(self, duration: &str) -> Self {
+        self.with(json!({ "spec": { "ttlAfterCompleted": duration } }))
+    }
+
+    fn run(mut self, run: Result<Run, RunError>) -> Self {
+        self.run = run;
+        self
+    }
+
+    fn ended(self, outcome: RunOutcome) -> Self {
+        self.run(Ok(Run::Ended(Box::new(outcome))))
+    }
+
+    /// The agent does not answer, whichever it is.
+    fn unreachable(self, instance: Option<&str>) -> Self {
+        self.agent(Agent::Unreachable {
+            instance: instance.map(str::to_owned),
+            message: "no route".into(),
+        })
+    }
+
+    /// The pod is another one.
+    fn replaced(self) -> Self {
+        self.agent(Agent::Here("pod-2".to_owned()))
+    }
+
+    fn agent(mut self, agent: Agent) -> Self {
+        self.agent = agent;
+        self
+    }
+
+    fn workspace(mut self, workspace: Option<Value>) -> Self {
+        self.workspace = workspace;
+        self
+    }
+
+    fn workspace_ready(self, reason: &str) -> Self {
+        self.workspace(Some(json!({
+            "metadata": { "name": "demo", "generation": 1 },
+            "status": { "observedGeneration": 1, "conditions": [condition("Ready", "True", reason)] },
+        })))
+    }
+
+    fn workspace_not_ready(self) -> Self {
+        self.workspace(Some(
+            json!({ "metadata": { "name": "demo", "generation": 1 } }),
+        ))
+    }
+
+    fn told(&self) -> Told {
+        let mut world = World::new(serde_json::from_value(self.update.clone()).unwrap());
+        let mut asked = Vec::new();
+        loop {
+            match decide(&world, now()) {
+                crate::Step::Ask(question) => {
+                    world.learn(match &question {
+                        Question::Workspace(_) => Answer::Workspace(
+                            self.workspace
+                                .clone()
+                                .map(|object| serde_json::from_value(object).unwrap()),
+                        ),
+                        Question::Turn(_) => Answer::Turn(self.turn.clone()),
+                        Question::Agent(_) => Answer::Agent(self.agent.clone()),
+                        Question::Run(..) | Question::Cancel(_) => Answer::Run(self.run.clone()),
+                        Question::KeepOutputs(secret) => {
+                            let name = secret.metadata.name.clone().unwrap();
+                            Answer::Outputs(self.outputs.clone().map(|()| name))
+                        }
+                    });
+                    asked.push(question);
+                }
+                crate::Step::Finish(plan) => return Told { asked, plan },
+            }
+        }
+    }
+}
+
+impl Told {
+    fn status(&self) -> Option<&UpdateStatus> {
+        self.plan.effects.iter().find_map(|effect| match effect {
+            Effect::PatchStatus(status) => Some(status.as_ref()),
+            _ => None,
+        })
+    }
+
+    /// The status that is published before the run is asked for.
+    fn published(&self) -> Option<String> {
+        self.asked.iter().find_map(|question| match question {
+            Question::Run(_, Some(status)) => Some(state(status)),
+            _ => None,
+        })
+    }
+
+    /// What was asked, in order.
+    fn questions(&self) -> Vec<&'static str> {
+        let name = |question: &Question| match question {
+            Question::Workspace(_) => "workspace",
+            Question::Turn(_) => "turn",
+            Question::Agent(_) => "agent",
+            Question::Run(..) => "run",
+            Question::Cancel(_) => "cancel",
+            Question::KeepOutputs(_) => "outputs",
+        };
+        self.asked.iter().map(name).collect()
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let requeue = match self.plan.requeue {
+            Requeue::Settled => "settled".to_owned(),
+            Requeue::After(delay) => format!("again in {delay:?}"),
+        };
+        let effects = self.plan.effects.iter().map(line);
+        let rule = self.plan.rule.to_owned();
+        [rule].into_iter().chain(effects).chain([requeue]).collect()
+    }
+}
+
+fn line(effect: &Effect) -> String {
+    match effect {
+        Effect::PatchStatus(status) => format!("status {}", state(status)),
+        Effect::Adopt(owner) => format!("adopted by {} {}", owner.kind, owner.name),
+        Effect::GiveBackTurn => "give the turn back".to_owned(),
+        Effect::FollowRun => "follow".to_owned(),
+        Effect::WarnOfWorkspace(message) => format!("warning about the workspace: {message}"),
+        Effect::AcknowledgeRun => "acknowledge".to_owned(),
+        Effect::Delete => "delete".to_owned(),
+        Effect::Emit(event) => {
+            let warning = if event.warning { "!" } else { "" };
+            format!("event{warning} {}: {}", event.reason, event.message)
+        }
+    }
+}
+
+/// The three conditions by status and reason, and the message if there is one.
+fn state(status: &UpdateStatus) -> String {
+    let conditions: Vec<String> = status
+        .conditions
+        .iter()
+        .map(|condition| {
+            format!(
+                "{}={}/{}",
+                condition.type_, condition.status, condition.reason
+            )
+        })
+        .collect();
+    let message = status.message.clone().unwrap_or_default();
+    [conditions.join(" "), message].join(" ").trim().to_owned()
+}
+
+fn check<const N: usize>(table: [(&str, Given, &[&str]); N]) {
+    for (sentence, given, expected) in table {
+        assert_eq!(given.told().lines(), expected, "{sentence}");
+    }
+}
+
+const PROGRESSING: &str =
+    "Progressing=True/Progressing Failed=False/Progressing Complete=False/Progressing";
+
+fn waiting(reason: &str) -> String {
+    format!("status Progressing=False/{reason} Failed=False/Progressing Complete=False/Progressing")
+}
+
+const FAILED: &str = "event! UpdateFailed: Failed to update stack \"dev\"";
+
+fn unreached() -> &'static str {
+    "status Progressing=True/TransientFailure Failed=False/Progressing Complete=False/Progressing"
+}
+
+fn aborted(reason: &str, message: &str) -> String {
+    format!("status Progressing=False/Failed Failed=True/{reason} Complete=True/Failed {message}")
+}
+
+fn succeeded() -> RunOutcome {
+    RunOutcome {
+        succeeded: true,
+        ..RunOutcome::default()
+    }
+}

@@ -1,0 +1,324 @@
+//! How the result of a run is recorded.
+
+use std::collections::BTreeMap;
+
+use pko_api::{Decoded, auto::v1alpha1::ProjectInfo, names::failures::FailureClass};
+
+use super::*;
+
+#[test]
+fn a_run_that_succeeded_is_recorded_outputs_first() {
+    let outputs = BTreeMap::from([(
+        "url".to_owned(),
+        Output {
+            json: b"1".to_vec(),
+            secret: false,
+        },
+    )]);
+    let outcome = RunOutcome {
+        message: "all fine".into(),
+        start: Some(now() - SignedDuration::from_secs(60)),
+        end: Some(now()),
+        permalink: Some("https://x/1".into()),
+        project: Some(ProjectInfo {
+            name: "hello".into(),
+            runtime: "yaml".into(),
+        }),
+        outputs,
+        changes: BTreeMap::from([("create".to_owned(), 2)]),
+        ..succeeded()
+    };
+    let told = given().progressing().lifetime("24h").ended(outcome).told();
+    assert_eq!(
+        told.lines(),
+        [
+            "run",
+            "status Progressing=False/Complete Failed=False/UpdateSucceeded Complete=True/Updated all fine",
+            "acknowledge",
+            "event UpdateSucceeded: Updated stack \"dev\"",
+            "again in 86400s",
+        ]
+    );
+    assert_eq!(
+        told.questions(),
+        ["workspace", "turn", "agent", "run", "outputs"],
+        "outputs first"
+    );
+    let mut status = serde_json::to_value(told.status().unwrap()).unwrap();
+    let conditions = status
+        .as_object_mut()
+        .unwrap()
+        .remove("conditions")
+        .unwrap();
+    assert_eq!(
+        status,
+        json!({
+            "observedGeneration": 2,
+            "startTime": "2023-11-14T22:12:20Z",
+            "endTime": "2023-11-14T22:13:20Z",
+            "permalink": "https://x/1",
+            "message": "all fine",
+            "outputs": "demo-1-stack-outputs",
+            "projectInfo": { "name": "hello", "runtime": "yaml" },
+            "workspaceInstance": HERE,
+            "resourceChanges": { "create": 2 },
+        })
+    );
+    let times: Vec<&Value> = (0..3)
+        .map(|index| &conditions[index]["lastTransitionTime"])
+        .collect();
+    let (then, just_now) = (json!("2023-11-14T21:56:40Z"), json!("2023-11-14T22:13:20Z"));
+    assert_eq!(
+        times,
+        [&just_now, &then, &just_now],
+        "a time moves with its status only"
+    );
+}
+
+#[test]
+fn a_run_that_failed_is_recorded_by_its_reason() {
+    for (reason, expected) in [
+        (Some("UpdateConflict"), "UpdateConflict"),
+        (None, "UpdateFailed"),
+        (Some("exit status 255"), "UpdateFailed"),
+        (Some(""), "UpdateFailed"),
+    ] {
+        let outcome = RunOutcome {
+            reason: reason.map(str::to_owned),
+            message: "stack is locked".into(),
+            ..RunOutcome::default()
+        };
+        let status = format!(
+            "status Progressing=False/Complete Failed=True/{expected} Complete=True/Updated stack is locked"
+        );
+        assert_eq!(
+            given().ended(outcome).told().lines(),
+            [
+                "run",
+                &status,
+                "acknowledge",
+                "event! UpdateFailed: Failed to update stack \"dev\"",
+                "settled"
+            ]
+        );
+    }
+}
+
+fn with_outputs() -> RunOutcome {
+    let outputs = [("url", "1", false), ("password", "\"hunter2\"", true)];
+    let output = |(name, json, secret): (&str, &str, bool)| {
+        let json = json.into();
+        (name.to_owned(), Output { json, secret })
+    };
+    RunOutcome {
+        message: "all fine".into(),
+        outputs: outputs.map(output).into(),
+        ..succeeded()
+    }
+}
+
+#[test]
+fn a_run_that_went_well_is_recorded_so_even_if_its_outputs_can_not_be_kept() {
+    let mut refused = given().progressing().ended(with_outputs());
+    refused.outputs = Err("exceeded quota: secrets".into());
+    let told = refused.told();
+    assert_eq!(
+        told.lines(),
+        [
+            "run",
+            "status Progressing=False/Complete Failed=False/UpdateSucceeded Complete=True/Updated all fine\n\
+             the outputs are not kept: exceeded quota: secrets",
+            "acknowledge",
+            "event UpdateSucceeded: Updated stack \"dev\"",
+            "settled",
+        ]
+    );
+    assert_eq!(told.status().unwrap().outputs, None);
+
+    let mut many = with_outputs();
+    let json = vec![b'1'; 2 * 1024 * 1024];
+    many.outputs.insert(
+        "many".into(),
+        Output {
+            json,
+            secret: false,
+        },
+    );
+    let told = given().progressing().ended(many).told();
+    assert_eq!(told.questions(), ["workspace", "turn", "agent", "run"]);
+    let message = told.status().unwrap().message.clone().unwrap();
+    assert!(
+        message.starts_with("all fine\nthe outputs have 2097162 bytes"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_preview_shows_its_plan_and_keeps_no_secret() {
+    let outcome = RunOutcome {
+        permalink: Some("https://x/preview/1".into()),
+        changes: BTreeMap::from([("create".to_owned(), 2)]),
+        printed: "Previewing update (dev):".into(),
+        ..with_outputs()
+    };
+    let preview = || {
+        given()
+            .progressing()
+            .with(json!({ "spec": { "type": "preview" } }))
+    };
+    let told = preview().ended(outcome.clone()).told();
+    assert_eq!(told.questions(), ["workspace", "turn", "agent", "run"]);
+    let status = serde_json::to_value(told.status().unwrap()).unwrap();
+    assert_eq!(
+        status["plannedOutputs"],
+        json!({ "url": 1, "password": "[secret]" })
+    );
+    assert_eq!(status["resourceChanges"], json!({ "create": 2 }));
+    assert_eq!(status["output"], "Previewing update (dev):");
+    assert_eq!(status["permalink"], "https://x/preview/1");
+    assert_eq!(status["outputs"], Value::Null);
+    assert!(!status.to_string().contains("hunter2"));
+
+    let long = RunOutcome {
+        printed: "x".repeat(100_000),
+        ..outcome.clone()
+    };
+    let told = preview().ended(long).told();
+    let printed = told.status().unwrap().output.clone().unwrap();
+    assert!(printed.len() <= 8 * 1024 && printed.contains('…'));
+
+    let failed = RunOutcome {
+        succeeded: false,
+        ..outcome
+    };
+    let status = preview().ended(failed).told().status().unwrap().clone();
+    assert_eq!(status.planned_outputs, None);
+    assert!(status.output.is_some() && status.permalink.is_some());
+}
+
+#[test]
+fn a_failure_keeps_what_is_known_of_it() {
+    let outcome = RunOutcome {
+        class: Some(FailureClass::Conflict),
+        message: "locked".into(),
+        start: Some(now()),
+        end: Some(now()),
+        permalink: Some("https://x/1".into()),
+        project: Some(ProjectInfo {
+            name: "hello".into(),
+            runtime: "yaml".into(),
+        }),
+        changes: BTreeMap::from([("create".to_owned(), 1)]),
+        ..RunOutcome::default()
+    };
+    let told = given().progressing().ended(outcome).told();
+    let mut status = serde_json::to_value(told.status().unwrap()).unwrap();
+    status.as_object_mut().unwrap().remove("conditions");
+    assert_eq!(
+        status,
+        json!({
+            "observedGeneration": 2,
+            "startTime": "2023-11-14T22:13:20Z",
+            "endTime": "2023-11-14T22:13:20Z",
+            "permalink": "https://x/1",
+            "message": "locked",
+            "failureClass": "conflict",
+            "projectInfo": { "name": "hello", "runtime": "yaml" },
+            "workspaceInstance": HERE,
+            "resourceChanges": { "create": 1 },
+        })
+    );
+}
+
+#[test]
+fn a_run_that_the_agent_refused_has_failed() {
+    let refused = given().run(Err(RunError::Refused("no such stack".into())));
+    assert_eq!(
+        refused.told().lines(),
+        [
+            "run",
+            "status Progressing=False/Complete Failed=True/UpdateFailed Complete=True/Updated no such stack",
+            "acknowledge",
+            "event! UpdateFailed: Failed to update stack \"dev\"",
+            "settled",
+        ]
+    );
+}
+
+#[test]
+fn each_operation_has_its_own_event() {
+    for (operation, done, failed) in [
+        ("up", "Updated", "update"),
+        ("preview", "Previewed", "preview"),
+        ("refresh", "Refreshed", "refresh"),
+        ("destroy", "Destroyed", "destroy"),
+    ] {
+        let event = |outcome| {
+            let given = given().with(json!({ "spec": { "type": operation } }));
+            given.ended(outcome).told().lines()[3].clone()
+        };
+        assert_eq!(
+            event(succeeded()),
+            format!("event UpdateSucceeded: {done} stack \"dev\"")
+        );
+        let expected = format!("event! UpdateFailed: Failed to {failed} stack \"dev\"");
+        assert_eq!(event(RunOutcome::default()), expected);
+    }
+}
+
+#[test]
+fn a_message_that_would_not_fit_is_shortened() {
+    let outcome = RunOutcome {
+        message: "x".repeat(2_000_000),
+        ..RunOutcome::default()
+    };
+    let told = given().ended(outcome).told();
+    assert!(told.status().unwrap().message.as_ref().unwrap().len() < 40_000);
+}
+
+#[test]
+fn what_does_not_decode_says_so_once() {
+    let object = |status: Value| {
+        let object = json!({
+            "metadata": { "name": "bad", "generation": 2 }, "spec": { "ttlAfterCompleted": "abc" }, "status": status,
+        });
+        match Decoded::<pko_api::Update>::from_value(object).unwrap() {
+            Decoded::Undecodable(undecodable) => *undecodable,
+            Decoded::Object(object) => panic!("decoded: {object:?}"),
+        }
+    };
+    let now = Timestamp::from_second(1).unwrap();
+    let plan = decide_undecodable(&object(json!({})), now);
+    let [Effect::PatchStatus(status)] = plan.effects.as_slice() else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(status.observed_generation, Some(2));
+    let shown: Vec<String> = status
+        .conditions
+        .iter()
+        .map(|condition| {
+            format!(
+                "{}={} {}",
+                condition.type_, condition.status, condition.reason
+            )
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "Progressing=False Failed",
+            "Failed=True UpdateFailed",
+            "Complete=True Failed"
+        ]
+    );
+    assert!(
+        status
+            .message
+            .as_deref()
+            .unwrap()
+            .starts_with("spec.ttlAfterCompleted: \"abc\""),
+        "{status:?}"
+    );
+    let again = decide_undecodable(&object(json!(status)), now);
+    assert_eq!((again.rule, again.effects.len()), ("undecodable", 0));
+}

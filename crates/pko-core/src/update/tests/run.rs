@@ -1,0 +1,192 @@
+//! A run is begun once, found again, or given up for good.
+
+use super::*;
+
+#[test]
+fn a_run_is_started_and_followed() {
+    let new = given().told();
+    assert_eq!(new.questions(), ["workspace", "turn", "agent", "run"]);
+    assert_eq!(
+        new.published().as_deref(),
+        Some(PROGRESSING),
+        "before it is started"
+    );
+    assert_eq!(
+        new.lines(),
+        ["run", "follow", "again in 60s"],
+        "and not written again"
+    );
+
+    let found = given().progressing().told();
+    assert_eq!(found.published(), None, "it is stored already");
+    assert_eq!(found.lines(), ["run", "follow", "again in 60s"]);
+}
+
+/// The status that is published before an agent hears of the run.
+fn published(given: &Given) -> Option<UpdateStatus> {
+    let asked = given.told().asked;
+    asked.into_iter().find_map(|question| match question {
+        Question::Run(_, status) => status.map(|status| *status),
+        _ => None,
+    })
+}
+
+#[test]
+fn where_a_run_begins_is_published_before_it_does() {
+    let status = published(&given()).unwrap();
+    assert_eq!(status.workspace_instance.as_deref(), Some(HERE));
+    let mut update: pko_api::Update = serde_json::from_value(given().update).unwrap();
+    assert!(!has_begun(&update));
+    update.status = Some(status);
+    assert!(has_begun(&update));
+    for waiting in ["TransientFailure", "WorkspaceNotReady", "Queued"] {
+        let update = given().waiting(waiting).update;
+        assert!(
+            !has_begun(&serde_json::from_value(update).unwrap()),
+            "{waiting}"
+        );
+    }
+    let upstream = given()
+        .progressing()
+        .with(json!({ "status": { "workspaceInstance": null } }));
+    assert!(has_begun(&serde_json::from_value(upstream.update).unwrap()));
+}
+
+#[test]
+fn an_agent_that_can_not_be_reached_before_the_run_gives_the_turn_to_others() {
+    let transient = waiting("TransientFailure");
+    let first = given().unreachable(Some(HERE)).told();
+    assert_eq!(
+        first.lines(),
+        [
+            "reach",
+            &transient,
+            "give the turn back",
+            "warning about the workspace: no route",
+            "again in 5s"
+        ]
+    );
+    assert_eq!(
+        first.questions(),
+        ["workspace", "turn", "agent"],
+        "nothing is begun"
+    );
+    let message = &first.status().unwrap().conditions[0].message;
+    assert_eq!(message, "no route");
+
+    let mut again = given().unreachable(None);
+    again.update["status"] = serde_json::to_value(first.status()).unwrap();
+    assert_eq!(
+        again.told().lines(),
+        ["reach", "give the turn back", "again in 5s"],
+        "what is said is said once"
+    );
+    let reached = again.agent(Agent::Here(HERE.into())).told();
+    assert_eq!(reached.published().as_deref(), Some(PROGRESSING));
+    assert_eq!(reached.lines(), ["run", "follow", "again in 60s"]);
+}
+
+#[test]
+fn a_run_whose_agent_does_not_answer_goes_on_until_that_is_known() {
+    let again: &[&str] = &["reach", unreached(), "again in 5s"];
+    check([
+        (
+            "the same pod",
+            given().progressing().unreachable(Some(HERE)),
+            again,
+        ),
+        (
+            "nobody knows which pod: that is no proof",
+            given().progressing().unreachable(None),
+            again,
+        ),
+        (
+            "it answered, and then it did not",
+            given()
+                .progressing()
+                .run(Err(RunError::Unreachable("cut off".into()))),
+            &["run", unreached(), "again in 5s"],
+        ),
+        (
+            "between the publication and the start",
+            given().run(Err(RunError::Unreachable("cut off".into()))),
+            &["run", unreached(), "again in 5s"],
+        ),
+    ]);
+    let mut back = given().progressing();
+    let told = given().progressing().unreachable(Some(HERE)).told();
+    back.update["status"] = serde_json::to_value(told.status()).unwrap();
+    let progressing = format!("status {PROGRESSING}");
+    assert_eq!(
+        back.told().lines(),
+        ["run", &progressing, "follow", "again in 60s"]
+    );
+}
+
+#[test]
+fn a_run_is_never_begun_in_another_pod() {
+    let replaced = "the workspace's pod was replaced while the operation ran; \
+                    what it had done by then is in the stack's state";
+    let replaced = aborted("Aborted", replaced);
+    let ended: &[&str] = &["reach", &replaced, FAILED, "settled"];
+    check([
+        ("another pod", given().progressing().replaced(), ended),
+        (
+            "another pod that does not answer yet",
+            given().progressing().unreachable(Some("pod-2")),
+            ended,
+        ),
+        (
+            "whatever the status said last",
+            given()
+                .conditions(
+                    ("False", "TransientFailure"),
+                    ("False", "Progressing"),
+                    ("False", "Progressing"),
+                )
+                .with(json!({ "status": { "workspaceInstance": HERE } }))
+                .replaced(),
+            ended,
+        ),
+    ]);
+    let told = given().progressing().replaced().told();
+    assert_eq!(told.questions(), ["workspace", "turn", "agent"]);
+    let class = told.status().unwrap().failure_class.as_deref();
+    assert_eq!(class, Some("interrupted"));
+}
+
+#[test]
+fn a_run_of_another_operator_is_not_begun_again() {
+    let upstream = given()
+        .progressing()
+        .with(json!({ "status": { "workspaceInstance": null } }));
+    let told = upstream.told();
+    let message = "the operation was begun by another version of the operator, which was stopped while it ran; \
+                   what it had done by then is in the stack's state";
+    assert_eq!(
+        told.lines(),
+        [
+            "of-another-operator",
+            &aborted("Aborted", message),
+            FAILED,
+            "settled"
+        ]
+    );
+    assert_eq!(told.asked, []);
+}
+
+#[test]
+fn a_run_that_an_agent_has_forgotten_is_aborted_with_the_cause() {
+    let lost = given()
+        .progressing()
+        .run(Err(RunError::Lost("the manager was restarted".into())));
+    assert_eq!(
+        lost.told().lines(),
+        [
+            "run",
+            &aborted("Aborted", "the manager was restarted"),
+            FAILED,
+            "settled"
+        ]
+    );
+}

@@ -1,0 +1,156 @@
+//! The scenarios of upstream's own tests, by their names, with our outcome where it differs on purpose.
+
+use super::*;
+
+fn sets_outcome(given: &Given) -> Vec<String> {
+    given.told().lines()
+}
+
+#[test]
+fn ttl_unset_keeps() {
+    assert_eq!(sets_outcome(&given().complete()), ["expire", "settled"]);
+}
+
+#[test]
+fn ttl_unexpired_requeues() {
+    let left = sets_outcome(&given().complete().lifetime("1h"));
+    assert_eq!(left, ["expire", "again in 2600s"]);
+}
+
+#[test]
+fn ttl_expired_deletes_and_tells() {
+    let expired = "event UpdateExpired: ttl expired and was deleted";
+    let gone = sets_outcome(&given().complete().lifetime("10m"));
+    assert_eq!(gone, ["expire", "delete", expired, "settled"]);
+}
+
+/// Upstream's counts from the first look, because its condition's time never moves.
+#[test]
+fn ttl_counts_from_completion() {
+    let waited = given()
+        .waiting("WorkspaceNotReady")
+        .lifetime("15m")
+        .ended(succeeded());
+    let told = waited.told();
+    let mut over = given().lifetime("15m");
+    over.update["status"] = serde_json::to_value(told.status()).unwrap();
+    assert_eq!(sets_outcome(&over), ["expire", "again in 900s"]);
+}
+
+#[test]
+fn up_success_with_outputs() {
+    let output = Output {
+        json: b"\"https://x\"".to_vec(),
+        secret: false,
+    };
+    let outcome = RunOutcome {
+        outputs: [("url".to_owned(), output)].into(),
+        ..succeeded()
+    };
+    let told = given().progressing().ended(outcome).told();
+    assert_eq!(
+        told.status().unwrap().outputs.as_deref(),
+        Some("demo-1-stack-outputs")
+    );
+    let kept = told.asked.iter().find_map(|question| match question {
+        Question::KeepOutputs(secret) => Some(serde_json::to_value(secret).unwrap()),
+        _ => None,
+    });
+    assert_eq!(
+        kept.unwrap(),
+        json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": "demo-1-stack-outputs",
+                "namespace": "shop",
+                "labels": {
+                    "auto.pulumi.com/component": "update", "auto.pulumi.com/update-name": "demo-1",
+                },
+                "annotations": { "pulumi.com/secrets": "[]" },
+                "ownerReferences": [{
+                    "apiVersion": "auto.pulumi.com/v1alpha1", "kind": "Update", "name": "demo-1", "uid": "u",
+                }],
+            },
+            "data": { "url": "Imh0dHBzOi8veCI=" },
+            "immutable": true,
+            "type": "Opaque",
+        })
+    );
+}
+
+/// Upstream tells of a success here.
+#[test]
+fn explicit_failed_result() {
+    let outcome = RunOutcome {
+        message: "it broke".into(),
+        ..RunOutcome::default()
+    };
+    let status =
+        "status Progressing=False/Complete Failed=True/UpdateFailed Complete=True/Updated it broke";
+    assert_eq!(
+        sets_outcome(&given().progressing().ended(outcome)),
+        ["run", status, "acknowledge", FAILED, "settled"]
+    );
+}
+
+/// Upstream fails the Update: it can't know whether the run goes on.
+#[test]
+fn up_call_unavailable() {
+    let unavailable = given().run(Err(RunError::Unreachable("Unavailable: cut off".into())));
+    assert_eq!(
+        sets_outcome(&unavailable),
+        ["run", unreached(), "again in 5s"]
+    );
+}
+
+/// The same, for a connection that is cut off while a run goes on.
+#[test]
+fn stream_unavailable() {
+    let cut_off = given().progressing().unreachable(Some(HERE));
+    assert_eq!(
+        sets_outcome(&cut_off),
+        ["reach", unreached(), "again in 5s"]
+    );
+}
+
+#[test]
+fn update_conflict_detail() {
+    let outcome = RunOutcome {
+        reason: Some("UpdateConflict".into()),
+        message: "Another update is currently in progress".into(),
+        ..RunOutcome::default()
+    };
+    let status = "status Progressing=False/Complete Failed=True/UpdateConflict Complete=True/Updated \
+                  Another update is currently in progress";
+    assert_eq!(
+        sets_outcome(&given().progressing().ended(outcome)),
+        ["run", status, "acknowledge", FAILED, "settled"]
+    );
+}
+
+#[test]
+fn zero_times_omitted_and_project_info_nil() {
+    let told = given().progressing().ended(succeeded()).told();
+    let status = serde_json::to_value(told.status().unwrap()).unwrap();
+    for field in ["startTime", "endTime", "projectInfo"] {
+        assert!(status.get(field).is_none(), "{field}");
+    }
+}
+
+/// Upstream loses a wake-up that comes while an Update is looked at; here each look names the next one.
+#[test]
+fn workspace_mapping_skips_active_keys() {
+    let told = given().workspace_not_ready().told();
+    assert!(matches!(told.plan.requeue, Requeue::After(_)));
+}
+
+/// Upstream cancels it.
+#[test]
+fn a_hand_written_update_is_adopted() {
+    let alone = given().with(json!({ "metadata": { "ownerReferences": null } }));
+    assert_eq!(
+        sets_outcome(&alone),
+        ["adopt", "adopted by Workspace demo", "again in 30s"]
+    );
+}

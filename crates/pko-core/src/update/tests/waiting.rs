@@ -1,0 +1,207 @@
+//! An Update before its run begins, and after it is over.
+
+use super::*;
+use crate::queue::{Reason, Wait};
+
+#[test]
+fn an_update_that_is_over_stays_for_its_time_to_live() {
+    let kept: &[&str] = &["expire", "settled"];
+    check([
+        ("without one it stays for ever", given().complete(), kept),
+        (
+            "it has some left",
+            given().complete().lifetime("1h"),
+            &["expire", "again in 2600s"],
+        ),
+        (
+            "it is over",
+            given().complete().lifetime("1000s"),
+            &[
+                "expire",
+                "delete",
+                "event UpdateExpired: ttl expired and was deleted",
+                "settled",
+            ],
+        ),
+        (
+            "it is none",
+            given().complete().lifetime("-1h"),
+            &[
+                "expire",
+                "delete",
+                "event UpdateExpired: ttl expired and was deleted",
+                "settled",
+            ],
+        ),
+        (
+            "it is being deleted already",
+            given().complete().lifetime("1000s").deleting(),
+            kept,
+        ),
+        ("it lost its owner", given().complete().orphaned(), kept),
+        (
+            "an operation that there is not",
+            given()
+                .complete()
+                .with(json!({ "spec": { "type": "odd" } })),
+            kept,
+        ),
+    ]);
+    assert_eq!(given().complete().told().asked, []);
+}
+
+#[test]
+fn an_update_that_never_had_an_owner_is_adopted() {
+    let alone = |given: Given| given.with(json!({ "metadata": { "ownerReferences": null } }));
+    let not_found = waiting("WorkspaceNotFound");
+    let canceled = "canceled before the operation began: the Update was deleted";
+    let canceled = aborted("Canceled", canceled);
+    check([
+        (
+            "new",
+            alone(given()),
+            &["adopt", "adopted by Workspace demo", "again in 30s"],
+        ),
+        (
+            "before there is a Workspace",
+            alone(given()).workspace(None),
+            &["adopt", &not_found, "again in 30s"],
+        ),
+        (
+            "once there is one",
+            alone(given().waiting("WorkspaceNotFound")),
+            &["adopt", "adopted by Workspace demo", "again in 30s"],
+        ),
+        (
+            "one that is being deleted",
+            alone(given()).deleting(),
+            &["canceled", &canceled, "settled"],
+        ),
+    ]);
+}
+
+#[test]
+fn an_operation_that_there_is_not_fails_by_name() {
+    let unknown = aborted(
+        "UpdateFailed",
+        "spec.type: \"import\" is none of preview, up, refresh and destroy",
+    );
+    let missing = aborted(
+        "UpdateFailed",
+        "spec.type is missing: one of preview, up, refresh and destroy",
+    );
+    check([
+        (
+            "unknown",
+            given().with(json!({ "spec": { "type": "import" } })),
+            &["unknown-operation", &unknown, FAILED, "settled"],
+        ),
+        (
+            "missing",
+            given()
+                .with(json!({ "spec": { "type": null } }))
+                .lifetime("1h"),
+            &["unknown-operation", &missing, FAILED, "again in 3600s"],
+        ),
+    ]);
+}
+
+#[test]
+fn an_update_waits_for_its_workspace() {
+    let not_found = waiting("WorkspaceNotFound");
+    let not_ready = waiting("WorkspaceNotReady");
+    let gone = "the Workspace is gone, and the run with it; what it had done by then is in the stack's state";
+    let gone = aborted("Aborted", gone);
+    check([
+        ("missing", given().workspace(None), &["await-workspace", &not_found, "again in 30s"]),
+        (
+            "missing, and told before",
+            given().workspace(None).waiting("WorkspaceNotFound"),
+            &["await-workspace", "again in 30s"],
+        ),
+        ("not ready", given().workspace_not_ready(), &["await-workspace", &not_ready, "again in 30s"]),
+        (
+            "ready for another spec",
+            given().workspace(Some(json!({
+                "metadata": { "name": "demo", "generation": 2 },
+                "status": { "observedGeneration": 1, "conditions": [condition("Ready", "True", "Succeeded")] },
+            }))),
+            &["await-workspace", &not_ready, "again in 30s"],
+        ),
+        (
+            "not ready any more, after the agent could not be reached",
+            given().workspace_not_ready().waiting("TransientFailure"),
+            &["await-workspace", &not_ready, "again in 30s"],
+        ),
+        (
+            "not ready any more, while the run goes on",
+            given().workspace_not_ready().progressing(),
+            &["run", "follow", "again in 60s"],
+        ),
+        (
+            "ready, in a pod of before",
+            given().workspace_ready("Outdated"),
+            &["await-workspace", &not_ready, "again in 30s"],
+        ),
+        (
+            "ready, without a pod",
+            given().workspace_ready("Idle"),
+            &["await-workspace", &not_ready, "again in 30s"],
+        ),
+        (
+            "in a pod of before, while the run goes on",
+            given().workspace_ready("Outdated").progressing(),
+            &["run", "follow", "again in 60s"],
+        ),
+        (
+            "not ready any more, and the agent does not answer",
+            given().workspace_not_ready().progressing().unreachable(None),
+            &["reach", unreached(), "again in 5s"],
+        ),
+        (
+            "gone, and the run with it",
+            given().workspace(None).progressing(),
+            &["await-workspace", &gone, FAILED, "settled"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_run_waits_for_its_turn() {
+    let held = |before| {
+        let reason = Reason::Cluster(2);
+        Given {
+            turn: Turn::Wait(Wait { before, reason }),
+            ..given()
+        }
+    };
+    let told = held(3).told();
+    let condition = &told.status().unwrap().conditions[0];
+    assert_eq!(
+        (&*condition.reason, &*condition.status),
+        ("Queued", "False")
+    );
+    assert_eq!(
+        condition.message,
+        "waiting for its turn: 2 runs are under way in the cluster, which is the limit; 3 runs are before it"
+    );
+    assert_eq!(
+        told.plan.requeue,
+        Requeue::after(std::time::Duration::from_secs(30))
+    );
+    assert_eq!(told.questions(), ["workspace", "turn"]);
+    let begun = |given: &Given| {
+        let asked = given.told().asked;
+        asked.into_iter().find_map(|question| match question {
+            Question::Turn(question) => Some(question.has_begun),
+            _ => None,
+        })
+    };
+    assert_eq!(begun(&given()), Some(false));
+    assert_eq!(begun(&given().progressing()), Some(true));
+    assert_eq!(
+        begun(&given().workspace_not_ready()),
+        None,
+        "it can't run anyway"
+    );
+}

@@ -1,0 +1,178 @@
+//! One channel for each workspace, kept open as long as its Workspace is there.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::{ConnectError, Connection, connect};
+use crate::place::AgentAt;
+
+/// The agents that were spoken to, by the uid of their Workspace.
+#[derive(Clone, Default)]
+pub(crate) struct Agents {
+    known: Arc<Mutex<HashMap<String, Known>>>,
+    /// Those whose runs were asked for, by their instance.
+    met: Arc<Mutex<HashMap<String, String>>>,
+    /// Where all workspaces are said to be, for whoever develops the manager outside of the cluster.
+    localhost: Option<String>,
+}
+
+struct Known {
+    address: String,
+    instance: String,
+    connection: Connection,
+}
+
+impl Known {
+    fn is_to(&self, address: &str, instance: &str) -> bool {
+        self.address == address && self.instance == instance
+    }
+}
+
+impl Agents {
+    /// Knows none yet. `localhost` takes the place of every address in the cluster.
+    pub(crate) fn new(localhost: Option<&str>) -> Self {
+        Self {
+            known: Arc::default(),
+            met: Arc::default(),
+            localhost: localhost.map(str::to_owned),
+        }
+    }
+
+    /// The channel to a workspace's agent, the same as before if it still is that agent.
+    pub(crate) async fn connect(
+        &self,
+        workspace: &str,
+        agent: &AgentAt,
+    ) -> Result<Connection, ConnectError> {
+        let address = self.address(agent);
+        if let Some(known) = self.known().get(workspace)
+            && known.is_to(address, &agent.instance)
+        {
+            return Ok(known.connection.clone());
+        }
+        let connection = connect(address, &agent.credentials).await?;
+        let known = Known {
+            address: address.to_owned(),
+            instance: agent.instance.clone(),
+            connection: connection.clone(),
+        };
+        self.known().insert(workspace.to_owned(), known);
+        Ok(connection)
+    }
+
+    /// Closes the channel of a workspace that is gone.
+    pub(crate) fn forget(&self, workspace: &str) {
+        self.known().remove(workspace);
+        self.is_unmet(workspace);
+    }
+
+    /// Whether this agent is met for the first time; from now on it is not.
+    pub(crate) fn is_new(&self, workspace: &str, instance: &str) -> bool {
+        let met = self.met().insert(workspace.to_owned(), instance.to_owned());
+        met.as_deref() != Some(instance)
+    }
+
+    /// It was not met after all.
+    pub(crate) fn is_unmet(&self, workspace: &str) {
+        self.met().remove(workspace);
+    }
+
+    fn address<'all>(&'all self, agent: &'all AgentAt) -> &'all str {
+        let elsewhere = self.localhost.as_deref();
+        let elsewhere = elsewhere.filter(|_| !agent.address.starts_with("unix:"));
+        elsewhere.unwrap_or(&agent.address)
+    }
+
+    fn met(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.met.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use pko_proto::agent::InstallRequest;
+
+    use super::*;
+    use crate::agent_client::{
+        Credentials,
+        test_agent::{Agent, Ending, Upstream},
+    };
+
+    async fn calls(agents: &Agents, agent: &AgentAt) -> bool {
+        let connection = agents.connect("ws", agent).await.unwrap();
+        let mut automation = connection.automation;
+        automation.install(InstallRequest {}).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_workspace_has_one_channel_which_comes_back_by_itself() {
+        let upstream = Upstream::new(None, Ending::Eof);
+        let mut agent = Agent::serve(upstream.routes());
+        let agents = Agents::new(None);
+        for _ in 0..3 {
+            assert!(calls(&agents, &agent.at("pod-1")).await);
+        }
+        let count = |agent: &Agent| agent.connections.load(Ordering::SeqCst);
+        assert_eq!(count(&agent), 1);
+
+        agent.restart(upstream.routes()).await;
+        pko_testkit::eventually("the channel to be back", async || {
+            let back = calls(&agents, &agent.at("pod-1")).await;
+            if back { Ok(()) } else { Err("not yet") }
+        })
+        .await
+        .unwrap();
+
+        let before = count(&agent);
+        assert!(calls(&agents, &agent.at("pod-2")).await);
+        assert_eq!(count(&agent), before + 1, "another agent, another channel");
+        agents.forget("ws");
+        assert!(agents.known().is_empty() && agents.met().is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_agent_that_is_not_there_is_not_kept() {
+        let agents = Agents::new(None);
+        let nowhere = AgentAt {
+            address: "unix:/nonexistent/socket".to_owned(),
+            credentials: Credentials::Nothing,
+            instance: "pod-1".to_owned(),
+        };
+        assert!(agents.connect("ws", &nowhere).await.is_err());
+        assert!(agents.known().is_empty());
+    }
+
+    #[test]
+    fn who_develops_may_say_where_all_workspaces_are() {
+        let agents = Agents::new(Some("localhost:50051"));
+        let at = |address: &str| AgentAt {
+            address: address.to_owned(),
+            credentials: Credentials::Nothing,
+            instance: String::new(),
+        };
+        assert_eq!(
+            agents.address(&at("ws-workspace.ns:50051")),
+            "localhost:50051"
+        );
+        assert_eq!(agents.address(&at("unix:/run/ws")), "unix:/run/ws");
+        assert_eq!(Agents::new(None).address(&at("ws.ns:1")), "ws.ns:1");
+    }
+
+    #[test]
+    fn an_agent_is_met_once() {
+        let agents = Agents::new(None);
+        assert!(agents.is_new("ws", "pod-1"));
+        assert!(!agents.is_new("ws", "pod-1"));
+        assert!(agents.is_new("ws", "pod-2"), "another one");
+        agents.is_unmet("ws");
+        assert!(agents.is_new("ws", "pod-2"));
+    }
+}
