@@ -260,9 +260,11 @@ proptest! {
     fn no_limit_is_passed_and_no_stack_has_two_runs(moves in moves()) {
         let mut queue = Queue::new(limits(3, 2));
         for step in moves {
+            let before = queue.clone();
+            let mut told: HashSet<String> = HashSet::new();
             match step {
                 Move::Ask(request) => {
-                    let before = queue.clone();
+                    told.insert(request.run.clone());
                     let name = request.run.clone();
                     let turn = queue.ask(request);
                     if turn == Turn::Go && !before.under_way.contains_key(&name) {
@@ -272,8 +274,15 @@ proptest! {
                         prop_assert!(before.account(&run.namespace).under_way < 2);
                     }
                 }
-                Move::Resume(request) => drop(queue.resume(request)),
-                Move::Leave(run) => drop(queue.leave(&run)),
+                Move::Resume(request) => {
+                    told.insert(request.run.clone());
+                    told.extend(queue.resume(request));
+                }
+                Move::Leave(run) => told.extend(queue.leave(&run)),
+            }
+            let began = queue.under_way.keys().filter(|run| !before.under_way.contains_key(*run));
+            for run in began {
+                prop_assert!(told.contains(run), "{run} goes, and nobody is told");
             }
             for waiting in queue.waiting.values() {
                 prop_assert!(queue.obstacle(waiting).is_some(), "nobody waits for nothing");
