@@ -11,6 +11,7 @@ pub mod leadership;
 pub mod merge;
 pub mod program;
 pub mod queue;
+pub mod redaction;
 pub mod stack;
 pub mod step;
 #[cfg(test)]

@@ -7,15 +7,18 @@ mod freshness;
 mod objects;
 mod outputs;
 mod owners;
+mod troubles;
 
 pub use events::{Notice, Reporter};
 pub use finalizers::{add_finalizer, remove_finalizer};
 pub use freshness::Written;
 pub use objects::{
-    Namespaced, apply, apply_status, create, create_once, delete, find, labelled, replace,
+    Namespaced, annotate, apply, apply_json, apply_status, create, create_once, delete, find,
+    labelled, replace,
 };
 pub use outputs::masked_outputs;
 pub use owners::adopt;
+pub use troubles::last_event;
 
 /// A request to the Kubernetes API that failed, and what it was for.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +52,21 @@ impl RequestError {
         let try_again = [408, 409, 429];
         self.status_code()
             .is_some_and(|code| (400..500).contains(&code) && !try_again.contains(&code))
+    }
+
+    /// Whether the API server found the object invalid: it will, as long as the object stays the same.
+    #[must_use]
+    pub fn is_invalid(&self) -> bool {
+        matches!(self.status_code(), Some(400 | 422))
+    }
+
+    /// What the API server said, without what was tried.
+    #[must_use]
+    pub fn cause(&self) -> String {
+        match self.source.as_ref() {
+            kube::Error::Api(status) => status.message.clone(),
+            other => other.to_string(),
+        }
     }
 
     /// The error with its cause, on one line.

@@ -84,6 +84,41 @@ pub async fn apply<K: Namespaced + Serialize>(
     applied.map_err(failed::<K>("apply", &namespace, &name))
 }
 
+/// Applies an object that is kept as JSON, so that no field is lost that our types do not know.
+pub async fn apply_json<K: Namespaced>(
+    client: &Client,
+    namespace: &str,
+    object: &Value,
+    manager: &str,
+) -> Result<K, RequestError> {
+    let name = object.pointer("/metadata/name").and_then(Value::as_str);
+    let name = name.unwrap_or_default();
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let parameters = PatchParams::apply(manager);
+    let applied = api.patch(name, &parameters, &Patch::Apply(object)).await;
+    applied.map_err(failed::<K>("apply", namespace, name))
+}
+
+/// Sets an annotation of this very object, and nothing else; one that was made anew since is left alone.
+pub async fn annotate<K: Namespaced>(
+    client: &Client,
+    object: &K,
+    annotation: &str,
+    value: &str,
+) -> Result<K, RequestError> {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
+    let patch =
+        json!({ "metadata": { "uid": object.uid(), "annotations": { annotation: value } } });
+    let parameters = PatchParams {
+        field_manager: Some(field_managers::OPERATOR.to_owned()),
+        ..PatchParams::default()
+    };
+    api.patch(&name, &parameters, &Patch::Merge(patch))
+        .await
+        .map_err(failed::<K>("annotate", &namespace, &name))
+}
+
 /// Applies a whole status: what is not in it any more is removed.
 pub async fn apply_status<K: Namespaced>(
     client: &Client,

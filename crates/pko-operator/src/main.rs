@@ -11,6 +11,7 @@ mod manager_key;
 mod metrics;
 mod occupancy;
 mod place;
+mod preparation;
 mod program_server;
 mod run;
 mod seals;

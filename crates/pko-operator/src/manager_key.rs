@@ -1,7 +1,7 @@
 //! The manager's own key pair: made at the first start, kept, and known to the agents by its public part.
 //!
-//! For process workspaces it is a file beside theirs. Whatever keeps it elsewhere gives a [`SigningKey`] as well; nobody
-//! else knows where it came from.
+//! For process workspaces it is a file beside theirs, for pods a Secret in the manager's own namespace, which all
+//! replicas share. Nobody else knows where it came from.
 //!
 //! # Caveats
 //! Process workspaces run as the manager's own user, so their programs could read the file.
@@ -13,10 +13,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{Client, core::ObjectMeta};
+use pko_api::names::field_managers;
+use pko_kube::RequestError;
 use pko_proto::token::{KeyError, SigningKey};
 
 const FILE: &str = ".manager-key";
 const PUBLIC_FILE: &str = ".manager-key.pub";
+/// The Secret, and the key in it.
+const SECRET: &str = "pulumi-kubernetes-operator-manager-key";
+const SECRET_KEY: &str = "private-key.pem";
 const PRIVATE: u32 = 0o600;
 const OTHERS: u32 = 0o077;
 
@@ -33,8 +40,57 @@ pub(crate) enum ManagerKeyError {
         "the manager's key {path} is damaged: remove it to have a new one; agents that know the old one are replaced"
     )]
     Damaged { path: PathBuf, source: KeyError },
+    #[error(
+        "the manager's key in the Secret {namespace}/{SECRET} is damaged: delete the Secret to have a new one; pods \
+         whose agents know the old one are replaced"
+    )]
+    DamagedSecret { namespace: String },
+    #[error("{}; the manager keeps its key in the namespace of POD_NAMESPACE", .0.full_text())]
+    Request(#[from] RequestError),
     #[error(transparent)]
     Made(#[from] KeyError),
+}
+
+/// The key that is kept in a namespace of the cluster; a new one if there is none.
+pub(crate) async fn in_cluster(
+    client: &Client,
+    namespace: &str,
+) -> Result<SigningKey, ManagerKeyError> {
+    if let Some(key) = of_secret(client, namespace).await? {
+        return Ok(key);
+    }
+    let key = SigningKey::generate()?;
+    let secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(SECRET.to_owned()),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        data: Some([(SECRET_KEY.to_owned(), ByteString(key.to_pem().into()))].into()),
+        type_: Some("Opaque".to_owned()),
+        immutable: Some(true),
+        ..Secret::default()
+    };
+    pko_kube::create_once(client, &secret, field_managers::OPERATOR).await?;
+    // Another replica may have been first.
+    let kept = of_secret(client, namespace).await?;
+    Ok(kept.unwrap_or(key))
+}
+
+async fn of_secret(
+    client: &Client,
+    namespace: &str,
+) -> Result<Option<SigningKey>, ManagerKeyError> {
+    let Some(secret) = pko_kube::find::<Secret>(client, namespace, SECRET).await? else {
+        return Ok(None);
+    };
+    let pem = secret.data.as_ref().and_then(|data| data.get(SECRET_KEY));
+    let pem = pem.and_then(|pem| std::str::from_utf8(&pem.0).ok());
+    let key = pem.and_then(|pem| SigningKey::from_pem(pem).ok());
+    let damaged = || ManagerKeyError::DamagedSecret {
+        namespace: namespace.to_owned(),
+    };
+    key.ok_or_else(damaged).map(Some)
 }
 
 /// The key that is kept in a folder; a new one if there is none. The folder belongs to one manager at a time.

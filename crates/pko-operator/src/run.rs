@@ -9,12 +9,9 @@ use std::{
 
 use anyhow::Context as _;
 use axum::Router;
-use k8s_openapi::{NamespaceResourceScope, api::core::v1::Namespace};
-use kube::{
-    Api, Client,
-    runtime::{Controller, controller},
-};
-use pko_api::{Decoded, Program, Stack, StoredKind, Update, Workspace, names::events};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client, runtime::reflector::Store};
+use pko_api::{Decoded, Update, names::events};
 use pko_proto::token::SigningKey;
 use tokio::{
     net::TcpListener,
@@ -25,20 +22,21 @@ use tokio::{
 use crate::{
     agent_client::{AccountTokens, Agents, ManagerTokens, ServiceAccountIssuer, Streams},
     api_client,
-    args::{Arguments, Listen, WorkspaceRuntime},
+    args::{Arguments, Listen, WorkspaceAddress, WorkspaceRuntime},
     bounded_server,
     controller::{
-        Context, attend_to_abandoned,
+        Context,
         context::{Applied, Followed, Reporters},
-        feed::{Feed, Watching},
-        run_programs, run_stacks, run_updates, run_workspaces,
+        feed::Watching,
+        feeds::{Feeds, Woken},
     },
     health::{self, Readiness},
     leadership::{Elected, Leadership},
     manager_key,
     metrics::{self, ClusterAccess, Door, Metrics, Objects},
     occupancy::Occupancy,
-    place::{Processes, Tokens},
+    place::{Children, Places, PodSettings, Pods, Processes, Tokens, Wake},
+    preparation::Preparations,
     program_server::{self, Shelf},
     seals::Seals,
     turns::Turns,
@@ -50,16 +48,12 @@ const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// Runs the manager until it is told to end. Runs in workspaces go on without it.
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let election = arguments.election()?;
-    if arguments.workspace_runtime == WorkspaceRuntime::Pod {
-        anyhow::bail!("--workspace-runtime pod is not there yet: use `process`");
-    }
     let client = api_client::client(&arguments).await?;
     let listeners = Listeners::bind(&arguments).await?;
     let metrics = Arc::new(Metrics::new()?);
     let advertised = arguments.advertised(listeners.programs.local_addr()?);
 
-    let (folder, _claim) = claim(&arguments.workspace_dir, &client).await?;
-    let key = manager_key::in_folder(&folder)?;
+    let (ground, key, _claim) = ground(&arguments, &client).await?;
     let seals = arguments.program_fs_sealed;
     let seals = seals.then(|| Arc::new(Seals::new(&key)));
     let tokens = tokens(key, &arguments, &client);
@@ -69,24 +63,28 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         .as_ref()
         .map_or_else(Elected::always, Leadership::elected);
     let watching = Watching::new(&client, &elected, arguments.watched_namespaces());
-    let mut stacks = Feed::<Decoded<Stack>>::new(&watching);
-    let mut workspaces = Feed::<Decoded<Workspace>>::new(&watching);
-    let mut updates = Feed::<Decoded<Update>>::new(&watching);
-    let mut programs = Feed::<Decoded<Program>>::new(&watching);
+    let feeds = Feeds::new(&watching, matches!(ground, Ground::Cluster));
     let (wake_workspace, woken_workspaces) = unbounded_channel();
     let (wake_update, woken_updates) = unbounded_channel();
+    let occupancy = Arc::new(Occupancy::default());
+    let places = match (ground, feeds.children.children()) {
+        (Ground::Cluster, Some(children)) => {
+            let updates = feeds.updates.store();
+            let occupancy = Arc::clone(&occupancy);
+            pods(&arguments, &client, tokens, children, updates, occupancy)
+        }
+        (Ground::Folder(folder), _) => {
+            processes(&arguments, &client, tokens, folder, &wake_workspace)?
+        }
+        (Ground::Cluster, None) => anyhow::bail!("workspaces in pods are not watched"),
+    };
     let context = Arc::new(Context {
-        places: Processes::new(
-            folder,
-            agent(&arguments)?,
-            client.clone(),
-            tokens,
-            wake_workspace,
-        ),
-        stacks: stacks.store(),
-        workspaces: workspaces.store(),
-        updates: updates.store(),
-        programs: programs.store(),
+        places,
+        preparations: Preparations::new(wake_workspace),
+        stacks: feeds.stacks.store(),
+        workspaces: feeds.workspaces.store(),
+        updates: feeds.updates.store(),
+        programs: feeds.programs.store(),
         advertised,
         seals: seals.clone(),
         written: pko_kube::Written::default(),
@@ -95,7 +93,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         followed: Followed::new(wake_update.clone()),
         streams: Streams::new(wake_update.clone()),
         turns: Turns::new(arguments.limits(), wake_update, metrics.clone()),
-        occupancy: Occupancy::default(),
+        occupancy,
         agents: Agents::new(arguments.workspace_localhost()),
         run_timeout: arguments.run_timeout(),
         metrics,
@@ -108,36 +106,12 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     said(&arguments, &context.advertised);
     let workers = arguments.concurrency();
     counted(&context, workers, elected.clone())?;
-    let controllers = async {
-        tokio::join!(
-            run_stacks(
-                controller(&mut stacks, workers),
-                workspaces.listen(),
-                updates.listen(),
-                programs.listen(),
-                context.clone()
-            ),
-            run_workspaces(
-                controller(&mut workspaces, workers),
-                woken_workspaces,
-                context.clone()
-            ),
-            run_updates(
-                controller(&mut updates, workers),
-                workspaces.listen(),
-                woken_updates,
-                context.clone()
-            ),
-            run_programs(controller(&mut programs, workers), context.clone()),
-            attend_to_abandoned(updates.listen(), workspaces.listen(), context.clone()),
-            stacks.run(),
-            workspaces.run(),
-            updates.run(),
-            programs.run(),
-        )
+    let woken = Woken {
+        workspaces: woken_workspaces,
+        updates: woken_updates,
     };
     tokio::select! {
-        _ = controllers => {}
+        () = feeds.drive(woken, workers, context.clone()) => {}
         () = sweep(context.clone(), readiness, elected) => {}
         () = lost(leadership.as_mut()) => anyhow::bail!("another manager leads, or may: this one ends"),
         () = bounded_server::serve(listeners.programs, program_server::routes(shelf), program_server::LIMITS) => {}
@@ -258,21 +232,6 @@ fn counted(context: &Arc<Context>, workers: u16, elected: Elected) -> anyhow::Re
     Ok(())
 }
 
-/// The controller of a kind, fed by its watch.
-fn controller<K>(feed: &mut Feed<Decoded<K>>, concurrency: u16) -> Controller<Decoded<K>>
-where
-    K: StoredKind
-        + kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static,
-{
-    let config = controller::Config::default().concurrency(concurrency);
-    Controller::for_shared_stream(feed.listen(), feed.store()).with_config(config)
-}
-
 /// The folder of the workspaces, for this manager alone and for one cluster alone: what belongs to no Workspace of the
 /// cluster is removed from it.
 async fn claim(folder: &Path, client: &Client) -> anyhow::Result<(PathBuf, File)> {
@@ -301,6 +260,84 @@ async fn claim(folder: &Path, client: &Client) -> anyhow::Result<(PathBuf, File)
         Err(_) => fs::write(&owner, cluster)?,
     }
     Ok((folder, lock))
+}
+
+/// On what workspaces stand.
+enum Ground {
+    /// A folder of this machine.
+    Folder(PathBuf),
+    /// The cluster.
+    Cluster,
+}
+
+/// Where workspaces are, the key by which their agents know this manager, and the claim on a folder.
+async fn ground(
+    arguments: &Arguments,
+    client: &Client,
+) -> anyhow::Result<(Ground, SigningKey, Option<File>)> {
+    match arguments.workspace_runtime {
+        WorkspaceRuntime::Pod => {
+            let key = manager_key::in_cluster(client, &arguments.namespace).await?;
+            Ok((Ground::Cluster, key, None))
+        }
+        WorkspaceRuntime::Process => {
+            let (folder, claim) = claim(&arguments.workspace_dir, client).await?;
+            let key = manager_key::in_folder(&folder)?;
+            Ok((Ground::Folder(folder), key, Some(claim)))
+        }
+    }
+}
+
+/// Workspaces in pods.
+fn pods(
+    arguments: &Arguments,
+    client: &Client,
+    tokens: Tokens,
+    children: Children,
+    updates: Store<Decoded<Update>>,
+    occupancy: Arc<Occupancy>,
+) -> Places {
+    Places::Pods(Box::new(Pods {
+        client: client.clone(),
+        children,
+        updates,
+        settings: pod_settings(arguments, &tokens),
+        tokens,
+        occupancy,
+    }))
+}
+
+/// Workspaces beside the manager.
+fn processes(
+    arguments: &Arguments,
+    client: &Client,
+    tokens: Tokens,
+    folder: PathBuf,
+    wake: &Wake,
+) -> anyhow::Result<Places> {
+    let (agent, client) = (agent(arguments)?, client.clone());
+    Ok(Places::Processes(Processes::new(
+        folder,
+        agent,
+        client,
+        tokens,
+        wake.clone(),
+    )))
+}
+
+fn pod_settings(arguments: &Arguments, tokens: &Tokens) -> PodSettings {
+    let given = arguments.pod_settings();
+    PodSettings {
+        pod: pko_core::workspace::pod::Settings {
+            agent_image: given.agent_image.clone(),
+            agent_image_pull_policy: given.agent_image_pull_policy.to_owned(),
+            max_untar_size: given.max_untar_size.clone(),
+            manager_public_key: tokens.manager.public_key(),
+        },
+        by_name: arguments.workspace_address == WorkspaceAddress::Name,
+        everywhere: arguments.workspace_localhost().map(str::to_owned),
+        idle_timeout: arguments.idle_timeout(),
+    }
 }
 
 /// What the manager shows to agents: tokens by its own key, and those of its service account if it knows that.
@@ -336,6 +373,7 @@ async fn sweep(context: Arc<Context>, readiness: Readiness, mut elected: Elected
         context.workspaces.wait_until_ready().await.is_ok(),
         context.updates.wait_until_ready().await.is_ok(),
         context.programs.wait_until_ready().await.is_ok(),
+        context.places.are_known().await,
     ];
     if stores.contains(&false) {
         return;

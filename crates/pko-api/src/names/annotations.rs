@@ -18,3 +18,7 @@ pub const CANCEL: &str = "auto.pulumi.com/cancel";
 
 /// On an Update: how urgent its run is: `destroy`, `change`, `request` or `resync`.
 pub const URGENCY: &str = "auto.pulumi.com/urgency";
+
+/// On a workspace's StatefulSet and Service: what of the Workspace they were last applied for, so that the same is not
+/// applied again.
+pub const APPLIED: &str = "auto.pulumi.com/applied";

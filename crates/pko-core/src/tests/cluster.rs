@@ -20,7 +20,7 @@ use crate::{
     stack, update,
     update::{Run, RunError, RunOutcome},
     workspace,
-    workspace::{Agent, AgentError, Place},
+    workspace::{AgentError, Place, Preparation, Running},
 };
 
 /// The operator died: the rest of the pass does not happen.
@@ -56,7 +56,8 @@ pub(super) struct Cluster {
     /// What the API server says to a Workspace.
     pub(super) refusal: Option<Class>,
     pub(super) place: Place,
-    pub(super) agent: Result<Agent, AgentError>,
+    pub(super) version: Result<String, AgentError>,
+    pub(super) preparation: Preparation,
     pub(super) agent_error: Option<RunError>,
     pub(super) runs: BTreeMap<String, OwnedRun>,
     /// Which pod it is: another one has none of the runs of before.
@@ -106,12 +107,14 @@ impl Cluster {
             outputs: BTreeMap::new(),
             revision: Some("1".to_owned()),
             refusal: None,
-            place: Place::Running {
+            place: Place::Running(Running {
                 address: "unix:/run/demo".to_owned(),
-            },
-            agent: Ok(Agent {
-                pulumi_version: "3.259.0".to_owned(),
+                name: "\"demo\"".to_owned(),
+                is_outdated: false,
+                look_again: std::time::Duration::from_secs(30),
             }),
+            version: Ok("3.259.0".to_owned()),
+            preparation: Preparation::Done,
             agent_error: None,
             runs: BTreeMap::new(),
             instance: 1,
@@ -498,16 +501,13 @@ impl Cluster {
                     *asked.entry("place").or_default() += 1;
                     world.learn(workspace::Answer::Place(self.place.clone()));
                 }
-                Step::Ask(workspace::Question::Agent(_, publish)) => {
-                    *asked.entry("agent").or_default() += 1;
-                    let before = self
-                        .workspace
-                        .as_ref()
-                        .and_then(|object| object.status.clone());
-                    if let Some(status) = publish.filter(|status| before.as_ref() != Some(status)) {
-                        self.do_for_workspace(&workspace::Effect::PatchStatus(status))?;
-                    }
-                    world.learn(workspace::Answer::Agent(self.agent.clone()));
+                Step::Ask(workspace::Question::Version) => {
+                    *asked.entry("version").or_default() += 1;
+                    world.learn(workspace::Answer::Version(self.version.clone()));
+                }
+                Step::Ask(workspace::Question::Preparation) => {
+                    *asked.entry("preparation").or_default() += 1;
+                    world.learn(workspace::Answer::Preparation(self.preparation.clone()));
                 }
                 Step::Finish(plan) => {
                     for effect in &plan.effects {

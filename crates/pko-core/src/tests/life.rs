@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Requeue,
-    workspace::{AgentError, Place},
+    workspace::{AgentError, Place, Preparation, Stage},
 };
 
 /// Nothing in these lives takes more looks.
@@ -331,9 +331,9 @@ fn a_stack_that_never_could_run_can_be_deleted() {
 #[test]
 fn trouble_with_place_and_agent_passes() {
     let mut cluster = new(&json!({}));
-    let (place, agent) = (cluster.place.clone(), cluster.agent.clone());
+    let (place, version) = (cluster.place.clone(), cluster.version.clone());
     cluster.place = Place::Failed("no memory".into());
-    cluster.agent = Err(AgentError::Unreachable("no route".into()));
+    cluster.version = Err(AgentError::Unreachable("no route".into()));
     for _ in 0..5 {
         turn(&mut cluster).unwrap();
         cluster.advance(60);
@@ -343,9 +343,15 @@ fn trouble_with_place_and_agent_passes() {
         turn(&mut cluster).unwrap();
         cluster.advance(60);
     }
-    cluster.agent = Err(AgentError::Installation("no registry".into()));
+    cluster.version = version;
+    cluster.preparation = Preparation::Failed {
+        stage: Stage::Installing,
+        message: "no registry".into(),
+        is_transient: false,
+        retry_in: std::time::Duration::from_mins(1),
+    };
     until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
-    cluster.agent = agent;
+    cluster.preparation = Preparation::Done;
     ready(&mut cluster);
     assert_eq!(cluster.log, [Up]);
 }

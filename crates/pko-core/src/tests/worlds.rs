@@ -10,7 +10,7 @@ use super::{cluster::Cluster, laws};
 use crate::{
     Class,
     update::RunError,
-    workspace::{AgentError, Place},
+    workspace::{AgentError, Place, Preparation, Stage},
 };
 
 /// Picks the next of some choices off a number: each number is a world, and every world has one.
@@ -273,16 +273,33 @@ fn workspace_world(number: u64) -> Cluster {
         cluster.place.clone(),
         cluster.place.clone(),
         Place::Starting("pulling".to_owned()),
+        Place::Rolling("changing".to_owned()),
+        Place::Asleep,
         Place::Failed("no memory".to_owned()),
         Place::Impossible("no pod".to_owned()),
     ];
     cluster.place = choices.of(&places);
-    let agents = [
-        cluster.agent.clone(),
+    let versions = [
+        cluster.version.clone(),
         Err(AgentError::Unreachable("no route".to_owned())),
-        Err(AgentError::Installation("no registry".to_owned())),
+        Err(AgentError::Refused {
+            reason: "Unauthenticated".to_owned(),
+            message: "who?".to_owned(),
+        }),
     ];
-    cluster.agent = choices.of(&agents);
+    cluster.version = choices.of(&versions);
+    let failed = |stage, is_transient| Preparation::Failed {
+        stage,
+        message: "no registry".to_owned(),
+        is_transient,
+        retry_in: std::time::Duration::from_mins(1),
+    };
+    cluster.preparation = choices.of(&[
+        Preparation::Done,
+        Preparation::UnderWay(Stage::Installing),
+        failed(Stage::Installing, true),
+        failed(Stage::Initializing, false),
+    ]);
     let stored = choices.of(&[
         json!([]),
         conditions(&cluster, &[("Ready", "True", "Succeeded")]),
@@ -336,7 +353,7 @@ fn the_laws_hold_in_each_world_of_an_update() {
 
 #[test]
 fn the_laws_hold_in_each_world_of_a_workspace() {
-    for number in 0..5 * 3 * 6 * 3 * 2 * 2 {
+    for number in 0..7 * 3 * 4 * 6 * 3 * 2 * 2 {
         laws::workspace(&mut workspace_world(number)).unwrap();
     }
 }

@@ -1,5 +1,7 @@
 //! The Workspace's state machine: a place to run, an agent that answers, packages, Ready.
 
+mod compatibility;
+mod delegation;
 pub mod pod;
 mod rules;
 mod status;
@@ -18,7 +20,9 @@ use pko_api::{
     },
 };
 
-pub use world::{Agent, AgentError, Answer, Case, Effect, Event, Place, Question, World};
+pub use world::{
+    AgentError, Answer, Case, Effect, Event, Place, Preparation, Question, Running, Stage, World,
+};
 
 use crate::{
     condition_set::ConditionSet,
@@ -52,7 +56,9 @@ const fn rule(
 const RULES: &[Rule<Case, Question, Effect>] = &[
     rule("deleting", rules::deleting),
     rule("place", rules::place), // Ask(Place): a pod or a process, made or found
-    rule("agent", rules::agent), // Ask(Agent): version, packages
+    rule("version", rules::version), // Ask(Version): an agent that answers
+    rule("compatible", rules::compatible), // a CLI that understands the config
+    rule("preparation", rules::preparation), // Ask(Preparation): packages, stacks
     rule("ready", rules::ready),
 ];
 

@@ -8,60 +8,45 @@ use pko_api::{
     },
 };
 
-use super::{Case, Effect};
+use super::{Case, Effect, Running};
 use crate::condition_set::{ConditionSet, find, is_true};
 
-/// Whether the stored status is about the spec of now.
+/// The stored status, if it is about the spec of now.
 fn stored(case: &Case) -> Option<&WorkspaceStatus> {
     let workspace = &case.world.workspace;
     let status = workspace.status.as_ref()?;
     (status.observed_generation == workspace.metadata.generation).then_some(status)
 }
 
-/// Whether the stored status says Ready, about the spec of now.
-pub(super) fn is_ready(case: &Case) -> bool {
-    stored(case).is_some_and(|status| is_true(&status.conditions, ConditionType::Ready))
+/// Whether the stored status says Ready, and not for want of a pod: whoever wakes up is initialized anew.
+pub(super) fn was_ready(case: &Case) -> bool {
+    let Some(status) = &case.world.workspace.status else {
+        return false;
+    };
+    let ready = find(&status.conditions, ConditionType::Ready);
+    is_true(&status.conditions, ConditionType::Ready)
+        && ready.is_some_and(|ready| ready.reason != WorkspaceReason::Idle.as_str())
 }
 
-/// The status while the agent is asked to install what it needs. One that says what went wrong the last time
-/// stays until it is known to be over: a try now and then does not make it come and go.
-pub(super) fn published(case: &Case) -> Option<WorkspaceStatus> {
-    if is_ready(case) {
-        return None;
-    }
-    let failed = [
-        WorkspaceReason::ConnectionFailed,
-        WorkspaceReason::InstallationFailed,
-    ];
-    let before = stored(case).filter(|status| {
-        find(&status.conditions, ConditionType::Ready)
-            .is_some_and(|ready| failed.iter().any(|reason| reason.as_str() == ready.reason))
-    });
-    let installing = || {
-        let message = "Installing packages and plugins required by the program";
-        not_ready(case, WorkspaceReason::Installing, message)
-    };
-    Some(before.cloned().unwrap_or_else(installing))
+/// Whether the stored status is about the spec of now, and gives one of these reasons.
+pub(super) fn is_about_now(case: &Case, reasons: &[WorkspaceReason]) -> bool {
+    let ready = stored(case).and_then(|status| find(&status.conditions, ConditionType::Ready));
+    ready.is_some_and(|ready| reasons.iter().any(|reason| reason.as_str() == ready.reason))
 }
 
 /// Ready for Updates.
-pub(super) fn ready(case: &Case) -> WorkspaceStatus {
-    with_conditions(
-        case,
-        ConditionStatus::True,
-        WorkspaceReason::Succeeded,
-        "",
-        false,
-    )
+pub(super) fn ready(case: &Case, reason: WorkspaceReason, message: &str) -> WorkspaceStatus {
+    let status = ConditionStatus::True;
+    with_conditions(case, status, reason.as_str(), message, false)
 }
 
 /// Not ready, and why.
-pub(super) fn not_ready(case: &Case, reason: WorkspaceReason, message: &str) -> WorkspaceStatus {
+pub(super) fn not_ready(case: &Case, reason: &str, message: &str) -> WorkspaceStatus {
     with_conditions(case, ConditionStatus::False, reason, message, false)
 }
 
 /// Not ready, and not soon.
-pub(super) fn stalled(case: &Case, reason: WorkspaceReason, message: &str) -> WorkspaceStatus {
+pub(super) fn stalled(case: &Case, reason: &str, message: &str) -> WorkspaceStatus {
     with_conditions(case, ConditionStatus::False, reason, message, true)
 }
 
@@ -73,10 +58,18 @@ pub(super) fn without_address(status: WorkspaceStatus) -> WorkspaceStatus {
     }
 }
 
+/// The status of a Workspace whose agent should listen.
+pub(super) fn at(running: &Running, status: WorkspaceStatus) -> WorkspaceStatus {
+    WorkspaceStatus {
+        address: Some(running.address.clone()),
+        ..status
+    }
+}
+
 fn with_conditions(
     case: &Case,
     ready: ConditionStatus,
-    reason: WorkspaceReason,
+    reason: &str,
     message: &str,
     stalled: bool,
 ) -> WorkspaceStatus {
@@ -84,9 +77,9 @@ fn with_conditions(
 
     let mut status = case.world.workspace.status.clone().unwrap_or_default();
     let mut conditions = ConditionSet::new(&status.conditions, case.now);
-    conditions.set(Ready, ready, reason.as_str(), message);
+    conditions.set(Ready, ready, reason, message);
     if stalled {
-        conditions.set(Stalled, ConditionStatus::True, reason.as_str(), message);
+        conditions.set(Stalled, ConditionStatus::True, reason, message);
     } else {
         conditions.remove(Stalled);
     }

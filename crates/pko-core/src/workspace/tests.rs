@@ -1,5 +1,7 @@
 //! Each rule of the Workspace's table: what is given, and what is done, as text.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use pko_api::{Decoded, auto::v1alpha1::WorkspaceStatus};
 use serde_json::{Value, json};
@@ -19,7 +21,8 @@ fn ago(seconds: i64) -> String {
 struct Given {
     workspace: Value,
     place: Place,
-    agent: Result<Agent, AgentError>,
+    version: Result<String, AgentError>,
+    preparation: Preparation,
 }
 
 struct Told {
@@ -30,12 +33,18 @@ struct Told {
 fn given() -> Given {
     Given {
         workspace: json!({ "metadata": { "name": "demo", "namespace": "shop", "generation": 2 } }),
-        place: Place::Running {
-            address: "unix:/run/demo".into(),
-        },
-        agent: Ok(Agent {
-            pulumi_version: "3.259.0".into(),
-        }),
+        place: Place::Running(running()),
+        version: Ok("3.259.0".into()),
+        preparation: Preparation::Done,
+    }
+}
+
+fn running() -> Running {
+    Running {
+        address: "demo-workspace.shop:50051".into(),
+        name: "pod \"demo-workspace-0\"".into(),
+        is_outdated: false,
+        look_again: Duration::from_mins(10),
     }
 }
 
@@ -45,13 +54,48 @@ impl Given {
         self
     }
 
-    fn unreachable(mut self, message: &str) -> Self {
-        self.agent = Err(AgentError::Unreachable(message.into()));
+    fn outdated(self) -> Self {
+        self.place(Place::Running(Running {
+            is_outdated: true,
+            ..running()
+        }))
+    }
+
+    fn version(mut self, version: &str) -> Self {
+        self.version = Ok(version.into());
         self
     }
 
-    fn broken(mut self, message: &str) -> Self {
-        self.agent = Err(AgentError::Installation(message.into()));
+    fn unreachable(mut self, message: &str) -> Self {
+        self.version = Err(AgentError::Unreachable(message.into()));
+        self
+    }
+
+    fn refused(mut self, reason: &str, message: &str) -> Self {
+        self.version = Err(AgentError::Refused {
+            reason: reason.into(),
+            message: message.into(),
+        });
+        self
+    }
+
+    fn at_work(mut self, stage: Stage) -> Self {
+        self.preparation = Preparation::UnderWay(stage);
+        self
+    }
+
+    fn failed_at(mut self, stage: Stage, message: &str, is_transient: bool) -> Self {
+        self.preparation = Preparation::Failed {
+            stage,
+            message: message.into(),
+            is_transient,
+            retry_in: Duration::from_secs(90),
+        };
+        self
+    }
+
+    fn spec(mut self, spec: Value) -> Self {
+        self.workspace["spec"] = spec;
         self
     }
 
@@ -84,7 +128,8 @@ impl Given {
                 crate::Step::Ask(question) => {
                     world.learn(match &question {
                         Question::Place => Answer::Place(self.place.clone()),
-                        Question::Agent(..) => Answer::Agent(self.agent.clone()),
+                        Question::Version => Answer::Version(self.version.clone()),
+                        Question::Preparation => Answer::Preparation(self.preparation.clone()),
                     });
                     asked.push(question);
                 }
@@ -98,14 +143,6 @@ impl Told {
     fn status(&self) -> Option<&WorkspaceStatus> {
         self.plan.effects.iter().find_map(|effect| match effect {
             Effect::PatchStatus(status) => Some(status.as_ref()),
-            _ => None,
-        })
-    }
-
-    /// The status that is published before the agent is asked.
-    fn published(&self) -> Option<String> {
-        self.asked.iter().find_map(|question| match question {
-            Question::Agent(_, Some(status)) => Some(state(status)),
             _ => None,
         })
     }
@@ -163,10 +200,12 @@ fn impossible() -> Given {
     given().place(Place::Impossible("spec.initContainers needs a pod".into()))
 }
 
-const READY: &str = "status Ready=True/Succeeded  at unix:/run/demo";
-const INITIALIZED: &str = "event Initialized: Initialized workspace \"demo\"";
-const INSTALLING: &str =
-    "Ready=False/Installing Installing packages and plugins required by the program";
+fn rolling() -> Given {
+    given().place(Place::Rolling("changing".into()))
+}
+
+const READY: &str = "status Ready=True/Succeeded  at demo-workspace.shop:50051";
+const INITIALIZED: &str = "event Initialized: Initialized workspace pod \"demo-workspace-0\"";
 
 #[test]
 fn a_workspace_needs_a_place() {
@@ -177,6 +216,25 @@ fn a_workspace_needs_a_place() {
             &[
                 "place",
                 "status Ready=False/WaitingForReplicas pulling",
+                "again in 1s",
+            ],
+        ),
+        (
+            "that is being replaced",
+            rolling(),
+            &[
+                "place",
+                "status Ready=False/RollingUpdate changing",
+                "again in 30s",
+            ],
+        ),
+        (
+            "that was removed to be made anew",
+            given().place(Place::Migrated),
+            &[
+                "place",
+                "status Ready=False/RollingUpdate Waiting for the statefulset to be made anew",
+                "event! Migrated: Replaced the workspace statefulset",
                 "again in 1s",
             ],
         ),
@@ -199,111 +257,219 @@ fn a_workspace_needs_a_place() {
                 "settled",
             ],
         ),
+        (
+            "or nobody who needs one",
+            given().place(Place::Asleep),
+            &[
+                "place",
+                "status Ready=True/Idle without a pod until the next run needs one",
+                "settled",
+            ],
+        ),
     ]);
-    assert_eq!(
-        starting().told().asked,
-        [Question::Place],
-        "no agent is asked"
-    );
+    for place in [starting(), rolling(), failed(), impossible()] {
+        assert_eq!(place.told().asked, [Question::Place], "no agent is asked");
+    }
 }
 
 #[test]
 fn an_agent_has_to_answer() {
-    let first = given().unreachable("no route").told();
-    assert_eq!(first.published().as_deref(), Some(INSTALLING));
-    assert_eq!(
-        first.lines(),
-        [
-            "agent",
-            "status Ready=False/ConnectionFailed no route",
-            "again in 1s"
-        ]
+    check([
+        (
+            "one that can't be reached",
+            given().unreachable("no route"),
+            &[
+                "version",
+                "status Ready=False/ConnectionFailed no route at demo-workspace.shop:50051",
+                "event! ConnectionFailure: no route",
+                "again in 1s",
+            ],
+        ),
+        (
+            "one that does not know us",
+            given().refused("Unauthenticated", "unauthenticated"),
+            &[
+                "version",
+                "status Ready=False/Unauthenticated unauthenticated at demo-workspace.shop:50051",
+                "event! ConnectionFailure: unauthenticated",
+                "again in 30s",
+            ],
+        ),
+        (
+            "one whose word is no reason",
+            given().refused("not a reason!", "odd"),
+            &[
+                "version",
+                "status Ready=False/ConnectionFailed odd at demo-workspace.shop:50051",
+                "event! ConnectionFailure: odd",
+                "again in 30s",
+            ],
+        ),
+    ]);
+    let binding = given().refused("Unauthenticated", "TokenReview API is unavailable");
+    let told = binding.told().lines().join(" ");
+    assert!(told.contains("kubectl create clusterrolebinding"), "{told}");
+}
+
+#[test]
+fn a_cli_has_to_understand_the_config() {
+    let number =
+        json!({ "stacks": [{ "name": "dev", "config": [{ "key": "size", "value": 3 }] }] });
+    let problem =
+        "Pulumi CLI version 3.197.0 does not support JSON configuration, require >= v3.202.0";
+    let old = given().spec(number.clone()).version("3.197.0");
+    let stalled = format!(
+        "status Ready=False/IncompatibleConfiguration {problem} \
+         Stalled=True/IncompatibleConfiguration {problem} at demo-workspace.shop:50051"
     );
-    let packages = given().broken("no registry").told();
+    let event = format!("event! StackInitializationFailure: {problem}");
     assert_eq!(
-        packages.lines(),
-        [
-            "agent",
-            "status Ready=False/InstallationFailed no registry Stalled=True/InstallationFailed no registry",
-            "event! InstallationFailure: no registry",
-            "again in 60s",
-        ]
+        old.told().lines(),
+        ["compatible", &stalled, &event, "settled"]
     );
+    assert!(
+        !old.told().asked.contains(&Question::Preparation),
+        "nothing is installed for it"
+    );
+    let new = given().spec(number).version("3.202.0");
+    assert_eq!(new.told().plan.rule, "ready");
+}
+
+#[test]
+fn a_new_agent_prepares_itself() {
+    check([
+        (
+            "it installs",
+            given().at_work(Stage::Installing),
+            &[
+                "preparation",
+                "status Ready=False/Installing Installing packages and plugins required by the program \
+                 at demo-workspace.shop:50051",
+                "again in 60s",
+            ],
+        ),
+        (
+            "it selects stacks",
+            given().at_work(Stage::Initializing),
+            &[
+                "preparation",
+                "status Ready=False/Initializing Initializing and selecting a Pulumi stack \
+                 at demo-workspace.shop:50051",
+                "again in 60s",
+            ],
+        ),
+        (
+            "it could not install, and somebody has to act",
+            given().failed_at(Stage::Installing, "no such package", false),
+            &[
+                "preparation",
+                "status Ready=False/InstallationFailed no such package \
+                 Stalled=True/InstallationFailed no such package at demo-workspace.shop:50051",
+                "event! InstallationFailure: no such package",
+                "again in 90s",
+            ],
+        ),
+        (
+            "it could not install, and that may pass",
+            given().failed_at(Stage::Installing, "503", true),
+            &[
+                "preparation",
+                "status Ready=False/InstallationFailed 503 at demo-workspace.shop:50051",
+                "event! InstallationFailure: 503",
+                "again in 90s",
+            ],
+        ),
+        (
+            "it could not select a stack",
+            given().failed_at(
+                Stage::Initializing,
+                "Failed to initialize stack \"dev\": no",
+                false,
+            ),
+            &[
+                "preparation",
+                "status Ready=False/InitializationFailed Failed to initialize stack \"dev\": no \
+                 Stalled=True/InitializationFailed Failed to initialize stack \"dev\": no \
+                 at demo-workspace.shop:50051",
+                "event! StackInitializationFailure: Failed to initialize stack \"dev\": no",
+                "again in 90s",
+            ],
+        ),
+    ]);
 }
 
 #[test]
 fn a_failure_stays_until_it_is_over() {
-    let silent: [(&str, Given, &str); 2] = [
-        (
-            "no connection",
-            given().unreachable("no route"),
-            "again in 1s",
-        ),
-        ("no packages", given().broken("no registry"), "again in 60s"),
-    ];
-    for (sentence, before, requeue) in silent {
-        let again = given().after(&before);
-        let again = Given {
-            agent: before.agent.clone(),
-            ..again
+    for failed in [
+        given().failed_at(Stage::Installing, "no registry", true),
+        given().failed_at(Stage::Initializing, "no backend", false),
+    ] {
+        let again = given().at_work(Stage::Installing).after(&failed);
+        assert_eq!(
+            again.told().lines(),
+            ["preparation", "again in 60s"],
+            "a try does not make it come and go"
+        );
+        let same = Given {
+            preparation: failed.preparation.clone(),
+            ..given().after(&failed)
         };
-        let told = again.told();
-        let stored = state(&serde_json::from_value(again.workspace["status"].clone()).unwrap());
         assert_eq!(
-            told.published(),
-            Some(stored),
-            "{sentence}: what is stored stands"
+            same.told().lines(),
+            ["preparation", "again in 90s"],
+            "the same failure is told once"
         );
+        let mended = given().after(&failed);
         assert_eq!(
-            told.lines(),
-            ["agent", requeue],
-            "{sentence}: nothing is written"
+            mended.told().lines(),
+            ["ready", READY, INITIALIZED, "again in 600s"]
         );
-
-        let fixed = given().after(&before).told();
-        assert_eq!(
-            fixed.lines(),
-            ["ready", READY, INITIALIZED, "again in 30s"],
-            "{sentence}"
-        );
-
-        let edited = given().after(&before).generation(3).told();
-        assert_eq!(
-            edited.published().as_deref(),
-            Some(INSTALLING),
-            "{sentence}: an edit may have mended it"
+        let edited = given()
+            .at_work(Stage::Installing)
+            .after(&failed)
+            .generation(3);
+        assert!(
+            edited.told().lines()[1].contains("Ready=False/Installing"),
+            "an edit may have mended it"
         );
     }
-    let other = given()
-        .after(&given().unreachable("no route"))
-        .unreachable("refused")
-        .told();
-    assert_eq!(
-        other.lines()[1],
-        "status Ready=False/ConnectionFailed refused"
-    );
 }
 
 #[test]
 fn a_workspace_becomes_ready_once() {
     let told = given().told();
-    assert_eq!(
-        told.published().as_deref(),
-        Some(INSTALLING),
-        "a new one installs first"
-    );
-    assert_eq!(told.lines(), ["ready", READY, INITIALIZED, "again in 30s"]);
+    assert_eq!(told.lines(), ["ready", READY, INITIALIZED, "again in 600s"]);
     let status = told.status().unwrap();
     assert_eq!(status.observed_generation, Some(2));
     assert_eq!(status.pulumi_version.as_deref(), Some("3.259.0"));
-
-    let ready = given().after(&given());
-    assert_eq!(ready.told().published(), None, "nothing is installed twice");
     assert_eq!(
-        ready.told().lines(),
-        ["ready", "again in 30s"],
+        given().after(&given()).told().lines(),
+        ["ready", "again in 600s"],
         "nothing is written twice"
     );
+}
+
+#[test]
+fn a_pod_of_another_operator_is_ready_and_says_so() {
+    let outdated = "status Ready=True/Outdated made by another version of the operator: the next run gets a new pod \
+                    at demo-workspace.shop:50051";
+    check([
+        (
+            "from the beginning",
+            given().outdated(),
+            &["ready", outdated, INITIALIZED, "again in 600s"],
+        ),
+        (
+            "after an upgrade of the operator",
+            given().outdated().after(&given()),
+            &["ready", outdated, "again in 600s"],
+        ),
+        (
+            "until it was replaced",
+            given().after(&given().outdated()),
+            &["ready", READY, "again in 600s"],
+        ),
+    ]);
 }
 
 #[test]
@@ -311,7 +477,7 @@ fn a_workspace_that_was_ready_may_lose_it() {
     let was = |now: Given| now.after(&given());
     check([
         (
-            "its place is gone, and its address",
+            "its pod is gone, and its address",
             was(starting()),
             &[
                 "place",
@@ -323,33 +489,32 @@ fn a_workspace_that_was_ready_may_lose_it() {
             "its agent does not answer",
             was(given().unreachable("no route")),
             &[
-                "agent",
-                "status Ready=False/ConnectionFailed no route at unix:/run/demo",
+                "version",
+                "status Ready=False/ConnectionFailed no route at demo-workspace.shop:50051",
+                "event! ConnectionFailure: no route",
                 "again in 1s",
             ],
         ),
         (
             "its spec was edited, and it is ready for that",
             was(given()).generation(3),
-            &["ready", READY, INITIALIZED, "again in 30s"],
+            &["ready", READY, "again in 600s"],
         ),
         (
-            "its place moved",
-            was(given().place(Place::Running {
-                address: "unix:/run/other".into(),
-            })),
+            "it is put to sleep",
+            was(given().place(Place::Asleep)),
             &[
-                "ready",
-                "status Ready=True/Succeeded  at unix:/run/other",
-                "again in 30s",
+                "place",
+                "status Ready=True/Idle without a pod until the next run needs one",
+                "settled",
             ],
         ),
+        (
+            "it is woken up, in a pod that is prepared anew",
+            given().after(&given().place(Place::Asleep)),
+            &["ready", READY, INITIALIZED, "again in 600s"],
+        ),
     ]);
-    let edited = was(given()).generation(3).told();
-    assert!(
-        edited.published().unwrap().starts_with(INSTALLING),
-        "an edit may need other packages"
-    );
 }
 
 #[test]
@@ -365,10 +530,20 @@ fn an_old_stall_does_not_outlive_its_spec() {
 
 #[test]
 fn nothing_is_written_when_nothing_changed() {
+    let asleep = || given().place(Place::Asleep);
+    let silent = || given().unreachable("no route");
     for (given, before, expected) in [
         (starting(), starting(), ["place", "again in 1s"]),
+        (rolling(), rolling(), ["place", "again in 30s"]),
         (failed(), failed(), ["place", "again in 60s"]),
         (impossible(), impossible(), ["place", "settled"]),
+        (asleep(), asleep(), ["place", "settled"]),
+        (silent(), silent(), ["version", "again in 1s"]),
+        (
+            given().outdated(),
+            given().outdated(),
+            ["ready", "again in 600s"],
+        ),
         (
             given().deleting(),
             given().deleting(),
@@ -392,10 +567,8 @@ fn a_time_moves_only_with_its_status() {
         told.status().unwrap().conditions[0].last_transition_time.0,
         now()
     );
-    let told = given()
-        .broken("other")
-        .after(&given().broken("no registry"))
-        .told();
+    let broken = |message| given().failed_at(Stage::Installing, message, false);
+    let told = broken("other").after(&broken("no registry")).told();
     let stalled = &told.status().unwrap().conditions[1];
     assert_eq!(stalled.message, "other");
     assert_eq!(

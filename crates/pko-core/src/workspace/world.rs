@@ -1,5 +1,7 @@
 //! What is known of a Workspace, what can be asked, and what can be done.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use pko_api::{Workspace, auto::v1alpha1::WorkspaceStatus, names::events::WorkspaceEvent};
 
@@ -12,8 +14,10 @@ pub struct World {
     pub workspace: Workspace,
     /// Where it runs.
     pub place: Known<Place>,
-    /// What its agent says.
-    pub agent: Known<Result<Agent, AgentError>>,
+    /// The version of its Pulumi CLI, without `v`, as its agent says.
+    pub version: Known<Result<String, AgentError>>,
+    /// Whether packages are installed and stacks selected.
+    pub preparation: Known<Preparation>,
 }
 
 /// Where a workspace runs: a pod or a process, the rest of the operator does not know which.
@@ -21,31 +25,74 @@ pub struct World {
 pub enum Place {
     /// It is being made.
     Starting(String),
+    /// It is being replaced, or waits to be.
+    Rolling(String),
+    /// It could not become what is wanted, so it was removed to be made anew.
+    Migrated,
     /// The agent should listen there.
-    Running {
-        /// Its address.
-        address: String,
-    },
+    Running(Running),
+    /// There is none, because nobody needs one; the next run gets one.
+    Asleep,
     /// It can't be made from this spec.
     Impossible(String),
-    /// It could not be made; that may pass.
+    /// Something is wrong with it; that may pass.
     Failed(String),
 }
 
-/// An agent that is ready for runs.
+/// A place with an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Agent {
-    /// The version of its Pulumi CLI, without `v`.
-    pub pulumi_version: String,
+pub struct Running {
+    /// Where the agent listens, as the status shows it.
+    pub address: String,
+    /// What runs there, such as `pod "demo-workspace-0"`.
+    pub name: String,
+    /// An operator of before has made it, and the next run gets a new one.
+    pub is_outdated: bool,
+    /// When to look at it again, even if nothing is heard of it.
+    pub look_again: Duration,
 }
 
-/// Why an agent is not ready for runs.
+/// Why an agent says nothing of use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentError {
     /// It does not answer; it may the next time.
     Unreachable(String),
-    /// Packages or plugins could not be installed.
-    Installation(String),
+    /// It answered with an error.
+    Refused {
+        /// A word for the condition: the name of a gRPC code, or what the agent calls it.
+        reason: String,
+        /// What it said.
+        message: String,
+    },
+}
+
+/// How far a new agent is with what it has to do once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Preparation {
+    /// All is done.
+    Done,
+    /// It goes on; its end is told.
+    UnderWay(Stage),
+    /// It went wrong, and is tried again.
+    Failed {
+        /// While doing what.
+        stage: Stage,
+        /// What went wrong.
+        message: String,
+        /// It may pass by itself.
+        is_transient: bool,
+        /// When it is tried again.
+        retry_in: Duration,
+    },
+}
+
+/// What a new agent does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It installs packages and plugins.
+    Installing,
+    /// It selects and configures stacks.
+    Initializing,
 }
 
 /// What can be asked about a Workspace.
@@ -53,9 +100,10 @@ pub enum AgentError {
 pub enum Question {
     /// Where it runs; it is started if it does not.
     Place,
-    /// Whether the agent at this address is ready. Where there is a status, packages are installed, too, and
-    /// it is published first unless it is stored already.
-    Agent(String, Option<Box<WorkspaceStatus>>),
+    /// Which version of Pulumi's CLI its agent has.
+    Version,
+    /// Whether its agent is prepared; it is set to work if not.
+    Preparation,
 }
 
 /// An answer to a [`Question`].
@@ -63,8 +111,10 @@ pub enum Question {
 pub enum Answer {
     /// To [`Question::Place`].
     Place(Place),
-    /// To [`Question::Agent`].
-    Agent(Result<Agent, AgentError>),
+    /// To [`Question::Version`].
+    Version(Result<String, AgentError>),
+    /// To [`Question::Preparation`].
+    Preparation(Preparation),
 }
 
 /// What can be done for a Workspace.
@@ -96,7 +146,8 @@ impl World {
         Self {
             workspace,
             place: Known::Unknown,
-            agent: Known::Unknown,
+            version: Known::Unknown,
+            preparation: Known::Unknown,
         }
     }
 
@@ -104,7 +155,8 @@ impl World {
     pub fn learn(&mut self, answer: Answer) {
         match answer {
             Answer::Place(place) => self.place = Known::Known(place),
-            Answer::Agent(agent) => self.agent = Known::Known(agent),
+            Answer::Version(version) => self.version = Known::Known(version),
+            Answer::Preparation(preparation) => self.preparation = Known::Known(preparation),
         }
     }
 }
@@ -116,15 +168,4 @@ pub struct Case {
     pub world: World,
     /// The time.
     pub now: Timestamp,
-}
-
-impl Case {
-    /// The same case after a question had this status published: that is what is stored now.
-    pub(super) fn after_publishing(&self, status: Option<WorkspaceStatus>) -> Self {
-        let mut case = self.clone();
-        if status.is_some() {
-            case.world.workspace.status = status;
-        }
-        case
-    }
 }

@@ -38,6 +38,11 @@ impl ManagerTokens {
         self.key.public_key().id()
     }
 
+    /// By which agents know the manager, in PEM.
+    pub(crate) fn public_key(&self) -> String {
+        self.key.public_key().to_pem()
+    }
+
     /// A token for an audience.
     pub(crate) fn token(
         &self,

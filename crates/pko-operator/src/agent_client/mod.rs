@@ -4,6 +4,7 @@ mod account_tokens;
 mod authorized;
 mod connection;
 mod credentials;
+mod failure;
 mod manager_tokens;
 mod outcome;
 mod pool;
@@ -23,9 +24,10 @@ use tonic::{Code, Status};
 pub(crate) use account_tokens::{AccountTokens, ServiceAccountIssuer};
 pub(crate) use connection::{ConnectError, Connection, connect};
 pub(crate) use credentials::Credentials;
+pub(crate) use failure::{is_transient, refusal};
 pub(crate) use manager_tokens::ManagerTokens;
 pub(crate) use pool::Agents;
-pub(crate) use request::start_request;
+pub(crate) use request::{config_item, start_request};
 pub(crate) use streams::Streams;
 
 /// How long an agent may take to answer what it can answer at once.

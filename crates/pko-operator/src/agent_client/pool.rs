@@ -145,6 +145,7 @@ mod tests {
             address: "unix:/nonexistent/socket".to_owned(),
             credentials: Credentials::Nothing,
             instance: "pod-1".to_owned(),
+            owns_runs: true,
         };
         assert!(agents.connect("ws", &nowhere).await.is_err());
         assert!(agents.known().is_empty());
@@ -157,6 +158,7 @@ mod tests {
             address: address.to_owned(),
             credentials: Credentials::Nothing,
             instance: String::new(),
+            owns_runs: true,
         };
         assert_eq!(
             agents.address(&at("ws-workspace.ns:50051")),

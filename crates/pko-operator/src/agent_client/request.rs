@@ -69,7 +69,8 @@ fn run_stack(
     })
 }
 
-fn config_item(
+/// A config value. `local_path` says where a file of the workspace really is.
+pub(crate) fn config_item(
     item: &ConfigItem,
     local_path: impl Fn(&str) -> String,
 ) -> Result<wire::ConfigItem, String> {

@@ -58,6 +58,7 @@ impl Agent {
             address: self.address.clone(),
             credentials: Credentials::Nothing,
             instance: instance.to_owned(),
+            owns_runs: true,
         }
     }
 }

@@ -2,6 +2,8 @@
 
 pub(crate) mod context;
 pub(crate) mod feed;
+pub(crate) mod feeds;
+mod pod_feeds;
 mod program;
 mod stack;
 mod supervise;
@@ -16,10 +18,8 @@ use pko_core::{Machine, Plan, Requeue, Step};
 use pko_kube::RequestError;
 
 pub(crate) use context::Context;
-pub(crate) use program::run as run_programs;
-pub(crate) use stack::run as run_stacks;
-pub(crate) use update::{attend_to_abandoned, run as run_updates};
-pub(crate) use workspace::run as run_workspaces;
+use update::attend_to_abandoned;
+use workspace::Wakers;
 
 use supervise::supervised;
 

@@ -1,22 +1,31 @@
 //! Workspaces: a place to run, and an agent that is ready.
 
-use std::{sync::Arc, time::Instant};
+use std::{sync::Arc, time::Duration};
 
+use futures::{StreamExt as _, stream::BoxStream};
 use jiff::Timestamp;
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{Pod, Service},
+};
 use kube::{
     ResourceExt as _,
     runtime::{Controller, controller::Action, reflector::ObjectRef},
 };
 use pko_api::{
-    Decoded, Workspace,
+    Decoded, Update, Workspace,
     auto::v1alpha1::WorkspaceStatus,
-    names::{conditions::ConditionType, events, field_managers},
+    names::{conditions::ConditionType, events, field_managers, labels},
 };
-use pko_core::condition_set::{find, is_true};
-use pko_core::workspace::{Agent, AgentError, Answer, Effect, Question, World, decide_undecodable};
+use pko_core::{
+    condition_set::{find, is_true},
+    workspace::{
+        AgentError, Answer, Effect, Preparation, Question, Stage, World, decide_undecodable,
+    },
+};
 use pko_kube::Notice;
 use pko_proto::agent as wire;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::{sync::mpsc::UnboundedReceiver, time::Instant};
 
 use super::{
     Context, Pass, PassError, after_error,
@@ -26,22 +35,58 @@ use super::{
     supervised,
 };
 use crate::{
-    agent_client::{self, Credentials, in_time},
+    agent_client::{self, Agents, ConnectError, in_time},
     metrics::Metrics,
+    place::AgentAt,
 };
 
-/// Runs the controller until the manager ends; `woken` are Workspaces whose place has changed.
+/// A container that has just been started may take so long to listen.
+const LISTENS_WITHIN: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What wakes a Workspace besides itself.
+pub(crate) struct Wakers {
+    pub(crate) services: BoxStream<'static, Arc<Service>>,
+    pub(crate) stateful_sets: BoxStream<'static, Arc<StatefulSet>>,
+    pub(crate) pods: BoxStream<'static, Arc<Pod>>,
+    pub(crate) updates: BoxStream<'static, Arc<Decoded<Update>>>,
+    /// Workspaces whose place or preparation has changed.
+    pub(crate) woken: UnboundedReceiver<ObjectRef<Decoded<Workspace>>>,
+}
+
+/// Runs the controller until the manager ends.
 pub(crate) async fn run(
     controller: Controller<Decoded<Workspace>>,
-    woken: UnboundedReceiver<ObjectRef<Decoded<Workspace>>>,
+    wakers: Wakers,
     context: Arc<Context>,
 ) {
-    let stream = controller.reconcile_on(receiving(woken)).run(
-        supervised(events::WORKSPACE_CONTROLLER, reconcile),
-        |_, error, _| after_error(error),
-        context,
-    );
-    futures::StreamExt::for_each(stream, |_| std::future::ready(())).await;
+    let stream = controller
+        .owns_shared_stream(wakers.services)
+        .owns_shared_stream(wakers.stateful_sets)
+        .watches_shared_stream(wakers.pods, |pod: Arc<Pod>| of_pod(&pod))
+        .watches_shared_stream(wakers.updates, |update: Arc<Decoded<Update>>| {
+            of_update(&update)
+        })
+        .reconcile_on(receiving(wakers.woken))
+        .run(
+            supervised(events::WORKSPACE_CONTROLLER, reconcile),
+            |_, error, _| after_error(error),
+            context,
+        );
+    stream.for_each(|_| std::future::ready(())).await;
+}
+
+/// A pod belongs to its StatefulSet; the label says to which Workspace.
+fn of_pod(pod: &Pod) -> Option<ObjectRef<Decoded<Workspace>>> {
+    let name = pod.labels().get(labels::WORKSPACE_NAME)?;
+    Some(ObjectRef::new(name).within(&pod.namespace()?))
+}
+
+/// An Update that waits wants a pod; one that has ended may let it go.
+fn of_update(update: &Decoded<Update>) -> Option<ObjectRef<Decoded<Workspace>>> {
+    let update = update.as_result().ok()?;
+    let name = update.spec.workspace_name.as_deref()?;
+    Some(ObjectRef::new(name).within(&update.namespace()?))
 }
 
 async fn reconcile(
@@ -66,32 +111,33 @@ async fn reconcile(
         workspace,
         context: &context,
     };
-    drive(&pass, World::new(workspace.clone())).await
+    Box::pin(drive(&pass, World::new(workspace.clone()))).await
 }
 
 struct WorkspacePass<'pass> {
     workspace: &'pass Workspace,
-    context: &'pass Context,
+    context: &'pass Arc<Context>,
 }
 
 impl Pass for WorkspacePass<'_> {
     type World = World;
 
     async fn answer(&self, question: Question) -> Result<Answer, PassError> {
+        let Self { workspace, context } = *self;
         match question {
-            Question::Place => Ok(Answer::Place(
-                self.context.places.ensure(self.workspace).await,
-            )),
-            Question::Agent(address, publish) => {
-                if let Some(status) = &publish
-                    && self.workspace.status.as_ref() != Some(status.as_ref())
-                {
-                    write_status(self.workspace, self.context, status).await?;
-                }
-                let credentials = self.context.places.credentials(self.workspace);
-                let metrics = &self.context.metrics;
-                let agent = agent(&address, &credentials, publish.is_some(), metrics).await;
-                Ok(Answer::Agent(agent))
+            Question::Place => {
+                // Runs from before the start count before any pod is ended.
+                context.turns.are_primed().await;
+                Ok(Answer::Place(context.places.ensure(workspace).await))
+            }
+            Question::Version => Ok(Answer::Version(self.version().await)),
+            Question::Preparation => {
+                let Some(agent) = context.places.agent(workspace) else {
+                    let gone = Preparation::UnderWay(Stage::Installing);
+                    return Ok(Answer::Preparation(gone));
+                };
+                let preparation = context.preparations.ask(workspace, agent, context);
+                Ok(Answer::Preparation(preparation.await))
             }
         }
     }
@@ -133,6 +179,22 @@ impl Pass for WorkspacePass<'_> {
     }
 }
 
+impl WorkspacePass<'_> {
+    async fn version(&self) -> Result<String, AgentError> {
+        let Some(agent) = self.context.places.agent(self.workspace) else {
+            return Err(AgentError::Unreachable("there is no agent yet".to_owned()));
+        };
+        let is_new = !self.context.places.is_initialized(self.workspace);
+        let patience = if is_new {
+            LISTENS_WITHIN
+        } else {
+            Duration::ZERO
+        };
+        let uid = self.workspace.uid().unwrap_or_default();
+        version(&self.context.agents, &uid, &agent, patience).await
+    }
+}
+
 async fn write_status(
     workspace: &impl kube::ResourceExt,
     context: &Context,
@@ -159,33 +221,29 @@ fn measure_start(workspace: &Workspace, status: &WorkspaceStatus, metrics: &Metr
     }
 }
 
-/// Whether an agent is ready; a new one installs what its program needs.
-async fn agent(
-    address: &str,
-    credentials: &Credentials,
-    install: bool,
-    metrics: &Metrics,
-) -> Result<Agent, AgentError> {
-    let unreachable = |error: &dyn std::error::Error| {
-        AgentError::Unreachable(format!("unable to connect to workspace: {error}"))
+/// The version of an agent's Pulumi CLI; a new agent may take a moment to listen.
+async fn version(
+    agents: &Agents,
+    workspace: &str,
+    agent: &AgentAt,
+    patience: Duration,
+) -> Result<String, AgentError> {
+    let end = Instant::now() + patience;
+    let mut connection = loop {
+        match agents.connect(workspace, agent).await {
+            Ok(connection) => break connection,
+            Err(ConnectError::Transport(_)) if Instant::now() < end => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(error) => {
+                let message = format!("unable to connect to workspace: {error}");
+                return Err(AgentError::Unreachable(message));
+            }
+        }
     };
-    let mut connection = agent_client::connect(address, credentials)
-        .await
-        .map_err(|error| unreachable(&error))?;
-    let version = in_time(
-        connection
-            .automation
-            .pulumi_version(wire::PulumiVersionRequest {}),
-    )
-    .await;
-    let version = version.map_err(|status| AgentError::Unreachable(agent_client::text(&status)))?;
-    if install {
-        let start = Instant::now();
-        let installed = connection.automation.install(wire::InstallRequest {}).await;
-        metrics.installed(installed.is_ok(), start.elapsed());
-        installed.map_err(|status| AgentError::Installation(agent_client::text(&status)))?;
-    }
-    Ok(Agent {
-        pulumi_version: version.version,
-    })
+    let request = wire::PulumiVersionRequest {};
+    let version = in_time(connection.automation.pulumi_version(request)).await;
+    version
+        .map(|version| version.version)
+        .map_err(|status| agent_client::refusal(&status))
 }

@@ -17,7 +17,7 @@ use std::{
 
 use kube::{Client, ResourceExt as _, runtime::reflector::ObjectRef};
 use pko_api::{Decoded, Workspace};
-use pko_core::workspace::{Place, pod};
+use pko_core::workspace::{Place, Running, pod};
 use pko_proto::token::audience;
 use rustix::process::Signal;
 use tokio::{
@@ -51,6 +51,8 @@ const KILL_DEADLINE: Duration = Duration::from_secs(10);
 /// After a start that failed, the next one is not before this.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
+/// A process that is gone tells nobody.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// Where programs are: what every workspace has of the manager's environment.
 const PROGRAMS: [&str; 4] = ["PATH", "PKO_PULUMI", "PKO_ENGINE_STEP_DELAY", "TMPDIR"];
@@ -176,14 +178,36 @@ impl Processes {
         }
     }
 
-    /// The agent of a workspace, as its status says. Its journal is in the workspace's folder, which is the
+    /// Whether the agent of now has installed packages and selected stacks.
+    pub(crate) fn is_initialized(&self, workspace: &Workspace) -> bool {
+        Record::read(&self.folder(workspace)).is_some_and(|record| record.initialized)
+    }
+
+    /// Remembers that in the record, which the next agent starts anew.
+    pub(crate) fn mark_initialized(&self, workspace: &Workspace) -> io::Result<()> {
+        let folder = self.folder(workspace);
+        let Some(record) = Record::read(&folder)
+            .filter(|record| Some(&record.uid) == workspace.metadata.uid.as_ref())
+        else {
+            return Ok(());
+        };
+        let record = Record {
+            initialized: true,
+            ..record
+        };
+        record.write(&folder)
+    }
+
+    /// The agent of a workspace, where its socket is. Its journal is in the workspace's folder, which is the
     /// Workspace's as long as that lives.
     pub(crate) fn agent(&self, workspace: &Workspace) -> Option<AgentAt> {
-        let address = workspace.status.as_ref()?.address.clone();
+        let folder = self.folder(workspace);
+        Record::read(&folder)?;
         Some(AgentAt {
-            address: address.filter(|address| !address.is_empty())?,
+            address: format!("unix:{}", record::socket(&folder).display()),
             credentials: self.credentials(workspace),
             instance: workspace.uid()?,
+            owns_runs: true,
         })
     }
 
@@ -198,9 +222,12 @@ impl Processes {
         let folder = self.folder(workspace);
         let fingerprint = fingerprint(workspace);
         if self.is_running(&folder, workspace, &fingerprint).await {
-            return Place::Running {
+            return Place::Running(Running {
                 address: format!("unix:{}", record::socket(&folder).display()),
-            };
+                name: format!("\"{}\"", workspace.name_any()),
+                is_outdated: false,
+                look_again: LOOK_AGAIN,
+            });
         }
         let key = format!(
             "{}/{}",
@@ -307,6 +334,7 @@ impl Processes {
             auth: Auth::Manager {
                 key: self.tokens.manager.key_id(),
             },
+            initialized: false,
         };
         record.write(&folder)?;
         let mut child = self.serve(workspace, &folder).await?;

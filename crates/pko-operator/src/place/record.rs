@@ -28,6 +28,9 @@ pub(crate) struct Record {
     /// Whom the agent lets in. The records of the first managers do not say it, and their agents let everybody in.
     #[serde(default)]
     pub(crate) auth: Auth,
+    /// The agent has installed packages and selected stacks.
+    #[serde(default)]
+    pub(crate) initialized: bool,
 }
 
 /// Whom an agent lets in.
@@ -107,6 +110,7 @@ mod tests {
             fingerprint: "f".into(),
             process: 1,
             auth: Auth::Manager { key: "k".into() },
+            initialized: true,
         };
         record.write(folder.path()).unwrap();
         assert_eq!(Record::read(folder.path()), Some(record));

@@ -13,6 +13,7 @@ mod git;
 mod leaders;
 mod life;
 mod metrics;
+mod pods;
 mod program_server;
 mod queue;
 mod rights;

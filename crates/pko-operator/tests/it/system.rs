@@ -10,8 +10,8 @@ use std::{
 
 use pko_api::Program;
 use pko_testkit::{
-    ControlPlane, ProgramBuilder, Script, StandIn, TestNamespace, end_processes_of, eventually,
-    processes_of,
+    ControlPlane, Node, ProgramBuilder, Script, StandIn, TestNamespace, end_processes_of,
+    eventually, node, processes_of,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -31,6 +31,8 @@ pub(crate) struct System {
     environment: Vec<(String, String)>,
     /// Where every manager serves Programs: another place would be another source.
     programs: String,
+    /// Where pods run, if workspaces are pods.
+    node: Option<Node>,
 }
 
 impl System {
@@ -39,6 +41,35 @@ impl System {
         let mut system = Self::without_manager(environment).await;
         system.start_manager();
         system
+    }
+
+    /// Starts everything, with workspaces that are pods of a pretend node.
+    pub(crate) async fn in_pods(environment: &[(&str, &str)]) -> Self {
+        let mut system = Self::in_pods_without_manager(environment).await;
+        system.start_manager();
+        system
+    }
+
+    /// Starts everything but the manager, whose workspaces will be pods.
+    pub(crate) async fn in_pods_without_manager(environment: &[(&str, &str)]) -> Self {
+        let mut system = Self::without_manager(environment).await;
+        let settings = node::Settings {
+            agent: program("agent"),
+            environment: system.environment.clone(),
+            namespace: None,
+        };
+        system.node = Some(Node::start(&system.plane, settings).unwrap());
+        system
+    }
+
+    /// The node on which the pods run.
+    pub(crate) fn node(&self) -> &Node {
+        self.node.as_ref().expect("workspaces are pods")
+    }
+
+    /// Adds a variable to those of the next manager.
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.environment.push((name.to_owned(), value.to_owned()));
     }
 
     /// Starts everything but the manager.
@@ -64,6 +95,7 @@ impl System {
             folder,
             environment,
             programs: free_address(),
+            node: None,
         }
     }
 
@@ -88,7 +120,13 @@ impl System {
         Command::new(env!("CARGO_BIN_EXE_manager"))
             .arg("--kubeconfig")
             .arg(self.plane.kubeconfig_as(MANAGER, &[]).unwrap())
-            .args(["--workspace-runtime", "process", "--workspace-dir"])
+            .arg("--workspace-runtime")
+            .arg(if self.node.is_some() {
+                "pod"
+            } else {
+                "process"
+            })
+            .arg("--workspace-dir")
             .arg(workspaces)
             .arg("--agent")
             .arg(program("agent"))
@@ -99,6 +137,7 @@ impl System {
                 "--health-probe-bind-address",
                 &free_address(),
             ])
+            .env("POD_NAMESPACE", OWN_NAMESPACE)
             .envs(self.environment.iter().cloned())
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{JsonObject, object::kind, schema, text::open_text_enum};
+use crate::{GoDuration, JsonObject, object::kind, schema, text::open_text_enum};
 
 /// The place where a program lies and Pulumi runs.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -100,6 +100,10 @@ pub struct WorkspaceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int32")]
     pub pulumi_log_level: Option<u32>,
+    /// After this long without a run the pod goes, until the next run needs one; such as `30m`. Without it, the
+    /// operator's own setting counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<GoDuration>,
     /// The Pulumi stacks to select and configure.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_list()"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use pko_api::{Workspace, auto::v1alpha1::SecurityProfile, names::labels};
+use pko_api::{
+    Workspace,
+    auto::v1alpha1::{ConfigItem, SecurityProfile},
+    names::labels,
+};
 use serde_json::Value;
 
 use super::{PULUMI_CONTAINER, container_name, source::Source};
@@ -46,7 +50,34 @@ pub(super) fn spec(workspace: &Workspace) -> Result<(), Invalid> {
     for (number, variable) in workspace.spec.env.iter().enumerate() {
         not_reserved(&format!("spec.env[{number}]"), &variable.name)?;
     }
+    for (number, stack) in workspace.spec.stacks.iter().enumerate() {
+        for (item, config) in stack.config.iter().enumerate() {
+            let field = format!("spec.stacks[{number}].config[{item}]");
+            config_item(config).map_err(|problem| Invalid::new(field, problem))?;
+        }
+    }
     own_labels(workspace)
+}
+
+/// Config that no agent would take.
+fn config_item(item: &ConfigItem) -> Result<(), String> {
+    let key = &item.key;
+    match (&item.value_from, &item.value) {
+        (Some(from), _) if from.env.is_none() && from.path.is_none() => Err(format!(
+            "invalid config value for key \"{key}\": valueFrom needs env or path"
+        )),
+        (None, None) => Err(format!(
+            "invalid config value for key \"{key}\": it has neither value nor valueFrom"
+        )),
+        (None, Some(value)) if item.path == Some(true) && !is_text(value) => Err(format!(
+            "path=true is incompatible with structured values (objects, arrays, etc.) for key \"{key}\""
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn is_text(value: &Value) -> bool {
+    matches!(value, Value::String(_) | Value::Null)
 }
 
 fn one_source(workspace: &Workspace) -> Result<(), Invalid> {

@@ -23,17 +23,30 @@ pub(super) fn finished(workspace: &Workspace, mut template: Value, base_order: &
         containers.sort_by_key(place);
         for container in containers {
             mount_share(container);
-            apply_profile(workspace, container);
-            name_env_file(container);
+            finish_container(workspace, container);
         }
     }
     if let Some(Value::Array(containers)) = spec.get_mut("containers") {
         for container in containers {
-            apply_profile(workspace, container);
-            name_env_file(container);
+            finish_container(workspace, container);
         }
     }
     template
+}
+
+fn finish_container(workspace: &Workspace, container: &mut Value) {
+    apply_profile(workspace, container);
+    name_env_file(container);
+    keep_last_words(container);
+}
+
+/// The kubelet puts the end of a failed container's log into the pod's status, where we read it: no right to read
+/// logs is needed.
+fn keep_last_words(container: &mut Value) {
+    let policy = "terminationMessagePolicy";
+    if container.get(policy).is_none_or(Value::is_null) {
+        put(container, policy, "FallbackToLogsOnError");
+    }
 }
 
 /// An init container writes to the shared volume, or it has no effect.

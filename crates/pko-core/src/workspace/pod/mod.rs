@@ -5,9 +5,12 @@
 //!                   profile, env, resources ────┴▶ base template ──merge──▶ user's template ──finish──▶ pod
 //! ```
 
+mod agent;
 mod check;
 mod containers;
 mod finish;
+mod plan;
+mod problem;
 mod profile;
 mod source;
 #[cfg(test)]
@@ -18,8 +21,11 @@ use std::collections::BTreeMap;
 use pko_api::{Workspace, names::labels};
 use serde_json::{Value, json};
 
+pub use agent::{Admits, AgentOf, agent_of};
 pub use check::Invalid;
 use finish::finished;
+pub use plan::{Demand, Found, Plan, Running, Standing, Write, plan};
+pub use problem::problem;
 pub use source::{git_credentials, revision_hash};
 
 use super::owner_reference;
@@ -199,8 +205,12 @@ fn put(object: &mut Value, field: &str, value: impl Into<Value>) {
     }
 }
 
-fn service_account(workspace: &Workspace) -> &str {
-    let given = workspace.spec.service_account_name.as_deref();
+/// The service account of the pod: the user's template has the last word.
+pub(super) fn service_account(workspace: &Workspace) -> &str {
+    let template = workspace.spec.pod_template.as_ref();
+    let template = template.and_then(|template| template.spec.as_ref());
+    let template = template.and_then(|pod| pod.get("serviceAccountName")?.as_str());
+    let given = template.or(workspace.spec.service_account_name.as_deref());
     given.filter(|name| !name.is_empty()).unwrap_or("default")
 }
 

@@ -1,0 +1,106 @@
+//! Config that only newer versions of Pulumi's CLI understand.
+
+use pko_api::auto::v1alpha1::{ConfigItem, WorkspaceSpec};
+use serde_json::Value;
+
+/// The first version that takes config as JSON.
+const FIRST_WITH_JSON: [u64; 3] = [3, 202, 0];
+
+/// Why this CLI can't take the config, if it can't. Programs match on the first words.
+pub(super) fn problem(spec: &WorkspaceSpec, version: &str) -> Option<String> {
+    let mut items = spec.stacks.iter().flat_map(|stack| &stack.config);
+    if !items.any(needs_json) {
+        return None;
+    }
+    let Some((numbers, is_early)) = parsed(version) else {
+        return Some(format!("Failed to parse Pulumi version \"{version}\""));
+    };
+    let is_old = numbers < FIRST_WITH_JSON || (numbers == FIRST_WITH_JSON && is_early);
+    is_old.then(|| {
+        format!(
+            "Pulumi CLI version {version} does not support JSON configuration, require >= v3.202.0"
+        )
+    })
+}
+
+/// Whether a value is anything but a text.
+fn needs_json(item: &ConfigItem) -> bool {
+    match (&item.value_from, &item.value) {
+        (Some(from), _) => from.json == Some(true),
+        (None, Some(Value::String(_)) | None) => false,
+        (None, Some(_)) => true,
+    }
+}
+
+/// The three numbers of a version, of which the last ones may be missing, and whether it came before that version.
+fn parsed(version: &str) -> Option<([u64; 3], bool)> {
+    let version = version.strip_prefix('v').unwrap_or(version);
+    let version = version.split('+').next().unwrap_or_default();
+    let (numbers, early) = version.split_once('-').unwrap_or((version, ""));
+    let mut parsed = [0; 3];
+    let mut places = parsed.iter_mut();
+    for part in numbers.split('.') {
+        *places.next()? = part.parse().ok()?;
+    }
+    Some((parsed, !early.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(item: &Value, version: &str) -> Option<String> {
+        let spec = json!({ "stacks": [{ "name": "dev", "config": [item] }] });
+        problem(&serde_json::from_value(spec).unwrap(), version)
+    }
+
+    #[test]
+    fn only_values_that_are_no_texts_need_a_new_cli() {
+        for item in [
+            json!({ "key": "a", "value": "text" }),
+            json!({ "key": "a", "value": "true" }),
+            json!({ "key": "a", "valueFrom": { "env": "A" } }),
+            json!({ "key": "a", "valueFrom": { "path": "/a", "json": false } }),
+        ] {
+            assert_eq!(told(&item, "3.197.0"), None, "{item}");
+        }
+        for item in [
+            json!({ "key": "a", "value": 1 }),
+            json!({ "key": "a", "value": false }),
+            json!({ "key": "a", "value": { "b": 1 } }),
+            json!({ "key": "a", "value": [1] }),
+            json!({ "key": "a", "valueFrom": { "env": "A", "json": true } }),
+        ] {
+            let text = told(&item, "3.197.0").unwrap();
+            assert_eq!(
+                text,
+                "Pulumi CLI version 3.197.0 does not support JSON configuration, require >= v3.202.0"
+            );
+            assert_eq!(told(&item, "3.202.0"), None);
+        }
+    }
+
+    #[test]
+    fn versions_are_read_with_tolerance() {
+        let number = json!({ "key": "a", "value": 1 });
+        for new in [
+            "3.202.0",
+            "v3.202.0",
+            "3.202",
+            "3.259.0+pko.0.1.0",
+            "4",
+            "3.203.0-alpha.1",
+        ] {
+            assert_eq!(told(&number, new), None, "{new}");
+        }
+        for old in ["3.201.9", "v3.197.0", "3", "2.300.0", "3.202.0-alpha.1"] {
+            assert!(told(&number, old).is_some(), "{old}");
+        }
+        for odd in ["", "new", "3.x", "1.2.3.4"] {
+            let text = told(&number, odd).unwrap();
+            assert_eq!(text, format!("Failed to parse Pulumi version \"{odd}\""));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The agent in a pod: where it is, and whom it lets in. The pod itself tells: another operator may have made it.
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use pko_api::names::annotations;
+
+use super::{GRPC_PORT, PULUMI_CONTAINER};
+
+/// The agent in a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentOf {
+    /// The pod's own.
+    pub uid: String,
+    /// Where it listens.
+    pub address: String,
+    /// Whom it lets in.
+    pub admits: Admits,
+    /// Packages are installed and stacks selected.
+    pub is_initialized: bool,
+}
+
+/// Whom an agent lets in, and so whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admits {
+    /// Who has a token that our manager signed: it is one of ours.
+    Manager,
+    /// Who has a token that the API server knows: upstream's, or ours beside it.
+    Account,
+    /// Everybody.
+    All,
+}
+
+/// The agent of a pod that has an address.
+#[must_use]
+pub fn agent_of(pod: &Pod) -> Option<AgentOf> {
+    let address = pod.status.as_ref()?.pod_ip.as_deref();
+    let address = address.filter(|address| !address.is_empty())?;
+    Some(AgentOf {
+        uid: pod.metadata.uid.clone()?,
+        address: if address.contains(':') {
+            format!("[{address}]:{GRPC_PORT}")
+        } else {
+            format!("{address}:{GRPC_PORT}")
+        },
+        admits: admits(pod),
+        is_initialized: is_initialized(pod),
+    })
+}
+
+fn admits(pod: &Pod) -> Admits {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut pulumi = containers.filter(|container| container.name == PULUMI_CONTAINER);
+    match pulumi.next().and_then(auth_mode) {
+        Some(mode) if mode.split(',').any(|mode| mode == "manager") => Admits::Manager,
+        Some("kube") => Admits::Account,
+        _ => Admits::All,
+    }
+}
+
+fn auth_mode(container: &Container) -> Option<&str> {
+    let words = container.command.iter().chain(&container.args).flatten();
+    let words: Vec<&str> = words.map(String::as_str).collect();
+    let flag = "--auth-mode";
+    let joined = words
+        .iter()
+        .find_map(|word| word.strip_prefix(flag)?.strip_prefix('='));
+    let apart = || {
+        let place = words.iter().position(|word| *word == flag)?;
+        words.get(place + 1).copied()
+    };
+    joined.or_else(apart)
+}
+
+/// Go's words for true, of which upstream's operator writes the first.
+fn is_initialized(pod: &Pod) -> bool {
+    let annotations = pod.metadata.annotations.as_ref();
+    let value = annotations.and_then(|annotations| annotations.get(annotations::INITIALIZED));
+    value.is_some_and(|value| ["true", "True", "TRUE", "t", "T", "1"].contains(&value.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn agent(address: &str, command: &Value, annotations: &Value) -> Option<AgentOf> {
+        let pod = json!({
+            "metadata": { "name": "demo-workspace-0", "uid": "u-1", "annotations": annotations },
+            "spec": { "containers": [{ "name": "side" }, { "name": "pulumi", "command": command }] },
+            "status": { "podIP": address },
+        });
+        agent_of(&serde_json::from_value(pod).unwrap())
+    }
+
+    #[test]
+    fn an_agent_is_where_its_pod_is() {
+        assert_eq!(agent("", &json!([]), &json!({})), None);
+        let address = |address| agent(address, &json!([]), &json!({})).unwrap().address;
+        assert_eq!(address("10.0.0.7"), "10.0.0.7:50051");
+        assert_eq!(address("fd00::7"), "[fd00::7]:50051");
+    }
+
+    #[test]
+    fn the_pod_tells_whom_its_agent_lets_in() {
+        for (command, admits) in [
+            (
+                json!(["/share/agent", "serve", "--auth-mode", "manager"]),
+                Admits::Manager,
+            ),
+            (
+                json!(["/share/agent", "serve", "--auth-mode=kube,manager"]),
+                Admits::Manager,
+            ),
+            (
+                json!([
+                    "/share/tini",
+                    "/share/agent",
+                    "--",
+                    "serve",
+                    "--auth-mode",
+                    "kube"
+                ]),
+                Admits::Account,
+            ),
+            (
+                json!(["/share/agent", "serve", "--auth-mode", "none"]),
+                Admits::All,
+            ),
+            (json!(["/share/agent", "serve"]), Admits::All),
+            (json!(["--auth-mode"]), Admits::All),
+        ] {
+            let found = agent("10.0.0.7", &command, &json!({})).unwrap();
+            assert_eq!(found.admits, admits, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_pod_is_initialized_once_it_says_so() {
+        for (value, expected) in [
+            ("true", true),
+            ("1", true),
+            ("false", false),
+            ("", false),
+            ("yes", false),
+        ] {
+            let annotations = json!({ "auto.pulumi.com/initialized": value });
+            let found = agent("10.0.0.7", &json!([]), &annotations).unwrap();
+            assert_eq!(found.is_initialized, expected, "{value}");
+        }
+        assert!(
+            !agent("10.0.0.7", &json!([]), &json!({}))
+                .unwrap()
+                .is_initialized
+        );
+    }
+}

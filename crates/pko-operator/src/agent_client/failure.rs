@@ -1,0 +1,92 @@
+//! What a failed call of an agent tells besides its text; pure.
+
+use pko_core::workspace::AgentError;
+use pko_proto::{details, run::ErrorClass};
+use tonic::{Code, Status};
+
+/// Whether the same may work the next time: our agent says so, and a call that did not come through may.
+pub(crate) fn is_transient(status: &Status) -> bool {
+    let did_not_arrive = matches!(
+        status.code(),
+        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::ResourceExhausted
+    );
+    let failure = details::failure_info(status.details());
+    did_not_arrive || failure.is_some_and(|failure| failure.class() == ErrorClass::Transient)
+}
+
+/// A call that was refused, in the words of the decisions.
+pub(crate) fn refusal(status: &Status) -> AgentError {
+    if matches!(status.code(), Code::DeadlineExceeded | Code::Unavailable) {
+        return AgentError::Unreachable(super::text(status));
+    }
+    let known = details::error_info(status.details());
+    let reason = known.as_ref().map(|known| known.reason.clone());
+    AgentError::Refused {
+        reason: reason.unwrap_or_else(|| format!("{:?}", status.code())),
+        message: known.map_or_else(|| status.message().to_owned(), |known| known.message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pko_proto::{
+        agent::PulumiErrorInfo,
+        details::{RpcStatus, of_error, of_failure},
+        run::FailureInfo,
+    };
+    use prost::Message as _;
+    use prost_types::Any;
+
+    use super::*;
+
+    fn status(code: Code, details: Vec<Any>) -> Status {
+        let inside = RpcStatus {
+            code: code.into(),
+            message: "it failed".to_owned(),
+            details,
+        };
+        Status::with_details(code, "it failed", inside.encode_to_vec().into())
+    }
+
+    #[test]
+    fn the_reason_is_the_code_unless_the_agent_has_a_better_one() {
+        let refused = |status: &Status| match refusal(status) {
+            AgentError::Refused { reason, message } => (reason, message),
+            AgentError::Unreachable(message) => ("unreachable".to_owned(), message),
+        };
+        let plain = Status::unauthenticated("who are you?");
+        assert_eq!(
+            refused(&plain),
+            ("Unauthenticated".into(), "who are you?".into())
+        );
+        let info = PulumiErrorInfo {
+            code: 401,
+            reason: "InvalidAccessToken".to_owned(),
+            message: "no".to_owned(),
+        };
+        let known = status(Code::Unknown, vec![of_error(&info)]);
+        assert_eq!(refused(&known), ("InvalidAccessToken".into(), "no".into()));
+        let late = Status::deadline_exceeded("late");
+        assert_eq!(refused(&late).0, "unreachable");
+    }
+
+    #[test]
+    fn what_may_pass_is_told_from_what_does_not() {
+        let class = |class: ErrorClass| {
+            let failure = FailureInfo {
+                class: class.into(),
+                ..FailureInfo::default()
+            };
+            status(Code::Aborted, vec![of_failure(&failure)])
+        };
+        assert!(is_transient(&class(ErrorClass::Transient)));
+        assert!(!is_transient(&class(ErrorClass::Program)));
+        assert!(is_transient(&Status::unavailable("gone")));
+        assert!(!is_transient(&Status::aborted("no details")));
+        assert!(!is_transient(&Status::with_details(
+            Code::Aborted,
+            "odd details",
+            vec![7; 3].into()
+        )));
+    }
+}

@@ -1,0 +1,99 @@
+//! All watches, and all controllers that live on them.
+
+use std::{fmt::Debug, sync::Arc};
+
+use k8s_openapi::NamespaceResourceScope;
+use kube::runtime::{Controller, controller, reflector::ObjectRef};
+use pko_api::{Decoded, Program, Stack, StoredKind, Update, Workspace};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::{
+    Context, attend_to_abandoned,
+    feed::{Feed, Watching},
+    pod_feeds::PodFeeds,
+    program, stack, update, workspace,
+};
+
+/// The watches, before they run.
+pub(crate) struct Feeds {
+    pub(crate) stacks: Feed<Decoded<Stack>>,
+    pub(crate) workspaces: Feed<Decoded<Workspace>>,
+    pub(crate) updates: Feed<Decoded<Update>>,
+    pub(crate) programs: Feed<Decoded<Program>>,
+    pub(crate) children: PodFeeds,
+}
+
+/// Objects that somebody inside the manager has something to tell about.
+pub(crate) struct Woken {
+    pub(crate) workspaces: UnboundedReceiver<ObjectRef<Decoded<Workspace>>>,
+    pub(crate) updates: UnboundedReceiver<ObjectRef<Decoded<Update>>>,
+}
+
+impl Feeds {
+    /// Of all our kinds, and of what pods consist of where workspaces are pods.
+    pub(crate) fn new(watching: &Watching, in_pods: bool) -> Self {
+        Self {
+            stacks: Feed::new(watching),
+            workspaces: Feed::new(watching),
+            updates: Feed::new(watching),
+            programs: Feed::new(watching),
+            children: if in_pods {
+                PodFeeds::new(watching)
+            } else {
+                PodFeeds::none()
+            },
+        }
+    }
+
+    /// Runs them and their controllers until the manager ends.
+    pub(crate) async fn drive(mut self, woken: Woken, workers: u16, context: Arc<Context>) {
+        let stacks = stack::run(
+            controller(&mut self.stacks, workers),
+            self.workspaces.listen(),
+            self.updates.listen(),
+            self.programs.listen(),
+            context.clone(),
+        );
+        let wakers = self
+            .children
+            .wakers(self.updates.listen(), woken.workspaces);
+        let workspaces = controller(&mut self.workspaces, workers);
+        let workspaces = workspace::run(workspaces, wakers, context.clone());
+        let updates = update::run(
+            controller(&mut self.updates, workers),
+            self.workspaces.listen(),
+            woken.updates,
+            context.clone(),
+        );
+        let programs = program::run(controller(&mut self.programs, workers), context.clone());
+        let (gone, met) = (self.updates.listen(), self.workspaces.listen());
+        let abandoned = attend_to_abandoned(gone, met, context);
+        tokio::join!(
+            stacks,
+            workspaces,
+            updates,
+            programs,
+            abandoned,
+            self.stacks.run(),
+            self.workspaces.run(),
+            self.updates.run(),
+            self.programs.run(),
+            self.children.run(),
+        );
+    }
+}
+
+/// The controller of a kind, fed by its watch.
+fn controller<K>(feed: &mut Feed<Decoded<K>>, concurrency: u16) -> Controller<Decoded<K>>
+where
+    K: StoredKind
+        + kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + Send
+        + Sync
+        + 'static,
+{
+    let config = controller::Config::default().concurrency(concurrency);
+    Controller::for_shared_stream(feed.listen(), feed.store()).with_config(config)
+}
