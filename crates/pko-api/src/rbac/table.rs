@@ -87,12 +87,12 @@ pub const CONTROLLER_MANAGER: Role = Role {
         // Workspaces
         right(
             all("", &["services"]),
-            &["get", "list", "watch", "create", "patch"],
+            &["list", "watch", "create", "patch"],
             "the name of a workspace",
         ),
         right(
             all("apps", &["statefulsets"]),
-            &["get", "list", "watch", "create", "patch"],
+            &["list", "watch", "create", "patch"],
             "the pod of a workspace",
         ),
         right(
@@ -102,18 +102,13 @@ pub const CONTROLLER_MANAGER: Role = Role {
         ),
         right(
             all("", &["pods"]),
-            &["get", "list", "watch"],
+            &["list", "watch"],
             "whether a workspace's pod runs, where, and if not, why",
         ),
         right(
             all("", &["pods"]),
             &["patch"],
             "the mark of a pod that has been set up",
-        ),
-        right(
-            all("", &["pods/log"]),
-            &["get"],
-            "the last words of a pod that failed",
         ),
         right(all("", &["events"]), &["list"], "why there is no pod"),
         // Programs

@@ -10,8 +10,12 @@ mod check;
 mod containers;
 mod finish;
 mod plan;
+#[cfg(test)]
+mod plan_tests;
 mod problem;
 mod profile;
+#[cfg(test)]
+mod scenarios;
 mod source;
 #[cfg(test)]
 mod tests;

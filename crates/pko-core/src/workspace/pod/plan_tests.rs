@@ -1,0 +1,406 @@
+//! What is done for a pod, and where it stands: one row for each thing that a cluster may look like.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use pko_api::Workspace;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_700_000_000).unwrap()
+}
+
+fn settings(image: &str) -> Settings {
+    Settings {
+        agent_image: image.to_owned(),
+        agent_image_pull_policy: "IfNotPresent".to_owned(),
+        max_untar_size: None,
+        manager_public_key: "PUBLIC".to_owned(),
+    }
+}
+
+fn workspace(spec: impl Into<Value>) -> Workspace {
+    let spec: Value = spec.into();
+    let metadata = json!({ "name": "demo", "namespace": "team", "uid": "u-1", "generation": 3 });
+    serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
+}
+
+/// A cluster that has what a plan asked for, and whose controllers and kubelet did their work.
+struct Cluster {
+    workspace: Workspace,
+    image: String,
+    found: Found,
+    demand: Demand,
+}
+
+impl Cluster {
+    /// In which the pod runs.
+    fn running() -> Self {
+        let mut cluster = Self {
+            workspace: workspace(json!({ "projectInfo": { "name": "a", "runtime": "yaml" } })),
+            image: "agent:1".to_owned(),
+            found: Found::default(),
+            demand: Demand::default(),
+        };
+        cluster.settle();
+        cluster
+    }
+
+    fn plan(&self) -> Plan {
+        let settings = settings(&self.image);
+        plan(&self.workspace, &settings, &self.found, &self.demand, now()).unwrap()
+    }
+
+    /// Carries out what is asked for, until nothing is.
+    fn settle(&mut self) {
+        for _ in 0..3 {
+            let plan = self.plan();
+            if plan.writes.is_empty() {
+                return;
+            }
+            for write in plan.writes {
+                self.write(write);
+            }
+        }
+        panic!("it is never enough: {:?}", self.plan());
+    }
+
+    fn write(&mut self, write: Write) {
+        match write {
+            Write::Service(service) => {
+                self.found.service = serde_json::from_value(service).unwrap();
+            }
+            Write::StatefulSet { mut object, .. } => {
+                let before = self.found.stateful_set.as_ref();
+                let generation = before.and_then(|set| set.metadata.generation).unwrap_or(0) + 1;
+                object["metadata"]["generation"] = json!(generation);
+                object["status"] = json!({
+                    "replicas": 1, "observedGeneration": generation, "updateRevision": format!("r{generation}"),
+                });
+                let pod = json!({
+                    "metadata": {
+                        "name": "demo-workspace-0", "uid": format!("pod-{generation}"), "creationTimestamp": ago(3600),
+                        "labels": { "controller-revision-hash": format!("r{generation}") },
+                    },
+                    "status": { "podIP": "10.0.0.7", "containerStatuses": [
+                        { "name": "pulumi", "state": { "running": {} }, "image": "", "imageID": "", "ready": true, "restartCount": 0 },
+                    ] },
+                });
+                let has_pod = object["spec"]["replicas"] == json!(1);
+                self.found.pod = has_pod.then(|| serde_json::from_value(pod).unwrap());
+                self.found.stateful_set = serde_json::from_value(object).unwrap();
+            }
+        }
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Value)) {
+        let mut object =
+            json!({ "metadata": self.workspace.metadata, "spec": self.workspace.spec });
+        change(&mut object["spec"]);
+        self.workspace = serde_json::from_value(object).unwrap();
+    }
+
+    fn pod(&mut self, pointer: &str, value: Value) {
+        let mut pod = json!(self.found.pod.take().unwrap());
+        set(&mut pod, pointer, value);
+        self.found.pod = Some(serde_json::from_value(pod).unwrap());
+    }
+
+    fn container_waits(&mut self, reason: &str, message: &str) {
+        let state = json!({ "waiting": { "reason": reason, "message": message } });
+        self.pod("/status/containerStatuses/0/state", state);
+    }
+
+    fn set(&mut self, pointer: &str, value: Value) {
+        let mut object = json!(self.found.stateful_set.take().unwrap());
+        set(&mut object, pointer, value);
+        self.found.stateful_set = Some(serde_json::from_value(object).unwrap());
+    }
+
+    /// What is written, and where the pod stands, as a line.
+    fn told(&self) -> String {
+        let plan = self.plan();
+        let writes = plan.writes.iter().map(|write| match write {
+            Write::Service(_) => "service".to_owned(),
+            Write::StatefulSet { object, ends_pod } => {
+                let end = if *ends_pod { " ends the pod" } else { "" };
+                format!("set of {}{end}", object["spec"]["replicas"])
+            }
+        });
+        let standing = match plan.standing {
+            Standing::Rolling(message) => format!("rolling: {message}"),
+            Standing::Waiting(message) => format!("waiting: {message}"),
+            Standing::Missing => "missing".to_owned(),
+            Standing::Broken(message) => format!("broken: {message}"),
+            Standing::Running(running) => {
+                let outdated = if running.is_outdated { " outdated" } else { "" };
+                let idle = running.idle_in.map(|left| format!(" idle in {left:?}"));
+                format!(
+                    "running {} at {}{outdated}{}",
+                    running.uid,
+                    running.address,
+                    idle.unwrap_or_default()
+                )
+            }
+            Standing::Asleep => "asleep".to_owned(),
+        };
+        writes.chain([standing]).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn set(object: &mut Value, pointer: &str, value: Value) {
+    let (parent, field) = pointer.rsplit_once('/').unwrap();
+    object.pointer_mut(parent).unwrap()[field] = value;
+}
+
+fn ago(seconds: i64) -> String {
+    (now() - SignedDuration::from_secs(seconds)).to_string()
+}
+
+const RUNNING: &str = "running pod-1 at 10.0.0.7";
+const WILL_ROLL: &str = "set of 1 ends the pod, rolling: Waiting for the statefulset to be updated";
+const WAITS_FOR_RUN: &str =
+    "rolling: the pod is replaced when the run that is under way in it has ended";
+
+#[test]
+fn a_new_workspace_gets_a_service_and_a_set() {
+    let mut cluster = Cluster::running();
+    assert_eq!(cluster.told(), RUNNING, "and then nothing is applied again");
+    cluster.found = Found::default();
+    let waiting = "waiting: Waiting for the workspace pod to be available";
+    assert_eq!(cluster.told(), format!("service, set of 1, {waiting}"));
+}
+
+#[test]
+fn what_the_pod_depends_on_replaces_it_and_nothing_else_does() {
+    for (field, value) in [
+        ("image", json!("other")),
+        ("imagePullPolicy", json!("Always")),
+        ("serviceAccountName", json!("deployer")),
+        ("securityProfile", json!("baseline")),
+        ("env", json!([{ "name": "A", "value": "1" }])),
+        ("envFrom", json!([{ "secretRef": { "name": "a" } }])),
+        ("resources", json!({ "limits": { "memory": "1Gi" } })),
+        ("projectInfo", json!({ "name": "b", "runtime": "yaml" })),
+        (
+            "podTemplate",
+            json!({ "metadata": { "labels": { "a": "b" } } }),
+        ),
+        ("initContainers", json!([{ "name": "a", "image": "b" }])),
+        ("pulumiLogLevel", json!(3)),
+    ] {
+        let mut cluster = Cluster::running();
+        cluster.change(|spec| spec[field] = value);
+        assert_eq!(cluster.told(), WILL_ROLL, "{field}");
+        cluster.demand.is_busy = true;
+        assert_eq!(cluster.told(), WAITS_FOR_RUN, "{field}: not under a run");
+        cluster.demand.is_busy = false;
+        cluster.settle();
+        assert_eq!(cluster.told(), "running pod-2 at 10.0.0.7", "{field}");
+    }
+    for (field, value) in [
+        (
+            "stacks",
+            json!([{ "name": "dev", "config": [{ "key": "a", "value": "b" }], "environment": ["e"] }]),
+        ),
+        ("idleTimeout", json!("1h")),
+    ] {
+        let mut cluster = Cluster::running();
+        cluster.change(|spec| spec[field] = value);
+        assert_eq!(cluster.told(), RUNNING, "{field}");
+    }
+    let mut cluster = Cluster::running();
+    cluster
+        .change(|spec| spec["serviceTemplate"] = json!({ "metadata": { "labels": { "a": "b" } } }));
+    assert_eq!(cluster.told(), format!("service, {RUNNING}"));
+}
+
+#[test]
+fn another_operator_is_a_reason_when_the_next_run_comes() {
+    let mut cluster = Cluster::running();
+    cluster.image = "agent:2".to_owned();
+    assert_eq!(cluster.told(), format!("{RUNNING} outdated"));
+    cluster.demand.is_busy = true;
+    cluster.demand.is_awaited = true;
+    assert_eq!(
+        cluster.told(),
+        format!("{RUNNING} outdated"),
+        "not under another run"
+    );
+    cluster.demand.is_busy = false;
+    assert_eq!(cluster.told(), WILL_ROLL);
+}
+
+#[test]
+fn a_set_of_upstreams_is_used_as_it_is_while_it_is_for_this_spec() {
+    let mut cluster = Cluster::running();
+    cluster.set("/metadata/annotations", json!({}));
+    assert_eq!(cluster.told(), WILL_ROLL, "nobody says what it is for");
+    let status = |generation: i64| {
+        Some(serde_json::from_value(json!({ "observedGeneration": generation })).unwrap())
+    };
+    cluster.workspace.status = status(3);
+    assert_eq!(cluster.told(), format!("{RUNNING} outdated"));
+    cluster.workspace.status = status(2);
+    assert_eq!(cluster.told(), WILL_ROLL, "it is for the spec of before");
+}
+
+#[test]
+fn what_is_leaving_is_waited_for() {
+    let gone = "rolling: Waiting for the statefulset of before to be gone";
+    let mut cluster = Cluster::running();
+    cluster.set("/metadata/deletionTimestamp", json!(ago(1)));
+    assert_eq!(cluster.told(), gone);
+    let mut cluster = Cluster::running();
+    cluster.set(
+        "/metadata/ownerReferences/0/uid",
+        json!("of a Workspace of before"),
+    );
+    assert_eq!(cluster.told(), gone);
+}
+
+#[test]
+fn a_pod_is_ready_when_it_is_the_right_one_and_its_agent_runs() {
+    let waiting = "waiting: Waiting for the workspace pod to be available";
+    let rolling = "rolling: Waiting for the statefulset to be updated";
+    let check = |sentence: &str, expected: &str, change: fn(&mut Cluster)| {
+        let mut cluster = Cluster::running();
+        change(&mut cluster);
+        assert_eq!(cluster.told(), expected, "{sentence}");
+    };
+    check("all is well", RUNNING, |_| {});
+    check(
+        "the set was not seen by its controller",
+        rolling,
+        |cluster| {
+            cluster.set("/status/observedGeneration", json!(0));
+        },
+    );
+    check("the pod is of another revision", rolling, |cluster| {
+        cluster.set("/status/updateRevision", json!("r9"));
+    });
+    check("there is no pod", "missing", |cluster| {
+        cluster.found.pod = None
+    });
+    check("the pod is being deleted", waiting, |cluster| {
+        cluster.pod("/metadata/deletionTimestamp", json!(ago(1)));
+    });
+    check("it has no address", waiting, |cluster| {
+        cluster.pod("/status/podIP", json!(""));
+    });
+    check("its container is being made", waiting, |cluster| {
+        cluster.container_waits("ContainerCreating", "");
+    });
+    let broken = "broken: container \"pulumi\": ErrImagePull: no";
+    check("its container can't be made", broken, |cluster| {
+        cluster.container_waits("ErrImagePull", "no");
+    });
+}
+
+#[test]
+fn a_run_in_a_broken_pod_does_not_keep_it_from_being_mended() {
+    let mut cluster = Cluster::running();
+    cluster.demand.is_busy = true;
+    cluster.change(|spec| spec["image"] = json!("other"));
+    assert_eq!(cluster.told(), WAITS_FOR_RUN);
+    cluster.pod("/status/containerStatuses", json!([]));
+    assert_eq!(cluster.told(), WILL_ROLL);
+}
+
+#[test]
+fn an_idle_workspace_goes_to_sleep_and_is_woken() {
+    let mut cluster = Cluster::running();
+    cluster.demand.idle_timeout = Some(Duration::from_hours(2));
+    assert_eq!(
+        cluster.told(),
+        format!("{RUNNING} idle in 3600s"),
+        "since the pod was made"
+    );
+    cluster.demand.last_use = Some(now() - SignedDuration::from_secs(60));
+    assert_eq!(
+        cluster.told(),
+        format!("{RUNNING} idle in 7140s"),
+        "since the last run"
+    );
+    cluster.demand.idle_timeout = Some(Duration::from_mins(1));
+    for needed in [
+        Demand {
+            is_busy: true,
+            ..cluster.demand.clone()
+        },
+        Demand {
+            is_awaited: true,
+            ..cluster.demand.clone()
+        },
+    ] {
+        let idle = std::mem::replace(&mut cluster.demand, needed);
+        assert_eq!(cluster.told(), RUNNING);
+        cluster.demand = idle;
+    }
+    assert_eq!(cluster.told(), "set of 0 ends the pod, asleep");
+    cluster.settle();
+    assert_eq!(cluster.told(), "asleep");
+    cluster.demand.last_use = None;
+    assert_eq!(cluster.told(), "asleep", "also when its Updates are gone");
+    cluster.change(|spec| spec["image"] = json!("other"));
+    assert_eq!(
+        cluster.told(),
+        "set of 0 ends the pod, asleep",
+        "a change does not wake it"
+    );
+    cluster.settle();
+    cluster.demand.is_awaited = true;
+    let waiting = "waiting: Waiting for the workspace pod to be available";
+    assert_eq!(cluster.told(), format!("set of 1, {waiting}"));
+    cluster.settle();
+    assert_eq!(cluster.told(), "running pod-4 at 10.0.0.7");
+}
+
+#[test]
+fn a_spec_that_is_wrong_is_no_plan() {
+    let mut cluster = Cluster::running();
+    cluster.change(|spec| spec["securityProfile"] = json!("loose"));
+    let invalid = plan(
+        &cluster.workspace,
+        &settings("agent:1"),
+        &cluster.found,
+        &cluster.demand,
+        now(),
+    );
+    assert_eq!(invalid.unwrap_err().field, "spec.securityProfile");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever is asked for is asked for once, and a pod is never ended under a run that lives in it.
+    #[test]
+    fn a_plan_that_was_carried_out_asks_for_nothing_more(
+        image in "a|b", agent in "x|y", is_busy: bool, is_awaited: bool,
+        timeout in prop::option::of(0_u64..7200), used in prop::option::of(0_i64..7200), sleeps: bool,
+    ) {
+        let mut cluster = Cluster::running();
+        if sleeps {
+            cluster.demand.idle_timeout = Some(Duration::from_secs(1));
+            cluster.settle();
+        }
+        cluster.change(|spec| spec["image"] = json!(image));
+        cluster.image = agent;
+        cluster.demand = Demand {
+            is_busy,
+            is_awaited,
+            last_use: used.map(|seconds| now() - SignedDuration::from_secs(seconds)),
+            idle_timeout: timeout.map(Duration::from_secs).filter(|timeout| !timeout.is_zero()),
+        };
+        let lives = is_busy && cluster.found.pod.is_some();
+        for write in cluster.plan().writes {
+            let ends = matches!(write, Write::StatefulSet { ends_pod: true, .. });
+            prop_assert!(!(ends && lives), "{write:?}");
+            cluster.write(write);
+        }
+        prop_assert_eq!(cluster.plan().writes, vec![]);
+    }
+}
