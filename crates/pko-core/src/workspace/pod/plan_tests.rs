@@ -283,7 +283,7 @@ fn a_pod_is_ready_when_it_is_the_right_one_and_its_agent_runs() {
         cluster.set("/status/updateRevision", json!("r9"));
     });
     check("there is no pod", "missing", |cluster| {
-        cluster.found.pod = None
+        cluster.found.pod = None;
     });
     check("the pod is being deleted", waiting, |cluster| {
         cluster.pod("/metadata/deletionTimestamp", json!(ago(1)));

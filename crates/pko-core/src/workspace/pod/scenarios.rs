@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn set(spec: Value) -> Result<Value, Invalid> {
+fn set(spec: impl Into<Value>) -> Result<Value, Invalid> {
+    let spec: Value = spec.into();
     let metadata = json!({ "name": "demo", "namespace": "team", "uid": "u-1", "generation": 1 });
     let object = json!({ "metadata": metadata, "spec": spec });
     let workspace: Workspace = serde_json::from_value(object).unwrap();
@@ -253,7 +254,7 @@ fn merge_order() {
 
 #[test]
 fn log_level_flag_present_and_absent() {
-    let words = |spec| {
+    let words = |spec: Value| {
         at(
             &set(spec).unwrap()["spec"]["template"]["spec"],
             "containers/pulumi/command",
