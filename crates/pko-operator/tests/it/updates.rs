@@ -52,7 +52,7 @@ impl Stage {
         let variable = |name: &str, value: &str| json!({ "name": name, "value": value });
         let workspace = WorkspaceBuilder::new("ws")
             .local(source.to_str().unwrap())
-            .stack("dev")
+            .set("/spec/stacks", json!([{ "name": "dev", "create": true }]))
             .push(
                 "/spec/env",
                 variable("PULUMI_BACKEND_URL", &system.backend()),
