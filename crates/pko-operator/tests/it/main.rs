@@ -10,6 +10,7 @@
 mod auth;
 mod economy;
 mod git;
+mod kills;
 mod leaders;
 mod life;
 mod metrics;

@@ -10,8 +10,8 @@ use std::{
 
 use pko_api::Program;
 use pko_testkit::{
-    ControlPlane, Node, ProgramBuilder, Script, StandIn, TestNamespace, end_processes_of,
-    eventually, node, processes_of,
+    ControlPlane, FaultProxy, Node, ProgramBuilder, Script, StandIn, TestNamespace,
+    end_processes_of, eventually, node, processes_of,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -33,6 +33,8 @@ pub(crate) struct System {
     programs: String,
     /// Where pods run, if workspaces are pods.
     node: Option<Node>,
+    /// The way to the API server, if it is not the direct one.
+    detour: Option<PathBuf>,
 }
 
 impl System {
@@ -96,6 +98,7 @@ impl System {
             environment,
             programs: free_address(),
             node: None,
+            detour: None,
         }
     }
 
@@ -119,7 +122,7 @@ impl System {
             .unwrap();
         Command::new(env!("CARGO_BIN_EXE_manager"))
             .arg("--kubeconfig")
-            .arg(self.plane.kubeconfig_as(MANAGER, &[]).unwrap())
+            .arg(self.kubeconfig())
             .arg("--workspace-runtime")
             .arg(if self.node.is_some() {
                 "pod"
@@ -144,6 +147,21 @@ impl System {
             .stderr(log)
             .spawn()
             .unwrap()
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        let direct = || self.plane.kubeconfig_as(MANAGER, &[]).unwrap();
+        self.detour.clone().unwrap_or_else(direct)
+    }
+
+    /// Puts a proxy between the API server and all managers that start from now on.
+    pub(crate) fn put_behind(&mut self, proxy: &FaultProxy) {
+        self.detour = Some(proxy.kubeconfig().to_owned());
+    }
+
+    /// The process of the manager.
+    pub(crate) fn manager_process(&self) -> u32 {
+        self.manager.as_ref().expect("a manager runs").id()
     }
 
     /// Kills the manager, as the kernel would.
@@ -171,7 +189,12 @@ impl System {
     /// A stand-in for `pulumi` that follows this script. The manager's variable `PKO_PULUMI` names its program, and
     /// [`folder_of`] is the variable `PKO_STAND_IN` of a workspace.
     pub(crate) fn stand_in(&self, script: &Script) -> StandIn {
-        StandIn::new(self.folder.path().join("stand-in"), script)
+        self.stand_in_at("stand-in", script)
+    }
+
+    /// One of several stand-ins, with a folder of its own.
+    pub(crate) fn stand_in_at(&self, name: &str, script: &Script) -> StandIn {
+        StandIn::new(self.folder.path().join(name), script)
     }
 
     fn log(&self) -> PathBuf {
