@@ -6,6 +6,7 @@ mod fuzz;
 mod generate;
 mod progress;
 mod quickstart;
+mod ready;
 mod test;
 
 use std::{

@@ -138,7 +138,7 @@ fn size(agent: &Path) -> anyhow::Result<Figure> {
 }
 
 fn figure(name: &'static str, value: f64, unit: &'static str) -> Figure {
-    Figure { name, value, unit }
+    Figure::new(name, value, unit)
 }
 
 fn starts(place: &Place) -> anyhow::Result<Vec<Figure>> {

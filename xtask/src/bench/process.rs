@@ -9,9 +9,13 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Long enough for anything that starts at all.
 const LONGEST_START: Duration = Duration::from_mins(1);
+
+/// The clock ticks of a second, as Linux counts them for programs on every processor that we ship for.
+const TICKS: f64 = 100.0;
 
 /// A server that is killed when this is dropped.
 pub(super) struct Server {
@@ -59,6 +63,21 @@ impl Server {
         Ok(files.count())
     }
 
+    /// Seconds of processor time that it has used, in itself and in the kernel.
+    pub(super) fn processor_time(&self) -> anyhow::Result<f64> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        processor_time(&stat).context("the kernel does not say how much processor time was used")
+    }
+
+    /// Tells it to end, and waits until it has.
+    pub(super) fn terminate(mut self) -> anyhow::Result<()> {
+        let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let process = process.context("the program has no process")?;
+        kill_process(process, Signal::TERM).context("failed to tell the program to end")?;
+        self.child.wait()?;
+        Ok(())
+    }
+
     fn status(&self, field: &str) -> anyhow::Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix(field));
@@ -76,7 +95,28 @@ impl Drop for Server {
     }
 }
 
+/// The 14th and 15th field of a process's `stat`, added. The second is a name in brackets, which may have spaces.
+fn processor_time(stat: &str) -> Option<f64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let user: f64 = fields.next()?.parse().ok()?;
+    let system: f64 = fields.next()?.parse().ok()?;
+    Some((user + system) / TICKS)
+}
+
 /// A port that nobody has now.
 pub(super) fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_is_found_behind_any_name() {
+        let stat = "42 (a) b) S 1 42 42 0 -1 4194560 900 0 3 0 150 25 0 0 20 0 3 0 100 1 2";
+        assert_eq!(processor_time(stat), Some(1.75));
+        assert_eq!(processor_time("42 (manager) S 1"), None);
+    }
 }

@@ -11,10 +11,8 @@ use std::{
 use anyhow::{Context, bail};
 use pko_testkit::{ControlPlane, end_processes_of, eventually};
 use tempfile::TempDir;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-};
+
+use crate::ready::is_ready;
 
 /// How long an agent may take to end its run.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -90,25 +88,4 @@ impl Drop for Manager {
 
 fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
-async fn is_ready(address: &str) -> Result<(), String> {
-    let mut stream = TcpStream::connect(address)
-        .await
-        .map_err(|error| error.to_string())?;
-    let request = b"GET /readyz HTTP/1.1\r\nHost: manager\r\nConnection: close\r\n\r\n";
-    stream
-        .write_all(request)
-        .await
-        .map_err(|error| error.to_string())?;
-    let mut answer = String::new();
-    stream
-        .read_to_string(&mut answer)
-        .await
-        .map_err(|error| error.to_string())?;
-    if answer.starts_with("HTTP/1.1 200") {
-        Ok(())
-    } else {
-        Err(answer)
-    }
 }
