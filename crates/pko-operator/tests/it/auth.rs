@@ -10,7 +10,10 @@ use std::{
 
 use kube::api::{Patch, PatchParams};
 use pko_api::Stack;
-use pko_proto::run::{ListRunsRequest, run_service_client::RunServiceClient};
+use pko_proto::{
+    run::{ListRunsRequest, run_service_client::RunServiceClient},
+    token::{Claims, SigningKey},
+};
 use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -173,6 +176,47 @@ async fn a_manager_and_its_agents_know_each_other() {
     run(&namespace, &trail, "no key").await;
     assert_eq!(Some(agent(&system)), third.id(), "the agent was adopted");
     assert_eq!(answer(agent(&system)).await, Ok(()));
+}
+
+/// What the agent of a namespace answers to a token for the workspace of a namespace.
+async fn answer_to(
+    system: &System,
+    namespace: &TestNamespace,
+    token_for: &TestNamespace,
+) -> Result<(), Code> {
+    let record: Value =
+        serde_json::from_slice(&fs::read(record(system, namespace)).unwrap()).unwrap();
+    let agent = record["process"]
+        .as_u64()
+        .and_then(|id| u32::try_from(id).ok());
+    let key = fs::read_to_string(system.workspaces().join(".manager-key")).unwrap();
+    let audience = pko_proto::token::audience(token_for.name(), "demo");
+    let claims = Claims::new(&audience, jiff::Timestamp::now());
+    let token = SigningKey::from_pem(&key).unwrap().sign(&claims).unwrap();
+    let mut request = tonic::Request::new(ListRunsRequest {});
+    let bearer = format!("Bearer {token}").parse().unwrap();
+    request.metadata_mut().insert("authorization", bearer);
+    let channel = Endpoint::from_shared(socket(agent.unwrap())).unwrap();
+    let mut runs = RunServiceClient::new(channel.connect().await.unwrap());
+    let answer = runs.list_runs(request).await;
+    answer.map(drop).map_err(|status| status.code())
+}
+
+#[tokio::test]
+async fn a_token_for_one_workspace_is_worth_nothing_at_another() {
+    let system = System::start(&[]).await;
+    let one = TestNamespace::create(&system.plane).await.unwrap();
+    let other = TestNamespace::create(&system.plane).await.unwrap();
+    for namespace in [&one, &other] {
+        let trail = Trail::of(namespace, "demo");
+        create_stack(&system, namespace).await;
+        trail.until("Ready").await;
+    }
+    for (own, others) in [(&one, &other), (&other, &one)] {
+        assert_eq!(answer_to(&system, own, own).await, Ok(()));
+        let refused = answer_to(&system, own, others).await;
+        assert_eq!(refused, Err(Code::Unauthenticated));
+    }
 }
 
 #[tokio::test]

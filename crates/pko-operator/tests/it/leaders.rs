@@ -4,10 +4,14 @@ use std::process::Child;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use pko_testkit::{TestNamespace, eventually};
+use pko_api::Update;
+use pko_testkit::{
+    Answer, Script, StandIn, TestNamespace, UpdateBuilder, WorkspaceBuilder, eventually,
+};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 
-use crate::system::System;
+use crate::{scripted::begun, system::System};
 
 const ELECTION: [&str; 6] = [
     "--leader-elect",
@@ -80,6 +84,74 @@ async fn one_leads_and_another_takes_over() {
     System::works(&namespace, "three").await;
     third.kill().unwrap();
     third.wait().unwrap();
+}
+
+/// A Workspace whose `pulumi` is the stand-in, and an Update of it.
+async fn create_run(system: &System, namespace: &TestNamespace, stand_in: &StandIn) {
+    let variables = [
+        ("PULUMI_BACKEND_URL", system.backend()),
+        ("PULUMI_CONFIG_PASSPHRASE", "correct-horse".to_owned()),
+        ("PKO_STAND_IN", stand_in.folder().display().to_string()),
+    ];
+    let project = json!({ "name": "demo", "runtime": "yaml" });
+    let workspace = WorkspaceBuilder::new("demo").set("/spec/projectInfo", project);
+    let workspace = variables
+        .into_iter()
+        .fold(workspace, |workspace, (name, value)| {
+            workspace.push("/spec/env", json!({ "name": name, "value": value }))
+        });
+    namespace.create_object(workspace.build()).await.unwrap();
+    let update = UpdateBuilder::new("one", "demo", "dev", "up").build();
+    namespace.create_object(update).await.unwrap();
+}
+
+/// Waits until a condition of an Update is true.
+async fn is_true(namespace: &TestNamespace, condition: &str) -> Update {
+    eventually(format!("the Update to be {condition}"), async || {
+        let update = namespace.api::<Update>().get("one").await.unwrap();
+        let status = update.status.clone().unwrap_or_default();
+        let mut conditions = status.conditions.iter();
+        if conditions.any(|found| found.type_ == condition && found.status == "True") {
+            Ok(update)
+        } else {
+            Err(format!("{:?}", status.conditions))
+        }
+    })
+    .await
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_leader_that_slept_through_its_lease_runs_nothing_twice() {
+    let program = StandIn::program().display().to_string();
+    let system = System::in_pods_without_manager(&[("PKO_PULUMI", &program)]).await;
+    let gated = Answer::new().waits_for("gate").as_usual();
+    let stand_in = system.stand_in(&Script::new().on("up", gated));
+    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let mut first = system.start_another("first", &ELECTION);
+    leads(&system, &first).await;
+    let mut second = system.start_another("second", &ELECTION);
+    create_run(&system, &namespace, &stand_in).await;
+    begun(&stand_in, 1).await;
+
+    signal(&first, Signal::STOP);
+    leads(&system, &second).await;
+    System::works(&namespace, "taken-over").await;
+    // Both know of the run now, and one of them thinks that it leads still.
+    signal(&first, Signal::CONT);
+    assert_eq!(exit_code(&mut first).await, Some(1));
+    stand_in.create("gate");
+    let update = is_true(&namespace, "Complete").await;
+    leads(&system, &second).await;
+
+    let ups = stand_in.calls().into_iter().filter(|call| call.is("up"));
+    let ends: Vec<_> = ups.map(|call| (call.signals, call.code)).collect();
+    assert_eq!(ends, [(Vec::new(), Some(0))], "it ran once, to its end");
+    let conditions = update.status.unwrap().conditions;
+    let failed = conditions.iter().find(|found| found.type_ == "Failed");
+    assert_eq!(failed.unwrap().status, "False");
+    second.kill().unwrap();
+    second.wait().unwrap();
 }
 
 #[test]

@@ -9,7 +9,9 @@
 
 mod auth;
 mod economy;
+mod faults;
 mod git;
+mod hung;
 mod kills;
 mod leaders;
 mod life;
@@ -19,8 +21,10 @@ mod program_server;
 mod queue;
 mod rights;
 mod scope;
+mod scripted;
 mod survival;
 mod system;
+mod tenants;
 mod traces;
 mod trail;
 mod updates;

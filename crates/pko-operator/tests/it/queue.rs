@@ -2,38 +2,12 @@
 
 use kube::api::ListParams;
 use pko_api::{Stack, Update};
-use pko_testkit::{
-    Answer, ProgramBuilder, Script, StackBuilder, StandIn, TestNamespace, eventually,
+use pko_testkit::{Answer, Script, StandIn, TestNamespace, eventually};
+
+use crate::{
+    scripted::{create_stack, namespace},
+    system::System,
 };
-use serde_json::json;
-
-use crate::system::{System, folder_of};
-
-/// A Stack under this name, whose runs are the stand-in's.
-async fn create(namespace: &TestNamespace, system: &System, stand_in: &StandIn, name: &str) {
-    let program = ProgramBuilder::new(name)
-        .resource("one", "pulumi:index:Stash", &json!({ "input": "v1" }))
-        .build();
-    namespace.create_object(program).await.unwrap();
-    let stack = StackBuilder::new(name)
-        .stack("dev")
-        .backend(&system.backend())
-        .program(name)
-        .secret_env("PULUMI_CONFIG_PASSPHRASE", "credentials", "passphrase")
-        .set("/spec/envRefs/PKO_STAND_IN", folder_of(stand_in))
-        .build();
-    namespace.create_object(stack).await.unwrap();
-}
-
-async fn namespace(system: &System) -> TestNamespace {
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "credentials" },
-        "stringData": { "passphrase": "correct-horse" },
-    });
-    namespace.create_object(secret).await.unwrap();
-    namespace
-}
 
 /// The Progressing conditions of all Updates: status, reason and message.
 async fn progress(namespaces: &[&TestNamespace]) -> Vec<(String, String, String)> {
@@ -86,7 +60,7 @@ async fn one_run_at_a_time_in_the_cluster_also_across_a_restart() {
     let (one, two) = (namespace(&system).await, namespace(&system).await);
     let both = [&one, &two];
     for (namespace, name) in [(&one, "first"), (&one, "second"), (&two, "third")] {
-        create(namespace, &system, &stand_in, name).await;
+        create_stack(namespace, &system, &stand_in, name).await;
     }
     let is_running = |(status, _, _): &&(String, String, String)| status == "True";
     eventually("one to run and another to wait for it", async || {

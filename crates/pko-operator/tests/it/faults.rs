@@ -1,0 +1,176 @@
+//! An API server that goes away, forgets, tells late or not at all, and refuses: each change runs once all the same.
+
+use std::time::Duration;
+
+use kube::api::{Patch, PatchParams};
+use pko_api::Stack;
+use pko_testkit::{
+    Answer, Script, StandIn, TestNamespace, eventually,
+    fault_proxy::{Failure, FaultProxy},
+};
+use serde_json::json;
+
+use crate::{
+    scripted::{begun, create_stack, namespace, ready, updates},
+    system::{MANAGER, System},
+    trail::Trail,
+};
+
+const RESOURCES: [&str; 4] = ["stacks", "updates", "workspaces", "programs"];
+
+/// A Stack whose manager reaches the API server through a proxy.
+struct Stage {
+    namespace: TestNamespace,
+    stand_in: StandIn,
+    proxy: FaultProxy,
+    _system: System,
+}
+
+impl Stage {
+    /// The Stack is ready, and nothing has gone wrong yet.
+    async fn new() -> Self {
+        let program = StandIn::program().display().to_string();
+        let mut system = System::without_manager(&[("PKO_PULUMI", &program)]).await;
+        let proxy = FaultProxy::start(&system.plane, MANAGER, &[]).unwrap();
+        system.put_behind(&proxy);
+        system.start_manager();
+        let stand_in = system.stand_in(&Script::new());
+        let namespace = namespace(&system).await;
+        create_stack(&namespace, &system, &stand_in, "demo").await;
+        let stage = Self {
+            namespace,
+            stand_in,
+            proxy,
+            _system: system,
+        };
+        stage.ran(1).await;
+        stage
+    }
+
+    /// The next runs wait for a gate of this name.
+    fn gate(&self, name: &str) {
+        let gated = Answer::new().waits_for(name).as_usual();
+        self.stand_in.follow(&Script::new().on("up", gated));
+    }
+
+    /// Wants something else.
+    async fn change(&self, size: usize) {
+        let patch = Patch::Merge(json!({ "spec": { "config": { "size": size } } }));
+        let stacks = self.namespace.api::<Stack>();
+        let patched = stacks.patch("demo", &PatchParams::default(), &patch).await;
+        patched.unwrap();
+    }
+
+    /// Waits until the Stack is ready: so many changes were so many runs, and so many Updates at most, as old ones
+    /// are removed.
+    async fn ran(&self, changes: usize) {
+        ready(&self.namespace, "demo").await;
+        assert_eq!(self.stand_in.count("up"), changes, "one for each change");
+        let updates = updates(&self.namespace).await;
+        assert!(updates.len() <= changes, "{updates:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_ends_while_there_is_no_api_server_is_recorded_once() {
+    let program = StandIn::program().display().to_string();
+    let system = System::start(&[("PKO_PULUMI", &program)]).await;
+    let gated = Answer::new().waits_for("gate").as_usual();
+    let stand_in = system.stand_in(&Script::new().on("up", gated));
+    let namespace = namespace(&system).await;
+    create_stack(&namespace, &system, &stand_in, "demo").await;
+    begun(&stand_in, 1).await;
+    let before = updates(&namespace).await;
+
+    system.plane.stop_api_server().unwrap();
+    stand_in.create("gate");
+    eventually("the run to end", async || {
+        let calls = stand_in.calls();
+        let up = calls.into_iter().find(|call| call.is("up")).unwrap();
+        up.ended.map(drop).ok_or("it runs")
+    })
+    .await
+    .unwrap();
+    system.plane.start_api_server().await.unwrap();
+
+    ready(&namespace, "demo").await;
+    let ups = stand_in.calls().into_iter().filter(|call| call.is("up"));
+    let ends: Vec<_> = ups.map(|call| (call.signals, call.code)).collect();
+    assert_eq!(ends, [(Vec::new(), Some(0))], "it ran once, to its end");
+    assert_eq!((before.len(), updates(&namespace).await), (1, before));
+    let events = Trail::of(&namespace, "demo").events().await;
+    let successes = events.iter().filter(|event| event.contains("StackCreated"));
+    assert_eq!(successes.count(), 1, "{events:?}");
+}
+
+#[tokio::test]
+async fn watches_that_end_lose_nothing() {
+    let stage = Stage::new().await;
+    stage.gate("first");
+    stage.change(2).await;
+    begun(&stage.stand_in, 2).await;
+    stage.proxy.gone();
+    stage.stand_in.create("first");
+    stage.ran(2).await;
+
+    // Again and again, in every part of a run.
+    stage.gate("second");
+    let broken = async {
+        for turn in 0..15 {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            if turn % 3 == 0 {
+                stage.proxy.gone();
+            } else {
+                stage.proxy.cut_watches();
+            }
+        }
+    };
+    let run = async {
+        stage.change(3).await;
+        begun(&stage.stand_in, 3).await;
+        stage.stand_in.create("second");
+    };
+    tokio::join!(broken, run);
+    stage.ran(3).await;
+}
+
+#[tokio::test]
+async fn news_that_comes_late_or_never_starts_nothing_twice() {
+    let stage = Stage::new().await;
+    for resource in RESOURCES {
+        stage
+            .proxy
+            .delay_watch(resource, Duration::from_millis(700));
+    }
+    stage.change(2).await;
+    stage.ran(2).await;
+    stage.proxy.heal();
+
+    for resource in ["updates", "workspaces"] {
+        stage.proxy.drop_watch_events(resource, 2);
+    }
+    stage.gate("gate");
+    stage.change(3).await;
+    begun(&stage.stand_in, 3).await;
+    stage.stand_in.create("gate");
+    stage.ran(3).await;
+}
+
+#[tokio::test]
+async fn writes_that_fail_are_made_again() {
+    let stage = Stage::new().await;
+    let failures = [
+        Failure::ServerError,
+        Failure::TooManyRequests,
+        Failure::CutAfterCommit,
+    ];
+    for (changes, failure) in (2..).zip(failures) {
+        let before = stage.proxy.writes().len();
+        stage.proxy.fail(5, failure);
+        stage.change(changes).await;
+        stage.ran(changes).await;
+        let writes = stage.proxy.writes().len() - before;
+        assert!(writes >= 5, "{failure:?} met none of {writes} writes");
+        stage.proxy.heal();
+    }
+}
