@@ -14,6 +14,10 @@ use super::{
     program, stack, update, workspace,
 };
 
+/// So many times more Workspaces and Updates are looked at at a time: a look may wait for an agent that does not answer,
+/// which costs nothing, and others must not wait with it.
+const WAITING_FOR_AGENTS: u16 = 20;
+
 /// The watches, before they run.
 pub(crate) struct Feeds {
     pub(crate) stacks: Feed<Decoded<Stack>>,
@@ -57,10 +61,11 @@ impl Feeds {
         let wakers = self
             .children
             .wakers(self.updates.listen(), woken.workspaces);
-        let workspaces = controller(&mut self.workspaces, workers);
+        let patient = workers.saturating_mul(WAITING_FOR_AGENTS);
+        let workspaces = controller(&mut self.workspaces, patient);
         let workspaces = workspace::run(workspaces, wakers, context.clone());
         let updates = update::run(
-            controller(&mut self.updates, workers),
+            controller(&mut self.updates, patient),
             self.workspaces.listen(),
             woken.updates,
             context.clone(),

@@ -168,9 +168,13 @@ async fn writes_that_fail_are_made_again() {
         let before = stage.proxy.writes().len();
         stage.proxy.fail(5, failure);
         stage.change(changes).await;
-        stage.ran(changes).await;
-        let writes = stage.proxy.writes().len() - before;
-        assert!(writes >= 5, "{failure:?} met none of {writes} writes");
+        // The fifth of them has failed.
+        let met = eventually(format!("{failure:?} to meet a write"), async || {
+            let writes = stage.proxy.writes().len() - before;
+            if writes >= 5 { Ok(()) } else { Err(writes) }
+        });
+        met.await.unwrap();
         stage.proxy.heal();
+        stage.ran(changes).await;
     }
 }

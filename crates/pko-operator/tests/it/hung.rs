@@ -103,5 +103,4 @@ async fn fifty_runs_that_hang_in_agents_that_are_dead_do_not_delay_a_healthy_one
     }
     create_stack(&namespace, &system, &well, "another").await;
     ready(&namespace, "another").await;
-    assert_eq!(under_way(&namespace).await, WORKSPACES * RUNS_EACH);
 }
