@@ -61,6 +61,18 @@ impl Stage {
         patched.unwrap();
     }
 
+    /// Waits, while the watches have to begin anew now and then, as every API server makes them: what one of them has
+    /// missed is in the list.
+    async fn listed_now_and_then(&self, waiting: impl Future<Output = ()>) {
+        let mut waiting = std::pin::pin!(waiting);
+        while tokio::time::timeout(Duration::from_secs(5), &mut waiting)
+            .await
+            .is_err()
+        {
+            self.proxy.gone();
+        }
+    }
+
     /// Waits until the Stack is ready: so many changes were so many runs, and so many Updates at most, as old ones
     /// are removed.
     async fn ran(&self, changes: usize) {
@@ -151,9 +163,9 @@ async fn news_that_comes_late_or_never_starts_nothing_twice() {
     }
     stage.gate("gate");
     stage.change(3).await;
-    begun(&stage.stand_in, 3).await;
+    stage.listed_now_and_then(begun(&stage.stand_in, 3)).await;
     stage.stand_in.create("gate");
-    stage.ran(3).await;
+    stage.listed_now_and_then(stage.ran(3)).await;
 }
 
 #[tokio::test]
