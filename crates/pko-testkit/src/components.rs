@@ -2,7 +2,8 @@
 //!
 //! They come from `KUBEBUILDER_ASSETS` where that is set. Otherwise they are built from their Go
 //! modules, once, into a cache outside the checkout. `components/go.mod` is the one place where
-//! their versions are pinned, `components/go.sum` is what they are checked against.
+//! their versions are pinned, `components/go.sum` is what they are checked against. Files that are
+//! of use as they are come the same way ([`crate::flux`]).
 
 use std::env;
 use std::ffi::OsString;
@@ -12,9 +13,12 @@ use std::process::ExitStatus;
 
 mod build;
 mod cache;
+mod module;
 mod pins;
+mod workshop;
 
 use build::Build;
+pub(crate) use module::Module;
 
 /// A program that the testkit can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -188,8 +192,8 @@ pub enum ComponentsError {
         /// The oldest Go that will do.
         version: String,
     },
-    /// A pinned version is missing from `components/go.mod`.
-    #[error("components/go.mod does not pin {0}")]
+    /// A pinned version is missing from the `go.mod` that should have it.
+    #[error("no go.mod in crates/pko-testkit/components pins {0}")]
     Unpinned(&'static str),
     /// A file of the cache can't be used.
     #[error("failed to {action} {}", path.display())]
@@ -201,7 +205,7 @@ pub enum ComponentsError {
         /// Why not.
         source: io::Error,
     },
-    /// `go build` did not start.
+    /// Go did not start.
     #[error("failed to run {}", program.display())]
     Run {
         /// The program.
@@ -214,6 +218,18 @@ pub enum ComponentsError {
     Build {
         /// The component.
         name: &'static str,
+        /// How it ended.
+        status: ExitStatus,
+        /// The last lines of its output.
+        output: String,
+    },
+    /// `go mod download` failed.
+    #[error(
+        "failed to download {module} ({status}); the end of what `go mod download` said:\n{output}"
+    )]
+    Download {
+        /// The module and its version.
+        module: String,
         /// How it ended.
         status: ExitStatus,
         /// The last lines of its output.

@@ -24,6 +24,7 @@ mod error_text;
 mod eventually;
 pub mod fault_proxy;
 pub mod fixtures;
+pub mod flux;
 mod fuzzing;
 pub mod git_server;
 mod keeper;

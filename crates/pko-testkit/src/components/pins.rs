@@ -7,7 +7,7 @@ pub(super) const GO_SUM: &str = include_str!("../../components/go.sum");
 
 /// The version of a component, such as `v1.34.4`.
 pub(super) fn version(component: Component) -> Result<&'static str, ComponentsError> {
-    required(component.module()).ok_or(ComponentsError::Unpinned(component.module()))
+    required(GO_MOD, component.module()).ok_or(ComponentsError::Unpinned(component.module()))
 }
 
 /// The oldest Go that builds them, such as `1.24`.
@@ -34,8 +34,9 @@ pub(super) fn linker_flags() -> Result<String, ComponentsError> {
     Ok(format!("-s -w {}", settings.join(" ")))
 }
 
-fn required(module: &str) -> Option<&'static str> {
-    GO_MOD
+/// The version in which a `go.mod` requires a module.
+pub(super) fn required<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
+    go_mod
         .lines()
         .find_map(|line| {
             let mut words = line

@@ -19,9 +19,9 @@ pub struct SeenRequest {
     pub connection: u64,
 }
 
-pub(super) struct Request {
+pub(crate) struct Request {
     pub(super) method: String,
-    pub(super) path: String,
+    pub(crate) path: String,
     pub(super) query: String,
     headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
@@ -29,7 +29,7 @@ pub(super) struct Request {
 
 impl Request {
     /// The next request; nothing if the client has no other.
-    pub(super) fn read(wire: &mut dyn Wire) -> io::Result<Option<Self>> {
+    pub(crate) fn read(wire: &mut dyn Wire) -> io::Result<Option<Self>> {
         let Some(head) = read_head(wire)? else {
             return Ok(None);
         };
@@ -95,7 +95,7 @@ fn read_head(wire: &mut dyn Wire) -> io::Result<Option<String>> {
 }
 
 /// Sends a short answer.
-pub(super) fn respond(
+pub(crate) fn respond(
     wire: &mut dyn Wire,
     status: &str,
     headers: &[(&str, &str)],

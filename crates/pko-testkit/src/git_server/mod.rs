@@ -5,7 +5,7 @@
 
 mod backend;
 mod fault;
-mod message;
+pub(crate) mod message;
 mod repository;
 pub mod sshd;
 mod tls;
@@ -29,7 +29,7 @@ pub use message::SeenRequest;
 pub use repository::{TestFile, TestRepository};
 
 /// Both ways of a connection.
-trait Wire: Read + Write {}
+pub(crate) trait Wire: Read + Write {}
 impl<T: Read + Write> Wire for T {}
 
 /// A git server. It ends when it is dropped, with all that hangs on it.

@@ -12,6 +12,7 @@ mod controllers;
 mod ending;
 mod fault_proxy;
 mod fixtures;
+mod flux;
 mod namespace;
 mod node;
 mod stand_in;

@@ -1,0 +1,151 @@
+//! Files of a Go module that are used as they are: downloaded once per cache, checked like the components, built never.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{self, Output};
+
+use serde_json::Value;
+
+use super::workshop::{Workshop, attempt, run, short_digest};
+use super::{ComponentsError, Surroundings, pins};
+use crate::last_lines::last_lines;
+
+/// A module, and the folder in it that is of use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Module {
+    /// Its path, such as `github.com/fluxcd/source-controller`.
+    pub(crate) path: &'static str,
+    /// The folder in it.
+    pub(crate) folder: &'static str,
+    /// Where its version is pinned.
+    pub(crate) go_mod: &'static str,
+    /// What it is checked against.
+    pub(crate) go_sum: &'static str,
+}
+
+impl Module {
+    /// The files of its folder, in a folder of the cache; they are downloaded if they are not there.
+    pub(crate) fn files(&self) -> Result<PathBuf, ComponentsError> {
+        let fingerprint = short_digest([self.go_mod, self.go_sum, self.folder]);
+        let folder = format!("modules/{fingerprint}");
+        let workshop = Workshop::of(&Surroundings::of_this_process(), &folder)?;
+        self.files_in(&workshop)
+    }
+
+    /// As with programs, what has its name is complete.
+    fn files_in(&self, workshop: &Workshop) -> Result<PathBuf, ComponentsError> {
+        let files = workshop.directory.join("files");
+        if files.is_dir() {
+            return Ok(files);
+        }
+        let go = workshop.go()?;
+        let _lock = workshop.lock(self.path)?;
+        if !files.is_dir() {
+            workshop.write_module(self.go_mod, self.go_sum)?;
+            let source = self.download(workshop, &go)?.join(self.folder);
+            let unfinished = files.with_extension(format!("unfinished-{}", process::id()));
+            copy(&source, &unfinished)?;
+            attempt("rename", &unfinished, |path| fs::rename(path, &files))?;
+        }
+        Ok(files)
+    }
+
+    /// Where Go keeps the module.
+    fn download(&self, workshop: &Workshop, go: &Path) -> Result<PathBuf, ComponentsError> {
+        let version = pins::required(self.go_mod, self.path);
+        let version = version.ok_or(ComponentsError::Unpinned(self.path))?;
+        let module = format!("{}@{version}", self.path);
+        (workshop.say)(format_args!("downloading {module} (once) ..."));
+        let mut command = workshop.command(go);
+        command.args(["mod", "download", "-json", &module]);
+        let output = run(command)?;
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let text = |field: &str| answer.get(field).and_then(Value::as_str);
+        match text("Dir").filter(|_| output.status.success()) {
+            Some(directory) => Ok(directory.into()),
+            None => Err(failure(module, &output, text("Error").unwrap_or_default())),
+        }
+    }
+}
+
+/// What went wrong is in the answer, or on standard error, or in both.
+fn failure(module: String, output: &Output, error: &str) -> ComponentsError {
+    let said = [output.stderr.as_slice(), error.as_bytes()].join(&b'\n');
+    ComponentsError::Download {
+        module,
+        status: output.status,
+        output: last_lines(said.trim_ascii()),
+    }
+}
+
+fn copy(source: &Path, target: &Path) -> Result<(), ComponentsError> {
+    attempt("create", target, |path| fs::create_dir_all(path))?;
+    for entry in attempt("read", source, |path| fs::read_dir(path))? {
+        let path = attempt("read", source, |_| entry)?.path();
+        if let Some(name) = path.file_name().filter(|_| path.is_file()) {
+            // Go's files are read-only, which would be copied along with them
+            let content = attempt("read", &path, |path| fs::read(path))?;
+            attempt("write", &target.join(name), |path| fs::write(path, content))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::workshop::tests::workshop_with_go;
+    use super::*;
+
+    const MODULE: Module = Module {
+        path: "example.test/a",
+        folder: "config",
+        go_mod: "module x\n\nrequire example.test/a v1.2.3\n",
+        go_sum: "the sums",
+    };
+
+    #[test]
+    fn the_files_of_a_folder_are_had_once() {
+        let (folder, workshop) = workshop_with_go(
+            "here=$(dirname \"$0\"); echo \"$*\" >>\"$here/calls\"; cp go.sum \"$here/sum\"\n\
+             mkdir -p \"$here/a/config/deeper\"; echo one >\"$here/a/config/one.yaml\"; chmod a-w \"$here/a/config/one.yaml\"\n\
+             echo \"{\\\"Dir\\\": \\\"$here/a\\\"}\"",
+        );
+        for _ in 0..2 {
+            let files = MODULE.files_in(&workshop).unwrap();
+            let text = fs::read_to_string(files.join("one.yaml")).unwrap();
+            assert_eq!(text, "one\n");
+            assert_eq!(fs::read_dir(files).unwrap().count(), 1);
+        }
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(read("calls"), "mod download -json example.test/a@v1.2.3\n");
+        assert_eq!(read("sum"), "the sums");
+    }
+
+    #[test]
+    fn a_download_that_fails_says_why_and_leaves_nothing() {
+        for script in [
+            "echo 'checksum mismatch' >&2; exit 1",
+            "echo '{\"Error\": \"checksum mismatch\"}'; exit 1",
+        ] {
+            let (_folder, workshop) = workshop_with_go(script);
+            let error = MODULE.files_in(&workshop).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                "failed to download example.test/a@v1.2.3 (exit status: 1); the end of what \
+                 `go mod download` said:\n  checksum mismatch\n"
+            );
+            assert!(!workshop.directory.join("files").exists());
+        }
+    }
+
+    #[test]
+    fn a_version_that_is_not_pinned_is_not_asked_for() {
+        let (_folder, workshop) = workshop_with_go("exit 1");
+        let module = Module {
+            go_mod: "module x\n",
+            ..MODULE
+        };
+        let error = module.files_in(&workshop).unwrap_err();
+        assert!(matches!(error, ComponentsError::Unpinned("example.test/a")));
+    }
+}

@@ -1,0 +1,133 @@
+//! Flux as a Stack meets it: its own CRDs, sources whose statuses are as source-controller writes them, and a server
+//! for their artifacts.
+//!
+//! The controller itself is not needed: what it does to a source is a [`State`] that a test writes.
+//!
+//! ```no_run
+//! # async fn test(namespace: &pko_testkit::TestNamespace, plane: &pko_testkit::ControlPlane) {
+//! use pko_testkit::{StackBuilder, flux::{self, ArtifactServer, Kind, Source, State}};
+//!
+//! flux::install(plane).await.unwrap();
+//! let server = ArtifactServer::start().unwrap();
+//! let source = Source::new(Kind::GitRepository, namespace.name(), "infra");
+//! namespace.create_object(source.object()).await.unwrap();
+//! let artifact = server.publish(&source, &source.revision("one"), &[("Pulumi.yaml", "name: demo")]);
+//! source.write(&namespace.client(), &State::Ready(artifact)).await.unwrap();
+//! let stack = StackBuilder::new("demo").set("/spec/fluxSource/sourceRef", source.reference());
+//! # }
+//! ```
+
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::task::{JoinError, spawn_blocking};
+
+mod archive;
+mod server;
+mod source;
+mod status;
+
+pub use server::ArtifactServer;
+pub use source::{Artifact, Kind, Source};
+pub use status::State;
+
+use crate::components::{ComponentsError, Module};
+use crate::control_plane::{ControlPlane, InstallError};
+use crate::fixtures::{self, LoadError};
+
+/// The module that carries the CRDs.
+const SOURCE_CONTROLLER: Module = Module {
+    path: "github.com/fluxcd/source-controller",
+    folder: "config/crd/bases",
+    go_mod: include_str!("../components/flux/go.mod"),
+    go_sum: include_str!("../components/flux/go.sum"),
+};
+
+/// As which field manager source-controller writes.
+const CONTROLLER: &str = "source-controller";
+
+/// Flux's own CRDs of sources.
+///
+/// Blocks while they are downloaded, which happens once per cache.
+pub fn crds() -> Result<Vec<Value>, FluxError> {
+    Ok(fixtures::load(&SOURCE_CONTROLLER.files()?)?)
+}
+
+/// Installs all of Flux's CRDs, and waits until their kinds can be used.
+pub async fn install(plane: &ControlPlane) -> Result<(), FluxError> {
+    let crds = spawn_blocking(crds).await??;
+    Ok(plane.install_crds(&crds).await?)
+}
+
+/// Installs the CRD of one kind, as if the cluster had no other.
+pub async fn install_kind(plane: &ControlPlane, kind: Kind) -> Result<(), FluxError> {
+    let mut crds = spawn_blocking(crds).await??;
+    crds.retain(|crd| {
+        crd.pointer("/spec/names/kind").and_then(Value::as_str) == Some(kind.as_str())
+    });
+    Ok(plane.install_crds(&crds).await?)
+}
+
+impl Source {
+    /// Writes a status, as source-controller would for the generation that is there now.
+    pub async fn write(&self, client: &Client, state: &State) -> Result<DynamicObject, FluxError> {
+        let api = self.api(client);
+        let generation = api.get(self.name()).await?.metadata.generation;
+        let now = jiff::Timestamp::now().round(jiff::Unit::Second);
+        let status = state.status(
+            self.kind(),
+            generation.unwrap_or(1),
+            now.unwrap_or_default(),
+        );
+        // The fields that a state does not have are taken away, as that controller does
+        let mut whole = json!({ "artifact": null });
+        json_merge(&mut whole, status);
+        let patch = json!({ "status": whole });
+        let parameters = PatchParams {
+            field_manager: Some(CONTROLLER.to_owned()),
+            ..PatchParams::default()
+        };
+        Ok(api
+            .patch_status(self.name(), &parameters, &Patch::Merge(patch))
+            .await?)
+    }
+
+    /// The sources of its kind in its namespace.
+    #[must_use]
+    pub fn api(&self, client: &Client) -> Api<DynamicObject> {
+        let (group, version) = source::API_VERSION.split_once('/').unwrap_or_default();
+        let kind = GroupVersionKind::gvk(group, version, self.kind().as_str());
+        let resource = ApiResource::from_gvk_with_plural(&kind, self.kind().plural());
+        Api::namespaced_with(client.clone(), self.namespace(), &resource)
+    }
+}
+
+/// Sets the fields of one object in another.
+fn json_merge(target: &mut Value, fields: Value) {
+    if let (Value::Object(target), Value::Object(fields)) = (target, fields) {
+        target.extend(fields);
+    }
+}
+
+/// Why Flux can't be pretended.
+#[derive(thiserror::Error)]
+pub enum FluxError {
+    /// The CRDs can't be had.
+    #[error(transparent)]
+    Components(#[from] ComponentsError),
+    /// The CRDs can't be read.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The CRDs can't be installed.
+    #[error(transparent)]
+    Install(#[from] InstallError),
+    /// The download was cut off.
+    #[error("failed to wait for the download of Flux's CRDs")]
+    Download(#[from] JoinError),
+    /// The API server refuses a status.
+    #[error("failed to write the status of a source")]
+    Status(#[from] kube::Error),
+}
+
+crate::error_text::debug_is_text!(FluxError);

@@ -1,0 +1,130 @@
+//! Flux's own CRDs take what the testkit writes, and its artifacts are what they say.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use pko_testkit::flux::{self, Artifact, ArtifactServer, Kind, Source, State};
+use pko_testkit::{ControlPlane, with_namespace};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+#[tokio::test]
+async fn every_kind_of_source_takes_every_state_as_it_is() {
+    let plane = ControlPlane::shared().await.unwrap();
+    flux::install(&plane).await.unwrap();
+    let server = ArtifactServer::start().unwrap();
+    with_namespace(&plane, async |namespace| {
+        for kind in Kind::ALL {
+            let source = Source::new(kind, namespace.name(), "infra");
+            let created = namespace.create_object(source.object()).await.unwrap();
+            assert_eq!(
+                created["spec"],
+                merged(&created["spec"], &source.object()["spec"])
+            );
+            let artifact = server.publish(
+                &source,
+                &source.revision("one"),
+                &[("Pulumi.yaml", "name: a")],
+            );
+            for (state, expected) in states(&artifact) {
+                let written = source.write(&namespace.client(), &state).await.unwrap();
+                let status = &written.data["status"];
+                assert_eq!(
+                    status.get("artifact"),
+                    expected.as_ref(),
+                    "{kind:?} {state:?}"
+                );
+                assert_eq!(status["conditions"][0]["observedGeneration"], 1);
+            }
+        }
+    })
+    .await;
+}
+
+/// States in the order in which a source meets them, and the artifact that is there then.
+fn states(artifact: &Artifact) -> Vec<(State, Option<Value>)> {
+    let there = Some(json!(artifact));
+    let failed = |stored: Option<&Artifact>| State::Failed {
+        stored: stored.cloned(),
+        message: "no route to host".to_owned(),
+    };
+    vec![
+        (State::Progressing, None),
+        (failed(None), None),
+        (State::Ready(artifact.clone()), there.clone()),
+        (
+            State::Outdated {
+                stored: artifact.clone(),
+                seen: "main@sha1:22".to_owned(),
+            },
+            there.clone(),
+        ),
+        (failed(Some(artifact)), there),
+        (State::Progressing, None),
+    ]
+}
+
+/// The fields of one object that are in another are the same there: defaults may be added.
+fn merged(stored: &Value, given: &Value) -> Value {
+    let mut stored = stored.clone();
+    for (name, value) in given.as_object().unwrap() {
+        stored[name] = value.clone();
+    }
+    stored
+}
+
+#[tokio::test]
+async fn a_kind_can_be_there_without_the_others() {
+    let plane = ControlPlane::builder().start().await.unwrap();
+    flux::install_kind(&plane, Kind::Bucket).await.unwrap();
+    let client = plane.client().unwrap();
+    let group = client
+        .list_api_group_resources("source.toolkit.fluxcd.io/v1")
+        .await
+        .unwrap();
+    let kinds = group
+        .resources
+        .iter()
+        .filter(|found| !found.name.contains('/'));
+    let kinds: Vec<&str> = kinds.map(|found| found.kind.as_str()).collect();
+    assert_eq!(kinds, ["Bucket"]);
+}
+
+#[test]
+fn an_archive_has_the_digest_and_the_size_that_its_artifact_says() {
+    let server = ArtifactServer::start().unwrap();
+    let source = Source::new(Kind::GitRepository, "shop", "infra");
+    let one = server.publish(&source, &source.revision("one"), &[("a.txt", "1")]);
+    let two = server.publish(&source, &source.revision("two"), &[("a.txt", "2")]);
+    assert_ne!(one.digest, two.digest);
+    for artifact in [&one, &two] {
+        let body = get(&artifact.url).unwrap();
+        assert_eq!(u64::try_from(body.len()).unwrap(), artifact.size);
+        let digest: Vec<String> = Sha256::digest(&body)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert_eq!(format!("sha256:{}", digest.concat()), artifact.digest);
+    }
+    server.corrupt(&two);
+    assert_eq!(get(&two.url).unwrap(), b"not what was stored");
+    server.withdraw(&one);
+    assert_eq!(get(&one.url), None);
+    assert_eq!((server.requests(&one), server.requests(&two)), (2, 2));
+}
+
+/// The body of an answer, if it is a good one.
+fn get(url: &str) -> Option<Vec<u8>> {
+    let (address, path) = url.trim_start_matches("http://").split_once('/').unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .unwrap();
+    let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+    head.starts_with("HTTP/1.1 200")
+        .then(|| answer[end + 4..].to_vec())
+}
