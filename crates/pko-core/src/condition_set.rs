@@ -25,6 +25,8 @@ pub struct ConditionSet {
 pub enum Summary {
     /// Up to date.
     Ready,
+    /// Was up to date when somebody last looked, which is a while ago, and why.
+    ReadyBut(StackReason, String),
     /// Under way, or tried again later.
     Reconciling(StackReason, String),
     /// Waits for somebody.
@@ -90,6 +92,7 @@ impl ConditionSet {
                 StackReason::ProcessingCompleted,
                 "the stack has been processed and is up to date",
             ),
+            Summary::ReadyBut(reason, message) => (True, *reason, message.as_str()),
             Summary::Reconciling(..) => (
                 False,
                 StackReason::NotReadyInProgress,
@@ -103,7 +106,7 @@ impl ConditionSet {
         };
         self.set(Ready, ready, reason.as_str(), message);
         match summary {
-            Summary::Ready => {
+            Summary::Ready | Summary::ReadyBut(..) => {
                 self.remove(Reconciling);
                 self.remove(Stalled);
             }
@@ -156,6 +159,15 @@ pub fn is_reason(text: &str) -> bool {
 #[must_use]
 pub fn shortened(message: &str) -> String {
     shortened_to(message, LONGEST_MESSAGE)
+}
+
+/// The longest part of a message that tells what another object says.
+const LONGEST_BRIEF: usize = 1_024;
+
+/// What another object says, short enough to be a part of a message.
+#[must_use]
+pub(crate) fn brief(message: &str) -> String {
+    shortened_to(message.trim(), LONGEST_BRIEF)
 }
 
 /// Keeps the beginning and the end of a text of more bytes than this.

@@ -29,6 +29,16 @@ impl Class {
         }
     }
 
+    /// What is said of it.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Stall(_, message) | Self::Wait(_, message, _) | Self::Retry(_, message, _) => {
+                message
+            }
+        }
+    }
+
     /// When to look again.
     #[must_use]
     pub fn requeue(&self) -> Requeue {

@@ -41,6 +41,11 @@ pub trait Machine {
 
     /// Takes in an answer.
     fn learn(&mut self, answer: Self::Answer);
+
+    /// What must not be lost when a question could not be answered, so that the pass ends here.
+    fn unsaved(&self, _now: Timestamp) -> Vec<Self::Effect> {
+        Vec::new()
+    }
 }
 
 /// What to do next.

@@ -13,8 +13,8 @@ pub use events::{Notice, Reporter};
 pub use finalizers::{add_finalizer, remove_finalizer};
 pub use freshness::Written;
 pub use objects::{
-    Namespaced, annotate, apply, apply_json, apply_status, create, create_once, delete, find,
-    labelled, replace,
+    Namespaced, annotate, apply, apply_annotation, apply_json, apply_status, create, create_once,
+    delete, find, labelled, replace,
 };
 pub use outputs::masked_outputs;
 pub use owners::adopt;
@@ -58,6 +58,17 @@ impl RequestError {
     #[must_use]
     pub fn is_invalid(&self) -> bool {
         matches!(self.status_code(), Some(400 | 422))
+    }
+
+    /// Whether the namespace takes no new objects because it is being deleted.
+    #[must_use]
+    pub fn is_namespace_terminating(&self) -> bool {
+        let kube::Error::Api(status) = self.source.as_ref() else {
+            return false;
+        };
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        let mut reasons = causes.map(|cause| cause.reason.as_str());
+        reasons.any(|reason| reason == "NamespaceTerminating")
     }
 
     /// What the API server said, without what was tried.

@@ -119,6 +119,25 @@ pub async fn annotate<K: Namespaced>(
         .map_err(failed::<K>("annotate", &namespace, &name))
 }
 
+/// Applies one annotation of this very object, by force; one that is gone is not made anew.
+pub async fn apply_annotation<K: Namespaced>(
+    client: &Client,
+    object: &K,
+    (annotation, value): (&str, &str),
+    manager: &str,
+) -> Result<K, RequestError> {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
+    let patch = json!({
+        "apiVersion": K::api_version(&()),
+        "kind": K::kind(&()),
+        "metadata": { "uid": object.uid(), "annotations": { annotation: value } },
+    });
+    let parameters = PatchParams::apply(manager).force();
+    let applied = api.patch(&name, &parameters, &Patch::Apply(patch)).await;
+    applied.map_err(failed::<K>("annotate", &namespace, &name))
+}
+
 /// Applies a whole status: what is not in it any more is removed.
 pub async fn apply_status<K: Namespaced>(
     client: &Client,

@@ -4,6 +4,13 @@
 /// `status.observedReconcileRequest`.
 pub const RECONCILIATION_REQUEST: &str = "pulumi.com/reconciliation-request";
 
+/// On a Stack: the same, as Flux's tools write it.
+pub const FLUX_REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
+
+/// On a workspace's pod template: the versions of the ConfigMaps and Secrets that the Stack refers to. It is there only
+/// after one of them changed, and another value rolls the pod.
+pub const REFERENCES: &str = "pulumi.com/references";
+
 /// On an outputs Secret: a JSON array of the keys whose values are secret.
 pub const SECRET_OUTPUTS: &str = "pulumi.com/secrets";
 

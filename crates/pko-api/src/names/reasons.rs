@@ -7,6 +7,8 @@ text_enum! {
     StackReason {
         /// Ready: up to date.
         ProcessingCompleted = "ProcessingCompleted",
+        /// Ready, or stalled where it never was: no run is started until it goes on.
+        Suspended = "Suspended",
         /// Not ready: see the condition Reconciling.
         NotReadyInProgress = "NotReadyInProgress",
         /// Not ready: see the condition Stalled.
@@ -21,7 +23,7 @@ text_enum! {
         PrerequisiteNotSatisfied = "PrerequisiteNotSatisfied",
         /// Stalled: the spec can't be carried out as it is.
         SpecInvalid = "SpecInvalid",
-        /// Stalled: the program can't be read from where it is.
+        /// Stalled: the program can't be read from where it is. Ready: it could not be for a short time.
         SourceUnavailable = "SourceUnavailable",
         /// Stalled: the workspace reports a failure.
         WorkspaceFailed = "WorkspaceFailed",

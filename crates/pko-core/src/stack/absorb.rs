@@ -6,29 +6,39 @@ use pko_api::{
     Update,
     auto::v1alpha1::{OperationType, UpdateStatus},
     names::{conditions::ConditionType, events::StackEvent},
-    pulumi::v1::{CurrentUpdate, LastUpdate, StackStatus, UpdateState},
+    pulumi::v1::{CurrentUpdate, LastUpdate, StackSpec, UpdateState},
 };
 
-use super::{Absorbed, Case, Event, Question, World, desired, rules::finalize};
+use super::{
+    Absorbed, Case, Effect, Event, Question, Step, World,
+    rules::{finalize, update},
+    schedule::{Failing, failing},
+};
 use crate::{
     Known,
     condition_set::{is_true, shortened},
+    step::Requeue,
 };
 
 /// How an Update ended.
 struct Ending {
     operation: Option<OperationType>,
     permalink: Option<String>,
-    /// Well, or why not.
-    result: Result<(), String>,
-    /// The Update that holds our finalizer, unless it is gone.
+    /// Well, and what else there is to say; or why not.
+    result: Result<Option<String>, Failure>,
+    /// The Update that holds our finalizer.
     release: Option<String>,
+}
+
+struct Failure {
+    message: String,
+    class: Option<String>,
 }
 
 /// The case to decide on. Where an Update was under way and has ended, its result is in the status; where
 /// that can't be told yet, this is the question to ask.
 pub(super) fn absorb(world: &World, now: Timestamp) -> Result<Case, Question> {
-    let case = Case {
+    let mut case = Case {
         world: world.clone(),
         status: world.stack.status.clone().unwrap_or_default(),
         absorbed: None,
@@ -44,7 +54,12 @@ pub(super) fn absorb(world: &World, now: Timestamp) -> Result<Case, Question> {
     let name = current.name.clone().unwrap_or_default();
     match &world.current_update {
         Known::Unknown if !name.is_empty() => Err(Question::CurrentUpdate(name)),
-        Known::Unknown | Known::Known(None) => Ok(vanished(case, &current)),
+        // A crash came before it was made, or somebody took it away with force. Nobody will say how it ended, so it is as
+        // if it had never been: if it is needed still, it is made again (upstream waits for ever, issue 1292).
+        Known::Unknown | Known::Known(None) => {
+            case.status.current_update = None;
+            Ok(case)
+        }
         Known::Known(Some(update)) if !is_complete(update) => Ok(case),
         Known::Known(Some(update)) => finished(case, &current, update),
     }
@@ -58,128 +73,186 @@ fn is_complete(update: &Update) -> bool {
 
 fn finished(mut case: Case, current: &CurrentUpdate, update: &Update) -> Result<Case, Question> {
     let ended = update.status.clone().unwrap_or_default();
-    let succeeded = !is_true(&ended.conditions, ConditionType::Failed);
-    if succeeded {
-        take_outputs(&mut case, &ended)?;
+    let operation = update.spec.operation.clone();
+    let result = if is_true(&ended.conditions, ConditionType::Failed) {
+        Err(Failure {
+            message: ended.message.unwrap_or_default(),
+            class: ended.failure_class,
+        })
+    } else {
+        let remark = take_outputs(&mut case, &ended)?;
         if ended.project_info.is_some() {
             case.status.project_info = ended.project_info;
         }
-    }
-    let message = ended.message.unwrap_or_default();
+        if operation == Some(OperationType::Destroy) {
+            case.status.applied = Some(false);
+        }
+        Ok(remark)
+    };
     let ending = Ending {
-        operation: update.spec.operation.clone(),
+        operation,
         permalink: ended.permalink.filter(|link| !link.is_empty()),
-        result: if succeeded { Ok(()) } else { Err(message) },
+        result,
         release: update.metadata.name.clone(),
     };
     Ok(recorded(case, current, ending))
 }
 
-/// The outputs of an Update that has some replace the ones before.
-fn take_outputs(case: &mut Case, ended: &UpdateStatus) -> Result<(), Question> {
+/// The outputs of an Update that has some replace the ones before, and go where the spec wants them. What went wrong
+/// with that is a remark: the update itself succeeded.
+fn take_outputs(case: &mut Case, ended: &UpdateStatus) -> Result<Option<String>, Question> {
     let Some(secret) = ended.outputs.clone().filter(|name| !name.is_empty()) else {
-        return Ok(());
+        return Ok(None);
     };
     let Known::Known(outputs) = &case.world.outputs else {
         return Err(Question::Outputs(secret));
     };
-    case.status.outputs = Some(outputs.clone());
-    Ok(())
-}
-
-/// The Update is gone, or a crash came before it was made, and nobody will say how it ended: a failure like
-/// any other, so that it is tried again (upstream waits for ever, issue 1292).
-fn vanished(case: Case, current: &CurrentUpdate) -> Case {
-    let name = current.name.as_deref().unwrap_or_default();
-    let same_spec = current.generation == Some(case.world.generation());
-    let ending = Ending {
-        operation: same_spec.then(|| desired::operation(&case.world)),
-        permalink: None,
-        result: Err(format!(
-            "the Update \"{name}\" does not exist: it was deleted before its result was recorded, or never made"
-        )),
-        release: None,
+    let outputs = outputs.clone();
+    let remark = if case.world.stack.spec.outputs_to.is_empty() {
+        None
+    } else {
+        match &case.world.published {
+            Known::Unknown => return Err(Question::PublishOutputs(secret)),
+            Known::Known(published) => published.clone().err(),
+        }
     };
-    recorded(case, current, ending)
+    case.status.outputs = Some(outputs);
+    Ok(remark)
 }
 
 fn recorded(mut case: Case, current: &CurrentUpdate, ending: Ending) -> Case {
     case.absorbed = Some(Absorbed {
         release: ending.release.clone(),
-        event: event(&ending.result),
+        events: events(&ending.result),
     });
     let previous = case.status.last_update.take();
-    case.status.last_update = Some(last_update(current, previous.as_ref(), ending, case.now));
+    let spec = &case.world.stack.spec;
+    let last = last_update(spec, current, previous.as_ref(), ending, case.now);
+    case.status.last_update = Some(last);
     case.status.current_update = None;
     case
 }
 
-fn event(result: &Result<(), String>) -> Event {
+fn events(result: &Result<Option<String>, Failure>) -> Vec<Event> {
+    let event = |reason, message: String, warning| Event {
+        reason,
+        message,
+        warning,
+    };
     match result {
-        Ok(()) => Event {
-            reason: StackEvent::StackCreated,
-            message: "Successfully updated stack".to_owned(),
-            warning: false,
-        },
-        Err(message) => Event {
-            reason: StackEvent::StackUpdateFailure,
-            message: format!("Failed to update stack: {message}"),
-            warning: true,
-        },
+        Ok(remark) => {
+            let done = "Successfully updated stack".to_owned();
+            let done = event(StackEvent::StackCreated, done, false);
+            let remark = remark.clone();
+            let remark =
+                remark.map(|text| event(StackEvent::StackOutputRetrievalFailure, text, true));
+            [done].into_iter().chain(remark).collect()
+        }
+        Err(failure) => vec![event(
+            StackEvent::StackUpdateFailure,
+            format!("Failed to update stack: {}", failure.message),
+            true,
+        )],
     }
 }
 
 fn last_update(
+    spec: &StackSpec,
     current: &CurrentUpdate,
     previous: Option<&LastUpdate>,
     ending: Ending,
     now: Timestamp,
 ) -> LastUpdate {
-    let before = previous.and_then(|previous| previous.last_successful_commit.clone());
-    let (state, message, successful, failures) = match ending.result {
-        Ok(()) => (UpdateState::Succeeded, None, current.commit.clone(), None),
-        Err(message) => (
-            UpdateState::Failed,
-            Some(shortened(&message)).filter(|message| !message.is_empty()),
-            before,
-            Some(failures(current, previous)),
-        ),
-    };
-    LastUpdate {
+    let attempt = current
+        .attempt
+        .unwrap_or_else(|| attempt(current, previous));
+    let common = LastUpdate {
         generation: current.generation,
         reconcile_request: current.reconcile_request.clone(),
         name: current.name.clone(),
-        operation: ending.operation,
-        state: Some(state),
-        message,
         last_attempted_commit: current.commit.clone(),
-        last_successful_commit: successful,
+        last_successful_commit: previous
+            .and_then(|previous| previous.last_successful_commit.clone()),
         permalink: ending.permalink,
         last_resync_time: Some(Time(now)),
-        failures,
+        ..LastUpdate::default()
+    };
+    let first_half = ending.operation == Some(OperationType::Refresh);
+    match ending.result {
+        // The failures before it are those of the update that follows it.
+        Ok(_) if first_half => LastUpdate {
+            operation: ending.operation,
+            state: Some(UpdateState::Succeeded),
+            failures: before(attempt),
+            ..common
+        },
+        Ok(remark) => LastUpdate {
+            operation: ending.operation,
+            state: Some(UpdateState::Succeeded),
+            message: remark.map(|remark| shortened(&remark)),
+            last_successful_commit: current.commit.clone(),
+            ..common
+        },
+        Err(failure) => {
+            let counted = failing(spec, failure.class.as_deref()) == Failing::Counted;
+            let retries = previous.and_then(|previous| previous.retries).unwrap_or(0);
+            LastUpdate {
+                operation: ending.operation,
+                state: Some(UpdateState::Failed),
+                message: Some(shortened(&failure.message)).filter(|message| !message.is_empty()),
+                failures: if counted {
+                    Some(attempt)
+                } else {
+                    before(attempt)
+                },
+                failure_class: failure.class,
+                retries: (!counted).then(|| retries.saturating_add(1)),
+                ..common
+            }
+        }
     }
 }
 
-/// How many failures came before this one, for the same spec, request and revision. A new revision starts
-/// anew: it may be the fix.
-fn failures(current: &CurrentUpdate, previous: Option<&LastUpdate>) -> i64 {
+/// The number of failures that the status shows before the one of this attempt.
+fn before(attempt: i64) -> Option<i64> {
+    (attempt > 0).then(|| attempt.saturating_sub(1))
+}
+
+/// The number that this attempt has if it fails: how many failures came before, for the same spec, request and revision.
+/// A new revision starts anew: it may be the fix.
+pub(super) fn attempt(current: &CurrentUpdate, previous: Option<&LastUpdate>) -> i64 {
     // Upstream leaves an empty text out.
     let same = |one: &Option<String>, other: &Option<String>| {
         one.as_deref().unwrap_or_default() == other.as_deref().unwrap_or_default()
     };
-    previous
+    let previous = previous
         .filter(|previous| previous.generation == current.generation)
         .filter(|previous| same(&previous.reconcile_request, &current.reconcile_request))
-        .filter(|previous| same(&previous.last_attempted_commit, &current.commit))
-        .map_or(0, |previous| {
-            previous.failures.unwrap_or(0).saturating_add(1)
-        })
+        .filter(|previous| same(&previous.last_attempted_commit, &current.commit));
+    let Some(previous) = previous else {
+        return 0;
+    };
+    // Upstream leaves a zero out, too.
+    let uncounted = previous.retries.is_some() || is_first_half(previous);
+    let none = if uncounted { 0 } else { 1 };
+    previous
+        .failures
+        .map_or(none, |failures| failures.saturating_add(1))
 }
 
-/// The status without the Update that could not be made.
-pub(super) fn without_current(status: &StackStatus) -> StackStatus {
-    StackStatus {
-        current_update: None,
-        ..status.clone()
+/// Whether this was the refresh that comes before an update.
+pub(super) fn is_first_half(last: &LastUpdate) -> bool {
+    last.operation == Some(OperationType::Refresh) && last.state == Some(UpdateState::Succeeded)
+}
+
+/// What is to be kept of a result when the pass that found it can't come to its end: the source may be slow or gone, and
+/// a result that was seen is not seen again for the first time.
+pub(super) fn unsaved(world: &World, now: Timestamp) -> Vec<Effect> {
+    let case = absorb(world, now).ok();
+    let absorbed = case.filter(|case| case.absorbed.is_some());
+    let kept = absorbed.map(|case| case.waiting(&update::processing(), Requeue::Settled));
+    match kept {
+        Some(Step::Finish(plan)) => plan.effects,
+        _ => Vec::new(),
     }
 }

@@ -1,15 +1,17 @@
 //! A case to decide on, and how what is decided becomes a plan.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use pko_api::{
     names::{conditions::ConditionType, events::StackEvent, reasons::StackReason},
-    pulumi::v1::StackStatus,
+    pulumi::v1::{StackStatus, UpdateState},
 };
 
 use super::{Effect, Event, Step, World, rules::finalize};
 use crate::{
     Class,
-    condition_set::{ConditionSet, Summary, find},
+    condition_set::{ConditionSet, Summary, find, is_true, shortened},
     step::{Requeue, finish},
 };
 
@@ -33,7 +35,7 @@ pub struct Absorbed {
     /// The Update that holds our finalizer, unless it is gone.
     pub release: Option<String>,
     /// What the user is told.
-    pub event: Event,
+    pub events: Vec<Event>,
 }
 
 impl Case {
@@ -41,7 +43,8 @@ impl Case {
     pub(super) fn summarised(&self, summary: &Summary) -> StackStatus {
         let mut status = self.status.clone();
         status.observed_generation = Some(self.world.generation());
-        status.observed_reconcile_request = Some(self.world.request().to_owned());
+        status.observed_reconcile_request = Some(self.world.request().into_owned());
+        status.applied = self.applied();
         let mut conditions = ConditionSet::new(&status.conditions, self.now);
         conditions.summarise(summary);
         status.conditions = conditions.into_conditions();
@@ -55,9 +58,27 @@ impl Case {
         case
     }
 
-    /// Whether nothing was ever run for this Stack.
-    pub(super) fn never_ran(&self) -> bool {
-        self.status.last_update.is_none()
+    /// Whether an update was ever begun, as far as the status knows. Of a Stack that was somebody else's before, and had
+    /// an Update, nobody knows.
+    fn applied(&self) -> Option<bool> {
+        let fresh = || self.status.last_update.is_none() && self.status.current_update.is_none();
+        self.status.applied.or_else(|| fresh().then_some(false))
+    }
+
+    /// Whether nothing was ever applied for this Stack, so that it owes nothing.
+    pub(super) fn never_applied(&self) -> bool {
+        self.applied() == Some(false)
+    }
+
+    /// Whether the Stack was ready for the spec and the request of now.
+    pub(super) fn was_up_to_date(&self) -> bool {
+        let last = self.status.last_update.as_ref();
+        let same = last.is_some_and(|last| {
+            last.generation == Some(self.world.generation())
+                && last.reconcile_request.as_deref().unwrap_or_default() == self.world.request()
+                && last.state == Some(UpdateState::Succeeded)
+        });
+        same && !self.world.is_deleting() && is_true(&self.status.conditions, ConditionType::Ready)
     }
 
     /// The plan: the status unless it is stored already, the Update whose result it records, the deeds,
@@ -75,12 +96,15 @@ impl Case {
             let name = absorbed.release.clone()?;
             Some(Effect::ReleaseUpdate(name))
         });
-        let result = self.absorbed.iter().map(|absorbed| absorbed.event.clone());
+        let result = self.absorbed.iter();
+        let result = result.flat_map(|absorbed| absorbed.events.clone());
         let events = result.chain(news).map(Effect::Emit);
+        let prune = self.absorbed.is_some() && self.world.limits_history();
         let effects = write
             .into_iter()
             .chain(release)
             .chain(deeds)
+            .chain(prune.then_some(Effect::PruneUpdates))
             .chain(events)
             .collect();
         finish(effects, requeue)
@@ -105,25 +129,41 @@ impl Case {
     /// Nothing can be run, and this is why. A Stack that goes and for which nothing was ever run owes
     /// nothing then; otherwise a spec that never worked could never be deleted.
     pub(super) fn blocked(&self, class: &Class) -> Step {
-        self.blocked_with_news(class, None)
-    }
-
-    /// The spec can't be carried out. The event comes once, with the status that says the same.
-    pub(super) fn refused(&self, message: String) -> Step {
-        let stalled = find(&self.status.conditions, ConditionType::Stalled);
-        let told = stalled.is_some_and(|condition| condition.message == message);
-        let news = (!told).then(|| Event {
-            reason: StackEvent::StackConfigInvalid,
-            message: message.clone(),
-            warning: true,
-        });
-        self.blocked_with_news(&Class::Stall(StackReason::SpecInvalid, message), news)
-    }
-
-    fn blocked_with_news(&self, class: &Class, news: Option<Event>) -> Step {
-        if self.world.is_deleting() && self.never_ran() && !matches!(class, Class::Retry(..)) {
+        if self.owes_nothing_after(class) {
             return finalize::release(self);
         }
+        self.plan(self.summarised(&class.summary()), [], None, class.requeue())
+    }
+
+    /// The spec can't be carried out.
+    pub(super) fn refused(&self, message: String) -> Step {
+        let class = Class::Stall(StackReason::SpecInvalid, message);
+        self.blocked_with_news(&class)
+    }
+
+    /// The spec can't be carried out because of something else that may change: it is looked at again.
+    pub(super) fn refused_until_looked_at(&self, message: String, again: Duration) -> Step {
+        let class = Class::Wait(StackReason::SpecInvalid, message, again);
+        self.blocked_with_news(&class)
+    }
+
+    /// The event comes once, with the status that says the same.
+    fn blocked_with_news(&self, class: &Class) -> Step {
+        if self.owes_nothing_after(class) {
+            return finalize::release(self);
+        }
+        let message = class.message();
+        let stalled = find(&self.status.conditions, ConditionType::Stalled);
+        let told = stalled.is_some_and(|condition| condition.message == shortened(message));
+        let news = (!told).then(|| Event {
+            reason: StackEvent::StackConfigInvalid,
+            message: message.to_owned(),
+            warning: true,
+        });
         self.plan(self.summarised(&class.summary()), [], news, class.requeue())
+    }
+
+    fn owes_nothing_after(&self, class: &Class) -> bool {
+        self.world.is_deleting() && self.never_applied() && !matches!(class, Class::Retry(..))
     }
 }

@@ -3,9 +3,9 @@
 mod absorb;
 mod case;
 mod desired;
-mod program_source;
 mod rules;
 mod schedule;
+mod source;
 #[cfg(test)]
 mod tests;
 mod world;
@@ -15,15 +15,20 @@ use pko_api::{Undecodable, names::reasons::StackReason, pulumi::v1::StackStatus}
 
 pub use case::{Absorbed, Case};
 pub use desired::UpdateName;
-pub use program_source::program_source;
 pub(crate) use rules::workspace::is_ready;
-pub use world::{Answer, Effect, Event, Location, Outputs, Question, Source, World};
+pub use source::{Location, NoSource, Source, Wanted, program_source};
+pub use world::{
+    Answer, Effect, Event, Outputs, Prerequisites, Question, Refusal, Settings, Versions, World,
+};
 
 use crate::{
     condition_set::{ConditionSet, Summary},
     step::{Machine, Plan, Requeue, Rule, first_match, stored_status, undecodable_plan},
 };
-use rules::{finalize, references, source, sync, unsupported, update, workspace};
+use rules::{
+    finalize, prerequisites, references, source as sources, suspend, sync, unsupported, update,
+    workspace,
+};
 
 /// A step of the Stack's machine.
 pub type Step = crate::Step<Question, Effect>;
@@ -41,12 +46,14 @@ const RULES: &[Rule<Case, Question, Effect>] = &[
     rule("adopt", finalize::add_finalizer),               // before anything is made
     rule("update-in-flight", update::wait_for_current),   // Ask(CurrentUpdate)
     rule("release", finalize::release_without_destroy),   // deleting, and nothing is owed
+    rule("suspended", suspend::rest),                     // the user says so; a deletion goes on
     rule("unsupported", unsupported::refuse), // fields that this version can't carry out
     rule("references", references::reject_bad), // or keys that no workspace could follow
-    rule("source", source::resolve),          // Ask(Program); stall or wait
+    rule("source", sources::resolve),         // Ask(Source); stall or wait
     rule("in-sync", sync::settle),            // Ready, retry or stalled; finalize after destroy
+    rule("prerequisites", prerequisites::wait), // Ask(Prerequisites)
     rule("workspace", workspace::provision),  // Ask(ApplyWorkspace)
-    rule("launch", update::launch),           // status.currentUpdate, then create
+    rule("launch", update::launch),           // Ask(CreateUpdate), named in the status first
 ];
 
 /// Decides what happens to a Stack next.
@@ -85,5 +92,9 @@ impl Machine for World {
 
     fn learn(&mut self, answer: Answer) {
         self.learn(answer);
+    }
+
+    fn unsaved(&self, now: Timestamp) -> Vec<Effect> {
+        absorb::unsaved(self, now)
     }
 }

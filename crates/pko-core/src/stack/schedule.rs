@@ -3,18 +3,25 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use pko_api::pulumi::v1::{LastUpdate, StackSpec};
+use pko_api::{
+    names::failures::FailureClass,
+    pulumi::v1::{LastUpdate, StackSpec},
+};
 
 /// No resync and no look at a branch is more frequent.
 const SHORTEST_RESYNC: Duration = Duration::from_mins(1);
 /// The wait after the first failure.
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
+/// The wait after the first time that another update held the stack, and nobody said to try again.
+const FIRST_SLOW_BACKOFF: Duration = Duration::from_mins(5);
 /// Each further failure makes the wait this many times longer.
 const BACKOFF_FACTOR: u32 = 3;
 /// The longest wait after a failure.
 const LONGEST_BACKOFF: Duration = Duration::from_hours(24);
+/// The longest wait after what is no fault of the stack.
+const LONGEST_PASSING_BACKOFF: Duration = Duration::from_mins(10);
 /// After this many failures in a row the Stack is stalled.
-pub(super) const RETRY_LIMIT: i64 = 3;
+const RETRY_LIMIT: i64 = 3;
 
 /// How often a Stack is resynced, if it is at all.
 pub(super) fn resync_period(spec: &StackSpec) -> Duration {
@@ -26,16 +33,70 @@ pub(super) fn resync_period(spec: &StackSpec) -> Duration {
         .max(SHORTEST_RESYNC)
 }
 
-/// How long to wait after this many failures.
-pub(super) fn backoff(spec: &StackSpec, failures: i64) -> Duration {
-    let longest = spec
-        .retry_max_backoff_duration_seconds
+/// Whether so many failures in a row stall a Stack.
+pub(super) fn is_too_many(spec: &StackSpec, failures: i64) -> bool {
+    let limit = spec.retry_limit.unwrap_or(RETRY_LIMIT);
+    limit >= 0 && failures >= limit
+}
+
+/// What a failure means for the next attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failing {
+    /// It counts.
+    Counted,
+    /// By no fault of the stack: it does not count.
+    Passing,
+    /// Another update holds the stack, and the spec does not say to try again: somebody should look.
+    Held,
+}
+
+/// What the last failure means.
+pub(super) fn failing(spec: &StackSpec, class: Option<&str>) -> Failing {
+    let is = |other: FailureClass| class == Some(other.as_str());
+    if is(FailureClass::Conflict) {
+        let again = spec.retry_on_update_conflict.unwrap_or(false);
+        return if again {
+            Failing::Passing
+        } else {
+            Failing::Held
+        };
+    }
+    if is(FailureClass::Transient) || is(FailureClass::Interrupted) {
+        return Failing::Passing;
+    }
+    Failing::Counted
+}
+
+/// How long to wait after the last failure.
+pub(super) fn wait_after(spec: &StackSpec, last: &LastUpdate) -> Duration {
+    let retries = last.retries.unwrap_or(1).saturating_sub(1);
+    match failing(spec, last.failure_class.as_deref()) {
+        Failing::Counted => backoff(FIRST_BACKOFF, longest(spec), last.failures.unwrap_or(0)),
+        Failing::Passing => {
+            let longest = longest(spec).min(LONGEST_PASSING_BACKOFF);
+            backoff(FIRST_BACKOFF, longest, retries)
+        }
+        Failing::Held => backoff(FIRST_SLOW_BACKOFF, longest(spec), retries),
+    }
+}
+
+fn longest(spec: &StackSpec) -> Duration {
+    spec.retry_max_backoff_duration_seconds
         .and_then(|seconds| u64::try_from(seconds).ok())
         .filter(|seconds| *seconds > 0)
-        .map_or(LONGEST_BACKOFF, Duration::from_secs);
-    let times = u32::try_from(failures.max(0)).unwrap_or(u32::MAX);
-    let wait = FIRST_BACKOFF.saturating_mul(BACKOFF_FACTOR.saturating_pow(times));
+        .map_or(LONGEST_BACKOFF, Duration::from_secs)
+}
+
+fn backoff(first: Duration, longest: Duration, times: i64) -> Duration {
+    let times = u32::try_from(times.max(0)).unwrap_or(u32::MAX);
+    let wait = first.saturating_mul(BACKOFF_FACTOR.saturating_pow(times));
     wait.min(longest)
+}
+
+/// When a wait that began with the last result is over.
+pub(super) fn end_of(last: &LastUpdate, wait: Duration) -> Option<Timestamp> {
+    let began = last.last_resync_time.as_ref()?.0;
+    began.checked_add(SignedDuration::try_from(wait).ok()?).ok()
 }
 
 /// How much of a wait that began with the last result is left; nothing where it is over.
@@ -70,9 +131,14 @@ mod tests {
     #[test]
     fn waits_grow_threefold_up_to_their_limit() {
         let spec = StackSpec::default();
-        let waits: Vec<u64> = (0..10)
-            .map(|failures| backoff(&spec, failures).as_secs())
-            .collect();
+        let after = |spec: &StackSpec, failures| {
+            let failed = LastUpdate {
+                failures: Some(failures),
+                ..LastUpdate::default()
+            };
+            wait_after(spec, &failed).as_secs()
+        };
+        let waits: Vec<u64> = (0..10).map(|failures| after(&spec, failures)).collect();
         assert_eq!(
             waits,
             [10, 30, 90, 270, 810, 2_430, 7_290, 21_870, 65_610, 86_400]
@@ -81,10 +147,10 @@ mod tests {
             retry_max_backoff_duration_seconds: Some(60),
             ..spec
         };
-        assert_eq!(backoff(&short, 1).as_secs(), 30);
-        assert_eq!(backoff(&short, 2).as_secs(), 60);
-        assert_eq!(backoff(&short, i64::MAX).as_secs(), 60);
-        assert_eq!(backoff(&short, -1).as_secs(), 10);
+        assert_eq!(after(&short, 1), 30);
+        assert_eq!(after(&short, 2), 60);
+        assert_eq!(after(&short, i64::MAX), 60);
+        assert_eq!(after(&short, -1), 10);
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! What is known of a Stack, what can be asked, and what can be done.
 
-use std::collections::BTreeMap;
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use pko_api::{
-    Stack, Update, Workspace,
-    auto::v1alpha1::{FluxArtifact, ProjectInfo},
-    names::events::StackEvent,
+    Stack, Update, Workspace, auto::v1alpha1::OperationType, names::events::StackEvent,
     pulumi::v1::StackStatus,
 };
 use serde_json::Value;
 
-use crate::{Class, Known};
+use super::source::{NoSource, Source, Wanted};
+use crate::Known;
 
 /// What is known of a Stack.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,33 +23,50 @@ pub struct World {
     pub current_update: Known<Option<Update>>,
     /// The outputs of that Update, secret ones masked.
     pub outputs: Known<Outputs>,
+    /// Whether these outputs were written to where the spec wants them.
+    pub published: Known<Result<(), String>>,
     /// Where the program is.
-    pub source: Known<Result<Source, Class>>,
+    pub source: Known<Result<Source, NoSource>>,
+    /// The ConfigMaps that the spec refers to.
+    pub config_maps: Known<Versions>,
+    /// The Secrets that the spec refers to.
+    pub secrets: Known<Versions>,
+    /// The Stacks that come first.
+    pub prerequisites: Known<Prerequisites>,
     /// The Workspace after it was applied.
-    pub workspace: Known<Result<Workspace, Class>>,
+    pub workspace: Known<Result<Workspace, Refusal>>,
+    /// Whether the next Update was created.
+    pub created: Known<Result<(), Refusal>>,
+    /// What the operator was told.
+    pub settings: Settings,
 }
 
 /// A stack's outputs as its status shows them.
 pub type Outputs = BTreeMap<String, Value>;
 
-/// A program, at a revision.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
-    /// A commit, an artifact's revision, a Program's generation; empty where there is none.
-    pub revision: String,
-    /// How a workspace gets it.
-    pub location: Location,
+/// The Stacks of the namespace that can be reached through prerequisites, by name; where there is none, what the API
+/// server said.
+pub type Prerequisites = BTreeMap<String, Result<Stack, String>>;
+
+/// The versions of objects by their names; nothing for one that does not exist.
+pub type Versions = BTreeMap<String, Option<String>>;
+
+/// What the operator was told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Secrets are watched: a change of one that a Stack refers to is noticed at once, not only at its next run.
+    pub watches_secrets: bool,
 }
 
-/// How a workspace gets a program.
+/// Why the API server did not take an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Location {
-    /// It fetches an archive.
-    Artifact(FluxArtifact),
-    /// It needs none: a destroy works on the state alone.
-    Project(ProjectInfo),
-    /// It has one already.
-    Given,
+pub enum Refusal {
+    /// The namespace is being deleted.
+    NamespaceTerminating,
+    /// The object is not as it may be, or somebody else's in part: trying again alone does not help.
+    Invalid(String),
+    /// Anything else: it may pass.
+    Failed(String),
 }
 
 /// What can be asked about a Stack.
@@ -57,11 +76,22 @@ pub enum Question {
     CurrentUpdate(String),
     /// The outputs in the Secret of this name.
     Outputs(String),
-    /// The archive of the Program of this name.
-    Program(String),
+    /// Writes the outputs in the Secret of this name to where the spec wants them.
+    PublishOutputs(String),
+    /// The program, and its revision.
+    Source(Wanted),
+    /// The versions of ConfigMaps, which are watched.
+    ConfigMaps(BTreeSet<String>),
+    /// The versions of Secrets, each read from the API server unless they are watched.
+    Secrets(BTreeSet<String>),
+    /// The Stacks that can be reached through prerequisites.
+    Prerequisites,
     /// The Workspace, applied as it is here. The status is published first unless it is stored already, so
     /// that a user sees what is waited for.
     ApplyWorkspace(Box<Workspace>, Box<StackStatus>),
+    /// The Update, created. The status, which names it, is published first: after a crash in between it is found missing
+    /// and made again under the same name, and no run is started twice.
+    CreateUpdate(Box<Update>, Box<StackStatus>),
 }
 
 /// What can be done for a Stack.
@@ -73,17 +103,19 @@ pub enum Effect {
     RemoveFinalizer,
     /// Writes the status.
     PatchStatus(Box<StackStatus>),
-    /// Creates an Update. If that fails, the status goes back to `undo`.
-    CreateUpdate {
-        /// The Update.
-        update: Box<Update>,
-        /// The status without it.
-        undo: Box<StackStatus>,
-    },
     /// Removes our finalizer from an Update whose result is recorded; one that is gone or free is left alone.
     ReleaseUpdate(String),
     /// Deletes the Workspace, if there is one.
     DeleteWorkspace,
+    /// Asks a Stack that comes first to run again, with this value of the request annotation.
+    RequestPrerequisite {
+        /// The Stack.
+        stack: Box<Stack>,
+        /// The value.
+        value: String,
+    },
+    /// Deletes the Updates that ended and are more than the spec wants kept.
+    PruneUpdates,
     /// Tells the user. Where an event can't be written, nothing else is held up.
     Emit(Event),
 }
@@ -109,10 +141,20 @@ pub enum Answer {
     /// To [`Question::Outputs`]: a live read did not find the Secret. The outputs stay as they were; a Stack
     /// does not wait for what nobody will make again.
     NoOutputs,
-    /// To [`Question::Program`].
-    Source(Result<Source, Class>),
+    /// To [`Question::PublishOutputs`].
+    Published(Result<(), String>),
+    /// To [`Question::Source`].
+    Source(Result<Source, NoSource>),
+    /// To [`Question::ConfigMaps`].
+    ConfigMaps(Versions),
+    /// To [`Question::Secrets`].
+    Secrets(Versions),
+    /// To [`Question::Prerequisites`].
+    Prerequisites(Prerequisites),
     /// To [`Question::ApplyWorkspace`].
-    Workspace(Result<Box<Workspace>, Class>),
+    Workspace(Result<Box<Workspace>, Refusal>),
+    /// To [`Question::CreateUpdate`].
+    Created(Result<(), Refusal>),
 }
 
 impl World {
@@ -123,8 +165,14 @@ impl World {
             stack,
             current_update: Known::Unknown,
             outputs: Known::Unknown,
+            published: Known::Unknown,
             source: Known::Unknown,
+            config_maps: Known::Unknown,
+            secrets: Known::Unknown,
+            prerequisites: Known::Unknown,
             workspace: Known::Unknown,
+            created: Known::Unknown,
+            settings: Settings::default(),
         }
     }
 
@@ -140,6 +188,11 @@ impl World {
                 let before = status.and_then(|status| status.outputs.clone());
                 self.outputs = Known::Known(before.unwrap_or_default());
             }
+            Answer::Published(result) => self.published = Known::Known(result),
+            Answer::ConfigMaps(versions) => self.config_maps = Known::Known(versions),
+            Answer::Secrets(versions) => self.secrets = Known::Known(versions),
+            Answer::Prerequisites(stacks) => self.prerequisites = Known::Known(stacks),
+            Answer::Created(result) => self.created = Known::Known(result),
             Answer::Source(source) => self.source = Known::Known(source),
             Answer::Workspace(workspace) => {
                 self.workspace = Known::Known(workspace.map(|workspace| *workspace));
@@ -159,20 +212,65 @@ impl World {
         self.stack.metadata.generation.unwrap_or_default()
     }
 
-    /// The value of the request annotation; empty where there is none.
+    /// The request to run; empty where there is none.
     #[must_use]
-    pub fn request(&self) -> &str {
-        let annotations = self.stack.metadata.annotations.as_ref();
-        let key = pko_api::names::annotations::RECONCILIATION_REQUEST;
-        annotations
-            .and_then(|annotations| annotations.get(key))
-            .map_or("", String::as_str)
+    pub fn request(&self) -> Cow<'_, str> {
+        request(&self.stack)
     }
 
-    /// Whether a destroy is owed before the Stack may go.
+    /// Whether a destroy is owed before the Stack may go. One that only shows what would change owes it for what an
+    /// update made before, and only if that is certain: the same stack may be another Stack's to manage.
     #[must_use]
     pub fn owes_destroy(&self) -> bool {
         let spec = &self.stack.spec;
-        spec.destroy_on_finalize.unwrap_or(false) && !spec.preview.unwrap_or(false)
+        let wanted = spec.destroy_on_finalize.unwrap_or(false);
+        wanted && (!spec.preview.unwrap_or(false) || self.was_surely_applied())
+    }
+
+    fn was_surely_applied(&self) -> bool {
+        let Some(status) = &self.stack.status else {
+            return false;
+        };
+        let last = status.last_update.as_ref();
+        let by_upstream = || {
+            status.outputs.is_some()
+                || last.is_some_and(|last| last.operation == Some(OperationType::Up))
+        };
+        status.applied.unwrap_or_else(by_upstream)
+    }
+
+    /// Whether whoever deleted the Stack wants everything that belongs to it gone before it goes. What is made for it from
+    /// then on must not belong to it, or the garbage collector takes it away at once.
+    #[must_use]
+    pub fn is_deleted_in_foreground(&self) -> bool {
+        let finalizers = self.stack.metadata.finalizers.as_ref();
+        let held = finalizers.is_some_and(|names| names.iter().any(|name| name == FOREGROUND));
+        held && self.is_deleting()
+    }
+
+    /// Whether the spec says how many Updates are kept.
+    pub(super) fn limits_history(&self) -> bool {
+        let spec = &self.stack.spec;
+        spec.successful_updates_history_limit.is_some()
+            || spec.failed_updates_history_limit.is_some()
+    }
+}
+
+/// The garbage collector's own finalizer.
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// The request to run that a Stack's annotations make, ours or Flux's, or both: a change of either is a new request.
+pub(super) fn request(stack: &Stack) -> Cow<'_, str> {
+    use pko_api::names::annotations::{FLUX_REQUESTED_AT, RECONCILIATION_REQUEST};
+
+    let annotations = stack.metadata.annotations.as_ref();
+    let value = |key| {
+        let value = annotations.and_then(|annotations| annotations.get(key));
+        value.map(String::as_str).filter(|value| !value.is_empty())
+    };
+    match (value(RECONCILIATION_REQUEST), value(FLUX_REQUESTED_AT)) {
+        (Some(ours), Some(flux)) => Cow::Owned(format!("{ours} {flux}")),
+        (Some(only), None) | (None, Some(only)) => Cow::Borrowed(only),
+        (None, None) => Cow::Borrowed(""),
     }
 }

@@ -51,13 +51,14 @@ impl Feeds {
 
     /// Runs them and their controllers until the manager ends.
     pub(crate) async fn drive(mut self, woken: Woken, workers: u16, context: Arc<Context>) {
-        let stacks = stack::run(
-            controller(&mut self.stacks, workers),
-            self.workspaces.listen(),
-            self.updates.listen(),
-            self.programs.listen(),
-            context.clone(),
-        );
+        let controller_of_stacks = controller(&mut self.stacks, workers);
+        let wakers = stack::Wakers {
+            stacks: self.stacks.listen(),
+            workspaces: self.workspaces.listen(),
+            updates: self.updates.listen(),
+            programs: self.programs.listen(),
+        };
+        let stacks = stack::run(controller_of_stacks, wakers, context.clone());
         let wakers = self
             .children
             .wakers(self.updates.listen(), woken.workspaces);

@@ -81,14 +81,28 @@ async fn plan<P: Pass>(
 ) -> Result<Plan<<P::World as Machine>::Effect>, PassError> {
     for _ in 0..MOST_QUESTIONS {
         match world.decide(Timestamp::now()) {
-            Step::Ask(question) => {
-                let answer = pass.answer(question).await?;
-                world.learn(answer);
-            }
+            Step::Ask(question) => match pass.answer(question).await {
+                Ok(answer) => world.learn(answer),
+                Err(error) => {
+                    keep(pass, world).await;
+                    return Err(error);
+                }
+            },
             Step::Finish(plan) => return Ok(plan),
         }
     }
     Err(PassError::TooManyQuestions)
+}
+
+/// Keeps what must not be lost with a pass that does not come to its end. Where that does not work either, the next pass
+/// finds it again.
+async fn keep<P: Pass>(pass: &P, world: &P::World) {
+    for effect in world.unsaved(Timestamp::now()) {
+        if let Err(error) = pass.act(world, effect).await {
+            tracing::warn!(%error, "A result could not be kept, and will be found again");
+            return;
+        }
+    }
 }
 
 /// When the controller looks again.

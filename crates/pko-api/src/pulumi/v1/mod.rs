@@ -19,6 +19,8 @@ pub use resource_ref::{
 pub use source::{
     BasicAuth, FluxSource, FluxSourceReference, GitAuth, GitHubAppAuth, ProgramReference, SshAuth,
 };
-pub use stack::{Prerequisite, ReclaimPolicy, Requirement, Stack, StackSpec};
-pub use status::{CurrentUpdate, LastUpdate, StackStatus, UpdateState};
+pub use stack::{
+    OutputsKind, OutputsTarget, Prerequisite, ReclaimPolicy, Requirement, Stack, StackSpec,
+};
+pub use status::{CurrentUpdate, LastUpdate, ReferencesStatus, StackStatus, UpdateState};
 pub use template::{UpdateTemplate, WorkspaceTemplate};

@@ -86,7 +86,7 @@ pub struct StackSpec {
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_map()"))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub config_ref: BTreeMap<String, ConfigMapRef>,
-    /// Another spelling of `configRef`, which wins where both have a key.
+    /// Another spelling of `configRef`; a key may be in one of them only.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_map()"))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub config_refs: BTreeMap<String, ConfigMapRef>,
@@ -137,7 +137,7 @@ pub struct StackSpec {
     /// Refreshes before each update.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refresh: Option<bool>,
-    /// Has no effect.
+    /// Runs a refresh before each update, and no update if that finds changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect_no_refresh_changes: Option<bool>,
     /// Tries again when another update holds the stack.
@@ -149,16 +149,31 @@ pub struct StackSpec {
     /// The resync period, and how often a branch is looked at; 60 at least.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resync_frequency_seconds: Option<i64>,
-    /// The longest wait between retries.
+    /// The longest wait between retries; a day unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_max_backoff_duration_seconds: Option<i64>,
+    /// After so many failures in a row the Stack is stalled, which says that somebody should look: 3 unless set, -1 for
+    /// never. It is tried on all the same, ever more slowly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = -1))]
+    pub retry_limit: Option<i64>,
+    /// How long a run may take; then it is cancelled, and counts as failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub timeout_seconds: Option<i64>,
+    /// Starts no run until it is false again. What runs goes on, and a deletion is never held up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<bool>,
     /// Destroys the stack's resources when this object is deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destroy_on_finalize: Option<bool>,
     /// Runs the program for that destroy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_program: Option<bool>,
-    /// Only shows what would change; deletion never destroys.
+    /// Removes the stack itself from its backend, with its history and config, after that destroy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remove_stack_on_destroy: Option<bool>,
+    /// Only shows what would change. Deletion destroys only what an update before made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<bool>,
     /// Stacks that must have succeeded first.
@@ -174,6 +189,19 @@ pub struct StackSpec {
     /// Merged over the Updates that the operator makes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update_template: Option<UpdateTemplate>,
+    /// Where the outputs go besides the status.
+    #[cfg_attr(test, proptest(strategy = "crate::strategies::small_list()"))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["kind", "name"]))]
+    pub outputs_to: Vec<OutputsTarget>,
+    /// How many Updates that succeeded are kept; without it all of the last day are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub successful_updates_history_limit: Option<i64>,
+    /// How many Updates that failed are kept; without it all of the last day are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub failed_updates_history_limit: Option<i64>,
 }
 
 impl StackSpec {
@@ -238,6 +266,32 @@ pub struct Requirement {
     /// Such as `1h30m`; if it is longer ago, the prerequisite runs again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub succeeded_within_duration: Option<GoDuration>,
+}
+
+/// An object that gets a stack's outputs after each update.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+pub struct OutputsTarget {
+    /// What it is.
+    pub kind: OutputsKind,
+    /// Its name. It is made and kept by the operator; one of somebody else's is left alone.
+    pub name: String,
+    /// Its keys, each with the output that it gets; without them each output has a key of its own name.
+    #[cfg_attr(test, proptest(strategy = "crate::strategies::texts()"))]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub keys: BTreeMap<String, String>,
+}
+
+/// What kind of object gets a stack's outputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+#[schemars(inline)]
+pub enum OutputsKind {
+    /// A Secret, for all outputs.
+    #[default]
+    Secret,
+    /// A ConfigMap, for outputs that are not secret.
+    ConfigMap,
 }
 
 /// Whether a Workspace stays after a successful update.

@@ -43,6 +43,30 @@ pub struct StackStatus {
     /// The program's project, as it was last seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_info: Option<ProjectInfo>,
+    /// An update was begun, and no destroy has succeeded since: there may be resources.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub applied: Option<bool>,
+    /// The ConfigMaps and Secrets that the last update went with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub references: Option<ReferencesStatus>,
+}
+
+/// The versions of the ConfigMaps and Secrets that an update went with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(test, derive(proptest_derive::Arbitrary))]
+#[serde(rename_all = "camelCase")]
+pub struct ReferencesStatus {
+    /// ConfigMaps by name.
+    #[cfg_attr(test, proptest(strategy = "crate::strategies::texts()"))]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub config_maps: BTreeMap<String, String>,
+    /// Secrets by name.
+    #[cfg_attr(test, proptest(strategy = "crate::strategies::texts()"))]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, String>,
+    /// One has changed since the workspace was first made, so that it was made anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed: Option<bool>,
 }
 
 /// The Update that runs now, and what it was made for.
@@ -62,6 +86,9 @@ pub struct CurrentUpdate {
     /// The program's revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
+    /// How many failures came before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<i64>,
 }
 
 open_text_enum! {
@@ -114,4 +141,10 @@ pub struct LastUpdate {
     /// How many failures in a row preceded it, for the same spec and request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failures: Option<i64>,
+    /// What kind of failure it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_class: Option<String>,
+    /// How many attempts in a row came to nothing by no fault of the stack: they are not counted as failures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries: Option<i64>,
 }

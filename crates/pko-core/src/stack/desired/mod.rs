@@ -13,7 +13,7 @@ use pko_api::{Stack, names::labels};
 
 pub(super) use environment::{BACKEND_VARIABLE, TOKEN_VARIABLE};
 pub use update::UpdateName;
-pub(super) use update::{operation, update};
+pub(super) use update::{WantedUpdate, operation, update};
 pub(super) use workspace::workspace;
 
 fn stack_labels(stack: &Stack) -> BTreeMap<String, String> {

@@ -1,84 +1,164 @@
 //! The Update that a Stack wants.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use pko_api::{
     GoDuration, Stack, Update,
     auto::v1alpha1::{OperationType, UpdateSpec},
-    names::finalizers,
+    names::{annotations, finalizers, urgencies::Urgency},
+    pulumi::v1::{CurrentUpdate, LastUpdate, StackStatus},
 };
+use sha2::{Digest as _, Sha256};
 
 use super::{owner, stack_labels};
-use crate::{Known, stack::World, workspace::owner_reference};
+use crate::{
+    Known,
+    hex::hex,
+    stack::{World, absorb},
+    workspace::owner_reference,
+};
 
+/// So many digits has the time in milliseconds, which is what upstream uses.
+const NAME_DIGITS: usize = 11;
 /// How long an Update stays after its end.
 const UPDATE_LIFETIME: Duration = Duration::from_hours(24);
 
-/// The name of a new Update: the Stack's, and the time in hexadecimal milliseconds.
+/// The name of a new Update: the Stack's, and eleven hexadecimal digits as upstream's have them. They follow from what the
+/// Update is for and what came before it, so that the same one is never made twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateName(String);
 
 impl UpdateName {
-    /// The name of an Update that is made now.
+    /// The name of the Update that comes after this one.
     #[must_use]
-    pub fn at(stack: &Stack, now: Timestamp) -> Self {
+    pub fn of(
+        stack: &Stack,
+        last: Option<&LastUpdate>,
+        operation: &OperationType,
+        current: &CurrentUpdate,
+    ) -> Self {
+        let time = last.and_then(|last| last.last_resync_time.as_ref());
+        let parts = [
+            stack.metadata.uid.clone(),
+            last.and_then(|last| last.name.clone()),
+            time.map(|time| time.0.to_string()),
+            Some(operation.to_string()),
+            current.generation.map(|generation| generation.to_string()),
+            current.reconcile_request.clone(),
+            current.commit.clone(),
+            current.attempt.map(|attempt| attempt.to_string()),
+        ];
+        let mut digest = Sha256::new();
+        for part in parts {
+            // The length keeps the parts apart.
+            let part = part.unwrap_or_default();
+            digest.update(part.len().to_be_bytes());
+            digest.update(part);
+        }
+        let digits: String = hex(&digest.finalize()).chars().take(NAME_DIGITS).collect();
         let name = stack.metadata.name.as_deref().unwrap_or_default();
-        Self(format!("{name}-{:x}", now.as_millisecond()))
+        Self(format!("{name}-{digits}"))
     }
 }
 
 /// What the next Update does.
-pub(in crate::stack) fn operation(world: &World) -> OperationType {
+pub(in crate::stack) fn operation(
+    world: &World,
+    status: &StackStatus,
+    current: &CurrentUpdate,
+) -> OperationType {
+    let spec = &world.stack.spec;
     if world.is_deleting() {
         OperationType::Destroy
-    } else if world.stack.spec.preview.unwrap_or(false) {
+    } else if spec.preview.unwrap_or(false) {
         OperationType::Preview
+    } else if spec.expect_no_refresh_changes.unwrap_or(false) && !is_refreshed(status, current) {
+        OperationType::Refresh
     } else {
         OperationType::Up
     }
 }
 
+/// Whether the refresh that comes first is done for the same spec, request and revision.
+fn is_refreshed(status: &StackStatus, current: &CurrentUpdate) -> bool {
+    status.last_update.as_ref().is_some_and(|last| {
+        absorb::is_first_half(last)
+            && last.generation == current.generation
+            && last.reconcile_request == current.reconcile_request
+            && last.last_attempted_commit == current.commit
+    })
+}
+
+/// An Update that is to be made.
+pub(in crate::stack) struct WantedUpdate<'cause> {
+    pub(in crate::stack) operation: OperationType,
+    /// Why.
+    pub(in crate::stack) message: &'cause str,
+    pub(in crate::stack) urgency: Urgency,
+    pub(in crate::stack) name: UpdateName,
+}
+
 /// An Update of a Stack.
-pub(in crate::stack) fn update(world: &World, message: &str, name: &UpdateName) -> Update {
+///
+/// # Errors
+/// The template makes something of it that can't be.
+pub(in crate::stack) fn update(world: &World, wanted: &WantedUpdate) -> Result<Update, String> {
     let stack = &world.stack;
-    Update {
+    let urgency = wanted.urgency.as_str().to_owned();
+    let update = Update {
         metadata: ObjectMeta {
-            name: Some(name.0.clone()),
+            name: Some(wanted.name.0.clone()),
             namespace: stack.metadata.namespace.clone(),
             labels: Some(stack_labels(stack)),
+            annotations: Some(BTreeMap::from([(annotations::URGENCY.to_owned(), urgency)])),
             finalizers: Some(vec![finalizers::STACK.to_owned()]),
             owner_references: Some(owners(world)),
             ..ObjectMeta::default()
         },
-        spec: update_spec(world, message),
+        spec: update_spec(world, wanted),
         status: None,
+    };
+    Ok(update)
+}
+
+fn update_spec(world: &World, wanted: &WantedUpdate) -> UpdateSpec {
+    let spec = &world.stack.spec;
+    let common = UpdateSpec {
+        workspace_name: workspace_name(world),
+        stack_name: Some(spec.stack.clone()),
+        ttl_after_completed: Some(GoDuration::from(UPDATE_LIFETIME)),
+        message: Some(wanted.message.to_owned()),
+        operation: Some(wanted.operation.clone()),
+        timeout_seconds: spec.timeout_seconds,
+        ..UpdateSpec::default()
+    };
+    match wanted.operation {
+        OperationType::Destroy => UpdateSpec {
+            run_program: Some(spec.run_program.unwrap_or(false)),
+            remove: spec.remove_stack_on_destroy.filter(|remove| *remove),
+            ..common
+        },
+        OperationType::Refresh => UpdateSpec {
+            target: spec.targets.clone(),
+            target_dependents: Some(spec.target_dependents.unwrap_or(false)),
+            expect_no_changes: Some(true),
+            ..common
+        },
+        _ => UpdateSpec {
+            target: spec.targets.clone(),
+            target_dependents: Some(spec.target_dependents.unwrap_or(false)),
+            refresh: Some(spec.refresh.unwrap_or(false)),
+            ..common
+        },
     }
 }
 
-fn update_spec(world: &World, message: &str) -> UpdateSpec {
-    let spec = &world.stack.spec;
-    let operation = operation(world);
-    let common = UpdateSpec {
-        workspace_name: world.stack.metadata.name.clone(),
-        stack_name: Some(spec.stack.clone()),
-        ttl_after_completed: Some(GoDuration::from(UPDATE_LIFETIME)),
-        message: Some(message.to_owned()),
-        operation: Some(operation.clone()),
-        ..UpdateSpec::default()
-    };
-    if operation == OperationType::Destroy {
-        return UpdateSpec {
-            run_program: Some(spec.run_program.unwrap_or(false)),
-            ..common
-        };
-    }
-    UpdateSpec {
-        target: spec.targets.clone(),
-        target_dependents: Some(spec.target_dependents.unwrap_or(false)),
-        refresh: Some(spec.refresh.unwrap_or(false)),
-        ..common
+/// Of the Workspace as it was applied: a template may have given it another name.
+fn workspace_name(world: &World) -> Option<String> {
+    match &world.workspace {
+        Known::Known(Ok(workspace)) => workspace.metadata.name.clone(),
+        _ => world.stack.metadata.name.clone(),
     }
 }
 

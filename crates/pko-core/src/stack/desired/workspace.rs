@@ -5,35 +5,44 @@ use k8s_openapi::{
     api::core::v1::ResourceRequirements, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use pko_api::{
-    Stack, Workspace,
+    Workspace,
     auto::v1alpha1::{PodTemplate, TemplateMetadata, WorkspaceSpec, WorkspaceStack},
-    pulumi::v1::StackSpec,
+    pulumi::v1::{StackSpec, StackStatus},
 };
 
 use super::{config, environment, owner, present, stack_labels, volumes::Volumes};
-use crate::stack::{Location, Source};
+use crate::stack::{Location, Source, World};
 
 /// The Workspace of a Stack.
-pub(in crate::stack) fn workspace(stack: &Stack, source: &Source) -> Workspace {
+///
+/// # Errors
+/// The template makes something of it that can't be.
+pub(in crate::stack) fn workspace(
+    world: &World,
+    _status: &StackStatus,
+    source: &Source,
+) -> Result<Workspace, String> {
+    let stack = &world.stack;
     let spec = &stack.spec;
+    let owned = !world.is_deleted_in_foreground();
     let mut volumes = Volumes::default();
     let stacks = vec![workspace_stack(spec, &mut volumes)];
-    let (flux, project_info) = match &source.location {
-        Location::Artifact(artifact) => (Some(artifact.clone()), None),
-        Location::Project(project) => (None, Some(project.clone())),
-        Location::Given => (None, None),
-    };
-    Workspace {
+    let mut generated = WorkspaceSpec::default();
+    match &source.location {
+        Location::Git(git) => generated.git = Some(git.as_ref().clone()),
+        Location::Artifact(artifact) => generated.flux = Some(artifact.clone()),
+        Location::Project(project) => generated.project_info = Some(project.clone()),
+        Location::Given => {}
+    }
+    Ok(Workspace {
         metadata: ObjectMeta {
             name: stack.metadata.name.clone(),
             namespace: stack.metadata.namespace.clone(),
             labels: Some(stack_labels(stack)),
-            owner_references: Some(vec![owner(stack, true)]),
+            owner_references: owned.then(|| vec![owner(stack, true)]),
             ..ObjectMeta::default()
         },
         spec: WorkspaceSpec {
-            flux,
-            project_info,
             service_account_name: present(spec.service_account_name.as_ref()).cloned(),
             env: environment::variables(spec),
             env_from: environment::sources(spec),
@@ -43,10 +52,10 @@ pub(in crate::stack) fn workspace(stack: &Stack, source: &Source) -> Workspace {
                 spec: Some(volumes.pod_spec()),
             }),
             stacks,
-            ..WorkspaceSpec::default()
+            ..generated
         },
         status: None,
-    }
+    })
 }
 
 fn workspace_stack(spec: &StackSpec, volumes: &mut Volumes) -> WorkspaceStack {

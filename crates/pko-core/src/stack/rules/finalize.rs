@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use pko_api::names::finalizers;
+use pko_api::names::{finalizers, reasons::StackReason};
 
 use crate::{
+    Class,
     condition_set::Summary,
     stack::{Case, Effect, Step, World},
     step::{Requeue, finish},
@@ -12,6 +13,8 @@ use crate::{
 
 /// How soon a Stack that was just adopted is looked at, if the write's own event does not come.
 const AFTER_ADOPTION: Duration = Duration::from_secs(1);
+/// How soon it is tried again in a namespace that goes.
+const NAMESPACE_AGAIN: Duration = Duration::from_secs(30);
 
 /// Whether our finalizer is on the Stack.
 pub(in crate::stack) fn is_held(world: &World) -> bool {
@@ -37,12 +40,33 @@ pub(in crate::stack) fn release_without_destroy(case: &Case) -> Option<Step> {
     free.then(|| release(case))
 }
 
-/// Lets the Stack go, with the last result recorded: others may hold it still, and see it.
+/// Lets the Stack go, with the last result recorded: others may hold it still, and see it. A Workspace that does not
+/// belong to it goes first.
 pub(in crate::stack) fn release(case: &Case) -> Step {
     let status = case.summarised(&Summary::Ready);
-    let deeds = case
-        .release_again()
-        .into_iter()
-        .chain([Effect::RemoveFinalizer]);
-    case.plan(status, deeds, None, Requeue::Settled)
+    let workspace = case.world.is_deleted_in_foreground();
+    let workspace = workspace.then_some(Effect::DeleteWorkspace);
+    let deeds = case.release_again().into_iter().chain(workspace);
+    case.plan(
+        status,
+        deeds.chain([Effect::RemoveFinalizer]),
+        None,
+        Requeue::Settled,
+    )
+}
+
+/// A destroy is owed, and nothing to run it in can be made any more. Upstream's users know this text.
+pub(in crate::stack) fn namespace_terminating(case: &Case) -> Class {
+    let metadata = &case.world.stack.metadata;
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    let last = case.status.last_update.as_ref();
+    let permalink = last.and_then(|last| last.permalink.as_deref());
+    let backend = permalink.unwrap_or("the Pulumi backend");
+    let message = format!(
+        "namespace \"{namespace}\" is terminating: a workspace cannot be created in it to run destroy, so the stack's \
+         resources will NOT be deleted and need manual cleanup (see {backend}); then release the stack with \
+         kubectl patch stack {name} -n {namespace} --type=merge -p '{{\"metadata\":{{\"finalizers\":[]}}}}'"
+    );
+    Class::Wait(StackReason::NamespaceTerminating, message, NAMESPACE_AGAIN)
 }

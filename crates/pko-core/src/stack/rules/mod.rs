@@ -1,8 +1,10 @@
-//! One small function for each row of the Stack's rule table, by concern.
+//! The rules, by what they are about.
 
 pub(super) mod finalize;
+pub(super) mod prerequisites;
 pub(super) mod references;
 pub(super) mod source;
+pub(super) mod suspend;
 pub(super) mod sync;
 pub(super) mod unsupported;
 pub(super) mod update;

@@ -1,6 +1,23 @@
 //! Where the program comes from, and which revision it is at.
 
-use crate::stack::{Case, Location, Question, Source, Step};
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use pko_api::names::reasons::StackReason;
+
+use crate::{
+    Class,
+    condition_set::Summary,
+    stack::{Case, Location, NoSource, Question, Source, Step, Wanted},
+    step::{Requeue, finish},
+};
+
+/// For a source that is not there, or can't be read: its own event ends the wait, if one comes.
+const MISSING_AGAIN: Duration = Duration::from_secs(30);
+/// For a source that is on its way.
+const PENDING_AGAIN: Duration = Duration::from_secs(5);
+/// For so long a Stack that was up to date stays so while nobody answers.
+const STALE_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
 /// Finds out the source's revision, or reports why there is none.
 pub(in crate::stack) fn resolve(case: &Case) -> Option<Step> {
@@ -16,17 +33,15 @@ fn of(case: &Case) -> Result<Source, Step> {
     if let Some(source) = without_program(case) {
         return Ok(source);
     }
-    let Some(program) = &case.world.stack.spec.program_ref else {
+    let wanted = Wanted::of(&case.world.stack.spec).map_err(|problem| case.refused(problem))?;
+    let Some(wanted) = wanted else {
         return Ok(Source {
             revision: String::new(),
             location: Location::Given,
         });
     };
-    let source = case
-        .world
-        .source
-        .or_ask(|| Question::Program(program.name.clone()))?;
-    source.clone().map_err(|class| case.blocked(&class))
+    let source = case.world.source.or_ask(|| Question::Source(wanted))?;
+    source.clone().map_err(|problem| missing(case, problem))
 }
 
 /// A destroy works on the state alone, so it does not depend on a source that may be gone.
@@ -37,4 +52,34 @@ fn without_program(case: &Case) -> Option<Source> {
         revision: String::new(),
         location: Location::Project(project),
     })
+}
+
+fn missing(case: &Case, problem: NoSource) -> Step {
+    let unavailable = |message| Class::Wait(StackReason::SourceUnavailable, message, MISSING_AGAIN);
+    match problem {
+        // What a spec names can change without it: a Secret is made, a repository renamed back.
+        NoSource::Invalid(message) => case.refused_until_looked_at(message, MISSING_AGAIN),
+        NoSource::Unavailable(message) => case.blocked(&unavailable(message)),
+        NoSource::Unreachable { since, message } => {
+            let known_until = since.saturating_add(STALE_AFTER).unwrap_or(since);
+            if !case.was_up_to_date() || case.now >= known_until {
+                return case.blocked(&unavailable(message));
+            }
+            let message = format!(
+                "the stack was up to date when its source last answered; since {since:.0} it does not: {message}"
+            );
+            let summary = Summary::ReadyBut(StackReason::SourceUnavailable, message);
+            let left = case.now.duration_until(known_until).unsigned_abs();
+            case.waiting(&summary, Requeue::after(left.min(MISSING_AGAIN)))
+        }
+        // A Stack that is up to date stays so: a manager that starts has not asked anybody yet.
+        NoSource::Pending(_) if case.was_up_to_date() && case.absorbed.is_none() => {
+            finish(Vec::new(), Requeue::after(PENDING_AGAIN))
+        }
+        NoSource::Pending(message) => case.blocked(&Class::Retry(
+            StackReason::StackProcessing,
+            message,
+            PENDING_AGAIN,
+        )),
+    }
 }

@@ -5,14 +5,16 @@ use std::time::Duration;
 use pko_api::{
     GoDuration,
     auto::v1alpha1::OperationType,
-    names::{conditions::ConditionType, events::StackEvent, reasons::StackReason},
+    names::{
+        conditions::ConditionType, events::StackEvent, reasons::StackReason, urgencies::Urgency,
+    },
     pulumi::v1::{LastUpdate, ReclaimPolicy, UpdateState},
 };
 
 use super::{finalize, source};
 use crate::{
-    condition_set::{Summary, is_true},
-    stack::{Case, Effect, Event, Step, schedule},
+    condition_set::{Summary, brief, is_true},
+    stack::{Case, Effect, Event, Step, absorb, schedule, schedule::Failing},
     step::Requeue,
 };
 
@@ -27,27 +29,52 @@ pub(in crate::stack) fn settle(case: &Case) -> Option<Step> {
 /// Whether an update is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// Yes, and why.
-    Update(String),
+    /// Yes.
+    Update(Cause),
     /// No; look again then.
     Nothing(Requeue),
+}
+
+/// Why an update is needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cause {
+    /// As the user is told.
+    pub(super) message: String,
+    pub(super) urgency: Urgency,
+    /// The failures before do not count any more.
+    pub(super) anew: bool,
+}
+
+fn update(urgency: Urgency, message: impl Into<String>) -> Need {
+    Need::Update(Cause {
+        message: message.into(),
+        urgency,
+        anew: false,
+    })
 }
 
 /// The first that matches decides, as in upstream's operator.
 pub(super) fn needed(case: &Case) -> Need {
     let world = &case.world;
-    let deletion = || Need::Update("Stack marked for deletion".to_owned());
+    let deletion = || update(Urgency::Destroy, "Stack marked for deletion");
     let Some(last) = &case.status.last_update else {
-        return Need::Update("Initial stack update".to_owned());
+        let urgency = if world.is_deleting() {
+            Urgency::Destroy
+        } else {
+            Urgency::Change
+        };
+        return update(urgency, "Initial stack update");
     };
     if last.generation != Some(world.generation()) {
         if world.is_deleting() {
             return deletion();
         }
-        return Need::Update(format!("New stack generation: {}", world.generation()));
+        let message = format!("New stack generation: {}", world.generation());
+        return update(Urgency::Change, message);
     }
     if last.reconcile_request.as_deref().unwrap_or_default() != world.request() {
-        return Need::Update(format!("Sync request: {:?}", world.request()));
+        let message = format!("Sync request: {:?}", world.request());
+        return update(Urgency::Request, message);
     }
     match &last.state {
         Some(UpdateState::Failed) => after_failure(case, last),
@@ -67,8 +94,17 @@ fn is_destroyed(case: &Case, last: &LastUpdate) -> bool {
 
 fn after_success(case: &Case, last: &LastUpdate) -> Need {
     let spec = &case.world.stack.spec;
-    if let Some(message) = new_revision(case, last.last_successful_commit.as_deref()) {
-        return Need::Update(message);
+    let first_half = absorb::is_first_half(last);
+    let seen = if first_half {
+        &last.last_attempted_commit
+    } else {
+        &last.last_successful_commit
+    };
+    if let Some(message) = new_revision(case, seen.as_deref()) {
+        return update(Urgency::Change, message);
+    }
+    if first_half {
+        return update(Urgency::Change, "Refresh found no changes");
     }
     if !spec.continue_resync_on_commit_match.unwrap_or(false) {
         return Need::Nothing(Requeue::Settled);
@@ -79,26 +115,47 @@ fn after_success(case: &Case, last: &LastUpdate) -> Need {
 
 fn after_failure(case: &Case, last: &LastUpdate) -> Need {
     if let Some(message) = new_revision(case, last.last_attempted_commit.as_deref()) {
-        return Need::Update(message);
+        return update(urgency(case, Urgency::Change), message);
     }
-    if gives_up(case, last) {
-        return Need::Nothing(Requeue::Settled);
+    let spec = &case.world.stack.spec;
+    let wait = schedule::wait_after(spec, last);
+    match resync_after_failure(case, last).filter(|period| *period < wait) {
+        None => after_a_wait(case, last, wait, "Backoff time elapsed"),
+        Some(period) => match after_a_wait(case, last, period, "Resync time elapsed") {
+            Need::Update(cause) => Need::Update(Cause {
+                anew: true,
+                ..cause
+            }),
+            nothing @ Need::Nothing(_) => nothing,
+        },
     }
-    let failures = last.failures.unwrap_or(0);
-    let wait = schedule::backoff(&case.world.stack.spec, failures);
-    after_a_wait(case, last, wait, "Backoff time elapsed")
 }
 
-/// Whether it has failed too often. A destroy that is owed is tried for ever, ever more slowly: giving up
-/// would leave the Stack stuck.
-fn gives_up(case: &Case, last: &LastUpdate) -> bool {
-    last.failures.unwrap_or(0) >= schedule::RETRY_LIMIT && !case.world.is_deleting()
+/// The resync period of a Stack that has failed too often: a resync starts anew.
+fn resync_after_failure(case: &Case, last: &LastUpdate) -> Option<Duration> {
+    let spec = &case.world.stack.spec;
+    let resynced = spec.continue_resync_on_commit_match.unwrap_or(false)
+        && !case.world.is_deleting()
+        && schedule::is_too_many(spec, last.failures.unwrap_or(0));
+    resynced.then(|| schedule::resync_period(spec))
+}
+
+/// What belongs to a deletion is as urgent as the deletion.
+fn urgency(case: &Case, otherwise: Urgency) -> Urgency {
+    if case.world.is_deleting() {
+        Urgency::Destroy
+    } else {
+        otherwise
+    }
 }
 
 fn after_a_wait(case: &Case, last: &LastUpdate, wait: Duration, over: &str) -> Need {
     match schedule::remaining(last, wait, case.now) {
         Some(left) => Need::Nothing(Requeue::after(left)),
-        None => Need::Update(format!("{over}: {}", GoDuration::from(wait))),
+        None => {
+            let message = format!("{over}: {}", GoDuration::from(wait));
+            update(urgency(case, Urgency::Resync), message)
+        }
     }
 }
 
@@ -110,7 +167,7 @@ fn new_revision(case: &Case, seen: Option<&str>) -> Option<String> {
 
 fn settled(case: &Case, requeue: Requeue) -> Step {
     let last = case.status.last_update.clone().unwrap_or_default();
-    if is_destroyed(case, &last) {
+    if is_destroyed(case, &last) || is_given_up(case, &last) {
         return finalize::release(case);
     }
     let summary = summary(case, &last);
@@ -136,26 +193,61 @@ fn is_reclaimed(case: &Case) -> bool {
     policy == Some(ReclaimPolicy::Delete) && !was_ready
 }
 
+/// Whether a destroy has failed often enough for a Stack of which nothing was ever applied.
+fn is_given_up(case: &Case, last: &LastUpdate) -> bool {
+    case.world.is_deleting()
+        && case.never_applied()
+        && schedule::is_too_many(&case.world.stack.spec, last.failures.unwrap_or(0))
+}
+
+/// Where the Stack is after its last result, and what comes next.
 fn summary(case: &Case, last: &LastUpdate) -> Summary {
+    use StackReason::{PreviewFailed, RetryingAfterFailure, UpdateConflict, UpdateFailed};
+
     if last.state != Some(UpdateState::Failed) {
         return Summary::Ready;
     }
+    let spec = &case.world.stack.spec;
     let failures = last.failures.unwrap_or(0);
     let operation = last.operation.clone().unwrap_or(OperationType::Up);
-    if gives_up(case, last) {
-        let message = format!(
-            "{operation} failed {failures} times; not retrying until the spec or source changes"
-        );
-        return Summary::Stalled(StackReason::UpdateFailed, message);
+    let next = next(case, last);
+    match schedule::failing(spec, last.failure_class.as_deref()) {
+        Failing::Held => Summary::Stalled(
+            UpdateConflict,
+            format!("another update holds the stack; {next}"),
+        ),
+        Failing::Passing => {
+            let retries = last.retries.unwrap_or(1);
+            let message = format!(
+                "{operation} came to nothing {retries} time(s) by no fault of the stack; {next}"
+            );
+            Summary::Reconciling(RetryingAfterFailure, message)
+        }
+        Failing::Counted if schedule::is_too_many(spec, failures) => Summary::Stalled(
+            UpdateFailed,
+            format!("{operation} failed {failures} times; {next}"),
+        ),
+        Failing::Counted if operation == OperationType::Preview => Summary::Reconciling(
+            PreviewFailed,
+            format!("preview failed ({failures} attempt(s)); {next}"),
+        ),
+        Failing::Counted => Summary::Reconciling(
+            RetryingAfterFailure,
+            format!("{failures} update failure(s); {next}"),
+        ),
     }
-    if operation == OperationType::Preview {
-        return Summary::Reconciling(
-            StackReason::PreviewFailed,
-            format!("preview failed ({failures} attempt(s))"),
-        );
+}
+
+/// When it is tried again, and what went wrong.
+fn next(case: &Case, last: &LastUpdate) -> String {
+    let wait = schedule::wait_after(&case.world.stack.spec, last);
+    let wait = resync_after_failure(case, last).map_or(wait, |period| period.min(wait));
+    let when = schedule::end_of(last, wait).map_or_else(
+        || "it is tried again".to_owned(),
+        |when| format!("next attempt at {when:.0}, or when the spec or source changes"),
+    );
+    match last.message.as_deref().map(brief) {
+        Some(message) => format!("{when}: {message}"),
+        None => when,
     }
-    Summary::Reconciling(
-        StackReason::RetryingAfterFailure,
-        format!("{failures} update failure(s)"),
-    )
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use pko_api::{
     Workspace,
     names::{
@@ -11,45 +12,87 @@ use pko_api::{
     pulumi::v1::StackStatus,
 };
 
-use super::source;
+use super::{finalize, source};
 use crate::{
     Class,
-    condition_set::{Summary, find, is_true},
-    stack::{Case, Question, Step, desired},
+    condition_set::{Summary, brief, find, is_true},
+    stack::{Case, Question, Refusal, Step, desired},
     step::Requeue,
 };
 
 /// A Workspace's own events end the wait; this is for one that was missed.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
+/// How soon a Workspace that the API server did not take is applied again.
+const REFUSED_AGAIN: Duration = Duration::from_secs(30);
+/// How long a Stack that goes, and owes nothing, waits for its Workspace.
+const LONGEST_FAREWELL: SignedDuration = SignedDuration::from_mins(5);
 
 /// Applies the Workspace and waits until it is ready.
 pub(in crate::stack) fn provision(case: &Case) -> Option<Step> {
     let source = source::known(case)?;
-    let published = published(case);
-    let ask = || {
-        let workspace = desired::workspace(&case.world.stack, &source);
-        Question::ApplyWorkspace(Box::new(workspace), Box::new(published.clone()))
+    let workspace = match desired::workspace(&case.world, &case.status, &source) {
+        Ok(workspace) => workspace,
+        Err(problem) => return Some(case.refused(problem)),
     };
+    let published = published(case);
+    let ask = || Question::ApplyWorkspace(Box::new(workspace), Box::new(published.clone()));
     let workspace = match case.world.workspace.or_ask(ask) {
         Ok(workspace) => workspace,
         Err(question) => return Some(question),
     };
     let case = case.after_publishing(published);
     match workspace {
-        Err(class) => Some(case.blocked(class)),
+        Err(refusal) => Some(case.blocked(&refused(&case, refusal))),
         Ok(workspace) if is_ready(workspace) => None,
         Ok(workspace) => Some(match stall(workspace) {
             Some(class) => case.blocked(&class),
-            None => case.waiting(&waiting(), Requeue::after(LOOK_AGAIN)),
+            None => still_waiting(&case, workspace),
         }),
     }
 }
 
+/// A Stack that goes and for which nothing was ever applied does not wait for ever for a place to destroy nothing.
+fn still_waiting(case: &Case, workspace: &Workspace) -> Step {
+    let deleted = case.world.stack.metadata.deletion_timestamp.as_ref();
+    let waited = deleted.map(|time| case.now.duration_since(time.0));
+    if case.never_applied() && waited.is_some_and(|waited| waited > LONGEST_FAREWELL) {
+        return finalize::release(case);
+    }
+    case.waiting(&waiting_because(workspace), Requeue::after(LOOK_AGAIN))
+}
+
+/// What is waited for, and what the Workspace says about it, so that nobody has to go and look.
+fn waiting_because(workspace: &Workspace) -> Summary {
+    let status = workspace.status.as_ref().filter(|_| is_current(workspace));
+    let ready = status.and_then(|status| find(&status.conditions, ConditionType::Ready));
+    let said = ready.filter(|ready| ready.status == "False" && !ready.message.is_empty());
+    match said {
+        Some(ready) => Summary::Reconciling(
+            StackReason::StackProcessing,
+            format!("{WAITING} ({}: {})", ready.reason, brief(&ready.message)),
+        ),
+        None => waiting(),
+    }
+}
+
+fn refused(case: &Case, refusal: &Refusal) -> Class {
+    let failed = |message: &str| {
+        Class::Wait(
+            StackReason::WorkspaceFailed,
+            message.to_owned(),
+            REFUSED_AGAIN,
+        )
+    };
+    match refusal {
+        Refusal::NamespaceTerminating => finalize::namespace_terminating(case),
+        Refusal::Invalid(message) | Refusal::Failed(message) => failed(message),
+    }
+}
+
+const WAITING: &str = "waiting for workspace readiness";
+
 fn waiting() -> Summary {
-    Summary::Reconciling(
-        StackReason::StackProcessing,
-        "waiting for workspace readiness".to_owned(),
-    )
+    Summary::Reconciling(StackReason::StackProcessing, WAITING.to_owned())
 }
 
 /// The status while the Workspace is applied. One about this very spec that says why the Stack is not ready
@@ -57,7 +100,7 @@ fn waiting() -> Summary {
 fn published(case: &Case) -> StackStatus {
     let status = &case.status;
     let same = status.observed_generation == Some(case.world.generation())
-        && status.observed_reconcile_request.as_deref() == Some(case.world.request());
+        && status.observed_reconcile_request.as_deref() == Some(case.world.request().as_ref());
     let is = |kind| is_true(&status.conditions, kind);
     if same
         && !is(ConditionType::Ready)

@@ -1,16 +1,8 @@
 //! A Program as the source of a Stack.
 
-use std::time::Duration;
+use pko_api::{Decoded, Program, Stack, auto::v1alpha1::FluxArtifact};
 
-use pko_api::{Decoded, Program, Stack, auto::v1alpha1::FluxArtifact, names::reasons::StackReason};
-
-use super::{Location, Source};
-use crate::Class;
-
-/// For a Program that is not there, or can't be read: its own event ends the wait, if one comes.
-const MISSING_AGAIN: Duration = Duration::from_secs(30);
-/// For a Program that is being published.
-const PUBLISHED_AGAIN: Duration = Duration::from_secs(5);
+use super::{Location, NoSource, Source};
 
 /// The source that a Program is, or why it is none.
 ///
@@ -20,28 +12,22 @@ pub fn program_source(
     stack: &Stack,
     name: &str,
     program: Option<&Decoded<Program>>,
-) -> Result<Source, Class> {
-    let unavailable =
-        |message: String| Class::Wait(StackReason::SourceUnavailable, message, MISSING_AGAIN);
-    let program =
-        program.ok_or_else(|| unavailable("unable to retrieve program for stack".to_owned()))?;
+) -> Result<Source, NoSource> {
+    let unavailable = |message: &str| NoSource::Unavailable(message.to_owned());
+    let program = program.ok_or_else(|| unavailable("unable to retrieve program for stack"))?;
     let program = program
         .as_result()
-        .map_err(|bad| unavailable(format!("Program \"{name}\": {}", bad.error)))?;
+        .map_err(|bad| unavailable(&format!("Program \"{name}\": {}", bad.error)))?;
     let status = program.status.as_ref();
     let published =
         status.is_some_and(|status| status.observed_generation == program.metadata.generation);
     let artifact = match status.and_then(|status| status.artifact.clone()) {
         Some(artifact) if published || is_at(stack, &artifact.revision) => artifact,
-        None if published => return Err(unavailable("Program has no artifact".to_owned())),
+        None if published => return Err(unavailable("Program has no artifact")),
         // Its controller is at it: that is no failure.
         _ => {
             let message = format!("waiting for Program \"{name}\" to be published");
-            return Err(Class::Retry(
-                StackReason::StackProcessing,
-                message,
-                PUBLISHED_AGAIN,
-            ));
+            return Err(NoSource::Pending(message));
         }
     };
     Ok(Source {

@@ -1,5 +1,7 @@
 //! Stacks: each is kept up to date by one Update after another.
 
+mod prerequisites;
+
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _};
@@ -7,18 +9,22 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     ResourceExt as _,
-    runtime::{Controller, controller::Action, reflector::ObjectRef},
+    runtime::{
+        Controller,
+        controller::Action,
+        reflector::{ObjectRef, Store},
+    },
 };
 use pko_api::{
     Decoded, Program, Stack, Update, Workspace,
-    names::{events, field_managers, finalizers, reasons::StackReason},
+    names::{events, field_managers, finalizers, labels},
     pulumi::v1::StackStatus,
 };
-use pko_core::{
-    Class,
-    stack::{Answer, Effect, Question, Source, World, decide_undecodable, program_source},
+use pko_core::stack::{
+    Answer, Effect, NoSource, Question, Refusal, Source, Versions, Wanted, World,
+    decide_undecodable, program_source,
 };
-use pko_kube::Notice;
+use pko_kube::{Notice, RequestError};
 
 use super::{
     Context, Pass, PassError, action, after_error,
@@ -26,32 +32,35 @@ use super::{
     drive, supervised,
 };
 
-/// How soon a Workspace that the API server did not take is applied again.
-const APPLY_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
+/// What wakes a Stack besides its own changes.
+pub(crate) struct Wakers<Stacks, Workspaces, Updates, Programs> {
+    pub(crate) stacks: Stacks,
+    pub(crate) workspaces: Workspaces,
+    pub(crate) updates: Updates,
+    pub(crate) programs: Programs,
+}
 
-/// Runs the controller until the manager ends; what belongs to a Stack wakes it.
+/// Runs the controller until the manager ends.
 pub(crate) async fn run(
     controller: Controller<Decoded<Stack>>,
-    workspaces: impl Stream<Item = Arc<Decoded<Workspace>>> + Send + 'static,
-    updates: impl Stream<Item = Arc<Decoded<Update>>> + Send + 'static,
-    programs: impl Stream<Item = Arc<Decoded<Program>>> + Send + 'static,
+    wakers: Wakers<
+        impl Stream<Item = Arc<Decoded<Stack>>> + Send + 'static,
+        impl Stream<Item = Arc<Decoded<Workspace>>> + Send + 'static,
+        impl Stream<Item = Arc<Decoded<Update>>> + Send + 'static,
+        impl Stream<Item = Arc<Decoded<Program>>> + Send + 'static,
+    >,
     context: Arc<Context>,
 ) {
-    let stacks = controller.store();
-    let users = move |program: Arc<Decoded<Program>>| {
-        let (namespace, name) = (program.namespace(), program.name_any());
-        let users = stacks
-            .state()
-            .into_iter()
-            .filter(move |stack| stack.namespace() == namespace && uses_program(stack, &name));
-        users
-            .map(|stack| ObjectRef::from_obj(stack.as_ref()))
-            .collect::<Vec<_>>()
-    };
+    let (stacks, others) = (controller.store(), controller.store());
     let stream = controller
-        .owns_shared_stream(workspaces)
-        .owns_shared_stream(updates)
-        .watches_shared_stream(programs, users)
+        .watches_shared_stream(wakers.workspaces, stack_of)
+        .owns_shared_stream(wakers.updates)
+        .watches_shared_stream(wakers.programs, move |program| {
+            neighbours(&stacks, program.as_ref(), uses_program)
+        })
+        .watches_shared_stream(wakers.stacks, move |stack| {
+            neighbours(&others, stack.as_ref(), waits_for)
+        })
         .run(
             supervised(events::STACK_CONTROLLER, reconcile),
             |_, error, _| after_error(error),
@@ -60,12 +69,36 @@ pub(crate) async fn run(
     stream.for_each(|_| std::future::ready(())).await;
 }
 
-fn uses_program(stack: &Decoded<Stack>, name: &str) -> bool {
-    let reference = stack
-        .as_result()
-        .ok()
-        .and_then(|stack| stack.spec.program_ref.as_ref());
+/// The Stack that a Workspace was made for. It may not belong to it: see `is_deleted_in_foreground`.
+fn stack_of(workspace: Arc<Decoded<Workspace>>) -> Option<ObjectRef<Decoded<Stack>>> {
+    let name = workspace.labels().get(labels::STACK_NAME)?;
+    let namespace = workspace.namespace()?;
+    Some(ObjectRef::new(name).within(&namespace))
+}
+
+/// The Stacks of the same namespace that have to do with this object.
+fn neighbours(
+    stacks: &Store<Decoded<Stack>>,
+    object: &impl kube::ResourceExt,
+    concerned: fn(&Stack, &str) -> bool,
+) -> Vec<ObjectRef<Decoded<Stack>>> {
+    let (namespace, name) = (object.namespace(), object.name_any());
+    let all = stacks.state().into_iter();
+    let readable =
+        |stack: &Decoded<Stack>| stack.as_result().is_ok_and(|stack| concerned(stack, &name));
+    all.filter(|stack| stack.namespace() == namespace && readable(stack))
+        .map(|stack| ObjectRef::from_obj(stack.as_ref()))
+        .collect()
+}
+
+fn uses_program(stack: &Stack, name: &str) -> bool {
+    let reference = stack.spec.program_ref.as_ref();
     reference.is_some_and(|reference| reference.name == name)
+}
+
+fn waits_for(stack: &Stack, name: &str) -> bool {
+    let mut wanted = stack.spec.prerequisites.iter();
+    wanted.any(|wanted| wanted.name == name)
 }
 
 async fn reconcile(
@@ -116,7 +149,22 @@ impl Pass for StackPass<'_> {
                 let outputs = secret.as_ref().map(pko_kube::masked_outputs);
                 Ok(outputs.map_or(Answer::NoOutputs, Answer::Outputs))
             }
-            Question::Program(name) => Ok(Answer::Source(program(stack, context, &name).await?)),
+            Question::PublishOutputs(_) => Ok(Answer::Published(Ok(()))),
+            Question::Source(Wanted::Program(name)) => {
+                Ok(Answer::Source(program(stack, context, &name).await?))
+            }
+            Question::ConfigMaps(_) => Ok(Answer::ConfigMaps(Versions::new())),
+            Question::Secrets(_) => Ok(Answer::Secrets(Versions::new())),
+            Question::Prerequisites => {
+                let stacks = prerequisites::reachable(stack, context).await?;
+                Ok(Answer::Prerequisites(stacks))
+            }
+            Question::CreateUpdate(update, status) => {
+                if stack.status.as_ref() != Some(status.as_ref()) {
+                    write_status(stack, context, &status).await?;
+                }
+                Ok(Answer::Created(create(context, &update).await?))
+            }
             Question::ApplyWorkspace(workspace, status) => {
                 if stack.status.as_ref() != Some(status.as_ref()) {
                     write_status(stack, context, &status).await?;
@@ -166,7 +214,7 @@ async fn update(
 async fn workspace_in_place(
     context: &Context,
     wanted: &Workspace,
-) -> Result<Box<Workspace>, Class> {
+) -> Result<Box<Workspace>, Refusal> {
     let found = context
         .workspaces
         .get(&ObjectRef::new(&wanted.name_any()).within(&wanted.namespace().unwrap_or_default()));
@@ -178,15 +226,32 @@ async fn workspace_in_place(
     }
     let applied = pko_kube::apply(&context.client, wanted, field_managers::OPERATOR)
         .await
-        .map_err(|error| refused(&error))?;
+        .map_err(|error| refusal(&error))?;
     context.written.remember(&applied);
     context.applied.remember(wanted, &applied);
     Ok(Box::new(applied))
 }
 
-/// A Workspace that the API server does not take: the Stack says so, and it is tried again.
-fn refused(error: &pko_kube::RequestError) -> Class {
-    Class::Wait(StackReason::WorkspaceFailed, error.full_text(), APPLY_AGAIN)
+/// Creates an Update. One of this name that is there already was made by a pass that did not come to its end. Where
+/// nobody knows whether it exists, the next pass looks for it.
+async fn create(context: &Context, update: &Update) -> Result<Result<(), Refusal>, PassError> {
+    let manager = field_managers::OPERATOR;
+    match pko_kube::create_once(&context.client, update, manager).await {
+        Ok(()) => Ok(Ok(())),
+        Err(error) if error.is_refusal() => Ok(Err(refusal(&error))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What it means that the API server does not take an object.
+fn refusal(error: &RequestError) -> Refusal {
+    if error.is_namespace_terminating() {
+        return Refusal::NamespaceTerminating;
+    }
+    match error.status_code() {
+        Some(400 | 409 | 422) => Refusal::Invalid(error.full_text()),
+        _ => Refusal::Failed(error.full_text()),
+    }
 }
 
 /// The source that a Program is, as the cache has it. Its absence is believed from a live read only: after a start
@@ -195,7 +260,7 @@ async fn program(
     stack: &Stack,
     context: &Context,
     name: &str,
-) -> Result<Result<Source, Class>, PassError> {
+) -> Result<Result<Source, NoSource>, PassError> {
     let namespace = stack.namespace().unwrap_or_default();
     let cached = context
         .programs
@@ -219,17 +284,6 @@ async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), Pas
             pko_kube::remove_finalizer(client, stack, finalizers::STACK).await?;
         }
         Effect::PatchStatus(status) => write_status(stack, context, &status).await?,
-        Effect::CreateUpdate { update, undo } => {
-            if let Err(error) =
-                pko_kube::create(client, update.as_ref(), field_managers::OPERATOR).await
-            {
-                // Where nobody knows whether it exists, the next pass looks for it.
-                if error.is_refusal() {
-                    write_status(stack, context, &undo).await?;
-                }
-                return Err(error.into());
-            }
-        }
         Effect::ReleaseUpdate(name) => {
             if let Some(update) = update(stack, context, &name).await? {
                 pko_kube::remove_finalizer(client, update.as_ref(), finalizers::STACK).await?;
@@ -238,6 +292,11 @@ async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), Pas
         Effect::DeleteWorkspace => {
             pko_kube::delete::<Workspace>(client, &namespace, &stack.name_any(), None).await?;
         }
+        Effect::RequestPrerequisite {
+            stack: other,
+            value,
+        } => prerequisites::request(context, &other, &value).await?,
+        Effect::PruneUpdates => {}
         Effect::Emit(event) => {
             let notice = Notice {
                 reason: event.reason.as_str(),

@@ -1,0 +1,69 @@
+//! Where a program comes from: what the Stack says, what was found there, and how a workspace gets it.
+
+mod program;
+
+use jiff::Timestamp;
+use pko_api::{
+    auto::v1alpha1::{FluxArtifact, GitSource, ProjectInfo},
+    pulumi::v1::StackSpec,
+};
+
+pub use program::program_source;
+
+/// What a Stack says of where its program is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wanted {
+    /// A Program of this name in the same namespace.
+    Program(String),
+}
+
+impl Wanted {
+    /// What the spec says; nothing if the workspace's own template brings the program.
+    ///
+    /// # Errors
+    /// What the spec says can't be followed, and what to do about it.
+    pub fn of(spec: &StackSpec) -> Result<Option<Self>, String> {
+        let program = spec.program_ref.as_ref();
+        Ok(program.map(|program| Self::Program(program.name.clone())))
+    }
+}
+
+/// A program, at a revision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// A commit, an artifact's revision, a Program's generation; empty where there is none.
+    pub revision: String,
+    /// How a workspace gets it.
+    pub location: Location,
+}
+
+/// How a workspace gets a program.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Location {
+    /// It fetches a commit.
+    Git(Box<GitSource>),
+    /// It fetches an archive.
+    Artifact(FluxArtifact),
+    /// It needs none: a destroy works on the state alone.
+    Project(ProjectInfo),
+    /// It has one already.
+    Given,
+}
+
+/// Why there is no program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoSource {
+    /// The user has to change the Stack, or something that it names: a Secret, an address.
+    Invalid(String),
+    /// It is not there, or not what it should be, and may come to be.
+    Unavailable(String),
+    /// Nobody answers, since then. That may pass, and what was deployed before is still true.
+    Unreachable {
+        /// Since when.
+        since: Timestamp,
+        /// What was heard.
+        message: String,
+    },
+    /// It will be known in a moment.
+    Pending(String),
+}
