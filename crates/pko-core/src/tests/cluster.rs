@@ -10,12 +10,12 @@ use k8s_openapi::serde::{Serialize, de::DeserializeOwned};
 use pko_api::{
     Stack, Update, Workspace,
     auto::v1alpha1::{FluxArtifact, OperationType, ProjectInfo},
-    names::{conditions::ConditionType, finalizers, reasons::StackReason},
+    names::{conditions::ConditionType, finalizers},
 };
 use serde_json::{Value, json};
 
 use crate::{
-    Class, Plan, Step,
+    Plan, Step,
     condition_set::is_true,
     stack, update,
     update::{Run, RunError, RunOutcome},
@@ -33,6 +33,8 @@ pub(super) struct Pass<Effect> {
     pub(super) plan: Plan<Effect>,
     /// How many questions were asked, by their kind.
     pub(super) asked: BTreeMap<&'static str, usize>,
+    /// The Update that was created, and the one that the status named before.
+    pub(super) created: Option<(Update, Option<String>)>,
 }
 
 /// A run that an agent owns.
@@ -54,7 +56,7 @@ pub(super) struct Cluster {
     /// The Program's revision; nothing where there is no Program.
     pub(super) revision: Option<String>,
     /// What the API server says to a Workspace.
-    pub(super) refusal: Option<Class>,
+    pub(super) refusal: Option<stack::Refusal>,
     pub(super) place: Place,
     pub(super) version: Result<String, AgentError>,
     pub(super) preparation: Preparation,
@@ -221,17 +223,27 @@ impl Cluster {
         };
         let mut world = stack::World::new(object);
         let mut asked = BTreeMap::new();
+        let mut created = None;
         loop {
             match stack::decide(&world, self.now) {
                 Step::Ask(question) => {
                     *asked.entry(stack_question(&question)).or_default() += 1;
+                    if let stack::Question::CreateUpdate(update, status) = &question {
+                        let named = status.current_update.clone();
+                        let named = named.and_then(|current| current.name);
+                        created = Some((update.as_ref().clone(), named));
+                    }
                     world.learn(self.answer_stack(question)?);
                 }
                 Step::Finish(plan) => {
                     for effect in &plan.effects {
                         self.do_for_stack(effect)?;
                     }
-                    return Ok(Some(Pass { plan, asked }));
+                    return Ok(Some(Pass {
+                        plan,
+                        asked,
+                        created,
+                    }));
                 }
             }
         }
@@ -246,24 +258,36 @@ impl Cluster {
                 let outputs = self.outputs.get(&name).cloned();
                 outputs.map_or(stack::Answer::NoOutputs, stack::Answer::Outputs)
             }
-            stack::Question::Program(_) => stack::Answer::Source(self.program()),
+            stack::Question::PublishOutputs(_) => stack::Answer::Published(Ok(())),
+            stack::Question::Source(_) => stack::Answer::Source(self.program()),
+            stack::Question::ConfigMaps(_) => stack::Answer::ConfigMaps(stack::Versions::new()),
+            stack::Question::Secrets(_) => stack::Answer::Secrets(stack::Versions::new()),
+            stack::Question::Prerequisites => {
+                stack::Answer::Prerequisites(stack::Prerequisites::new())
+            }
+            stack::Question::CreateUpdate(update, status) => {
+                if self.stack.as_ref().and_then(|stack| stack.status.as_ref()) != Some(&status) {
+                    self.do_for_stack(&stack::Effect::PatchStatus(status))?;
+                }
+                self.create(&update)?;
+                stack::Answer::Created(Ok(()))
+            }
             stack::Question::ApplyWorkspace(workspace, status) => {
                 if self.stack.as_ref().and_then(|stack| stack.status.as_ref()) != Some(&status) {
                     self.do_for_stack(&stack::Effect::PatchStatus(status))?;
                 }
                 match self.refusal.clone() {
-                    Some(class) => stack::Answer::Workspace(Err(class)),
+                    Some(refusal) => stack::Answer::Workspace(Err(refusal)),
                     None => stack::Answer::Workspace(Ok(Box::new(self.apply(&workspace)?))),
                 }
             }
         })
     }
 
-    fn program(&self) -> Result<stack::Source, Class> {
+    fn program(&self) -> Result<stack::Source, stack::NoSource> {
         let Some(revision) = self.revision.clone() else {
             let message = "unable to retrieve program for stack".to_owned();
-            let delay = std::time::Duration::from_secs(30);
-            return Err(Class::Wait(StackReason::SourceUnavailable, message, delay));
+            return Err(stack::NoSource::Unavailable(message));
         };
         let location = stack::Location::Artifact(FluxArtifact {
             url: Some(format!("http://operator/{revision}")),
@@ -291,6 +315,17 @@ impl Cluster {
         Ok(applied)
     }
 
+    fn create(&mut self, update: &Update) -> Result<(), Died> {
+        self.write()?;
+        let mut update = stored(update);
+        update.metadata.uid = Some(self.uid());
+        update.metadata.generation = Some(1);
+        let name = update.metadata.name.clone().unwrap();
+        assert!(!self.updates.contains_key(&name), "{name} exists");
+        self.updates.insert(name, update);
+        Ok(())
+    }
+
     fn do_for_stack(&mut self, effect: &stack::Effect) -> Result<(), Died> {
         self.write()?;
         let stack = self.stack.as_mut();
@@ -303,20 +338,13 @@ impl Cluster {
             }
             stack::Effect::RemoveFinalizer => let_go(&mut stack.unwrap().metadata),
             stack::Effect::PatchStatus(status) => stack.unwrap().status = Some(stored(status)),
-            stack::Effect::CreateUpdate { update, .. } => {
-                let mut update = stored(update.as_ref());
-                update.metadata.uid = Some(self.uid());
-                update.metadata.generation = Some(1);
-                let name = update.metadata.name.clone().unwrap();
-                assert!(!self.updates.contains_key(&name), "{name} exists");
-                self.updates.insert(name, update);
-            }
             stack::Effect::ReleaseUpdate(name) => {
                 if let Some(update) = self.updates.get_mut(name) {
                     let_go(&mut update.metadata);
                 }
             }
             stack::Effect::DeleteWorkspace => self.delete_workspace(),
+            stack::Effect::RequestPrerequisite { .. } | stack::Effect::PruneUpdates => {}
             stack::Effect::Emit(event) => self.events.push(event.reason.to_string()),
         }
         self.collect();
@@ -366,7 +394,11 @@ impl Cluster {
                     for effect in &plan.effects {
                         self.do_for_update(&object, effect)?;
                     }
-                    return Ok(Some(Pass { plan, asked }));
+                    return Ok(Some(Pass {
+                        plan,
+                        asked,
+                        created: None,
+                    }));
                 }
             }
         }
@@ -513,7 +545,11 @@ impl Cluster {
                     for effect in &plan.effects {
                         self.do_for_workspace(effect)?;
                     }
-                    return Ok(Some(Pass { plan, asked }));
+                    return Ok(Some(Pass {
+                        plan,
+                        asked,
+                        created: None,
+                    }));
                 }
             }
         }
@@ -543,7 +579,12 @@ fn stack_question(question: &stack::Question) -> &'static str {
     match question {
         stack::Question::CurrentUpdate(_) => "update",
         stack::Question::Outputs(_) => "outputs",
-        stack::Question::Program(_) => "program",
+        stack::Question::PublishOutputs(_) => "publish",
+        stack::Question::Source(_) => "source",
+        stack::Question::ConfigMaps(_) => "config maps",
+        stack::Question::Secrets(_) => "secrets",
+        stack::Question::Prerequisites => "prerequisites",
         stack::Question::ApplyWorkspace(..) => "workspace",
+        stack::Question::CreateUpdate(..) => "create",
     }
 }

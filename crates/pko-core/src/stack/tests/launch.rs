@@ -59,7 +59,7 @@ fn an_update_waits_for_its_workspace() {
         ),
     ]);
     let told = not_ready(json!([])).told();
-    assert_eq!(told.questions(), ["program", "workspace"]);
+    assert_eq!(told.questions(), ["source", "workspace"]);
     assert_eq!(
         format!("status {}", published(&told)),
         WAITING,
@@ -99,15 +99,10 @@ fn a_workspace_that_stalls_stalls_the_stack() {
         ),
         (
             "the API server refuses it",
-            given().workspace_refused(Class::Stall(StackReason::SpecInvalid, "bad".into())),
-            &["workspace", "status Stalled SpecInvalid: bad", "settled"],
-        ),
-        (
-            "the namespace ends",
-            given().workspace_refused(wait(StackReason::NamespaceTerminating, "ends")),
+            given().workspace_refused(Refusal::Invalid("bad".into())),
             &[
                 "workspace",
-                "status Stalled NamespaceTerminating: ends",
+                "status Stalled WorkspaceFailed: bad",
                 "again in 30s",
             ],
         ),
@@ -155,25 +150,87 @@ fn the_status_names_the_update_before_it_exists() {
         [
             "launch",
             PROCESSING,
+            CREATE_UP,
             // In case a crash came before this could be done with its result.
             "release demo-1",
-            CREATE_UP,
             "event StackUpdateDetected: New stack generation: 3",
             IN_FIVE_MINUTES,
         ]
     );
-    assert_eq!(told.questions(), ["program", "workspace"]);
+    assert_eq!(told.questions(), ["source", "workspace", "create"]);
     let status = told.status().unwrap();
     assert_eq!(
         serde_json::to_value(&status.current_update).unwrap(),
-        json!({ "generation": 3, "reconcileRequest": "", "name": "demo-18bcfe56800", "commit": "3" })
+        json!({
+            "generation": 3, "reconcileRequest": "", "commit": "3", "attempt": 0,
+            "name": told.created().metadata.name.clone().unwrap(),
+        })
     );
-    let Some(Effect::CreateUpdate { undo, .. }) = told.plan.effects.get(2) else {
-        panic!("{:?}", told.plan.effects)
-    };
-    let mut expected = status.clone();
-    expected.current_update = None;
-    assert_eq!(**undo, expected, "only that it was started is undone");
+}
+
+#[test]
+fn the_name_of_an_update_follows_from_what_it_is_for() {
+    let name = |given: Given| given.told().created().metadata.name.clone().unwrap();
+    let usual = || given().last(json!({ "generation": 2 }));
+    let one = name(usual());
+    let digits = one.strip_prefix("demo-").unwrap();
+    assert_eq!(digits.len(), 11, "as many as upstream's");
+    assert!(digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    assert_eq!(one, name(usual()), "the same one is not made twice");
+    for (sentence, other) in [
+        (
+            "another generation",
+            usual().with(json!({ "metadata": { "generation": 4 } })),
+        ),
+        ("another request", usual().request("now")),
+        ("another revision", usual().source(Ok(revision("4")))),
+        (
+            "another Stack of the same name",
+            usual().with(json!({ "metadata": { "uid": "other" } })),
+        ),
+        (
+            "after another Update",
+            given().last(json!({ "generation": 2, "name": "demo-9" })),
+        ),
+        (
+            "after another result of it",
+            given().last(json!({ "generation": 2, "lastResyncTime": ago(1) })),
+        ),
+        (
+            "another operation",
+            usual().spec(json!({ "preview": true })),
+        ),
+    ] {
+        assert_ne!(name(other), one, "{sentence}");
+    }
+}
+
+#[test]
+fn an_update_that_the_api_server_does_not_take_leaves_no_trace() {
+    for (sentence, refusal, condition, requeue) in [
+        (
+            "a template that makes nonsense of it",
+            Refusal::Invalid("spec.ttl: no".into()),
+            "Stalled SpecInvalid: the API server does not take the Update that spec.updateTemplate makes: spec.ttl: no",
+            "again in 120s",
+        ),
+        (
+            "a quota",
+            Refusal::Failed("forbidden".into()),
+            "Reconciling StackProcessing: the Update could not be made, and is made again in a moment: forbidden",
+            "again in 10s",
+        ),
+    ] {
+        let told = given().update_refused(refusal).told();
+        assert_eq!(
+            told.lines()[3..],
+            [format!("status {condition}"), requeue.to_owned()],
+            "{sentence}"
+        );
+        let status = told.status().unwrap();
+        assert_eq!(status.current_update, None, "{sentence}");
+        assert_eq!(status.applied, Some(false), "{sentence}");
+    }
 }
 
 #[test]
@@ -186,15 +243,4 @@ fn an_update_is_for_the_request_and_the_revision_of_now() {
         told.status().unwrap().observed_reconcile_request.as_deref(),
         Some("r1")
     );
-}
-
-#[test]
-fn a_failed_start_can_be_undone_and_tried_again() {
-    let told = given().told();
-    let Some(Effect::CreateUpdate { undo, .. }) = told.plan.effects.get(1) else {
-        panic!("{:?}", told.plan.effects)
-    };
-    let mut again = given();
-    again.stack["status"] = serde_json::to_value(undo).unwrap();
-    assert_eq!(again.told().plan.rule, "launch");
 }

@@ -7,24 +7,28 @@
 mod absorb;
 mod deletion;
 mod desired;
+mod farewell;
 mod launch;
+mod prerequisites;
+mod refresh_first;
 mod refusals;
+mod retries;
+mod staleness;
+mod suspend;
 mod sync;
 
-use std::time::Duration;
-
 use jiff::{SignedDuration, Timestamp};
-use pko_api::{Update, auto::v1alpha1::FluxArtifact, names::reasons::StackReason};
+use pko_api::{Update, auto::v1alpha1::FluxArtifact};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    Class, Plan,
+    Plan,
     condition_set::{find, is_true},
 };
 use pko_api::names::conditions::ConditionType::{Ready, Reconciling, Stalled};
 
-/// The time at which everything is decided: an Update that is made now is called `demo-18bcfe56800`.
+/// The time at which everything is decided.
 fn now() -> Timestamp {
     Timestamp::from_second(1_700_000_000).unwrap()
 }
@@ -38,8 +42,14 @@ struct Given {
     stack: Value,
     update: Option<Value>,
     outputs: Option<Outputs>,
-    source: Result<Source, Class>,
-    workspace: Result<Value, Class>,
+    source: Result<Source, NoSource>,
+    config_maps: Versions,
+    secrets: Versions,
+    prerequisites: Prerequisites,
+    workspace: Result<Value, Refusal>,
+    created: Result<(), Refusal>,
+    published: Result<(), String>,
+    settings: Settings,
 }
 
 /// What was asked, and what is done.
@@ -60,6 +70,12 @@ fn given() -> Given {
         update: None,
         outputs: None,
         source: Ok(revision("3")),
+        config_maps: Versions::new(),
+        secrets: Versions::new(),
+        prerequisites: Prerequisites::new(),
+        created: Ok(()),
+        published: Ok(()),
+        settings: Settings::default(),
         workspace: Ok(json!({
             "metadata": { "name": "demo", "namespace": "shop", "uid": "workspace-uid", "generation": 2 },
             "status": { "observedGeneration": 2, "conditions": [condition("Ready", "True", "Succeeded", "")] },
@@ -151,7 +167,7 @@ impl Given {
         self.with(json!({ "metadata": { "finalizers": ["someone.else/hold"] } }))
     }
 
-    fn source(mut self, source: Result<Source, Class>) -> Self {
+    fn source(mut self, source: Result<Source, NoSource>) -> Self {
         self.source = source;
         self
     }
@@ -161,8 +177,25 @@ impl Given {
         self
     }
 
-    fn workspace_refused(mut self, class: Class) -> Self {
-        self.workspace = Err(class);
+    fn workspace_refused(mut self, refusal: Refusal) -> Self {
+        self.workspace = Err(refusal);
+        self
+    }
+
+    fn update_refused(mut self, refusal: Refusal) -> Self {
+        self.created = Err(refusal);
+        self
+    }
+
+    /// Another Stack of the namespace, with these fields.
+    fn neighbour(mut self, name: &str, fields: Value) -> Self {
+        let mut stack = json!({
+            "metadata": { "name": name, "namespace": "shop", "uid": name, "generation": 1 },
+            "spec": { "stack": name },
+        });
+        merge(&mut stack, fields);
+        let stack = serde_json::from_value(stack).unwrap();
+        self.prerequisites.insert(name.to_owned(), Ok(stack));
         self
     }
 
@@ -185,7 +218,12 @@ impl Given {
                 .outputs
                 .clone()
                 .map_or(Answer::NoOutputs, Answer::Outputs),
-            Question::Program(_) => Answer::Source(self.source.clone()),
+            Question::PublishOutputs(_) => Answer::Published(self.published.clone()),
+            Question::Source(_) => Answer::Source(self.source.clone()),
+            Question::ConfigMaps(_) => Answer::ConfigMaps(self.config_maps.clone()),
+            Question::Secrets(_) => Answer::Secrets(self.secrets.clone()),
+            Question::Prerequisites => Answer::Prerequisites(self.prerequisites.clone()),
+            Question::CreateUpdate(..) => Answer::Created(self.created.clone()),
             Question::ApplyWorkspace(..) => Answer::Workspace(
                 self.workspace
                     .clone()
@@ -196,6 +234,7 @@ impl Given {
 
     fn told(&self) -> Told {
         let mut world = World::new(serde_json::from_value(self.stack.clone()).unwrap());
+        world.settings = self.settings;
         let mut asked = Vec::new();
         loop {
             match decide(&world, now()) {
@@ -210,32 +249,45 @@ impl Given {
 }
 
 impl Told {
-    /// The status that is written, if one is.
+    /// The last status that is written, if one is.
     fn status(&self) -> Option<&StackStatus> {
-        self.plan.effects.iter().find_map(|effect| match effect {
+        let mut effects = self.plan.effects.iter();
+        let written = effects.find_map(|effect| match effect {
             Effect::PatchStatus(status) => Some(status.as_ref()),
+            _ => None,
+        });
+        written.or(self.creation().map(|(_, status)| status))
+    }
+
+    /// The Update that is created, and the status that names it.
+    fn creation(&self) -> Option<(&Update, &StackStatus)> {
+        self.asked.iter().find_map(|question| match question {
+            Question::CreateUpdate(update, status) => Some((update.as_ref(), status.as_ref())),
             _ => None,
         })
     }
 
     fn created(&self) -> &Update {
-        let mut effects = self.plan.effects.iter();
-        let created = effects.find_map(|effect| match effect {
-            Effect::CreateUpdate { update, .. } => Some(update.as_ref()),
-            _ => None,
-        });
-        created.unwrap()
+        self.creation().unwrap().0
     }
 
-    /// The rule, each effect in order, and when to look again.
+    /// The rule, the Update that is created and the status before it, each effect in order, and when to look again.
     fn lines(&self) -> Vec<String> {
         let requeue = match self.plan.requeue {
             Requeue::Settled => "settled".to_owned(),
             Requeue::After(delay) => format!("again in {delay:?}"),
         };
+        let created = self.creation().into_iter().flat_map(|(update, status)| {
+            let operation = update.spec.operation.clone().unwrap();
+            [
+                format!("status {}", state(status)),
+                format!("create {operation}"),
+            ]
+        });
         let effects = self.plan.effects.iter().map(line);
         [self.plan.rule.to_owned()]
             .into_iter()
+            .chain(created)
             .chain(effects)
             .chain([requeue])
             .collect()
@@ -245,8 +297,13 @@ impl Told {
         let name = |question: &Question| match question {
             Question::CurrentUpdate(_) => "update",
             Question::Outputs(_) => "outputs",
-            Question::Program(_) => "program",
+            Question::PublishOutputs(_) => "publish",
+            Question::Source(_) => "source",
+            Question::ConfigMaps(_) => "config maps",
+            Question::Secrets(_) => "secrets",
+            Question::Prerequisites => "prerequisites",
             Question::ApplyWorkspace(..) => "workspace",
+            Question::CreateUpdate(..) => "create",
         };
         self.asked.iter().map(name).collect()
     }
@@ -257,15 +314,12 @@ fn line(effect: &Effect) -> String {
         Effect::AddFinalizer => "hold".to_owned(),
         Effect::RemoveFinalizer => "let go".to_owned(),
         Effect::PatchStatus(status) => format!("status {}", state(status)),
-        Effect::CreateUpdate { update, .. } => {
-            let operation = update.spec.operation.clone().unwrap();
-            format!(
-                "create {operation} {}",
-                update.metadata.name.clone().unwrap()
-            )
-        }
         Effect::ReleaseUpdate(name) => format!("release {name}"),
         Effect::DeleteWorkspace => "delete workspace".to_owned(),
+        Effect::RequestPrerequisite { stack, value } => {
+            format!("request {} {value}", stack.metadata.name.clone().unwrap())
+        }
+        Effect::PruneUpdates => "prune".to_owned(),
         Effect::Emit(event) => {
             let warning = if event.warning { "!" } else { "" };
             format!("event{warning} {}: {}", event.reason, event.message)
@@ -281,7 +335,13 @@ fn state(status: &StackStatus) -> String {
             "{} {}: {}",
             condition.type_, condition.reason, condition.message
         ),
-        None if is_true(&status.conditions, Ready) => "Ready".to_owned(),
+        None if is_true(&status.conditions, Ready) => {
+            let ready = find(&status.conditions, Ready).unwrap();
+            match ready.reason.as_str() {
+                "ProcessingCompleted" => "Ready".to_owned(),
+                reason => format!("Ready {reason}: {}", ready.message),
+            }
+        }
         None => "nothing".to_owned(),
     }
 }
@@ -293,14 +353,14 @@ fn check<const N: usize>(table: [(&str, Given, &[&str]); N]) {
     }
 }
 
-fn wait(reason: StackReason, message: &str) -> Class {
-    Class::Wait(reason, message.to_owned(), Duration::from_secs(30))
+fn unavailable(message: &str) -> Result<Source, NoSource> {
+    Err(NoSource::Unavailable(message.to_owned()))
 }
 
 const PROCESSING: &str = "status Reconciling StackProcessing: stack is being processed";
 const WAITING: &str = "status Reconciling StackProcessing: waiting for workspace readiness";
-const CREATE_UP: &str = "create up demo-18bcfe56800";
-const CREATE_DESTROY: &str = "create destroy demo-18bcfe56800";
+const CREATE_UP: &str = "create up";
+const CREATE_DESTROY: &str = "create destroy";
 const IN_FIVE_MINUTES: &str = "again in 300s";
 
 #[test]

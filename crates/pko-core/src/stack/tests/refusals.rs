@@ -30,10 +30,6 @@ fn a_field_that_is_not_supported_is_named() {
             json!({ "fluxSource": { "sourceRef": { "apiVersion": "a/v1", "kind": "K", "name": "n" } } }),
             "fluxSource",
         ),
-        (
-            json!({ "prerequisites": [{ "name": "base" }] }),
-            "prerequisites",
-        ),
         (json!({ "workspaceTemplate": {} }), "workspaceTemplate"),
         (json!({ "updateTemplate": {} }), "updateTemplate"),
     ] {
@@ -145,10 +141,7 @@ fn a_name_that_is_given_twice_is_named() {
 
 #[test]
 fn a_source_that_is_not_there_stalls_for_a_while() {
-    let given = given().source(Err(wait(
-        StackReason::SourceUnavailable,
-        "unable to retrieve program for stack",
-    )));
+    let given = given().source(unavailable("unable to retrieve program for stack"));
     assert_eq!(
         given.told().lines(),
         [
@@ -157,7 +150,7 @@ fn a_source_that_is_not_there_stalls_for_a_while() {
             "again in 30s"
         ]
     );
-    assert_eq!(given.told().questions(), ["program"]);
+    assert_eq!(given.told().questions(), ["source"]);
     assert_eq!(
         given.seen_before().told().lines(),
         ["source", "again in 30s"]

@@ -136,31 +136,31 @@ fn no_update_is_needed() {
         (
             "the first retry is due in a while",
             given().failed(0, 4),
-            "status Reconciling RetryingAfterFailure: 0 update failure(s), again in 6s",
+            "status Reconciling RetryingAfterFailure: 0 update failure(s); next attempt at 2023-11-14T22:13:26Z, or when the spec or source changes, again in 6s",
         ),
         (
             "the third retry is due in a while",
             given().failed(2, 0),
-            "status Reconciling RetryingAfterFailure: 2 update failure(s), again in 90s",
+            "status Reconciling RetryingAfterFailure: 2 update failure(s); next attempt at 2023-11-14T22:14:50Z, or when the spec or source changes, again in 90s",
         ),
         (
             "a preview is tried again in a while",
             given()
                 .failed(1, 0)
                 .last(json!({ "state": "failed", "type": "preview", "lastResyncTime": ago(0) })),
-            "status Reconciling PreviewFailed: preview failed (1 attempt(s)), again in 30s",
+            "status Reconciling PreviewFailed: preview failed (1 attempt(s)); next attempt at 2023-11-14T22:13:50Z, or when the spec or source changes, again in 30s",
         ),
         (
             "it failed too often",
-            given().failed(3, 3_600),
-            "status Stalled UpdateFailed: up failed 3 times; not retrying until the spec or source changes, settled",
+            given().failed(3, 200),
+            "status Stalled UpdateFailed: up failed 3 times; next attempt at 2023-11-14T22:14:30Z, or when the spec or source changes, again in 70s",
         ),
         (
             "a preview failed too often",
             given()
                 .failed(8, 3_600)
                 .last(json!({ "state": "failed", "type": "preview" })),
-            "status Stalled UpdateFailed: preview failed 8 times; not retrying until the spec or source changes, settled",
+            "status Stalled UpdateFailed: preview failed 8 times; next attempt at 2023-11-15T15:26:50Z, or when the spec or source changes, again in 62010s",
         ),
         (
             "nobody knows how it ended",
@@ -186,7 +186,7 @@ fn no_workspace_is_touched_without_need() {
         given().failed(1, 5),
         given().failed(3, 5),
     ] {
-        assert_eq!(given.told().questions(), ["program"]);
+        assert_eq!(given.told().questions(), ["source"]);
     }
 }
 
@@ -216,7 +216,7 @@ fn the_workspace_is_reclaimed_once_as_the_stack_becomes_ready() {
             delete().failed(0, 0),
             &[
                 "in-sync",
-                "status Reconciling RetryingAfterFailure: 0 update failure(s)",
+                "status Reconciling RetryingAfterFailure: 0 update failure(s); next attempt at 2023-11-14T22:13:30Z, or when the spec or source changes",
                 "again in 10s",
             ],
         ),

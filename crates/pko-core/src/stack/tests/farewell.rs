@@ -1,0 +1,208 @@
+//! What a deletion does not depend on, and what it still owes.
+
+use super::*;
+
+fn owing() -> Given {
+    given()
+        .spec(json!({ "destroyOnFinalize": true }))
+        .deleting()
+}
+
+fn let_go(given: &Given) -> bool {
+    given.told().plan.effects.contains(&Effect::RemoveFinalizer)
+}
+
+#[test]
+fn a_preview_destroys_what_was_surely_applied_before() {
+    let preview = || owing().spec(json!({ "preview": true }));
+    let previewed = json!({ "generation": 2, "type": "preview" });
+    for (sentence, given, destroys) in [
+        (
+            "never applied",
+            preview()
+                .last(previewed.clone())
+                .status(json!({ "applied": false })),
+            false,
+        ),
+        (
+            "applied once",
+            preview()
+                .last(previewed.clone())
+                .status(json!({ "applied": true })),
+            true,
+        ),
+        (
+            "upstream's, without a trace",
+            preview().last(previewed.clone()),
+            false,
+        ),
+        (
+            "upstream's, with outputs",
+            preview()
+                .last(previewed)
+                .status(json!({ "outputs": { "a": 1 } })),
+            true,
+        ),
+        (
+            "upstream's, an update was the last",
+            preview().last(json!({ "generation": 2, "type": "up" })),
+            true,
+        ),
+        ("nothing ever ran", preview(), false),
+    ] {
+        assert_eq!(!let_go(&given), destroys, "{sentence}");
+        if destroys {
+            assert_eq!(given.told().lines()[2], CREATE_DESTROY, "{sentence}");
+        }
+    }
+}
+
+#[test]
+fn an_update_is_remembered_from_its_start_until_it_is_destroyed() {
+    let applied = |given: Given| given.told().status().unwrap().applied;
+    assert_eq!(applied(given()), Some(true), "an up starts");
+    assert_eq!(
+        applied(given().spec(json!({ "preview": true }))),
+        Some(false)
+    );
+    assert_eq!(
+        applied(
+            given()
+                .last(json!({ "generation": 2 }))
+                .spec(json!({ "preview": true }))
+        ),
+        None,
+        "of what was somebody else's nobody knows"
+    );
+    let destroyed = json!({
+        "metadata": { "name": "demo-2" },
+        "spec": { "type": "destroy" },
+        "status": { "conditions": [condition("Complete", "True", "Updated", "")] },
+    });
+    let gone = owing()
+        .status(json!({ "applied": true }))
+        .current(destroyed);
+    assert_eq!(applied(gone), Some(false));
+}
+
+#[test]
+fn a_stack_of_which_nothing_was_applied_waits_only_so_long() {
+    let waiting = |deleted: i64, applied: bool| {
+        owing()
+            .with(json!({ "metadata": { "deletionTimestamp": ago(deleted) } }))
+            .workspace(json!({ "status": { "conditions": [] } }))
+            .status(json!({ "applied": applied }))
+    };
+    assert!(!let_go(&waiting(60, false)));
+    assert!(let_go(&waiting(301, false)));
+    assert!(!let_go(&waiting(9_999, true)), "something may be left");
+}
+
+#[test]
+fn a_destroy_of_nothing_that_keeps_failing_is_given_up() {
+    let failed = |failures, applied: Value| {
+        owing()
+            .failed(failures, 0)
+            .last(json!({ "state": "failed", "type": "destroy", "lastResyncTime": ago(0) }))
+            .status(json!({ "applied": applied }))
+    };
+    assert!(!let_go(&failed(2, json!(false))));
+    assert!(let_go(&failed(3, json!(false))));
+    assert!(!let_go(&failed(99, json!(true))));
+    assert!(
+        !let_go(&failed(99, json!(null))),
+        "of what was somebody else's nobody knows"
+    );
+}
+
+/// 102: upstream's users know what to do then.
+#[test]
+fn a_namespace_that_goes_takes_no_workspace() {
+    let ends = |given: Given| given.last(json!({ "generation": 2 })).told().lines();
+    let workspace = ends(owing().workspace_refused(Refusal::NamespaceTerminating));
+    let expected = "status Stalled NamespaceTerminating: namespace \"shop\" is terminating: a workspace cannot be created in \
+        it to run destroy, so the stack's resources will NOT be deleted and need manual cleanup (see the Pulumi backend); \
+        then release the stack with kubectl patch stack demo -n shop --type=merge -p '{\"metadata\":{\"finalizers\":[]}}'";
+    assert_eq!(workspace, ["workspace", expected, "again in 30s"]);
+    let update = ends(owing().update_refused(Refusal::NamespaceTerminating));
+    assert_eq!(update[3..], [expected, "again in 30s"], "nor an Update");
+    let linked = owing()
+        .workspace_refused(Refusal::NamespaceTerminating)
+        .last(json!({ "generation": 2, "permalink": "https://app.pulumi.com/x" }));
+    assert!(linked.told().lines()[1].contains("(see https://app.pulumi.com/x)"));
+}
+
+#[test]
+fn what_is_made_during_a_foreground_deletion_does_not_belong_to_the_stack() {
+    let foreground = || {
+        owing().with(json!({ "metadata": {
+            "finalizers": ["finalizer.stack.pulumi.com", "foregroundDeletion"],
+        } }))
+    };
+    let owners = |told: &Told| {
+        let workspace = told.asked.iter().find_map(|question| match question {
+            Question::ApplyWorkspace(workspace, _) => Some(workspace.clone()),
+            _ => None,
+        });
+        workspace.unwrap().metadata.owner_references
+    };
+    let told = foreground().last(json!({ "generation": 2 })).told();
+    assert_eq!(
+        owners(&told),
+        None,
+        "the garbage collector would take it away"
+    );
+    assert!(owners(&owing().last(json!({ "generation": 2 })).told()).is_some());
+
+    let destroyed = foreground().last(json!({ "type": "destroy" }));
+    assert_eq!(
+        destroyed.told().lines(),
+        [
+            "in-sync",
+            "status Ready",
+            "release demo-1",
+            "delete workspace",
+            "let go",
+            "settled",
+        ]
+    );
+}
+
+#[test]
+fn the_stack_itself_goes_from_its_backend_if_the_spec_says_so() {
+    let removes = |given: Given| given.told().created().spec.remove;
+    let owing = || owing().last(json!({ "generation": 2 }));
+    assert_eq!(removes(owing()), None);
+    assert_eq!(
+        removes(owing().spec(json!({ "removeStackOnDestroy": false }))),
+        None
+    );
+    assert_eq!(
+        removes(owing().spec(json!({ "removeStackOnDestroy": true }))),
+        Some(true)
+    );
+    let not_deleting = given().spec(json!({ "removeStackOnDestroy": true }));
+    assert_eq!(removes(not_deleting), None);
+}
+
+#[test]
+fn a_result_is_kept_when_the_rest_can_not_be_found_out() {
+    let ended = json!({
+        "metadata": { "name": "demo-2" },
+        "spec": { "type": "up" },
+        "status": { "conditions": [condition("Complete", "True", "Updated", "")] },
+    });
+    let given = given().current(ended);
+    let mut world = World::new(serde_json::from_value(given.stack.clone()).unwrap());
+    assert_eq!(world.unsaved(now()), [], "nothing is known yet");
+    world.learn(given.answer(&Question::CurrentUpdate("demo-2".into())));
+    let lines: Vec<String> = world.unsaved(now()).iter().map(line).collect();
+    assert_eq!(
+        lines,
+        [
+            PROCESSING,
+            "release demo-2",
+            "event StackCreated: Successfully updated stack",
+        ]
+    );
+}

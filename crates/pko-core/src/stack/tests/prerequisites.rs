@@ -1,0 +1,184 @@
+//! The Stacks that come first.
+
+use super::*;
+
+/// Waits for `base`, with this requirement.
+fn waiting(requirement: Value) -> Given {
+    given().spec(json!({ "prerequisites": [{ "name": "base", "requirement": requirement }] }))
+}
+
+/// `base`, with its last result.
+fn base(given: Given, last: Value) -> Given {
+    let mut result = json!({
+        "generation": 1, "name": "base-1", "type": "up", "state": "succeeded", "lastResyncTime": ago(3_600),
+    });
+    merge(&mut result, last);
+    given.neighbour("base", json!({ "status": { "lastUpdate": result } }))
+}
+
+fn blocked(given: &Given) -> String {
+    let told = given.told();
+    let lines = told.lines();
+    assert_eq!(lines[0], "prerequisites", "{lines:?}");
+    assert_eq!(lines.last().unwrap(), "again in 300s");
+    let condition = lines[1].strip_prefix("status Reconciling PrerequisiteNotSatisfied: ");
+    condition.unwrap_or_else(|| panic!("{lines:?}")).to_owned()
+}
+
+fn goes_on(given: &Given) -> bool {
+    given.told().plan.rule == "launch"
+}
+
+/// 42 to 49 of upstream's scenarios.
+#[test]
+fn a_stack_waits_for_those_that_come_first() {
+    let mut missing = waiting(json!({}));
+    let error = "stacks.pulumi.com \"base\" not found".to_owned();
+    missing.prerequisites.insert("base".into(), Err(error));
+    assert_eq!(
+        blocked(&missing),
+        "unable to fetch prerequisite \"base\": stacks.pulumi.com \"base\" not found"
+    );
+
+    let unfinished =
+        "prerequisite not satisfied for \"base\": prerequisite has not run to completion";
+    let never = waiting(json!({})).neighbour("base", json!({}));
+    assert_eq!(blocked(&never), unfinished);
+    let edited = base(
+        waiting(json!({})),
+        json!({ "generation": 0, "state": "failed" }),
+    );
+    assert_eq!(blocked(&edited), unfinished);
+    let requested = base(waiting(json!({})), json!({ "reconcileRequest": "before" }));
+    assert_eq!(blocked(&requested), unfinished);
+    let half = base(waiting(json!({})), json!({ "type": "refresh" }));
+    assert_eq!(blocked(&half), unfinished, "only its refresh is done");
+
+    let failed = base(waiting(json!({})), json!({ "state": "failed" }));
+    assert_eq!(
+        blocked(&failed),
+        "prerequisite not satisfied for \"base\": prerequisite failed"
+    );
+    assert!(goes_on(&base(waiting(json!({})), json!({}))), "an hour ago");
+    assert!(goes_on(&base(
+        waiting(json!({ "succeededWithinDuration": "1h" })),
+        json!({ "lastResyncTime": ago(1_800) })
+    )));
+}
+
+/// 48: it is asked to run again, once for all who wait.
+#[test]
+fn one_that_is_out_of_date_is_asked_to_run_again() {
+    let old = || {
+        base(
+            waiting(json!({ "succeededWithinDuration": "1h" })),
+            json!({ "lastResyncTime": ago(7_200), "name": "update-abcdef" }),
+        )
+    };
+    let message = "prerequisite not satisfied for \"base\": prerequisite is out of date";
+    assert_eq!(blocked(&old()), message);
+    assert_eq!(old().told().lines()[2], "request base after-update-abcdef");
+    let asked = old().neighbour(
+        "base",
+        json!({
+            "metadata": { "annotations": { "pulumi.com/reconciliation-request": "after-update-abcdef" } },
+            "status": { "lastUpdate": {
+                "generation": 1, "state": "succeeded", "name": "update-abcdef", "lastResyncTime": ago(7_200),
+                "reconcileRequest": "after-update-abcdef",
+            } },
+        }),
+    );
+    assert!(
+        !asked
+            .told()
+            .lines()
+            .iter()
+            .any(|line| line.starts_with("request")),
+        "it was asked before"
+    );
+}
+
+#[test]
+fn several_are_named() {
+    let given = given()
+        .spec(json!({ "prerequisites": [{ "name": "b" }, { "name": "a" }, { "name": "c" }] }))
+        .neighbour("a", json!({}))
+        .neighbour("b", json!({}))
+        .neighbour(
+            "c",
+            json!({ "status": { "lastUpdate": { "generation": 1, "state": "succeeded" } } }),
+        );
+    assert_eq!(
+        blocked(&given),
+        "multiple prerequisites were not satisfied b, a"
+    );
+}
+
+#[test]
+fn what_stalls_the_other_is_told_here() {
+    let stalled = json!({ "status": {
+        "lastUpdate": { "generation": 1, "state": "failed" },
+        "conditions": [condition("Stalled", "True", "UpdateFailed", "up failed 3 times")],
+    } });
+    let given = waiting(json!({})).neighbour("base", stalled);
+    assert_eq!(
+        blocked(&given),
+        "prerequisite not satisfied for \"base\": prerequisite failed (it is stalled, UpdateFailed: up failed 3 times)"
+    );
+}
+
+/// 50: and they are not even asked for.
+#[test]
+fn a_stack_that_goes_waits_for_nobody() {
+    let given = waiting(json!({}))
+        .spec(json!({ "destroyOnFinalize": true }))
+        .deleting()
+        .last(json!({ "generation": 2 }));
+    let told = given.told();
+    assert_eq!(told.plan.rule, "launch");
+    assert!(!told.questions().contains(&"prerequisites"));
+}
+
+#[test]
+fn they_are_asked_for_only_when_an_update_is_needed() {
+    let told = waiting(json!({})).last(json!({})).told();
+    assert_eq!(told.questions(), ["source"]);
+    assert_eq!(told.lines()[1], "status Ready");
+}
+
+#[test]
+fn a_circle_is_named() {
+    let circle = |given: &Given| {
+        let lines = given.told().lines();
+        lines[1]
+            .strip_prefix("status Stalled SpecInvalid: ")
+            .map(str::to_owned)
+    };
+    let wants = |names: &[&str]| {
+        let wanted: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
+        json!({ "spec": { "prerequisites": wanted } })
+    };
+    let itself = given().with(wants(&["demo"]));
+    assert_eq!(
+        circle(&itself).unwrap(),
+        "spec.prerequisites form a circle in which nobody can be first: demo -> demo; take one of them out"
+    );
+    let three = given()
+        .with(wants(&["a", "b"]))
+        .neighbour("a", json!({}))
+        .neighbour("b", wants(&["a", "c"]))
+        .neighbour("c", wants(&["demo"]));
+    assert_eq!(
+        circle(&three).unwrap(),
+        "spec.prerequisites form a circle in which nobody can be first: demo -> b -> c -> demo; take one of them out"
+    );
+    let elsewhere = given()
+        .with(wants(&["a"]))
+        .neighbour("a", wants(&["b"]))
+        .neighbour("b", wants(&["a"]));
+    assert_eq!(circle(&elsewhere), None, "it is not in this one");
+    assert_eq!(
+        blocked(&elsewhere),
+        "prerequisite not satisfied for \"a\": prerequisite has not run to completion"
+    );
+}

@@ -1,0 +1,207 @@
+//! What a failure means for the next attempt: whether it counts, when it is tried again, what is said.
+
+use pko_api::pulumi::v1::LastUpdate;
+
+use super::*;
+
+/// A failure of this class was absorbed after that many retries, just now.
+fn failed_as(class: &str, retries: i64) -> Given {
+    given().last(json!({
+        "state": "failed", "failureClass": class, "retries": retries, "lastResyncTime": ago(0),
+        "message": "no route to host",
+    }))
+}
+
+fn ended(class: Value) -> Value {
+    json!({
+        "metadata": { "name": "demo-2" },
+        "spec": { "type": "up" },
+        "status": { "message": "boom", "failureClass": class, "conditions": [
+            condition("Failed", "True", "UpdateFailed", ""), condition("Complete", "True", "Updated", ""),
+        ] },
+    })
+}
+
+fn condition_after(given: &Given) -> String {
+    given.told().lines()[1].clone()
+}
+
+fn requeue_after(given: &Given) -> String {
+    given.told().lines().last().unwrap().clone()
+}
+
+#[test]
+fn what_is_no_fault_of_the_stack_does_not_count() {
+    for (class, counts) in [
+        (json!("transient"), false),
+        (json!("interrupted"), false),
+        (json!("conflict"), false),
+        (json!("program"), true),
+        (json!("authentication"), true),
+        (json!("configuration"), true),
+        (json!("canceled"), true),
+        (json!("something new"), true),
+        (json!(null), true),
+    ] {
+        let given = given()
+            .last(json!({ "state": "failed", "failures": 1 }))
+            .current(ended(class.clone()));
+        let last = given.told().status().unwrap().last_update.clone().unwrap();
+        let expected = if counts {
+            (Some(2), None)
+        } else {
+            (Some(1), Some(1))
+        };
+        assert_eq!((last.failures, last.retries), expected, "{class}");
+        assert_eq!(last.failure_class.as_deref(), class.as_str(), "{class}");
+    }
+}
+
+#[test]
+fn a_first_attempt_that_did_not_count_is_still_the_first() {
+    let transient = given().current(ended(json!("transient")));
+    let last = |given: &Given| given.told().status().unwrap().last_update.clone().unwrap();
+    let once = last(&transient);
+    assert_eq!((once.failures, once.retries), (None, Some(1)));
+    let after = |previous: LastUpdate, class| {
+        let mut given = given().current(ended(class));
+        given.stack["status"]["lastUpdate"] = serde_json::to_value(previous).unwrap();
+        last(&given)
+    };
+    let twice = after(once.clone(), json!("transient"));
+    assert_eq!((twice.failures, twice.retries), (None, Some(2)));
+    let counted = after(once, json!("program"));
+    assert_eq!((counted.failures, counted.retries), (Some(0), None));
+}
+
+#[test]
+fn what_passes_is_tried_again_soon_and_for_ever() {
+    for (retries, requeue) in [
+        (1, "again in 10s"),
+        (2, "again in 30s"),
+        (3, "again in 90s"),
+        (4, "again in 270s"),
+        (5, "again in 600s"),
+        (5_000, "again in 600s"),
+    ] {
+        let given = failed_as("transient", retries);
+        assert_eq!(requeue_after(&given), requeue, "{retries}");
+        assert!(
+            condition_after(&given).starts_with("status Reconciling RetryingAfterFailure: "),
+            "never stalled"
+        );
+    }
+    assert_eq!(
+        condition_after(&failed_as("interrupted", 2)),
+        "status Reconciling RetryingAfterFailure: up came to nothing 2 time(s) by no fault of the stack; next attempt at \
+         2023-11-14T22:13:50Z, or when the spec or source changes: no route to host"
+    );
+}
+
+#[test]
+fn a_conflict_is_tried_again_if_the_spec_says_so() {
+    let conflict = |again: bool, retries| {
+        failed_as("conflict", retries).spec(json!({ "retryOnUpdateConflict": again }))
+    };
+    let patient = conflict(true, 1);
+    assert!(condition_after(&patient).starts_with("status Reconciling RetryingAfterFailure: "));
+    assert_eq!(requeue_after(&patient), "again in 10s");
+
+    assert_eq!(
+        condition_after(&conflict(false, 1)),
+        "status Stalled UpdateConflict: another update holds the stack; next attempt at 2023-11-14T22:18:20Z, or when the \
+         spec or source changes: no route to host"
+    );
+    for (retries, requeue) in [
+        (1, "again in 300s"),
+        (2, "again in 900s"),
+        (20, "again in 86400s"),
+    ] {
+        assert_eq!(requeue_after(&conflict(false, retries)), requeue, "slowly");
+    }
+}
+
+#[test]
+fn a_stack_that_failed_too_often_is_tried_on_ever_more_slowly() {
+    let failed = |failures, spec: Value| given().spec(spec).failed(failures, 0);
+    for (failures, spec, stalled, requeue) in [
+        (2, json!({}), false, "again in 90s"),
+        (3, json!({}), true, "again in 270s"),
+        (8, json!({}), true, "again in 65610s"),
+        (9, json!({}), true, "again in 86400s"),
+        (
+            9,
+            json!({ "retryMaxBackoffDurationSeconds": 3_600 }),
+            true,
+            "again in 3600s",
+        ),
+        (3, json!({ "retryLimit": 5 }), false, "again in 270s"),
+        (5, json!({ "retryLimit": 5 }), true, "again in 2430s"),
+        (0, json!({ "retryLimit": 0 }), true, "again in 10s"),
+        (50, json!({ "retryLimit": -1 }), false, "again in 86400s"),
+    ] {
+        let given = failed(failures, spec.clone());
+        let is_stalled = condition_after(&given).starts_with("status Stalled UpdateFailed: ");
+        assert_eq!(is_stalled, stalled, "{failures} {spec}");
+        assert_eq!(requeue_after(&given), requeue, "{failures} {spec}");
+    }
+}
+
+#[test]
+fn a_resync_starts_anew() {
+    let resynced = |failures, seconds_ago| {
+        given()
+            .spec(json!({ "continueResyncOnCommitMatch": true, "resyncFrequencySeconds": 600 }))
+            .failed(failures, seconds_ago)
+    };
+    assert_eq!(
+        requeue_after(&resynced(5, 0)),
+        "again in 600s",
+        "sooner than the retry"
+    );
+    assert_eq!(
+        requeue_after(&resynced(3, 0)),
+        "again in 270s",
+        "the retry comes first"
+    );
+    let told = resynced(5, 600).told();
+    assert_eq!(
+        told.lines()[3..5],
+        [
+            "release demo-1",
+            "event StackUpdateDetected: Resync time elapsed: 10m0s"
+        ]
+    );
+    let current = told.status().unwrap().current_update.clone().unwrap();
+    assert_eq!(
+        current.attempt,
+        Some(0),
+        "the failures before are forgotten"
+    );
+    let retried = resynced(3, 270).told();
+    let current = retried.status().unwrap().current_update.clone().unwrap();
+    assert_eq!(current.attempt, Some(4), "a retry is one more");
+}
+
+#[test]
+fn the_number_of_an_attempt_is_the_one_that_its_failure_gets() {
+    let mut update = ended(json!("program"));
+    merge(&mut update, json!({ "metadata": { "name": "demo-2" } }));
+    let given = given()
+        .failed(7, 60)
+        .current(update)
+        .status(json!({ "currentUpdate": { "attempt": 0 } }));
+    let last = given.told().status().unwrap().last_update.clone().unwrap();
+    assert_eq!(last.failures, Some(0), "whatever came before it");
+}
+
+#[test]
+fn a_failure_is_told_in_the_stacks_own_condition() {
+    let long = "x".repeat(5_000);
+    let given = given()
+        .failed(1, 0)
+        .last(json!({ "state": "failed", "message": long, "lastResyncTime": ago(0) }));
+    let condition = condition_after(&given);
+    assert!(condition.contains("changes: xxx"), "{condition}");
+    assert!(condition.len() < 1_500, "cut to fit: {}", condition.len());
+}

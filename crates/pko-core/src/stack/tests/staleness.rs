@@ -1,0 +1,134 @@
+//! A source that does not answer for a while.
+
+use super::*;
+
+fn unreachable(seconds: i64) -> Result<Source, NoSource> {
+    Err(NoSource::Unreachable {
+        since: now() - SignedDuration::from_secs(seconds),
+        message: "listing: no route to host".to_owned(),
+    })
+}
+
+fn pending() -> Result<Source, NoSource> {
+    Err(NoSource::Pending("waiting for the server".to_owned()))
+}
+
+/// Up to date, and the status says so.
+fn ready() -> Given {
+    given().last(json!({})).seen_before()
+}
+
+#[test]
+fn a_stack_that_was_up_to_date_stays_ready_for_a_while() {
+    let stale = ready().source(unreachable(60));
+    assert_eq!(
+        stale.told().lines(),
+        [
+            "source",
+            "status Ready SourceUnavailable: the stack was up to date when its source last answered; since \
+             2023-11-14T22:12:20Z it does not: listing: no route to host",
+            "again in 30s",
+        ]
+    );
+    let again = stale.seen_before();
+    assert_eq!(
+        again.told().lines(),
+        ["source", "again in 30s"],
+        "said once"
+    );
+    let long = again.source(unreachable(600));
+    assert_eq!(
+        long.told().lines(),
+        [
+            "source",
+            "status Stalled SourceUnavailable: listing: no route to host",
+            "again in 30s",
+        ]
+    );
+    let back = long.seen_before().source(Ok(revision("3")));
+    assert_eq!(back.told().lines(), ["in-sync", "status Ready", "settled"]);
+}
+
+#[test]
+fn a_stack_that_was_not_says_so_at_once() {
+    let stalled = "status Stalled SourceUnavailable: listing: no route to host";
+    for (sentence, given) in [
+        ("never run", given()),
+        (
+            "edited since",
+            ready().with(json!({ "metadata": { "generation": 4 } })),
+        ),
+        ("asked to run", ready().request("now")),
+        ("failed", given().failed(1, 5).seen_before()),
+    ] {
+        let told = given.source(unreachable(1)).told();
+        assert_eq!(told.lines()[1], stalled, "{sentence}");
+    }
+}
+
+#[test]
+fn an_answer_that_is_on_its_way_changes_nothing_for_a_ready_stack() {
+    let restarted = ready().source(pending());
+    assert_eq!(restarted.told().lines(), ["source", "again in 5s"]);
+    assert_eq!(
+        given().source(pending()).told().lines(),
+        [
+            "source",
+            "status Reconciling StackProcessing: waiting for the server",
+            "again in 5s",
+        ]
+    );
+    let ended = json!({
+        "metadata": { "name": "demo-2" },
+        "spec": { "type": "up" },
+        "status": { "conditions": [condition("Complete", "True", "Updated", "")] },
+    });
+    let result = ready().current(ended).source(pending()).told();
+    assert!(
+        result.lines().contains(&"release demo-2".to_owned()),
+        "a result is recorded all the same"
+    );
+}
+
+#[test]
+fn what_the_user_has_to_mend_is_looked_at_again() {
+    let missing = NoSource::Invalid("unable to get secret shop/token: not found".to_owned());
+    let given = given().source(Err(missing));
+    assert_eq!(
+        given.told().lines(),
+        [
+            "source",
+            "status Stalled SpecInvalid: unable to get secret shop/token: not found",
+            "event! StackConfigInvalid: unable to get secret shop/token: not found",
+            "again in 30s",
+        ]
+    );
+    assert_eq!(
+        given.seen_before().told().lines(),
+        ["source", "again in 30s"]
+    );
+}
+
+#[test]
+fn fluxs_own_request_is_a_request_too() {
+    let flux = |value: &str| json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": value } } });
+    let asked = given().last(json!({})).with(flux("noon"));
+    let told = asked.told();
+    assert!(
+        told.lines()
+            .contains(&"event StackUpdateDetected: Sync request: \"noon\"".to_owned()),
+        "{:?}",
+        told.lines()
+    );
+    let served = given()
+        .last(json!({ "reconcileRequest": "noon" }))
+        .with(flux("noon"));
+    assert_eq!(served.told().lines()[1], "status Ready");
+    let both = given()
+        .last(json!({ "reconcileRequest": "noon" }))
+        .with(flux("noon"))
+        .request("now");
+    let told = both.told();
+    let current = told.status().unwrap().current_update.clone().unwrap();
+    assert_eq!(current.reconcile_request.as_deref(), Some("now noon"));
+}

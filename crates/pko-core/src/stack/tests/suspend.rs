@@ -1,0 +1,82 @@
+//! A Stack that is not to be touched for a while.
+
+use super::*;
+
+fn suspended() -> Given {
+    given().spec(json!({ "suspend": true }))
+}
+
+#[test]
+fn nothing_is_started_and_the_last_result_stays_true() {
+    check([
+        (
+            "after a success",
+            suspended().last(json!({ "generation": 2 })),
+            &[
+                "suspended",
+                "status Ready Suspended: the stack is suspended: its last update succeeded, and no other is started until \
+                 spec.suspend is false",
+                "settled",
+            ],
+        ),
+        (
+            "after a failure",
+            suspended().failed(1, 3_600),
+            &[
+                "suspended",
+                "status Stalled Suspended: the stack is suspended: its last update failed, and is tried again once \
+                 spec.suspend is false",
+                "settled",
+            ],
+        ),
+        (
+            "before the first",
+            suspended(),
+            &[
+                "suspended",
+                "status Stalled Suspended: the stack is suspended: its first update starts once spec.suspend is false",
+                "settled",
+            ],
+        ),
+        (
+            "a request has to wait, too",
+            suspended().last(json!({})).request("now").seen_before(),
+            &["suspended", "settled"],
+        ),
+    ]);
+    assert_eq!(suspended().told().questions(), [""; 0], "nobody is asked");
+}
+
+#[test]
+fn what_runs_is_waited_for_and_recorded() {
+    let running = suspended().current(json!({ "metadata": { "name": "demo-2" } }));
+    assert_eq!(running.told().plan.rule, "update-in-flight");
+    let ended = suspended().current(json!({
+        "metadata": { "name": "demo-2" },
+        "spec": { "type": "up" },
+        "status": { "conditions": [condition("Complete", "True", "Updated", "")] },
+    }));
+    let told = ended.told();
+    assert_eq!(told.plan.rule, "suspended");
+    let last = told.status().unwrap().last_update.clone().unwrap();
+    assert_eq!(last.name.as_deref(), Some("demo-2"));
+}
+
+#[test]
+fn it_goes_on_where_it_was() {
+    let resumed = given()
+        .spec(json!({ "suspend": false }))
+        .last(json!({ "generation": 2 }));
+    assert_eq!(resumed.told().plan.rule, "launch");
+}
+
+#[test]
+fn a_deletion_is_never_held_up() {
+    let free = suspended().deleting().last(json!({}));
+    assert_eq!(free.told().plan.rule, "release");
+    let owing = suspended()
+        .spec(json!({ "destroyOnFinalize": true }))
+        .deleting()
+        .last(json!({ "generation": 2 }));
+    assert_eq!(owing.told().lines()[2], CREATE_DESTROY);
+}
