@@ -234,7 +234,7 @@ pub(super) fn attempt(current: &CurrentUpdate, previous: Option<&LastUpdate>) ->
     };
     // Upstream leaves a zero out, too.
     let uncounted = previous.retries.is_some() || is_first_half(previous);
-    let none = if uncounted { 0 } else { 1 };
+    let none = i64::from(!uncounted);
     previous
         .failures
         .map_or(none, |failures| failures.saturating_add(1))

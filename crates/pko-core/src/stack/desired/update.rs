@@ -91,10 +91,10 @@ fn is_refreshed(status: &StackStatus, current: &CurrentUpdate) -> bool {
 }
 
 /// An Update that is to be made.
-pub(in crate::stack) struct WantedUpdate<'cause> {
+pub(in crate::stack) struct WantedUpdate<'trigger> {
     pub(in crate::stack) operation: OperationType,
     /// Why.
-    pub(in crate::stack) message: &'cause str,
+    pub(in crate::stack) message: &'trigger str,
     pub(in crate::stack) urgency: Urgency,
     pub(in crate::stack) name: UpdateName,
 }

@@ -30,14 +30,14 @@ pub(in crate::stack) fn settle(case: &Case) -> Option<Step> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     /// Yes.
-    Update(Cause),
+    Update(Trigger),
     /// No; look again then.
     Nothing(Requeue),
 }
 
 /// Why an update is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Cause {
+pub(super) struct Trigger {
     /// As the user is told.
     pub(super) message: String,
     pub(super) urgency: Urgency,
@@ -46,7 +46,7 @@ pub(super) struct Cause {
 }
 
 fn update(urgency: Urgency, message: impl Into<String>) -> Need {
-    Need::Update(Cause {
+    Need::Update(Trigger {
         message: message.into(),
         urgency,
         anew: false,
@@ -122,9 +122,9 @@ fn after_failure(case: &Case, last: &LastUpdate) -> Need {
     match resync_after_failure(case, last).filter(|period| *period < wait) {
         None => after_a_wait(case, last, wait, "Backoff time elapsed"),
         Some(period) => match after_a_wait(case, last, period, "Resync time elapsed") {
-            Need::Update(cause) => Need::Update(Cause {
+            Need::Update(trigger) => Need::Update(Trigger {
                 anew: true,
-                ..cause
+                ..trigger
             }),
             nothing @ Need::Nothing(_) => nothing,
         },
@@ -150,13 +150,11 @@ fn urgency(case: &Case, otherwise: Urgency) -> Urgency {
 }
 
 fn after_a_wait(case: &Case, last: &LastUpdate, wait: Duration, over: &str) -> Need {
-    match schedule::remaining(last, wait, case.now) {
-        Some(left) => Need::Nothing(Requeue::after(left)),
-        None => {
-            let message = format!("{over}: {}", GoDuration::from(wait));
-            update(urgency(case, Urgency::Resync), message)
-        }
+    if let Some(left) = schedule::remaining(last, wait, case.now) {
+        return Need::Nothing(Requeue::after(left));
     }
+    let message = format!("{over}: {}", GoDuration::from(wait));
+    update(urgency(case, Urgency::Resync), message)
 }
 
 fn new_revision(case: &Case, seen: Option<&str>) -> Option<String> {

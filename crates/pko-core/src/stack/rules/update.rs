@@ -40,7 +40,7 @@ pub(in crate::stack) fn wait_for_current(case: &Case) -> Option<Step> {
 /// Starts an Update.
 pub(in crate::stack) fn launch(case: &Case) -> Option<Step> {
     let revision = source::known(case)?.revision;
-    let sync::Need::Update(cause) = sync::needed(case) else {
+    let sync::Need::Update(trigger) = sync::needed(case) else {
         return None;
     };
     let mut current = CurrentUpdate {
@@ -52,12 +52,12 @@ pub(in crate::stack) fn launch(case: &Case) -> Option<Step> {
     };
     let last = case.status.last_update.as_ref();
     let attempt = absorb::attempt(&current, last);
-    current.attempt = Some(if cause.anew { 0 } else { attempt });
+    current.attempt = Some(if trigger.anew { 0 } else { attempt });
     let operation = desired::operation(&case.world, &case.status, &current);
     let wanted = desired::WantedUpdate {
         operation: operation.clone(),
-        message: &cause.message,
-        urgency: cause.urgency,
+        message: &trigger.message,
+        urgency: trigger.urgency,
         name: desired::UpdateName::of(&case.world.stack, last, &operation, &current),
     };
     let update = match desired::update(&case.world, &wanted) {
@@ -70,7 +70,7 @@ pub(in crate::stack) fn launch(case: &Case) -> Option<Step> {
     if operation == OperationType::Up {
         status.applied = Some(true);
     }
-    Some(created(case, update, status, &cause.message))
+    Some(created(case, update, status, &trigger.message))
 }
 
 fn created(case: &Case, update: Update, status: StackStatus, message: &str) -> Step {
