@@ -108,9 +108,11 @@ async fn from_creation_to_destruction() {
         // The Program is broken, then mended.
         patch_program(namespace, json!({ "outputs": { "two": "${nobody.output}" } })).await;
         let seen = trail.until("Reconciling RetryingAfterFailure").await;
-        assert_eq!(seen, [WAITING, PROCESSING, "Reconciling RetryingAfterFailure: 0 update failure(s)"]);
         let message = trail.stack().await.status.unwrap().last_update.unwrap().message.unwrap();
         assert!(message.contains("nobody"), "{message}");
+        assert_eq!(seen[..2], [WAITING, PROCESSING]);
+        assert!(seen[2].starts_with("Reconciling RetryingAfterFailure: 0 update failure(s); next attempt at 20"), "{seen:?}");
+        assert!(seen[2].contains("nobody"), "the condition says why: {seen:?}");
         patch_program(namespace, json!({ "outputs": { "two": "mended" } })).await;
         assert_eq!(trail.until("Ready").await, [WAITING, PROCESSING, READY]);
         assert_eq!(outputs(&trail).await["two"], "mended");

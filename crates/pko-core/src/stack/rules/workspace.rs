@@ -22,6 +22,8 @@ use crate::{
 
 /// A Workspace's own events end the wait; this is for one that was missed.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
+/// Workspaces that take longer have something to say about it.
+const USUAL_WAIT: SignedDuration = SignedDuration::from_secs(20);
 /// How soon a Workspace that the API server did not take is applied again.
 const REFUSED_AGAIN: Duration = Duration::from_secs(30);
 /// How long a Stack that goes, and owes nothing, waits for its Workspace.
@@ -58,21 +60,23 @@ fn still_waiting(case: &Case, workspace: &Workspace) -> Step {
     if case.never_applied() && waited.is_some_and(|waited| waited > LONGEST_FAREWELL) {
         return finalize::release(case);
     }
-    case.waiting(&waiting_because(workspace), Requeue::after(LOOK_AGAIN))
+    match trouble(case, workspace) {
+        Some(summary) => case.waiting(&summary, Requeue::after(LOOK_AGAIN)),
+        None => case.waiting(&waiting(), Requeue::after(USUAL_WAIT.unsigned_abs())),
+    }
 }
 
-/// What is waited for, and what the Workspace says about it, so that nobody has to go and look.
-fn waiting_because(workspace: &Workspace) -> Summary {
-    let status = workspace.status.as_ref().filter(|_| is_current(workspace));
-    let ready = status.and_then(|status| find(&status.conditions, ConditionType::Ready));
-    let said = ready.filter(|ready| ready.status == "False" && !ready.message.is_empty());
-    match said {
-        Some(ready) => Summary::Reconciling(
-            StackReason::StackProcessing,
-            format!("{WAITING} ({}: {})", ready.reason, brief(&ready.message)),
-        ),
-        None => waiting(),
-    }
+/// What the Workspace says, if that has lasted longer than it usually does, so that nobody has to go and look.
+fn trouble(case: &Case, workspace: &Workspace) -> Option<Summary> {
+    let status = workspace
+        .status
+        .as_ref()
+        .filter(|_| is_current(workspace))?;
+    let ready = find(&status.conditions, ConditionType::Ready)?;
+    let lasts = case.now.duration_since(ready.last_transition_time.0) > USUAL_WAIT;
+    let said = lasts && ready.status == "False" && !ready.message.is_empty();
+    let message = || format!("{WAITING} ({}: {})", ready.reason, brief(&ready.message));
+    said.then(|| Summary::Reconciling(StackReason::StackProcessing, message()))
 }
 
 fn refused(case: &Case, refusal: &Refusal) -> Class {

@@ -24,28 +24,28 @@ fn stalled(reason: &str) -> Given {
 
 #[test]
 fn an_update_waits_for_its_workspace() {
-    let in_a_minute: &[&str] = &["workspace", "again in 60s"];
+    let in_a_moment: &[&str] = &["workspace", "again in 20s"];
     check([
         (
             "it is not ready",
             not_ready(json!([condition("Ready", "False", "Installing", "")])),
-            in_a_minute,
+            in_a_moment,
         ),
-        ("it has no status", not_ready(json!([])), in_a_minute),
+        ("it has no status", not_ready(json!([])), in_a_moment),
         (
             "it was ready for another spec",
             given().workspace(json!({ "metadata": { "generation": 3 } })),
-            in_a_minute,
+            in_a_moment,
         ),
         (
             "it is being deleted",
             given().workspace(json!({ "metadata": { "deletionTimestamp": ago(1) } })),
-            in_a_minute,
+            in_a_moment,
         ),
         (
             "it was stalled for another spec",
             stalled("InstallationFailed").workspace(json!({ "metadata": { "generation": 3 } })),
-            in_a_minute,
+            in_a_moment,
         ),
         (
             "it was stalled once",
@@ -55,9 +55,28 @@ fn an_update_waits_for_its_workspace() {
                 "InstallationFailed",
                 ""
             )])),
-            in_a_minute,
+            in_a_moment,
         ),
     ]);
+    let trouble = json!([condition(
+        "Ready",
+        "False",
+        "WaitingForReplicas",
+        "no node takes the pod"
+    )]);
+    check([(
+        "it has something to say, and has had for long",
+        not_ready(trouble.clone()),
+        &[
+            "workspace",
+            "status Reconciling StackProcessing: waiting for workspace readiness (WaitingForReplicas: no node takes the pod)",
+            "again in 60s",
+        ],
+    )]);
+    let mut young = not_ready(trouble);
+    let conditions = young.workspace.as_mut().unwrap();
+    conditions["status"]["conditions"][0]["lastTransitionTime"] = json!(ago(20));
+    assert_eq!(young.told().lines(), in_a_moment, "that is usual");
     let told = not_ready(json!([])).told();
     assert_eq!(told.questions(), ["source", "workspace"]);
     assert_eq!(
@@ -136,7 +155,7 @@ fn a_stall_does_not_come_and_go_while_it_is_looked_at() {
     starting.workspace = not_ready(json!([])).workspace;
     assert_eq!(
         starting.told().lines(),
-        ["workspace", WAITING, "again in 60s"]
+        ["workspace", WAITING, "again in 20s"]
     );
 }
 
