@@ -42,6 +42,8 @@ mod status;
 mod watch;
 mod words;
 
+pub use address::free as free_address;
+
 use crate::control_plane::{AccessError, ControlPlane, MASTERS};
 use crate::keeper::Keeper;
 use crate::leftovers::{end_processes_of, processes_of};

@@ -12,6 +12,7 @@ use kube::{Client, Config};
 use serde_json::json;
 
 use super::certificates::{Authority, CertificateError, Identity};
+use super::start::CONTROLLERS;
 use super::{ControlPlane, flags::Layout};
 use crate::components::{Component, ComponentsError};
 
@@ -133,8 +134,7 @@ pub(crate) fn write_kubeconfigs(
     url: &str,
     authority: &Authority,
 ) -> Result<(), AccessError> {
-    let manager = "system:kube-controller-manager";
-    for (name, groups) in [(ADMIN, &[MASTERS][..]), (manager, &[])] {
+    for (name, groups) in [(ADMIN, &[MASTERS][..]), (CONTROLLERS, &[])] {
         let identity = authority.client(name, groups)?;
         write_kubeconfig(&layout.kubeconfig(name), url, authority, &identity)?;
     }

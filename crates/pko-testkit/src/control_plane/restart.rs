@@ -1,7 +1,7 @@
-//! An API server that goes away and comes back, with the same port, certificates and data.
+//! Components that go away and come back, with the same ports, certificates and data.
 
 use super::ControlPlane;
-use super::start::StartError;
+use super::start::{CONTROLLERS, StartError};
 use crate::components::Component;
 
 impl ControlPlane {
@@ -28,5 +28,24 @@ impl ControlPlane {
     pub async fn restart_api_server(&self) -> Result<(), StartError> {
         self.stop_api_server()?;
         self.start_api_server().await
+    }
+
+    /// Kills the built-in controllers: nobody acts on what is written until they are back.
+    ///
+    /// Not for a plane that other tests share.
+    pub fn stop_controllers(&self) -> Result<(), StartError> {
+        let name = Component::KubeControllerManager.name();
+        Ok(self.processes().stop(name)?)
+    }
+
+    /// Starts the built-in controllers, and does not wait for them.
+    pub fn start_controllers(&self) -> Result<(), StartError> {
+        let component = Component::KubeControllerManager;
+        let program = self.components.path(component)?;
+        let kubeconfig = self.layout.kubeconfig(CONTROLLERS);
+        self.run(
+            component,
+            self.layout.controller_manager(&program, &kubeconfig),
+        )
     }
 }

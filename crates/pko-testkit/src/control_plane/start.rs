@@ -24,6 +24,8 @@ const ATTEMPTS: usize = 5;
 const DEADLINE: Duration = Duration::from_mins(2);
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
+/// Who the built-in controllers are to the API server.
+pub(super) const CONTROLLERS: &str = "system:kube-controller-manager";
 
 /// What a control plane consists of.
 #[derive(Debug, Default)]
@@ -67,7 +69,7 @@ struct Programs {
     components: Components,
     etcd: PathBuf,
     apiserver: PathBuf,
-    controller_manager: Option<PathBuf>,
+    controller_manager: bool,
 }
 
 impl Programs {
@@ -76,15 +78,14 @@ impl Programs {
             Some(components) => components,
             None => Components::from_environment()?,
         };
-        let manager = builder
-            .controller_manager
-            .then_some(Component::KubeControllerManager);
+        if builder.controller_manager {
+            // It is there when it is started
+            components.path(Component::KubeControllerManager)?;
+        }
         Ok(Self {
             etcd: components.path(Component::Etcd)?,
             apiserver: components.path(Component::KubeApiserver)?,
-            controller_manager: manager
-                .map(|manager| components.path(manager))
-                .transpose()?,
+            controller_manager: builder.controller_manager,
             components,
         })
     }
@@ -96,10 +97,8 @@ impl Programs {
             plane.layout.etcd(&self.etcd, plane.etcd_port),
         )?;
         plane.start_api_server().await?;
-        if let Some(program) = &self.controller_manager {
-            let kubeconfig = plane.layout.kubeconfig("system:kube-controller-manager");
-            let manager = plane.layout.controller_manager(program, &kubeconfig);
-            plane.run(Component::KubeControllerManager, manager)?;
+        if self.controller_manager {
+            plane.start_controllers()?;
             let proof = "/api/v1/namespaces/default/serviceaccounts/default";
             plane
                 .wait_for(Component::KubeControllerManager, proof)
@@ -123,7 +122,7 @@ impl Programs {
             apiserver: self.apiserver.clone(),
             port: ports::free()?,
             etcd_port: ports::free()?,
-            controller_manager: self.controller_manager.is_some(),
+            controller_manager: self.controller_manager,
         };
         plane.layout.write(&plane.authority)?;
         access::write_kubeconfigs(&plane.layout, &plane.url(), &plane.authority)?;

@@ -13,7 +13,7 @@ const ATTEMPTS: usize = 100;
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// An address that this process has not had before, and on whose agent port nobody listens.
-pub(super) fn free() -> io::Result<Ipv4Addr> {
+pub fn free() -> io::Result<Ipv4Addr> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for _ in 0..ATTEMPTS {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);

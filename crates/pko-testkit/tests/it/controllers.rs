@@ -90,3 +90,28 @@ async fn await_garbage_collection(namespace: &TestNamespace) {
     .await
     .unwrap();
 }
+
+#[tokio::test]
+async fn controllers_that_were_away_find_what_was_written_meanwhile() {
+    let plane = ControlPlane::builder()
+        .controller_manager(true)
+        .start()
+        .await
+        .unwrap();
+    plane.stop_controllers().unwrap();
+    let client = plane.client().unwrap();
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some("meanwhile".to_owned());
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let created = namespaces.create(&PostParams::default(), &namespace).await;
+    created.unwrap();
+    let accounts: Api<ServiceAccount> = Api::namespaced(client, "meanwhile");
+    assert!(accounts.get_opt("default").await.unwrap().is_none());
+
+    plane.start_controllers().unwrap();
+    eventually("the service account", async || {
+        accounts.get("default").await.map(drop)
+    })
+    .await
+    .unwrap();
+}
