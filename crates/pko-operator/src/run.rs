@@ -304,6 +304,7 @@ fn pods(
         settings: pod_settings(arguments, &tokens),
         tokens,
         occupancy,
+        marked: pko_kube::Written::default(),
     }))
 }
 
@@ -391,7 +392,7 @@ async fn sweep(context: Arc<Context>, readiness: Readiness, mut elected: Elected
             }) {
                 tracing::info!(namespace, name, "Workspace is gone: its process ends");
                 context.places.remove(&namespace, &name, &uid);
-                context.applied.forget(&uid);
+                context.applied.forget(&namespace, &name);
             }
         }
         context.turns.keep_only(|update, run| {

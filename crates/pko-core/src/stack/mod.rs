@@ -15,7 +15,7 @@ use pko_api::{Undecodable, names::reasons::StackReason, pulumi::v1::StackStatus}
 
 pub use case::{Absorbed, Case};
 pub use desired::UpdateName;
-pub(crate) use rules::workspace::is_ready;
+pub use rules::workspace::is_ready;
 pub use source::{Location, NoSource, Source, Wanted, program_source};
 pub use world::{
     Answer, Effect, Event, Outputs, Prerequisites, Question, Refusal, Settings, Versions, World,

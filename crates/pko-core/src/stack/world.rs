@@ -87,7 +87,7 @@ pub enum Question {
     /// The Stacks that can be reached through prerequisites.
     Prerequisites,
     /// The Workspace, applied as it is here. The status is published first unless it is stored already, so
-    /// that a user sees what is waited for.
+    /// that a user sees what is waited for. One that is like this and ready is not waited for: nothing is written.
     ApplyWorkspace(Box<Workspace>, Box<StackStatus>),
     /// The Update, created. The status, which names it, is published first: after a crash in between it is found missing
     /// and made again under the same name, and no run is started twice.

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -13,8 +13,11 @@ use kube::{
 use pko_api::{Decoded, Program, Stack, StoredKind, Update, Workspace, names::events};
 use pko_kube::{Namespaced, Reporter, RequestError, Written};
 use serde::Serialize;
-use serde_json::Value;
-use tokio::sync::mpsc::UnboundedSender;
+use sha2::{Digest as _, Sha256};
+use tokio::{
+    sync::mpsc::UnboundedSender,
+    time::{Instant, sleep},
+};
 
 use super::PassError;
 use crate::{
@@ -26,6 +29,10 @@ use crate::{
     seals::Seals,
     turns::Turns,
 };
+
+/// How long a pass waits for a cache to see what we wrote. It takes milliseconds, unless the watch is broken.
+const SEEN_WITHIN: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What all controllers share.
 pub(crate) struct Context {
@@ -77,9 +84,11 @@ impl Context {
     }
 }
 
-/// The object, read anew where the cache has not seen our own last write.
+/// The object as the cache has it once it has seen our own last write. Where that takes too long, the API server is
+/// asked.
 pub(super) async fn fresh<K>(
     object: Arc<Decoded<K>>,
+    store: &Store<Decoded<K>>,
     context: &Context,
 ) -> Result<Option<Arc<Decoded<K>>>, RequestError>
 where
@@ -89,10 +98,28 @@ where
     if !context.written.is_stale(object.as_ref()) {
         return Ok(Some(object));
     }
+    let reference = ObjectRef::from_obj(object.as_ref());
+    let is_fresh = |object: &Arc<Decoded<K>>| !context.written.is_stale(object.as_ref());
+    let seen = soon(|| store.get(&reference).filter(is_fresh)).await;
+    if seen.is_some() {
+        return Ok(seen);
+    }
     let namespace = object.namespace().unwrap_or_default();
     let live: Option<Decoded<K>> =
         pko_kube::find(&context.client, &namespace, &object.name_any()).await?;
     Ok(live.map(Arc::new))
+}
+
+/// What a cache has now or in a moment.
+pub(super) async fn soon<T>(look: impl Fn() -> Option<T>) -> Option<T> {
+    let end = Instant::now() + SEEN_WITHIN;
+    loop {
+        let found = look();
+        if found.is_some() || Instant::now() >= end {
+            return found;
+        }
+        sleep(LOOK_EVERY).await;
+    }
 }
 
 /// The object as its type; one that does not decode is left alone, and said.
@@ -136,42 +163,74 @@ impl Reporters {
 
 /// The Workspaces that were applied last, so that the same one is not applied at each look.
 #[derive(Debug, Default)]
-pub(crate) struct Applied(Mutex<HashMap<String, (Value, Option<i64>)>>);
+pub(crate) struct Applied(Mutex<HashMap<ObjectRef<Workspace>, Application>>);
+
+/// One of them: what it was made of, and what that came to.
+#[derive(Debug)]
+struct Application {
+    wanted: Fingerprint,
+    uid: Option<String>,
+    generation: Option<i64>,
+}
+
+type Fingerprint = [u8; 32];
+
+/// What a copy of a Workspace has to do with the last apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is what the apply made of it.
+    InPlace,
+    /// It is from before the apply.
+    NotSeen,
+    /// Something else was applied, or it was changed since.
+    Other,
+}
 
 impl Applied {
     /// Remembers what was asked for and the generation that it came to.
     pub(crate) fn remember(&self, wanted: &Workspace, applied: &Workspace) {
-        if let (Some(uid), Ok(wanted), Ok(mut all)) = (
-            applied.metadata.uid.clone(),
-            serde_json::to_value(wanted),
-            self.0.lock(),
-        ) {
-            all.insert(uid, (wanted, applied.metadata.generation));
-        }
+        let Some(fingerprint) = fingerprint(wanted) else {
+            return;
+        };
+        let application = Application {
+            wanted: fingerprint,
+            uid: applied.metadata.uid.clone(),
+            generation: applied.metadata.generation,
+        };
+        self.known()
+            .insert(ObjectRef::from_obj(wanted), application);
     }
 
-    /// Whether this Workspace is what the last apply of the same made of it.
-    pub(crate) fn is_in_place(&self, wanted: &Workspace, found: &Workspace) -> bool {
-        let (Some(uid), Ok(wanted), Ok(all)) = (
-            found.metadata.uid.as_ref(),
-            serde_json::to_value(wanted),
-            self.0.lock(),
-        ) else {
-            return false;
+    /// What this copy of a Workspace, or none, has to do with the last apply of the same.
+    pub(crate) fn standing(&self, wanted: &Workspace, found: Option<&Workspace>) -> Standing {
+        let known = self.known();
+        let last = known.get(&ObjectRef::from_obj(wanted));
+        let Some(last) = last.filter(|last| Some(last.wanted) == fingerprint(wanted)) else {
+            return Standing::Other;
         };
-        let deleting = found.metadata.deletion_timestamp.is_some();
-        !deleting
-            && all.get(uid).is_some_and(|(last, generation)| {
-                *last == wanted && *generation == found.metadata.generation
-            })
+        match found {
+            None => Standing::NotSeen,
+            Some(found) if found.metadata.deletion_timestamp.is_some() => Standing::Other,
+            Some(found) if found.metadata.uid != last.uid => Standing::NotSeen,
+            Some(found) if found.metadata.generation < last.generation => Standing::NotSeen,
+            Some(found) if found.metadata.generation == last.generation => Standing::InPlace,
+            Some(_) => Standing::Other,
+        }
     }
 
     /// Forgets a Workspace that is gone.
-    pub(crate) fn forget(&self, uid: &str) {
-        if let Ok(mut all) = self.0.lock() {
-            all.remove(uid);
-        }
+    pub(crate) fn forget(&self, namespace: &str, name: &str) {
+        self.known().remove(&ObjectRef::new(name).within(namespace));
     }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<ObjectRef<Workspace>, Application>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn fingerprint(wanted: &Workspace) -> Option<Fingerprint> {
+    let text = serde_json::to_vec(wanted).ok()?;
+    Some(Sha256::digest(text).into())
 }
 
 /// The runs whose ends are waited for, so that each is followed once.
@@ -202,5 +261,72 @@ impl Followed {
             runs.remove(run);
         }
         let _ = self.wake.send(update);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn workspace(image: &str) -> Workspace {
+        let metadata = json!({ "name": "demo", "namespace": "shop" });
+        let object = json!({ "metadata": metadata, "spec": { "image": image } });
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn found(uid: &str, generation: i64) -> Workspace {
+        let mut workspace = workspace("any");
+        workspace.metadata.uid = Some(uid.to_owned());
+        workspace.metadata.generation = Some(generation);
+        workspace
+    }
+
+    #[test]
+    fn a_workspace_is_applied_again_only_where_it_has_to_be() {
+        let applied = Applied::default();
+        let wanted = workspace("one");
+        let told = |found: Option<&Workspace>| applied.standing(&wanted, found);
+        assert_eq!(told(None), Standing::Other, "nothing was applied");
+        applied.remember(&wanted, &found("b", 2));
+        let mut leaving = found("b", 2);
+        leaving.metadata.deletion_timestamp =
+            serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        for (sentence, found, expected) in [
+            ("the cache has nothing yet", None, Standing::NotSeen),
+            (
+                "it has the one of before",
+                Some(found("a", 7)),
+                Standing::NotSeen,
+            ),
+            (
+                "it has the spec of before",
+                Some(found("b", 1)),
+                Standing::NotSeen,
+            ),
+            ("it is what we made", Some(found("b", 2)), Standing::InPlace),
+            ("somebody changed it", Some(found("b", 3)), Standing::Other),
+            ("it is being deleted", Some(leaving), Standing::Other),
+        ] {
+            assert_eq!(told(found.as_ref()), expected, "{sentence}");
+        }
+        let other = applied.standing(&workspace("two"), Some(&found("b", 2)));
+        assert_eq!(other, Standing::Other, "another is wanted");
+        applied.forget("shop", "demo");
+        assert_eq!(told(Some(&found("b", 2))), Standing::Other, "forgotten");
+    }
+
+    #[tokio::test]
+    async fn what_comes_in_a_moment_is_waited_for_and_no_longer() {
+        let looks = Cell::new(0);
+        let third = soon(|| {
+            looks.set(looks.get() + 1);
+            (looks.get() == 3).then_some(())
+        });
+        assert_eq!((third.await, looks.get()), (Some(()), 3));
+        assert_eq!(soon(|| None::<()>).await, None);
     }
 }

@@ -41,7 +41,7 @@ async fn reconcile(
     object: Arc<Decoded<Program>>,
     context: Arc<Context>,
 ) -> Result<Action, PassError> {
-    let Some(object) = fresh(object, &context).await? else {
+    let Some(object) = fresh(object, &context.programs, &context).await? else {
         return Ok(Action::await_change());
     };
     let pass = ProgramPass {

@@ -93,7 +93,7 @@ async fn reconcile(
     object: Arc<Decoded<Workspace>>,
     context: Arc<Context>,
 ) -> Result<Action, PassError> {
-    let Some(object) = fresh(object, &context).await? else {
+    let Some(object) = fresh(object, &context.workspaces, &context).await? else {
         return Ok(Action::await_change());
     };
     let workspace = match object.as_result() {
@@ -150,12 +150,12 @@ impl Pass for WorkspacePass<'_> {
                 measure_start(workspace, &status, &context.metrics);
             }
             Effect::Remove => {
-                let (namespace, uid) = (workspace.namespace(), workspace.uid());
-                context.places.remove(
-                    &namespace.unwrap_or_default(),
-                    &workspace.name_any(),
-                    &uid.unwrap_or_default(),
-                );
+                let namespace = workspace.namespace().unwrap_or_default();
+                let (name, uid) = (workspace.name_any(), workspace.uid());
+                context.applied.forget(&namespace, &name);
+                context
+                    .places
+                    .remove(&namespace, &name, &uid.unwrap_or_default());
             }
             Effect::Emit(event) => {
                 let notice = Notice {

@@ -26,7 +26,7 @@ use pko_core::{
         pod::{self, Admits, Demand, Settings, Standing, Write},
     },
 };
-use pko_kube::RequestError;
+use pko_kube::{RequestError, Written};
 use pko_proto::token::audience;
 use serde_json::Value;
 
@@ -61,6 +61,8 @@ pub(crate) struct Pods {
     pub(crate) tokens: Tokens,
     pub(crate) occupancy: Arc<Occupancy>,
     pub(crate) settings: PodSettings,
+    /// The pods that were marked as initialized.
+    pub(crate) marked: Written,
 }
 
 impl Pods {
@@ -184,7 +186,7 @@ impl Pods {
 
     /// Why there is no pod, if the cluster says so.
     async fn missing(&self, set: Option<&StatefulSet>) -> Place {
-        let waiting = "Waiting for the workspace pod to be available";
+        let waiting = pod::WAITING;
         let Some(set) = set.filter(|set| is_older_than(set, SOON)) else {
             return Place::Starting(waiting.to_owned());
         };
@@ -236,12 +238,11 @@ impl Pods {
     }
 
     pub(super) fn is_initialized(&self, workspace: &Workspace) -> bool {
-        let agent = self
-            .children
-            .pod(workspace)
-            .as_ref()
-            .and_then(pod::agent_of);
-        agent.is_some_and(|agent| agent.is_initialized)
+        let Some(pod) = self.children.pod(workspace) else {
+            return false;
+        };
+        // A copy from before the mark is of a pod that has it: it is all that we write to pods.
+        self.marked.is_stale(&pod) || pod::agent_of(&pod).is_some_and(|agent| agent.is_initialized)
     }
 
     /// The mark is a patch of one annotation: whatever else happens to the pod is not our business.
@@ -254,9 +255,10 @@ impl Pods {
         let Some(pod) = pod.filter(|pod| pod.uid().as_deref() == Some(instance)) else {
             return Ok(());
         };
-        pko_kube::annotate::<Pod>(&self.client, &pod, annotations::INITIALIZED, "true")
-            .await
-            .map(drop)
+        let marked =
+            pko_kube::annotate::<Pod>(&self.client, &pod, annotations::INITIALIZED, "true").await?;
+        self.marked.remember(&marked);
+        Ok(())
     }
 }
 

@@ -1,5 +1,7 @@
 //! What the operator costs the API server, counted from its audit log.
 
+mod counts;
+
 use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, with_namespace};
 use serde_json::json;
 

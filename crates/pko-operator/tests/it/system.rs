@@ -175,6 +175,7 @@ impl System {
     pub(crate) async fn works(namespace: &TestNamespace, program: &str) {
         let object = ProgramBuilder::new(program)
             .resource("one", "pulumi:index:Stash", &json!({ "input": "v1" }))
+            .output("size", 4)
             .build();
         namespace.create_object(object).await.unwrap();
         eventually("the Program to be served", async || {

@@ -116,7 +116,8 @@ fn published(case: &Case) -> StackStatus {
 }
 
 /// Ready, and for the spec that it has now.
-pub(crate) fn is_ready(workspace: &Workspace) -> bool {
+#[must_use]
+pub fn is_ready(workspace: &Workspace) -> bool {
     let deleting = workspace.metadata.deletion_timestamp.is_some();
     !deleting && is_current(workspace) && has(workspace, ConditionType::Ready)
 }

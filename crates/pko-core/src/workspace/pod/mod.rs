@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 pub use agent::{Admits, AgentOf, agent_of};
 pub use check::Invalid;
 use finish::finished;
-pub use plan::{Demand, Found, Plan, Running, Standing, Write, plan};
+pub use plan::{Demand, Found, Plan, Running, Standing, WAITING, Write, plan};
 pub use problem::problem;
 pub use source::{git_credentials, revision_hash};
 

@@ -22,7 +22,8 @@ use crate::hex::hex;
 /// The StatefulSet controller's label on a pod: which template it is of.
 const REVISION_LABEL: &str = "controller-revision-hash";
 const ROLLING: &str = "Waiting for the statefulset to be updated";
-const WAITING: &str = "Waiting for the workspace pod to be available";
+/// What is said while a pod comes up.
+pub const WAITING: &str = "Waiting for the workspace pod to be available";
 
 /// What there is of a workspace in the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -189,7 +190,12 @@ fn for_set(
 /// Where a pod that is left as it is stands.
 fn observed(set: &StatefulSet, pod: Option<&Pod>, is_outdated: bool, idle: &Idleness) -> Standing {
     let status = set.status.as_ref();
-    if status.and_then(|status| status.observed_generation) != set.metadata.generation {
+    let seen = status.and_then(|status| status.observed_generation);
+    if seen.is_none() {
+        // It is new: nothing is replaced by it.
+        return Standing::Waiting(WAITING.to_owned());
+    }
+    if seen != set.metadata.generation {
         return Standing::Rolling(ROLLING.to_owned());
     }
     let Some(pod) = pod else {

@@ -273,6 +273,14 @@ fn a_pod_is_ready_when_it_is_the_right_one_and_its_agent_runs() {
     };
     check("all is well", RUNNING, |_| {});
     check(
+        "the set was never seen by its controller",
+        waiting,
+        |cluster| {
+            cluster.found.pod = None;
+            cluster.set("/status", json!({ "replicas": 0 }));
+        },
+    );
+    check(
         "the set was not seen by its controller",
         rolling,
         |cluster| {

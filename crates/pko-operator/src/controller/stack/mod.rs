@@ -22,13 +22,13 @@ use pko_api::{
 };
 use pko_core::stack::{
     Answer, Effect, NoSource, Question, Refusal, Source, Versions, Wanted, World,
-    decide_undecodable, program_source,
+    decide_undecodable, is_ready, program_source,
 };
 use pko_kube::{Notice, RequestError};
 
 use super::{
     Context, Pass, PassError, action, after_error,
-    context::{fresh, readable, told},
+    context::{Standing, fresh, readable, soon, told},
     drive, supervised,
 };
 
@@ -105,7 +105,7 @@ async fn reconcile(
     object: Arc<Decoded<Stack>>,
     context: Arc<Context>,
 ) -> Result<Action, PassError> {
-    let Some(object) = fresh(object, &context).await? else {
+    let Some(object) = fresh(object, &context.stacks, &context).await? else {
         return Ok(Action::await_change());
     };
     match object.as_result() {
@@ -166,6 +166,11 @@ impl Pass for StackPass<'_> {
                 Ok(Answer::Created(create(context, &update).await?))
             }
             Question::ApplyWorkspace(workspace, status) => {
+                let seen = workspace_seen(context, &workspace).await;
+                // What is ready as it is needs no words: the next ones are about the Update.
+                if let Some(ready) = seen.filter(|seen| is_ready(seen)) {
+                    return Ok(Answer::Workspace(Ok(ready)));
+                }
                 if stack.status.as_ref() != Some(status.as_ref()) {
                     write_status(stack, context, &status).await?;
                 }
@@ -199,9 +204,9 @@ async fn update(
     name: &str,
 ) -> Result<Option<Box<Update>>, PassError> {
     let namespace = stack.namespace().unwrap_or_default();
-    let cached = context
-        .updates
-        .get(&ObjectRef::new(name).within(&namespace));
+    let reference = ObjectRef::new(name).within(&namespace);
+    // It may have been made a moment ago.
+    let cached = soon(|| context.updates.get(&reference)).await;
     if let Some(update) = cached.as_ref().and_then(|object| object.as_result().ok()) {
         return Ok(Some(Box::new(update.clone())));
     }
@@ -215,14 +220,8 @@ async fn workspace_in_place(
     context: &Context,
     wanted: &Workspace,
 ) -> Result<Box<Workspace>, Refusal> {
-    let found = context
-        .workspaces
-        .get(&ObjectRef::new(&wanted.name_any()).within(&wanted.namespace().unwrap_or_default()));
-    if let Some(found) = found.as_ref().and_then(|object| object.as_result().ok())
-        && !context.written.is_stale(found)
-        && context.applied.is_in_place(wanted, found)
-    {
-        return Ok(Box::new(found.clone()));
+    if let Some(found) = workspace_seen(context, wanted).await {
+        return Ok(found);
     }
     let applied = pko_kube::apply(&context.client, wanted, field_managers::OPERATOR)
         .await
@@ -230,6 +229,22 @@ async fn workspace_in_place(
     context.written.remember(&applied);
     context.applied.remember(wanted, &applied);
     Ok(Box::new(applied))
+}
+
+/// The Workspace as the cache has it, or will have it in a moment, if nothing has to be applied.
+async fn workspace_seen(context: &Context, wanted: &Workspace) -> Option<Box<Workspace>> {
+    let namespace = wanted.namespace().unwrap_or_default();
+    let reference = ObjectRef::new(&wanted.name_any()).within(&namespace);
+    let seen = soon(|| {
+        let found = context.workspaces.get(&reference);
+        let found = found.as_ref().and_then(|object| object.as_result().ok());
+        match context.applied.standing(wanted, found) {
+            Standing::InPlace => Some(found.cloned().map(Box::new)),
+            Standing::NotSeen => None,
+            Standing::Other => Some(None),
+        }
+    });
+    seen.await.flatten()
 }
 
 /// Creates an Update. One of this name that is there already was made by a pass that did not come to its end. Where

@@ -78,7 +78,7 @@ async fn reconcile(
     object: Arc<Decoded<Update>>,
     context: Arc<Context>,
 ) -> Result<Action, PassError> {
-    let Some(object) = fresh(object, &context).await? else {
+    let Some(object) = fresh(object, &context.updates, &context).await? else {
         return Ok(Action::await_change());
     };
     let update = match object.as_result() {
@@ -198,11 +198,10 @@ async fn workspace(
     name: &str,
 ) -> Result<Option<Box<Workspace>>, PassError> {
     let namespace = update.namespace().unwrap_or_default();
-    let cached = context
-        .workspaces
-        .get(&ObjectRef::new(name).within(&namespace));
-    if let Some(workspace) = cached.as_ref().and_then(|object| object.as_result().ok())
-        && !context.written.is_stale(workspace)
+    let reference = ObjectRef::new(name).within(&namespace);
+    if let Some(cached) = context.workspaces.get(&reference)
+        && let Some(seen) = fresh(cached, &context.workspaces, context).await?
+        && let Ok(workspace) = seen.as_result()
     {
         return Ok(Some(Box::new(workspace.clone())));
     }

@@ -1,0 +1,235 @@
+//! What twenty Stacks cost, counted: requests to the API server, and processes of `pulumi`.
+//!
+//! They live in pods, as they do in a cluster, so that the writes for pods are among those that count.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use futures::{StreamExt as _, future::join_all};
+use kube::{
+    ResourceExt as _,
+    api::{Patch, PatchParams},
+    runtime::{WatchStreamExt as _, watcher},
+};
+use pko_api::{
+    Stack, Workspace,
+    names::{
+        annotations,
+        reasons::WorkspaceReason::{self, Initializing, Installing},
+    },
+};
+use pko_testkit::{
+    Script, StackBuilder, StandIn, TestNamespace,
+    audit::{Mark, Requests},
+    eventually,
+};
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use crate::{
+    scripted::namespace,
+    system::{MANAGER, System, folder_of},
+};
+
+const STACKS: usize = 20;
+/// Upstream's operator writes 28 times for each, events included.
+const FIRST_WRITES: usize = 20;
+/// Upstream's writes 13 times.
+const LATER_WRITES: usize = 10;
+/// Version, install, select, init, config and up, and one more for outputs that the events don't tell; upstream's has
+/// 17.
+const FIRST_PROCESSES: usize = 7;
+/// Config and up, and one more for such outputs; upstream's has 8.
+const LATER_PROCESSES: usize = 3;
+
+/// Twenty Stacks of one Program, each with a stand-in of its own for `pulumi`.
+struct Crowd {
+    system: System,
+    namespace: TestNamespace,
+    stand_ins: Vec<(String, StandIn)>,
+    shown: Shown,
+}
+
+impl Crowd {
+    async fn start() -> Self {
+        let program = StandIn::program().display().to_string();
+        let system = System::in_pods(&[("PKO_PULUMI", &program)]).await;
+        let namespace = namespace(&system).await;
+        System::works(&namespace, "demo").await;
+        let stand_ins = (0..STACKS).map(|number| format!("stack-{number}"));
+        let stand_ins = stand_ins
+            .map(|name| (name.clone(), system.stand_in_at(&name, &Script::new())))
+            .collect();
+        Self {
+            shown: Shown::watch(&namespace),
+            system,
+            namespace,
+            stand_ins,
+        }
+    }
+
+    async fn create(&self) {
+        for (name, stand_in) in &self.stand_ins {
+            create_stack(&self.namespace, &self.system, stand_in, name).await;
+        }
+    }
+
+    /// Asks for another run of each.
+    async fn ask_again(&self) {
+        let asked = self.stand_ins.iter().map(|(name, _)| async move {
+            let annotation = json!({ annotations::RECONCILIATION_REQUEST: "again" });
+            let patch = Patch::Merge(json!({ "metadata": { "annotations": annotation } }));
+            let stacks = self.namespace.api::<Stack>();
+            stacks.patch(name, &PatchParams::default(), &patch).await
+        });
+        for asked in join_all(asked).await {
+            asked.unwrap();
+        }
+    }
+
+    /// Waits until each is Ready, and its last run was for this request.
+    async fn are_ready(&self, request: &str) {
+        for (name, _) in &self.stand_ins {
+            is_ready(&self.namespace, name, request).await;
+        }
+    }
+
+    async fn mark(&self) -> Mark {
+        self.system.plane.audit_mark().await.unwrap()
+    }
+
+    /// What the manager has asked about these Stacks.
+    async fn requests_since(&self, mark: Mark) -> Requests {
+        let requests = self.system.plane.requests_since(mark).await.unwrap();
+        let requests = requests.by_user(MANAGER);
+        requests.only(|request| request.namespace == self.namespace.name())
+    }
+
+    /// For each Stack, the commands that `pulumi` was given.
+    fn calls(&self) -> Vec<Vec<String>> {
+        let calls = self.stand_ins.iter().map(|(_, stand_in)| stand_in.calls());
+        calls
+            .map(|calls| {
+                calls
+                    .iter()
+                    .map(pko_testkit::stand_in::Call::short)
+                    .collect()
+            })
+            .collect()
+    }
+}
+
+/// The Workspaces that were shown at work. On a busy machine that takes longer than the moment that is not shown, and
+/// each state that is shown is one more write.
+struct Shown {
+    seen: Arc<Mutex<BTreeSet<(String, String)>>>,
+    watching: JoinHandle<()>,
+}
+
+impl Shown {
+    fn watch(namespace: &TestNamespace) -> Self {
+        let seen: Arc<Mutex<BTreeSet<(String, String)>>> = Arc::default();
+        let stream = watcher(namespace.api::<Workspace>(), watcher::Config::default());
+        let notes = Arc::clone(&seen);
+        let watching = tokio::spawn(async move {
+            let mut stream = std::pin::pin!(stream.default_backoff().applied_objects());
+            while let Some(workspace) = stream.next().await {
+                let Ok(workspace) = workspace else { continue };
+                let name = workspace.name_any();
+                let conditions = workspace.status.unwrap_or_default().conditions;
+                let reasons = conditions.into_iter().map(|condition| condition.reason);
+                let at_work = [Installing, Initializing].map(WorkspaceReason::as_str);
+                let at_work = reasons.filter(|reason| at_work.contains(&reason.as_str()));
+                let at_work = at_work.map(|reason| (name.clone(), reason));
+                notes.lock().unwrap().extend(at_work);
+            }
+        });
+        Self { seen, watching }
+    }
+
+    fn writes(&self) -> usize {
+        self.seen.lock().unwrap().len()
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.watching.abort();
+    }
+}
+
+/// A Stack of the Program `demo`, with config.
+async fn create_stack(namespace: &TestNamespace, system: &System, stand_in: &StandIn, name: &str) {
+    let stack = StackBuilder::new(name)
+        .stack(name)
+        .backend(&system.backend())
+        .program("demo")
+        .config("size", "4")
+        .secret_env("PULUMI_CONFIG_PASSPHRASE", "credentials", "passphrase")
+        .set("/spec/envRefs/PKO_STAND_IN", folder_of(stand_in))
+        .build();
+    namespace.create_object(stack).await.unwrap();
+}
+
+async fn is_ready(namespace: &TestNamespace, name: &str, request: &str) {
+    eventually(format!("{name} to be Ready"), async || {
+        let stack = namespace.api::<Stack>().get(name).await.unwrap();
+        let status = stack.status.unwrap_or_default();
+        let mut conditions = status.conditions.iter();
+        let is_ready = conditions.any(|found| found.type_ == "Ready" && found.status == "True");
+        let last = status.last_update.as_ref();
+        let answered = last.map(|last| last.reconcile_request.as_deref().unwrap_or_default());
+        if is_ready && answered == Some(request) {
+            Ok(())
+        } else {
+            Err(format!("{status:#?}"))
+        }
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn twenty_stacks_take_few_requests_and_few_processes() {
+    let mut crowd = Crowd::start().await;
+
+    let mark = crowd.mark().await;
+    crowd.create().await;
+    crowd.are_ready("").await;
+    let requests = crowd.requests_since(mark).await;
+    let (counts, writes) = (requests.counts(), requests.writes().len());
+    let most = FIRST_WRITES * STACKS + crowd.shown.writes();
+    assert!(writes <= most, "{writes} writes, not {most}:\n{counts}");
+    let first = crowd.calls();
+    for calls in &first {
+        assert!(calls.len() <= FIRST_PROCESSES, "{calls:?}");
+    }
+
+    let mark = crowd.mark().await;
+    crowd.ask_again().await;
+    crowd.are_ready("again").await;
+    let requests = crowd.requests_since(mark).await;
+    let (counts, writes) = (requests.counts(), requests.clone().writes().len());
+    let most = LATER_WRITES * STACKS;
+    assert!(writes <= most, "{writes} writes, not {most}:\n{counts}");
+    let reads = requests.only(|request| ["get", "list"].contains(&&*request.verb));
+    let outputs = reads.count(MANAGER, "get", "secrets");
+    assert_eq!(reads.len(), outputs, "besides outputs:\n{}", reads.counts());
+    assert!(outputs <= STACKS, "{outputs} reads of outputs");
+    for (calls, first) in crowd.calls().iter().zip(&first) {
+        let calls = &calls[first.len()..];
+        assert!(calls.len() <= LATER_PROCESSES, "{calls:?}");
+    }
+
+    crowd.system.kill_manager();
+    let mark = crowd.mark().await;
+    crowd.system.start_manager();
+    // By the time that one in another namespace is Ready, these were looked at.
+    let elsewhere = namespace(&crowd.system).await;
+    System::works(&elsewhere, "demo").await;
+    let stand_in = crowd.system.stand_in_at("other", &Script::new());
+    create_stack(&elsewhere, &crowd.system, &stand_in, "other").await;
+    is_ready(&elsewhere, "other", "").await;
+    let writes = crowd.requests_since(mark).await.writes();
+    assert!(writes.is_empty(), "{}", writes.counts());
+}
