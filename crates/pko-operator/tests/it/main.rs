@@ -8,6 +8,8 @@
 )]
 
 mod auth;
+mod chains;
+mod deletion;
 mod economy;
 mod faults;
 mod git;

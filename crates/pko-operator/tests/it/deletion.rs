@@ -1,0 +1,208 @@
+//! The end of a Stack: what is owed is paid first, and nothing holds it up for ever.
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use pko_api::{Program, Stack};
+use pko_testkit::{
+    Answer, ProgramBuilder, Script, StackBuilder, StandIn, TestNamespace, eventually,
+    with_namespace,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    scripted::{self, credentials, ready},
+    system::System,
+    trail::Trail,
+};
+
+/// A Program and a Stack of it that destroys what it made.
+async fn create(namespace: &TestNamespace, system: &System, fields: Value) {
+    namespace.create_object(credentials()).await.unwrap();
+    let program = ProgramBuilder::new("demo")
+        .resource("one", "pulumi:index:Stash", &json!({ "input": "v1" }))
+        .output("one", "${one.output}")
+        .build();
+    namespace.create_object(program).await.unwrap();
+    let mut stack = StackBuilder::new("demo")
+        .stack("dev")
+        .backend(&system.backend())
+        .program("demo")
+        .secret_env("PULUMI_CONFIG_PASSPHRASE", "credentials", "passphrase")
+        .destroy_on_finalize(true)
+        .build();
+    let spec = stack["spec"].as_object_mut().unwrap();
+    spec.extend(fields.as_object().unwrap().clone());
+    namespace.create_object(stack).await.unwrap();
+}
+
+async fn delete(namespace: &TestNamespace, parameters: &DeleteParams) {
+    let stacks = namespace.api::<Stack>();
+    stacks.delete("demo", parameters).await.unwrap();
+}
+
+async fn patch(namespace: &TestNamespace, change: Value) {
+    let stacks = namespace.api::<Stack>();
+    let parameters = PatchParams::default();
+    let change = Patch::Merge(change);
+    stacks.patch("demo", &parameters, &change).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_foreground_deletion_destroys_first() {
+    let system = System::start(&[]).await;
+    with_namespace(&system.plane, async |namespace| {
+        create(namespace, &system, json!({})).await;
+        ready(namespace, "demo").await;
+        let trail = Trail::of(namespace, "demo");
+        let before = system.executed("demo", "dev");
+        delete(namespace, &DeleteParams::foreground()).await;
+        trail.until_gone().await;
+        assert_eq!(
+            system.executed("demo", "dev"),
+            before + 1,
+            "the destroy ran"
+        );
+        system.no_workspace_is_left().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_source_that_went_before_the_stack_is_not_needed() {
+    let system = System::start(&[]).await;
+    with_namespace(&system.plane, async |namespace| {
+        // A template that brings a source of its own must not get in the way, either.
+        create(namespace, &system, json!({})).await;
+        ready(namespace, "demo").await;
+        let programs = namespace.api::<Program>();
+        let trail = Trail::of(namespace, "demo");
+        programs
+            .delete("demo", &DeleteParams::default())
+            .await
+            .unwrap();
+        trail.until("Stalled SourceUnavailable").await;
+        let before = system.executed("demo", "dev");
+        delete(namespace, &DeleteParams::default()).await;
+        trail.until_gone().await;
+        assert_eq!(
+            system.executed("demo", "dev"),
+            before + 1,
+            "the destroy ran"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stack_of_which_nothing_was_ever_applied_goes() {
+    let system = System::start(&[]).await;
+    with_namespace(&system.plane, async |namespace| {
+        create(
+            namespace,
+            &system,
+            json!({ "programRef": { "name": "nobody" } }),
+        )
+        .await;
+        let trail = Trail::of(namespace, "demo");
+        trail.until("Stalled SourceUnavailable").await;
+        delete(namespace, &DeleteParams::default()).await;
+        trail.until_gone().await;
+        assert_eq!(system.executed("demo", "dev"), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_preview_destroys_what_was_applied_before_it() {
+    let system = System::start(&[]).await;
+    with_namespace(&system.plane, async |namespace| {
+        create(namespace, &system, json!({})).await;
+        ready(namespace, "demo").await;
+        patch(namespace, json!({ "spec": { "preview": true } })).await;
+        ready(namespace, "demo").await;
+        let before = system.executed("demo", "dev");
+        let trail = Trail::of(namespace, "demo");
+        delete(namespace, &DeleteParams::default()).await;
+        trail.until_gone().await;
+        assert_eq!(
+            system.executed("demo", "dev"),
+            before + 1,
+            "the destroy ran"
+        );
+    })
+    .await;
+}
+
+/// A manager whose `pulumi` is the stand-in.
+async fn scripted_system() -> System {
+    let program = StandIn::program().display().to_string();
+    System::start(&[("PKO_PULUMI", program.as_str())]).await
+}
+
+#[tokio::test]
+async fn a_destroy_is_tried_for_as_long_as_it_takes() {
+    let system = scripted_system().await;
+    let mut script = Script::new();
+    for call in 1..=5 {
+        script = script.on_call(
+            "destroy",
+            call,
+            Answer::fails(255, "error: it is still in use"),
+        );
+    }
+    let stand_in = system.stand_in(&script);
+    let namespace = scripted::namespace(&system).await;
+    scripted::create_stack(&namespace, &system, &stand_in, "demo").await;
+    ready(&namespace, "demo").await;
+    let trail = Trail::of(&namespace, "demo");
+    let soon = json!({ "destroyOnFinalize": true, "retryMaxBackoffDurationSeconds": 1 });
+    patch(&namespace, json!({ "spec": soon })).await;
+    ready(&namespace, "demo").await;
+    delete(&namespace, &DeleteParams::default()).await;
+    let seen = trail.until_gone().await;
+    assert_eq!(stand_in.count("destroy"), 6);
+    let said = |start: &str| seen.iter().any(|seen| seen.starts_with(start));
+    assert!(
+        said("Stalled UpdateFailed: destroy failed 3 times; next attempt at "),
+        "{seen:#?}"
+    );
+    namespace.remove().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_namespace_that_goes_says_what_to_do() {
+    let system = System::start(&[]).await;
+    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    create(
+        &namespace,
+        &system,
+        json!({ "workspaceReclaimPolicy": "Delete" }),
+    )
+    .await;
+    ready(&namespace, "demo").await;
+    let namespaces: Api<Namespace> = Api::all(namespace.client());
+    let trail = Trail::of(&namespace, "demo");
+    let parameters = DeleteParams::default();
+    namespaces
+        .delete(namespace.name(), &parameters)
+        .await
+        .unwrap();
+    let seen = trail.until("Stalled NamespaceTerminating").await;
+    let last = seen.last().unwrap();
+    let command = format!(
+        "kubectl patch stack demo -n {} --type=merge -p '{{\"metadata\":{{\"finalizers\":[]}}}}'",
+        namespace.name()
+    );
+    assert!(last.contains(&command), "{last}");
+    // The user does that.
+    patch(&namespace, json!({ "metadata": { "finalizers": [] } })).await;
+    eventually("the namespace to be gone", async || {
+        let left = namespaces.get_opt(namespace.name()).await.unwrap();
+        left.map_or(Ok(()), |left| Err(format!("{:?}", left.status)))
+    })
+    .await
+    .unwrap();
+}
