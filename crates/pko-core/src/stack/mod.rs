@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use pko_api::{Undecodable, names::reasons::StackReason, pulumi::v1::StackStatus};
 
 pub use case::{Absorbed, Case};
-pub use desired::UpdateName;
+pub use desired::{UpdateName, workspace_name};
 pub use rules::workspace::is_ready;
 pub use source::{Location, NoSource, Source, Wanted, program_source};
 pub use world::{

@@ -2,6 +2,9 @@
 
 mod config;
 mod environment;
+mod quantity;
+mod shape;
+mod template;
 mod update;
 mod volumes;
 mod workspace;
@@ -13,8 +16,9 @@ use pko_api::{Stack, names::labels};
 
 pub(super) use environment::{BACKEND_VARIABLE, TOKEN_VARIABLE};
 pub use update::UpdateName;
-pub(super) use update::{WantedUpdate, operation, update};
+pub(super) use update::{WantedUpdate, operation, refused_template, update};
 pub(super) use workspace::workspace;
+pub use workspace::workspace_name;
 
 fn stack_labels(stack: &Stack) -> BTreeMap<String, String> {
     let name = stack.metadata.name.clone().unwrap_or_default();

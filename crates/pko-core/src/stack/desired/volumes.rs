@@ -2,6 +2,9 @@
 
 use pko_api::JsonObject;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::hex::hex;
 
 /// Where a workspace finds the Secrets that config refers to.
 const SECRETS: &str = "/var/run/secrets/stacks.pulumi.com/secrets";
@@ -18,7 +21,7 @@ pub(super) struct Volumes {
 impl Volumes {
     /// The file of a Secret's key.
     pub(super) fn secret(&mut self, name: &str, key: &str) -> String {
-        let volume = format!("secret-{name}");
+        let volume = volume_name(format!("secret-{name}"));
         let folder = format!("{SECRETS}/{name}");
         self.mount(
             json!({ "name": volume, "secret": { "secretName": name } }),
@@ -29,7 +32,7 @@ impl Volumes {
 
     /// The file of a ConfigMap's key.
     pub(super) fn config_map(&mut self, name: &str, key: &str) -> String {
-        let volume = format!("configmap-{name}");
+        let volume = volume_name(format!("configmap-{name}"));
         let folder = format!("{CONFIG_MAPS}/{name}");
         self.mount(
             json!({ "name": volume, "configMap": { "name": name } }),
@@ -58,4 +61,22 @@ impl Volumes {
         pod.insert("containers".to_owned(), json!([container]));
         pod
     }
+}
+
+/// The longest name that a volume may have.
+const LONGEST_NAME: usize = 63;
+/// So many digits tell apart what is shortened to the same.
+const DIGITS: usize = 10;
+
+/// The name of a volume, which is upstream's wherever a pod may have that: objects may have longer names than volumes,
+/// and dots in them.
+fn volume_name(plain: String) -> String {
+    let is_usable = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if plain.len() <= LONGEST_NAME && plain.chars().all(is_usable) && !plain.ends_with('-') {
+        return plain;
+    }
+    let start = plain.chars().take(LONGEST_NAME - DIGITS - 1);
+    let start: String = start.map(|c| if is_usable(c) { c } else { '-' }).collect();
+    let digits: String = hex(&Sha256::digest(&plain)).chars().take(DIGITS).collect();
+    format!("{start}-{digits}")
 }

@@ -5,15 +5,22 @@ use k8s_openapi::{
     api::core::v1::ResourceRequirements, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use pko_api::{
-    Workspace,
+    JsonObject, Stack, Workspace,
     auto::v1alpha1::{PodTemplate, TemplateMetadata, WorkspaceSpec, WorkspaceStack},
     pulumi::v1::{StackSpec, StackStatus},
 };
+use serde_json::{Value, json};
 
-use super::{config, environment, owner, present, stack_labels, volumes::Volumes};
-use crate::stack::{Location, Source, World};
+use super::{
+    config, environment, owner, present, shape, stack_labels, template::Template, volumes::Volumes,
+};
+use crate::{
+    merge::Kind,
+    stack::{Location, Source, World},
+};
 
-/// The Workspace of a Stack.
+/// The Workspace of a Stack: what the Stack says, its template over that, then what a template does not replace but is
+/// added to.
 ///
 /// # Errors
 /// The template makes something of it that can't be.
@@ -22,19 +29,59 @@ pub(in crate::stack) fn workspace(
     _status: &StackStatus,
     source: &Source,
 ) -> Result<Workspace, String> {
+    let spec = &world.stack.spec;
+    let template = template(spec);
+    let mut volumes = Volumes::default();
+    let own_stack = workspace_stack(spec, &mut volumes);
+    let generated = generated(world, source, volumes);
+    let mut merged = template.over(&generated)?;
+    if let Some(merged) = merged.get_mut("spec").and_then(Value::as_object_mut) {
+        append_variables(spec, merged);
+        append_stack(&template, &own_stack, merged)?;
+        shape::settle_workspace(merged);
+    }
+    let merged = template.decoded(merged)?;
+    let workspace = guarded(merged, generated, source);
+    match several_sources(&workspace.spec) {
+        Some(problem) => Err(template.problem(problem)),
+        None => Ok(workspace),
+    }
+}
+
+/// The name of a Stack's Workspace: the Stack's own, unless its template has another.
+#[must_use]
+pub fn workspace_name(stack: &Stack) -> &str {
+    let template = stack.spec.workspace_template.as_ref();
+    let metadata = template.and_then(|template| template.0.get("metadata"));
+    let name = metadata.and_then(|metadata| metadata.get("name"));
+    let name = name.and_then(Value::as_str).filter(|name| !name.is_empty());
+    name.unwrap_or(stack.metadata.name.as_deref().unwrap_or_default())
+}
+
+fn template(spec: &StackSpec) -> Template {
+    let template = spec.workspace_template.as_ref();
+    let field = |name| template.and_then(|template| template.0.get(name));
+    Template::new(
+        "spec.workspaceTemplate",
+        &Kind::WORKSPACE,
+        field("metadata").and_then(Value::as_object),
+        field("spec").cloned(),
+    )
+}
+
+/// What the Stack alone says.
+fn generated(world: &World, source: &Source, volumes: Volumes) -> Workspace {
     let stack = &world.stack;
     let spec = &stack.spec;
     let owned = !world.is_deleted_in_foreground();
-    let mut volumes = Volumes::default();
-    let stacks = vec![workspace_stack(spec, &mut volumes)];
-    let mut generated = WorkspaceSpec::default();
+    let mut sourced = WorkspaceSpec::default();
     match &source.location {
-        Location::Git(git) => generated.git = Some(git.as_ref().clone()),
-        Location::Artifact(artifact) => generated.flux = Some(artifact.clone()),
-        Location::Project(project) => generated.project_info = Some(project.clone()),
+        Location::Git(git) => sourced.git = Some(git.as_ref().clone()),
+        Location::Artifact(artifact) => sourced.flux = Some(artifact.clone()),
+        Location::Project(project) => sourced.project_info = Some(project.clone()),
         Location::Given => {}
     }
-    Ok(Workspace {
+    Workspace {
         metadata: ObjectMeta {
             name: stack.metadata.name.clone(),
             namespace: stack.metadata.namespace.clone(),
@@ -45,16 +92,107 @@ pub(in crate::stack) fn workspace(
         spec: WorkspaceSpec {
             service_account_name: present(spec.service_account_name.as_ref()).cloned(),
             env: environment::variables(spec),
-            env_from: environment::sources(spec),
             resources: Some(ResourceRequirements::default()),
             pod_template: Some(PodTemplate {
                 metadata: Some(TemplateMetadata::default()),
                 spec: Some(volumes.pod_spec()),
             }),
-            stacks,
-            ..generated
+            ..sourced
         },
         status: None,
+    }
+}
+
+/// A template does not take away whole ConfigMaps and Secrets that the Stack names: they follow its own.
+fn append_variables(spec: &StackSpec, merged: &mut JsonObject) {
+    let own = environment::sources(spec).into_iter().map(|own| json!(own));
+    let own: Vec<Value> = own.collect();
+    if own.is_empty() {
+        return;
+    }
+    let list = merged.entry("envFrom").or_insert_with(|| json!([]));
+    if let Some(list) = list.as_array_mut() {
+        list.extend(own);
+    }
+}
+
+/// The Stack's own stack follows those of the template. What the template says of that very one is laid over it: a list
+/// by name has each name once.
+fn append_stack(
+    template: &Template,
+    own: &WorkspaceStack,
+    merged: &mut JsonObject,
+) -> Result<(), String> {
+    let listed = match merged.remove("stacks") {
+        Some(Value::Array(listed)) => listed,
+        _ => Vec::new(),
+    };
+    let is_own = |stack: &Value| stack.get("name").is_some_and(|name| *name == own.name);
+    let (about_own, others): (Vec<Value>, Vec<Value>) = listed.into_iter().partition(is_own);
+    let own = with_stack(template, own, about_own)?;
+    merged.insert("stacks".to_owned(), others.into_iter().chain(own).collect());
+    Ok(())
+}
+
+fn with_stack(
+    template: &Template,
+    own: &WorkspaceStack,
+    about_own: Vec<Value>,
+) -> Result<Vec<Value>, String> {
+    let mut own = own.clone();
+    let said = |key: &str| {
+        let items = about_own.iter().filter_map(|stack| stack.get("config"));
+        let mut items = items.filter_map(Value::as_array).flatten();
+        items.any(|item| item.get("key").is_some_and(|other| other == key))
+    };
+    // One that is said again is replaced: half a value from here and half a file from there is neither.
+    own.config.retain(|item| !said(&item.key));
+    let place = |stacks: Vec<Value>| json!({ "spec": { "stacks": stacks } });
+    let merged = crate::merge::merge(template.kind, place(vec![json!(own)]), &place(about_own));
+    let mut merged = merged.map_err(|error| template.problem(error))?;
+    let stacks = merged.pointer_mut("/spec/stacks").map(Value::take);
+    Ok(match stacks {
+        Some(Value::Array(stacks)) => stacks,
+        _ => Vec::new(),
+    })
+}
+
+/// The Workspace with what no template changes: whose it is, how its Stack is found, and that a destroy without a program
+/// has none.
+fn guarded(mut merged: Workspace, generated: Workspace, source: &Source) -> Workspace {
+    let own = generated.metadata;
+    let metadata = &mut merged.metadata;
+    metadata.name = present(metadata.name.as_ref())
+        .or(own.name.as_ref())
+        .cloned();
+    let labels = metadata.labels.get_or_insert_default();
+    labels.extend(own.labels.into_iter().flatten());
+    if let Location::Project(project) = &source.location {
+        merged.spec = WorkspaceSpec {
+            git: None,
+            flux: None,
+            local: None,
+            project_info: Some(project.clone()),
+            ..merged.spec
+        };
+    }
+    merged
+}
+
+fn several_sources(spec: &WorkspaceSpec) -> Option<String> {
+    let named = [
+        ("git", spec.git.is_some()),
+        ("flux", spec.flux.is_some()),
+        ("local", spec.local.is_some()),
+        ("projectInfo", spec.project_info.is_some()),
+    ];
+    let named = named.into_iter().filter(|(_, used)| *used);
+    let named: Vec<&str> = named.map(|(name, _)| name).collect();
+    (named.len() > 1).then(|| {
+        format!(
+            "spec: the program would come from {} at once: keep one, in the template or in the Stack itself",
+            named.join(" and ")
+        )
     })
 }
 

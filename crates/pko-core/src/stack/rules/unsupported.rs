@@ -24,8 +24,6 @@ fn unsupported_field(spec: &StackSpec) -> Option<&'static str> {
         (text(&spec.git_auth_secret), "gitAuthSecret"),
         (spec.git_auth.is_some(), "gitAuth"),
         (spec.flux_source.is_some(), "fluxSource"),
-        (spec.workspace_template.is_some(), "workspaceTemplate"),
-        (spec.update_template.is_some(), "updateTemplate"),
     ]
     .into_iter()
     .find_map(|(used, field)| used.then_some(field))

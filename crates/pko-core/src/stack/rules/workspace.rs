@@ -32,6 +32,10 @@ const LONGEST_FAREWELL: SignedDuration = SignedDuration::from_mins(5);
 /// Applies the Workspace and waits until it is ready.
 pub(in crate::stack) fn provision(case: &Case) -> Option<Step> {
     let source = source::known(case)?;
+    // Before a pod is started for an Update that could not be made.
+    if let Some(problem) = desired::refused_template(&case.world) {
+        return Some(case.refused(problem));
+    }
     let workspace = match desired::workspace(&case.world, &case.status, &source) {
         Ok(workspace) => workspace,
         Err(problem) => return Some(case.refused(problem)),

@@ -30,8 +30,6 @@ fn a_field_that_is_not_supported_is_named() {
             json!({ "fluxSource": { "sourceRef": { "apiVersion": "a/v1", "kind": "K", "name": "n" } } }),
             "fluxSource",
         ),
-        (json!({ "workspaceTemplate": {} }), "workspaceTemplate"),
-        (json!({ "updateTemplate": {} }), "updateTemplate"),
     ] {
         assert_eq!(
             refusal(given().spec(fields)),

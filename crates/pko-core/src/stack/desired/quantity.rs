@@ -1,0 +1,143 @@
+//! Quantities, such as `500m` or `1Gi`, as Kubernetes itself writes them: `0.5` and `500m` are the same to it, and
+//! another text for the same amount would still be another spec.
+
+/// Powers of a thousand, from a billionth on.
+const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+/// Powers of 1024.
+const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+/// What is counted in: nothing smaller is told apart.
+const UNITS_IN_ONE: i128 = 1_000_000_000;
+
+/// An amount, in billionths.
+struct Amount {
+    billionths: i128,
+    binary: bool,
+}
+
+/// The same amount in the one text that Kubernetes has for it; nothing for a text of another form, which stays as it is.
+pub(super) fn canonical(text: &str) -> Option<String> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", text),
+    };
+    let amount = parsed(digits)?;
+    let (number, suffix) = in_binary(&amount).unwrap_or_else(|| in_decimal(&amount));
+    let sign = if number == 0 { "" } else { sign };
+    Some(format!("{sign}{number}{suffix}"))
+}
+
+fn parsed(text: &str) -> Option<Amount> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
+    let (unit, binary) = unit(suffix)?;
+    let units = digits.checked_mul(unit)?;
+    let parts = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    // What is finer is rounded by Kubernetes; nobody asks for that.
+    (units % parts == 0).then_some(Amount {
+        billionths: units / parts,
+        binary,
+    })
+}
+
+/// What a suffix stands for, in billionths, and whether it is one of the binary ones.
+fn unit(suffix: &str) -> Option<(i128, bool)> {
+    let power = |suffixes: &[&str]| {
+        let place = suffixes.iter().position(|known| *known == suffix)?;
+        u32::try_from(place).ok()
+    };
+    if let Some(power) = power(&DECIMAL) {
+        return Some((1000_i128.checked_pow(power)?, false));
+    }
+    let unit = 1024_i128.checked_pow(power(&BINARY)? + 1)?;
+    Some((unit.checked_mul(UNITS_IN_ONE)?, true))
+}
+
+/// Only for whole amounts from one Ki on.
+fn in_binary(amount: &Amount) -> Option<(i128, &'static str)> {
+    let whole = amount.billionths / UNITS_IN_ONE;
+    let exact = amount.billionths % UNITS_IN_ONE == 0;
+    let usable = amount.binary && exact && whole >= 1024;
+    usable.then(|| largest_unit(whole, 1024, std::iter::once("").chain(BINARY)))
+}
+
+fn in_decimal(amount: &Amount) -> (i128, &'static str) {
+    if amount.billionths == 0 {
+        return (0, "");
+    }
+    largest_unit(amount.billionths, 1000, DECIMAL.into_iter())
+}
+
+/// The number in the largest unit in which it is whole.
+fn largest_unit(
+    mut number: i128,
+    step: i128,
+    mut suffixes: impl Iterator<Item = &'static str>,
+) -> (i128, &'static str) {
+    let mut suffix = suffixes.next().unwrap_or_default();
+    while number % step == 0 {
+        let Some(next) = suffixes.next() else { break };
+        number /= step;
+        suffix = next;
+    }
+    (number, suffix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What Kubernetes' own package makes of these.
+    #[test]
+    fn amounts_are_written_as_kubernetes_writes_them() {
+        for (text, expected) in [
+            ("0.5", "500m"),
+            ("1000m", "1"),
+            ("1500m", "1500m"),
+            ("1.5", "1500m"),
+            ("0.1", "100m"),
+            ("100000", "100k"),
+            ("123456789", "123456789"),
+            ("1000k", "1M"),
+            ("2048", "2048"),
+            ("1024Mi", "1Gi"),
+            ("1500Mi", "1500Mi"),
+            ("1.5Gi", "1536Mi"),
+            ("0.5Ki", "512"),
+            ("1.0Ki", "1Ki"),
+            ("1000Ki", "1000Ki"),
+            ("1000000Ki", "1000000Ki"),
+            ("100n", "100n"),
+            ("0", "0"),
+            ("0Mi", "0"),
+            ("-0", "0"),
+            ("-1000m", "-1"),
+            ("1.", "1"),
+            (".5", "500m"),
+        ] {
+            assert_eq!(canonical(text).as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_has_another_form_is_left_alone() {
+        for text in [
+            "", ".", "-", "+1", "1e3", "12E6", "lots", "1 Gi", "1kb", "0.1n", "1.2.3", "0.3Ki",
+        ] {
+            assert_eq!(canonical(text), None, "{text:?}");
+        }
+        let huge = "9".repeat(40);
+        assert_eq!(canonical(&huge), None);
+        assert_eq!(canonical(&format!("0.{huge}")), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_canonical_text_is_its_own(number in 0_i64.., suffix in "[num kMGTPE]?|[KMGTPE]i") {
+            if let Some(once) = canonical(&format!("{number}{}", suffix.trim())) {
+                proptest::prop_assert_eq!(canonical(&once), Some(once.clone()));
+            }
+        }
+    }
+}
