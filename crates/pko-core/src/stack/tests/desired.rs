@@ -1,4 +1,10 @@
-//! The Workspace and the Update that a Stack wants, as they are written.
+//! The Workspace and the Update that a Stack wants, as they are written. Numbers in comments are those of upstream's own
+//! scenarios, in the order in which its tests have them.
+
+mod names;
+mod templates;
+mod update_templates;
+mod upstream;
 
 use super::*;
 
@@ -11,6 +17,7 @@ fn workspace(given: &Given) -> Value {
     serde_json::to_value(workspace.unwrap()).unwrap()
 }
 
+/// 65
 #[test]
 fn the_smallest_workspace() {
     assert_eq!(
@@ -40,6 +47,7 @@ fn the_smallest_workspace() {
     );
 }
 
+/// 51
 #[test]
 fn a_workspace_without_source_has_none() {
     let none = workspace(&given().with(json!({ "spec": { "programRef": null } })));
@@ -47,6 +55,31 @@ fn a_workspace_without_source_has_none() {
     assert_eq!(none["spec"].get("projectInfo"), None);
 }
 
+/// 58, 116 to 120: what was found is what the workspace gets, its credentials by reference.
+#[test]
+fn a_commit_is_passed_on_as_it_was_found() {
+    let selector = |key: &str| json!({ "name": "deploy", "key": key });
+    for auth in [
+        json!({ "sshPrivateKey": selector("id"), "password": selector("password") }),
+        json!({ "token": selector("token") }),
+        json!({ "username": selector("user"), "password": selector("password") }),
+        json!(null),
+    ] {
+        let mut git = json!({ "url": "https://example.com/a.git", "ref": "0".repeat(40), "dir": "deep", "shallow": true });
+        if !auth.is_null() {
+            git["auth"] = auth;
+        }
+        let source = Source {
+            revision: "0".repeat(40),
+            location: Location::Git(serde_json::from_value(git.clone()).unwrap()),
+        };
+        let spec = &workspace(&given().source(Ok(source)))["spec"];
+        assert_eq!(spec["git"], git);
+        assert_eq!(spec.get("flux"), None);
+    }
+}
+
+/// 60, 61, 62
 #[test]
 fn variables_are_in_upstreams_order() {
     let spec = json!({
@@ -82,6 +115,7 @@ fn variables_are_in_upstreams_order() {
     );
 }
 
+/// 66, 68, 69
 #[test]
 fn config_is_in_upstreams_order() {
     let spec = json!({
@@ -111,6 +145,7 @@ fn config_is_in_upstreams_order() {
     );
 }
 
+/// 69
 #[test]
 fn each_object_is_mounted_once_in_the_order_of_use() {
     let secret =
@@ -137,6 +172,7 @@ fn each_object_is_mounted_once_in_the_order_of_use() {
     );
 }
 
+/// 67, 72
 #[test]
 fn what_a_stack_says_of_itself_is_passed_on() {
     let full = workspace(&given().spec(json!({
@@ -156,6 +192,7 @@ fn what_a_stack_says_of_itself_is_passed_on() {
     );
 }
 
+/// 38
 #[test]
 fn an_update_is_complete_when_it_is_made() {
     let spec = json!({ "targets": ["urn:b", "urn:a"], "targetDependents": true, "refresh": true, "runProgram": true });
@@ -191,6 +228,7 @@ fn an_update_is_complete_when_it_is_made() {
     );
 }
 
+/// 5, 38, 40
 #[test]
 fn each_operation_has_its_own_options() {
     let update = |given: Given| serde_json::to_value(&given.told().created().spec).unwrap();

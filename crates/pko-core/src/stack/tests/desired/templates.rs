@@ -1,0 +1,506 @@
+//! The template of a Workspace over what the operator makes.
+
+use pko_api::Stack;
+
+use super::*;
+
+const LABELS: [&str; 2] = ["pulumi.com/component", "pulumi.com/stack-name"];
+
+fn with_template(template: Value) -> Given {
+    given().spec(json!({ "workspaceTemplate": template }))
+}
+
+/// The spec of the Workspace under this template.
+fn merged(template: Value) -> Value {
+    workspace(&with_template(json!({ "spec": template })))["spec"].clone()
+}
+
+/// What a user is told, with nothing applied.
+fn refusal(given: &Given) -> String {
+    let told = given.told();
+    assert_eq!(told.questions(), ["source"], "nothing is applied");
+    let shown = state(told.status().unwrap());
+    let message = shown.strip_prefix("Stalled SpecInvalid: ").unwrap();
+    message.to_owned()
+}
+
+/// 115
+#[test]
+fn a_template_and_what_the_stack_says_become_one() {
+    let given = with_template(json!({
+        "metadata": { "labels": { "team": "shop" } },
+        "spec": {
+            "image": "registry/pulumi:1",
+            "serviceAccountName": "runner",
+            "podTemplate": {
+                "metadata": { "annotations": { "example.com/a": "b" } },
+                "spec": {
+                    "containers": [{ "name": "pulumi", "volumeMounts": [{ "name": "foo", "mountPath": "/foo" }] }],
+                    "volumes": [{ "name": "foo", "emptyDir": {} }],
+                },
+            },
+        },
+    }))
+    .spec(json!({
+        "secretsRef": { "a": { "type": "Secret", "secret": { "name": "secret-name", "key": "k" } } },
+    }));
+    assert_eq!(
+        workspace(&given),
+        json!({
+            "apiVersion": "auto.pulumi.com/v1alpha1",
+            "kind": "Workspace",
+            "metadata": {
+                "name": "demo",
+                "namespace": "shop",
+                "labels": { "pulumi.com/component": "stack", "pulumi.com/stack-name": "demo", "team": "shop" },
+                "ownerReferences": [{
+                    "apiVersion": "pulumi.com/v1", "kind": "Stack", "name": "demo", "uid": "stack-uid",
+                    "controller": true, "blockOwnerDeletion": true,
+                }],
+            },
+            "spec": {
+                "flux": { "url": "http://operator/3", "digest": "sha256:1" },
+                "image": "registry/pulumi:1",
+                "serviceAccountName": "runner",
+                "resources": {},
+                "podTemplate": {
+                    "metadata": { "annotations": { "example.com/a": "b" } },
+                    "spec": {
+                        "containers": [{
+                            "name": "pulumi", "resources": {},
+                            "volumeMounts": [
+                                { "name": "foo", "mountPath": "/foo" },
+                                { "name": "secret-secret-name", "mountPath": "/var/run/secrets/stacks.pulumi.com/secrets/secret-name" },
+                            ],
+                        }],
+                        "volumes": [
+                            { "name": "foo", "emptyDir": {} },
+                            { "name": "secret-secret-name", "secret": { "secretName": "secret-name" } },
+                        ],
+                    },
+                },
+                "stacks": [{
+                    "name": "dev", "create": true,
+                    "config": [{
+                        "key": "a", "secret": true,
+                        "valueFrom": { "path": "/var/run/secrets/stacks.pulumi.com/secrets/secret-name/k" },
+                    }],
+                }],
+            },
+        })
+    );
+}
+
+#[test]
+fn an_empty_template_changes_nothing() {
+    let plain = workspace(&given());
+    for template in [
+        json!({}),
+        json!({ "metadata": {} }),
+        json!({ "spec": {} }),
+        json!({ "apiVersion": "v1", "kind": "Pod", "status": { "address": "elsewhere" } }),
+        json!({ "metadata": { "name": "", "labels": {} }, "spec": { "env": [], "stacks": [], "envFrom": [] } }),
+    ] {
+        assert_eq!(
+            workspace(&with_template(template.clone())),
+            plain,
+            "{template}"
+        );
+    }
+}
+
+#[test]
+fn the_stacks_identity_is_not_the_templates_to_change() {
+    let given = with_template(json!({
+        "metadata": {
+            "namespace": "other", "uid": "1", "resourceVersion": "2", "generateName": "x-", "generation": 3,
+            "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "ownerReferences": [{ "apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "b" }],
+            "labels": { "pulumi.com/component": "mine", "pulumi.com/stack-name": "other", "team": "shop" },
+            "annotations": { "note": "kept" },
+            "finalizers": ["example.com/hold"],
+        },
+    }));
+    let mut metadata = workspace(&given)["metadata"].clone();
+    let labels = metadata["labels"].as_object_mut().unwrap();
+    assert_eq!(labels.remove("team"), Some(json!("shop")));
+    let fields = metadata.as_object_mut().unwrap();
+    assert_eq!(
+        fields.remove("annotations"),
+        Some(json!({ "note": "kept" }))
+    );
+    assert_eq!(
+        fields.remove("finalizers"),
+        Some(json!(["example.com/hold"]))
+    );
+    assert_eq!(metadata, workspace(&super::given())["metadata"]);
+}
+
+#[test]
+fn a_template_may_name_the_workspace() {
+    let given = with_template(json!({ "metadata": { "name": "place" } }));
+    let stack: Stack = serde_json::from_value(given.stack.clone()).unwrap();
+    assert_eq!(workspace_name(&stack), "place");
+    let workspace = workspace(&given);
+    assert_eq!(workspace["metadata"]["name"], "place");
+    assert_eq!(
+        workspace["metadata"]["labels"][LABELS[1]], "demo",
+        "found by its label"
+    );
+
+    let given = given.workspace(json!({ "metadata": { "name": "place" } }));
+    let told = given.told();
+    let update = told.created();
+    assert_eq!(update.spec.workspace_name.as_deref(), Some("place"));
+    let owners = update.metadata.owner_references.as_ref().unwrap();
+    assert_eq!(owners[0].name, "place");
+
+    let plain: Stack = serde_json::from_value(super::given().stack).unwrap();
+    assert_eq!(workspace_name(&plain), "demo");
+}
+
+#[test]
+fn scalars_are_overridden_and_objects_merged() {
+    let spec = merged(json!({
+        "serviceAccountName": "other", "securityProfile": "baseline", "imagePullPolicy": "Always",
+        "pulumiLogLevel": 5, "flux": { "dir": "deep" }, "resources": { "limits": { "cpu": "2" } },
+    }));
+    assert_eq!(spec["serviceAccountName"], "other");
+    assert_eq!(spec["securityProfile"], "baseline");
+    assert_eq!(spec["imagePullPolicy"], "Always");
+    assert_eq!(spec["pulumiLogLevel"], 5);
+    assert_eq!(
+        spec["flux"],
+        json!({ "url": "http://operator/3", "digest": "sha256:1", "dir": "deep" })
+    );
+    assert_eq!(spec["resources"], json!({ "limits": { "cpu": "2" } }));
+}
+
+#[test]
+fn variables_merge_by_name_and_whole_objects_come_after_the_templates() {
+    let given = with_template(json!({ "spec": {
+        "env": [{ "name": "PULUMI_BACKEND_URL", "value": "file:///mine" }, { "name": "NEW", "value": "1" }],
+        "envFrom": [{ "secretRef": { "name": "from-template" } }],
+    } }))
+    .spec(json!({
+        "backend": "s3://state", "accessTokenSecret": "cloud",
+        "envs": ["a"], "envSecrets": ["b"],
+    }));
+    let spec = &workspace(&given)["spec"];
+    assert_eq!(
+        spec["env"],
+        json!([
+            { "name": "PULUMI_BACKEND_URL", "value": "file:///mine" },
+            { "name": "NEW", "value": "1" },
+            { "name": "PULUMI_ACCESS_TOKEN", "valueFrom": { "secretKeyRef": { "name": "cloud", "key": "accessToken" } } },
+        ])
+    );
+    assert_eq!(
+        spec["envFrom"],
+        json!([
+            { "secretRef": { "name": "from-template" } },
+            { "configMapRef": { "name": "a" } },
+            { "secretRef": { "name": "b" } },
+        ])
+    );
+}
+
+#[test]
+fn the_templates_stacks_come_before_the_stacks_own() {
+    let spec =
+        merged(json!({ "stacks": [{ "name": "other", "create": false }, { "name": "third" }] }));
+    assert_eq!(
+        spec["stacks"],
+        json!([{ "name": "other", "create": false }, { "name": "third" }, { "name": "dev", "create": true }])
+    );
+}
+
+#[test]
+fn what_a_template_says_of_the_stacks_own_stack_is_laid_over_it() {
+    let given = with_template(json!({ "spec": { "stacks": [
+        { "name": "dev", "secretsProvider": "passphrase", "config": [
+            { "key": "deep.down", "path": true, "value": 1 },
+            { "key": "file", "value": "not any more" },
+        ] },
+        { "name": "other" },
+    ] } }))
+    .spec(json!({
+        "config": { "kept": null, "a": [null] }, "secretsProvider": "awskms://k", "environment": ["org/a"],
+        "configRef": { "file": { "name": "c", "key": "k" } },
+    }));
+    assert_eq!(
+        workspace(&given)["spec"]["stacks"],
+        json!([
+            { "name": "other" },
+            {
+                "name": "dev", "create": true, "secretsProvider": "passphrase", "environment": ["org/a"],
+                "config": [
+                    { "key": "deep.down", "path": true, "value": 1 },
+                    { "key": "file", "value": "not any more" },
+                    { "key": "a", "value": [null], "secret": false },
+                    { "key": "kept", "value": null, "secret": false },
+                ],
+            },
+        ])
+    );
+}
+
+#[test]
+fn a_volume_that_is_given_another_source_keeps_both() {
+    let given = with_template(json!({ "spec": { "podTemplate": { "spec": {
+        "containers": [{ "name": "pulumi" }],
+        "volumes": [{ "name": "secret-s", "emptyDir": {} }],
+    } } } }))
+    .spec(json!({ "secretsRef": { "a": { "type": "Secret", "secret": { "name": "s", "key": "k" } } } }));
+    let volumes = &workspace(&given)["spec"]["podTemplate"]["spec"]["volumes"];
+    assert_eq!(
+        *volumes,
+        json!([{ "name": "secret-s", "emptyDir": {}, "secret": { "secretName": "s" } }]),
+        "which the API server refuses, and says so"
+    );
+}
+
+/// What our types do not know is kept: the pod's spec stays JSON.
+#[test]
+fn no_field_of_a_template_is_lost() {
+    let template = json!({
+        "serviceAccountName": "runner", "securityProfile": "baseline", "image": "i", "imagePullPolicy": "Always",
+        "env": [
+            { "name": "F", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name", "apiVersion": "v1" } } },
+            { "name": "K", "valueFrom": { "configMapKeyRef": { "name": "c", "key": "k", "optional": true } } },
+        ],
+        "envFrom": [{ "prefix": "P_", "configMapRef": { "name": "c", "optional": true } }],
+        "resources": { "claims": [{ "name": "gpu", "request": "one" }], "requests": { "cpu": "1" } },
+        "podTemplate": {
+            "metadata": { "labels": { "a": "b" }, "annotations": { "c": "d" } },
+            "spec": {
+                "containers": [
+                    { "name": "side", "image": "s", "resources": {}, "fromTheFuture": { "deep": [1] } },
+                    { "name": "pulumi", "resources": {}, "lifecycle": { "preStop": { "sleep": { "seconds": 5 } } } },
+                ],
+                "fromTheFuture": true, "runtimeClassName": "gvisor", "hostUsers": false,
+                "terminationGracePeriodSeconds": 0, "tolerations": [{ "operator": "Exists" }],
+                "affinity": {}, "nodeSelector": { "disk": "" },
+            },
+        },
+        "serviceTemplate": { "metadata": { "labels": { "e": "f" } } },
+        "pulumiLogLevel": 11, "idleTimeout": "30m0s",
+        "initContainers": [{ "name": "first", "image": "f" }],
+        "stacks": [{
+            "name": "other", "create": true, "secretsProvider": "", "environment": ["e"],
+            "config": [{ "key": "k", "path": true, "secret": true, "valueFrom": { "env": "E", "json": false } }],
+        }],
+    });
+    let mut expected = template.clone();
+    expected["flux"] = json!({ "url": "http://operator/3", "digest": "sha256:1" });
+    let stacks = expected["stacks"].as_array_mut().unwrap();
+    stacks.push(json!({ "name": "dev", "create": true }));
+    assert_eq!(merged(template), expected);
+}
+
+#[test]
+fn a_pod_has_the_shape_that_is_stored() {
+    let quantities =
+        |cpu: Value, memory: &str| json!({ "limits": { "cpu": cpu, "memory": memory } });
+    let claim = |more: Value| {
+        let mut claim = json!({ "spec": { "accessModes": ["ReadWriteOnce"] } });
+        merge(&mut claim, more);
+        json!({ "name": "claim", "ephemeral": { "volumeClaimTemplate": claim } })
+    };
+    let field = |divisor: Value| json!({ "resource": "limits.cpu", "divisor": divisor });
+    let bare = json!({ "resource": "limits.cpu" });
+    let spec = merged(json!({
+        "resources": quantities(json!(2), "1024Mi"),
+        "env": [{ "name": "E", "value": "" }, { "name": "F", "valueFrom": { "resourceFieldRef": bare } }],
+        "podTemplate": { "spec": {
+            "containers": [
+                { "name": "pulumi", "resources": { "requests": {} }, "volumeMounts": [
+                    { "name": "a", "mountPath": "/a", "readOnly": false },
+                    { "name": "b", "mountPath": "/b", "readOnly": true },
+                ] },
+                { "name": "side", "env": [{ "name": "G", "value": "" }, { "name": "H", "valueFrom": { "resourceFieldRef": field(json!("1000m")) } }] },
+            ],
+            "initContainers": [{ "name": "first", "resources": quantities(json!("0.5"), "1.5Gi") }],
+            "ephemeralContainers": [{ "name": "look" }],
+            "overhead": { "cpu": "1000m" },
+            "volumes": [
+                { "name": "folder", "emptyDir": { "sizeLimit": "2048Mi" } },
+                claim(json!({})),
+                { "name": "self", "downwardAPI": { "items": [{ "path": "p", "resourceFieldRef": bare }] } },
+                { "name": "all", "projected": { "sources": [{ "downwardAPI": { "items": [{ "path": "p", "resourceFieldRef": bare }] } }] } },
+            ],
+        } },
+    }));
+    let items = json!([{ "path": "p", "resourceFieldRef": field(json!("0")) }]);
+    assert_eq!(spec["resources"], quantities(json!("2"), "1Gi"));
+    assert_eq!(
+        spec["env"],
+        json!([{ "name": "E" }, { "name": "F", "valueFrom": { "resourceFieldRef": field(json!("0")) } }])
+    );
+    assert_eq!(
+        spec["podTemplate"],
+        json!({ "metadata": {}, "spec": {
+            "containers": [
+                { "name": "pulumi", "resources": {}, "volumeMounts": [
+                    { "name": "a", "mountPath": "/a" }, { "name": "b", "mountPath": "/b", "readOnly": true },
+                ] },
+                { "name": "side", "resources": {}, "env": [{ "name": "G" }, { "name": "H", "valueFrom": { "resourceFieldRef": field(json!("1")) } }] },
+            ],
+            "initContainers": [{ "name": "first", "resources": quantities(json!("500m"), "1536Mi") }],
+            "ephemeralContainers": [{ "name": "look", "resources": {} }],
+            "overhead": { "cpu": "1" },
+            "volumes": [
+                { "name": "folder", "emptyDir": { "sizeLimit": "2Gi" } },
+                claim(json!({ "metadata": {}, "spec": { "resources": {} } })),
+                { "name": "self", "downwardAPI": { "items": items } },
+                { "name": "all", "projected": { "sources": [{ "downwardAPI": { "items": items } }] } },
+            ],
+        } })
+    );
+}
+
+/// A Stack of upstream's has the shape already; one that is applied anew from git has not. Both want the same Workspace.
+#[test]
+fn a_template_in_the_stored_shape_gives_the_same_workspace() {
+    let template = |container: Value| {
+        merged(json!({ "podTemplate": { "spec": { "containers": [container] } } }))
+    };
+    let written = json!({ "name": "pulumi", "resources": { "limits": { "memory": "1024Mi" } }, "env": [{ "name": "A", "value": "" }] });
+    let stored = json!({ "name": "pulumi", "resources": { "limits": { "memory": "1Gi" } }, "env": [{ "name": "A" }] });
+    assert_eq!(template(written), template(stored));
+}
+
+/// An empty value of a variable of the Stack itself is stored as upstream does, too.
+#[test]
+fn an_empty_literal_is_a_variable_without_value() {
+    let literal = json!({ "type": "Literal", "literal": { "value": "" } });
+    let spec = &workspace(&given().spec(json!({ "envRefs": { "A": literal } })))["spec"];
+    assert_eq!(spec["env"], json!([{ "name": "A" }]));
+}
+
+#[test]
+fn a_stack_without_source_takes_the_templates() {
+    let git = json!({ "url": "https://example.com/a.git", "ref": "main" });
+    let given =
+        with_template(json!({ "spec": { "git": git } })).spec(json!({ "programRef": null }));
+    let spec = &workspace(&given)["spec"];
+    assert_eq!(spec["git"], git);
+    assert_eq!(spec.get("flux"), None);
+}
+
+#[test]
+fn two_sources_are_refused() {
+    let message = |sources: &str| {
+        format!(
+            "spec.workspaceTemplate.spec: the program would come from {sources} at once: keep one, in the template or in the Stack itself"
+        )
+    };
+    for (template, sources) in [
+        (json!({ "git": { "url": "https://x/y" } }), "git and flux"),
+        (json!({ "local": { "dir": "/app" } }), "flux and local"),
+        (
+            json!({ "projectInfo": { "name": "a", "runtime": "yaml" } }),
+            "flux and projectInfo",
+        ),
+        (json!({ "git": {}, "local": {} }), "git and flux and local"),
+    ] {
+        let given = with_template(json!({ "spec": template }));
+        assert_eq!(refusal(&given), message(sources));
+    }
+    let given = with_template(json!({ "spec": { "git": {}, "local": {} } }));
+    let sourceless = given.spec(json!({ "programRef": null })).told();
+    let shown = state(sourceless.status().unwrap());
+    assert_eq!(
+        shown,
+        format!("Stalled SpecInvalid: {}", message("git and local"))
+    );
+}
+
+/// 91, with sources from the template: what a destroy works on is the state.
+#[test]
+fn a_destroy_without_program_has_no_source_at_all() {
+    let project = json!({ "name": "hello", "runtime": "yaml" });
+    for source in [
+        json!({}),
+        json!({ "git": { "url": "https://x/y" } }),
+        json!({ "flux": { "url": "http://x", "digest": "sha256:2" } }),
+        json!({ "local": { "dir": "/app" } }),
+        json!({ "git": {}, "flux": {}, "local": {}, "projectInfo": { "name": "other" } }),
+    ] {
+        let mut template = json!({ "image": "i" });
+        merge(&mut template, source);
+        let deleted = with_template(json!({ "spec": template }))
+            .spec(json!({ "destroyOnFinalize": true }))
+            .last(json!({ "generation": 2 }))
+            .status(json!({ "projectInfo": project }))
+            .deleting();
+        assert_eq!(deleted.told().plan.rule, "launch");
+        let spec = &workspace(&deleted)["spec"];
+        assert_eq!(spec["projectInfo"], project);
+        assert_eq!(spec["image"], "i", "the rest of the template counts");
+        for field in ["git", "flux", "local"] {
+            assert_eq!(spec.get(field), None, "{template}");
+        }
+    }
+}
+
+#[test]
+fn what_can_not_be_merged_is_named() {
+    let containers = |containers: Value| json!({ "spec": { "podTemplate": { "spec": { "containers": containers } } } });
+    for (template, message) in [
+        (
+            containers(json!([{ "image": "x" }])),
+            "spec.workspaceTemplate.spec.podTemplate.spec.containers: an item has no `name`, by which the items of this list are told apart",
+        ),
+        (
+            containers(json!(["pulumi"])),
+            "spec.workspaceTemplate.spec.podTemplate.spec.containers: an item is not an object",
+        ),
+        (
+            json!({ "spec": { "stacks": [{ "name": "dev", "config": [{ "value": 1 }] }] } }),
+            "spec.workspaceTemplate.spec.stacks[name=dev].config: an item has no `key`, by which the items of this list are told apart",
+        ),
+    ] {
+        // Config that both have is what merges.
+        let given = with_template(template).spec(json!({ "config": { "a": 1 } }));
+        assert_eq!(refusal(&given), message);
+    }
+}
+
+#[test]
+fn what_is_no_workspace_any_more_is_named() {
+    for (template, message) in [
+        (
+            json!({ "pulumiLogLevel": -1 }),
+            "spec.workspaceTemplate.spec.pulumiLogLevel: -1: ",
+        ),
+        (
+            json!({ "stacks": [{ "create": true }] }),
+            "spec.workspaceTemplate.spec.stacks[0]: missing field `name`",
+        ),
+        (
+            json!({ "image": 1 }),
+            "spec.workspaceTemplate.spec.image: 1: ",
+        ),
+        (
+            json!({ "podTemplate": "x" }),
+            "spec.workspaceTemplate.spec.podTemplate: \"x\": ",
+        ),
+        (
+            json!({ "idleTimeout": "soon" }),
+            "spec.workspaceTemplate.spec.idleTimeout: \"soon\": not a duration",
+        ),
+    ] {
+        let told = refusal(&with_template(json!({ "spec": template })));
+        assert!(told.starts_with(message), "{told}");
+    }
+}
+
+/// A Stack for which nothing was ever run goes whatever its template says.
+#[test]
+fn a_template_that_makes_no_workspace_does_not_keep_a_stack() {
+    let given = with_template(json!({ "spec": { "image": 1 } }))
+        .spec(json!({ "destroyOnFinalize": true }))
+        .deleting();
+    assert!(given.told().lines().contains(&"let go".to_owned()));
+}
