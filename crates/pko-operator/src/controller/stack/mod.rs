@@ -22,7 +22,7 @@ use pko_api::{
 };
 use pko_core::stack::{
     Answer, Effect, NoSource, Question, Refusal, Source, Versions, Wanted, World,
-    decide_undecodable, is_ready, program_source,
+    decide_undecodable, is_ready, program_source, workspace_name,
 };
 use pko_kube::{Notice, RequestError};
 
@@ -289,7 +289,6 @@ async fn program(
 
 async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), PassError> {
     let client = &context.client;
-    let namespace = stack.namespace().unwrap_or_default();
     match effect {
         Effect::AddFinalizer => {
             let written = pko_kube::add_finalizer(client, stack, finalizers::STACK).await?;
@@ -304,9 +303,7 @@ async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), Pas
                 pko_kube::remove_finalizer(client, update.as_ref(), finalizers::STACK).await?;
             }
         }
-        Effect::DeleteWorkspace => {
-            pko_kube::delete::<Workspace>(client, &namespace, &stack.name_any(), None).await?;
-        }
+        Effect::DeleteWorkspace => delete_workspace(stack, context).await?,
         Effect::RequestPrerequisite {
             stack: other,
             value,
@@ -320,6 +317,22 @@ async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), Pas
             };
             told(context.reporters.stack.report(stack, &notice).await);
         }
+    }
+    Ok(())
+}
+
+/// Deletes the Stack's Workspace. Its template may give it any name, so one that is another Stack's stays.
+async fn delete_workspace(stack: &Stack, context: &Context) -> Result<(), PassError> {
+    let (namespace, name) = (stack.namespace().unwrap_or_default(), workspace_name(stack));
+    let found = context
+        .workspaces
+        .get(&ObjectRef::new(name).within(&namespace));
+    let is_own = |workspace: &Decoded<Workspace>| {
+        let owner = workspace.labels().get(labels::STACK_NAME);
+        owner.is_none_or(|owner| *owner == stack.name_any())
+    };
+    if found.is_none_or(|workspace| is_own(&workspace)) {
+        pko_kube::delete::<Workspace>(&context.client, &namespace, name, None).await?;
     }
     Ok(())
 }
