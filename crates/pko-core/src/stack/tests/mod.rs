@@ -13,6 +13,7 @@ mod prerequisites;
 mod refresh_first;
 mod refusals;
 mod retries;
+mod scenarios;
 mod staleness;
 mod suspend;
 mod sync;
