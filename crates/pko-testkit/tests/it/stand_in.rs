@@ -246,3 +246,26 @@ fn nobody_at_the_other_end_is_not_mentioned() {
     let output = place.run("up --event-log tcp://127.0.0.1:1");
     assert!(output.status.success() && output.stderr.is_empty());
 }
+
+#[test]
+fn a_program_says_what_holds_for_keys_that_nobody_has_set() {
+    for section in ["config", "configuration"] {
+        let place = Place::new(&Script::new());
+        let program = format!(
+            "name: demo\nruntime: yaml\n{section}:\n  who:\n    type: String\n    default: world\n\
+             outputs:\n  greeted: ${{who}}\n"
+        );
+        fs::write(place.folder.path().join("Pulumi.yaml"), program).unwrap();
+        assert!(place.run("stack init dev").status.success());
+        for (line, greeted) in [
+            ("config set other x", "world"),
+            ("config set who shop", "shop"),
+        ] {
+            assert!(place.run(line).status.success());
+            assert!(place.run("up --yes --skip-preview").status.success());
+            let outputs = place.run("stack output --json").stdout;
+            let outputs: serde_json::Value = serde_json::from_slice(&outputs).unwrap();
+            assert_eq!(outputs["greeted"], greeted, "{section}");
+        }
+    }
+}

@@ -127,6 +127,7 @@ pub(super) fn update(scene: &Scene) -> Outcome<()> {
     };
     print(format!("{heading} ({}):\n", operation.name.stack).as_bytes());
     let names = short_names(&operation.program.name, &operation.configuration);
+    let names = operation.program.with_defaults(names);
     let changes = compare(&operation.stack, &operation.program.inputs(&names)?);
     let outputs = operation
         .program

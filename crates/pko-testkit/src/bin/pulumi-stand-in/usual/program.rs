@@ -14,6 +14,9 @@ pub(super) struct Program {
     pub(super) name: String,
     #[serde(default)]
     pub(super) runtime: Value,
+    /// What a program says of its configuration; the old name of that is `configuration`.
+    #[serde(default, alias = "configuration")]
+    config: BTreeMap<String, Value>,
     #[serde(default)]
     resources: BTreeMap<String, Resource>,
     #[serde(default)]
@@ -48,6 +51,17 @@ impl Program {
                 format!("could not unmarshal '{path}': invalid YAML file: {error}"),
             )
         })
+    }
+
+    /// The configuration with what the program has for keys that nobody has set.
+    pub(super) fn with_defaults(&self, mut config: Names) -> Names {
+        for (name, declared) in &self.config {
+            if let Some(default) = declared.get("default") {
+                let default = || Output::plain(default.clone());
+                config.entry(name.clone()).or_insert_with(default);
+            }
+        }
+        config
     }
 
     /// The inputs of its resources.
