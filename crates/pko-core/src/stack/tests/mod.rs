@@ -10,6 +10,7 @@ mod desired;
 mod farewell;
 mod launch;
 mod prerequisites;
+mod protocol;
 mod refresh_first;
 mod refusals;
 mod retries;

@@ -1,0 +1,236 @@
+//! Three shapes, and each reason with the words that it begins with.
+
+use super::*;
+use StackReason::{
+    NamespaceTerminating, PrerequisiteNotSatisfied, PreviewFailed, PulumiVersionTooLow,
+    RetryingAfterFailure, SourceUnavailable, SpecInvalid, StackProcessing, Suspended,
+    UpdateConflict, UpdateFailed, WorkspaceFailed,
+};
+
+/// The conditions that are last written, whole.
+fn conditions(given: &Given) -> Value {
+    let told = given.told();
+    let status = told.status().cloned().or_else(|| published(&told)).unwrap();
+    let mut conditions = serde_json::to_value(status.conditions).unwrap();
+    for condition in conditions.as_array_mut().unwrap() {
+        condition
+            .as_object_mut()
+            .unwrap()
+            .remove("lastTransitionTime");
+    }
+    conditions
+}
+
+/// The status that was published with the question for the Workspace.
+fn published(told: &Told) -> Option<StackStatus> {
+    told.asked.iter().find_map(|question| match question {
+        Question::ApplyWorkspace(_, status) => Some(status.as_ref().clone()),
+        _ => None,
+    })
+}
+
+fn ready(status: &str, reason: &str, message: &str) -> Value {
+    json!({ "type": "Ready", "status": status, "reason": reason, "message": message })
+}
+
+#[test]
+fn a_stack_has_one_of_three_shapes() {
+    let before = json!({ "conditions": [
+        condition("Ready", "False", "NotReadyStalled", ""), condition("Stalled", "True", "SpecInvalid", "old"),
+        condition("Reconciling", "True", "StackProcessing", "old"),
+    ] });
+    assert_eq!(
+        conditions(&given().last(json!({})).status(before.clone())),
+        json!([ready(
+            "True",
+            "ProcessingCompleted",
+            "the stack has been processed and is up to date"
+        )]),
+        "nothing of before is left"
+    );
+    let reconciling = json!([
+        ready("False", "NotReadyInProgress", "reconciliation is in progress"),
+        { "type": "Reconciling", "status": "True", "reason": "StackProcessing", "message": "stack is being processed" },
+    ]);
+    for before in [json!({}), before.clone()] {
+        let given = given().current(running()).status(before);
+        assert_eq!(conditions(&given), reconciling);
+    }
+    let stalled = json!([
+        ready("False", "NotReadyStalled", "reconciliation is stalled"),
+        { "type": "Stalled", "status": "True", "reason": "SourceUnavailable", "message": "Program has no artifact" },
+    ]);
+    for before in [json!({}), before] {
+        let given = given()
+            .source(unavailable("Program has no artifact"))
+            .status(before);
+        assert_eq!(conditions(&given), stalled);
+    }
+}
+
+#[test]
+fn a_transition_is_a_change_of_status_and_not_of_words() {
+    let told = given()
+        .failed(1, 0)
+        .status(json!({ "conditions": [
+            condition("Ready", "True", "ProcessingCompleted", ""), condition("Reconciling", "True", "StackProcessing", ""),
+        ] }))
+        .told();
+    let conditions = &told.status().unwrap().conditions;
+    let time = |kind| {
+        find(conditions, kind)
+            .unwrap()
+            .last_transition_time
+            .0
+            .to_string()
+    };
+    assert_eq!(time(Ready), now().to_string(), "it was ready, and is not");
+    assert_eq!(time(Reconciling), ago(1_000), "only its words changed");
+}
+
+/// A reason, the words that its message begins with, and who has it. Upstream's words end there, and ours go on where there
+/// is more to say: what comes next, and what went wrong.
+fn rows() -> Vec<(StackReason, &'static str, Given)> {
+    vec![
+        (
+            StackProcessing,
+            "Reconciling: waiting for workspace readiness",
+            unready("Installing", false),
+        ),
+        (
+            StackProcessing,
+            "Reconciling: stack is being processed",
+            given().current(running()),
+        ),
+        (
+            StackProcessing,
+            "Reconciling: stack is being processed",
+            given(),
+        ),
+        (
+            RetryingAfterFailure,
+            "Reconciling: 2 update failure(s)",
+            failed_just_now("up", 2, None),
+        ),
+        (
+            RetryingAfterFailure,
+            "Reconciling: 1 update failure(s)",
+            failed_just_now("destroy", 1, None),
+        ),
+        (
+            PreviewFailed,
+            "Reconciling: preview failed (1 attempt(s))",
+            failed_just_now("preview", 1, None),
+        ),
+        (
+            PrerequisiteNotSatisfied,
+            "Reconciling: unable to fetch prerequisite \"base\": stacks.pulumi.com \"base\" not found",
+            waiting_for_base(),
+        ),
+        (
+            PrerequisiteNotSatisfied,
+            "Reconciling: prerequisite not satisfied for \"base\": prerequisite has not run to completion",
+            waiting_for_base().neighbour("base", json!({})),
+        ),
+        (
+            SpecInvalid,
+            "Stalled: missing \"commit\" or \"branch\"",
+            invalid_source(),
+        ),
+        (
+            SpecInvalid,
+            "Stalled: ref type \"Env\" is deprecated",
+            given().spec(json!({ "envRefs": { "A": { "type": "Env" } } })),
+        ),
+        (
+            SpecInvalid,
+            "Stalled: cross-namespace refs are not allowed",
+            given().spec(json!({ "secretsRef": { "a": {
+                "type": "Secret", "secret": { "namespace": "other", "name": "s", "key": "k" },
+            } } })),
+        ),
+        (
+            SourceUnavailable,
+            "Stalled: Flux source has no artifact",
+            given().source(unavailable("Flux source has no artifact")),
+        ),
+        (
+            WorkspaceFailed,
+            "Stalled: InstallationFailed: no network",
+            unready("InstallationFailed", true),
+        ),
+        (
+            PulumiVersionTooLow,
+            "Stalled: IncompatibleConfiguration: no network",
+            unready("IncompatibleConfiguration", true),
+        ),
+        // Upstream's: "… times; not retrying until the spec or source changes". Here it is retried on, as its documents promise.
+        (
+            UpdateFailed,
+            "Stalled: up failed 3 times; ",
+            failed_just_now("up", 3, None),
+        ),
+        (
+            UpdateFailed,
+            "Stalled: preview failed 3 times; ",
+            failed_just_now("preview", 3, None),
+        ),
+        (
+            NamespaceTerminating,
+            "Stalled: namespace \"shop\" is terminating",
+            owing().workspace_refused(Refusal::NamespaceTerminating),
+        ),
+        // Upstream has the reason and never sets it.
+        (
+            UpdateConflict,
+            "Stalled: another update holds the stack",
+            failed_just_now("up", 0, Some("conflict")),
+        ),
+        // Ours.
+        (
+            Suspended,
+            "Stalled: the stack is suspended",
+            given().spec(json!({ "suspend": true })),
+        ),
+    ]
+}
+
+#[test]
+fn each_reason_begins_with_upstreams_words() {
+    for (reason, expected, given) in rows() {
+        let conditions = conditions(&given);
+        let [ready, why] = conditions.as_array().unwrap().as_slice() else {
+            panic!("{reason}: {conditions}")
+        };
+        assert_eq!(ready["status"], "False", "{reason}");
+        assert_eq!(why["reason"], reason.as_str(), "{conditions}");
+        let (kind, message) = (why["type"].as_str(), why["message"].as_str());
+        let said = format!("{}: {}", kind.unwrap(), message.unwrap());
+        assert!(said.starts_with(expected), "{reason}: {said}");
+    }
+}
+
+#[test]
+fn each_reason_has_a_row() {
+    let shapes = [
+        StackReason::ProcessingCompleted,
+        StackReason::NotReadyInProgress,
+        StackReason::NotReadyStalled,
+    ];
+    let rows = rows();
+    for reason in StackReason::ALL {
+        let known = rows.iter().any(|(other, ..)| other == reason);
+        assert!(known || shapes.contains(reason), "{reason}");
+    }
+}
+
+#[test]
+fn a_second_look_at_the_same_thing_writes_nothing() {
+    for (reason, expected, given) in rows() {
+        let mut again = given.seen_before();
+        // An Update that was just made runs now.
+        again.update = Some(running());
+        let lines = again.told().lines();
+        assert_eq!(lines.len(), 2, "{reason}: {expected}: {lines:?}");
+    }
+}

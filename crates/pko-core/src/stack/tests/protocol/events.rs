@@ -1,0 +1,123 @@
+//! The events on a Stack, each once for a fact. No event tells of what a condition says alone: a source that is away, a Stack
+//! that comes first, a Workspace that failed.
+
+use super::*;
+use pko_api::names::events::StackEvent;
+
+/// The events of a look.
+fn events(given: &Given) -> Vec<String> {
+    let lines = given.told().lines();
+    let events = lines.into_iter().filter(|line| line.starts_with("event"));
+    events.collect()
+}
+
+/// The events that there are, their texts, and when they come.
+fn rows() -> Vec<(StackEvent, &'static str, Given)> {
+    let reclaimed = given()
+        .spec(json!({ "workspaceReclaimPolicy": "Delete" }))
+        .last(json!({}));
+    let mut unpublished = given()
+        .spec(json!({ "outputsTo": [{ "kind": "Secret", "name": "o" }] }))
+        .current(ended(false));
+    unpublished.update.as_mut().unwrap()["status"]["outputs"] = json!("demo-2-stack-outputs");
+    unpublished.published = Err("the Secret \"o\" is somebody else's".to_owned());
+    vec![
+        (
+            StackEvent::StackUpdateDetected,
+            "event StackUpdateDetected: Initial stack update",
+            given(),
+        ),
+        (
+            StackEvent::StackCreated,
+            "event StackCreated: Successfully updated stack",
+            given().current(ended(false)),
+        ),
+        (
+            StackEvent::StackUpdateFailure,
+            "event! StackUpdateFailure: Failed to update stack: no such region",
+            given().current(ended(true)),
+        ),
+        (
+            StackEvent::StackConfigInvalid,
+            "event! StackConfigInvalid: missing \"commit\" or \"branch\"",
+            invalid_source(),
+        ),
+        (
+            StackEvent::StackConfigInvalid,
+            "event! StackConfigInvalid: ref type \"Env\" is deprecated (spec.envRefs.100%d)",
+            given().spec(json!({ "envRefs": { "100%d": { "type": "Env" } } })),
+        ),
+        (
+            StackEvent::WorkspaceDeleted,
+            "event WorkspaceDeleted: Workspace deleted per reclaim policy",
+            reclaimed,
+        ),
+        // Ours: upstream defines it, and has no outputs that could not be written.
+        (
+            StackEvent::StackOutputRetrievalFailure,
+            "event! StackOutputRetrievalFailure: the Secret \"o\" is somebody else's",
+            unpublished,
+        ),
+    ]
+}
+
+#[test]
+fn each_event_has_upstreams_text() {
+    for (event, text, given) in rows() {
+        let events = events(&given);
+        assert!(events.contains(&text.to_owned()), "{event}: {events:?}");
+    }
+}
+
+/// Upstream repeats that an update is wanted at each look until the Workspace is ready, and that the Workspace was deleted at
+/// each look from then on.
+#[test]
+fn no_event_is_repeated_for_the_same_fact() {
+    let waiting = unready("Installing", false);
+    assert_eq!(
+        events(&waiting),
+        [""; 0],
+        "an update is told of when it starts"
+    );
+    for (event, text, given) in rows() {
+        let mut again = given.seen_before();
+        again.update = Some(running());
+        assert_eq!(events(&again), [""; 0], "{event}: {text}");
+    }
+}
+
+#[test]
+fn what_a_condition_says_needs_no_event() {
+    let away = given().source(unavailable("Flux source has no artifact"));
+    let deleted = given().deleting().last(json!({}));
+    for (sentence, given) in [
+        ("the source is away", away),
+        ("another comes first", waiting_for_base()),
+        ("the Workspace failed", unready("InstallationFailed", true)),
+        ("it failed too often", failed_just_now("up", 3, None)),
+        (
+            "the namespace goes",
+            owing().workspace_refused(Refusal::NamespaceTerminating),
+        ),
+        ("it is let go", deleted),
+    ] {
+        assert_eq!(events(&given), [""; 0], "{sentence}");
+    }
+}
+
+/// Upstream defines these, and has never told of them.
+#[test]
+fn each_event_has_a_row_or_is_never_told() {
+    let never = [
+        StackEvent::StackInitializationFailure,
+        StackEvent::StackGitAuthenticationFailure,
+        StackEvent::StackUpdateConflictDetected,
+        StackEvent::StackNotFound,
+        StackEvent::StackDestroyed,
+    ];
+    let rows = rows();
+    for event in StackEvent::ALL {
+        let told = rows.iter().any(|(other, ..)| other == event);
+        assert_ne!(told, never.contains(event), "{event}");
+    }
+}

@@ -1,0 +1,67 @@
+//! What others rely on, row by row: the conditions and when they are set, when a Stack is looked at again, whether an update
+//! is needed, and the events. Where a row differs from upstream's, a comment says how and why.
+
+mod conditions;
+mod events;
+mod need;
+mod requeue;
+
+use super::*;
+
+/// A Stack that is deleted and owes a destroy for what was applied before.
+fn owing() -> Given {
+    given()
+        .deleting()
+        .spec(json!({ "destroyOnFinalize": true }))
+        .last(json!({ "generation": 2 }))
+}
+
+/// The current Update, under way.
+fn running() -> Value {
+    json!({
+        "metadata": { "name": "demo-2" },
+        "spec": { "type": "up" },
+        "status": { "conditions": [condition("Progressing", "True", "Progressing", "")] },
+    })
+}
+
+/// The current Update at its end.
+fn ended(failed: bool) -> Value {
+    let failed = if failed { "True" } else { "False" };
+    json!({
+        "metadata": { "name": "demo-2" },
+        "spec": { "type": "up" },
+        "status": { "message": "no such region", "conditions": [
+            condition("Failed", failed, "UpdateFailed", ""), condition("Complete", "True", "Updated", ""),
+        ] },
+    })
+}
+
+/// The Workspace is not ready, for this reason.
+fn unready(reason: &str, stalled: bool) -> Given {
+    let mut conditions = vec![condition("Ready", "False", reason, "no network")];
+    if stalled {
+        conditions.push(condition("Stalled", "True", reason, "no network"));
+    }
+    given().workspace(json!({ "status": { "conditions": conditions } }))
+}
+
+/// Waits for `base`, of which nobody knows anything.
+fn waiting_for_base() -> Given {
+    let mut given = given().spec(json!({ "prerequisites": [{ "name": "base" }] }));
+    let error = "stacks.pulumi.com \"base\" not found".to_owned();
+    given.prerequisites.insert("base".to_owned(), Err(error));
+    given
+}
+
+fn invalid_source() -> Given {
+    let message = "missing \"commit\" or \"branch\"".to_owned();
+    given().source(Err(NoSource::Invalid(message)))
+}
+
+/// The last Update failed just now, as this class and by this operation.
+fn failed_just_now(operation: &str, failures: i64, class: Option<&str>) -> Given {
+    given().failed(failures, 0).status(json!({
+        "lastUpdate": { "type": operation, "failureClass": class },
+    }))
+}

@@ -1,0 +1,100 @@
+//! When a Stack is looked at again.
+
+use super::*;
+
+/// Upstream waits for events alone in most of these rows, and hangs where one is missed; here whatever waits names a time,
+/// and only what needs the user does not.
+#[test]
+fn each_situation_has_its_time() {
+    let resync = json!({ "continueResyncOnCommitMatch": true, "resyncFrequencySeconds": 600 });
+    let out_of_date = waiting_for_base().neighbour("base", json!({}));
+    let destroyed = |failures, seconds| {
+        given()
+            .deleting()
+            .spec(json!({ "destroyOnFinalize": true }))
+            .failed(failures, seconds)
+            .status(json!({ "lastUpdate": { "type": "destroy" } }))
+    };
+    for (situation, given, expected) in [
+        ("let go already", given().deleting().unheld(), "settled"),
+        (
+            "the current Update runs",
+            given().current(running()),
+            "again in 300s",
+        ),
+        // Upstream waits for ever; see `an_update_that_vanished_is_made_again`.
+        (
+            "the current Update is gone, and another is made",
+            given().vanished(),
+            "again in 300s",
+        ),
+        (
+            "the spec is wrong",
+            given().spec(json!({ "envRefs": { "A": { "type": "Env" } } })),
+            "settled",
+        ),
+        // Upstream never looks again, not even after the Secret that was missing was made.
+        (
+            "what the spec names is wrong",
+            invalid_source(),
+            "again in 30s",
+        ),
+        (
+            "the Workspace failed",
+            unready("InstallationFailed", true),
+            "again in 60s",
+        ),
+        (
+            "the CLI is too old",
+            unready("IncompatibleConfiguration", true),
+            "settled",
+        ),
+        ("another Stack comes first", out_of_date, "again in 300s"),
+        (
+            "the Workspace is not ready",
+            unready("Installing", false).workspace(json!({ "status": { "conditions": [] } })),
+            "again in 20s",
+        ),
+        ("an Update was made", given(), "again in 300s"),
+        (
+            "the source is not there",
+            given().source(unavailable("Flux source has no artifact")),
+            "again in 30s",
+        ),
+        (
+            "the namespace goes",
+            owing().workspace_refused(Refusal::NamespaceTerminating),
+            "again in 30s",
+        ),
+        (
+            "it failed twice, half a minute ago",
+            given().failed(2, 30),
+            "again in 60s",
+        ),
+        (
+            "it failed, and is due in a moment",
+            given()
+                .failed(0, 0)
+                .status(json!({ "lastUpdate": { "lastResyncTime": "2023-11-14T22:13:10.100Z" } })),
+            "again in 1s",
+        ),
+        (
+            "it succeeded, and is resynced",
+            given()
+                .spec(resync)
+                .last(json!({ "lastResyncTime": ago(100) })),
+            "again in 500s",
+        ),
+        ("it succeeded", given().last(json!({})), "settled"),
+        ("a destroy failed once", destroyed(1, 10), "again in 20s"),
+        // Upstream looks once in a second from then on, and never tries again.
+        (
+            "a destroy failed too often",
+            destroyed(4, 10),
+            "again in 800s",
+        ),
+    ] {
+        let told = given.told();
+        assert_eq!(told.lines().last().unwrap(), expected, "{situation}");
+    }
+}
