@@ -13,6 +13,9 @@ const LONGEST_MESSAGE: usize = 32_768;
 /// The longest reason that the API server stores in a condition.
 const LONGEST_REASON: usize = 1_024;
 
+/// What the condition Ready says of a Stack that is up to date. Upstream's users know this text.
+pub(crate) const UP_TO_DATE: &str = "the stack has been processed and is up to date";
+
 /// The conditions of an object while its next status is made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConditionSet {
@@ -25,7 +28,7 @@ pub struct ConditionSet {
 pub enum Summary {
     /// Up to date.
     Ready,
-    /// Was up to date when somebody last looked, which is a while ago, and why.
+    /// Up to date, and there is something to say: that nobody has looked for a while, or what the spec has in vain.
     ReadyBut(StackReason, String),
     /// Under way, or tried again later.
     Reconciling(StackReason, String),
@@ -87,11 +90,7 @@ impl ConditionSet {
         use ConditionType::{Ready, Reconciling, Stalled};
 
         let (ready, reason, message) = match summary {
-            Summary::Ready => (
-                True,
-                StackReason::ProcessingCompleted,
-                "the stack has been processed and is up to date",
-            ),
+            Summary::Ready => (True, StackReason::ProcessingCompleted, UP_TO_DATE),
             Summary::ReadyBut(reason, message) => (True, *reason, message.as_str()),
             Summary::Reconciling(..) => (
                 False,

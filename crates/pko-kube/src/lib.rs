@@ -13,8 +13,8 @@ pub use events::{Notice, Reporter};
 pub use finalizers::{add_finalizer, remove_finalizer};
 pub use freshness::Written;
 pub use objects::{
-    Namespaced, annotate, apply, apply_annotation, apply_json, apply_status, create, create_once,
-    delete, find, labelled, replace,
+    Namespaced, annotate, apply, apply_annotation, apply_json, apply_own, apply_status, create,
+    create_once, delete, find, find_metadata, labelled, replace,
 };
 pub use outputs::masked_outputs;
 pub use owners::adopt;

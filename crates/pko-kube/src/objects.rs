@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::{NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
@@ -58,6 +58,18 @@ pub async fn find<K: Namespaced>(
         .map_err(failed::<K>("read", namespace, name))
 }
 
+/// Reads who an object is and whose, and nothing that it holds; nothing if it is not there.
+pub async fn find_metadata<K: Namespaced>(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<ObjectMeta>, RequestError> {
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let found = api.get_metadata_opt(name).await;
+    let found = found.map_err(failed::<K>("read", namespace, name))?;
+    Ok(found.map(|found| found.metadata))
+}
+
 /// The objects of a namespace with this label, from the API server itself.
 pub async fn labelled<K: Namespaced>(
     client: &Client,
@@ -80,6 +92,20 @@ pub async fn apply<K: Namespaced + Serialize>(
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let api: Api<K> = Api::namespaced(client.clone(), &namespace);
     let parameters = PatchParams::apply(manager);
+    let applied = api.patch(&name, &parameters, &Patch::Apply(object)).await;
+    applied.map_err(failed::<K>("apply", &namespace, &name))
+}
+
+/// Applies an object that is ours alone: who else has set a field of it is overruled. With a uid it is that very object,
+/// and none that was made anew since.
+pub async fn apply_own<K: Namespaced + Serialize>(
+    client: &Client,
+    object: &K,
+    manager: &str,
+) -> Result<K, RequestError> {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
+    let parameters = PatchParams::apply(manager).force();
     let applied = api.patch(&name, &parameters, &Patch::Apply(object)).await;
     applied.map_err(failed::<K>("apply", &namespace, &name))
 }

@@ -124,6 +124,17 @@ pub const CONTROLLER_MANAGER: Role = Role {
             "credentials and outputs that an object names",
         ),
         right(all("", &["secrets"]), &["create"], "a stack's outputs"),
+        right(
+            all("", &["secrets"]),
+            &["patch"],
+            "a stack's outputs in the Secret that `outputsTo` names",
+        ),
+        // ConfigMaps
+        right(
+            all("", &["configmaps"]),
+            &["get", "create", "patch"],
+            "a stack's outputs in the ConfigMap that `outputsTo` names",
+        ),
         // What people see
         right(
             all("", &["events"]),

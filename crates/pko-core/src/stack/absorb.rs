@@ -80,7 +80,7 @@ fn finished(mut case: Case, current: &CurrentUpdate, update: &Update) -> Result<
             class: ended.failure_class,
         })
     } else {
-        let remark = take_outputs(&mut case, &ended)?;
+        let remark = take_outputs(&mut case, operation.as_ref(), &ended)?;
         if ended.project_info.is_some() {
             case.status.project_info = ended.project_info;
         }
@@ -100,24 +100,27 @@ fn finished(mut case: Case, current: &CurrentUpdate, update: &Update) -> Result<
 
 /// The outputs of an Update that has some replace the ones before, and go where the spec wants them. What went wrong
 /// with that is a remark: the update itself succeeded.
-fn take_outputs(case: &mut Case, ended: &UpdateStatus) -> Result<Option<String>, Question> {
-    let Some(secret) = ended.outputs.clone().filter(|name| !name.is_empty()) else {
+fn take_outputs(
+    case: &mut Case,
+    operation: Option<&OperationType>,
+    ended: &UpdateStatus,
+) -> Result<Option<String>, Question> {
+    let secret = ended.outputs.clone().filter(|name| !name.is_empty());
+    if let Some(secret) = &secret {
+        let Known::Known(outputs) = &case.world.outputs else {
+            return Err(Question::Outputs(secret.clone()));
+        };
+        case.status.outputs = Some(outputs.clone());
+    }
+    let published =
+        operation == Some(&OperationType::Up) && !case.world.stack.spec.outputs_to.is_empty();
+    if !published {
         return Ok(None);
-    };
-    let Known::Known(outputs) = &case.world.outputs else {
-        return Err(Question::Outputs(secret));
-    };
-    let outputs = outputs.clone();
-    let remark = if case.world.stack.spec.outputs_to.is_empty() {
-        None
-    } else {
-        match &case.world.published {
-            Known::Unknown => return Err(Question::PublishOutputs(secret)),
-            Known::Known(published) => published.clone().err(),
-        }
-    };
-    case.status.outputs = Some(outputs);
-    Ok(remark)
+    }
+    match &case.world.published {
+        Known::Unknown => Err(Question::PublishOutputs(secret)),
+        Known::Known(published) => Ok(published.clone().err()),
+    }
 }
 
 fn recorded(mut case: Case, current: &CurrentUpdate, ending: Ending) -> Case {

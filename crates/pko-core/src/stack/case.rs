@@ -1,6 +1,6 @@
 //! A case to decide on, and how what is decided becomes a plan.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use jiff::Timestamp;
 use pko_api::{
@@ -8,10 +8,10 @@ use pko_api::{
     pulumi::v1::{StackStatus, UpdateState},
 };
 
-use super::{Effect, Event, Step, World, rules::finalize};
+use super::{Effect, Event, Step, World, check, rules::finalize};
 use crate::{
     Class,
-    condition_set::{ConditionSet, Summary, find, is_true, shortened},
+    condition_set::{ConditionSet, Summary, UP_TO_DATE, find, is_true, shortened},
     step::{Requeue, finish},
 };
 
@@ -46,9 +46,19 @@ impl Case {
         status.observed_reconcile_request = Some(self.world.request().into_owned());
         status.applied = self.applied();
         let mut conditions = ConditionSet::new(&status.conditions, self.now);
-        conditions.summarise(summary);
+        conditions.summarise(&self.remarked(summary));
         status.conditions = conditions.into_conditions();
         status
+    }
+
+    /// A Stack that is up to date says what its spec has in vain.
+    fn remarked<'summary>(&self, summary: &'summary Summary) -> Cow<'summary, Summary> {
+        let ready = *summary == Summary::Ready && !self.world.is_deleting();
+        let remark = ready.then(|| check::remark(&self.world.stack)).flatten();
+        remark.map_or(Cow::Borrowed(summary), |remark| {
+            let message = format!("{UP_TO_DATE}; {remark}");
+            Cow::Owned(Summary::ReadyBut(StackReason::ProcessingCompleted, message))
+        })
     }
 
     /// The same case after a question had this status published: that is what is stored now.

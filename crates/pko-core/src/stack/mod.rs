@@ -2,7 +2,10 @@
 
 mod absorb;
 mod case;
+mod check;
 mod desired;
+mod history;
+mod outputs_to;
 mod rules;
 mod schedule;
 mod source;
@@ -15,6 +18,8 @@ use pko_api::{Undecodable, names::reasons::StackReason, pulumi::v1::StackStatus}
 
 pub use case::{Absorbed, Case};
 pub use desired::{UpdateName, workspace_name};
+pub use history::superfluous;
+pub use outputs_to::{Publication, Published, publication};
 pub use rules::workspace::is_ready;
 pub use source::{Location, NoSource, Source, Wanted, program_source};
 pub use world::{
@@ -26,8 +31,7 @@ use crate::{
     step::{Machine, Plan, Requeue, Rule, first_match, stored_status, undecodable_plan},
 };
 use rules::{
-    finalize, prerequisites, references, source as sources, suspend, sync, unsupported, update,
-    workspace,
+    finalize, prerequisites, source as sources, spec, suspend, sync, unsupported, update, workspace,
 };
 
 /// A step of the Stack's machine.
@@ -48,12 +52,12 @@ const RULES: &[Rule<Case, Question, Effect>] = &[
     rule("release", finalize::release_without_destroy),   // deleting, and nothing is owed
     rule("suspended", suspend::rest),                     // the user says so; a deletion goes on
     rule("unsupported", unsupported::refuse), // fields that this version can't carry out
-    rule("references", references::reject_bad), // or keys that no workspace could follow
-    rule("source", sources::resolve),         // Ask(Source); stall or wait
-    rule("in-sync", sync::settle),            // Ready, retry or stalled; finalize after destroy
+    rule("spec", spec::refuse), // references, names and keys that can't be carried out
+    rule("source", sources::resolve), // Ask(Source); stall or wait
+    rule("in-sync", sync::settle), // Ready, retry or stalled; finalize after destroy
     rule("prerequisites", prerequisites::wait), // Ask(Prerequisites)
-    rule("workspace", workspace::provision),  // Ask(ApplyWorkspace)
-    rule("launch", update::launch),           // Ask(CreateUpdate), named in the status first
+    rule("workspace", workspace::provision), // Ask(ApplyWorkspace)
+    rule("launch", update::launch), // Ask(CreateUpdate), named in the status first
 ];
 
 /// Decides what happens to a Stack next.

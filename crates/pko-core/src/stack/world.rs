@@ -76,8 +76,8 @@ pub enum Question {
     CurrentUpdate(String),
     /// The outputs in the Secret of this name.
     Outputs(String),
-    /// Writes the outputs in the Secret of this name to where the spec wants them.
-    PublishOutputs(String),
+    /// Writes the outputs in the Secret of this name, if an update left some, to where the spec wants them.
+    PublishOutputs(Option<String>),
     /// The program, and its revision.
     Source(Wanted),
     /// The versions of ConfigMaps, which are watched.

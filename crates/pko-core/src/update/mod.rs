@@ -29,6 +29,7 @@ use pko_api::{
     },
 };
 
+pub(crate) use outputs::data_key;
 pub use outputs::{other_outputs_name, outputs_secret};
 pub use result::{Output, RunOutcome};
 pub use status::has_begun;

@@ -123,7 +123,7 @@ fn data_keys<'names>(
 }
 
 /// An output's name as a key of a Secret, which takes fewer characters, and one at least.
-fn data_key(output: &str) -> String {
+pub(crate) fn data_key(output: &str) -> String {
     if output.is_empty() {
         return "_".to_owned();
     }

@@ -18,6 +18,7 @@ mod kills;
 mod leaders;
 mod life;
 mod metrics;
+mod outputs;
 mod pods;
 mod program_server;
 mod queue;

@@ -20,7 +20,7 @@ pub(super) use update::{WantedUpdate, operation, refused_template, update};
 pub(super) use workspace::workspace;
 pub use workspace::workspace_name;
 
-fn stack_labels(stack: &Stack) -> BTreeMap<String, String> {
+pub(super) fn stack_labels(stack: &Stack) -> BTreeMap<String, String> {
     let name = stack.metadata.name.clone().unwrap_or_default();
     BTreeMap::from([
         (
@@ -31,7 +31,7 @@ fn stack_labels(stack: &Stack) -> BTreeMap<String, String> {
     ])
 }
 
-fn owner(stack: &Stack, controller: bool) -> OwnerReference {
+pub(super) fn owner(stack: &Stack, controller: bool) -> OwnerReference {
     OwnerReference {
         api_version: Stack::API_VERSION.to_owned(),
         kind: Stack::KIND.to_owned(),

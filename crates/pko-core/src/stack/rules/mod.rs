@@ -2,8 +2,8 @@
 
 pub(super) mod finalize;
 pub(super) mod prerequisites;
-pub(super) mod references;
 pub(super) mod source;
+pub(super) mod spec;
 pub(super) mod suspend;
 pub(super) mod sync;
 pub(super) mod unsupported;

@@ -11,6 +11,7 @@ mod farewell;
 mod launch;
 mod prerequisites;
 mod protocol;
+mod publishing;
 mod refresh_first;
 mod refusals;
 mod retries;

@@ -49,92 +49,44 @@ fn a_field_that_says_nothing_is_not_used() {
     assert_eq!(given().spec(empty).told().plan.rule, "launch");
 }
 
+/// Each check has its own table, beside it.
 #[test]
-fn a_reference_that_no_workspace_could_follow_is_named() {
-    let secret = |namespace: &str| json!({ "type": "Secret", "secret": { "namespace": namespace, "name": "s", "key": "k" } });
-    for (fields, message) in [
-        (
-            json!({ "envRefs": { "A": { "type": "Env" } } }),
-            "ref type \"Env\" is deprecated (spec.envRefs.A)",
-        ),
-        (
-            json!({ "envRefs": { "A": { "type": "FS" } } }),
-            "ref type \"FS\" is deprecated (spec.envRefs.A)",
-        ),
-        (
-            json!({ "secretsRef": { "a": { "type": "Env" } } }),
-            "ref type \"Env\" is deprecated (spec.secretsRef.a)",
-        ),
-        (
-            json!({ "secretsRef": { "a": { "type": "FS" } } }),
-            "ref type \"FS\" is deprecated (spec.secretsRef.a)",
-        ),
-        (
-            json!({ "envRefs": { "A": { "type": "Vault" } } }),
-            "ref type \"Vault\" is unknown here: use Secret or ConfigMap or Literal (spec.envRefs.A)",
-        ),
-        (
-            json!({ "secretsRef": { "a": { "type": "ConfigMap", "configMap": { "name": "c", "key": "k" } } } }),
-            "ref type \"ConfigMap\" is unknown here: use Secret or Literal (spec.secretsRef.a)",
-        ),
-        (
-            json!({ "envRefs": { "A": { "type": "Secret", "literal": { "value": "x" } } } }),
-            "ref type \"Secret\" needs its selector (spec.envRefs.A)",
-        ),
-        (
-            json!({ "envRefs": { "A": { "type": "Literal" } } }),
-            "ref type \"Literal\" needs its selector (spec.envRefs.A)",
-        ),
-        (
-            json!({ "envRefs": { "A": secret("other") } }),
-            "cross-namespace refs are not allowed (spec.envRefs.A)",
-        ),
-        (
-            json!({ "secretsRef": { "a": secret("other") } }),
-            "cross-namespace refs are not allowed (spec.secretsRef.a)",
-        ),
-    ] {
-        assert_eq!(refusal(given().spec(fields)), message);
-    }
-    for namespace in ["", "shop"] {
-        let fields = json!({ "envRefs": { "A": secret(namespace) }, "secretsRef": { "a": secret(namespace) } });
-        assert_eq!(
-            given().spec(fields).told().plan.rule,
-            "launch",
-            "the Stack's own namespace"
-        );
-    }
+fn a_spec_that_can_not_be_carried_out_is_refused_before_anything_is_asked() {
+    let twice = given().spec(json!({ "config": { "a": 1 }, "secrets": { "a": "x" } }));
+    assert_eq!(twice.told().plan.rule, "spec");
+    assert_eq!(twice.told().questions(), [""; 0]);
+    assert_eq!(
+        refusal(twice),
+        "spec.config and spec.secrets both set \"a\": keep one"
+    );
 }
 
 #[test]
-fn a_name_that_is_given_twice_is_named() {
-    let literal = json!({ "type": "Literal", "literal": { "value": "x" } });
-    for (fields, message) in [
-        (
-            json!({ "backend": "file:///x", "envRefs": { "PULUMI_BACKEND_URL": literal } }),
-            "spec.envRefs.PULUMI_BACKEND_URL and spec.backend set the same variable: keep one",
-        ),
-        (
-            json!({ "accessTokenSecret": "s", "envRefs": { "PULUMI_ACCESS_TOKEN": literal } }),
-            "spec.envRefs.PULUMI_ACCESS_TOKEN and spec.accessTokenSecret set the same variable: keep one",
-        ),
-        (
-            json!({ "config": { "a": 1, "b": 2 }, "secretsRef": { "b": literal } }),
-            "spec.config and spec.secretsRef both set \"b\": keep one",
-        ),
-        (
-            json!({ "configRefs": { "b": { "name": "c", "key": "k" } }, "secrets": { "b": "x" } }),
-            "spec.configRef and spec.secrets both set \"b\": keep one",
-        ),
-    ] {
-        assert_eq!(refusal(given().spec(fields)), message);
-    }
-    let once = json!({
-        "backend": "", "envRefs": { "PULUMI_BACKEND_URL": literal },
-        "config": { "a": 1 }, "secrets": { "b": "x" }, "secretsRef": { "c": literal },
-        "configRef": { "d": { "name": "c", "key": "k" } }, "configRefs": { "d": { "name": "c", "key": "k" } },
-    });
-    assert_eq!(given().spec(once).told().plan.rule, "launch");
+fn what_a_spec_has_in_vain_is_said_once_the_stack_is_ready() {
+    let flux = json!({ "sourceRef": { "apiVersion": "a/v1", "kind": "K", "name": "n" } });
+    let said = |given: Given, summary: &Summary| {
+        let world = World::new(serde_json::from_value(given.stack).unwrap());
+        let case = crate::stack::absorb::absorb(&world, now()).unwrap();
+        let status = case.summarised(summary);
+        let ready = find(&status.conditions, Ready).unwrap();
+        format!("{} {}: {}", ready.status, ready.reason, ready.message)
+    };
+    let both = || given().spec(json!({ "fluxSource": flux }));
+    let up_to_date =
+        "True ProcessingCompleted: the stack has been processed and is up to date".to_owned();
+    assert_eq!(said(given(), &Summary::Ready), up_to_date);
+    assert_eq!(
+        said(both(), &Summary::Ready),
+        format!(
+            "{up_to_date}; spec.programRef is not used, because spec.fluxSource comes first: keep one source"
+        )
+    );
+    assert_eq!(said(both().deleting(), &Summary::Ready), up_to_date);
+    let waiting = Summary::Reconciling(StackReason::StackProcessing, "waiting".to_owned());
+    assert_eq!(
+        said(both(), &waiting),
+        "False NotReadyInProgress: reconciliation is in progress"
+    );
 }
 
 #[test]

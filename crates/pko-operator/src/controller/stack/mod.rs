@@ -1,5 +1,7 @@
 //! Stacks: each is kept up to date by one Update after another.
 
+mod history;
+mod outputs;
 mod prerequisites;
 
 use std::sync::Arc;
@@ -149,7 +151,10 @@ impl Pass for StackPass<'_> {
                 let outputs = secret.as_ref().map(pko_kube::masked_outputs);
                 Ok(outputs.map_or(Answer::NoOutputs, Answer::Outputs))
             }
-            Question::PublishOutputs(_) => Ok(Answer::Published(Ok(()))),
+            Question::PublishOutputs(secret) => {
+                let published = outputs::publish(stack, context, secret.as_deref()).await?;
+                Ok(Answer::Published(published))
+            }
             Question::Source(Wanted::Program(name)) => {
                 Ok(Answer::Source(program(stack, context, &name).await?))
             }
@@ -308,7 +313,7 @@ async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), Pas
             stack: other,
             value,
         } => prerequisites::request(context, &other, &value).await?,
-        Effect::PruneUpdates => {}
+        Effect::PruneUpdates => history::prune(stack, context).await?,
         Effect::Emit(event) => {
             let notice = Notice {
                 reason: event.reason.as_str(),

@@ -44,7 +44,7 @@ fn rows() -> Vec<(StackEvent, &'static str, Given)> {
         ),
         (
             StackEvent::StackConfigInvalid,
-            "event! StackConfigInvalid: ref type \"Env\" is deprecated (spec.envRefs.100%d)",
+            "event! StackConfigInvalid: ref type \"Env\" is deprecated (spec.envRefs.100%d: use Secret or ConfigMap or Literal)",
             given().spec(json!({ "envRefs": { "100%d": { "type": "Env" } } })),
         ),
         (

@@ -58,22 +58,22 @@ fn scenarios_63_64_70_and_71_references_that_no_workspace_can_follow() {
         (
             63,
             json!({ "envRefs": { "a": env } }),
-            "ref type \"Env\" is deprecated (spec.envRefs.a)",
+            "ref type \"Env\" is deprecated (spec.envRefs.a: use Secret or ConfigMap or Literal)",
         ),
         (
             64,
             json!({ "envRefs": { "a": file } }),
-            "ref type \"FS\" is deprecated (spec.envRefs.a)",
+            "ref type \"FS\" is deprecated (spec.envRefs.a: use Secret or ConfigMap or Literal)",
         ),
         (
             70,
             json!({ "secretsRef": { "a": env } }),
-            "ref type \"Env\" is deprecated (spec.secretsRef.a)",
+            "ref type \"Env\" is deprecated (spec.secretsRef.a: use Secret or Literal)",
         ),
         (
             71,
             json!({ "secretsRef": { "a": file } }),
-            "ref type \"FS\" is deprecated (spec.secretsRef.a)",
+            "ref type \"FS\" is deprecated (spec.secretsRef.a: use Secret or Literal)",
         ),
     ] {
         let lines = given().spec(fields).told().lines();

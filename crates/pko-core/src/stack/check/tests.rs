@@ -1,0 +1,401 @@
+//! Each check: what is written, and what is said about it.
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "a table of `json!` reads better without `&`"
+)]
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn stack(spec: Value) -> Stack {
+    let mut stack = json!({
+        "metadata": { "name": "demo", "namespace": "shop" }, "spec": { "stack": "dev" },
+    });
+    let fields = spec.as_object().unwrap().clone();
+    stack["spec"].as_object_mut().unwrap().extend(fields);
+    serde_json::from_value(stack).unwrap()
+}
+
+fn said(spec: Value) -> Option<String> {
+    problem(&World::new(stack(spec)))
+}
+
+fn said_when_deleting(spec: Value) -> Option<String> {
+    let mut stack = stack(spec);
+    let deleted = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    stack.metadata.deletion_timestamp = Some(deleted);
+    problem(&World::new(stack))
+}
+
+fn refused<const N: usize>(table: [(Value, &str); N]) {
+    for (spec, message) in table {
+        let shown = spec.to_string();
+        assert_eq!(said(spec).as_deref(), Some(message), "{shown}");
+    }
+}
+
+fn taken<const N: usize>(table: [Value; N]) {
+    for spec in table {
+        let shown = spec.to_string();
+        assert_eq!(said(spec), None, "{shown}");
+    }
+}
+
+fn literal() -> Value {
+    json!({ "type": "Literal", "literal": { "value": "hunter2" } })
+}
+
+fn secret(namespace: &str) -> Value {
+    json!({ "type": "Secret", "secret": { "namespace": namespace, "name": "s", "key": "k" } })
+}
+
+fn config_map() -> Value {
+    json!({ "type": "ConfigMap", "configMap": { "name": "c", "key": "k" } })
+}
+
+fn program() -> Value {
+    json!({ "name": "hello" })
+}
+
+fn flux() -> Value {
+    json!({ "sourceRef": { "apiVersion": "a/v1", "kind": "K", "name": "n" } })
+}
+
+#[test]
+fn a_reference_that_no_workspace_could_follow_is_named() {
+    refused([
+        (
+            json!({ "envRefs": { "A": { "type": "Env", "env": { "name": "B" } } } }),
+            "ref type \"Env\" is deprecated (spec.envRefs.A: use Secret or ConfigMap or Literal)",
+        ),
+        (
+            json!({ "envRefs": { "A": { "type": "FS", "filesystem": { "path": "/b" } } } }),
+            "ref type \"FS\" is deprecated (spec.envRefs.A: use Secret or ConfigMap or Literal)",
+        ),
+        (
+            json!({ "secretsRef": { "a": { "type": "Env" } } }),
+            "ref type \"Env\" is deprecated (spec.secretsRef.a: use Secret or Literal)",
+        ),
+        (
+            json!({ "secretsRef": { "a": { "type": "FS" } } }),
+            "ref type \"FS\" is deprecated (spec.secretsRef.a: use Secret or Literal)",
+        ),
+        (
+            json!({ "envRefs": { "A": { "type": "Vault" } } }),
+            "ref type \"Vault\" is unknown here (spec.envRefs.A: use Secret or ConfigMap or Literal)",
+        ),
+        (
+            json!({ "secretsRef": { "a": config_map() } }),
+            "ref type \"ConfigMap\" is unknown here (spec.secretsRef.a: use Secret or Literal)",
+        ),
+        (
+            json!({ "envRefs": { "A": { "type": "Secret", "literal": { "value": "x" } } } }),
+            "ref type \"Secret\" needs its selector (spec.envRefs.A: add `secret`)",
+        ),
+        (
+            json!({ "envRefs": { "A": { "type": "ConfigMap" } } }),
+            "ref type \"ConfigMap\" needs its selector (spec.envRefs.A: add `configMap`)",
+        ),
+        (
+            json!({ "secretsRef": { "a": { "type": "Literal" } } }),
+            "ref type \"Literal\" needs its selector (spec.secretsRef.a: add `literal`)",
+        ),
+        (
+            json!({ "envRefs": { "A": secret("other") } }),
+            "cross-namespace refs are not allowed (spec.envRefs.A: namespace \"other\" is not the Stack's own, leave it out)",
+        ),
+        (
+            json!({ "secretsRef": { "a": secret("other") } }),
+            "cross-namespace refs are not allowed (spec.secretsRef.a: namespace \"other\" is not the Stack's own, leave it out)",
+        ),
+    ]);
+}
+
+#[test]
+fn a_reference_that_can_be_followed_is_taken() {
+    taken([
+        json!({ "envRefs": { "A": secret(""), "B": secret("shop"), "C": config_map(), "D": literal() } }),
+        json!({ "secretsRef": { "a": secret(""), "b": secret("shop"), "c": literal() } }),
+    ]);
+}
+
+#[test]
+fn a_variable_has_a_name_that_a_process_can_have() {
+    refused([
+        (
+            json!({ "envRefs": { "": literal() } }),
+            "spec.envRefs has \"\", which is no name of a variable: rename it",
+        ),
+        (
+            json!({ "envRefs": { "A=B": literal() } }),
+            "spec.envRefs has \"A=B\", which is no name of a variable: rename it",
+        ),
+    ]);
+    taken([json!({ "envRefs": { "a.b-c d": literal() } })]);
+}
+
+#[test]
+fn a_variable_that_is_set_twice_is_named() {
+    refused([
+        (
+            json!({ "backend": "file:///x", "envRefs": { "PULUMI_BACKEND_URL": literal() } }),
+            "spec.envRefs.PULUMI_BACKEND_URL and spec.backend set the same variable: keep one",
+        ),
+        (
+            json!({ "accessTokenSecret": "s", "envRefs": { "PULUMI_ACCESS_TOKEN": literal() } }),
+            "spec.envRefs.PULUMI_ACCESS_TOKEN and spec.accessTokenSecret set the same variable: keep one",
+        ),
+    ]);
+    taken([
+        json!({ "backend": "", "envRefs": { "PULUMI_BACKEND_URL": literal() } }),
+        json!({ "accessTokenSecret": "", "envRefs": { "PULUMI_ACCESS_TOKEN": literal() } }),
+    ]);
+}
+
+#[test]
+fn a_config_key_that_is_set_twice_is_named_with_both_fields() {
+    let fields = [
+        ("config", json!(1)),
+        ("configRef", json!({ "name": "c", "key": "k" })),
+        ("configRefs", json!({ "name": "d", "key": "k" })),
+        ("secrets", json!("hunter2")),
+        ("secretsRef", literal()),
+    ];
+    for (index, (field, value)) in fields.iter().enumerate() {
+        for (other, another) in &fields[index + 1..] {
+            let twice = said(json!({
+                *field: { "a": value, "twice": value }, *other: { "twice": another, "z": another },
+            }));
+            assert_eq!(
+                twice.unwrap(),
+                format!("spec.{field} and spec.{other} both set \"twice\": keep one")
+            );
+            assert_eq!(
+                said(json!({ *field: { "a": value }, *other: { "b": another } })),
+                None,
+                "{field} and {other} with a key each"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_success_has_to_be_within_some_time() {
+    let within = |duration: &str| {
+        let requirement = json!({ "succeededWithinDuration": duration });
+        json!({ "prerequisites": [{ "name": "a" }, { "name": "b", "requirement": requirement }] })
+    };
+    for duration in ["0", "0s", "-1h"] {
+        assert_eq!(
+            said(within(duration)).unwrap(),
+            format!(
+                "spec.prerequisites[1].requirement.succeededWithinDuration is \"{duration}\", which no success can be \
+                 within: write it like `10m` or `1h30m`, or leave it out"
+            )
+        );
+    }
+    taken([
+        within("1ns"),
+        within("1h30m"),
+        json!({ "prerequisites": [{ "name": "a", "requirement": {} }] }),
+    ]);
+}
+
+#[test]
+fn outputs_go_to_objects_and_keys_that_can_be() {
+    let target = |name: &str, keys: Value| json!({ "outputsTo": [{ "kind": "Secret", "name": name, "keys": keys }] });
+    for name in [
+        "",
+        "Upper",
+        "under_score",
+        "-a",
+        "a-",
+        "a..b",
+        ".a",
+        "a.",
+        "ä",
+    ] {
+        assert_eq!(
+            said(target(name, json!({}))).unwrap(),
+            format!(
+                "spec.outputsTo[0].name is {name:?}, which is no name of an object: use small letters, digits, `-` and `.`"
+            )
+        );
+    }
+    assert!(said(target(&"n".repeat(254), json!({}))).is_some());
+    for key in ["", "a b", "a/b", ".", "..", "..a", "ä"] {
+        assert_eq!(
+            said(target("good", json!({ key: "url" }))).unwrap(),
+            format!(
+                "spec.outputsTo[0].keys has {key:?}, which is no key of an object: use letters, digits, `-`, `_` and `.`"
+            )
+        );
+    }
+    assert!(said(target("good", json!({ "k".repeat(254): "url" }))).is_some());
+    assert_eq!(
+        said(target("good", json!({ "URL": "" }))).unwrap(),
+        "spec.outputsTo[0].keys.URL names no output: fill it in or leave it out"
+    );
+    taken([
+        target("a", json!({})),
+        target(
+            "a.b-c.d9",
+            json!({ "A_b-c.d": "any output: name", ".dot": "x" }),
+        ),
+        target(&"n".repeat(253), json!({ "k".repeat(253): "url" })),
+    ]);
+}
+
+#[test]
+fn outputs_do_not_go_where_the_stack_reads() {
+    let to = |kind: &str, name: &str| json!([{ "kind": kind, "name": "other" }, { "kind": kind, "name": name }]);
+    for (field, value, kind, name) in [
+        ("envs", json!(["x"]), "ConfigMap", "x"),
+        ("envSecrets", json!(["x"]), "Secret", "x"),
+        ("accessTokenSecret", json!("x"), "Secret", "x"),
+        ("gitAuthSecret", json!("x"), "Secret", "x"),
+        (
+            "configRef",
+            json!({ "a": { "name": "x", "key": "k" } }),
+            "ConfigMap",
+            "x",
+        ),
+        (
+            "configRefs",
+            json!({ "a": { "name": "x", "key": "k" } }),
+            "ConfigMap",
+            "x",
+        ),
+        ("envRefs", json!({ "A": secret("") }), "Secret", "s"),
+        ("envRefs", json!({ "A": config_map() }), "ConfigMap", "c"),
+        ("secretsRef", json!({ "a": secret("") }), "Secret", "s"),
+    ] {
+        assert_eq!(
+            said(json!({ field: value, "outputsTo": to(kind, name) })).unwrap(),
+            format!(
+                "spec.outputsTo[1] writes the {kind} \"{name}\" that spec.{field} reads: choose another name"
+            )
+        );
+        let another = if kind == "Secret" {
+            "ConfigMap"
+        } else {
+            "Secret"
+        };
+        let spec = json!({ field: value, "outputsTo": to(another, name) });
+        assert_eq!(said(spec), None, "the same name of another kind");
+    }
+}
+
+#[test]
+fn a_stack_that_goes_is_not_held_up_by_what_it_needs_no_more() {
+    assert_eq!(
+        said_when_deleting(json!({ "outputsTo": [{ "kind": "Secret", "name": "UPPER" }] })),
+        None
+    );
+    let requirement = json!({ "succeededWithinDuration": "0s" });
+    let spec = json!({ "prerequisites": [{ "name": "b", "requirement": requirement }] });
+    assert_eq!(said_when_deleting(spec), None);
+    // A destroy needs its workspace as an update does.
+    let twice = json!({ "config": { "a": 1 }, "secrets": { "a": "x" } });
+    assert!(said_when_deleting(twice).is_some());
+}
+
+#[test]
+fn several_sources_are_remarked_on_and_one_is_used() {
+    for (spec, expected) in [
+        (json!({}), None),
+        (json!({ "programRef": program() }), None),
+        (json!({ "fluxSource": flux() }), None),
+        (
+            json!({ "projectRepo": "https://x/y/z", "branch": "main", "repoDir": "a" }),
+            None,
+        ),
+        // What says nothing is no source: upstream's first write used to leave such fields behind.
+        (
+            json!({
+                "programRef": program(), "projectRepo": "", "branch": "", "commit": "", "repoDir": "",
+                "gitAuthSecret": "", "shallow": false,
+            }),
+            None,
+        ),
+        (
+            json!({ "projectRepo": "https://x/y/z", "programRef": program() }),
+            Some(
+                "spec.programRef is not used, because spec.projectRepo comes first: keep one source",
+            ),
+        ),
+        (
+            json!({ "fluxSource": flux(), "programRef": program() }),
+            Some(
+                "spec.programRef is not used, because spec.fluxSource comes first: keep one source",
+            ),
+        ),
+        (
+            json!({ "shallow": true, "fluxSource": flux(), "programRef": program() }),
+            Some(
+                "spec.fluxSource and spec.programRef are not used, because spec.shallow comes first: keep one source",
+            ),
+        ),
+    ] {
+        let shown = spec.to_string();
+        assert_eq!(said(spec.clone()), None, "{shown}");
+        assert_eq!(remark(&stack(spec)).as_deref(), expected, "{shown}");
+    }
+}
+
+#[test]
+fn several_credentials_are_remarked_on_in_the_order_in_which_they_are_tried() {
+    let ssh = json!({ "sshPrivateKey": secret("") });
+    let basic = json!({ "userName": secret(""), "password": secret("") });
+    let app =
+        json!({ "appID": secret(""), "installationID": secret(""), "privateKey": secret("") });
+    for (spec, expected) in [
+        (json!({ "gitAuthSecret": "s" }), None),
+        (json!({ "gitAuth": { "sshAuth": ssh } }), None),
+        (
+            json!({ "gitAuthSecret": "", "gitAuth": { "basicAuth": basic } }),
+            None,
+        ),
+        (json!({ "gitAuthSecret": "s", "gitAuth": {} }), None),
+        (
+            json!({ "gitAuthSecret": "s", "gitAuth": { "accessToken": secret("") } }),
+            Some(
+                "the repository is looked at with spec.gitAuthSecret and not with spec.gitAuth.accessToken: keep one",
+            ),
+        ),
+        (
+            json!({ "gitAuth": { "basicAuth": basic, "githubApp": app, "accessToken": secret(""), "sshAuth": ssh } }),
+            Some(
+                "the repository is looked at with spec.gitAuth.sshAuth and not with spec.gitAuth.accessToken, \
+                 spec.gitAuth.githubApp and spec.gitAuth.basicAuth: keep one",
+            ),
+        ),
+    ] {
+        let shown = spec.to_string();
+        assert_eq!(remark(&stack(spec)).as_deref(), expected, "{shown}");
+    }
+}
+
+#[test]
+fn several_remarks_are_one_sentence_after_another() {
+    let spec = json!({
+        "projectRepo": "https://x/y/z", "programRef": program(),
+        "gitAuthSecret": "s", "gitAuth": { "accessToken": secret("") },
+    });
+    let remark = remark(&stack(spec)).unwrap();
+    assert_eq!(remark.matches("; ").count(), 1, "{remark}");
+}
+
+#[test]
+fn no_value_that_may_be_secret_is_ever_said() {
+    let spec = json!({
+        "secrets": { "a": "hunter2" }, "secretsRef": { "a": literal() },
+        "envRefs": { "A=": literal() }, "outputsTo": [{ "kind": "Secret", "name": "UPPER" }],
+    });
+    let stack = stack(spec);
+    for check in OF_THE_WORKSPACE.iter().chain(OF_AN_UPDATE).chain(REMARKS) {
+        let said = check(&stack).unwrap_or_default();
+        assert!(!said.contains("hunter2"), "{said}");
+    }
+}

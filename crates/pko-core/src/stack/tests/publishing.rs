@@ -1,0 +1,124 @@
+//! Where a result goes besides the status: outputs into objects, and Updates that are more than are kept.
+
+use super::*;
+
+/// An Update of this kind that ended, well or not, with this in its status.
+fn ended(operation: &str, failed: bool, fields: Value) -> Value {
+    let failed = if failed { "True" } else { "False" };
+    let mut update = json!({
+        "metadata": { "name": "demo-2" },
+        "spec": { "type": operation },
+        "status": { "conditions": [
+            condition("Failed", failed, "R", ""), condition("Complete", "True", "Updated", ""),
+        ] },
+    });
+    merge(&mut update, json!({ "status": fields }));
+    update
+}
+
+fn wants_outputs() -> Given {
+    given().spec(json!({ "outputsTo": [{ "kind": "Secret", "name": "outputs" }] }))
+}
+
+fn published(told: &Told) -> Vec<Option<String>> {
+    let asked = told.asked.iter();
+    let published = asked.filter_map(|question| match question {
+        Question::PublishOutputs(secret) => Some(secret.clone()),
+        _ => None,
+    });
+    published.collect()
+}
+
+#[test]
+fn outputs_are_written_once_after_an_update_that_succeeded() {
+    let named = || json!({ "outputs": "demo-2-stack-outputs" });
+    let secret = || Some("demo-2-stack-outputs".to_owned());
+    for (sentence, given, expected) in [
+        (
+            "an update with outputs",
+            wants_outputs().current(ended("up", false, named())),
+            vec![secret()],
+        ),
+        (
+            "an update without outputs, of which something may be wanted",
+            wants_outputs().current(ended("up", false, json!({}))),
+            vec![None],
+        ),
+        (
+            "an update that failed",
+            wants_outputs().current(ended("up", true, named())),
+            vec![],
+        ),
+        (
+            "a destroy",
+            wants_outputs().current(ended("destroy", false, json!({}))),
+            vec![],
+        ),
+        (
+            "a preview",
+            wants_outputs().current(ended("preview", false, json!({}))),
+            vec![],
+        ),
+        (
+            "a refresh",
+            wants_outputs().current(ended("refresh", false, json!({}))),
+            vec![],
+        ),
+        (
+            "a Stack that wants them nowhere",
+            given().current(ended("up", false, named())),
+            vec![],
+        ),
+        (
+            "a Stack without news",
+            wants_outputs().last(json!({})),
+            vec![],
+        ),
+    ] {
+        assert_eq!(published(&given.told()), expected, "{sentence}");
+    }
+}
+
+#[test]
+fn an_object_that_can_not_be_written_is_told_and_the_update_succeeded_all_the_same() {
+    let problem = "the Secret \"outputs\" is another's";
+    let mut given = wants_outputs().current(ended("up", false, json!({ "outputs": "o" })));
+    given.published = Err(problem.to_owned());
+    assert_eq!(
+        given.told().lines(),
+        [
+            "in-sync",
+            "status Ready",
+            "release demo-2",
+            "event StackCreated: Successfully updated stack",
+            &format!("event! StackOutputRetrievalFailure: {problem}"),
+            "settled",
+        ]
+    );
+    let last = given.told().status().unwrap().last_update.clone().unwrap();
+    assert_eq!(last.message.as_deref(), Some(problem));
+    assert_eq!(last.last_successful_commit.as_deref(), Some("3"));
+}
+
+#[test]
+fn updates_are_counted_whenever_another_one_has_ended() {
+    for limits in [
+        json!({ "successfulUpdatesHistoryLimit": 1 }),
+        json!({ "failedUpdatesHistoryLimit": 0 }),
+    ] {
+        for failed in [false, true] {
+            let given = given()
+                .spec(limits.clone())
+                .current(ended("up", failed, json!({})));
+            let lines = given.told().lines();
+            let at = |line: &str| lines.iter().position(|found| found == line);
+            let (released, pruned) = (at("release demo-2"), at("prune"));
+            assert!(released.is_some() && released < pruned, "{lines:?}");
+        }
+        let settled = given().spec(limits).last(json!({})).told().lines();
+        assert!(!settled.contains(&"prune".to_owned()), "{settled:?}");
+    }
+    let unlimited = given().current(ended("up", false, json!({})));
+    let lines = unlimited.told().lines();
+    assert!(!lines.contains(&"prune".to_owned()), "{lines:?}");
+}

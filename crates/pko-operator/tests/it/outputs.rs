@@ -1,0 +1,333 @@
+//! The fields of a Stack that upstream's does not have, on the real API server with the embedded engine: where outputs
+//! go, how many Updates are kept, how long a run may take, what a destroy leaves, and rest.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::{
+    Api, ResourceExt as _,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
+use pko_api::{Stack, Update};
+use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, audit::Mark, eventually};
+use serde_json::{Value, json};
+
+use crate::{
+    scripted,
+    system::{MANAGER, System},
+    trail::Trail,
+};
+
+/// A namespace with a Program of the name `demo` that exports what its Stack's config says.
+async fn stage(system: &System) -> TestNamespace {
+    let namespace = scripted::namespace(system).await;
+    let program = ProgramBuilder::new("demo")
+        .set(
+            "/program/config",
+            json!({ "size": { "type": "integer" }, "token": { "type": "string", "secret": true } }),
+        )
+        .resource("one", "pulumi:index:Stash", &json!({ "input": "v${size}" }))
+        .output("url", "https://x/${size}")
+        .output("size", "${size}")
+        .output("token", "${token}")
+        .build();
+    namespace.create_object(program).await.unwrap();
+    namespace
+}
+
+/// A Stack of that Program.
+fn stack(system: &System, name: &str) -> StackBuilder {
+    StackBuilder::new(name)
+        .stack(name)
+        .backend(&system.backend())
+        .program("demo")
+        .secret_env("PULUMI_CONFIG_PASSPHRASE", "credentials", "passphrase")
+        .config("size", 1)
+        .set("/spec/secrets", json!({ "token": "hunter2" }))
+}
+
+async fn patch(namespace: &TestNamespace, name: &str, patch: Value) {
+    let stacks = namespace.api::<Stack>();
+    let parameters = PatchParams::default();
+    let patched = stacks.patch(name, &parameters, &Patch::Merge(patch)).await;
+    patched.unwrap();
+}
+
+async fn request(namespace: &TestNamespace, name: &str, value: &str) {
+    let annotations = json!({ "pulumi.com/reconciliation-request": value });
+    patch(
+        namespace,
+        name,
+        json!({ "metadata": { "annotations": annotations } }),
+    )
+    .await;
+    let done = eventually(format!("{name} to have done as asked"), async || {
+        let stack = namespace.api::<Stack>().get(name).await.unwrap();
+        let status = stack.status.unwrap_or_default();
+        let last = status.last_update.clone().unwrap_or_default();
+        let asked = last.reconcile_request.as_deref() == Some(value);
+        if asked && status.current_update.is_none() {
+            Ok(())
+        } else {
+            Err(format!("{status:#?}"))
+        }
+    });
+    done.await.unwrap();
+}
+
+async fn config_map(namespace: &TestNamespace, name: &str) -> BTreeMap<String, String> {
+    let found = namespace.api::<ConfigMap>().get(name).await.unwrap();
+    found.data.unwrap_or_default()
+}
+
+async fn secret(namespace: &TestNamespace, name: &str) -> BTreeMap<String, String> {
+    let found = namespace.api::<Secret>().get(name).await.unwrap();
+    let data = found.data.unwrap_or_default().into_iter();
+    data.map(|(key, value)| (key, String::from_utf8(value.0).unwrap()))
+        .collect()
+}
+
+fn data<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
+    let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    BTreeMap::from(pairs)
+}
+
+async fn is_gone<K>(objects: &Api<K>, name: &str)
+where
+    K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    eventually(format!("{name} to be gone"), async || {
+        let found = objects.get_metadata_opt(name).await.unwrap();
+        found.map_or(Ok(()), |found| Err(format!("{:?}", found.metadata)))
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn outputs_go_into_the_objects_that_a_stack_names() {
+    let system = System::start(&[]).await;
+    let namespace = stage(&system).await;
+    let foreign = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "foreign" }, "data": { "mine": "1" },
+    });
+    namespace.create_object(foreign).await.unwrap();
+    let targets = json!([
+        { "kind": "Secret", "name": "all" },
+        { "kind": "Secret", "name": "chosen", "keys": { "URL": "url", "TOKEN": "token" } },
+        { "kind": "ConfigMap", "name": "plain" },
+        { "kind": "ConfigMap", "name": "foreign" },
+        { "kind": "ConfigMap", "name": "wrong", "keys": { "SIZE": "size", "TOKEN": "token", "NOBODY": "nobody" } },
+    ]);
+    let trail = Trail::of(&namespace, "demo");
+    let wanted = stack(&system, "demo").set("/spec/outputsTo", targets);
+    namespace.create_object(wanted.build()).await.unwrap();
+    trail.until("Ready").await;
+
+    let all = [("url", "https://x/1"), ("size", "1"), ("token", "hunter2")];
+    assert_eq!(secret(&namespace, "all").await, data(all));
+    let chosen = data([("URL", "https://x/1"), ("TOKEN", "hunter2")]);
+    assert_eq!(secret(&namespace, "chosen").await, chosen);
+    let plain = data([("url", "https://x/1"), ("size", "1")]);
+    assert_eq!(config_map(&namespace, "plain").await, plain);
+    assert_eq!(config_map(&namespace, "wrong").await, data([("SIZE", "1")]));
+    assert_eq!(
+        config_map(&namespace, "foreign").await,
+        data([("mine", "1")])
+    );
+
+    // What could not be done is told, the update succeeded all the same, and no secret is in the text.
+    let told = [
+        "spec.outputsTo[4].keys.NOBODY wants the output \"nobody\", which the program does not export",
+        "spec.outputsTo[4].keys.TOKEN wants the output \"token\", which is secret and goes into no ConfigMap: use a Secret",
+        "spec.outputsTo[3]: the ConfigMap \"foreign\" does not belong to this Stack and is left alone: delete it or choose another name",
+    ];
+    let told = told.join("; ");
+    let last = trail.stack().await.status.unwrap().last_update.unwrap();
+    assert_eq!(last.message.as_deref(), Some(&*told));
+    let event = format!("Warning StackOutputRetrievalFailure: {told}");
+    eventually("the event", async || {
+        let events = trail.events().await;
+        if events.contains(&event) {
+            Ok(())
+        } else {
+            Err(format!("{events:#?}"))
+        }
+    })
+    .await
+    .unwrap();
+
+    // Each update writes them anew, whatever somebody made of them.
+    let broken = json!({ "stringData": { "URL": "somebody's" } });
+    let secrets = namespace.api::<Secret>();
+    let parameters = PatchParams::default();
+    let broken = Patch::Merge(broken);
+    let patched = secrets.patch("chosen", &parameters, &broken).await;
+    patched.unwrap();
+    let targets = json!([
+        { "kind": "Secret", "name": "chosen", "keys": { "URL": "url" } }, { "kind": "ConfigMap", "name": "plain" },
+    ]);
+    let edited = json!({ "spec": { "config": { "size": 2 }, "outputsTo": targets } });
+    patch(&namespace, "demo", edited).await;
+    trail.until("Ready").await;
+    assert_eq!(
+        secret(&namespace, "chosen").await,
+        data([("URL", "https://x/2")])
+    );
+    let plain = data([("url", "https://x/2"), ("size", "2")]);
+    assert_eq!(config_map(&namespace, "plain").await, plain);
+    let last = trail.stack().await.status.unwrap().last_update.unwrap();
+    assert_eq!(last.message, None, "nothing is wrong any more");
+
+    // They go with the Stack, and nobody else's does.
+    let stacks = namespace.api::<Stack>();
+    let deleted = stacks.delete("demo", &DeleteParams::default()).await;
+    deleted.unwrap();
+    is_gone(&secrets, "chosen").await;
+    is_gone(&secrets, "all").await;
+    is_gone(&namespace.api::<ConfigMap>(), "plain").await;
+    assert_eq!(
+        config_map(&namespace, "foreign").await,
+        data([("mine", "1")])
+    );
+
+    let requests = system.plane.requests_since(Mark::START).await.unwrap();
+    let refused = requests
+        .by_user(MANAGER)
+        .only(|request| request.code == 403);
+    assert!(refused.is_empty(), "{}", refused.counts());
+}
+
+#[tokio::test]
+async fn only_so_many_updates_are_kept_and_each_has_its_time() {
+    let system = System::start(&[]).await;
+    let namespace = stage(&system).await;
+    let wanted = stack(&system, "demo")
+        .set("/spec/timeoutSeconds", 3600)
+        .set("/spec/successfulUpdatesHistoryLimit", 2)
+        .set("/spec/failedUpdatesHistoryLimit", 1);
+    namespace.create_object(wanted.build()).await.unwrap();
+    for round in ["1", "2", "3", "4"] {
+        request(&namespace, "demo", round).await;
+    }
+    let last = namespace.api::<Stack>().get("demo").await.unwrap();
+    let last = last.status.unwrap().last_update.unwrap().name.unwrap();
+    let updates = namespace.api::<Update>();
+    let kept = eventually("two Updates to be left", async || {
+        let kept = updates.list(&ListParams::default()).await.unwrap().items;
+        let names: Vec<String> = kept.iter().map(Update::name_any).collect();
+        if names.len() == 2 && names.contains(&last) {
+            Ok(kept)
+        } else {
+            Err(names.join(" "))
+        }
+    });
+    for update in kept.await.unwrap() {
+        assert_eq!(update.spec.timeout_seconds, Some(3600));
+        assert_eq!(update.metadata.deletion_timestamp, None);
+    }
+
+    // Updates that fail have a limit of their own.
+    let broken = json!({ "spec": { "config": { "size": "no number" } } });
+    patch(&namespace, "demo", broken).await;
+    for round in ["5", "6"] {
+        request(&namespace, "demo", round).await;
+    }
+    let left = eventually("two that succeeded and one that failed", async || {
+        let left = updates.list(&ListParams::default()).await.unwrap().items;
+        let failed = |update: &&Update| {
+            let status = update.status.as_ref().unwrap();
+            let mut conditions = status.conditions.iter();
+            conditions.any(|found| found.type_ == "Failed" && found.status == "True")
+        };
+        let counts = (left.len(), left.iter().filter(failed).count());
+        if counts == (3, 1) {
+            Ok(())
+        } else {
+            Err(format!("{counts:?}"))
+        }
+    });
+    left.await.unwrap();
+}
+
+/// Where the backend keeps a stack of the Program.
+fn state_of(system: &System, stack: &str) -> PathBuf {
+    let backend = system.backend();
+    let folder = backend.strip_prefix("file://").unwrap();
+    PathBuf::from(folder).join(format!(".pulumi/stacks/demo/{stack}.json"))
+}
+
+#[tokio::test]
+async fn a_destroy_leaves_the_stack_in_its_backend_unless_told_otherwise() {
+    let system = System::start(&[]).await;
+    let namespace = stage(&system).await;
+    let stacks = namespace.api::<Stack>();
+    for (name, removed) in [("stays", false), ("goes", true)] {
+        let wanted = stack(&system, name)
+            .destroy_on_finalize(true)
+            .set("/spec/removeStackOnDestroy", removed);
+        namespace.create_object(wanted.build()).await.unwrap();
+    }
+    for name in ["stays", "goes"] {
+        scripted::ready(&namespace, name).await;
+        assert!(state_of(&system, name).exists(), "{name}");
+        stacks.delete(name, &DeleteParams::default()).await.unwrap();
+        is_gone(&stacks, name).await;
+    }
+    assert!(state_of(&system, "stays").exists());
+    assert!(!state_of(&system, "goes").exists());
+}
+
+#[tokio::test]
+async fn a_suspended_stack_starts_nothing_and_can_be_deleted() {
+    let system = System::start(&[]).await;
+    let namespace = stage(&system).await;
+    let suspend = |value: bool| json!({ "spec": { "suspend": value } });
+    let trail = Trail::of(&namespace, "demo");
+    let wanted = stack(&system, "demo")
+        .set("/spec/suspend", true)
+        .destroy_on_finalize(true);
+    namespace.create_object(wanted.build()).await.unwrap();
+    assert_eq!(
+        trail.until("Stalled Suspended").await,
+        [
+            "Stalled Suspended: the stack is suspended: its first update starts once spec.suspend is false"
+        ]
+    );
+    assert_eq!(scripted::updates(&namespace).await, [""; 0]);
+
+    patch(&namespace, "demo", suspend(false)).await;
+    trail.until("Ready ProcessingCompleted").await;
+    patch(&namespace, "demo", suspend(true)).await;
+    let resting = "Ready Suspended: the stack is suspended: its last update succeeded, and no other is started until spec.suspend is false";
+    assert_eq!(trail.until("Ready Suspended").await, [resting]);
+
+    // What is changed meanwhile waits, and is observed.
+    patch(
+        &namespace,
+        "demo",
+        json!({ "spec": { "config": { "size": 7 } } }),
+    )
+    .await;
+    eventually("the change to be seen", async || {
+        let stack = trail.stack().await;
+        let seen = stack.status.unwrap().observed_generation;
+        if seen == stack.metadata.generation {
+            Ok(())
+        } else {
+            Err(format!("{seen:?}"))
+        }
+    })
+    .await
+    .unwrap();
+    assert_eq!(system.executed("demo", "demo"), 1);
+
+    // A deletion is never held up.
+    let stacks = namespace.api::<Stack>();
+    stacks
+        .delete("demo", &DeleteParams::default())
+        .await
+        .unwrap();
+    trail.until_gone().await;
+    assert_eq!(system.executed("demo", "demo"), 2, "it was destroyed");
+}
