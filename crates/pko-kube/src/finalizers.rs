@@ -25,20 +25,20 @@ pub async fn add_finalizer<K: Namespaced>(
     patched(client, object, json!([version, add]), "add a finalizer to").await
 }
 
-/// Removes a finalizer from an object; one that is gone, or has it no more, is fine.
+/// Removes a finalizer from an object, and gives what is written; one that is gone, or has it no more, is fine.
 pub async fn remove_finalizer<K: Namespaced>(
     client: &Client,
     object: &K,
     finalizer: &str,
-) -> Result<(), RequestError> {
+) -> Result<Option<K>, RequestError> {
     match removed(client, object, finalizer).await {
-        Err(error) if error.status_code() == Some(404) => Ok(()),
+        Err(error) if error.status_code() == Some(404) => Ok(None),
         // The list is another one by now: once more, with that.
         Err(error) if error.status_code() == Some(422) => {
             let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
             match crate::find::<K>(client, &namespace, &name).await? {
                 Some(live) if live.uid() == object.uid() => removed(client, &live, finalizer).await,
-                _ => Ok(()),
+                _ => Ok(None),
             }
         }
         other => other,
@@ -49,13 +49,13 @@ async fn removed<K: Namespaced>(
     client: &Client,
     object: &K,
     finalizer: &str,
-) -> Result<(), RequestError> {
+) -> Result<Option<K>, RequestError> {
     let Some(index) = object
         .finalizers()
         .iter()
         .position(|name| name == finalizer)
     else {
-        return Ok(());
+        return Ok(None);
     };
     let entry = format!("/metadata/finalizers/{index}");
     let patch = json!([
@@ -65,5 +65,5 @@ async fn removed<K: Namespaced>(
     ]);
     patched(client, object, patch, "remove a finalizer from")
         .await
-        .map(drop)
+        .map(Some)
 }

@@ -1,6 +1,7 @@
-//! The client of the API server: whose it is, and how long a request may take.
+//! The client of the API server: whose it is, how long a request may take, and how many there were.
 
 use std::{
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -18,10 +19,13 @@ use kube::{
 };
 use tower::{BoxError, Layer, Service};
 
-use crate::args::Arguments;
+use crate::{args::Arguments, metrics::Metrics};
 
-/// The client that these arguments ask for.
-pub(crate) async fn client(arguments: &Arguments) -> anyhow::Result<Client> {
+/// The client that these arguments ask for, whose requests are counted here.
+pub(crate) async fn client(
+    arguments: &Arguments,
+    metrics: &Arc<Metrics>,
+) -> anyhow::Result<Client> {
     let config = match &arguments.kubeconfig {
         Some(path) => {
             let kubeconfig = Kubeconfig::read_from(path)
@@ -32,11 +36,70 @@ pub(crate) async fn client(arguments: &Arguments) -> anyhow::Result<Client> {
             .await
             .context("no cluster: give --kubeconfig, or set KUBECONFIG")?,
     };
-    let builder = ClientBuilder::try_from(config)?;
+    let counted = Counted {
+        metrics: metrics.clone(),
+        host: config
+            .cluster_url
+            .authority()
+            .map(ToString::to_string)
+            .unwrap_or_default()
+            .into(),
+    };
+    let builder = ClientBuilder::try_from(config)?.with_layer(&counted);
     Ok(match arguments.request_timeout() {
         Some(timeout) => builder.with_layer(&Timed(timeout)).build(),
         None => builder.build(),
     })
+}
+
+/// Counts requests by how they were answered.
+#[derive(Clone)]
+struct Counted {
+    metrics: Arc<Metrics>,
+    host: Arc<str>,
+}
+
+impl<S> Layer<S> for Counted {
+    type Service = CountedService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        CountedService {
+            inner,
+            counted: self.clone(),
+        }
+    }
+}
+
+#[derive(Clone)]
+struct CountedService<S> {
+    inner: S,
+    counted: Counted,
+}
+
+impl<S, B> Service<Request<Body>> for CountedService<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<Response<B>, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let method = request.method().clone();
+        let Counted { metrics, host } = self.counted.clone();
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let answer = answer.await;
+            let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
+            metrics.api_request(&host, method.as_str(), code);
+            answer
+        })
+    }
 }
 
 /// Gives up on an answer that is not there in time. A watch may take any time: it is not cut off and opened again and
@@ -127,6 +190,33 @@ mod tests {
         });
         let request = Request::get(path).body(Body::empty()).unwrap();
         Timed(SHORT).layer(server).oneshot(request).await
+    }
+
+    #[tokio::test]
+    async fn requests_are_counted_by_how_they_were_answered() {
+        let metrics = Arc::new(Metrics::new().unwrap());
+        let counted = Counted {
+            metrics: metrics.clone(),
+            host: "10.0.0.1:443".into(),
+        };
+        for code in [Some(200), Some(200), Some(404), None] {
+            let server = service_fn(move |_: Request<Body>| async move {
+                let code = code.ok_or_else(|| BoxError::from("cut off"))?;
+                let answer = Response::builder().status(code).body(Answer::empty());
+                Ok::<_, BoxError>(answer?)
+            });
+            let request = Request::get("/api/v1/pods").body(Body::empty()).unwrap();
+            let answer = counted.layer(server).oneshot(request).await;
+            assert_eq!(answer.is_ok(), code.is_some(), "it is passed on");
+        }
+        let text = metrics.text().unwrap();
+        for line in [
+            r#"rest_client_requests_total{code="200",host="10.0.0.1:443",method="GET"} 2"#,
+            r#"rest_client_requests_total{code="404",host="10.0.0.1:443",method="GET"} 1"#,
+            r#"rest_client_requests_total{code="<error>",host="10.0.0.1:443",method="GET"} 1"#,
+        ] {
+            assert!(text.contains(&format!("{line}\n")), "{line}\n{text}");
+        }
     }
 
     #[tokio::test]

@@ -48,9 +48,9 @@ const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// Runs the manager until it is told to end. Runs in workspaces go on without it.
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let election = arguments.election()?;
-    let client = api_client::client(&arguments).await?;
-    let listeners = Listeners::bind(&arguments).await?;
     let metrics = Arc::new(Metrics::new()?);
+    let client = api_client::client(&arguments, &metrics).await?;
+    let listeners = Listeners::bind(&arguments).await?;
     let advertised = arguments.advertised(listeners.programs.local_addr()?);
 
     let (ground, key, _claim) = ground(&arguments, &client).await?;

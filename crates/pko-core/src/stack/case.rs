@@ -109,15 +109,29 @@ impl Case {
         let result = self.absorbed.iter();
         let result = result.flat_map(|absorbed| absorbed.events.clone());
         let events = result.chain(news).map(Effect::Emit);
+        let deeds: Vec<Effect> = deeds.into_iter().collect();
+        let forgotten = self.forgotten(&deeds);
         let prune = self.absorbed.is_some() && self.world.limits_history();
         let effects = write
             .into_iter()
             .chain(release)
+            .chain(forgotten)
             .chain(deeds)
             .chain(prune.then_some(Effect::PruneUpdates))
             .chain(events)
             .collect();
         finish(effects, requeue)
+    }
+
+    /// Lets go of Updates whose results are recorded and that we hold still: a crash came in between.
+    fn forgotten(&self, deeds: &[Effect]) -> Vec<Effect> {
+        let absorbed = self.absorbed.as_ref();
+        let absorbed = absorbed.and_then(|absorbed| absorbed.release.as_ref());
+        let held = self.world.unreleased.iter();
+        held.filter(|name| Some(*name) != absorbed)
+            .map(|name| Effect::ReleaseUpdate(name.clone()))
+            .filter(|release| !deeds.contains(release))
+            .collect()
     }
 
     /// Lets go of the Update before, in case a crash came between the record of its result and its

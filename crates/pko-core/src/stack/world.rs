@@ -37,6 +37,8 @@ pub struct World {
     pub workspace: Known<Result<Workspace, Refusal>>,
     /// Whether the next Update was created.
     pub created: Known<Result<(), Refusal>>,
+    /// Updates of this Stack that we hold still although they are not current, as far as the cache knows.
+    pub unreleased: Vec<String>,
     /// What the operator was told.
     pub settings: Settings,
 }
@@ -172,6 +174,7 @@ impl World {
             prerequisites: Known::Unknown,
             workspace: Known::Unknown,
             created: Known::Unknown,
+            unreleased: Vec::new(),
             settings: Settings::default(),
         }
     }

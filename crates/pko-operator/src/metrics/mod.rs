@@ -37,6 +37,7 @@ const LONG_BUCKETS: [f64; 12] = [
 /// What the manager counts and measures.
 pub(crate) struct Metrics {
     registry: Registry,
+    api_requests: IntCounterVec,
     reconciles: IntCounterVec,
     reconcile_errors: IntCounterVec,
     reconcile_panics: IntCounterVec,
@@ -97,6 +98,11 @@ impl Metrics {
             )
         };
         Ok(Self {
+            api_requests: counter(
+                "rest_client_requests_total",
+                "Number of HTTP requests, partitioned by status code, method, and host.",
+                &["code", "host", "method"],
+            )?,
             reconciles: counter(
                 "controller_runtime_reconcile_total",
                 "Total number of reconciliations per controller",
@@ -158,6 +164,14 @@ impl Metrics {
             )?,
             registry,
         })
+    }
+
+    /// The API server has answered a request with this code, or not at all.
+    pub(crate) fn api_request(&self, host: &str, method: &str, code: Option<u16>) {
+        // Upstream's client library has this word for it.
+        let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
+        let labels = [code.as_str(), host, method];
+        self.api_requests.with_label_values(&labels).inc();
     }
 
     /// A controller of so many workers begins: its series are there before anything happens.

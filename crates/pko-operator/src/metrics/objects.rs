@@ -1,5 +1,6 @@
 //! What follows from the objects that there are, computed from the caches at each scrape.
 
+use k8s_openapi::Resource as _;
 use kube::{ResourceExt as _, runtime::reflector::Store};
 use pko_api::{
     Decoded, Program, Stack,
@@ -8,7 +9,7 @@ use pko_api::{
 };
 use pko_core::condition_set::is_true;
 use prometheus::{
-    GaugeVec, IntGauge, Opts,
+    GaugeVec, IntGauge, IntGaugeVec, Opts,
     core::{Collector, Desc},
     proto::MetricFamily,
 };
@@ -87,6 +88,7 @@ struct Series {
     stacks_active: IntGauge,
     stacks_failing: GaugeVec,
     stacks_reconciling: GaugeVec,
+    created: IntGaugeVec,
     programs_active: IntGauge,
     runs_waiting: IntGauge,
     runs_under_way: IntGauge,
@@ -115,6 +117,13 @@ impl Series {
                 ),
                 object,
             )?,
+            created: IntGaugeVec::new(
+                Opts::new(
+                    "resource_created_at_seconds",
+                    "Timestamp at which a resource was created",
+                ),
+                &["name", "namespace", "group", "version", "kind"],
+            )?,
             programs_active: IntGauge::new(
                 "programs_active",
                 "Number of Program objects currently tracked by the Pulumi Kubernetes Operator",
@@ -131,11 +140,12 @@ impl Series {
         })
     }
 
-    fn each(&self) -> [&dyn Collector; 7] {
+    fn each(&self) -> [&dyn Collector; 8] {
         [
             &self.stacks_active,
             &self.stacks_failing,
             &self.stacks_reconciling,
+            &self.created,
             &self.programs_active,
             &self.runs_waiting,
             &self.runs_under_way,
@@ -146,6 +156,18 @@ impl Series {
     fn add(&self, stack: &Decoded<Stack>) {
         let (namespace, name) = (stack.namespace().unwrap_or_default(), stack.name_any());
         let labels = &[namespace.as_str(), name.as_str()];
+        if let Some(created) = stack.creation_timestamp() {
+            let labels = [
+                name.as_str(),
+                &namespace,
+                Stack::GROUP,
+                Stack::VERSION,
+                Stack::KIND,
+            ];
+            self.created
+                .with_label_values(&labels)
+                .set(created.0.as_second());
+        }
         let Some(status) = status(stack) else {
             return;
         };

@@ -1,4 +1,4 @@
-use kube::runtime::reflector;
+use kube::runtime::{reflector, watcher::Event};
 use pko_api::{Decoded, Program, Stack};
 use serde_json::json;
 
@@ -7,10 +7,17 @@ use super::*;
 fn stack(name: &str, status: &serde_json::Value) -> Decoded<Stack> {
     let object = json!({
         "apiVersion": "pulumi.com/v1", "kind": "Stack",
-        "metadata": { "namespace": "team", "name": name },
+        "metadata": { "namespace": "team", "name": name, "creationTimestamp": "2026-01-01T00:00:00Z" },
         "spec": { "stack": "dev" }, "status": status,
     });
     serde_json::from_value(object).unwrap()
+}
+
+fn conditions(reconciling: &str) -> serde_json::Value {
+    json!([{
+        "type": "Reconciling", "status": reconciling, "reason": "R", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }])
 }
 
 /// The lines of a metric.
@@ -29,23 +36,17 @@ fn what_objects_there_are_is_counted_at_each_scrape_and_goes_with_them() {
     metrics.add(objects).unwrap();
     assert_eq!(lines(&metrics, "stacks_active"), ["stacks_active 0"]);
 
-    let condition = |status: &str| {
-        json!([{
-            "type": "Reconciling", "status": status, "reason": "R", "message": "",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }])
-    };
     let failing = stack(
         "bad",
-        &json!({ "lastUpdate": { "state": "failed" }, "conditions": condition("True") }),
+        &json!({ "lastUpdate": { "state": "failed" }, "conditions": conditions("True") }),
     );
     let good = stack(
         "good",
-        &json!({ "lastUpdate": { "state": "succeeded" }, "conditions": condition("False") }),
+        &json!({ "lastUpdate": { "state": "succeeded" }, "conditions": conditions("False") }),
     );
     let new = stack("new", &json!({}));
     for stack in [&failing, &good, &new] {
-        writer.apply_watcher_event(&kube::runtime::watcher::Event::Apply(stack.clone()));
+        writer.apply_watcher_event(&Event::Apply(stack.clone()));
     }
     assert_eq!(lines(&metrics, "stacks_active"), ["stacks_active 3"]);
     assert_eq!(
@@ -59,7 +60,7 @@ fn what_objects_there_are_is_counted_at_each_scrape_and_goes_with_them() {
         lines(&metrics, "stacks_reconciling").first().unwrap(),
         r#"stacks_reconciling{name="bad",namespace="team"} 1"#,
     );
-    writer.apply_watcher_event(&kube::runtime::watcher::Event::Delete(failing));
+    writer.apply_watcher_event(&Event::Delete(failing));
     assert_eq!(lines(&metrics, "stacks_active"), ["stacks_active 2"]);
     assert_eq!(
         lines(&metrics, "stacks_failing"),
@@ -75,6 +76,91 @@ fn what_objects_there_are_is_counted_at_each_scrape_and_goes_with_them() {
         lines(&metrics, "leader_election_master_status"),
         [r#"leader_election_master_status{name="operator.pulumi.com"} 1"#]
     );
+}
+
+/// What a scrape says of Stacks and Programs, without the comments and the rest.
+fn told(metrics: &Metrics) -> Vec<String> {
+    ["stacks_", "programs_", "resource_created_at_seconds"]
+        .into_iter()
+        .flat_map(|name| lines(metrics, name))
+        .collect()
+}
+
+/// Upstream's names and labels. Its numbers move with events, so that they are wrong after a missed one, absent after a
+/// start and stay after their object; ours follow from what there is.
+#[test]
+fn scenario_136_the_numbers_follow_the_objects() {
+    let (stacks, mut stack_writer) = reflector::store::<Decoded<Stack>>();
+    let (programs, mut program_writer) = reflector::store::<Decoded<Program>>();
+    let metrics = Metrics::new().unwrap();
+    let objects = Objects::new(stacks, programs, || (0, 0), || true).unwrap();
+    metrics.add(objects).unwrap();
+    let created = r#"resource_created_at_seconds{group="pulumi.com",kind="Stack",name="a",namespace="team",version="v1"} 1767225600"#;
+    let none = ["stacks_active 0", "programs_active 0"];
+    assert_eq!(told(&metrics), none);
+
+    let failed = json!({ "lastUpdate": { "state": "failed" }, "conditions": conditions("True") });
+    let succeeded = json!({ "lastUpdate": { "state": "succeeded" }, "conditions": [] });
+    for (status, failing, reconciling) in [(&failed, 1, 1), (&succeeded, 0, 0)] {
+        stack_writer.apply_watcher_event(&Event::Apply(stack("a", status)));
+        assert_eq!(
+            told(&metrics),
+            [
+                "stacks_active 1".to_owned(),
+                format!(r#"stacks_failing{{name="a",namespace="team"}} {failing}"#),
+                format!(r#"stacks_reconciling{{name="a",namespace="team"}} {reconciling}"#),
+                "programs_active 0".to_owned(),
+                created.to_owned(),
+            ]
+        );
+    }
+    stack_writer.apply_watcher_event(&Event::Apply(stack("b", &json!({}))));
+    assert_eq!(lines(&metrics, "stacks_active"), ["stacks_active 2"]);
+    for gone in ["a", "b", "b"] {
+        stack_writer.apply_watcher_event(&Event::Delete(stack(gone, &json!({}))));
+    }
+    assert_eq!(
+        told(&metrics),
+        none,
+        "no series stays, and none is below zero"
+    );
+
+    let program = json!({ "apiVersion": "pulumi.com/v1", "kind": "Program", "metadata": { "namespace": "team", "name": "p" } });
+    let program: Decoded<Program> = serde_json::from_value(program).unwrap();
+    program_writer.apply_watcher_event(&Event::Apply(program.clone()));
+    assert_eq!(lines(&metrics, "programs_active"), ["programs_active 1"]);
+    for _ in 0..2 {
+        program_writer.apply_watcher_event(&Event::Delete(program.clone()));
+    }
+    assert_eq!(told(&metrics), none);
+}
+
+/// Upstream's are absent until each Stack's next event.
+#[test]
+fn the_numbers_are_right_after_a_start_and_after_what_was_missed() {
+    let (stacks, mut writer) = reflector::store::<Decoded<Stack>>();
+    let (programs, _) = reflector::store::<Decoded<Program>>();
+    let metrics = Metrics::new().unwrap();
+    let objects = Objects::new(stacks, programs, || (0, 0), || true).unwrap();
+    metrics.add(objects).unwrap();
+    let mut list = |names: &[&str]| {
+        writer.apply_watcher_event(&Event::Init);
+        for name in names {
+            let status = json!({ "lastUpdate": { "state": "failed" } });
+            writer.apply_watcher_event(&Event::InitApply(stack(name, &status)));
+        }
+        writer.apply_watcher_event(&Event::InitDone);
+    };
+    let failing = |name| format!(r#"stacks_failing{{name="{name}",namespace="team"}} 1"#);
+    list(&["a", "b"]);
+    assert_eq!(lines(&metrics, "stacks_active"), ["stacks_active 2"]);
+    assert_eq!(
+        lines(&metrics, "stacks_failing"),
+        [failing("a"), failing("b")]
+    );
+    list(&["b"]);
+    assert_eq!(lines(&metrics, "stacks_active"), ["stacks_active 1"]);
+    assert_eq!(lines(&metrics, "stacks_failing"), [failing("b")]);
 }
 
 #[test]

@@ -117,10 +117,12 @@ async fn a_scraper_sees_a_stacks_life_if_it_may() {
         "stacks_failing{{name=\"demo\",namespace=\"{}\"}}",
         namespace.name()
     );
+    let reconciling = failing.replace("failing", "reconciling");
     let lines = [
         "stacks_active 1",
         "programs_active 1",
         &format!("{failing} 0"),
+        &format!("{reconciling} 0"),
         "pko_run_seconds_count{result=\"succeeded\",type=\"up\"} 1",
         "pko_workspace_start_seconds_count 1",
         "pko_workspace_install_seconds_count{result=\"succeeded\"} 1",
@@ -137,6 +139,12 @@ async fn a_scraper_sees_a_stacks_life_if_it_may() {
         .await
         .unwrap();
     tell(&url, Some(&reader), &["stacks_active 0"], &failing).await;
+    let text = scrape(&url, Some(&reader)).await.unwrap();
+    assert!(!text.contains(&reconciling), "{text}");
+    assert!(
+        text.contains("rest_client_requests_total{code=\"200\""),
+        "{text}"
+    );
 }
 
 #[tokio::test]

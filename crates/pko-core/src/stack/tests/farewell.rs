@@ -206,3 +206,31 @@ fn a_result_is_kept_when_the_rest_can_not_be_found_out() {
         ]
     );
 }
+
+#[test]
+fn an_update_that_a_crash_left_held_is_let_go() {
+    let lines = |given: &Given, held: &[&str]| {
+        let mut world = World::new(serde_json::from_value(given.stack.clone()).unwrap());
+        world.unreleased = held.iter().map(|name| (*name).to_owned()).collect();
+        given.told_of(world).lines()
+    };
+    let ready = given().last(json!({})).seen_before();
+    assert_eq!(
+        lines(&ready, &["demo-1"]),
+        ["in-sync", "release demo-1", "settled"],
+        "nothing else would"
+    );
+    let gone = given().deleting().last(json!({}));
+    assert_eq!(
+        lines(&gone, &["demo-1", "demo-0"]),
+        [
+            "release",
+            "status Ready",
+            "release demo-0",
+            "release demo-1",
+            "let go",
+            "settled"
+        ],
+        "each once"
+    );
+}

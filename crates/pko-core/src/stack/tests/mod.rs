@@ -238,6 +238,10 @@ impl Given {
     fn told(&self) -> Told {
         let mut world = World::new(serde_json::from_value(self.stack.clone()).unwrap());
         world.settings = self.settings;
+        self.told_of(world)
+    }
+
+    fn told_of(&self, mut world: World) -> Told {
         let mut asked = Vec::new();
         loop {
             match decide(&world, now()) {

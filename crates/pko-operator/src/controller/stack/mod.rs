@@ -3,6 +3,7 @@
 mod history;
 mod outputs;
 mod prerequisites;
+mod updates;
 
 use std::sync::Arc;
 
@@ -116,7 +117,9 @@ async fn reconcile(
                 stack,
                 context: &context,
             };
-            Box::pin(drive(&pass, World::new(stack.clone()))).await
+            let mut world = World::new(stack.clone());
+            world.unreleased = updates::unreleased(stack, &context);
+            Box::pin(drive(&pass, world)).await
         }
         Err(undecodable) => {
             let plan = decide_undecodable(undecodable, Timestamp::now());
@@ -305,7 +308,7 @@ async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), Pas
         Effect::PatchStatus(status) => write_status(stack, context, &status).await?,
         Effect::ReleaseUpdate(name) => {
             if let Some(update) = update(stack, context, &name).await? {
-                pko_kube::remove_finalizer(client, update.as_ref(), finalizers::STACK).await?;
+                updates::release(context, &update).await?;
             }
         }
         Effect::DeleteWorkspace => delete_workspace(stack, context).await?,

@@ -244,9 +244,12 @@ impl Play for Try {
             outputs: end.outputs.clone(),
             workspaces: end.workspaces.clone(),
             unfinished: end.unfinished.clone(),
-            agents: end.agents,
+            agents: right.agents,
         };
-        same == *right && end.ups <= right.ups + 1 && end.destroys <= right.destroys + 1
+        same == *right
+            && end.agents == end.workspaces.len()
+            && end.ups <= right.ups + 1
+            && end.destroys <= right.destroys + 1
     }
 
     async fn remove(&self, system: &System) {
