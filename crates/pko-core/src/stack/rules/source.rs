@@ -29,7 +29,8 @@ pub(super) fn known(case: &Case) -> Option<Source> {
     of(case).ok()
 }
 
-fn of(case: &Case) -> Result<Source, Step> {
+/// The source, or what to do without it: ask, or report.
+pub(super) fn of(case: &Case) -> Result<Source, Step> {
     if let Some(source) = without_program(case) {
         return Ok(source);
     }

@@ -2,23 +2,31 @@
 
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use pko_api::{
     Update,
     auto::v1alpha1::OperationType,
-    names::{events::StackEvent, reasons::StackReason},
+    names::{
+        conditions::ConditionType,
+        events::StackEvent,
+        reasons::{StackReason, UpdateReason},
+    },
     pulumi::v1::{CurrentUpdate, StackStatus},
 };
 
-use super::{finalize, source, sync};
+use super::{finalize, source, sync, workspace};
 use crate::{
-    Class,
-    condition_set::Summary,
+    Class, Known,
+    condition_set::{Summary, find},
     stack::{Case, Event, Question, Refusal, Step, absorb, desired},
     step::Requeue,
+    update::has_begun,
 };
 
 /// An Update's own events end the wait; this is for one that was missed.
 const LOOK_AGAIN: Duration = Duration::from_mins(5);
+/// How long an Update waits for its Workspace before that is compared with what the spec and the source say by now.
+const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 /// For an Update that the API server does not take as it is.
 const REFUSED_AGAIN: Duration = Duration::from_mins(2);
 /// For an Update that could not be made just now.
@@ -33,8 +41,33 @@ pub(in crate::stack) fn processing() -> Summary {
 
 /// Waits for the Update that runs. One that has ended is in the status already, and no longer current.
 pub(in crate::stack) fn wait_for_current(case: &Case) -> Option<Step> {
-    let running = case.status.current_update.is_some();
-    running.then(|| case.waiting(&processing(), Requeue::after(LOOK_AGAIN)))
+    case.status.current_update.as_ref()?;
+    let again = match waits_since(case).map(|since| case.now.duration_since(since)) {
+        None => LOOK_AGAIN,
+        Some(waited) if waited >= PATIENCE => return Some(workspace::keep_current(case)),
+        Some(waited) => PATIENCE.saturating_sub(waited).unsigned_abs(),
+    };
+    Some(case.waiting(&processing(), Requeue::after(again)))
+}
+
+/// Since when the Update has waited for the Workspace, if it does. One that is not what the Stack is about any more
+/// waits for another Workspace than the Stack would make now.
+fn waits_since(case: &Case) -> Option<Timestamp> {
+    let Known::Known(Some(update)) = &case.world.current_update else {
+        return None;
+    };
+    let destroys = update.spec.operation == Some(OperationType::Destroy);
+    let conditions = &update.status.as_ref()?.conditions;
+    let progressing = find(conditions, ConditionType::Progressing)?;
+    let reasons = [
+        UpdateReason::WorkspaceNotReady,
+        UpdateReason::WorkspaceNotFound,
+    ];
+    let waits = reasons
+        .iter()
+        .any(|reason| reason.as_str() == progressing.reason);
+    let waits = waits && !has_begun(update) && destroys == case.world.is_deleting();
+    waits.then_some(progressing.last_transition_time.0)
 }
 
 /// Starts an Update.

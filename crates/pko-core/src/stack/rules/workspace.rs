@@ -12,7 +12,7 @@ use pko_api::{
     pulumi::v1::StackStatus,
 };
 
-use super::{finalize, source};
+use super::{finalize, source, update};
 use crate::{
     Class,
     condition_set::{Summary, brief, find, is_true},
@@ -54,6 +54,30 @@ pub(in crate::stack) fn provision(case: &Case) -> Option<Step> {
             Some(class) => case.blocked(&class),
             None => still_waiting(&case, workspace),
         }),
+    }
+}
+
+/// An Update waits for a Workspace that does not get ready. What mends it may be a spec or a source that is newer than
+/// the Update, which nobody would hear of: the Update waits for the Workspace, and the Stack for the Update.
+pub(super) fn keep_current(case: &Case) -> Step {
+    let waiting = |summary: &Summary| case.waiting(summary, Requeue::after(LOOK_AGAIN));
+    let source = match source::of(case) {
+        Ok(source) => source,
+        Err(question @ Step::Ask(_)) => return question,
+        Err(Step::Finish(_)) => return waiting(&update::processing()),
+    };
+    let Ok(workspace) = desired::workspace(&case.world, &case.status, &source) else {
+        return waiting(&update::processing());
+    };
+    let stored = case.world.stack.status.clone().unwrap_or_default();
+    let ask = || Question::ApplyWorkspace(Box::new(workspace), Box::new(stored));
+    match case.world.workspace.or_ask(ask) {
+        Err(question) => question,
+        Ok(Err(refusal)) => waiting(&refused(case, refusal).summary()),
+        Ok(Ok(workspace)) => {
+            let trouble = trouble(case, workspace);
+            waiting(&trouble.unwrap_or_else(update::processing))
+        }
     }
 }
 

@@ -263,3 +263,100 @@ fn an_update_is_for_the_request_and_the_revision_of_now() {
         Some("r1")
     );
 }
+
+/// An Update that has waited for so long for its Workspace.
+fn waiting_update(operation: &str, reason: &str, seconds: i64) -> Value {
+    let mut waits = condition("Progressing", "False", reason, "");
+    waits["lastTransitionTime"] = json!(ago(seconds));
+    json!({
+        "metadata": { "name": "demo-2", "namespace": "shop" },
+        "spec": { "type": operation }, "status": { "conditions": [waits] },
+    })
+}
+
+#[test]
+fn an_update_whose_workspace_does_not_get_ready_does_not_keep_it_as_it_is() {
+    let broken = || {
+        not_ready(json!([condition(
+            "Ready",
+            "False",
+            "WaitingForReplicas",
+            "no such image"
+        )]))
+    };
+    let waiting = |reason, seconds| {
+        let update = waiting_update("up", reason, seconds);
+        broken().current(update).seen_before()
+    };
+    let trouble: &[&str] = &[
+        "update-in-flight",
+        "status Reconciling StackProcessing: waiting for workspace readiness (WaitingForReplicas: no such image)",
+        "again in 60s",
+    ];
+    check([
+        (
+            "that is usual",
+            waiting("WorkspaceNotReady", 20),
+            &["update-in-flight", "again in 10s"],
+        ),
+        (
+            "it waits for something else",
+            waiting("Queued", 1_000),
+            &["update-in-flight", "again in 300s"],
+        ),
+        (
+            "its workspace is in trouble",
+            broken().current(waiting_update("up", "WorkspaceNotReady", 30)),
+            trouble,
+        ),
+        (
+            "its workspace is gone",
+            broken().current(waiting_update("up", "WorkspaceNotFound", 30)),
+            trouble,
+        ),
+        (
+            "its workspace is in order now",
+            given()
+                .current(waiting_update("up", "WorkspaceNotReady", 30))
+                .seen_before(),
+            &["update-in-flight", "again in 60s"],
+        ),
+        (
+            "the source is away",
+            waiting("WorkspaceNotReady", 30).source(unavailable("no route to host")),
+            &[
+                "update-in-flight",
+                "status Reconciling StackProcessing: stack is being processed",
+                "again in 60s",
+            ],
+        ),
+    ]);
+
+    let newer = broken()
+        .current(waiting_update("up", "WorkspaceNotReady", 30))
+        .source(Ok(revision("4")));
+    let told = newer.told();
+    assert_eq!(told.questions(), ["update", "source", "workspace"]);
+    let applied = told.asked.iter().find_map(|question| match question {
+        Question::ApplyWorkspace(workspace, _) => workspace.spec.flux.as_ref()?.url.clone(),
+        _ => None,
+    });
+    assert_eq!(applied.as_deref(), Some("http://operator/4"));
+    let current = told.status().unwrap().current_update.clone().unwrap();
+    assert_eq!(current.name.as_deref(), Some("demo-2"), "it stays the same");
+}
+
+/// The Workspace of a deletion has no program: an update must not run in it.
+#[test]
+fn the_workspace_of_a_deletion_is_not_given_to_an_update() {
+    let deleting = |operation| {
+        let update = waiting_update(operation, "WorkspaceNotReady", 1_000);
+        let given = given()
+            .spec(json!({ "destroyOnFinalize": true }))
+            .status(json!({ "projectInfo": { "name": "demo", "runtime": "yaml" } }));
+        let told = given.current(update).deleting().told();
+        told.questions()
+    };
+    assert_eq!(deleting("up"), ["update"]);
+    assert_eq!(deleting("destroy"), ["update", "workspace"]);
+}
