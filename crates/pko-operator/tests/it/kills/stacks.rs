@@ -114,10 +114,22 @@ impl Try {
     }
 
     async fn workspace_gone(&self) -> Result<(), TimedOut> {
-        eventually("the Workspace to be gone", async || {
-            let found = list::<Workspace>(&self.namespace).await.len();
-            if found == 0 { Ok(()) } else { Err(found) }
-        })
+        eventually(
+            "the Workspace and its Updates to be gone or done",
+            async || {
+                let found = list::<Workspace>(&self.namespace).await.len();
+                let updates = list::<Update>(&self.namespace).await;
+                let unfinished = updates
+                    .iter()
+                    .filter(|update| is_unfinished(update))
+                    .count();
+                if found + unfinished == 0 {
+                    Ok(())
+                } else {
+                    Err(found)
+                }
+            },
+        )
         .await
     }
 }
@@ -202,6 +214,7 @@ impl Play for Try {
                 let parameters = DeleteParams::default();
                 stacks.delete("demo", &parameters).await.unwrap();
                 self.gone().await?;
+                self.workspace_gone().await?;
             }
             Scenario::ReclaimDelete => {
                 let delete = json!({ "workspaceReclaimPolicy": "Delete" });
