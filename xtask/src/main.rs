@@ -67,3 +67,23 @@ fn checkout() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package).to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Command::command().debug_assert();
+        for line in [
+            "bench --json file --part git",
+            "bench agent --runs 1",
+            "bench manager",
+        ] {
+            let words = ["xtask"].into_iter().chain(line.split(' '));
+            assert!(Command::try_parse_from(words).is_ok(), "{line}");
+        }
+    }
+}

@@ -69,7 +69,7 @@ fn build() -> anyhow::Result<PathBuf> {
     Ok(profile.join("agent"))
 }
 
-fn build_stand_in() -> anyhow::Result<PathBuf> {
+pub(super) fn build_stand_in() -> anyhow::Result<PathBuf> {
     let arguments = [
         "build",
         "--release",

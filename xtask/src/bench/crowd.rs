@@ -50,7 +50,8 @@ pub(super) async fn stalled_stacks(namespace: &TestNamespace, count: u32) -> any
 
 /// Makes a Program and waits until the manager that leads has written its status.
 pub(super) async fn served_program(namespace: &TestNamespace, name: &str) -> anyhow::Result<()> {
-    create::<Program>(namespace, ProgramBuilder::new(name).build()).await?;
+    let program = ProgramBuilder::new(name).output("size", 4);
+    create::<Program>(namespace, program.build()).await?;
     eventually_within(PATIENCE, "a manager to write", async || {
         let program = namespace.api::<Program>().get(name).await;
         let status = program.map_err(|error| error.to_string())?.status;
@@ -80,7 +81,8 @@ fn is_stalled(stack: &Stack) -> bool {
         .any(|condition| condition.status == "True")
 }
 
-async fn create<K>(namespace: &TestNamespace, object: Value) -> anyhow::Result<()>
+/// Creates an object.
+pub(super) async fn create<K>(namespace: &TestNamespace, object: Value) -> anyhow::Result<()>
 where
     K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
     K::DynamicType: Default,

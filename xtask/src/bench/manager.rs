@@ -24,7 +24,7 @@ use super::{
 use crate::{cargo, progress::Step, ready::is_ready};
 
 /// Who a manager is to the API server.
-const USER: &str = "manager";
+pub(super) const USER: &str = "manager";
 /// Long enough for a standby to take over with anybody's settings, upstream's included.
 pub(super) const PATIENCE: Duration = Duration::from_mins(3);
 /// Until a standby has seen the Lease more than once.
@@ -48,7 +48,7 @@ pub(super) async fn measure(arguments: &ManagerArguments) -> anyhow::Result<Vec<
 }
 
 /// Ours, as it is shipped.
-fn build() -> anyhow::Result<PathBuf> {
+pub(super) fn build() -> anyhow::Result<PathBuf> {
     let step = Step::begin("building the manager");
     let arguments = ["build", "--release", "--quiet", "--package", "pko-operator"];
     if !cargo().args(arguments).status()?.success() {
@@ -107,7 +107,8 @@ impl Place {
 
 fn size(manager: &Path) -> anyhow::Result<Figure> {
     let bytes = fs::metadata(manager)?.len();
-    Ok(Figure::new("size of the program", bytes as f64 / 1e6, "MB").against(68.9, 0.3))
+    let figure = Figure::new("size of the program", bytes as f64 / 1e6, "MB");
+    Ok(figure.of("P15").against(68.9, 0.3))
 }
 
 /// With nothing to do, and among objects that are none of its business.
@@ -126,8 +127,11 @@ async fn memory(
     let crowded = manager.resident()? / 1024.0;
     println!("  added and settled, {}", step.elapsed());
     Ok(vec![
-        Figure::new("memory, no Stacks", idle, "MiB").against(57.0, 0.3),
+        Figure::new("memory, no Stacks", idle, "MiB")
+            .of("P1")
+            .against(57.0, 0.3),
         Figure::new("memory for foreign pods and Secrets", crowded - idle, "MiB")
+            .of("P3")
             .against(17.0, 0.05),
     ])
 }
@@ -153,11 +157,14 @@ async fn rest(
     print!("{}", requests.counts());
     let mut figures = requests_a_minute(&requests, seconds / 60.0);
     let resident = manager.resident()? / 1024.0;
-    figures.push(Figure::new(
-        "processor time a second at rest",
-        used / seconds * 1e3,
-        "ms",
-    ));
+    figures.push(
+        Figure::new(
+            "processor time a second at rest",
+            used / seconds * 1e3,
+            "ms",
+        )
+        .of("P18"),
+    );
     figures.push(Figure::new("memory with Stacks at rest", resident, "MiB"));
     Ok(figures)
 }
@@ -168,7 +175,9 @@ fn requests_a_minute(requests: &Requests, minutes: f64) -> Vec<Figure> {
     let leases = requests.iter();
     let leases = leases.filter(|request| request.resource.starts_with("leases."));
     vec![
-        Figure::new("requests a minute at rest", rate(requests.len()), "").against(228.0, 0.1),
+        Figure::new("requests a minute at rest", rate(requests.len()), "")
+            .of("P8")
+            .against(228.0, 0.1),
         Figure::new("of these, watches", rate(watches.count()), ""),
         Figure::new("of these, for the Lease", rate(leases.count()), ""),
     ]
@@ -189,8 +198,12 @@ async fn takeovers(place: &Place, leader: Server) -> anyhow::Result<Vec<Figure>>
     let after_end = began.elapsed().as_secs_f64();
     println!("  taken over twice, {}", step.elapsed());
     Ok(vec![
-        Figure::new("leader killed until another writes", after_kill, "s").against(60.0, 0.35),
-        Figure::new("leader told to end until another writes", after_end, "s").against(12.0, 0.25),
+        Figure::new("leader killed until another writes", after_kill, "s")
+            .of("P19")
+            .against(60.0, 0.35),
+        Figure::new("leader told to end until another writes", after_end, "s")
+            .of("P20")
+            .against(12.0, 0.25),
     ])
 }
 

@@ -5,13 +5,18 @@ mod crowd;
 mod manager;
 mod process;
 mod report;
+mod stacks;
 
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    subject: Subject,
+    subject: Option<Subject>,
+    /// Without a subject: what Stacks cost, and how fast they are
+    #[command(flatten)]
+    stacks: stacks::StacksArguments,
 }
 
 #[derive(clap::Subcommand)]
@@ -59,11 +64,15 @@ struct ManagerArguments {
 
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (figures, json) = match &arguments.subject {
-        Subject::Agent(arguments) => (
+        Some(Subject::Agent(arguments)) => (
             agent::measure(arguments.agent.as_deref(), arguments.runs).await?,
             &arguments.json,
         ),
-        Subject::Manager(arguments) => (manager::measure(arguments).await?, &arguments.json),
+        Some(Subject::Manager(arguments)) => (manager::measure(arguments).await?, &arguments.json),
+        None => (
+            Box::pin(stacks::measure(&arguments.stacks)).await?,
+            &arguments.stacks.json,
+        ),
     };
     report::print(&figures);
     match json {

@@ -47,6 +47,11 @@ impl Server {
         })
     }
 
+    /// Its process.
+    pub(super) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kibibytes that it has in memory now.
     pub(super) fn resident(&self) -> anyhow::Result<f64> {
         self.status("VmRSS:")

@@ -1,6 +1,6 @@
 //! Figures as people and programs read them.
 
-use std::path::Path;
+use std::{fs, path::Path, thread};
 
 use anyhow::Context;
 use serde_json::{Map, Value, json};
@@ -8,36 +8,84 @@ use serde_json::{Map, Value, json};
 /// One figure.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Figure {
-    pub(super) name: &'static str,
-    pub(super) value: f64,
-    pub(super) unit: &'static str,
-    /// What it is measured against, where that is known.
-    pub(super) upstream: Option<Upstream>,
+    /// The goal that it is about, such as `P5`.
+    id: Option<&'static str>,
+    name: String,
+    value: f64,
+    unit: &'static str,
+    /// What upstream's program has, where that is known.
+    upstream: Option<f64>,
+    goal: Option<Goal>,
 }
 
-/// What upstream's program has, and what we want.
+/// What we want a figure to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Upstream {
-    pub(super) value: f64,
-    /// The part of it that we want to have at most.
-    pub(super) goal: f64,
+enum Goal {
+    AtMost(f64),
+    AtLeast(f64),
 }
 
 impl Figure {
     /// A figure that stands for itself.
-    pub(super) fn new(name: &'static str, value: f64, unit: &'static str) -> Self {
+    pub(super) fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
         Self {
-            name,
+            id: None,
+            name: name.into(),
             value,
             unit,
             upstream: None,
+            goal: None,
         }
     }
 
-    /// Measures it against upstream's.
-    pub(super) fn against(mut self, value: f64, goal: f64) -> Self {
-        self.upstream = Some(Upstream { value, goal });
+    /// The figure of a goal.
+    pub(super) fn of(mut self, id: &'static str) -> Self {
+        self.id = Some(id);
         self
+    }
+
+    /// Measures it against upstream's, of which we want to have at most this part.
+    pub(super) fn against(self, upstream: f64, part: f64) -> Self {
+        self.upstream(upstream).at_most(upstream * part)
+    }
+
+    /// What upstream's has.
+    pub(super) fn upstream(mut self, value: f64) -> Self {
+        self.upstream = Some(value);
+        self
+    }
+
+    /// What we want to have at most.
+    pub(super) fn at_most(mut self, value: f64) -> Self {
+        self.goal = Some(Goal::AtMost(value));
+        self
+    }
+
+    /// What we want to have at least.
+    pub(super) fn at_least(mut self, value: f64) -> Self {
+        self.goal = Some(Goal::AtLeast(value));
+        self
+    }
+
+    /// Its key among others.
+    fn key(&self) -> String {
+        self.id.map_or_else(|| self.name.clone(), str::to_owned)
+    }
+}
+
+impl Goal {
+    fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtMost(most) => value <= most,
+            Self::AtLeast(least) => value >= least,
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::AtMost(most) => format!("at most {}", short(most)),
+            Self::AtLeast(least) => format!("at least {}", short(least)),
+        }
     }
 }
 
@@ -50,18 +98,26 @@ pub(super) fn print(figures: &[Figure]) {
 
 fn line(figure: &Figure) -> String {
     let Figure {
-        name, value, unit, ..
+        id,
+        name,
+        value,
+        unit,
+        ..
     } = figure;
-    let own = format!("{name:<52} {:>10} {unit}", short(*value));
-    let Some(upstream) = figure.upstream else {
-        return own;
-    };
-    format!(
-        "{own:<72} upstream {:>4}, ratio {:.2}, goal {:.2}",
-        short(upstream.value),
-        value / upstream.value,
-        upstream.goal
-    )
+    let id = id.unwrap_or_default();
+    let own = format!("{id:<10} {name:<60} {:>8} {unit:<5}", short(*value));
+    let upstream = figure.upstream.map(|upstream| {
+        let (ratio, upstream) = (value / upstream, short(upstream));
+        format!("upstream {upstream}, ratio {ratio:.2};")
+    });
+    let goal = figure.goal.map(|goal| {
+        let is_met = goal.is_met(*value);
+        let verdict = if is_met { "met" } else { "not met" };
+        format!("goal {}: {verdict}", goal.text())
+    });
+    let parts = [Some(own), upstream, goal].into_iter().flatten();
+    let line = parts.collect::<Vec<_>>().join(" ");
+    line.trim_end().trim_end_matches(';').to_owned()
 }
 
 fn short(value: f64) -> String {
@@ -72,28 +128,52 @@ fn short(value: f64) -> String {
     }
 }
 
-/// An object with a field for each.
+/// `{"figures": {"P5": {"ours": 19, …}, …}}`, and the machine that they are from.
 pub(super) fn write(figures: &[Figure], file: &Path) -> anyhow::Result<()> {
-    let fields: Map<String, Value> = figures
+    let figures: Map<String, Value> = figures
         .iter()
-        .map(|figure| (figure.name.to_owned(), object(figure)))
+        .map(|figure| (figure.key(), object(figure)))
         .collect();
-    let text = serde_json::to_string_pretty(&fields)?;
-    std::fs::write(file, text + "\n").with_context(|| format!("failed to write {}", file.display()))
+    let report = json!({ "machine": machine(), "figures": figures });
+    let text = serde_json::to_string_pretty(&report)?;
+    fs::write(file, text + "\n").with_context(|| format!("failed to write {}", file.display()))
+}
+
+/// Figures of one machine say nothing of another's; with others at work on it, they say less.
+fn machine() -> Value {
+    let word = |file: &str| fs::read_to_string(file).unwrap_or_default();
+    json!({
+        "processors": thread::available_parallelism().map_or(0, usize::from),
+        "kernel": word("/proc/sys/kernel/osrelease").trim_end(),
+        "load": word("/proc/loadavg").split(' ').next(),
+    })
 }
 
 fn object(figure: &Figure) -> Value {
-    let Figure { value, unit, .. } = figure;
-    match figure.upstream {
-        None => json!({ "value": value, "unit": unit }),
-        Some(upstream) => json!({
-            "value": value,
-            "unit": unit,
-            "upstream": upstream.value,
-            "ratio": value / upstream.value,
-            "goal": upstream.goal,
-        }),
+    let Figure {
+        name, value, unit, ..
+    } = figure;
+    let mut fields = vec![
+        ("name", json!(name)),
+        ("ours", json!(value)),
+        ("unit", json!(unit)),
+    ];
+    if let Some(upstream) = figure.upstream {
+        fields.push(("upstream", json!(upstream)));
+        fields.push(("ratio", json!(value / upstream)));
     }
+    if let Some(goal) = figure.goal {
+        let goal_object = match goal {
+            Goal::AtMost(most) => json!({ "atMost": most }),
+            Goal::AtLeast(least) => json!({ "atLeast": least }),
+        };
+        fields.push(("goal", goal_object));
+        fields.push(("met", json!(goal.is_met(*value))));
+    }
+    let fields = fields.into_iter();
+    fields
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 #[cfg(test)]
@@ -103,18 +183,35 @@ mod tests {
     #[test]
     fn a_line_has_name_value_and_unit() {
         let figure = |value| Figure::new("size", value, "MB");
-        assert!(line(&figure(12.0)).ends_with("        12 MB"));
-        assert!(line(&figure(1.234)).starts_with("size "));
+        assert!(line(&figure(12.0)).ends_with("      12 MB"));
+        assert!(line(&figure(1.234)).trim_start().starts_with("size "));
         assert!(line(&figure(1.234)).ends_with(" 1.23 MB"));
     }
+
     #[test]
     fn a_figure_is_measured_against_upstreams() {
-        let figure = Figure::new("size", 15.0, "MB").against(60.0, 0.3);
-        assert!(line(&figure).contains(" 15 MB "));
-        assert!(line(&figure).ends_with(" upstream   60, ratio 0.25, goal 0.30"));
+        let figure = Figure::new("size", 15.0, "MB").of("P15").against(60.0, 0.3);
+        assert!(line(&figure).starts_with("P15 "));
+        assert!(
+            line(&figure).ends_with(" upstream 60, ratio 0.25; goal at most 18: met"),
+            "{}",
+            line(&figure)
+        );
         assert_eq!(
             object(&figure),
-            json!({ "value": 15.0, "unit": "MB", "upstream": 60.0, "ratio": 0.25, "goal": 0.3 })
+            json!({
+                "name": "size", "ours": 15.0, "unit": "MB", "upstream": 60.0, "ratio": 0.25,
+                "goal": { "atMost": 18.0 }, "met": true,
+            })
         );
+    }
+
+    #[test]
+    fn more_can_be_better() {
+        let figure = Figure::new("rate", 15.0, "a minute").at_least(20.0);
+        assert!(line(&figure).ends_with("goal at least 20: not met"));
+        assert_eq!(object(&figure)["met"], json!(false));
+        assert_eq!(figure.key(), "rate");
+        assert_eq!(figure.of("P10").key(), "P10");
     }
 }

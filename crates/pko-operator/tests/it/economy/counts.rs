@@ -2,19 +2,23 @@
 //!
 //! They live in pods, as they do in a cluster, so that the writes for pods are among those that count.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::BTreeSet,
+    fmt::Debug,
+    sync::{Arc, Mutex},
+};
 
 use futures::{StreamExt as _, future::join_all};
+use k8s_openapi::api::core::v1::Event;
 use kube::{
-    ResourceExt as _,
-    api::{Patch, PatchParams},
+    Api, Resource, ResourceExt as _,
+    api::{ListParams, Patch, PatchParams},
     runtime::{WatchStreamExt as _, watcher},
 };
 use pko_api::{
     Stack, Workspace,
     names::{
-        annotations,
+        annotations, events,
         reasons::WorkspaceReason::{self, Initializing, Installing},
     },
 };
@@ -23,6 +27,7 @@ use pko_testkit::{
     audit::{Mark, Requests},
     eventually,
 };
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
@@ -36,6 +41,10 @@ const STACKS: usize = 20;
 const FIRST_WRITES: usize = 20;
 /// Upstream's writes 13 times.
 const LATER_WRITES: usize = 10;
+/// An update is detected, the workspace initialized, the run and the Stack have succeeded.
+const FIRST_EVENTS: usize = 4;
+/// The same without the workspace.
+const LATER_EVENTS: usize = 3;
 /// Version, install, select, init, config and up, and one more for outputs that the events don't tell; upstream's has
 /// 17.
 const FIRST_PROCESSES: usize = 7;
@@ -68,9 +77,15 @@ impl Crowd {
         }
     }
 
+    /// Creates them, a few at a time, so that a busy machine is not too busy for them.
     async fn create(&self) {
-        for (name, stand_in) in &self.stand_ins {
-            create_stack(&self.namespace, &self.system, stand_in, name).await;
+        for few in self.stand_ins.chunks(5) {
+            for (name, stand_in) in few {
+                create_stack(&self.namespace, &self.system, stand_in, name).await;
+            }
+            for (name, _) in few {
+                is_ready(&self.namespace, name, "").await;
+            }
         }
     }
 
@@ -87,11 +102,27 @@ impl Crowd {
         }
     }
 
-    /// Waits until each is Ready, and its last run was for this request.
+    /// Waits until each is Ready again, and its last run was for this request.
     async fn are_ready(&self, request: &str) {
         for (name, _) in &self.stand_ins {
             is_ready(&self.namespace, name, request).await;
         }
+    }
+
+    /// Waits until so many events were told of each: they come last.
+    async fn are_told(&self, each: usize) {
+        let told = eventually("the events", async || {
+            let events = self.namespace.api::<Event>();
+            let events = events.list(&ListParams::default()).await.unwrap();
+            let ours = events.iter().filter(|event| is_ours(event));
+            let told: i32 = ours.map(|event| event.count.unwrap_or(1)).sum();
+            if usize::try_from(told) == Ok(each * STACKS) {
+                Ok(())
+            } else {
+                Err(told)
+            }
+        });
+        told.await.unwrap();
     }
 
     async fn mark(&self) -> Mark {
@@ -119,31 +150,29 @@ impl Crowd {
     }
 }
 
-/// The Workspaces that were shown at work. On a busy machine that takes longer than the moment that is not shown, and
-/// each state that is shown is one more write.
+fn is_ours(event: &Event) -> bool {
+    let reporter = event.reporting_component.as_deref().unwrap_or_default();
+    [
+        events::STACK_CONTROLLER,
+        events::WORKSPACE_CONTROLLER,
+        events::UPDATE_CONTROLLER,
+    ]
+    .contains(&reporter)
+}
+
+/// What is shown only where it takes longer than usual, as on a busy machine: each such state is one more write.
 struct Shown {
     seen: Arc<Mutex<BTreeSet<(String, String)>>>,
-    watching: JoinHandle<()>,
+    watching: [JoinHandle<()>; 2],
 }
 
 impl Shown {
     fn watch(namespace: &TestNamespace) -> Self {
-        let seen: Arc<Mutex<BTreeSet<(String, String)>>> = Arc::default();
-        let stream = watcher(namespace.api::<Workspace>(), watcher::Config::default());
-        let notes = Arc::clone(&seen);
-        let watching = tokio::spawn(async move {
-            let mut stream = std::pin::pin!(stream.default_backoff().applied_objects());
-            while let Some(workspace) = stream.next().await {
-                let Ok(workspace) = workspace else { continue };
-                let name = workspace.name_any();
-                let conditions = workspace.status.unwrap_or_default().conditions;
-                let reasons = conditions.into_iter().map(|condition| condition.reason);
-                let at_work = [Installing, Initializing].map(WorkspaceReason::as_str);
-                let at_work = reasons.filter(|reason| at_work.contains(&reason.as_str()));
-                let at_work = at_work.map(|reason| (name.clone(), reason));
-                notes.lock().unwrap().extend(at_work);
-            }
-        });
+        let seen = Arc::default();
+        let watching = [
+            watch(namespace.api::<Workspace>(), Arc::clone(&seen), at_work),
+            watch(namespace.api::<Stack>(), Arc::clone(&seen), held_up),
+        ];
         Self { seen, watching }
     }
 
@@ -154,8 +183,51 @@ impl Shown {
 
 impl Drop for Shown {
     fn drop(&mut self) {
-        self.watching.abort();
+        for watching in &self.watching {
+            watching.abort();
+        }
     }
+}
+
+/// Notes the states of all objects of a kind that are worth it.
+fn watch<K>(
+    objects: Api<K>,
+    seen: Arc<Mutex<BTreeSet<(String, String)>>>,
+    worth: fn(K) -> Vec<String>,
+) -> JoinHandle<()>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let stream = watcher(objects, watcher::Config::default()).default_backoff();
+    tokio::spawn(async move {
+        let mut stream = std::pin::pin!(stream.applied_objects());
+        while let Some(object) = stream.next().await {
+            let Ok(object) = object else { continue };
+            let name = object.name_any();
+            let states = worth(object).into_iter();
+            let states = states.map(|state| (name.clone(), state));
+            seen.lock().unwrap().extend(states);
+        }
+    })
+}
+
+/// A Workspace shows what takes longer than a moment.
+fn at_work(workspace: Workspace) -> Vec<String> {
+    let conditions = workspace.status.unwrap_or_default().conditions.into_iter();
+    let states = [Installing, Initializing].map(WorkspaceReason::as_str);
+    let reasons = conditions.map(|condition| condition.reason);
+    reasons
+        .filter(|reason| states.contains(&reason.as_str()))
+        .collect()
+}
+
+/// A Stack shows what holds up its Workspace once that lasts.
+fn held_up(stack: Stack) -> Vec<String> {
+    let conditions = stack.status.unwrap_or_default().conditions.into_iter();
+    let messages = conditions.map(|condition| condition.message);
+    messages
+        .filter(|message| message.starts_with("waiting for workspace readiness ("))
+        .collect()
 }
 
 /// A Stack of the Program `demo`, with config.
@@ -195,7 +267,7 @@ async fn twenty_stacks_take_few_requests_and_few_processes() {
 
     let mark = crowd.mark().await;
     crowd.create().await;
-    crowd.are_ready("").await;
+    crowd.are_told(FIRST_EVENTS).await;
     let requests = crowd.requests_since(mark).await;
     let (counts, writes) = (requests.counts(), requests.writes().len());
     let most = FIRST_WRITES * STACKS + crowd.shown.writes();
@@ -208,6 +280,7 @@ async fn twenty_stacks_take_few_requests_and_few_processes() {
     let mark = crowd.mark().await;
     crowd.ask_again().await;
     crowd.are_ready("again").await;
+    crowd.are_told(FIRST_EVENTS + LATER_EVENTS).await;
     let requests = crowd.requests_since(mark).await;
     let (counts, writes) = (requests.counts(), requests.clone().writes().len());
     let most = LATER_WRITES * STACKS;
