@@ -27,6 +27,7 @@ mod scope;
 mod scripted;
 mod survival;
 mod system;
+mod templates;
 mod tenants;
 mod traces;
 mod trail;

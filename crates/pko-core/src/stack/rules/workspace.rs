@@ -24,8 +24,10 @@ use crate::{
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 /// Workspaces that take longer have something to say about it.
 const USUAL_WAIT: SignedDuration = SignedDuration::from_secs(20);
-/// How soon a Workspace that the API server did not take is applied again.
-const REFUSED_AGAIN: Duration = Duration::from_secs(30);
+/// How soon a Workspace that the API server could not take is applied again.
+const FAILED_AGAIN: Duration = Duration::from_secs(30);
+/// For one that it does not take as it is: the Stack has to change, or whoever holds a field of the Workspace.
+const REFUSED_AGAIN: Duration = Duration::from_mins(2);
 /// How long a Stack that goes, and owes nothing, waits for its Workspace.
 const LONGEST_FAREWELL: SignedDuration = SignedDuration::from_mins(5);
 
@@ -108,16 +110,12 @@ fn trouble(case: &Case, workspace: &Workspace) -> Option<Summary> {
 }
 
 fn refused(case: &Case, refusal: &Refusal) -> Class {
-    let failed = |message: &str| {
-        Class::Wait(
-            StackReason::WorkspaceFailed,
-            message.to_owned(),
-            REFUSED_AGAIN,
-        )
-    };
+    let failed =
+        |message: &String, again| Class::Wait(StackReason::WorkspaceFailed, message.clone(), again);
     match refusal {
         Refusal::NamespaceTerminating => finalize::namespace_terminating(case),
-        Refusal::Invalid(message) | Refusal::Failed(message) => failed(message),
+        Refusal::Invalid(message) => failed(message, REFUSED_AGAIN),
+        Refusal::Failed(message) => failed(message, FAILED_AGAIN),
     }
 }
 

@@ -122,6 +122,15 @@ fn a_workspace_that_stalls_stalls_the_stack() {
             &[
                 "workspace",
                 "status Stalled WorkspaceFailed: bad",
+                "again in 120s",
+            ],
+        ),
+        (
+            "the API server can't take it",
+            given().workspace_refused(Refusal::Failed("busy".into())),
+            &[
+                "workspace",
+                "status Stalled WorkspaceFailed: busy",
                 "again in 30s",
             ],
         ),

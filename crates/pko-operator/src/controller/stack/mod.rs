@@ -272,7 +272,12 @@ fn refusal(error: &RequestError) -> Refusal {
         return Refusal::NamespaceTerminating;
     }
     match error.status_code() {
-        Some(400 | 409 | 422) => Refusal::Invalid(error.full_text()),
+        // Of an apply, which forces nobody.
+        Some(409) => Refusal::Invalid(format!(
+            "{error}: {}; whoever else has set this field has to give it up, or spec.workspaceTemplate has to say the same",
+            error.cause()
+        )),
+        Some(400 | 422) => Refusal::Invalid(format!("{error}: {}", error.cause())),
         _ => Refusal::Failed(error.full_text()),
     }
 }

@@ -1,0 +1,274 @@
+//! Workspaces as the API server stores them: upstream's are taken over as they are, templates stay as they were written,
+//! and a field that somebody else holds is named.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kube::{
+    Client, ResourceExt as _,
+    api::{Patch, PatchParams},
+};
+use pko_api::{Stack, Workspace, names::field_managers};
+use pko_core::{
+    Step,
+    stack::{Answer, Location, Prerequisites, Question, Source, Versions, World, decide},
+};
+use pko_testkit::{
+    ControlPlane, ProgramBuilder, StackBuilder, fixtures, shared_folder, with_namespace,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    scripted::{credentials, ready},
+    system::System,
+    trail::Trail,
+};
+
+async fn plane() -> ControlPlane {
+    let plane = ControlPlane::builder().start().await.unwrap();
+    plane.install_crds(&pko_api::crd::all()).await.unwrap();
+    plane
+}
+
+/// A Stack that has changed since its last run, and what it would hear: its Workspace is the last question.
+struct Asking {
+    stack: Stack,
+    source: Source,
+    others: Prerequisites,
+    now: Timestamp,
+}
+
+impl Asking {
+    fn workspace(mut self) -> Workspace {
+        let generation = self.stack.metadata.generation.unwrap_or_default();
+        self.stack.metadata.generation = Some(generation + 1);
+        let mut world = World::new(self.stack.clone());
+        loop {
+            match decide(&world, self.now) {
+                Step::Ask(Question::ApplyWorkspace(workspace, _)) => return *workspace,
+                Step::Ask(question) => world.learn(self.answer(question)),
+                Step::Finish(plan) => panic!("{}: {plan:#?}", self.stack.name_any()),
+            }
+        }
+    }
+
+    fn answer(&self, question: Question) -> Answer {
+        let versions = |names: std::collections::BTreeSet<String>| -> Versions {
+            let names = names.into_iter();
+            names.map(|name| (name, Some("1".to_owned()))).collect()
+        };
+        match question {
+            Question::CurrentUpdate(_) => Answer::CurrentUpdate(None),
+            Question::Source(_) => Answer::Source(Ok(self.source.clone())),
+            Question::ConfigMaps(names) => Answer::ConfigMaps(versions(names)),
+            Question::Secrets(names) => Answer::Secrets(versions(names)),
+            Question::Prerequisites => Answer::Prerequisites(self.others.clone()),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn of_kind<K: serde::de::DeserializeOwned>(objects: &[Value], kind: &str) -> Vec<K> {
+    let objects = objects.iter().filter(|object| object["kind"] == kind);
+    let objects = objects.map(|object| serde_json::from_value(object.clone()).unwrap());
+    objects.collect()
+}
+
+async fn applied(client: &Client, workspace: &Workspace) -> Workspace {
+    let manager = field_managers::OPERATOR;
+    pko_kube::apply(client, workspace, manager).await.unwrap()
+}
+
+/// The source that a Workspace has.
+fn source(workspace: &Workspace) -> Source {
+    let spec = &workspace.spec;
+    let artifact = spec.flux.clone().map(Location::Artifact);
+    let project = spec.project_info.clone().map(Location::Project);
+    Source {
+        revision: String::new(),
+        location: artifact.or(project).unwrap_or(Location::Given),
+    }
+}
+
+#[tokio::test]
+async fn upstreams_workspaces_are_taken_over_as_they_are() {
+    let test = "the takeover of upstream's Workspaces";
+    let Some(folder) = shared_folder("fixtures/upstream-cluster", test) else {
+        return;
+    };
+    let objects = fixtures::load(&folder).unwrap();
+    let stacks: BTreeMap<String, Stack> = of_kind::<Stack>(&objects, "Stack")
+        .into_iter()
+        .map(|stack| (stack.name_any(), stack))
+        .collect();
+    let workspaces: Vec<Value> = objects
+        .iter()
+        .filter(|object| object["kind"] == "Workspace")
+        .cloned()
+        .collect();
+    let plane = plane().await;
+    fixtures::restore(&plane, &workspaces).await.unwrap();
+    let client = plane.client().unwrap();
+    let others: Prerequisites = stacks
+        .iter()
+        .map(|(name, stack)| (name.clone(), Ok(stack.clone())))
+        .collect();
+    for stored in of_kind::<Workspace>(&workspaces, "Workspace") {
+        let name = stored.name_any();
+        let asking = Asking {
+            stack: stacks[&name].clone(),
+            source: source(&stored),
+            others: others.clone(),
+            // When upstream had just left.
+            now: "2026-11-15T20:40:00Z".parse().unwrap(),
+        };
+        let wanted = asking.workspace();
+        let first = applied(&client, &wanted).await;
+        assert_eq!(first.metadata.uid, stored.metadata.uid, "{name}");
+        assert_eq!(
+            first.metadata.generation, stored.metadata.generation,
+            "{name}"
+        );
+        assert_eq!(
+            first.metadata.managed_fields, stored.metadata.managed_fields,
+            "{name}"
+        );
+        let second = applied(&client, &wanted).await;
+        assert_eq!(
+            second.metadata.resource_version, first.metadata.resource_version,
+            "{name}"
+        );
+    }
+}
+
+/// Every form in which a user may write a template.
+fn template() -> Value {
+    json!({
+        "metadata": { "labels": { "team": "shop" }, "annotations": { "note": "ours" } },
+        "spec": {
+            "image": "registry.example.com/pulumi:1", "imagePullPolicy": "Always", "pulumiLogLevel": 3,
+            "resources": { "limits": { "cpu": 2, "memory": "1024Mi" }, "requests": { "cpu": "0.5" } },
+            "env": [{ "name": "EMPTY", "value": "" }, { "name": "CPU", "valueFrom": { "resourceFieldRef": { "resource": "limits.cpu" } } }],
+            "envFrom": [{ "prefix": "P_", "configMapRef": { "name": "settings", "optional": true } }],
+            "podTemplate": {
+                "metadata": { "annotations": { "sidecar": "none" } },
+                "spec": {
+                    "terminationGracePeriodSeconds": 0,
+                    "nodeSelector": { "disk": "fast" },
+                    "tolerations": [{ "key": "spot", "operator": "Exists" }],
+                    "containers": [
+                        { "name": "side", "image": "side:1", "ports": [{ "containerPort": 80 }] },
+                        { "name": "pulumi", "volumeMounts": [{ "name": "cache", "mountPath": "/cache", "readOnly": false }] },
+                    ],
+                    "initContainers": [{ "name": "first", "image": "first:1", "resources": { "limits": { "memory": "2048Mi" } } }],
+                    "volumes": [
+                        { "name": "cache", "emptyDir": { "sizeLimit": "1024Mi" } },
+                        { "name": "claim", "ephemeral": { "volumeClaimTemplate": { "spec": {
+                            "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1024Mi" } },
+                        } } } },
+                    ],
+                },
+            },
+            "stacks": [{ "name": "dev", "config": [{ "key": "a.b", "path": true, "value": 1 }] }],
+        },
+    })
+}
+
+#[tokio::test]
+async fn what_a_template_makes_is_stored_as_it_is_and_stays() {
+    let plane = plane().await;
+    with_namespace(&plane, async |namespace| {
+        let secret =
+            |name: &str| json!({ "type": "Secret", "secret": { "name": name, "key": "k" } });
+        let stack = StackBuilder::new("demo")
+            .stack("dev")
+            .set("/spec/workspaceTemplate", template())
+            .set(
+                "/spec/secretsRef",
+                json!({ "a": secret("tls.example.com"), "b": secret("plain") }),
+            )
+            .set("/spec/envs", json!(["settings"]))
+            .build();
+        let stored = namespace.create_object(stack).await.unwrap();
+        let mut stored: Stack = serde_json::from_value(stored).unwrap();
+        stored.metadata.finalizers = Some(vec!["finalizer.stack.pulumi.com".to_owned()]);
+        let asking = Asking {
+            stack: stored,
+            source: Source {
+                revision: String::new(),
+                location: Location::Given,
+            },
+            others: Prerequisites::new(),
+            now: Timestamp::now(),
+        };
+        let wanted = asking.workspace();
+        let client = namespace.client();
+        let first = applied(&client, &wanted).await;
+        let spec = |workspace: &Workspace| serde_json::to_value(&workspace.spec).unwrap();
+        let mut expected = spec(&wanted);
+        // All that the API server adds
+        expected["serviceAccountName"] = "default".into();
+        expected["securityProfile"] = "restricted".into();
+        expected["podTemplate"]["spec"]["containers"][0]["ports"][0]["protocol"] = "TCP".into();
+        assert_eq!(spec(&first), expected);
+        let second = applied(&client, &wanted).await;
+        assert_eq!(
+            second.metadata.resource_version,
+            first.metadata.resource_version
+        );
+    })
+    .await;
+}
+
+/// Somebody sets a field that the Stack's template sets, by force.
+#[tokio::test]
+async fn a_field_that_somebody_else_holds_is_named_and_given_back() {
+    let system = System::start(&[]).await;
+    with_namespace(&system.plane, async |namespace| {
+        namespace.create_object(credentials()).await.unwrap();
+        let program = ProgramBuilder::new("demo").output("one", 1).build();
+        namespace.create_object(program).await.unwrap();
+        let stack = StackBuilder::new("demo")
+            .stack("dev")
+            .backend(&system.backend())
+            .program("demo")
+            .secret_env("PULUMI_CONFIG_PASSPHRASE", "credentials", "passphrase")
+            .set("/spec/workspaceTemplate/metadata/name", "place")
+            .set("/spec/workspaceTemplate/spec/imagePullPolicy", "Always")
+            .set("/spec/updateTemplate/spec/message", "as we say")
+            .build();
+        namespace.create_object(stack).await.unwrap();
+        ready(namespace, "demo").await;
+        let workspaces = namespace.api::<Workspace>();
+        let claim = async |spec: Value| {
+            let claim = json!({
+                "apiVersion": "auto.pulumi.com/v1alpha1", "kind": "Workspace",
+                "metadata": { "name": "place" }, "spec": spec,
+            });
+            let parameters = PatchParams::apply("somebody").force();
+            let claim = Patch::Apply(claim);
+            workspaces.patch("place", &parameters, &claim).await.unwrap();
+        };
+        let trail = Trail::of(namespace, "demo");
+        claim(json!({ "imagePullPolicy": "Never" })).await;
+        let request = |value: &str| json!({ "metadata": { "annotations": { "pulumi.com/reconciliation-request": value } } });
+        let stacks = namespace.api::<Stack>();
+        let again = Patch::Merge(request("again"));
+        stacks.patch("demo", &PatchParams::default(), &again).await.unwrap();
+        let seen = trail.until("Stalled WorkspaceFailed: ").await;
+        assert_eq!(
+            seen.last().unwrap(),
+            &format!(
+                "Stalled WorkspaceFailed: failed to apply Workspace {}/place: Apply failed with 1 conflict: conflict with \
+                 \"somebody\": .spec.imagePullPolicy; whoever else has set this field has to \
+                 give it up, or spec.workspaceTemplate has to say the same",
+                namespace.name()
+            )
+        );
+        claim(json!({})).await;
+        trail.until("Ready ProcessingCompleted").await;
+        let place = workspaces.get("place").await.unwrap();
+        assert_eq!(place.spec.image_pull_policy.as_deref(), Some("Always"));
+    })
+    .await;
+}
