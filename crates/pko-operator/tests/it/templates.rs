@@ -6,15 +6,16 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kube::{
     Client, ResourceExt as _,
-    api::{Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
-use pko_api::{Stack, Workspace, names::field_managers};
+use pko_api::{Stack, Update, Workspace, names::field_managers};
 use pko_core::{
     Step,
     stack::{Answer, Location, Prerequisites, Question, Source, Versions, World, decide},
 };
 use pko_testkit::{
-    ControlPlane, ProgramBuilder, StackBuilder, fixtures, shared_folder, with_namespace,
+    ControlPlane, ProgramBuilder, StackBuilder, TestNamespace, eventually, fixtures, shared_folder,
+    with_namespace,
 };
 use serde_json::{Value, json};
 
@@ -220,22 +221,38 @@ async fn what_a_template_makes_is_stored_as_it_is_and_stays() {
     .await;
 }
 
+/// A Stack whose template calls its Workspace `place`.
+fn stack(system: &System, name: &str) -> StackBuilder {
+    StackBuilder::new(name)
+        .stack("dev")
+        .backend(&system.backend())
+        .program("demo")
+        .secret_env("PULUMI_CONFIG_PASSPHRASE", "credentials", "passphrase")
+        .set("/spec/workspaceTemplate/metadata/name", "place")
+}
+
+/// Its Secret and its Program.
+async fn prepared(namespace: &TestNamespace) {
+    namespace.create_object(credentials()).await.unwrap();
+    let program = ProgramBuilder::new("demo").output("one", 1).build();
+    namespace.create_object(program).await.unwrap();
+}
+
+async fn patch(namespace: &TestNamespace, change: Value) {
+    let stacks = namespace.api::<Stack>();
+    let change = Patch::Merge(change);
+    let patched = stacks.patch("demo", &PatchParams::default(), &change).await;
+    patched.unwrap();
+}
+
 /// Somebody sets a field that the Stack's template sets, by force.
 #[tokio::test]
 async fn a_field_that_somebody_else_holds_is_named_and_given_back() {
     let system = System::start(&[]).await;
     with_namespace(&system.plane, async |namespace| {
-        namespace.create_object(credentials()).await.unwrap();
-        let program = ProgramBuilder::new("demo").output("one", 1).build();
-        namespace.create_object(program).await.unwrap();
-        let stack = StackBuilder::new("demo")
-            .stack("dev")
-            .backend(&system.backend())
-            .program("demo")
-            .secret_env("PULUMI_CONFIG_PASSPHRASE", "credentials", "passphrase")
-            .set("/spec/workspaceTemplate/metadata/name", "place")
+        prepared(namespace).await;
+        let stack = stack(&system, "demo")
             .set("/spec/workspaceTemplate/spec/imagePullPolicy", "Always")
-            .set("/spec/updateTemplate/spec/message", "as we say")
             .build();
         namespace.create_object(stack).await.unwrap();
         ready(namespace, "demo").await;
@@ -251,10 +268,8 @@ async fn a_field_that_somebody_else_holds_is_named_and_given_back() {
         };
         let trail = Trail::of(namespace, "demo");
         claim(json!({ "imagePullPolicy": "Never" })).await;
-        let request = |value: &str| json!({ "metadata": { "annotations": { "pulumi.com/reconciliation-request": value } } });
-        let stacks = namespace.api::<Stack>();
-        let again = Patch::Merge(request("again"));
-        stacks.patch("demo", &PatchParams::default(), &again).await.unwrap();
+        let request = json!({ "pulumi.com/reconciliation-request": "again" });
+        patch(namespace, json!({ "metadata": { "annotations": request } })).await;
         let seen = trail.until("Stalled WorkspaceFailed: ").await;
         assert_eq!(
             seen.last().unwrap(),
@@ -269,6 +284,52 @@ async fn a_field_that_somebody_else_holds_is_named_and_given_back() {
         trail.until("Ready ProcessingCompleted").await;
         let place = workspaces.get("place").await.unwrap();
         assert_eq!(place.spec.image_pull_policy.as_deref(), Some("Always"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_workspace_under_another_name_is_the_stacks_own() {
+    let system = System::start(&[]).await;
+    with_namespace(&system.plane, async |namespace| {
+        prepared(namespace).await;
+        let own = stack(&system, "demo").set("/spec/updateTemplate/spec/message", "as we say");
+        namespace.create_object(own.build()).await.unwrap();
+        ready(namespace, "demo").await;
+        let updates = namespace.api::<Update>();
+        let updates = updates.list(&ListParams::default()).await.unwrap();
+        let update = &updates.items[0].spec;
+        assert_eq!(update.message.as_deref(), Some("as we say"));
+        assert_eq!(update.workspace_name.as_deref(), Some("place"));
+
+        // Another Stack does not get it, and does not take it along.
+        let other = Trail::of(namespace, "other");
+        let thief = stack(&system, "other").build();
+        namespace.create_object(thief).await.unwrap();
+        let seen = other.until("Stalled WorkspaceFailed: ").await;
+        let refused = "Only one reference can have Controller set to true";
+        assert!(seen.last().unwrap().contains(refused), "{seen:#?}");
+        let stacks = namespace.api::<Stack>();
+        stacks
+            .delete("other", &DeleteParams::foreground())
+            .await
+            .unwrap();
+        other.until_gone().await;
+        let workspaces = namespace.api::<Workspace>();
+        workspaces.get("place").await.unwrap();
+
+        patch(
+            namespace,
+            json!({ "spec": { "workspaceReclaimPolicy": "Delete" } }),
+        )
+        .await;
+        ready(namespace, "demo").await;
+        eventually("the Workspace to be gone", async || {
+            let left = workspaces.get_opt("place").await.unwrap();
+            left.map_or(Ok(()), |left| Err(format!("{:?}", left.metadata)))
+        })
+        .await
+        .unwrap();
     })
     .await;
 }

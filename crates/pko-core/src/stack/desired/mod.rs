@@ -4,8 +4,10 @@ mod config;
 mod environment;
 mod quantity;
 mod shape;
+mod stacks;
 mod template;
 mod update;
+mod update_template;
 mod volumes;
 mod workspace;
 
@@ -16,7 +18,8 @@ use pko_api::{Stack, names::labels};
 
 pub(super) use environment::{BACKEND_VARIABLE, TOKEN_VARIABLE};
 pub use update::UpdateName;
-pub(super) use update::{WantedUpdate, operation, refused_template, update};
+pub(super) use update::{WantedUpdate, operation, update};
+pub(super) use update_template::refused as refused_template;
 pub(super) use workspace::workspace;
 pub use workspace::workspace_name;
 

@@ -13,8 +13,8 @@ const METADATA: [&str; 4] = ["name", "labels", "annotations", "finalizers"];
 /// A template of a Stack.
 pub(super) struct Template {
     /// The field that holds it, for whoever has to mend it.
-    pub(super) field: &'static str,
-    pub(super) kind: &'static Kind,
+    field: &'static str,
+    kind: &'static Kind,
     /// The part of it that counts.
     patch: Value,
 }
@@ -44,7 +44,15 @@ impl Template {
     /// What in the template can't be merged, by its field.
     pub(super) fn over(&self, object: &impl Serialize) -> Result<Value, String> {
         let object = serde_json::to_value(object).map_err(|error| self.problem(error))?;
-        merge::merge(self.kind, object, &self.patch).map_err(|error| self.problem(error))
+        self.merged(object, &self.patch)
+    }
+
+    /// A part of the object with a part of the template over it.
+    ///
+    /// # Errors
+    /// As for the whole.
+    pub(super) fn merged(&self, object: Value, patch: &Value) -> Result<Value, String> {
+        merge::merge(self.kind, object, patch).map_err(|error| self.problem(error))
     }
 
     /// The object as its type.

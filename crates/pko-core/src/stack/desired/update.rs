@@ -7,15 +7,14 @@ use pko_api::{
     GoDuration, Stack, Update,
     auto::v1alpha1::{OperationType, UpdateSpec},
     names::{annotations, finalizers, urgencies::Urgency},
-    pulumi::v1::{CurrentUpdate, LastUpdate, StackSpec, StackStatus},
+    pulumi::v1::{CurrentUpdate, LastUpdate, StackStatus},
 };
 use sha2::{Digest as _, Sha256};
 
-use super::{owner, stack_labels, template::Template};
+use super::{owner, stack_labels, update_template};
 use crate::{
     Known,
     hex::hex,
-    merge::Kind,
     stack::{World, absorb},
     workspace::owner_reference,
 };
@@ -24,8 +23,6 @@ use crate::{
 const NAME_DIGITS: usize = 11;
 /// How long an Update stays after its end.
 const UPDATE_LIFETIME: Duration = Duration::from_hours(24);
-/// The field that holds the template.
-const TEMPLATE: &str = "spec.updateTemplate";
 
 /// The name of a new Update: the Stack's, and eleven hexadecimal digits as upstream's have them. They follow from what the
 /// Update is for and what came before it, so that the same one is never made twice.
@@ -107,15 +104,10 @@ pub(in crate::stack) struct WantedUpdate<'trigger> {
 /// # Errors
 /// The template makes something of it that can't be.
 pub(in crate::stack) fn update(world: &World, wanted: &WantedUpdate) -> Result<Update, String> {
-    if let Some(problem) = refused_template(world) {
+    if let Some(problem) = update_template::refused(world) {
         return Err(problem);
     }
-    let generated = generated(world, wanted);
-    let Some(template) = template(&world.stack.spec)? else {
-        return Ok(generated);
-    };
-    let merged: Update = template.decoded(template.over(&generated)?)?;
-    Ok(guarded(merged, generated))
+    update_template::over(generated(world, wanted), &world.stack.spec)
 }
 
 fn generated(world: &World, wanted: &WantedUpdate) -> Update {
@@ -134,86 +126,6 @@ fn generated(world: &World, wanted: &WantedUpdate) -> Update {
         spec: update_spec(world, wanted),
         status: None,
     }
-}
-
-fn template(spec: &StackSpec) -> Result<Option<Template>, String> {
-    let Some(template) = &spec.update_template else {
-        return Ok(None);
-    };
-    let options = template.spec.as_ref().map(serde_json::to_value).transpose();
-    let options = options.map_err(|error| format!("{TEMPLATE}.spec: {error}"))?;
-    let metadata = template.metadata.as_ref();
-    let template = Template::new(TEMPLATE, &Kind::UPDATE, metadata, options);
-    Ok(Some(template))
-}
-
-/// What a template says that would break the way from one Update to the next. A deletion is not held up by it: there it
-/// counts for nothing.
-pub(in crate::stack) fn refused_template(world: &World) -> Option<String> {
-    let spec = &world.stack.spec;
-    let template = spec.update_template.as_ref()?;
-    if world.is_deleting() {
-        return None;
-    }
-    let metadata = template.metadata.as_ref();
-    let name = metadata.and_then(|metadata| metadata.get("name"));
-    if name.is_some_and(|name| !name.is_null() && name != "") {
-        return Some(format!(
-            "{TEMPLATE}.metadata.name: each Update has a name of its own, which the operator gives it: remove the field"
-        ));
-    }
-    let options = template.spec.as_ref()?;
-    let due = if spec.preview.unwrap_or(false) {
-        OperationType::Preview
-    } else {
-        OperationType::Up
-    };
-    let workspace = workspace_name(world);
-    let guarded = [
-        (
-            "type",
-            text(options.operation.as_ref()),
-            Some(due.to_string()),
-        ),
-        (
-            "stackName",
-            options.stack_name.clone(),
-            Some(spec.stack.clone()),
-        ),
-        ("workspaceName", options.workspace_name.clone(), workspace),
-    ];
-    guarded.into_iter().find_map(|(field, said, due)| {
-        let said = said.filter(|said| !said.is_empty() && Some(said) != due.as_ref())?;
-        let due = due.unwrap_or_default();
-        Some(format!(
-            "{TEMPLATE}.spec.{field}: the Stack itself makes this {due:?}, not {said:?}: remove the field"
-        ))
-    })
-}
-
-fn text(operation: Option<&OperationType>) -> Option<String> {
-    operation.map(ToString::to_string)
-}
-
-/// The Update with what no template changes: whose it is, what it is called and what it is for.
-fn guarded(mut merged: Update, generated: Update) -> Update {
-    let (own, spec) = (generated.metadata, generated.spec);
-    let metadata = &mut merged.metadata;
-    metadata.name = own.name;
-    let labels = metadata.labels.get_or_insert_default();
-    labels.extend(own.labels.into_iter().flatten());
-    let annotations = metadata.annotations.get_or_insert_default();
-    annotations.extend(own.annotations.into_iter().flatten());
-    // A refresh that comes first is there to find changes.
-    let expected = spec.expect_no_changes.or(merged.spec.expect_no_changes);
-    merged.spec = UpdateSpec {
-        workspace_name: spec.workspace_name,
-        stack_name: spec.stack_name,
-        operation: spec.operation,
-        expect_no_changes: expected,
-        ..merged.spec
-    };
-    merged
 }
 
 fn update_spec(world: &World, wanted: &WantedUpdate) -> UpdateSpec {
@@ -249,7 +161,7 @@ fn update_spec(world: &World, wanted: &WantedUpdate) -> UpdateSpec {
 }
 
 /// Of the Workspace as it was applied: a template may have given it another name.
-fn workspace_name(world: &World) -> Option<String> {
+pub(super) fn workspace_name(world: &World) -> Option<String> {
     match &world.workspace {
         Known::Known(Ok(workspace)) => workspace.metadata.name.clone(),
         _ => Some(super::workspace_name(&world.stack).to_owned()),

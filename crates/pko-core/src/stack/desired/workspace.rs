@@ -6,13 +6,13 @@ use k8s_openapi::{
 };
 use pko_api::{
     JsonObject, Stack, Workspace,
-    auto::v1alpha1::{PodTemplate, TemplateMetadata, WorkspaceSpec, WorkspaceStack},
+    auto::v1alpha1::{PodTemplate, TemplateMetadata, WorkspaceSpec},
     pulumi::v1::{StackSpec, StackStatus},
 };
 use serde_json::{Value, json};
 
 use super::{
-    config, environment, owner, present, shape, stack_labels, template::Template, volumes::Volumes,
+    environment, owner, present, shape, stack_labels, stacks, template::Template, volumes::Volumes,
 };
 use crate::{
     merge::Kind,
@@ -32,12 +32,12 @@ pub(in crate::stack) fn workspace(
     let spec = &world.stack.spec;
     let template = template(spec);
     let mut volumes = Volumes::default();
-    let own_stack = workspace_stack(spec, &mut volumes);
+    let own_stack = stacks::own(spec, &mut volumes);
     let generated = generated(world, source, volumes);
     let mut merged = template.over(&generated)?;
     if let Some(merged) = merged.get_mut("spec").and_then(Value::as_object_mut) {
         append_variables(spec, merged);
-        append_stack(&template, &own_stack, merged)?;
+        stacks::append(own_stack, &template, merged)?;
         shape::settle_workspace(merged);
     }
     let merged = template.decoded(merged)?;
@@ -116,47 +116,6 @@ fn append_variables(spec: &StackSpec, merged: &mut JsonObject) {
     }
 }
 
-/// The Stack's own stack follows those of the template. What the template says of that very one is laid over it: a list
-/// by name has each name once.
-fn append_stack(
-    template: &Template,
-    own: &WorkspaceStack,
-    merged: &mut JsonObject,
-) -> Result<(), String> {
-    let listed = match merged.remove("stacks") {
-        Some(Value::Array(listed)) => listed,
-        _ => Vec::new(),
-    };
-    let is_own = |stack: &Value| stack.get("name").is_some_and(|name| *name == own.name);
-    let (about_own, others): (Vec<Value>, Vec<Value>) = listed.into_iter().partition(is_own);
-    let own = with_stack(template, own, about_own)?;
-    merged.insert("stacks".to_owned(), others.into_iter().chain(own).collect());
-    Ok(())
-}
-
-fn with_stack(
-    template: &Template,
-    own: &WorkspaceStack,
-    about_own: Vec<Value>,
-) -> Result<Vec<Value>, String> {
-    let mut own = own.clone();
-    let said = |key: &str| {
-        let items = about_own.iter().filter_map(|stack| stack.get("config"));
-        let mut items = items.filter_map(Value::as_array).flatten();
-        items.any(|item| item.get("key").is_some_and(|other| other == key))
-    };
-    // One that is said again is replaced: half a value from here and half a file from there is neither.
-    own.config.retain(|item| !said(&item.key));
-    let place = |stacks: Vec<Value>| json!({ "spec": { "stacks": stacks } });
-    let merged = crate::merge::merge(template.kind, place(vec![json!(own)]), &place(about_own));
-    let mut merged = merged.map_err(|error| template.problem(error))?;
-    let stacks = merged.pointer_mut("/spec/stacks").map(Value::take);
-    Ok(match stacks {
-        Some(Value::Array(stacks)) => stacks,
-        _ => Vec::new(),
-    })
-}
-
 /// The Workspace with what no template changes: whose it is, how its Stack is found, and that a destroy without a program
 /// has none.
 fn guarded(mut merged: Workspace, generated: Workspace, source: &Source) -> Workspace {
@@ -194,14 +153,4 @@ fn several_sources(spec: &WorkspaceSpec) -> Option<String> {
             named.join(" and ")
         )
     })
-}
-
-fn workspace_stack(spec: &StackSpec, volumes: &mut Volumes) -> WorkspaceStack {
-    WorkspaceStack {
-        name: spec.stack.clone(),
-        create: Some(spec.may_create_stack()),
-        secrets_provider: present(spec.secrets_provider.as_ref()).cloned(),
-        config: config::items(spec, volumes),
-        environment: spec.environment.clone(),
-    }
 }

@@ -2,6 +2,7 @@
 //! scenarios, in the order in which its tests have them.
 
 mod names;
+mod shapes;
 mod templates;
 mod update_templates;
 mod upstream;
