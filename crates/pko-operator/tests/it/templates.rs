@@ -307,8 +307,11 @@ async fn a_workspace_under_another_name_is_the_stacks_own() {
         let thief = stack(&system, "other").build();
         namespace.create_object(thief).await.unwrap();
         let seen = other.until("Stalled WorkspaceFailed: ").await;
-        let refused = "Only one reference can have Controller set to true";
-        assert!(seen.last().unwrap().contains(refused), "{seen:#?}");
+        assert_eq!(
+            seen.last().unwrap(),
+            "Stalled WorkspaceFailed: the Workspace \"place\" is the Stack \"demo\"'s: give one of the two another name \
+             in spec.workspaceTemplate.metadata.name, or delete the Workspace if that Stack is gone"
+        );
         let stacks = namespace.api::<Stack>();
         stacks
             .delete("other", &DeleteParams::foreground())

@@ -231,6 +231,15 @@ async fn workspace_in_place(
     if let Some(found) = workspace_seen(context, wanted).await {
         return Ok(found);
     }
+    let own = wanted.labels().get(labels::STACK_NAME);
+    let own = own.map(String::as_str).unwrap_or_default();
+    if let Some(other) = other_owner(context, &reference(wanted), own) {
+        return Err(Refusal::Invalid(format!(
+            "the Workspace {:?} is the Stack {other:?}'s: give one of the two another name in \
+             spec.workspaceTemplate.metadata.name, or delete the Workspace if that Stack is gone",
+            wanted.name_any()
+        )));
+    }
     let applied = pko_kube::apply(&context.client, wanted, field_managers::OPERATOR)
         .await
         .map_err(|error| refusal(&error))?;
@@ -239,10 +248,14 @@ async fn workspace_in_place(
     Ok(Box::new(applied))
 }
 
+fn reference(workspace: &Workspace) -> ObjectRef<Decoded<Workspace>> {
+    let namespace = workspace.namespace().unwrap_or_default();
+    ObjectRef::new(&workspace.name_any()).within(&namespace)
+}
+
 /// The Workspace as the cache has it, or will have it in a moment, if nothing has to be applied.
 async fn workspace_seen(context: &Context, wanted: &Workspace) -> Option<Box<Workspace>> {
-    let namespace = wanted.namespace().unwrap_or_default();
-    let reference = ObjectRef::new(&wanted.name_any()).within(&namespace);
+    let reference = reference(wanted);
     let seen = soon(|| {
         let found = context.workspaces.get(&reference);
         let found = found.as_ref().and_then(|object| object.as_result().ok());
@@ -336,18 +349,24 @@ async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), Pas
 
 /// Deletes the Stack's Workspace. Its template may give it any name, so one that is another Stack's stays.
 async fn delete_workspace(stack: &Stack, context: &Context) -> Result<(), PassError> {
-    let (namespace, name) = (stack.namespace().unwrap_or_default(), workspace_name(stack));
-    let found = context
-        .workspaces
-        .get(&ObjectRef::new(name).within(&namespace));
-    let is_own = |workspace: &Decoded<Workspace>| {
-        let owner = workspace.labels().get(labels::STACK_NAME);
-        owner.is_none_or(|owner| *owner == stack.name_any())
-    };
-    if found.is_none_or(|workspace| is_own(&workspace)) {
-        pko_kube::delete::<Workspace>(&context.client, &namespace, name, None).await?;
+    let namespace = stack.namespace().unwrap_or_default();
+    let workspace = ObjectRef::new(workspace_name(stack)).within(&namespace);
+    if other_owner(context, &workspace, &stack.name_any()).is_none() {
+        pko_kube::delete::<Workspace>(&context.client, &namespace, &workspace.name, None).await?;
     }
     Ok(())
+}
+
+/// The other Stack that a Workspace belongs to. An apply would take it over without a word: all Stacks have the same field
+/// manager.
+fn other_owner(
+    context: &Context,
+    workspace: &ObjectRef<Decoded<Workspace>>,
+    own: &str,
+) -> Option<String> {
+    let found = context.workspaces.get(workspace)?;
+    let owner = found.labels().get(labels::STACK_NAME)?;
+    (owner != own).then(|| owner.clone())
 }
 
 async fn write_status(
