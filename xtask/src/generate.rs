@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use pko_api::{crd, schema::CoreTypes};
+use pko_api::{admission, crd, schema::CoreTypes};
 use pko_testkit::ControlPlane;
 use serde_json::Value;
 use similar::TextDiff;
@@ -23,6 +23,7 @@ const SHOWN_LINES: usize = 60;
 
 const CORE_TYPES: &str = "crates/pko-api/openapi/core-v1.json";
 const CRDS: &str = "deploy/crds";
+const POLICY: &str = "deploy/policies/stacks.yaml";
 const MERGE_KEYS: &str = "crates/pko-core/src/merge/kinds.rs";
 
 #[derive(clap::Args)]
@@ -93,7 +94,9 @@ fn made_from_core_types() -> anyhow::Result<Vec<Generated>> {
         text: merge_keys::rust_table(&types.version, &types.schemas)?,
     };
     let crds = crd::all();
-    let others = rbac::files().into_iter().chain([merge_keys]);
+    let others = rbac::files()
+        .into_iter()
+        .chain([merge_keys, policy_file()?]);
     crds.iter().map(crd_file).chain(others.map(Ok)).collect()
 }
 
@@ -112,6 +115,20 @@ fn crd_file(crd: &Value) -> anyhow::Result<Generated> {
     let text = format!("# Made by `cargo xtask generate` from crates/pko-api.\n{yaml}");
     Ok(Generated {
         path: Path::new(CRDS).join(name),
+        text,
+    })
+}
+
+/// The policy and its binding.
+fn policy_file() -> anyhow::Result<Generated> {
+    let policy = serde_saphyr::to_string(&admission::policy())?;
+    let binding = serde_saphyr::to_string(&admission::binding())?;
+    let text = format!(
+        "# Made by `cargo xtask generate` from crates/pko-api/src/admission.rs: warnings about Stacks, as they are written.\n\
+         {policy}---\n{binding}"
+    );
+    Ok(Generated {
+        path: POLICY.into(),
         text,
     })
 }

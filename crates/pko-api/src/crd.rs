@@ -122,6 +122,7 @@ pub fn typed() -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
 fn stacks() -> Value {
     let mut spec = schema::of::<StackSpec>();
     refuse_snake_case(&mut spec);
+    refuse_what_never_works(&mut spec);
     let version = |name: &str, status: Value, columns: &[Column], storage: bool| {
         let mut root = root(&[("spec", spec.clone()), ("status", status)]);
         add(
@@ -234,6 +235,32 @@ fn add(object: &mut Value, key: &str, value: Value) {
     }
 }
 
+/// Refuses what upstream's operator takes and then stalls on in every case. A Stack that is stored already can be read,
+/// let go and deleted all the same: the API server checks only what changes.
+fn refuse_what_never_works(spec: &mut Value) {
+    let rule = |rule: &str, message: &str| json!([{ "rule": rule, "message": message }]);
+    add(
+        spec,
+        "x-kubernetes-validations",
+        rule(
+            "!has(self.branch) || !has(self.commit) || self.branch == '' || self.commit == ''",
+            r#"only one of "commit" or "branch" should be specified"#,
+        ),
+    );
+    for (field, usable) in [
+        ("envRefs", "Secret, ConfigMap or Literal"),
+        ("secretsRef", "Secret or Literal"),
+    ] {
+        let pointer = format!("/properties/{field}/additionalProperties");
+        let Some(reference) = spec.pointer_mut(&pointer) else {
+            continue;
+        };
+        let message = format!("ref types \"Env\" and \"FS\" are deprecated: use {usable}");
+        let known = rule("!(self.type in ['Env', 'FS'])", &message);
+        add(reference, "x-kubernetes-validations", known);
+    }
+}
+
 /// Refuses the spelling of old Python examples (`project_repo`) by naming the right one. Without this
 /// such a field is dropped in silence, or refused with nothing but its wrong name.
 fn refuse_snake_case(spec: &mut Value) {
@@ -317,6 +344,22 @@ mod tests {
             Value::Array(items) => items.iter_mut().for_each(floats_only),
             Value::Object(fields) => fields.values_mut().for_each(floats_only),
             _ => {}
+        }
+    }
+
+    #[test]
+    fn each_place_of_a_reference_has_its_rule() {
+        let stacks = stacks();
+        for version in [0, 1] {
+            let spec = format!("/spec/versions/{version}/schema/openAPIV3Schema/properties/spec");
+            for path in [
+                "",
+                "/properties/envRefs/additionalProperties",
+                "/properties/secretsRef/additionalProperties",
+            ] {
+                let rules = stacks.pointer(&format!("{spec}{path}/x-kubernetes-validations"));
+                assert_eq!(rules.unwrap().as_array().unwrap().len(), 1, "{spec}{path}");
+            }
         }
     }
 

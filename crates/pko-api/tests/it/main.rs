@@ -12,4 +12,5 @@ mod plane;
 mod refusals;
 mod round_trip;
 mod upstream_cluster;
+mod warnings;
 mod watch;

@@ -1,6 +1,8 @@
 //! Bad input gets the API server's own clear refusal.
 
-use pko_testkit::{StackBuilder, TestNamespace, with_namespace};
+use kube::api::{Patch, PatchParams};
+use pko_api::Stack;
+use pko_testkit::{ControlPlane, StackBuilder, TestNamespace, eventually, with_namespace};
 use serde_json::{Value, json};
 
 use crate::plane::with_our_crds;
@@ -90,6 +92,146 @@ async fn what_is_wrong_is_named() {
             for text in expected {
                 assert!(refused.contains(text), "{text} is not in: {refused}");
             }
+        }
+    })
+    .await;
+}
+
+fn stack(fields: &Value) -> Value {
+    let mut stack = StackBuilder::new("bad").stack("dev").build();
+    let fields = fields.as_object().unwrap().clone();
+    stack["spec"].as_object_mut().unwrap().extend(fields);
+    stack
+}
+
+/// What upstream's operator takes, and then stalls on in every case.
+fn never_work() -> [(Value, &'static str); 5] {
+    let old = |kind: &str| json!({ "a": { "type": kind } });
+    let deprecated =
+        "ref types \"Env\" and \"FS\" are deprecated: use Secret, ConfigMap or Literal";
+    let deprecated_secret = "ref types \"Env\" and \"FS\" are deprecated: use Secret or Literal";
+    [
+        (
+            json!({ "projectRepo": "https://x/y/z", "branch": "main", "commit": "abc" }),
+            "only one of \"commit\" or \"branch\" should be specified",
+        ),
+        (json!({ "envRefs": old("Env") }), deprecated),
+        (json!({ "envRefs": old("FS") }), deprecated),
+        (json!({ "secretsRef": old("Env") }), deprecated_secret),
+        (json!({ "secretsRef": old("FS") }), deprecated_secret),
+    ]
+}
+
+#[tokio::test]
+async fn what_could_never_work_is_refused_by_both_versions() {
+    let plane = with_our_crds().await;
+    with_namespace(&plane, async |namespace| {
+        for (fields, message) in never_work() {
+            for version in ["v1", "v1alpha1"] {
+                let mut stack = stack(&fields);
+                stack["apiVersion"] = json!(format!("pulumi.com/{version}"));
+                let refused = refusal(namespace, stack).await;
+                assert!(refused.contains(message), "{refused}");
+            }
+        }
+        let literal = json!({ "type": "Literal", "literal": { "value": "x" } });
+        for (name, fields) in [
+            ("branch", json!({ "branch": "main", "commit": "" })),
+            ("commit", json!({ "branch": "", "commit": "abc" })),
+            // It is the type that counts: upstream never looked at the rest.
+            ("rest", json!({ "envRefs": { "A": { "type": "Literal", "literal": { "value": "x" }, "env": { "name": "B" } } } })),
+            ("literal", json!({ "envRefs": { "A": literal }, "secretsRef": { "a": literal } })),
+        ] {
+            let mut good = stack(&fields);
+            good["metadata"]["name"] = json!(name);
+            namespace.create_object(good).await.unwrap();
+        }
+    })
+    .await;
+}
+
+/// A Stack that upstream's CRD has let in must not become one that nobody can delete.
+#[tokio::test]
+async fn a_stack_from_before_a_rule_can_be_held_let_go_and_mended() {
+    let plane = ControlPlane::builder().start().await.unwrap();
+    let mut without_rules = json!(pko_api::crd::all());
+    remove_rules(&mut without_rules);
+    let without_rules: Vec<Value> = serde_json::from_value(without_rules).unwrap();
+    plane.install_crds(&without_rules).await.unwrap();
+    with_namespace(&plane, async |namespace| {
+        for (index, (fields, _)) in never_work().into_iter().enumerate() {
+            let mut bad = stack(&fields);
+            bad["metadata"]["name"] = json!(format!("bad-{index}"));
+            namespace.create_object(bad).await.unwrap();
+        }
+        plane.install_crds(&pko_api::crd::all()).await.unwrap();
+        eventually("the rules to be at work", async || {
+            let refused = namespace.create_object(stack(&never_work()[0].0)).await;
+            refused.err().map(drop).ok_or("taken")
+        })
+        .await
+        .unwrap();
+        let stacks = namespace.api::<Stack>();
+        for index in 0..never_work().len() {
+            let name = format!("bad-{index}");
+            for patch in [
+                json!({ "metadata": { "finalizers": ["finalizer.stack.pulumi.com"] } }),
+                json!({ "metadata": { "annotations": { "pulumi.com/reconciliation-request": "1" } } }),
+                json!({ "spec": { "branch": "", "envRefs": null, "secretsRef": null } }),
+                json!({ "metadata": { "finalizers": [] } }),
+            ] {
+                let merge = Patch::Merge(&patch);
+                let patched = stacks.patch(&name, &PatchParams::default(), &merge).await;
+                assert!(patched.is_ok(), "{name}: {patch}: {patched:?}");
+            }
+        }
+    })
+    .await;
+}
+
+fn remove_rules(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove("x-kubernetes-validations");
+            fields.values_mut().for_each(remove_rules);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_rules),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn the_fields_of_ours_take_what_they_can_do() {
+    let target = |kind: &str, name: &str| json!({ "kind": kind, "name": name });
+    let plane = with_our_crds().await;
+    with_namespace(&plane, async |namespace| {
+        for (fields, field) in [
+            (json!({ "suspend": "yes" }), "spec.suspend"),
+            (json!({ "retryLimit": -2 }), "spec.retryLimit"),
+            (json!({ "timeoutSeconds": 0 }), "spec.timeoutSeconds"),
+            (json!({ "timeoutSeconds": "1h" }), "spec.timeoutSeconds"),
+            (json!({ "successfulUpdatesHistoryLimit": -1 }), "spec.successfulUpdatesHistoryLimit"),
+            (json!({ "failedUpdatesHistoryLimit": -1 }), "spec.failedUpdatesHistoryLimit"),
+            (json!({ "removeStackOnDestroy": "yes" }), "spec.removeStackOnDestroy"),
+            (json!({ "outputsTo": [target("Pod", "a")] }), "spec.outputsTo[0].kind"),
+            (json!({ "outputsTo": [{ "kind": "Secret" }] }), "spec.outputsTo[0].name"),
+            (json!({ "outputsTo": [{ "name": "a" }] }), "spec.outputsTo[0].kind"),
+            (json!({ "outputsTo": [target("Secret", "a"), target("Secret", "a")] }), "spec.outputsTo[1]"),
+            (json!({ "outputsTo": [{ "kind": "Secret", "name": "a", "keys": { "b": 1 } }] }), "spec.outputsTo[0].keys.b"),
+        ] {
+            let refused = refusal(namespace, stack(&fields)).await;
+            assert!(refused.contains(field), "{fields}: {refused}");
+        }
+        let all = json!({
+            "suspend": true, "retryLimit": -1, "timeoutSeconds": 1, "successfulUpdatesHistoryLimit": 0,
+            "failedUpdatesHistoryLimit": 0, "removeStackOnDestroy": true,
+            "outputsTo": [target("Secret", "a"), target("ConfigMap", "a"), target("Secret", "b")],
+        });
+        namespace.create_object(stack(&all)).await.unwrap();
+        let stored = namespace.api::<Stack>().get("bad").await.unwrap();
+        let stored = serde_json::to_value(stored.spec).unwrap();
+        for (field, value) in all.as_object().unwrap() {
+            assert_eq!(&stored[field], value, "{field}");
         }
     })
     .await;

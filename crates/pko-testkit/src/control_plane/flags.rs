@@ -21,7 +21,7 @@ rules:
 "#;
 
 /// What tests have needed; each further controller costs start-up time and background requests.
-const CONTROLLERS: [&str; 12] = [
+const CONTROLLERS: [&str; 13] = [
     "serviceaccount-controller",
     "serviceaccount-token-controller",
     "root-ca-certificate-publisher-controller",
@@ -34,6 +34,7 @@ const CONTROLLERS: [&str; 12] = [
     "endpointslice-controller",
     "disruption-controller",
     "clusterrole-aggregation-controller",
+    "validatingadmissionpolicy-status-controller",
 ];
 
 /// The data directory of a plane: what its files are called.

@@ -1,0 +1,217 @@
+//! What the API server says of a Stack as it is written: a policy that warns and refuses nothing, since upstream's
+//! operator takes such Stacks in its own way. `deploy/policies` is made from this. The operator's conditions say the
+//! same to whoever has no such policy, or did not read the warning. No I/O.
+
+use k8s_openapi::Resource as _;
+use serde_json::{Value, json};
+
+use crate::Stack;
+
+/// The name of the policy and of its binding.
+pub const NAME: &str = "pulumi-kubernetes-operator-stacks";
+
+const API: &str = "admissionregistration.k8s.io/v1";
+
+/// A text that other expressions name.
+struct Variable {
+    name: &'static str,
+    expression: &'static str,
+}
+
+/// What should hold of a Stack.
+struct Check {
+    /// True if it does.
+    holds: &'static str,
+    /// The warning otherwise.
+    warning: &'static str,
+}
+
+const fn variable(name: &'static str, expression: &'static str) -> Variable {
+    Variable { name, expression }
+}
+
+/// Each may name those before it. A field that says nothing is as one that is not there.
+const VARIABLES: &[Variable] = &[
+    variable(
+        "git",
+        "object.?spec.?projectRepo.orValue('') != '' || object.?spec.?branch.orValue('') != '' || \
+         object.?spec.?commit.orValue('') != '' || object.?spec.?repoDir.orValue('') != '' || \
+         object.?spec.?shallow.orValue(false) || object.?spec.?gitAuthSecret.orValue('') != '' || \
+         object.?spec.?gitAuth.hasValue()",
+    ),
+    variable(
+        "sources",
+        "(variables.git ? ['git'] : []) + \
+         (object.?spec.?fluxSource.hasValue() ? ['spec.fluxSource'] : []) + \
+         (object.?spec.?programRef.hasValue() ? ['spec.programRef'] : [])",
+    ),
+    variable(
+        "credentials",
+        "(object.?spec.?gitAuthSecret.orValue('') != '' ? ['spec.gitAuthSecret'] : []) + \
+         (object.?spec.?gitAuth.?sshAuth.hasValue() ? ['spec.gitAuth.sshAuth'] : []) + \
+         (object.?spec.?gitAuth.?accessToken.hasValue() ? ['spec.gitAuth.accessToken'] : []) + \
+         (object.?spec.?gitAuth.?githubApp.hasValue() ? ['spec.gitAuth.githubApp'] : []) + \
+         (object.?spec.?gitAuth.?basicAuth.hasValue() ? ['spec.gitAuth.basicAuth'] : [])",
+    ),
+    // Anything can be written as config; what is no map is the operator's to refuse.
+    variable("anyConfig", "object.?spec.?config.orValue({})"),
+    variable(
+        "config",
+        "type(variables.anyConfig) == map ? variables.anyConfig : {}",
+    ),
+    variable("configRef", "object.?spec.?configRef.orValue({})"),
+    variable("configRefs", "object.?spec.?configRefs.orValue({})"),
+    variable("secrets", "object.?spec.?secrets.orValue({})"),
+    variable("secretsRef", "object.?spec.?secretsRef.orValue({})"),
+    variable("envRefs", "object.?spec.?envRefs.orValue({})"),
+    variable(
+        "repeated",
+        "variables.config.filter(k, k in variables.configRef || k in variables.configRefs || \
+         k in variables.secrets || k in variables.secretsRef) + \
+         variables.configRef.filter(k, k in variables.configRefs || k in variables.secrets || \
+         k in variables.secretsRef) + \
+         variables.configRefs.filter(k, k in variables.secrets || k in variables.secretsRef) + \
+         variables.secrets.filter(k, k in variables.secretsRef)",
+    ),
+    variable("prerequisites", "object.?spec.?prerequisites.orValue([])"),
+    variable(
+        "duration",
+        "'^[+]?(0|(([0-9]+[.]?[0-9]*|[.][0-9]+)(ns|us|\u{b5}s|\u{3bc}s|ms|s|m|h))+)$'",
+    ),
+    variable(
+        "durations",
+        "variables.prerequisites.map(p, p.?requirement.?succeededWithinDuration.orValue('1s'))\
+         .filter(d, !d.matches(variables.duration) || !d.matches('[1-9]'))",
+    ),
+    variable(
+        "own",
+        "['', string(object.metadata.?namespace.orValue(''))]",
+    ),
+    variable(
+        "foreign",
+        "variables.envRefs.filter(k, \
+         !(variables.envRefs[k].?secret.?namespace.orValue('') in variables.own) || \
+         !(variables.envRefs[k].?configMap.?namespace.orValue('') in variables.own))\
+         .map(k, 'spec.envRefs.' + k) + \
+         variables.secretsRef.filter(k, \
+         !(variables.secretsRef[k].?secret.?namespace.orValue('') in variables.own))\
+         .map(k, 'spec.secretsRef.' + k)",
+    ),
+];
+
+const CHECKS: &[Check] = &[
+    Check {
+        holds: "size(variables.sources) < 2",
+        warning: "'several sources, of which only the first is used: ' + variables.sources.join(', ')",
+    },
+    Check {
+        holds: "size(variables.credentials) < 2",
+        warning: "'several credentials for one repository, which is looked at with the first: ' + \
+                  variables.credentials.join(', ')",
+    },
+    Check {
+        holds: "size(variables.repeated) == 0",
+        warning: "'set twice in spec.config, configRef, configRefs, secrets and secretsRef, which stalls the Stack: ' + \
+                  variables.repeated.join(', ')",
+    },
+    Check {
+        holds: "!variables.prerequisites.exists(p, p.name == object.metadata.?name.orValue(''))",
+        warning: "'spec.prerequisites names the Stack itself, which stalls it: ' + object.metadata.name",
+    },
+    Check {
+        holds: "size(variables.durations) == 0",
+        warning: "'spec.prerequisites[].requirement.succeededWithinDuration stalls the Stack, write it like 10m or 1h30m: ' + \
+                  variables.durations.join(', ')",
+    },
+    Check {
+        holds: "size(variables.foreign) == 0",
+        warning: "'cross-namespace refs are not allowed and stall the Stack: ' + variables.foreign.join(', ')",
+    },
+    Check {
+        holds: "object.?spec.?resyncFrequencySeconds.orValue(60) >= 60",
+        warning: "'spec.resyncFrequencySeconds counts as 60, which is the least: ' + \
+                  string(object.spec.resyncFrequencySeconds)",
+    },
+    Check {
+        holds: "object.?spec.?retryMaxBackoffDurationSeconds.orValue(0) >= 0",
+        warning: "'spec.retryMaxBackoffDurationSeconds counts as a day if it is negative: ' + \
+                  string(object.spec.retryMaxBackoffDurationSeconds)",
+    },
+];
+
+/// The policy. An API server on which it fails takes the Stack without a word.
+#[must_use]
+pub fn policy() -> Value {
+    let variables = VARIABLES
+        .iter()
+        .map(|variable| json!({ "name": variable.name, "expression": variable.expression }));
+    let validations = CHECKS
+        .iter()
+        .map(|check| json!({ "expression": check.holds, "messageExpression": check.warning }));
+    json!({
+        "apiVersion": API,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": metadata(),
+        "spec": {
+            "failurePolicy": "Ignore",
+            "matchConstraints": { "resourceRules": [{
+                "apiGroups": [Stack::GROUP],
+                "apiVersions": [Stack::VERSION],
+                "resources": [Stack::URL_PATH_SEGMENT],
+                "operations": ["CREATE", "UPDATE"],
+            }] },
+            "variables": variables.collect::<Vec<_>>(),
+            "validations": validations.collect::<Vec<_>>(),
+        },
+    })
+}
+
+/// What makes the policy warn, in the whole cluster.
+#[must_use]
+pub fn binding() -> Value {
+    json!({
+        "apiVersion": API,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": metadata(),
+        "spec": { "policyName": NAME, "validationActions": ["Warn", "Audit"] },
+    })
+}
+
+fn metadata() -> Value {
+    json!({ "name": NAME, "labels": { "app.kubernetes.io/name": "pulumi-kubernetes-operator" } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_are_what_kubernetes_reads() {
+        use k8s_openapi::api::admissionregistration::v1::{
+            ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+        };
+
+        let policy: ValidatingAdmissionPolicy = serde_json::from_value(policy()).unwrap();
+        let spec = policy.spec.unwrap();
+        assert_eq!(spec.validations.unwrap().len(), CHECKS.len());
+        let binding: ValidatingAdmissionPolicyBinding = serde_json::from_value(binding()).unwrap();
+        let spec = binding.spec.unwrap();
+        assert_eq!(spec.policy_name, policy.metadata.name);
+        let actions = spec.validation_actions.unwrap();
+        assert!(!actions.contains(&"Deny".to_owned()), "nothing is refused");
+    }
+
+    #[test]
+    fn each_variable_is_used() {
+        let used: Vec<String> = VARIABLES
+            .iter()
+            .map(|variable| variable.expression)
+            .chain(CHECKS.iter().flat_map(|check| [check.holds, check.warning]))
+            .map(str::to_owned)
+            .collect();
+        for variable in VARIABLES {
+            let name = format!("variables.{}", variable.name);
+            assert!(used.iter().any(|text| text.contains(&name)), "{name}");
+        }
+    }
+}

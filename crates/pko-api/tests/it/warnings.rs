@@ -1,0 +1,211 @@
+//! The policy that warns: what the API server says of a Stack that it takes.
+
+use std::path::PathBuf;
+
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
+use kube::{Api, Client, client::Body};
+use pko_api::admission;
+use pko_testkit::{
+    ControlPlane, StackBuilder, TestNamespace, eventually, fixtures, with_namespace,
+};
+use serde_json::{Value, json};
+
+use crate::plane::kubectl;
+
+/// The warnings about a Stack, which is taken.
+async fn warnings(client: &Client, namespace: &TestNamespace, stack: &Value) -> Vec<String> {
+    let version = stack["apiVersion"].as_str().unwrap();
+    let namespace = namespace.name();
+    let request = http::Request::post(format!(
+        "/apis/{version}/namespaces/{namespace}/stacks?dryRun=All"
+    ));
+    let request = request.header("Content-Type", "application/json");
+    let body = Body::from(stack.to_string().into_bytes());
+    let answer = client.send(request.body(body).unwrap()).await.unwrap();
+    assert_eq!(answer.status(), http::StatusCode::CREATED, "{stack}");
+    let warnings = answer.headers().get_all("Warning").iter();
+    warnings
+        .map(|warning| {
+            // `299 - "Validation failed for … with binding …: the message"`
+            let text = warning.to_str().unwrap().replace("\\\"", "\"");
+            let (_, message) = text.split_once("': ").unwrap();
+            message.strip_suffix('"').unwrap().to_owned()
+        })
+        .collect()
+}
+
+fn stack(fields: &Value) -> Value {
+    let mut stack = StackBuilder::new("demo").stack("dev").build();
+    let fields = fields.as_object().unwrap().clone();
+    stack["spec"].as_object_mut().unwrap().extend(fields);
+    stack
+}
+
+fn committed() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/policies")
+}
+
+/// A control plane on which the policy is at work.
+async fn warning_plane() -> ControlPlane {
+    let plane = ControlPlane::builder()
+        .controller_manager(true)
+        .start()
+        .await
+        .unwrap();
+    plane.install_crds(&pko_api::crd::all()).await.unwrap();
+    let file = committed().join("stacks.yaml");
+    let (applied, said) = kubectl(&plane, &["apply", "-f", file.to_str().unwrap()]);
+    assert!(applied, "{said}");
+    plane
+}
+
+/// Every Stack that is warned of here has exactly this warning.
+fn cases() -> Vec<(Value, &'static str)> {
+    let secret = |namespace: &str| json!({ "type": "Secret", "secret": { "namespace": namespace, "name": "s", "key": "k" } });
+    let flux = json!({ "sourceRef": { "apiVersion": "a/v1", "kind": "K", "name": "n" } });
+    let program = json!({ "name": "hello" });
+    let basic = json!({ "userName": secret(""), "password": secret("") });
+    let within = |duration: &str| json!([{ "name": "a" }, { "name": "b", "requirement": { "succeededWithinDuration": duration } }]);
+    let reference = json!({ "name": "c", "key": "k" });
+    vec![
+        (
+            json!({ "projectRepo": "https://x/y/z", "branch": "main", "programRef": program }),
+            "several sources, of which only the first is used: git, spec.programRef",
+        ),
+        (
+            json!({ "fluxSource": flux, "programRef": program }),
+            "several sources, of which only the first is used: spec.fluxSource, spec.programRef",
+        ),
+        (
+            json!({ "gitAuthSecret": "s", "gitAuth": { "accessToken": secret(""), "basicAuth": basic } }),
+            "several credentials for one repository, which is looked at with the first: spec.gitAuthSecret, \
+             spec.gitAuth.accessToken, spec.gitAuth.basicAuth",
+        ),
+        (
+            json!({ "config": { "a": 1, "b": 2 }, "secrets": { "b": "hunter2" } }),
+            "set twice in spec.config, configRef, configRefs, secrets and secretsRef, which stalls the Stack: b",
+        ),
+        (
+            json!({ "configRef": { "a": reference }, "configRefs": { "a": reference } }),
+            "set twice in spec.config, configRef, configRefs, secrets and secretsRef, which stalls the Stack: a",
+        ),
+        (
+            json!({ "secrets": { "a": "x" }, "secretsRef": { "a": secret("") } }),
+            "set twice in spec.config, configRef, configRefs, secrets and secretsRef, which stalls the Stack: a",
+        ),
+        (
+            json!({ "prerequisites": [{ "name": "base" }, { "name": "demo" }] }),
+            "spec.prerequisites names the Stack itself, which stalls it: demo",
+        ),
+        (
+            json!({ "prerequisites": within("soon") }),
+            "spec.prerequisites[].requirement.succeededWithinDuration stalls the Stack, write it like 10m or 1h30m: soon",
+        ),
+        (
+            json!({ "prerequisites": within("0s") }),
+            "spec.prerequisites[].requirement.succeededWithinDuration stalls the Stack, write it like 10m or 1h30m: 0s",
+        ),
+        (
+            json!({ "prerequisites": within("-1h") }),
+            "spec.prerequisites[].requirement.succeededWithinDuration stalls the Stack, write it like 10m or 1h30m: -1h",
+        ),
+        (
+            json!({ "envRefs": { "A": secret("other") } }),
+            "cross-namespace refs are not allowed and stall the Stack: spec.envRefs.A",
+        ),
+        (
+            json!({ "secretsRef": { "a": secret("other"), "b": secret("") } }),
+            "cross-namespace refs are not allowed and stall the Stack: spec.secretsRef.a",
+        ),
+        (
+            json!({ "resyncFrequencySeconds": 30 }),
+            "spec.resyncFrequencySeconds counts as 60, which is the least: 30",
+        ),
+        (
+            json!({ "retryMaxBackoffDurationSeconds": -1 }),
+            "spec.retryMaxBackoffDurationSeconds counts as a day if it is negative: -1",
+        ),
+    ]
+}
+
+/// Stacks of which nothing is to be said.
+fn good() -> Vec<Value> {
+    let within = |duration: &str| json!([{ "name": "b", "requirement": { "succeededWithinDuration": duration } }]);
+    let literal = json!({ "type": "Literal", "literal": { "value": "x" } });
+    vec![
+        json!({}),
+        json!({ "projectRepo": "", "branch": "", "shallow": false, "gitAuthSecret": "", "programRef": { "name": "p" } }),
+        json!({ "projectRepo": "https://x/y/z", "commit": "abc", "gitAuthSecret": "s", "shallow": true }),
+        json!({ "config": [1, 2] }),
+        json!({ "config": null }),
+        json!({ "config": { "a": 1 }, "secrets": { "b": "x" }, "secretsRef": { "c": literal }, "envRefs": { "a": literal } }),
+        json!({ "prerequisites": within("1h30m") }),
+        json!({ "prerequisites": within("+1.5h") }),
+        json!({ "prerequisites": [{ "name": "b", "requirement": {} }] }),
+        json!({ "resyncFrequencySeconds": 60, "retryMaxBackoffDurationSeconds": 0 }),
+    ]
+}
+
+#[tokio::test]
+async fn a_stack_is_taken_with_a_warning_that_names_what_is_wrong() {
+    let plane = warning_plane().await;
+    let client = plane.client().unwrap();
+    with_namespace(&plane, async |namespace| {
+        let (first, warning) = cases().remove(0);
+        // A policy is at work a moment after it was made.
+        eventually("the policy to be at work", async || {
+            let said = warnings(&client, namespace, &stack(&first)).await;
+            if said == [warning] {
+                Ok(())
+            } else {
+                Err(format!("{said:?}"))
+            }
+        })
+        .await
+        .unwrap();
+        for (fields, warning) in cases() {
+            for version in ["v1", "v1alpha1"] {
+                let mut stack = stack(&fields);
+                stack["apiVersion"] = json!(format!("pulumi.com/{version}"));
+                let said = warnings(&client, namespace, &stack).await;
+                assert_eq!(said, [warning], "{version}: {fields}");
+            }
+        }
+        for fields in good() {
+            let said = warnings(&client, namespace, &stack(&fields)).await;
+            assert_eq!(said, [""; 0], "{fields}");
+        }
+        let without_spec = json!({
+            "apiVersion": "pulumi.com/v1", "kind": "Stack", "metadata": { "name": "demo" },
+        });
+        let said = warnings(&client, namespace, &without_spec).await;
+        assert_eq!(said, [""; 0], "a Stack without a spec");
+    })
+    .await;
+}
+
+/// The API server checks expressions against the schema, and says in the policy's status what it does not understand.
+#[tokio::test]
+async fn the_expressions_fit_the_schema() {
+    let plane = warning_plane().await;
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(plane.client().unwrap());
+    let checked = eventually("the expressions to be checked", async || {
+        let policy = policies.get(admission::NAME).await.unwrap();
+        let status = policy.status.unwrap_or_default();
+        status
+            .type_checking
+            .filter(|_| status.observed_generation == policy.metadata.generation)
+            .ok_or("not yet")
+    });
+    let warnings = checked.await.unwrap().expression_warnings;
+    assert_eq!(warnings.unwrap_or_default(), []);
+}
+
+#[test]
+fn the_committed_policy_is_what_the_table_says() {
+    let committed: Vec<Value> = fixtures::load(&committed()).unwrap();
+    assert!(
+        committed == [admission::policy(), admission::binding()],
+        "run `cargo xtask generate`"
+    );
+}
