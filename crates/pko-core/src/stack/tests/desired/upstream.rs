@@ -149,3 +149,27 @@ fn each_stack_wants_the_updates_that_upstream_made() {
         );
     }
 }
+
+/// Whatever upstream's documents show is a Workspace in the end.
+#[test]
+fn each_stack_of_the_documents_wants_a_workspace() {
+    let test = "the Workspaces of documented Stacks";
+    let folder = pko_testkit::shared_folder("fixtures/documented-manifests/accepted", test);
+    let Some(folder) = folder else {
+        return;
+    };
+    let objects = pko_testkit::fixtures::load(&folder).unwrap();
+    let stacks = objects.iter().filter(|object| object["kind"] == "Stack");
+    let mut templates = 0;
+    for stack in stacks {
+        let template = &stack["spec"]["workspaceTemplate"]["spec"];
+        let world = World::new(serde_json::from_value(stack.clone()).unwrap());
+        let made = desired::workspace(&world, &StackStatus::default(), &source(&json!({})));
+        let made = serde_json::to_value(made.unwrap()).unwrap();
+        let image = template.get("image");
+        assert_eq!(made["spec"].get("image"), image, "{}", name(stack));
+        assert_eq!(desired::refused_template(&world), None, "{}", name(stack));
+        templates += usize::from(template.is_object());
+    }
+    assert!(templates > 0, "some have a template");
+}
