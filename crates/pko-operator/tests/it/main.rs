@@ -25,6 +25,7 @@ mod queue;
 mod rights;
 mod scope;
 mod scripted;
+mod stack_scenarios;
 mod survival;
 mod system;
 mod templates;
