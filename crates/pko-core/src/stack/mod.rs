@@ -21,7 +21,10 @@ pub use desired::{UpdateName, workspace_name};
 pub use history::superfluous;
 pub use outputs_to::{Publication, Published, publication};
 pub use rules::workspace::is_ready;
-pub use source::{Location, NoSource, Source, Wanted, program_source};
+pub use source::{
+    Artifact, FluxWanted, GitLogin, GitRevision, GitWanted, Location, NoSource, SecretKey, Source,
+    Wanted, flux_source, git_keys, git_source, program_source,
+};
 pub use world::{
     Answer, Effect, Event, Outputs, Prerequisites, Question, Refusal, Settings, Versions, World,
 };
@@ -31,7 +34,7 @@ use crate::{
     step::{Machine, Plan, Requeue, Rule, first_match, stored_status, undecodable_plan},
 };
 use rules::{
-    finalize, prerequisites, source as sources, spec, suspend, sync, unsupported, update, workspace,
+    finalize, prerequisites, source as sources, spec, suspend, sync, update, workspace,
 };
 
 /// A step of the Stack's machine.
@@ -51,7 +54,6 @@ const RULES: &[Rule<Case, Question, Effect>] = &[
     rule("update-in-flight", update::wait_for_current),   // Ask(CurrentUpdate)
     rule("release", finalize::release_without_destroy),   // deleting, and nothing is owed
     rule("suspended", suspend::rest),                     // the user says so; a deletion goes on
-    rule("unsupported", unsupported::refuse), // fields that this version can't carry out
     rule("spec", spec::refuse), // references, names and keys that can't be carried out
     rule("source", sources::resolve), // Ask(Source); stall or wait
     rule("in-sync", sync::settle), // Ready, retry or stalled; finalize after destroy

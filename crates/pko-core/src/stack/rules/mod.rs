@@ -6,6 +6,5 @@ pub(super) mod source;
 pub(super) mod spec;
 pub(super) mod suspend;
 pub(super) mod sync;
-pub(super) mod unsupported;
 pub(super) mod update;
 pub(super) mod workspace;

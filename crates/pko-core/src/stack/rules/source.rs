@@ -34,7 +34,7 @@ pub(super) fn of(case: &Case) -> Result<Source, Step> {
     if let Some(source) = without_program(case) {
         return Ok(source);
     }
-    let wanted = Wanted::of(&case.world.stack.spec).map_err(|problem| case.refused(problem))?;
+    let wanted = Wanted::of(&case.world.stack).map_err(|problem| case.refused(problem))?;
     let Some(wanted) = wanted else {
         return Ok(Source {
             revision: String::new(),
@@ -73,8 +73,8 @@ fn missing(case: &Case, problem: NoSource) -> Step {
             let left = case.now.duration_until(known_until).unsigned_abs();
             case.waiting(&summary, Requeue::after(left.min(MISSING_AGAIN)))
         }
-        // A Stack that is up to date stays so: a manager that starts has not asked anybody yet.
-        NoSource::Pending(_) if case.was_up_to_date() && case.absorbed.is_none() => {
+        // What was said of this very spec stays: a manager that starts has not asked anybody yet.
+        NoSource::Pending(_) if is_about_now(case) => {
             finish(Vec::new(), Requeue::after(PENDING_AGAIN))
         }
         NoSource::Pending(message) => case.blocked(&Class::Retry(
@@ -83,4 +83,14 @@ fn missing(case: &Case, problem: NoSource) -> Step {
             PENDING_AGAIN,
         )),
     }
+}
+
+/// Whether the stored status is about the spec and the request of now, with nothing to add.
+fn is_about_now(case: &Case) -> bool {
+    let status = &case.status;
+    let request = status.observed_reconcile_request.as_deref();
+    case.absorbed.is_none()
+        && !status.conditions.is_empty()
+        && status.observed_generation == Some(case.world.generation())
+        && request.unwrap_or_default() == case.world.request()
 }

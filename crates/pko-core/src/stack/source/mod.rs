@@ -1,28 +1,50 @@
-//! Where a program comes from: what the Stack says, what was found there, and how a workspace gets it.
+//! Where a program comes from: what the Stack says, what was found there, and how a workspace gets it. Pure.
 
+mod flux;
+mod git;
+mod login;
 mod program;
+#[cfg(test)]
+mod tests;
 
 use jiff::Timestamp;
 use pko_api::{
+    Stack,
     auto::v1alpha1::{FluxArtifact, GitSource, ProjectInfo},
-    pulumi::v1::StackSpec,
 };
 
+pub use flux::{Artifact, FluxWanted, flux_source};
+pub use git::{GitRevision, GitWanted, git_source};
+pub use login::{GitLogin, SecretKey, keys as git_keys};
 pub use program::program_source;
 
 /// What a Stack says of where its program is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wanted {
+    /// A git repository.
+    Git(Box<GitWanted>),
+    /// An object in the same namespace that has an artifact, as Flux's sources have.
+    Flux(Box<FluxWanted>),
     /// A Program of this name in the same namespace.
     Program(String),
 }
 
 impl Wanted {
-    /// What the spec says; nothing if the workspace's own template brings the program.
+    /// What the spec says; nothing if the workspace's own template brings the program. Of several sources the first
+    /// counts: git, then Flux, then a Program.
     ///
     /// # Errors
     /// What the spec says can't be followed, and what to do about it.
-    pub fn of(spec: &StackSpec) -> Result<Option<Self>, String> {
+    pub fn of(stack: &Stack) -> Result<Option<Self>, String> {
+        let spec = &stack.spec;
+        if git::is_present(spec) {
+            let wanted = git::wanted(stack)?;
+            return Ok(Some(Self::Git(Box::new(wanted))));
+        }
+        if let Some(source) = &spec.flux_source {
+            let wanted = flux::wanted(source)?;
+            return Ok(Some(Self::Flux(Box::new(wanted))));
+        }
         let program = spec.program_ref.as_ref();
         Ok(program.map(|program| Self::Program(program.name.clone())))
     }
@@ -66,4 +88,9 @@ pub enum NoSource {
     },
     /// It will be known in a moment.
     Pending(String),
+}
+
+/// A text that says something: upstream takes an empty one for none.
+fn present(text: Option<&String>) -> Option<&String> {
+    text.filter(|text| !text.is_empty())
 }

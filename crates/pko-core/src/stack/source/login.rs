@@ -1,0 +1,248 @@
+//! Who a Stack is to a git server: which keys of which Secrets say it, and what the workspace is told of them.
+
+use k8s_openapi::api::core::v1::SecretKeySelector;
+use pko_api::{
+    Stack,
+    auto::v1alpha1 as auto,
+    pulumi::v1::{GitAuth, ResourceRef, ResourceRefType, StackSpec},
+};
+
+use super::present;
+
+/// Who we are to a git server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GitLogin {
+    /// Nobody; an address may still carry a user and a password.
+    Anonymous,
+    /// Whoever the keys of this Secret say.
+    Secret(String),
+    /// The owner of a private key.
+    Ssh {
+        /// The key.
+        private_key: SecretKey,
+        /// What opens it.
+        password: Option<SecretKey>,
+    },
+    /// Whoever has a token.
+    Token(SecretKey),
+    /// An app of GitHub's.
+    App {
+        /// The app.
+        app_id: SecretKey,
+        /// Where it is installed.
+        installation_id: SecretKey,
+        /// Its key.
+        private_key: SecretKey,
+    },
+    /// A user.
+    Basic {
+        /// Its name.
+        user_name: SecretKey,
+        /// Its password.
+        password: SecretKey,
+    },
+}
+
+impl GitLogin {
+    /// The Secrets that it takes, each once.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<&str> {
+        let keys: Vec<&SecretKey> = match self {
+            Self::Anonymous => Vec::new(),
+            Self::Secret(name) => return vec![name],
+            Self::Ssh {
+                private_key,
+                password,
+            } => [private_key].into_iter().chain(password).collect(),
+            Self::Token(token) => vec![token],
+            Self::App {
+                app_id,
+                installation_id,
+                private_key,
+            } => vec![app_id, installation_id, private_key],
+            Self::Basic {
+                user_name,
+                password,
+            } => vec![user_name, password],
+        };
+        let mut names: Vec<&str> = keys.into_iter().map(|key| key.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}
+
+/// A key of a Secret in the Stack's namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretKey {
+    /// The Secret.
+    pub name: String,
+    /// The key.
+    pub key: String,
+}
+
+const NO_VARIANT: &str = "gitAuth config must specify exactly one of 'personalAccessToken', 'sshPrivateKey', 'basicAuth', or 'githubApp'";
+
+/// What a Stack says of that. `gitAuthSecret` counts before `gitAuth`, of which each part has to be right, used or not.
+pub(super) fn wanted(stack: &Stack) -> Result<GitLogin, String> {
+    let spec = &stack.spec;
+    let namespace = stack.metadata.namespace.as_deref().unwrap_or_default();
+    let named = spec.git_auth.as_ref();
+    let named = named.map(|auth| first_named(auth, namespace)).transpose()?;
+    match (present(spec.git_auth_secret.as_ref()), named) {
+        (Some(secret), _) => Ok(GitLogin::Secret(secret.clone())),
+        (None, None) => Ok(GitLogin::Anonymous),
+        (None, Some(None)) => Err(NO_VARIANT.to_owned()),
+        (None, Some(Some(login))) => Ok(login),
+    }
+}
+
+/// The first that the object names, in upstream's order.
+fn first_named(auth: &GitAuth, namespace: &str) -> Result<Option<GitLogin>, String> {
+    let key = |reference: &ResourceRef, what: &str| {
+        secret_key(reference, namespace)
+            .map_err(|problem| format!("resolving gitAuth {what}: {problem}"))
+    };
+    let mut logins = Vec::new();
+    if let Some(ssh) = &auth.ssh_auth {
+        let password = ssh.password.as_ref();
+        logins.push(GitLogin::Ssh {
+            private_key: key(&ssh.ssh_private_key, "SSH private key")?,
+            password: password
+                .map(|password| key(password, "SSH password"))
+                .transpose()?,
+        });
+    }
+    if let Some(token) = &auth.access_token {
+        logins.push(GitLogin::Token(key(token, "personal access token")?));
+    }
+    if let Some(app) = &auth.github_app {
+        logins.push(GitLogin::App {
+            app_id: key(&app.app_id, "GitHub App ID")?,
+            installation_id: key(&app.installation_id, "GitHub App installation ID")?,
+            private_key: key(&app.private_key, "GitHub App private key")?,
+        });
+    }
+    if let Some(basic) = &auth.basic_auth {
+        logins.push(GitLogin::Basic {
+            user_name: key(&basic.user_name, "username")?,
+            password: key(&basic.password, "password")?,
+        });
+    }
+    Ok(logins.into_iter().next())
+}
+
+fn secret_key(reference: &ResourceRef, namespace: &str) -> Result<SecretKey, String> {
+    match &reference.reference_type {
+        ResourceRefType::Secret => {}
+        kind @ (ResourceRefType::Env | ResourceRefType::File | ResourceRefType::Literal) => {
+            return Err(format!(
+                "{kind} selectors are no longer supported in v2, please use a secret reference instead"
+            ));
+        }
+        kind => {
+            return Err(format!(
+                "{kind} selectors are not supported, please use a secret reference instead"
+            ));
+        }
+    }
+    let selector = reference.secret.as_ref();
+    let selector = selector.ok_or("missing secret reference in ResourceRef")?;
+    let own = |other: &String| other.is_empty() || other == namespace;
+    if !selector.namespace.as_ref().is_none_or(own) {
+        return Err("cross-namespace refs are not allowed".to_owned());
+    }
+    Ok(SecretKey {
+        name: selector.name.clone(),
+        key: selector.key.clone(),
+    })
+}
+
+/// What the workspace is told of credentials; nothing if there are none. All that the spec names is handed on, as
+/// upstream does, not only what counts first.
+pub(super) fn selectors(
+    spec: &StackSpec,
+    known_hosts: Option<&SecretKey>,
+) -> Option<auto::GitAuth> {
+    let mut auth = present(spec.git_auth_secret.as_ref())
+        .map(|name| of_secret(name))
+        .unwrap_or_default();
+    if let Some(object) = &spec.git_auth {
+        lay_over(&mut auth, object);
+    }
+    auth.known_hosts = known_hosts.map(|key| optional(&key.name, &key.key));
+    (auth != auto::GitAuth::default()).then_some(auth)
+}
+
+fn of_secret(name: &str) -> auto::GitAuth {
+    let key = |key| Some(optional(name, key));
+    auto::GitAuth {
+        ssh_private_key: key(keys::SSH_PRIVATE_KEY),
+        password: key(keys::PASSWORD),
+        username: key(keys::USERNAME),
+        token: key(keys::ACCESS_TOKEN),
+        ..auto::GitAuth::default()
+    }
+}
+
+fn lay_over(auth: &mut auto::GitAuth, object: &GitAuth) {
+    if let Some(ssh) = &object.ssh_auth {
+        auth.ssh_private_key = required(&ssh.ssh_private_key);
+        if let Some(password) = &ssh.password {
+            auth.password = required(password);
+        }
+    }
+    if let Some(token) = &object.access_token {
+        auth.token = required(token);
+    }
+    if let Some(basic) = &object.basic_auth {
+        auth.username = required(&basic.user_name);
+        auth.password = required(&basic.password);
+    }
+    if let Some(app) = &object.github_app {
+        let keys = (
+            required(&app.app_id),
+            required(&app.installation_id),
+            required(&app.private_key),
+        );
+        if let (Some(app_id), Some(installation_id), Some(private_key)) = keys {
+            auth.github_app = Some(auto::GitHubAppAuth {
+                app_id,
+                installation_id,
+                private_key,
+            });
+        }
+    }
+}
+
+fn required(reference: &ResourceRef) -> Option<SecretKeySelector> {
+    let selector = reference.secret.as_ref()?;
+    Some(SecretKeySelector {
+        name: selector.name.clone(),
+        key: selector.key.clone(),
+        optional: None,
+    })
+}
+
+fn optional(name: &str, key: &str) -> SecretKeySelector {
+    SecretKeySelector {
+        name: name.to_owned(),
+        key: key.to_owned(),
+        optional: Some(true),
+    }
+}
+
+/// The keys of a Secret that `gitAuthSecret` names.
+pub mod keys {
+    /// A private key for SSH.
+    pub const SSH_PRIVATE_KEY: &str = "sshPrivateKey";
+    /// What opens it, or a user's password.
+    pub const PASSWORD: &str = "password";
+    /// A user.
+    pub const USERNAME: &str = "username";
+    /// A token.
+    pub const ACCESS_TOKEN: &str = "accessToken";
+    /// The keys of SSH servers that may be believed, ours and as Flux spells it. They may also be beside a private key
+    /// that `gitAuth` names.
+    pub const KNOWN_HOSTS: [&str; 2] = ["knownHosts", "known_hosts"];
+}

@@ -1,0 +1,131 @@
+//! Git: when a Stack names a repository, and which commit of it.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Wanted, wanted};
+use crate::stack::{GitLogin, GitRevision, GitWanted};
+
+const COMMIT: &str = "0123456789abcdef0123456789ABCDEF01234567";
+
+fn git(fields: &Value) -> GitWanted {
+    match wanted(fields) {
+        Ok(Some(Wanted::Git(git))) => *git,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn problem(fields: &Value) -> String {
+    wanted(fields).unwrap_err()
+}
+
+#[test]
+fn a_field_with_its_zero_value_names_no_repository() {
+    let zeros = json!({
+        "projectRepo": "", "branch": "", "commit": "", "repoDir": "", "shallow": false,
+        "gitAuthSecret": "",
+    });
+    for fields in [
+        json!({}),
+        json!({ "shallow": false }),
+        json!({ "projectRepo": "" }),
+        zeros,
+    ] {
+        assert_eq!(wanted(&fields), Ok(None), "{fields}");
+    }
+}
+
+/// 131, the part about fields.
+#[test]
+fn any_other_field_of_git_wants_an_address() {
+    for fields in [
+        json!({ "branch": "main" }),
+        json!({ "commit": COMMIT }),
+        json!({ "repoDir": "infra" }),
+        json!({ "shallow": true }),
+        json!({ "gitAuthSecret": "credentials" }),
+        json!({ "projectRepo": "", "branch": "main" }),
+    ] {
+        assert_eq!(problem(&fields), "missing \"projectRepo\"", "{fields}");
+    }
+}
+
+/// 131, the rest.
+#[test]
+fn a_repository_wants_a_commit_or_a_branch_and_not_both() {
+    let repository = |commit: &str, branch: &str| {
+        problem(
+            &json!({ "projectRepo": "https://git.test/a/b", "commit": commit, "branch": branch }),
+        )
+    };
+    assert_eq!(repository("", ""), "missing \"commit\" or \"branch\"");
+    let both = "only one of \"commit\" or \"branch\" should be specified";
+    assert_eq!(repository("v1", "main"), both);
+    assert_eq!(repository(COMMIT, "main"), both);
+}
+
+/// 132, the part without a server.
+#[test]
+fn all_digits_are_a_commit_and_anything_else_is_a_name() {
+    let revision = |field: &str, text: &str| {
+        let fields = json!({ "projectRepo": "https://git.test/a/b", field: text });
+        git(&fields).revision
+    };
+    let long = "a".repeat(64);
+    for field in ["commit", "branch"] {
+        for text in [COMMIT, &long] {
+            let expected = GitRevision::Commit(text.to_owned());
+            assert_eq!(revision(field, text), expected, "{field}");
+        }
+    }
+    for text in [
+        "main",
+        "refs/heads/main",
+        "refs/tags/v1.16.0",
+        "pull/1/head",
+        "HEAD",
+        &COMMIT[..39],
+        &COMMIT[..7],
+        "g123456789abcdef0123456789abcdef01234567",
+        &format!("{COMMIT}0"),
+    ] {
+        assert_eq!(
+            revision("commit", text),
+            GitRevision::Once(text.to_owned()),
+            "{text}"
+        );
+        let followed = revision("branch", text);
+        assert_eq!(followed, GitRevision::Followed(text.to_owned()), "{text}");
+        assert_eq!(followed.as_str(), text);
+    }
+}
+
+#[test]
+fn the_address_is_kept_as_it_was_written_and_never_printed() {
+    let url = "https://me:canary@git.test/group/subgroup/repo";
+    let git = git(&json!({ "projectRepo": url, "branch": "main" }));
+    assert_eq!(git.repository, url);
+    assert_eq!(git.login, GitLogin::Anonymous);
+    let printed = format!("{:?}", Wanted::Git(Box::new(git)));
+    assert!(!printed.contains("canary"), "{printed}");
+    assert!(printed.contains("Followed(\"main\")"), "{printed}");
+}
+
+#[test]
+fn the_interval_is_what_the_user_says_if_that_is_one() {
+    let interval = |seconds: i64| {
+        let fields = json!({
+            "projectRepo": "https://git.test/a/b", "branch": "main",
+            "resyncFrequencySeconds": seconds,
+        });
+        git(&fields).interval
+    };
+    assert_eq!(interval(90), Some(Duration::from_secs(90)));
+    assert_eq!(interval(1), Some(Duration::from_secs(1)));
+    for none in [0, -1, i64::MIN] {
+        assert_eq!(interval(none), None, "{none}");
+    }
+    let unsaid = json!({ "projectRepo": "https://git.test/a/b", "branch": "main" });
+    assert_eq!(git(&unsaid).interval, None);
+}

@@ -1,0 +1,58 @@
+//! What a Stack says of its source, and what a workspace is told of it. The numbers are those of upstream's own tests.
+
+mod flux;
+mod git;
+mod login;
+mod shape;
+
+use pko_api::Stack;
+use serde_json::{Value, json};
+
+use super::Wanted;
+
+/// A Stack with these fields in its spec.
+fn stack(fields: &Value) -> Stack {
+    let mut spec = json!({ "stack": "dev" });
+    let (Some(spec_fields), Some(fields)) = (spec.as_object_mut(), fields.as_object()) else {
+        panic!("fields of a spec: {fields}")
+    };
+    spec_fields.extend(fields.clone());
+    let metadata = json!({ "name": "demo", "namespace": "shop", "generation": 3 });
+    serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
+}
+
+fn wanted(fields: &Value) -> Result<Option<Wanted>, String> {
+    Wanted::of(&stack(fields))
+}
+
+/// A reference to a key of a Secret.
+fn secret(name: &str, key: &str) -> Value {
+    json!({ "type": "Secret", "secret": { "name": name, "key": key } })
+}
+
+/// Which source counts if there are several, and that none is fine.
+#[test]
+fn the_first_of_several_sources_counts() {
+    let git = json!({ "projectRepo": "https://git.test/a/b", "branch": "main" });
+    let flux = json!({ "fluxSource": { "sourceRef": {
+        "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "Bucket", "name": "b",
+    } } });
+    let program = json!({ "programRef": { "name": "p" } });
+    let kind = |parts: &[&Value]| {
+        let mut fields = json!({});
+        for part in parts {
+            let part = part.as_object().cloned().unwrap_or_default();
+            fields.as_object_mut().unwrap().extend(part);
+        }
+        match wanted(&fields).unwrap() {
+            Some(Wanted::Git(_)) => "git",
+            Some(Wanted::Flux(_)) => "flux",
+            Some(Wanted::Program(_)) => "program",
+            None => "none",
+        }
+    };
+    assert_eq!(kind(&[&git, &flux, &program]), "git");
+    assert_eq!(kind(&[&flux, &program]), "flux");
+    assert_eq!(kind(&[&program]), "program");
+    assert_eq!(kind(&[]), "none");
+}
