@@ -67,9 +67,16 @@ fn a_stack_that_was_not_says_so_at_once() {
 }
 
 #[test]
-fn an_answer_that_is_on_its_way_changes_nothing_for_a_ready_stack() {
-    let restarted = ready().source(pending());
-    assert_eq!(restarted.told().lines(), ["source", "again in 5s"]);
+fn an_answer_that_is_on_its_way_changes_nothing_of_what_was_said_before() {
+    for (sentence, given) in [
+        ("ready", ready()),
+        ("failing", given().failed(1, 5).seen_before()),
+        ("stalled", given().failed(5, 5).seen_before()),
+    ] {
+        let restarted = given.source(pending());
+        let lines = restarted.told().lines();
+        assert_eq!(lines, ["source", "again in 5s"], "{sentence}");
+    }
     assert_eq!(
         given().source(pending()).told().lines(),
         [
