@@ -118,6 +118,33 @@ impl<L: Lister> Poller<L> {
         revision: L::Revision,
         interval: Duration,
     ) -> Subscription<L> {
+        self.join(repository, revision, interval, Repository::known_of)
+    }
+
+    /// The same for somebody who was told to look now: what others know does not count, and the server is asked, even
+    /// one that failed a moment ago. One that wants to be left alone still is.
+    #[must_use]
+    pub fn subscribe_anew(
+        &self,
+        repository: L::Repository,
+        revision: L::Revision,
+        interval: Duration,
+    ) -> Subscription<L> {
+        let subscription = self.join(repository, revision, interval, |_, _| Status {
+            commit: None,
+            failure: None,
+        });
+        self.poll_now(|repository| *repository == subscription.repository);
+        subscription
+    }
+
+    fn join(
+        &self,
+        repository: L::Repository,
+        revision: L::Revision,
+        interval: Duration,
+        known: impl FnOnce(&Repository<L>, &L::Revision) -> StatusOf<L>,
+    ) -> Subscription<L> {
         let host = self.shared.lister.host(&repository);
         let mut state = self.shared.lock();
         let number = state.next_number;
@@ -128,7 +155,7 @@ impl<L: Lister> Poller<L> {
             ..
         } = &mut *state;
         let entry = repositories.entry(repository.clone()).or_default();
-        let status = entry.known_of(&revision);
+        let status = known(entry, &revision);
         let news = !status.is_known();
         let now = Instant::now().into_std();
         schedule.join(&repository, &host, interval, news, now);

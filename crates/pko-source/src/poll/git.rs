@@ -29,6 +29,8 @@ pub struct ListError {
     pub message: String,
     /// It may pass by itself
     pub transient: bool,
+    /// The server answered, and has no such revision
+    pub missing: bool,
 }
 
 impl fmt::Display for ListError {
@@ -48,6 +50,7 @@ impl From<&GitError> for ListError {
         Self {
             message,
             transient: error.is_transient(),
+            missing: matches!(error, GitError::Revision(_)),
         }
     }
 }

@@ -187,6 +187,28 @@ async fn whoever_comes_later_has_what_is_known_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_is_told_to_look_now_has_the_server_asked() {
+    let (fake, poller) = poller();
+    let anew = || poller.subscribe_anew(("git.example.com", 0, "me"), "main".to_owned(), MINUTE);
+    let mut first = subscribe(&poller, "git.example.com", "main");
+    next_commit(&mut first).await;
+    fake.set("git.example.com", Server::At(2));
+    let begin = Instant::now();
+    let mut second = anew();
+    assert_eq!(second.status().commit, None, "what others know does not count");
+    assert_eq!(next_commit(&mut second).await, "main-2");
+    assert!(begin.elapsed() < Duration::from_secs(2));
+    assert_eq!(first.status().commit.as_deref(), Some("main-2"), "others hear of it");
+    // Nor does it count that the server failed a moment ago.
+    fake.set("git.example.com", Server::Fails("no route", None));
+    next_error(&mut first).await;
+    fake.set("git.example.com", Server::At(3));
+    let begin = Instant::now();
+    assert_eq!(next_commit(&mut anew()).await, "main-3");
+    assert!(begin.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failure_keeps_the_commit_and_a_recovery_is_told() {
     let (fake, poller) = poller();
     let mut subscription = subscribe(&poller, "git.example.com", "main");
