@@ -15,6 +15,7 @@ mod preparation;
 mod program_server;
 mod run;
 mod seals;
+mod sources;
 mod telemetry;
 mod turns;
 

@@ -39,6 +39,7 @@ use crate::{
     preparation::Preparations,
     program_server::{self, Shelf},
     seals::Seals,
+    sources::Sources,
     turns::Turns,
 };
 
@@ -64,6 +65,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         .map_or_else(Elected::always, Leadership::elected);
     let watching = Watching::new(&client, &elected, arguments.watched_namespaces());
     let feeds = Feeds::new(&watching, matches!(ground, Ground::Cluster));
+    let (wake_stack, woken_stacks) = unbounded_channel();
     let (wake_workspace, woken_workspaces) = unbounded_channel();
     let (wake_update, woken_updates) = unbounded_channel();
     let occupancy = Arc::new(Occupancy::default());
@@ -78,7 +80,15 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         }
         (Ground::Cluster, None) => anyhow::bail!("workspaces in pods are not watched"),
     };
+    let sources = Sources::new(
+        &client,
+        feeds.stacks.store(),
+        arguments.watched_namespaces(),
+        arguments.git_settings(),
+        &wake_stack,
+    )?;
     let context = Arc::new(Context {
+        sources,
         places,
         preparations: Preparations::new(wake_workspace),
         stacks: feeds.stacks.store(),
@@ -107,6 +117,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let workers = arguments.concurrency();
     counted(&context, workers, elected.clone())?;
     let woken = Woken {
+        stacks: woken_stacks,
         workspaces: woken_workspaces,
         updates: woken_updates,
     };
@@ -137,6 +148,7 @@ fn said(arguments: &Arguments, advertised: &str) {
         workspace_localhost = arguments.workspace_localhost(),
         idle_timeout = ?arguments.idle_timeout(),
         run_timeout = ?arguments.run_timeout(),
+        git = ?arguments.git_settings(),
         namespaces = ?arguments.watched_namespaces(),
         agent_image = pods.agent_image,
         agent_image_pull_policy = pods.agent_image_pull_policy,
@@ -400,6 +412,7 @@ async fn sweep(context: Arc<Context>, readiness: Readiness, mut elected: Elected
             known
                 .is_some_and(|known| kube::ResourceExt::uid(known.as_ref()).as_deref() == Some(run))
         });
+        context.sources.tidy();
         tokio::time::sleep(SWEEP_EVERY).await;
     }
 }

@@ -4,6 +4,7 @@ use super::{Right, Role, Scope, Target};
 
 const AUTO: &str = "auto.pulumi.com";
 const PULUMI: &str = "pulumi.com";
+const FLUX: &str = "source.toolkit.fluxcd.io";
 
 /// Any object of these kinds.
 const fn all(group: &'static str, resources: &'static [&'static str]) -> Target {
@@ -116,6 +117,21 @@ pub const CONTROLLER_MANAGER: Role = Role {
             all("apps", &["controllerrevisions"]),
             &["get", "list", "create", "delete"],
             "the earlier generations of a Program that workspaces still fetch",
+        ),
+        // Flux
+        right(
+            all(
+                FLUX,
+                &[
+                    "gitrepositories",
+                    "ocirepositories",
+                    "buckets",
+                    "helmcharts",
+                    "externalartifacts",
+                ],
+            ),
+            &["get", "list", "watch"],
+            "the artifacts that Stacks take their programs from; other kinds need a role of their own",
         ),
         // Secrets
         right(

@@ -21,8 +21,14 @@ use pko_core::{
 };
 
 pub(crate) use listen::Listen;
+use pko_source::git::GITHUB_API;
 pub(crate) use settings::{LogEncoding, LogLevel, PodSettings, TimeEncoding};
 use variables::Surroundings;
+
+use crate::sources::GitSettings;
+
+/// No branch is looked at more often, whatever the flag says.
+const SHORTEST_GIT_POLL: Duration = Duration::from_secs(1);
 
 /// What the manager is told.
 ///
@@ -96,6 +102,18 @@ pub(crate) struct Arguments {
     /// How long a run may take before it is cancelled; 0 for any time
     #[arg(long, default_value = "0")]
     run_timeout: GoDuration,
+
+    /// How often a branch of a git repository is looked at, unless a Stack wants it less often
+    #[arg(long, default_value = "1m")]
+    git_poll_interval: GoDuration,
+
+    /// Talk to git servers by plain HTTP, too; without it, only to those on this machine
+    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = parsers::boolean)]
+    git_allow_http: bool,
+
+    /// Where GitHub Apps ask for tokens; an Enterprise Server has `https://<host>/api/v3`
+    #[arg(long, default_value = GITHUB_API)]
+    github_api_url: String,
 
     /// How many runs may be under way in the whole cluster; 0 for any number
     #[arg(long, default_value_t = 0)]
@@ -247,6 +265,15 @@ impl Arguments {
     /// How long a run may take, if there is a limit.
     pub(crate) fn run_timeout(&self) -> Option<Duration> {
         unless_zero(&self.run_timeout)
+    }
+
+    /// What is to know of git servers.
+    pub(crate) fn git_settings(&self) -> GitSettings {
+        GitSettings {
+            allow_http: self.git_allow_http,
+            interval: self.git_poll_interval.get().max(SHORTEST_GIT_POLL),
+            github_api: self.github_api_url.clone(),
+        }
     }
 
     /// The namespaces that are worked in, each once; none stands for all.

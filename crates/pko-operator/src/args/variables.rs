@@ -16,12 +16,15 @@ const AGENT_IMAGE: &str = concat!(
 const CONCURRENCY: u16 = 25;
 
 /// The flag, and the variable that says it where the flag does not.
-const DEFAULTS: [(&str, &str); 11] = [
+const DEFAULTS: [(&str, &str); 14] = [
     ("program-fs-addr", "PROGRAM_FS_ADDR"),
     ("program-fs-adv-addr", "PROGRAM_FS_ADV_ADDR"),
     ("program-fs-sealed", "PKO_PROGRAM_FS_SEALED"),
     ("workspace-idle-timeout", "PKO_WORKSPACE_IDLE_TIMEOUT"),
     ("run-timeout", "PKO_RUN_TIMEOUT"),
+    ("git-poll-interval", "PKO_GIT_POLL_INTERVAL"),
+    ("git-allow-http", "PKO_GIT_ALLOW_HTTP"),
+    ("github-api-url", "PKO_GITHUB_API_URL"),
     ("max-runs", "PKO_MAX_RUNS"),
     ("max-runs-per-namespace", "PKO_MAX_RUNS_PER_NAMESPACE"),
     ("namespaces", "PKO_NAMESPACES"),

@@ -27,6 +27,7 @@ use crate::{
     place::Places,
     preparation::Preparations,
     seals::Seals,
+    sources::Sources,
     turns::Turns,
 };
 
@@ -42,6 +43,7 @@ pub(crate) struct Context {
     pub(crate) updates: Store<Decoded<Update>>,
     pub(crate) programs: Store<Decoded<Program>>,
     pub(crate) places: Places,
+    pub(crate) sources: Sources,
     pub(crate) preparations: Preparations,
     pub(crate) advertised: String,
     pub(crate) seals: Option<Arc<Seals>>,

@@ -14,9 +14,9 @@ use super::{
     program, stack, update, workspace,
 };
 
-/// So many times more Workspaces and Updates are looked at at a time: a look may wait for an agent that does not answer,
-/// which costs nothing, and others must not wait with it.
-const WAITING_FOR_AGENTS: u16 = 20;
+/// So many times more Stacks, Workspaces and Updates are looked at at a time: a look may wait for a git server or an agent
+/// that does not answer, which costs nothing, and others must not wait with it.
+const WAITING_FOR_OTHERS: u16 = 20;
 
 /// The watches, before they run.
 pub(crate) struct Feeds {
@@ -29,6 +29,7 @@ pub(crate) struct Feeds {
 
 /// Objects that somebody inside the manager has something to tell about.
 pub(crate) struct Woken {
+    pub(crate) stacks: UnboundedReceiver<ObjectRef<Decoded<Stack>>>,
     pub(crate) workspaces: UnboundedReceiver<ObjectRef<Decoded<Workspace>>>,
     pub(crate) updates: UnboundedReceiver<ObjectRef<Decoded<Update>>>,
 }
@@ -51,18 +52,19 @@ impl Feeds {
 
     /// Runs them and their controllers until the manager ends.
     pub(crate) async fn drive(mut self, woken: Woken, workers: u16, context: Arc<Context>) {
-        let controller_of_stacks = controller(&mut self.stacks, workers);
+        let patient = workers.saturating_mul(WAITING_FOR_OTHERS);
+        let controller_of_stacks = controller(&mut self.stacks, patient);
         let wakers = stack::Wakers {
             stacks: self.stacks.listen(),
             workspaces: self.workspaces.listen(),
             updates: self.updates.listen(),
             programs: self.programs.listen(),
+            woken: woken.stacks,
         };
         let stacks = stack::run(controller_of_stacks, wakers, context.clone());
         let wakers = self
             .children
             .wakers(self.updates.listen(), woken.workspaces);
-        let patient = workers.saturating_mul(WAITING_FOR_AGENTS);
         let workspaces = controller(&mut self.workspaces, patient);
         let workspaces = workspace::run(workspaces, wakers, context.clone());
         let updates = update::run(

@@ -91,7 +91,8 @@ impl BlockingLister for GitLister {
     type Error = ListError;
 
     fn host(&self, repository: &GitRepository) -> String {
-        repository.address.host().to_owned()
+        let address = &repository.address;
+        format!("{}:{}", address.host(), address.port())
     }
 
     fn list(&self, question: Question<Blocking<Self>>) -> Answer<Blocking<Self>> {

@@ -195,10 +195,18 @@ async fn whoever_is_told_to_look_now_has_the_server_asked() {
     fake.set("git.example.com", Server::At(2));
     let begin = Instant::now();
     let mut second = anew();
-    assert_eq!(second.status().commit, None, "what others know does not count");
+    assert_eq!(
+        second.status().commit,
+        None,
+        "what others know does not count"
+    );
     assert_eq!(next_commit(&mut second).await, "main-2");
     assert!(begin.elapsed() < Duration::from_secs(2));
-    assert_eq!(first.status().commit.as_deref(), Some("main-2"), "others hear of it");
+    assert_eq!(
+        first.status().commit.as_deref(),
+        Some("main-2"),
+        "others hear of it"
+    );
     // Nor does it count that the server failed a moment ago.
     fake.set("git.example.com", Server::Fails("no route", None));
     next_error(&mut first).await;

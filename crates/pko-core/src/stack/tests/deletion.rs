@@ -231,7 +231,7 @@ fn a_stack_for_which_nothing_was_ever_run_goes_when_nothing_can_be() {
     let go = ["status Ready", "let go", "settled"];
     for (sentence, given) in [
         (
-            "an unsupported field",
+            "a repository without an address",
             owing().spec(json!({ "branch": "main" })),
         ),
         (

@@ -28,11 +28,14 @@ use pko_core::stack::{
     decide_undecodable, is_ready, program_source, workspace_name,
 };
 use pko_kube::{Notice, RequestError};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{
     Context, Pass, PassError, action, after_error,
     context::{Standing, fresh, readable, soon, told},
-    drive, supervised,
+    drive,
+    feed::receiving,
+    supervised,
 };
 
 /// What wakes a Stack besides its own changes.
@@ -41,6 +44,8 @@ pub(crate) struct Wakers<Stacks, Workspaces, Updates, Programs> {
     pub(crate) workspaces: Workspaces,
     pub(crate) updates: Updates,
     pub(crate) programs: Programs,
+    /// Stacks whose source has news.
+    pub(crate) woken: UnboundedReceiver<ObjectRef<Decoded<Stack>>>,
 }
 
 /// Runs the controller until the manager ends.
@@ -64,6 +69,7 @@ pub(crate) async fn run(
         .watches_shared_stream(wakers.stacks, move |stack| {
             neighbours(&others, stack.as_ref(), waits_for)
         })
+        .reconcile_on(receiving(wakers.woken))
         .run(
             supervised(events::STACK_CONTROLLER, reconcile),
             |_, error, _| after_error(error),
@@ -158,9 +164,7 @@ impl Pass for StackPass<'_> {
                 let published = outputs::publish(stack, context, secret.as_deref()).await?;
                 Ok(Answer::Published(published))
             }
-            Question::Source(Wanted::Program(name)) => {
-                Ok(Answer::Source(program(stack, context, &name).await?))
-            }
+            Question::Source(wanted) => Ok(Answer::Source(source(stack, context, &wanted).await?)),
             Question::ConfigMaps(_) => Ok(Answer::ConfigMaps(Versions::new())),
             Question::Secrets(_) => Ok(Answer::Secrets(Versions::new())),
             Question::Prerequisites => {
@@ -292,6 +296,19 @@ fn refusal(error: &RequestError) -> Refusal {
         )),
         Some(400 | 422) => Refusal::Invalid(format!("{error}: {}", error.cause())),
         _ => Refusal::Failed(error.full_text()),
+    }
+}
+
+/// The program that a Stack wants, or why there is none.
+async fn source(
+    stack: &Stack,
+    context: &Context,
+    wanted: &Wanted,
+) -> Result<Result<Source, NoSource>, PassError> {
+    match wanted {
+        Wanted::Git(git) => Ok(context.sources.git.find(stack, git).await?),
+        Wanted::Flux(flux) => Ok(context.sources.flux.find(stack, flux).await?),
+        Wanted::Program(name) => program(stack, context, name).await,
     }
 }
 

@@ -1,0 +1,91 @@
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn status(commit: Option<&str>, error: Option<PollError<ListError>>) -> GitStatus {
+    Status {
+        commit: commit.map(|commit| commit.parse().unwrap()),
+        failure: error.map(|error| Failure {
+            error: Arc::new(error),
+            since: Timestamp::UNIX_EPOCH,
+        }),
+    }
+}
+
+fn refused(message: &str, transient: bool, missing: bool) -> Option<PollError<ListError>> {
+    Some(PollError::Lister(ListError {
+        message: message.to_owned(),
+        transient,
+        missing,
+    }))
+}
+
+#[test]
+fn what_an_answer_means() {
+    let commit = "0123456789abcdef0123456789abcdef01234567";
+    let unavailable = |text: &str| Some(Err(NoSource::Unavailable(text.to_owned())));
+    let unreachable = |text: &str| {
+        Some(Err(NoSource::Unreachable {
+            since: Timestamp::UNIX_EPOCH,
+            message: text.to_owned(),
+        }))
+    };
+    let missing = "no commits found for ref \"mian\"; did you mean \"main\"?";
+    let table = [
+        (status(None, None), None),
+        (status(Some(commit), None), Some(Ok(commit.to_owned()))),
+        (
+            status(None, refused(missing, false, true)),
+            unavailable(missing),
+        ),
+        (
+            status(Some(commit), refused("denied", false, false)),
+            unavailable("listing: denied"),
+        ),
+        (
+            status(Some(commit), refused("no route", true, false)),
+            unreachable("listing: no route"),
+        ),
+        (
+            status(None, Some(PollError::Deadline)),
+            unreachable("listing: the server took too long"),
+        ),
+        (
+            status(None, Some(PollError::Crashed)),
+            unreachable("listing: the question crashed"),
+        ),
+    ];
+    for (status, expected) in table {
+        assert_eq!(is_known(&status), expected.is_some(), "{status:?}");
+        assert_eq!(outcome(&status), expected, "{status:?}");
+    }
+}
+
+fn need(metadata: Value) -> Need {
+    let stack = json!({ "metadata": metadata, "spec": { "stack": "dev" } });
+    Need::of(&serde_json::from_value(stack).unwrap())
+}
+
+#[test]
+fn a_new_spec_a_new_request_and_a_new_stack_are_new_needs() {
+    let before = need(json!({ "uid": "u", "generation": 1 }));
+    let requested = |key: &str, value: &str| {
+        need(json!({ "uid": "u", "generation": 1, "annotations": { key: value } }))
+    };
+    assert_eq!(
+        before,
+        need(json!({ "uid": "u", "generation": 1, "labels": { "a": "b" } }))
+    );
+    assert_eq!(before, requested("else", "1"));
+    for other in [
+        need(json!({ "uid": "u", "generation": 2 })),
+        need(json!({ "uid": "v", "generation": 1 })),
+        requested("pulumi.com/reconciliation-request", "1"),
+        requested("reconcile.fluxcd.io/requestedAt", "1"),
+    ] {
+        assert_ne!(before, other);
+    }
+}
