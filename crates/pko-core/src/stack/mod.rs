@@ -33,9 +33,7 @@ use crate::{
     condition_set::{ConditionSet, Summary},
     step::{Machine, Plan, Requeue, Rule, first_match, stored_status, undecodable_plan},
 };
-use rules::{
-    finalize, prerequisites, source as sources, spec, suspend, sync, update, workspace,
-};
+use rules::{finalize, prerequisites, source as sources, spec, suspend, sync, update, workspace};
 
 /// A step of the Stack's machine.
 pub type Step = crate::Step<Question, Effect>;

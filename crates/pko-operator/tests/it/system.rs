@@ -198,6 +198,11 @@ impl System {
         StandIn::new(self.folder.path().join(name), script)
     }
 
+    /// What the managers have logged so far.
+    pub(crate) fn manager_log(&self) -> String {
+        fs::read_to_string(self.log()).unwrap()
+    }
+
     fn log(&self) -> PathBuf {
         self.folder.path().join("manager.log")
     }

@@ -20,6 +20,18 @@ struct Content {
     trouble: Option<Trouble>,
 }
 
+impl Content {
+    /// An object that was not known is news, even without an artifact: somebody may wait for it.
+    fn set(&mut self, key: Key, artifact: Option<Artifact>) -> bool {
+        let news = self
+            .artifacts
+            .get(&key)
+            .is_none_or(|before| Artifact::is_news(before.as_ref(), artifact.as_ref()));
+        self.artifacts.insert(key, artifact);
+        news
+    }
+}
+
 /// Why nothing more will be heard of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
@@ -47,11 +59,7 @@ impl Cache {
 
     /// Takes in an object; whether somebody has to look.
     pub(super) fn set(&self, key: Key, artifact: Option<Artifact>) -> bool {
-        let mut content = self.lock();
-        let before = content.artifacts.get(&key).and_then(Option::as_ref);
-        let news = Artifact::is_news(before, artifact.as_ref());
-        content.artifacts.insert(key, artifact);
-        news
+        self.lock().set(key, artifact)
     }
 
     /// Forgets an object.
@@ -78,11 +86,9 @@ impl Cache {
         }
         let mut touched = gone;
         for (key, artifact) in listed {
-            let before = content.artifacts.get(&key).and_then(Option::as_ref);
-            if Artifact::is_news(before, artifact.as_ref()) {
-                touched.push(key.clone());
+            if content.set(key.clone(), artifact) {
+                touched.push(key);
             }
-            content.artifacts.insert(key, artifact);
         }
         touched
     }
@@ -111,6 +117,7 @@ mod tests {
     fn an_object_without_an_artifact_is_known() {
         let cache = Cache::default();
         assert_eq!(cache.get("shop", "a"), None);
+        assert!(cache.set(key("shop", "a"), None), "there is one");
         assert!(!cache.set(key("shop", "a"), None));
         assert_eq!(cache.get("shop", "a"), Some(None));
         assert!(cache.set(key("shop", "a"), artifact("1")));
@@ -137,11 +144,7 @@ mod tests {
         ];
         let mut touched = cache.replace(Some("shop"), listed.into());
         touched.sort();
-        let expected = [
-            key("shop", "appeared"),
-            key("shop", "gone"),
-            key("shop", "new"),
-        ];
+        let expected = ["appeared", "empty", "gone", "new"].map(|name| key("shop", name));
         assert_eq!(touched, expected);
         assert_eq!(cache.get("shop", "gone"), None);
         assert_eq!(cache.get("shop", "empty"), Some(None));
