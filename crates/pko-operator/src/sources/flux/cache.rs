@@ -7,8 +7,14 @@ use std::{
 
 use pko_core::stack::Artifact;
 
-/// An object: its namespace and its name.
+/// The namespace and the name of an object.
 pub(super) type Key = (String, String);
+
+/// What is known of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Object {
+    pub(super) artifact: Option<Artifact>,
+}
 
 /// The artifacts of all objects of a kind; an object without one is known, too.
 #[derive(Default)]
@@ -42,10 +48,12 @@ pub(super) enum Trouble {
 }
 
 impl Cache {
-    /// The artifact of an object, if that is known.
-    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Option<Artifact>> {
+    /// An object, if it is known.
+    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Object> {
         let key = (namespace.to_owned(), name.to_owned());
-        self.lock().artifacts.get(&key).cloned()
+        let content = self.lock();
+        let artifact = content.artifacts.get(&key)?.clone();
+        Some(Object { artifact })
     }
 
     /// What is wrong with the watch.
@@ -109,6 +117,14 @@ mod tests {
         Artifact::of(&json!({ "status": { "artifact": artifact } }))
     }
 
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "what a cache says of an object that it knows"
+    )]
+    fn at(artifact: Option<Artifact>) -> Option<Object> {
+        Some(Object { artifact })
+    }
+
     fn key(namespace: &str, name: &str) -> Key {
         (namespace.to_owned(), name.to_owned())
     }
@@ -119,11 +135,11 @@ mod tests {
         assert_eq!(cache.get("shop", "a"), None);
         assert!(cache.set(key("shop", "a"), None), "there is one");
         assert!(!cache.set(key("shop", "a"), None));
-        assert_eq!(cache.get("shop", "a"), Some(None));
+        assert_eq!(cache.get("shop", "a"), at(None));
         assert!(cache.set(key("shop", "a"), artifact("1")));
         assert!(!cache.set(key("shop", "a"), artifact("1")), "the same");
         assert!(cache.set(key("shop", "a"), artifact("2")));
-        assert_eq!(cache.get("shop", "a"), Some(artifact("2")));
+        assert_eq!(cache.get("shop", "a"), at(artifact("2")));
         assert_eq!(cache.get("other", "a"), None);
         cache.remove(&key("shop", "a"));
         assert_eq!(cache.get("shop", "a"), None);
@@ -147,10 +163,10 @@ mod tests {
         let expected = ["appeared", "empty", "gone", "new"].map(|name| key("shop", name));
         assert_eq!(touched, expected);
         assert_eq!(cache.get("shop", "gone"), None);
-        assert_eq!(cache.get("shop", "empty"), Some(None));
+        assert_eq!(cache.get("shop", "empty"), at(None));
         assert_eq!(
             cache.get("other", "elsewhere"),
-            Some(artifact("1")),
+            at(artifact("1")),
             "not listed"
         );
         let touched = cache.replace(None, HashMap::from([(key("shop", "same"), artifact("1"))]));

@@ -86,7 +86,7 @@ impl Kinds {
         let watched = match self.known(&kind) {
             Some(watched) => watched,
             None => match self.discover(&kind, wanted).await? {
-                Ok(resource) => self.watch(kind, resource),
+                Ok(resource) => self.watch(&kind, &resource),
                 Err(problem) => return Ok(Err(problem)),
             },
         };
@@ -94,8 +94,8 @@ impl Kinds {
             return Ok(Err(forbidden(&watched.resource, &said)));
         }
         let namespace = stack.namespace().unwrap_or_default();
-        if let Some(artifact) = watched.cache.get(&namespace, &wanted.name) {
-            return Ok(flux_source(artifact.as_ref(), wanted));
+        if let Some(object) = watched.cache.get(&namespace, &wanted.name) {
+            return Ok(flux_source(object.artifact.as_ref(), wanted));
         }
         self.live(&watched.resource, &namespace, wanted).await
     }
@@ -136,7 +136,7 @@ impl Kinds {
     }
 
     /// Watches a kind, unless somebody was faster.
-    fn watch(&self, kind: GroupVersionKind, resource: ApiResource) -> Watched {
+    fn watch(&self, kind: &GroupVersionKind, resource: &ApiResource) -> Watched {
         let mut watched = self.lock();
         let begin = || {
             let cache = Arc::new(Cache::default());
@@ -145,7 +145,7 @@ impl Kinds {
                 stacks: self.stacks.clone(),
                 wake: self.wake.clone(),
             };
-            let objects = self.objects(&resource);
+            let objects = self.objects(resource);
             let task = tokio::spawn(watch::run(objects, Arc::clone(&cache), listener));
             tracing::info!(
                 kind = kind.kind,

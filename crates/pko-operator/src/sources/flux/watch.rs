@@ -116,12 +116,12 @@ fn key(object: &DynamicObject) -> Key {
 
 /// What the API server said, if it did.
 fn answer(error: &watcher::Error) -> Option<(u16, String)> {
-    let status = match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => status,
-        _ => return None,
+    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
+    | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+    | watcher::Error::WatchFailed(kube::Error::Api(status))
+    | watcher::Error::WatchError(status)) = error
+    else {
+        return None;
     };
     Some((status.code, status.message.clone()))
 }

@@ -15,12 +15,12 @@ fn status(commit: Option<&str>, error: Option<PollError<ListError>>) -> GitStatu
     }
 }
 
-fn refused(message: &str, transient: bool, missing: bool) -> Option<PollError<ListError>> {
-    Some(PollError::Lister(ListError {
+fn refused(message: &str, transient: bool, missing: bool) -> PollError<ListError> {
+    PollError::Lister(ListError {
         message: message.to_owned(),
         transient,
         missing,
-    }))
+    })
 }
 
 #[test]
@@ -38,15 +38,15 @@ fn what_an_answer_means() {
         (status(None, None), None),
         (status(Some(commit), None), Some(Ok(commit.to_owned()))),
         (
-            status(None, refused(missing, false, true)),
+            status(None, Some(refused(missing, false, true))),
             unavailable(missing),
         ),
         (
-            status(Some(commit), refused("denied", false, false)),
+            status(Some(commit), Some(refused("denied", false, false))),
             unavailable("listing: denied"),
         ),
         (
-            status(Some(commit), refused("no route", true, false)),
+            status(Some(commit), Some(refused("no route", true, false))),
             unreachable("listing: no route"),
         ),
         (
@@ -64,25 +64,25 @@ fn what_an_answer_means() {
     }
 }
 
-fn need(metadata: Value) -> Need {
+fn need(metadata: &Value) -> Need {
     let stack = json!({ "metadata": metadata, "spec": { "stack": "dev" } });
     Need::of(&serde_json::from_value(stack).unwrap())
 }
 
 #[test]
 fn a_new_spec_a_new_request_and_a_new_stack_are_new_needs() {
-    let before = need(json!({ "uid": "u", "generation": 1 }));
+    let before = need(&json!({ "uid": "u", "generation": 1 }));
     let requested = |key: &str, value: &str| {
-        need(json!({ "uid": "u", "generation": 1, "annotations": { key: value } }))
+        need(&json!({ "uid": "u", "generation": 1, "annotations": { key: value } }))
     };
     assert_eq!(
         before,
-        need(json!({ "uid": "u", "generation": 1, "labels": { "a": "b" } }))
+        need(&json!({ "uid": "u", "generation": 1, "labels": { "a": "b" } }))
     );
     assert_eq!(before, requested("else", "1"));
     for other in [
-        need(json!({ "uid": "u", "generation": 2 })),
-        need(json!({ "uid": "v", "generation": 1 })),
+        need(&json!({ "uid": "u", "generation": 2 })),
+        need(&json!({ "uid": "v", "generation": 1 })),
         requested("pulumi.com/reconciliation-request", "1"),
         requested("reconcile.fluxcd.io/requestedAt", "1"),
     ] {
