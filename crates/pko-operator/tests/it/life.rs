@@ -154,7 +154,7 @@ async fn a_bad_stack_says_so_and_leaves_others_alone() {
         published_program(namespace).await;
         for (name, field, value, message) in [
             ("bad-config", "/spec/config", json!([1, 2]), "spec.config: [1,2]: invalid type: sequence, expected a map"),
-            ("bad-field", "/spec/projectRepo", json!("https://example.com/a/b"), "spec.projectRepo is not supported by this version of the operator: remove it or use another version"),
+            ("bad-field", "/spec/projectRepo", json!("https://example.com/a/b"), "missing \"commit\" or \"branch\""),
             ("bad-reference", "/spec/envRefs", json!({ "A": { "type": "Vault" } }), "ref type \"Vault\" is unknown here (spec.envRefs.A: use Secret or ConfigMap or Literal)"),
         ] {
             namespace.create_object(StackBuilder::new(name).stack("dev").set(field, value).build()).await.unwrap();

@@ -61,7 +61,9 @@ pub(crate) async fn run(
 ) {
     let (stacks, others) = (controller.store(), controller.store());
     let stream = controller
-        .watches_shared_stream(wakers.workspaces, stack_of)
+        .watches_shared_stream(wakers.workspaces, |workspace: Arc<Decoded<Workspace>>| {
+            stack_of(&workspace)
+        })
         .owns_shared_stream(wakers.updates)
         .watches_shared_stream(wakers.programs, move |program| {
             neighbours(&stacks, program.as_ref(), uses_program)
@@ -79,7 +81,7 @@ pub(crate) async fn run(
 }
 
 /// The Stack that a Workspace was made for. It may not belong to it: see `is_deleted_in_foreground`.
-fn stack_of(workspace: Arc<Decoded<Workspace>>) -> Option<ObjectRef<Decoded<Stack>>> {
+fn stack_of(workspace: &Decoded<Workspace>) -> Option<ObjectRef<Decoded<Stack>>> {
     let name = workspace.labels().get(labels::STACK_NAME)?;
     let namespace = workspace.namespace()?;
     Some(ObjectRef::new(name).within(&namespace))
@@ -194,7 +196,7 @@ impl Pass for StackPass<'_> {
     }
 
     async fn act(&self, _: &World, effect: Effect) -> Result<(), PassError> {
-        act(self.stack, self.context, effect).await
+        Box::pin(act(self.stack, self.context, effect)).await
     }
 
     fn log(&self, rule: &'static str) {
@@ -338,7 +340,7 @@ async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), Pas
             context.written.remember(&written);
         }
         Effect::RemoveFinalizer => {
-            pko_kube::remove_finalizer(client, stack, finalizers::STACK).await?;
+            Box::pin(pko_kube::remove_finalizer(client, stack, finalizers::STACK)).await?;
         }
         Effect::PatchStatus(status) => write_status(stack, context, &status).await?,
         Effect::ReleaseUpdate(name) => {

@@ -51,7 +51,7 @@ async fn find(
     let Some(object) = object else {
         return Ok(Err(format!("stacks.pulumi.com \"{name}\" not found")));
     };
-    let readable = object.as_result().map(Stack::clone);
+    let readable = object.as_result().cloned();
     Ok(readable.map_err(|bad| bad.error.to_string()))
 }
 
