@@ -160,7 +160,7 @@ async fn create(namespace: &TestNamespace, system: &System, fields: Value) {
     namespace.create_object(stack).await.unwrap();
 }
 
-fn template(fields: Value) -> Value {
+fn template(fields: &Value) -> Value {
     json!({ "spec": { "workspaceTemplate": { "spec": fields } } })
 }
 
@@ -182,20 +182,20 @@ async fn scenario_137_a_variable_from_a_container_a_bad_image_and_reclaim() {
     });
     let pod_template =
         json!({ "spec": { "initContainers": [extra], "containers": [{ "name": "pulumi" }] } });
-    let fields = template(json!({ "podTemplate": pod_template }))["spec"].clone();
+    let fields = template(&json!({ "podTemplate": pod_template }))["spec"].clone();
     create(&namespace, &system, fields).await;
     ready(&namespace, "demo").await;
     assert!(pod(&namespace).await.is_some(), "it is retained");
 
     system.node().break_image("nope:1");
     let trail = Trail::of(&namespace, "demo");
-    patch_stack(&namespace, "demo", template(json!({ "image": "nope:1" }))).await;
+    patch_stack(&namespace, "demo", template(&json!({ "image": "nope:1" }))).await;
     let waiting = "Reconciling StackProcessing: waiting for workspace readiness";
     trail
         .until(&format!("{waiting} (WaitingForReplicas: "))
         .await;
     let image = "pulumi/pulumi:3.259.0-nonroot";
-    patch_stack(&namespace, "demo", template(json!({ "image": image }))).await;
+    patch_stack(&namespace, "demo", template(&json!({ "image": image }))).await;
     trail.until("Ready").await;
     assert!(pod(&namespace).await.is_some(), "it is retained");
 
@@ -230,7 +230,7 @@ async fn scenario_137_a_cli_that_is_too_old() {
 
     stand_in.follow(&Script::new());
     let image = "pulumi/pulumi:3.259.0-nonroot";
-    patch_stack(&namespace, "demo", template(json!({ "image": image }))).await;
+    patch_stack(&namespace, "demo", template(&json!({ "image": image }))).await;
     trail.until("Ready").await;
     namespace.remove().await.unwrap();
 }

@@ -22,8 +22,8 @@ fn resync() -> Value {
     json!({ "continueResyncOnCommitMatch": true })
 }
 
-fn new_commit() -> Result<Source, NoSource> {
-    Ok(revision("new"))
+fn new_commit() -> Source {
+    revision("new")
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn rows_4_to_9_after_a_success() {
             4,
             deleted()
                 .last(json!({ "type": "destroy" }))
-                .source(new_commit()),
+                .source(Ok(new_commit())),
             None,
         ),
         (
@@ -96,7 +96,7 @@ fn rows_4_to_9_after_a_success() {
         ),
         (
             6,
-            given().last(json!({})).source(new_commit()),
+            given().last(json!({})).source(Ok(new_commit())),
             Some("New commit detected: \"new\""),
         ),
         (7, given().last(json!({})), None),
@@ -118,8 +118,8 @@ fn rows_4_to_9_after_a_success() {
 fn rows_10_to_14_after_a_failure() {
     let detected = Some("New commit detected: \"new\"");
     for (row, given, expected) in [
-        (10, given().failed(0, 0).source(new_commit()), detected),
-        (10, given().failed(9, 0).source(new_commit()), detected),
+        (10, given().failed(0, 0).source(Ok(new_commit())), detected),
+        (10, given().failed(9, 0).source(Ok(new_commit())), detected),
         (11, given().failed(3, 200), None),
         // Upstream never tries again from here; the wait is just longer with us.
         (
