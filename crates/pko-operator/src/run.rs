@@ -64,7 +64,8 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         .as_ref()
         .map_or_else(Elected::always, Leadership::elected);
     let watching = Watching::new(&client, &elected, arguments.watched_namespaces());
-    let feeds = Feeds::new(&watching, matches!(ground, Ground::Cluster));
+    let in_pods = matches!(ground, Ground::Cluster);
+    let feeds = Feeds::new(&watching, in_pods, arguments.watch_secrets);
     let (wake_stack, woken_stacks) = unbounded_channel();
     let (wake_workspace, woken_workspaces) = unbounded_channel();
     let (wake_update, woken_updates) = unbounded_channel();
@@ -95,6 +96,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         workspaces: feeds.workspaces.store(),
         updates: feeds.updates.store(),
         programs: feeds.programs.store(),
+        versions: feeds.versions.known(),
         advertised,
         seals: seals.clone(),
         written: pko_kube::Written::default(),
@@ -117,6 +119,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let workers = arguments.concurrency();
     counted(&context, workers, elected.clone())?;
     let woken = Woken {
+        wake_stacks: wake_stack,
         stacks: woken_stacks,
         workspaces: woken_workspaces,
         updates: woken_updates,
@@ -150,6 +153,7 @@ fn said(arguments: &Arguments, advertised: &str) {
         run_timeout = ?arguments.run_timeout(),
         git = ?arguments.git_settings(),
         namespaces = ?arguments.watched_namespaces(),
+        watch_secrets = arguments.watch_secrets,
         agent_image = pods.agent_image,
         agent_image_pull_policy = pods.agent_image_pull_policy,
         max_untar_size = pods.max_untar_size,

@@ -137,7 +137,7 @@ pub const CONTROLLER_MANAGER: Role = Role {
         right(
             all("", &["secrets"]),
             &["get"],
-            "credentials and outputs that an object names",
+            "credentials and outputs that an object names, and the versions of what Stacks refer to",
         ),
         right(all("", &["secrets"]), &["create"], "a stack's outputs"),
         right(
@@ -148,7 +148,13 @@ pub const CONTROLLER_MANAGER: Role = Role {
         // ConfigMaps
         right(
             all("", &["configmaps"]),
-            &["get", "create", "patch"],
+            &["get", "list", "watch"],
+            "the versions of those that Stacks refer to, of which metadata alone is asked for; what one holds that \
+             `outputsTo` names, or the environment of a process",
+        ),
+        right(
+            all("", &["configmaps"]),
+            &["create", "patch"],
             "a stack's outputs in the ConfigMap that `outputsTo` names",
         ),
         // What people see
@@ -279,16 +285,22 @@ pub const PROCESS_WORKSPACES: Role = Role {
     purpose: "for a manager with `--workspace-runtime process`, besides the other roles",
     scope: Scope::Cluster,
     aggregated_to: &[],
-    rights: &[
-        right(
-            named("", &["namespaces"], &["kube-system"]),
-            &["get"],
-            "which cluster this is: its folder is for one cluster",
-        ),
-        right(
-            all("", &["configmaps"]),
-            &["get"],
-            "the environment of a workspace, which a node reads otherwise",
-        ),
-    ],
+    rights: &[right(
+        named("", &["namespaces"], &["kube-system"]),
+        &["get"],
+        "which cluster this is: its folder is for one cluster",
+    )],
+};
+
+/// What a manager needs besides that is to notice at once when a Secret changes.
+pub const WATCH_SECRETS: Role = Role {
+    name: "pulumi-kubernetes-operator-watch-secrets",
+    purpose: "for a manager with `--watch-secrets`, besides the other roles: whoever has it can read every Secret where it is bound",
+    scope: Scope::Cluster,
+    aggregated_to: &[],
+    rights: &[right(
+        all("", &["secrets"]),
+        &["list", "watch"],
+        "the versions of those that Stacks refer to: metadata alone is asked for, which no rule can demand",
+    )],
 };

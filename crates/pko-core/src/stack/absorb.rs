@@ -133,6 +133,7 @@ fn recorded(mut case: Case, current: &CurrentUpdate, ending: Ending) -> Case {
     let last = last_update(spec, current, previous.as_ref(), ending, case.now);
     case.status.last_update = Some(last);
     case.status.current_update = None;
+    case.status.references.clone_from(&current.references);
     case
 }
 

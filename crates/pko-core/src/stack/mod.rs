@@ -6,6 +6,7 @@ mod check;
 mod desired;
 mod history;
 mod outputs_to;
+mod references;
 mod rules;
 mod schedule;
 mod source;
@@ -20,6 +21,7 @@ pub use case::{Absorbed, Case};
 pub use desired::{UpdateName, workspace_name};
 pub use history::superfluous;
 pub use outputs_to::{Publication, Published, publication};
+pub use references::{Field, Reference, ReferenceKind, User, references};
 pub use rules::workspace::is_ready;
 pub use source::{
     Artifact, FluxWanted, GitLogin, GitRevision, GitWanted, Location, NoSource, SecretKey, Source,
@@ -33,7 +35,9 @@ use crate::{
     condition_set::{ConditionSet, Summary},
     step::{Machine, Plan, Requeue, Rule, first_match, stored_status, undecodable_plan},
 };
-use rules::{finalize, prerequisites, source as sources, spec, suspend, sync, update, workspace};
+use rules::{
+    finalize, inputs, prerequisites, source as sources, spec, suspend, sync, update, workspace,
+};
 
 /// A step of the Stack's machine.
 pub type Step = crate::Step<Question, Effect>;
@@ -56,6 +60,7 @@ const RULES: &[Rule<Case, Question, Effect>] = &[
     rule("source", sources::resolve), // Ask(Source); stall or wait
     rule("in-sync", sync::settle), // Ready, retry or stalled; finalize after destroy
     rule("prerequisites", prerequisites::wait), // Ask(Prerequisites)
+    rule("inputs", inputs::wait), // Ask(ConfigMaps | Secrets); stall
     rule("workspace", workspace::provision), // Ask(ApplyWorkspace)
     rule("launch", update::launch), // Ask(CreateUpdate), named in the status first
 ];
@@ -64,8 +69,11 @@ const RULES: &[Rule<Case, Question, Effect>] = &[
 #[must_use]
 pub fn decide(world: &World, now: Timestamp) -> Step {
     match absorb::absorb(world, now) {
-        Ok(case) => first_match(RULES, &case)
-            .unwrap_or_else(|| case.waiting(&Summary::Ready, Requeue::Settled)),
+        Ok(case) => {
+            let case = references::remembered(case);
+            first_match(RULES, &case)
+                .unwrap_or_else(|| case.waiting(&Summary::Ready, Requeue::Settled))
+        }
         Err(question) => crate::Step::Ask(question),
     }
 }

@@ -55,6 +55,10 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "", hide_default_value = true)]
     namespaces: String,
 
+    /// Run a Stack at once when a Secret changes that it refers to; needs the right to list and watch Secrets
+    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = parsers::boolean)]
+    pub(crate) watch_secrets: bool,
+
     /// Where metrics are served, such as `:8443`; 0 for nowhere
     #[arg(long, default_value = "0")]
     pub(crate) metrics_bind_address: Listen,

@@ -43,6 +43,7 @@ fn our_own_defaults_limit_nothing() {
     assert_eq!(arguments.run_timeout(), None);
     assert!(arguments.watched_namespaces().is_empty());
     assert!(!arguments.program_fs_sealed);
+    assert!(!arguments.watch_secrets);
     assert_eq!(arguments.limits(), Limits::default());
     assert!(arguments.election().unwrap().is_none());
     assert!(arguments.warnings().is_empty());
@@ -118,6 +119,7 @@ fn a_variable_stands_in_for_a_flag_that_is_not_given() {
         ("PKO_WORKSPACE_IDLE_TIMEOUT", "10m"),
         ("PKO_NAMESPACES", "b, a,,b"),
         ("PKO_PROGRAM_FS_SEALED", "true"),
+        ("PKO_WATCH_SECRETS", "true"),
         ("PKO_MAX_RUNS", "7"),
         ("POD_NAMESPACE", "operators"),
         ("PKO_LOG", "debug,kube=info"),
@@ -128,6 +130,7 @@ fn a_variable_stands_in_for_a_flag_that_is_not_given() {
     assert_eq!(arguments.idle_timeout(), Some(Duration::from_mins(10)));
     assert_eq!(arguments.watched_namespaces(), ["a", "b"]);
     assert!(arguments.program_fs_sealed);
+    assert!(arguments.watch_secrets);
     assert_eq!(arguments.limits().cluster, Some(7));
     assert_eq!(arguments.namespace, "operators");
     assert_eq!(arguments.log_filter(), "debug,kube=info");

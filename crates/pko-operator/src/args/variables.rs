@@ -16,7 +16,7 @@ const AGENT_IMAGE: &str = concat!(
 const CONCURRENCY: u16 = 25;
 
 /// The flag, and the variable that says it where the flag does not.
-const DEFAULTS: [(&str, &str); 14] = [
+const DEFAULTS: [(&str, &str); 15] = [
     ("program-fs-addr", "PROGRAM_FS_ADDR"),
     ("program-fs-adv-addr", "PROGRAM_FS_ADV_ADDR"),
     ("program-fs-sealed", "PKO_PROGRAM_FS_SEALED"),
@@ -28,6 +28,7 @@ const DEFAULTS: [(&str, &str); 14] = [
     ("max-runs", "PKO_MAX_RUNS"),
     ("max-runs-per-namespace", "PKO_MAX_RUNS_PER_NAMESPACE"),
     ("namespaces", "PKO_NAMESPACES"),
+    ("watch-secrets", "PKO_WATCH_SECRETS"),
     ("namespace", "POD_NAMESPACE"),
     ("agent", "PKO_AGENT"),
     ("log-level", "PKO_LOG"),

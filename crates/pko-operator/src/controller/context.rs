@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::PassError;
+use super::{PassError, versions::KnownVersions};
 use crate::{
     agent_client::{Agents, Streams},
     metrics::Metrics,
@@ -42,6 +42,8 @@ pub(crate) struct Context {
     pub(crate) workspaces: Store<Decoded<Workspace>>,
     pub(crate) updates: Store<Decoded<Update>>,
     pub(crate) programs: Store<Decoded<Program>>,
+    /// Of what Stacks refer to.
+    pub(crate) versions: KnownVersions,
     pub(crate) places: Places,
     pub(crate) sources: Sources,
     pub(crate) preparations: Preparations,

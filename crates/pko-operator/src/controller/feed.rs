@@ -26,6 +26,8 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+pub(super) use merge::Source;
+
 use crate::leadership::Elected;
 
 /// How many objects are listed at a time.
@@ -40,6 +42,11 @@ pub(crate) struct Watching {
 }
 
 impl Watching {
+    /// Whether this manager leads.
+    pub(super) fn elected(&self) -> Elected {
+        self.elected.clone()
+    }
+
     /// Watches these namespaces, or all if there are none; whoever listens is told while this manager leads.
     pub(crate) fn new(client: &Client, elected: &Elected, namespaces: Vec<String>) -> Self {
         Self {
@@ -50,7 +57,7 @@ impl Watching {
     }
 
     /// What happens to the objects of a kind, for each namespace.
-    fn events<K>(&self, config: &watcher::Config) -> Vec<merge::Source<K>>
+    pub(super) fn events<K>(&self, config: &watcher::Config) -> Vec<Source<K>>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -84,7 +91,7 @@ pub(crate) struct Feed<K>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
-    sources: Vec<merge::Source<K>>,
+    sources: Vec<Source<K>>,
     store: Store<K>,
     writer: Writer<K>,
     listeners: Vec<UnboundedSender<Arc<K>>>,

@@ -5,13 +5,15 @@ use std::{fmt::Debug, sync::Arc};
 use k8s_openapi::NamespaceResourceScope;
 use kube::runtime::{Controller, controller, reflector::ObjectRef};
 use pko_api::{Decoded, Program, Stack, StoredKind, Update, Workspace};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::{
     Context, attend_to_abandoned,
     feed::{Feed, Watching},
     pod_feeds::PodFeeds,
-    program, stack, update, workspace,
+    program, stack, update,
+    versions::VersionFeeds,
+    workspace,
 };
 
 /// So many times more Stacks, Workspaces and Updates are looked at at a time: a look may wait for a git server or an agent
@@ -25,18 +27,21 @@ pub(crate) struct Feeds {
     pub(crate) updates: Feed<Decoded<Update>>,
     pub(crate) programs: Feed<Decoded<Program>>,
     pub(crate) children: PodFeeds,
+    pub(crate) versions: VersionFeeds,
 }
 
 /// Objects that somebody inside the manager has something to tell about.
 pub(crate) struct Woken {
     pub(crate) stacks: UnboundedReceiver<ObjectRef<Decoded<Stack>>>,
+    /// For who finds out while the watches run.
+    pub(crate) wake_stacks: UnboundedSender<ObjectRef<Decoded<Stack>>>,
     pub(crate) workspaces: UnboundedReceiver<ObjectRef<Decoded<Workspace>>>,
     pub(crate) updates: UnboundedReceiver<ObjectRef<Decoded<Update>>>,
 }
 
 impl Feeds {
-    /// Of all our kinds, and of what pods consist of where workspaces are pods.
-    pub(crate) fn new(watching: &Watching, in_pods: bool) -> Self {
+    /// Of all our kinds, of what pods consist of where workspaces are pods, and of what Stacks refer to.
+    pub(crate) fn new(watching: &Watching, in_pods: bool, with_secrets: bool) -> Self {
         Self {
             stacks: Feed::new(watching),
             workspaces: Feed::new(watching),
@@ -47,6 +52,7 @@ impl Feeds {
             } else {
                 PodFeeds::none()
             },
+            versions: VersionFeeds::new(watching, with_secrets),
         }
     }
 
@@ -54,6 +60,7 @@ impl Feeds {
     pub(crate) async fn drive(mut self, woken: Woken, workers: u16, context: Arc<Context>) {
         let patient = workers.saturating_mul(WAITING_FOR_OTHERS);
         let controller_of_stacks = controller(&mut self.stacks, patient);
+        let versions = self.versions.run(self.stacks.store(), woken.wake_stacks);
         let wakers = stack::Wakers {
             stacks: self.stacks.listen(),
             workspaces: self.workspaces.listen(),
@@ -87,6 +94,7 @@ impl Feeds {
             self.updates.run(),
             self.programs.run(),
             self.children.run(),
+            versions,
         );
     }
 }

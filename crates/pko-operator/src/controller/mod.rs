@@ -8,6 +8,7 @@ mod program;
 mod stack;
 mod supervise;
 mod update;
+pub(crate) mod versions;
 mod workspace;
 
 use std::time::Duration;

@@ -23,6 +23,7 @@ mod outputs;
 mod pods;
 mod program_server;
 mod queue;
+mod references;
 mod rights;
 mod scope;
 mod scripted;

@@ -46,7 +46,7 @@ pub struct StackStatus {
     /// An update was begun, and no destroy has succeeded since: there may be resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applied: Option<bool>,
-    /// The ConfigMaps and Secrets that the last update went with.
+    /// The ConfigMaps and Secrets that the last update went with, and before it, those that were first seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub references: Option<ReferencesStatus>,
 }
@@ -64,7 +64,8 @@ pub struct ReferencesStatus {
     #[cfg_attr(test, proptest(strategy = "crate::strategies::texts()"))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, String>,
-    /// One has changed since the workspace was first made, so that it was made anew.
+    /// One has changed since the workspace was first made, so that it was made anew: from then on its pod bears the
+    /// versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<bool>,
 }
@@ -89,6 +90,9 @@ pub struct CurrentUpdate {
     /// How many failures came before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<i64>,
+    /// The ConfigMaps and Secrets that it goes with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub references: Option<ReferencesStatus>,
 }
 
 open_text_enum! {

@@ -7,6 +7,7 @@ use k8s_openapi::{
 use pko_api::{
     JsonObject, Stack, Workspace,
     auto::v1alpha1::{PodTemplate, TemplateMetadata, WorkspaceSpec},
+    names::annotations,
     pulumi::v1::{StackSpec, StackStatus},
 };
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use super::{
 };
 use crate::{
     merge::Kind,
-    stack::{Location, Source, World},
+    stack::{Location, Source, World, references},
 };
 
 /// The Workspace of a Stack: what the Stack says, its template over that, then what a template does not replace but is
@@ -26,14 +27,14 @@ use crate::{
 /// The template makes something of it that can't be.
 pub(in crate::stack) fn workspace(
     world: &World,
-    _status: &StackStatus,
+    status: &StackStatus,
     source: &Source,
 ) -> Result<Workspace, String> {
     let spec = &world.stack.spec;
     let template = template(spec);
     let mut volumes = Volumes::default();
     let own_stack = stacks::own(spec, &mut volumes);
-    let generated = generated(world, source, volumes);
+    let generated = generated(world, status, source, volumes);
     let mut merged = template.over(&generated)?;
     if let Some(merged) = merged.get_mut("spec").and_then(Value::as_object_mut) {
         append_variables(spec, merged);
@@ -70,7 +71,7 @@ fn template(spec: &StackSpec) -> Template {
 }
 
 /// What the Stack alone says.
-fn generated(world: &World, source: &Source, volumes: Volumes) -> Workspace {
+fn generated(world: &World, status: &StackStatus, source: &Source, volumes: Volumes) -> Workspace {
     let stack = &world.stack;
     let spec = &stack.spec;
     let owned = !world.is_deleted_in_foreground();
@@ -94,7 +95,7 @@ fn generated(world: &World, source: &Source, volumes: Volumes) -> Workspace {
             env: environment::variables(spec),
             resources: Some(ResourceRequirements::default()),
             pod_template: Some(PodTemplate {
-                metadata: Some(TemplateMetadata::default()),
+                metadata: Some(template_metadata(world, status)),
                 spec: Some(volumes.pod_spec()),
             }),
             ..sourced
@@ -153,4 +154,14 @@ fn several_sources(spec: &WorkspaceSpec) -> Option<String> {
             named.join(" and ")
         )
     })
+}
+
+/// Other versions of what the Stack refers to make another pod, once one has changed.
+fn template_metadata(world: &World, status: &StackStatus) -> TemplateMetadata {
+    let mark = references::mark(world, status);
+    let mark = mark.map(|mark| (annotations::REFERENCES.to_owned(), mark));
+    TemplateMetadata {
+        annotations: mark.into_iter().collect(),
+        ..TemplateMetadata::default()
+    }
 }

@@ -1,6 +1,7 @@
 //! The rules, by what they are about.
 
 pub(super) mod finalize;
+pub(super) mod inputs;
 pub(super) mod prerequisites;
 pub(super) mod source;
 pub(super) mod spec;

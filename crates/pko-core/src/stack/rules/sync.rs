@@ -14,15 +14,19 @@ use pko_api::{
 use super::{finalize, source};
 use crate::{
     condition_set::{Summary, brief, is_true},
-    stack::{Case, Effect, Event, Step, absorb, schedule, schedule::Failing},
+    stack::{Case, Effect, Event, Step, absorb, references, schedule, schedule::Failing},
     step::Requeue,
 };
 
-/// Settles a Stack that needs no update.
+/// Settles a Stack that needs no update. That is certain only once the versions of what it refers to are known, as far as
+/// they cost nothing.
 pub(in crate::stack) fn settle(case: &Case) -> Option<Step> {
     match needed(case) {
         Need::Update(_) => None,
-        Need::Nothing(requeue) => Some(settled(case, requeue)),
+        Need::Nothing(requeue) => {
+            let question = references::ask_for_watched(case);
+            question.or_else(|| Some(settled(case, requeue)))
+        }
     }
 }
 
@@ -106,6 +110,9 @@ fn after_success(case: &Case, last: &LastUpdate) -> Need {
     if first_half {
         return update(Urgency::Change, "Refresh found no changes");
     }
+    if let Some(trigger) = changed_reference(case) {
+        return Need::Update(trigger);
+    }
     if !spec.continue_resync_on_commit_match.unwrap_or(false) {
         return Need::Nothing(Requeue::Settled);
     }
@@ -116,6 +123,9 @@ fn after_success(case: &Case, last: &LastUpdate) -> Need {
 fn after_failure(case: &Case, last: &LastUpdate) -> Need {
     if let Some(message) = new_revision(case, last.last_attempted_commit.as_deref()) {
         return update(urgency(case, Urgency::Change), message);
+    }
+    if let Some(trigger) = changed_reference(case) {
+        return Need::Update(trigger);
     }
     let spec = &case.world.stack.spec;
     let wait = schedule::wait_after(spec, last);
@@ -161,6 +171,16 @@ fn new_revision(case: &Case, seen: Option<&str>) -> Option<String> {
     let revision = source::known(case)?.revision;
     let new = seen.unwrap_or_default() != revision;
     new.then(|| format!("New commit detected: {revision:?}"))
+}
+
+/// A ConfigMap or Secret that is not what the last update went with. Whatever failed before may be mended by it.
+fn changed_reference(case: &Case) -> Option<Trigger> {
+    let changed = references::changed(&case.world, &case.status)?;
+    Some(Trigger {
+        message: format!("Referenced {} changed: {:?}", changed.kind, changed.name),
+        urgency: urgency(case, Urgency::Change),
+        anew: true,
+    })
 }
 
 fn settled(case: &Case, requeue: Requeue) -> Step {

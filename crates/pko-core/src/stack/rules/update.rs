@@ -18,7 +18,7 @@ use super::{finalize, source, sync, workspace};
 use crate::{
     Class, Known,
     condition_set::{Summary, find},
-    stack::{Case, Event, Question, Refusal, Step, absorb, desired},
+    stack::{Case, Event, Question, Refusal, Step, absorb, desired, references},
     step::Requeue,
     update::has_begun,
 };
@@ -82,6 +82,7 @@ pub(in crate::stack) fn launch(case: &Case) -> Option<Step> {
         name: None,
         commit: Some(revision),
         attempt: None,
+        references: references::of_run(&case.world, &case.status),
     };
     let last = case.status.last_update.as_ref();
     let attempt = absorb::attempt(&current, last);

@@ -12,7 +12,7 @@ use pko_api::{
     pulumi::v1::StackStatus,
 };
 
-use super::{finalize, source, update};
+use super::{finalize, inputs, source, update};
 use crate::{
     Class,
     condition_set::{Summary, brief, find, is_true},
@@ -68,6 +68,9 @@ pub(super) fn keep_current(case: &Case) -> Step {
         Err(question @ Step::Ask(_)) => return question,
         Err(Step::Finish(_)) => return waiting(&update::processing()),
     };
+    if let Some(question) = inputs::ask(case) {
+        return question;
+    }
     let Ok(workspace) = desired::workspace(&case.world, &case.status, &source) else {
         return waiting(&update::processing());
     };

@@ -12,6 +12,7 @@ mod launch;
 mod prerequisites;
 mod protocol;
 mod publishing;
+mod references;
 mod refresh_first;
 mod refusals;
 mod retries;
@@ -19,6 +20,8 @@ mod scenarios;
 mod staleness;
 mod suspend;
 mod sync;
+
+use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use pko_api::{Update, auto::v1alpha1::FluxArtifact};
@@ -223,8 +226,8 @@ impl Given {
                 .map_or(Answer::NoOutputs, Answer::Outputs),
             Question::PublishOutputs(_) => Answer::Published(self.published.clone()),
             Question::Source(_) => Answer::Source(self.source.clone()),
-            Question::ConfigMaps(_) => Answer::ConfigMaps(self.config_maps.clone()),
-            Question::Secrets(_) => Answer::Secrets(self.secrets.clone()),
+            Question::ConfigMaps(names) => Answer::ConfigMaps(versions(names, &self.config_maps)),
+            Question::Secrets(names) => Answer::Secrets(versions(names, &self.secrets)),
             Question::Prerequisites => Answer::Prerequisites(self.prerequisites.clone()),
             Question::CreateUpdate(..) => Answer::Created(self.created.clone()),
             Question::ApplyWorkspace(..) => Answer::Workspace(
@@ -332,6 +335,15 @@ fn line(effect: &Effect) -> String {
             format!("event{warning} {}: {}", event.reason, event.message)
         }
     }
+}
+
+/// The versions of objects; those of which nothing is said are in their first one.
+fn versions(names: &BTreeSet<String>, said: &Versions) -> Versions {
+    let version = |name: &String| said.get(name).cloned().unwrap_or(Some("1".to_owned()));
+    names
+        .iter()
+        .map(|name| (name.clone(), version(name)))
+        .collect()
 }
 
 /// What a user sees: Ready, or the one condition that says why not.

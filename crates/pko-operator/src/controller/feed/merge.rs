@@ -22,7 +22,7 @@ use kube::{
 };
 
 /// A namespace, and what happens in it.
-pub(super) type Source<K> = (String, BoxStream<'static, watcher::Result<Event<K>>>);
+pub(in crate::controller) type Source<K> = (String, BoxStream<'static, watcher::Result<Event<K>>>);
 
 /// What happens in all of them. The cache is the one that is filled by this.
 pub(super) fn merged<K>(

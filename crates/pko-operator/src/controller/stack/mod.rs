@@ -24,8 +24,8 @@ use pko_api::{
     pulumi::v1::StackStatus,
 };
 use pko_core::stack::{
-    Answer, Effect, NoSource, Question, Refusal, Source, Versions, Wanted, World,
-    decide_undecodable, is_ready, program_source, workspace_name,
+    Answer, Effect, NoSource, Question, Refusal, Source, Wanted, World, decide_undecodable,
+    is_ready, program_source, workspace_name,
 };
 use pko_kube::{Notice, RequestError};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -44,7 +44,7 @@ pub(crate) struct Wakers<Stacks, Workspaces, Updates, Programs> {
     pub(crate) workspaces: Workspaces,
     pub(crate) updates: Updates,
     pub(crate) programs: Programs,
-    /// Stacks whose source has news.
+    /// Stacks whose source has news, or that refer to something that has changed.
     pub(crate) woken: UnboundedReceiver<ObjectRef<Decoded<Stack>>>,
 }
 
@@ -127,6 +127,7 @@ async fn reconcile(
             };
             let mut world = World::new(stack.clone());
             world.unreleased = updates::unreleased(stack, &context);
+            world.settings.watches_secrets = context.versions.has_secrets();
             Box::pin(drive(&pass, world)).await
         }
         Err(undecodable) => {
@@ -167,8 +168,17 @@ impl Pass for StackPass<'_> {
                 Ok(Answer::Published(published))
             }
             Question::Source(wanted) => Ok(Answer::Source(source(stack, context, &wanted).await?)),
-            Question::ConfigMaps(_) => Ok(Answer::ConfigMaps(Versions::new())),
-            Question::Secrets(_) => Ok(Answer::Secrets(Versions::new())),
+            Question::ConfigMaps(names) => {
+                let namespace = stack.namespace().unwrap_or_default();
+                let versions = &context.versions;
+                let versions = versions.config_maps(&context.client, &namespace, names);
+                Ok(Answer::ConfigMaps(versions.await?))
+            }
+            Question::Secrets(names) => {
+                let namespace = stack.namespace().unwrap_or_default();
+                let versions = context.versions.secrets(&context.client, &namespace, names);
+                Ok(Answer::Secrets(versions.await?))
+            }
             Question::Prerequisites => {
                 let stacks = prerequisites::reachable(stack, context).await?;
                 Ok(Answer::Prerequisites(stacks))

@@ -1,0 +1,545 @@
+//! The ConfigMaps and Secrets that a spec refers to.
+
+use pko_api::{Workspace, pulumi::v1::StackSpec};
+
+use super::*;
+
+impl Given {
+    /// A ConfigMap exists in this version.
+    fn config_map(mut self, name: &str, version: &str) -> Self {
+        let version = Some(version.to_owned());
+        self.config_maps.insert(name.to_owned(), version);
+        self
+    }
+
+    /// A Secret exists in this version.
+    fn secret(mut self, name: &str, version: &str) -> Self {
+        let version = Some(version.to_owned());
+        self.secrets.insert(name.to_owned(), version);
+        self
+    }
+
+    /// These objects do not exist.
+    fn without(mut self, config_maps: &[&str], secrets: &[&str]) -> Self {
+        let missing = |names: &[&str]| -> Versions {
+            names
+                .iter()
+                .map(|name| ((*name).to_owned(), None))
+                .collect()
+        };
+        self.config_maps.extend(missing(config_maps));
+        self.secrets.extend(missing(secrets));
+        self
+    }
+
+    fn watching_secrets(mut self) -> Self {
+        self.settings.watches_secrets = true;
+        self
+    }
+
+    /// The status as it is after this pass, whatever was asked or planned.
+    fn after(mut self) -> Self {
+        let told = self.told();
+        let published = told.asked.iter().filter_map(|question| match question {
+            Question::ApplyWorkspace(_, status) | Question::CreateUpdate(_, status) => Some(status),
+            _ => None,
+        });
+        let written = told.plan.effects.iter().filter_map(|effect| match effect {
+            Effect::PatchStatus(status) => Some(status),
+            _ => None,
+        });
+        if let Some(status) = published.chain(written).last() {
+            self.stack["status"] = serde_json::to_value(status).unwrap();
+        }
+        self
+    }
+
+    /// The Update that the status names has ended like this.
+    fn ended(mut self, conditions: Value) -> Self {
+        self.update = Some(json!({
+            "metadata": { "name": "ended" }, "spec": { "type": "up" },
+            "status": { "conditions": conditions },
+        }));
+        let mut after = self.after();
+        after.update = None;
+        after
+    }
+
+    fn succeeded(self) -> Self {
+        self.ended(json!([condition(
+            "Complete",
+            "True",
+            "UpdateSucceeded",
+            ""
+        )]))
+    }
+
+    fn status_at(&self, path: &str) -> Value {
+        let status = self.stack.get("status").and_then(|all| all.pointer(path));
+        status.cloned().unwrap_or_default()
+    }
+}
+
+/// What the workspace's pod bears.
+fn mark(given: &Given) -> Option<String> {
+    let told = given.told();
+    let workspace = told.asked.into_iter().find_map(|question| match question {
+        Question::ApplyWorkspace(workspace, _) => Some(workspace),
+        _ => None,
+    });
+    let Workspace { spec, .. } = *workspace.expect("a Workspace is applied");
+    let metadata = spec.pod_template.unwrap().metadata.unwrap();
+    metadata.annotations.get("pulumi.com/references").cloned()
+}
+
+fn size_and_token() -> Value {
+    json!({
+        "configRef": { "size": { "name": "sizes", "key": "small" } },
+        "secretsRef": { "token": { "type": "Secret", "secret": { "name": "tokens", "key": "t" } } },
+    })
+}
+
+/// A Stack with a ConfigMap and a Secret, both in version 1.
+fn referring() -> Given {
+    given().spec(size_and_token())
+}
+
+/// The same after its first update, which succeeded.
+fn settled() -> Given {
+    referring().after().succeeded()
+}
+
+/// Why an update is made, if one is.
+fn cause(given: &Given) -> Option<String> {
+    let told = given.told();
+    told.creation()
+        .map(|(update, _)| update.spec.message.clone().unwrap())
+}
+
+#[test]
+fn each_field_that_refers_to_an_object_is_known() {
+    let secret = |name: &str| json!({ "type": "Secret", "secret": { "name": name, "key": "k" } });
+    let config_map =
+        |name: &str| json!({ "type": "ConfigMap", "configMap": { "name": name, "key": "k" } });
+    let literal = json!({ "type": "Literal", "literal": { "value": "x" } });
+    let spec: StackSpec = serde_json::from_value(json!({
+        "stack": "dev",
+        "accessTokenSecret": "a",
+        "envRefs": { "B": secret("b"), "C": config_map("c"), "D": literal },
+        "envs": ["e", ""],
+        "envSecrets": ["f"],
+        "configRef": { "x:g": { "name": "g", "key": "k" } },
+        "configRefs": { "h": { "name": "h", "key": "k" } },
+        "secretsRef": { "i": secret("i"), "j": literal },
+        "gitAuthSecret": "k",
+        "gitAuth": {
+            "sshAuth": { "sshPrivateKey": secret("l"), "password": secret("m") },
+            "accessToken": secret("n"),
+            "basicAuth": { "userName": secret("o"), "password": secret("p") },
+            "githubApp": { "appID": secret("q"), "installationID": secret("r"), "privateKey": secret("s") },
+        },
+    }))
+    .unwrap();
+    let all: Vec<String> = references(&spec)
+        .map(|found| {
+            let user = match found.user {
+                User::Workspace => "workspace",
+                User::Source => "source",
+            };
+            format!("{} {} {} {user}", found.kind, found.name, found.field)
+        })
+        .collect();
+    assert_eq!(
+        all,
+        [
+            "Secret a spec.accessTokenSecret workspace",
+            "Secret b spec.envRefs.B workspace",
+            "ConfigMap c spec.envRefs.C workspace",
+            "ConfigMap e spec.envs workspace",
+            "Secret f spec.envSecrets workspace",
+            "ConfigMap g spec.configRef.x:g workspace",
+            "ConfigMap h spec.configRefs.h workspace",
+            "Secret i spec.secretsRef.i workspace",
+            "Secret k spec.gitAuthSecret source",
+            "Secret l spec.gitAuth.sshAuth.sshPrivateKey source",
+            "Secret m spec.gitAuth.sshAuth.password source",
+            "Secret n spec.gitAuth.accessToken source",
+            "Secret o spec.gitAuth.basicAuth.userName source",
+            "Secret p spec.gitAuth.basicAuth.password source",
+            "Secret q spec.gitAuth.githubApp.appID source",
+            "Secret r spec.gitAuth.githubApp.installationID source",
+            "Secret s spec.gitAuth.githubApp.privateKey source",
+        ]
+    );
+    assert_eq!(references(&StackSpec::default()).count(), 0);
+}
+
+#[test]
+fn only_what_is_referred_to_is_asked_for() {
+    assert_eq!(
+        given().told().questions(),
+        ["source", "workspace", "create"]
+    );
+    let told = referring().told();
+    assert_eq!(
+        told.questions(),
+        ["source", "config maps", "secrets", "workspace", "create"]
+    );
+    let of = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(told.asked[1], Question::ConfigMaps(of(&["sizes"])));
+    assert_eq!(told.asked[2], Question::Secrets(of(&["tokens"])));
+    let waits = referring().source(unavailable("no"));
+    assert_eq!(waits.told().questions(), ["source"], "not before it counts");
+}
+
+#[test]
+fn a_settled_stack_asks_for_what_costs_nothing() {
+    let told = settled().told();
+    assert_eq!(told.questions(), ["source", "config maps"]);
+    assert_eq!(told.lines(), ["in-sync", "settled"]);
+    let told = settled().watching_secrets().told();
+    assert_eq!(told.questions(), ["source", "config maps", "secrets"]);
+    assert_eq!(told.lines(), ["in-sync", "settled"]);
+    let taken_over = referring().last(json!({}));
+    assert_eq!(
+        taken_over.told().questions(),
+        ["source"],
+        "nothing is recorded"
+    );
+}
+
+#[test]
+fn what_does_not_exist_is_named() {
+    let variables = json!({ "envs": ["a"], "envSecrets": ["b"], "configRef": { "k": { "name": "a", "key": "x" } } });
+    for (given, message) in [
+        (
+            referring().without(&[], &["tokens"]),
+            "unable to get secret shop/tokens: secrets \"tokens\" not found (spec.secretsRef.token)",
+        ),
+        (
+            referring().without(&["sizes"], &[]),
+            "unable to get configmap shop/sizes: configmaps \"sizes\" not found (spec.configRef.size)",
+        ),
+        (
+            referring().without(&["sizes"], &["tokens"]),
+            "unable to get configmap shop/sizes: configmaps \"sizes\" not found (spec.configRef.size), and 1 more",
+        ),
+        (
+            given().spec(variables).without(&["a"], &["b"]),
+            "unable to get configmap shop/a: configmaps \"a\" not found (spec.envs), and 1 more",
+        ),
+    ] {
+        assert_eq!(
+            given.told().lines(),
+            [
+                "inputs".to_owned(),
+                format!("status Stalled SpecInvalid: {message}"),
+                format!("event! StackConfigInvalid: {message}"),
+                "again in 30s".to_owned(),
+            ]
+        );
+        let again = given.seen_before().told();
+        assert_eq!(again.lines(), ["inputs", "again in 30s"], "told once");
+        assert!(!again.questions().contains(&"workspace"));
+    }
+}
+
+#[test]
+fn once_it_exists_the_stack_goes_on() {
+    let missing = referring().without(&[], &["tokens"]);
+    let there = missing.after().secret("tokens", "7");
+    assert_eq!(cause(&there).as_deref(), Some("Initial stack update"));
+    assert_eq!(mark(&there), None, "nothing has changed");
+}
+
+#[test]
+fn a_stack_that_goes_waits_only_if_it_owes_a_destroy() {
+    let goes = |applied: bool| {
+        let given = referring().without(&["sizes"], &["tokens"]).deleting();
+        let given = given.spec(json!({ "destroyOnFinalize": true }));
+        given.last(json!({})).status(json!({ "applied": applied }))
+    };
+    let message = "unable to get configmap shop/sizes: configmaps \"sizes\" not found (spec.configRef.size), and 1 more";
+    check([
+        (
+            "the destroy needs the same workspace",
+            goes(true),
+            &[
+                "inputs",
+                &format!("status Stalled SpecInvalid: {message}"),
+                &format!("event! StackConfigInvalid: {message}"),
+                "again in 30s",
+            ],
+        ),
+        (
+            "nothing was ever applied",
+            goes(false),
+            &[
+                "inputs",
+                "status Ready",
+                "release demo-1",
+                "let go",
+                "settled",
+            ],
+        ),
+    ]);
+    let unwanted = goes(true).spec(json!({ "destroyOnFinalize": false }));
+    assert_eq!(unwanted.told().plan.rule, "release");
+    let there = goes(true).config_map("sizes", "1").secret("tokens", "1");
+    assert_eq!(cause(&there).as_deref(), Some("Stack marked for deletion"));
+}
+
+#[test]
+fn another_version_is_a_reason_to_run() {
+    let changed = Some("Referenced ConfigMap changed: \"sizes\"");
+    for (sentence, given, expected) in [
+        ("the same", settled(), None),
+        ("another", settled().config_map("sizes", "2"), changed),
+        (
+            "a Secret that nobody watches",
+            settled().secret("tokens", "2"),
+            None,
+        ),
+        (
+            "a Secret that is watched",
+            settled().secret("tokens", "2").watching_secrets(),
+            Some("Referenced Secret changed: \"tokens\""),
+        ),
+        (
+            "a Stack that was somebody else's before",
+            referring().last(json!({})).config_map("sizes", "2"),
+            None,
+        ),
+        (
+            "its failures are not over yet",
+            settled()
+                .failed(1, 5)
+                .status(json!({ "lastUpdate": { "failures": 1 } }))
+                .config_map("sizes", "2"),
+            changed,
+        ),
+        (
+            "it is given up on for a while",
+            settled().failed(7, 5).config_map("sizes", "2"),
+            changed,
+        ),
+        (
+            "a new commit comes first",
+            settled().config_map("sizes", "2").source(Ok(revision("4"))),
+            Some("New commit detected: \"4\""),
+        ),
+    ] {
+        assert_eq!(cause(&given).as_deref(), expected, "{sentence}");
+    }
+}
+
+#[test]
+fn what_is_gone_is_no_reason_for_anything_while_the_stack_is_ready() {
+    let mut gone = settled().without(&["sizes"], &[]);
+    assert_eq!(gone.told().lines(), ["in-sync", "settled"]);
+    gone.stack["metadata"]["generation"] = json!(4);
+    assert_eq!(gone.told().plan.rule, "inputs", "the next run needs it");
+}
+
+#[test]
+fn a_change_is_as_urgent_as_one_of_the_spec_and_starts_anew() {
+    let told = settled().failed(7, 5).config_map("sizes", "2").told();
+    let (update, status) = told.creation().unwrap();
+    let annotations = update.metadata.annotations.clone().unwrap();
+    assert_eq!(annotations["auto.pulumi.com/urgency"], "change");
+    assert_eq!(status.current_update.clone().unwrap().attempt, Some(0));
+
+    let destroy = settled().deleting().last(json!({
+        "type": "destroy", "state": "failed", "failures": 2, "lastResyncTime": ago(5),
+    }));
+    let destroy = destroy.spec(json!({ "destroyOnFinalize": true }));
+    assert_eq!(cause(&destroy), None, "it waits");
+    let told = destroy.config_map("sizes", "2").told();
+    let update = told.created();
+    let annotations = update.metadata.annotations.clone().unwrap();
+    assert_eq!(annotations["auto.pulumi.com/urgency"], "destroy");
+    assert_eq!(
+        update.spec.message.as_deref(),
+        Some("Referenced ConfigMap changed: \"sizes\"")
+    );
+}
+
+#[test]
+fn a_secret_that_nobody_watches_is_noticed_at_the_next_run() {
+    let resynced = settled()
+        .spec(json!({ "continueResyncOnCommitMatch": true }))
+        .last(json!({}));
+    assert_eq!(
+        cause(&resynced).as_deref(),
+        Some("Resync time elapsed: 1m0s")
+    );
+    let mark_before = mark(&resynced);
+    let changed = resynced.secret("tokens", "2");
+    assert_eq!(
+        cause(&changed).as_deref(),
+        Some("Referenced Secret changed: \"tokens\"")
+    );
+    assert_eq!(mark_before, None);
+    assert!(mark(&changed).is_some(), "its pod is made anew");
+    let requested = settled().secret("tokens", "2").request("now");
+    assert_eq!(cause(&requested).as_deref(), Some("Sync request: \"now\""));
+    assert!(mark(&requested).is_some());
+}
+
+#[test]
+fn an_update_says_what_it_goes_with_and_its_end_records_it() {
+    let first = json!({ "configMaps": { "sizes": "1" }, "secrets": { "tokens": "1" } });
+    let running = referring().after();
+    assert_eq!(running.status_at("/currentUpdate/references"), first);
+    let settled = running.succeeded();
+    assert_eq!(settled.status_at("/references"), first);
+
+    let running = settled.config_map("sizes", "2").after();
+    let second = json!({
+        "configMaps": { "sizes": "2" }, "secrets": { "tokens": "1" }, "changed": true,
+    });
+    assert_eq!(
+        running.status_at("/references"),
+        first,
+        "until it has ended"
+    );
+    assert_eq!(running.status_at("/currentUpdate/references"), second);
+    let failed = json!([
+        condition("Complete", "True", "UpdateFailed", ""),
+        condition("Failed", "True", "UpdateFailed", ""),
+    ]);
+    let failed = running.ended(failed);
+    assert_eq!(
+        failed.status_at("/references"),
+        second,
+        "however it has ended"
+    );
+    assert_eq!(cause(&failed), None, "it is not new any more");
+}
+
+#[test]
+fn what_changes_under_a_run_is_run_again() {
+    let changed = referring().after().config_map("sizes", "2").succeeded();
+    assert_eq!(
+        changed.status_at("/currentUpdate/references/configMaps/sizes"),
+        "2"
+    );
+}
+
+#[test]
+fn a_change_is_not_lost_with_an_update_that_was_never_made() {
+    let changed = settled().config_map("sizes", "2");
+    let name = changed.told().created().metadata.name.clone();
+    let vanished = changed.after();
+    assert!(vanished.status_at("/currentUpdate/name").is_string());
+    let again = vanished.told();
+    assert_eq!(again.created().metadata.name, name, "the same");
+    assert_eq!(
+        cause(&vanished).as_deref(),
+        Some("Referenced ConfigMap changed: \"sizes\"")
+    );
+}
+
+#[test]
+fn what_the_spec_does_not_refer_to_any_more_is_forgotten() {
+    let mut edited = settled().config_map("sizes", "2");
+    edited.stack["spec"] = given().stack["spec"].take();
+    edited.stack["metadata"]["generation"] = json!(4);
+    let running = edited.after();
+    assert_eq!(running.status_at("/currentUpdate/references"), Value::Null);
+    let settled = running.succeeded();
+    assert_eq!(settled.status_at("/references"), Value::Null);
+    assert_eq!(settled.told().questions(), ["source"]);
+}
+
+#[test]
+fn a_pod_is_made_anew_only_for_what_has_changed() {
+    let first = referring();
+    assert_eq!(mark(&first), None);
+    let taken_over = referring().last(json!({ "generation": 2 }));
+    assert_eq!(
+        mark(&taken_over),
+        None,
+        "nobody knows what it was made with"
+    );
+    let settled = first.after().succeeded();
+    let requested = settled.request("now");
+    assert_eq!(mark(&requested), None);
+
+    let changed = requested.config_map("sizes", "2");
+    let second = mark(&changed);
+    assert!(second.is_some());
+    assert_eq!(mark(&changed.request("later")), second, "while it waits");
+}
+
+#[test]
+fn the_mark_of_a_pod_stays_until_the_next_change() {
+    let changed = settled().config_map("sizes", "2");
+    let second = mark(&changed);
+    let settled = changed.after().succeeded().request("now");
+    assert_eq!(mark(&settled), second);
+    let edited = settled.with(json!({ "metadata": { "generation": 9 } }));
+    assert_eq!(mark(&edited), second);
+    let third = mark(&edited.secret("tokens", "2"));
+    assert!(third.is_some());
+    assert_ne!(third, second);
+}
+
+#[test]
+fn a_pod_that_was_made_before_a_change_does_not_run_after_it() {
+    let waits = json!({ "status": { "conditions": [] } });
+    let mut waiting = referring().workspace(waits).after();
+    assert_eq!(mark(&waiting), None);
+    assert_eq!(
+        waiting.status_at("/references/configMaps"),
+        json!({ "sizes": "1" }),
+        "seen first"
+    );
+    waiting = waiting.config_map("sizes", "2");
+    let second = mark(&waiting);
+    assert!(second.is_some(), "before its first run");
+    let later = waiting.after();
+    assert_eq!(mark(&later), second, "and after another look");
+    let mut ready = later;
+    ready.workspace = given().workspace;
+    assert_eq!(mark(&ready), second);
+    let running = ready.after();
+    assert_eq!(
+        running.status_at("/currentUpdate/references/changed"),
+        json!(true)
+    );
+}
+
+#[test]
+fn a_change_mends_a_workspace_for_which_an_update_waits() {
+    let waits = condition("Progressing", "False", "WorkspaceNotReady", "");
+    let mut waiting = referring().after();
+    waiting.update = Some(json!({
+        "metadata": { "name": "waits" }, "spec": { "type": "up" },
+        "status": { "conditions": [waits] },
+    }));
+    assert_eq!(mark(&waiting), None);
+    let changed = waiting.config_map("sizes", "2");
+    let second = mark(&changed);
+    assert!(second.is_some());
+    assert_eq!(changed.told().plan.rule, "update-in-flight");
+    let gone = changed.without(&[], &["tokens"]);
+    assert_eq!(mark(&gone), second, "what is gone is no other version");
+    let after = gone.secret("tokens", "1").succeeded();
+    let next = after.status_at("/currentUpdate/references/configMaps/sizes");
+    assert_eq!(next, "2", "nobody knows which version the run went with");
+}
+
+#[test]
+fn credentials_of_a_source_are_the_sources_to_miss() {
+    let git = json!({ "gitAuthSecret": "keys" });
+    let spec: StackSpec =
+        serde_json::from_value(json!({ "stack": "dev", "gitAuthSecret": "keys" })).unwrap();
+    assert_eq!(references(&spec).count(), 1);
+    let told = settled().spec(git).told();
+    let asked = told.asked.iter().any(|question| match question {
+        Question::Secrets(names) => names.contains("keys"),
+        _ => false,
+    });
+    assert!(!asked);
+}
