@@ -129,3 +129,46 @@ async fn fields_that_only_documents_know_are_kept_and_understood() {
     })
     .await;
 }
+
+/// Our own document.
+const STACK_FIELDS: &str = include_str!("../../../../docs/stack-fields.md");
+
+#[test]
+fn each_field_of_a_stack_is_in_our_document() {
+    let stack = serde_json::json!(pko_api::crd::all()[0]);
+    let fields = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+    let fields = stack.pointer(fields).unwrap().as_object().unwrap();
+    // Those with an underscore are there to be refused.
+    for field in fields.keys().filter(|field| !field.contains('_')) {
+        let row = format!("\n| `{field}` | ");
+        assert_eq!(STACK_FIELDS.matches(&row).count(), 1, "{field}");
+    }
+    let rows = STACK_FIELDS.matches("\n| `").count();
+    let all = fields.keys().filter(|field| !field.contains('_')).count();
+    assert_eq!(rows, all, "no row is about a field that is none");
+}
+
+#[tokio::test]
+async fn our_examples_are_accepted_by_strict_validation() {
+    let plane = with_our_crds().await;
+    default_namespace(&plane).await;
+    let examples: Vec<&str> = STACK_FIELDS
+        .split("```yaml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert_eq!(examples.len(), 4);
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stack-fields.yaml");
+    std::fs::write(&file, examples.join("---\n")).unwrap();
+    let dry = kubectl(
+        &plane,
+        &[
+            "apply",
+            "--dry-run=server",
+            "--validate=strict",
+            "-f",
+            file.to_str().unwrap(),
+        ],
+    );
+    assert!(dry.0, "{}", dry.1);
+}
