@@ -1,8 +1,9 @@
 //! What the operator costs the API server, counted from its audit log.
 
 mod counts;
+mod polls;
 
-use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, with_namespace};
+use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually, with_namespace};
 use serde_json::json;
 
 use crate::{system::System, trail::Trail};
@@ -18,7 +19,7 @@ async fn create_credentials(namespace: &TestNamespace) {
     namespace.create_object(secret).await.unwrap();
 }
 
-/// A Stack of this name and its Program; comes when it is Ready.
+/// A Stack of this name and its Program; comes when it is Ready and all is said.
 async fn become_ready(system: &System, namespace: &TestNamespace, name: &str) {
     namespace
         .create_object(ProgramBuilder::new(name).output("a", "b").build())
@@ -33,6 +34,15 @@ async fn become_ready(system: &System, namespace: &TestNamespace, name: &str) {
         .build();
     namespace.create_object(stack).await.unwrap();
     trail.until("Ready").await;
+    // That is told last of all.
+    let told = "Normal StackCreated: Successfully updated stack";
+    eventually("the event", async || {
+        let events = trail.events().await;
+        let is_told = events.iter().any(|event| event == told);
+        is_told.then_some(()).ok_or_else(|| format!("{events:#?}"))
+    })
+    .await
+    .unwrap();
 }
 
 #[tokio::test]
