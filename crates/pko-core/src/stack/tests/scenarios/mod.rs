@@ -4,7 +4,9 @@
 mod current_update;
 mod environment;
 mod finalization;
+mod places;
 mod prerequisites;
+mod sources;
 mod triggers;
 mod unit;
 mod updates;

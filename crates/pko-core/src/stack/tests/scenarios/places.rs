@@ -1,0 +1,298 @@
+//! Where each of the 137 scenarios is.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+/// A file below `crates`, and its tests with the numbers of their scenarios.
+type Place = (&'static str, &'static [(&'static str, &'static [u16])]);
+
+const PLACES: &[Place] = &[
+    (
+        "pko-core/src/stack/tests/scenarios/finalization.rs",
+        &[
+            (
+                "scenarios_2_to_4_and_9_a_stack_goes_or_waits",
+                &[2, 3, 4, 9],
+            ),
+            ("scenarios_5_to_7_a_destroy_is_started", &[5, 6, 7]),
+        ],
+    ),
+    (
+        "pko-core/src/stack/tests/scenarios/current_update.rs",
+        &[
+            (
+                "scenarios_10_and_11_an_update_that_has_not_ended",
+                &[10, 11],
+            ),
+            ("scenario_12_a_failure_is_recorded", &[12]),
+            (
+                "scenarios_13_and_14_the_message_of_a_failure_is_kept",
+                &[13, 14],
+            ),
+            (
+                "scenarios_15_16_18_and_19_failures_are_counted",
+                &[15, 16, 18, 19],
+            ),
+            ("scenario_17_a_success_is_recorded", &[17]),
+            ("scenario_20_outputs_are_copied", &[20]),
+        ],
+    ),
+    (
+        "pko-kube/src/outputs.rs",
+        &[("secret_outputs_are_masked", &[20])],
+    ),
+    (
+        "pko-core/src/stack/tests/scenarios/triggers.rs",
+        &[
+            (
+                "scenarios_21_24_27_to_29_and_33_an_update_is_wanted",
+                &[21, 24, 27, 28, 29, 33],
+            ),
+            (
+                "scenarios_22_23_25_and_26_a_failure_is_waited_out",
+                &[22, 23, 25, 26],
+            ),
+            ("scenarios_30_to_32_nothing_is_wanted", &[30, 31, 32]),
+        ],
+    ),
+    (
+        "pko-core/src/stack/tests/scenarios/updates.rs",
+        &[
+            (
+                "scenarios_35_to_37_an_update_waits_for_its_workspace",
+                &[35, 36, 37],
+            ),
+            ("scenario_38_a_ready_workspace_gets_an_update", &[38]),
+            ("scenarios_40_and_41_a_preview", &[40, 41]),
+        ],
+    ),
+    (
+        "pko-core/src/stack/tests/desired/update_templates.rs",
+        &[("an_update_lives_as_long_as_the_template_says", &[8, 39])],
+    ),
+    (
+        "pko-core/src/stack/tests/scenarios/prerequisites.rs",
+        &[
+            (
+                "scenarios_42_to_46_and_48_a_stack_waits",
+                &[42, 43, 44, 45, 46, 48],
+            ),
+            ("scenarios_47_and_49_a_stack_goes_on", &[47, 49]),
+            ("scenario_50_a_stack_that_goes_waits_for_nobody", &[50]),
+        ],
+    ),
+    (
+        "pko-core/src/stack/tests/scenarios/sources.rs",
+        &[
+            ("scenario_34_a_branch_that_moved", &[34]),
+            ("scenario_51_no_source_at_all", &[51]),
+            ("scenario_52_the_very_object_is_asked_for", &[52]),
+            (
+                "scenarios_53_54_56_57_and_59_sources_that_can_not_be_had",
+                &[53, 54, 56, 57, 59],
+            ),
+            ("scenario_55_an_artifact_is_passed_on", &[55]),
+            ("scenario_58_a_commit_is_passed_on", &[58]),
+        ],
+    ),
+    (
+        "pko-core/src/stack/tests/scenarios/environment.rs",
+        &[
+            ("scenarios_60_to_62_variables", &[60, 61, 62]),
+            (
+                "scenarios_63_64_70_and_71_references_that_no_workspace_can_follow",
+                &[63, 64, 70, 71],
+            ),
+            (
+                "scenarios_65_to_69_and_72_the_stack_and_its_config",
+                &[65, 66, 67, 68, 69, 72],
+            ),
+        ],
+    ),
+    // Upstream has the function and does not use it.
+    (
+        "pko-core/src/stack/check/tests.rs",
+        &[
+            ("several_sources_are_remarked_on_and_one_is_used", &[73]),
+            (
+                "several_credentials_are_remarked_on_in_the_order_in_which_they_are_tried",
+                &[73],
+            ),
+        ],
+    ),
+    (
+        "pko-core/src/stack/tests/scenarios/unit.rs",
+        &[
+            (
+                "scenarios_74_to_79_a_first_update_a_new_spec_a_deletion",
+                &[74, 75, 76, 77, 78, 79],
+            ),
+            ("scenarios_80_to_83_after_a_success", &[80, 81, 82, 83]),
+            (
+                "scenarios_84_to_89_after_a_failure",
+                &[84, 85, 86, 87, 88, 89],
+            ),
+            ("scenarios_90_and_92_a_destroy_without_source", &[90, 92]),
+            ("scenario_93_the_project_is_copied", &[93]),
+            ("scenario_94_an_update_is_made_with_its_finalizer", &[94]),
+            ("scenarios_97_to_99_a_workspace_that_stalls", &[97, 98, 99]),
+            (
+                "scenario_100_a_destroy_does_not_need_the_program_that_is_gone",
+                &[100],
+            ),
+            (
+                "scenarios_101_and_102_what_keeps_a_stack_from_going",
+                &[101, 102],
+            ),
+            ("scenario_135_where_a_result_leaves_a_stack", &[135]),
+        ],
+    ),
+    (
+        "pko-core/src/stack/tests/desired/templates.rs",
+        &[
+            ("a_destroy_without_program_has_no_source_at_all", &[91]),
+            ("a_template_and_what_the_stack_says_become_one", &[115]),
+        ],
+    ),
+    // On the API server.
+    (
+        "pko-operator/tests/it/stack_scenarios.rs",
+        &[
+            (
+                "scenarios_1_95_and_103_no_ghosts_and_no_labels_lost",
+                &[1, 95, 103],
+            ),
+            (
+                "scenarios_94_to_96_an_update_is_held_until_its_result_is_recorded",
+                &[94, 95, 96],
+            ),
+            (
+                "scenario_137_a_variable_from_a_container_a_bad_image_and_reclaim",
+                &[137],
+            ),
+            ("scenario_137_a_cli_that_is_too_old", &[137]),
+            ("scenario_137_config_of_all_types", &[137]),
+        ],
+    ),
+    (
+        "pko-operator/tests/it/deletion.rs",
+        &[("a_namespace_that_goes_says_what_to_do", &[102])],
+    ),
+    // A Workspace whose agent does not know us, which 137 has as well.
+    (
+        "pko-core/src/workspace/tests.rs",
+        &[("an_agent_has_to_answer", &[137])],
+    ),
+    // What a spec says of its source.
+    (
+        "pko-core/src/stack/source/tests/login.rs",
+        &[
+            (
+                "each_variant_of_the_object",
+                &[106, 107, 109, 111, 126, 127, 129],
+            ),
+            (
+                "a_secret_counts_before_the_object_even_if_that_is_empty",
+                &[108, 110, 112],
+            ),
+            ("an_empty_object_is_none", &[121]),
+            (
+                "a_reference_that_is_not_a_secret_is_refused_in_upstreams_words",
+                &[123, 124, 125],
+            ),
+        ],
+    ),
+    (
+        "pko-core/src/stack/source/tests/shape.rs",
+        &[
+            ("a_private_key_and_its_password_are_required", &[116]),
+            ("a_token_is_one_selector", &[117]),
+            ("a_user_and_a_password_are_two", &[118]),
+            ("a_secret_is_four_of_which_none_has_to_be_there", &[119]),
+            ("nobody_has_no_credentials", &[120]),
+        ],
+    ),
+    (
+        "pko-core/src/stack/source/tests/git.rs",
+        &[
+            ("any_other_field_of_git_wants_an_address", &[131]),
+            (
+                "a_repository_wants_a_commit_or_a_branch_and_not_both",
+                &[131],
+            ),
+            (
+                "all_digits_are_a_commit_and_anything_else_is_a_name",
+                &[132],
+            ),
+        ],
+    ),
+    (
+        "pko-core/src/stack/source/tests/flux.rs",
+        &[
+            (
+                "an_artifact_is_there_once_it_is_stored_whatever_else_goes_on",
+                &[133],
+            ),
+            ("news_are_the_first_artifact_and_another_revision", &[134]),
+        ],
+    ),
+    // What is read from Secrets, and heard from git servers.
+    (
+        "pko-operator/src/sources/git/credentials_tests.rs",
+        &[
+            (
+                "each_variant_of_the_object",
+                &[106, 107, 109, 111, 122, 126, 127, 129],
+            ),
+            ("a_secret_says_by_its_keys_what_it_is", &[108, 110, 112]),
+            (
+                "what_is_missing_is_said_in_upstreams_words",
+                &[104, 105, 113, 114, 128, 130],
+            ),
+        ],
+    ),
+    (
+        "pko-operator/src/sources/git/address.rs",
+        &[("what_is_wrong_is_said_without_the_password", &[131])],
+    ),
+    (
+        "pko-source/tests/it/git_list.rs",
+        &[("a_missing_reference_names_the_nearest", &[57, 132])],
+    ),
+    (
+        "pko-operator/tests/it/sources.rs",
+        &[
+            ("a_branch_is_followed_and_a_commit_is_not", &[34, 58]),
+            (
+                "credentials_come_from_secrets_and_may_come_later",
+                &[59, 137],
+            ),
+            ("what_is_wrong_is_said_and_a_branch_may_come_later", &[57]),
+        ],
+    ),
+    (
+        "pko-operator/src/metrics/tests.rs",
+        &[("scenario_136_the_numbers_follow_the_objects", &[136])],
+    ),
+];
+
+#[test]
+fn each_scenario_has_a_place() {
+    let tests = PLACES.iter().flat_map(|(_, tests)| tests.iter());
+    let found: BTreeSet<u16> = tests
+        .flat_map(|(_, numbers)| numbers.iter().copied())
+        .collect();
+    let all: BTreeSet<u16> = (1..=137).collect();
+    let missing: Vec<&u16> = all.symmetric_difference(&found).collect();
+    assert_eq!(missing, Vec::<&u16>::new());
+}
+
+#[test]
+fn each_place_is_there() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for (file, tests) in PLACES {
+        let text = fs::read_to_string(crates.join(file)).unwrap();
+        for (test, _) in *tests {
+            assert!(text.contains(&format!("fn {test}()")), "{file}: {test}");
+        }
+    }
+}
