@@ -388,3 +388,30 @@ fn what_has_no_effect_is_taken_and_said_once() {
             .contains("--zap-stacktrace-level has no effect")
     );
 }
+
+#[test]
+fn git_is_looked_at_each_minute_and_by_plain_http_on_this_machine_only() {
+    let settings = arguments(&[]).git_settings();
+    assert_eq!(settings.interval, Duration::from_mins(1));
+    assert!(!settings.allow_http);
+    assert_eq!(settings.github_api, "https://api.github.com");
+    let given = [
+        "--git-poll-interval=5m",
+        "--git-allow-http",
+        "--github-api-url=https://github.test/api/v3",
+    ];
+    let settings = arguments(&given).git_settings();
+    assert_eq!(settings.interval, Duration::from_mins(5));
+    assert!(settings.allow_http);
+    assert_eq!(settings.github_api, "https://github.test/api/v3");
+    let variables = [
+        ("PKO_GIT_POLL_INTERVAL", "0s"),
+        ("PKO_GIT_ALLOW_HTTP", "true"),
+    ];
+    let settings = surrounded(&variables).git_settings();
+    assert_eq!(
+        settings.interval, SHORTEST_GIT_POLL,
+        "never without a pause"
+    );
+    assert!(settings.allow_http);
+}
