@@ -7,6 +7,8 @@ use super::*;
 #[test]
 fn each_situation_has_its_time() {
     let resync = json!({ "continueResyncOnCommitMatch": true, "resyncFrequencySeconds": 600 });
+    let branch =
+        json!({ "programRef": null, "projectRepo": "https://git.test/a/b", "branch": "main" });
     let out_of_date = waiting_for_base().neighbour("base", json!({}));
     let destroyed = |failures, seconds| {
         given()
@@ -86,6 +88,12 @@ fn each_situation_has_its_time() {
             "again in 500s",
         ),
         ("it succeeded", given().last(json!({})), "settled"),
+        // Upstream asks the server from here once in each resync period; here that is done apart, and wakes the Stack.
+        (
+            "it succeeded, and follows a branch",
+            given().last(json!({})).spec(branch),
+            "settled",
+        ),
         ("a destroy failed once", destroyed(1, 10), "again in 20s"),
         // Upstream looks once in a second from then on, and never tries again.
         (
