@@ -409,3 +409,70 @@ async fn a_request_has_the_server_asked_at_once() {
     })
     .await;
 }
+
+const WAITING: &str = "Reconciling StackProcessing: waiting for workspace readiness";
+const PROCESSING: &str = "Reconciling StackProcessing: stack is being processed";
+const READY: &str = "Ready ProcessingCompleted: the stack has been processed and is up to date";
+
+/// What a user saw until the Stack was ready, without the moment in which a slow server had not answered yet.
+async fn until_ready(trail: &Trail) -> Vec<String> {
+    let mut seen = trail.until("Ready ProcessingCompleted").await;
+    seen.retain(|seen| {
+        !seen.starts_with("Reconciling StackProcessing: waiting for the git server")
+    });
+    seen
+}
+
+/// Created, followed, suspended, resumed, only previewed, applied again, destroyed.
+#[tokio::test]
+async fn the_life_of_a_stack_in_git() {
+    let served = Served::start();
+    let first = served.push("main", "first");
+    let system = System::start(&OFTEN).await;
+    with_namespace(&system.plane, async |namespace| {
+        let trail = Trail::of(namespace, "demo");
+        let demo = stack(&system, "demo", &served.url())
+            .set("/spec/branch", "main")
+            .destroy_on_finalize(true);
+        namespace.create_object(demo.build()).await.unwrap();
+        assert_eq!(until_ready(&trail).await, [WAITING, PROCESSING, READY]);
+        assert_eq!(commit(&trail).await, first);
+
+        let second = served.push("main", "second");
+        assert_eq!(until_ready(&trail).await, [WAITING, PROCESSING, READY]);
+        assert_eq!(commit(&trail).await, second);
+        assert_eq!(greeting(&trail).await, "second");
+
+        patch(namespace, "demo", json!({ "spec": { "suspend": true } })).await;
+        let seen = trail.until("Ready Suspended").await;
+        assert_eq!(seen.len(), 1, "nothing else happened: {seen:?}");
+        let third = served.push("main", "third");
+        patch(namespace, "demo", json!({ "spec": { "suspend": false } })).await;
+        assert_eq!(until_ready(&trail).await, [WAITING, PROCESSING, READY]);
+        assert_eq!(
+            commit(&trail).await,
+            third,
+            "what came meanwhile is not lost"
+        );
+
+        patch(namespace, "demo", json!({ "spec": { "preview": true } })).await;
+        let executed = system.executed("app", "demo");
+        assert_eq!(until_ready(&trail).await, [PROCESSING, READY]);
+        assert_eq!(system.executed("app", "demo"), executed, "it only looked");
+        patch(namespace, "demo", json!({ "spec": { "preview": false } })).await;
+        assert_eq!(until_ready(&trail).await, [PROCESSING, READY]);
+        assert_eq!(system.executed("app", "demo"), executed + 1);
+
+        let stacks = namespace.api::<Stack>();
+        let parameters = kube::api::DeleteParams::default();
+        stacks.delete("demo", &parameters).await.unwrap();
+        trail.until_gone().await;
+        assert_eq!(
+            system.executed("app", "demo"),
+            executed + 2,
+            "it was destroyed"
+        );
+        system.no_workspace_is_left().await;
+    })
+    .await;
+}
