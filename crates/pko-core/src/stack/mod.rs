@@ -107,6 +107,11 @@ impl Machine for World {
     }
 
     fn unsaved(&self, now: Timestamp) -> Vec<Effect> {
-        absorb::unsaved(self, now)
+        match decide(self, now) {
+            // What was found is in the status that such a question publishes, next to what it is about: another status
+            // would take that back.
+            Step::Ask(Question::ApplyWorkspace(..) | Question::CreateUpdate(..)) => Vec::new(),
+            _ => absorb::unsaved(self, now),
+        }
     }
 }

@@ -10,18 +10,25 @@ use k8s_openapi::serde::{Serialize, de::DeserializeOwned};
 use pko_api::{
     Stack, Update, Workspace,
     auto::v1alpha1::{FluxArtifact, OperationType, ProjectInfo},
-    names::{conditions::ConditionType, finalizers},
+    names::{annotations, conditions::ConditionType, failures::FailureClass, finalizers},
 };
 use serde_json::{Value, json};
 
 use crate::{
-    Plan, Step,
+    Machine as _, Plan, Requeue, Step,
     condition_set::is_true,
     stack, update,
     update::{Run, RunError, RunOutcome},
     workspace,
     workspace::{AgentError, Place, Preparation, Running},
 };
+
+/// The garbage collector's own finalizer.
+const FOREGROUND: &str = "foregroundDeletion";
+/// The rule of a pass that did not come to its end.
+pub(super) const UNANSWERED: &str = "unanswered";
+/// When the controller looks again after such a pass.
+const AFTER_ERROR: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The operator died: the rest of the pass does not happen.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,6 +52,36 @@ pub(super) struct OwnedRun {
     looks: u32,
 }
 
+/// What is wrong, and may pass.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Faults {
+    /// Why the program can't be had, whatever its revision is.
+    pub(super) source: Option<stack::NoSource>,
+    /// What happens to an Update that is created.
+    pub(super) creation: Creation,
+    /// What the failures of runs are.
+    pub(super) class: Option<FailureClass>,
+    /// The program is wrong: no run of it succeeds.
+    pub(super) is_broken: bool,
+    /// The Updates as a cache has them that is behind.
+    pub(super) old_updates: BTreeMap<String, Update>,
+}
+
+/// What happens to an Update that is created.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Creation {
+    #[default]
+    Works,
+    Refused(stack::Refusal),
+    /// It is made, and the answer is lost.
+    AnswerLost,
+    /// Nobody answers, and it is not made.
+    NoAnswer,
+}
+
+/// A question that nobody answered: the pass ends.
+struct Unanswered;
+
 /// Objects, and what lies behind them.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cluster {
@@ -57,6 +94,18 @@ pub(super) struct Cluster {
     pub(super) revision: Option<String>,
     /// What the API server says to a Workspace.
     pub(super) refusal: Option<stack::Refusal>,
+    /// What is wrong elsewhere.
+    pub(super) faults: Faults,
+    /// The Stacks next to this one.
+    pub(super) others: stack::Prerequisites,
+    /// What other Stacks were asked to run for, by name and value.
+    pub(super) requests: Vec<(String, String)>,
+    /// The Stack as a cache has it that has not heard of the last edits.
+    pub(super) behind: Option<Stack>,
+    /// A user has let the Stack go by hand.
+    pub(super) is_torn_out: bool,
+    /// Whether something was made that a destroy takes away.
+    pub(super) has_resources: bool,
     pub(super) place: Place,
     pub(super) version: Result<String, AgentError>,
     pub(super) preparation: Preparation,
@@ -75,6 +124,8 @@ pub(super) struct Cluster {
     /// After so many writes the operator dies.
     pub(super) writes_left: Option<usize>,
     pub(super) writes: usize,
+    /// What was written, and when.
+    pub(super) journal: Vec<String>,
     /// Objects that were ever made.
     pub(super) made: u32,
 }
@@ -89,6 +140,13 @@ fn is_gone(metadata: &ObjectMeta) -> bool {
     metadata.deletion_timestamp.is_some() && !held
 }
 
+/// Asks a Stack to run.
+pub(super) fn request(stack: &mut Stack, value: &str) {
+    let key = annotations::RECONCILIATION_REQUEST.to_owned();
+    let annotations = stack.metadata.annotations.get_or_insert_default();
+    annotations.insert(key, value.to_owned());
+}
+
 fn let_go(metadata: &mut ObjectMeta) {
     if let Some(names) = &mut metadata.finalizers {
         names.retain(|name| name != finalizers::STACK);
@@ -97,8 +155,12 @@ fn let_go(metadata: &mut ObjectMeta) {
 
 impl Cluster {
     pub(super) fn new(spec: &Value) -> Self {
+        Self::named("demo", spec)
+    }
+
+    pub(super) fn named(name: &str, spec: &Value) -> Self {
         let stack = json!({
-            "metadata": { "name": "demo", "namespace": "shop", "uid": "stack", "generation": 1 },
+            "metadata": { "name": name, "namespace": "shop", "uid": format!("stack-{name}"), "generation": 1 },
             "spec": spec,
         });
         Self {
@@ -109,6 +171,12 @@ impl Cluster {
             outputs: BTreeMap::new(),
             revision: Some("1".to_owned()),
             refusal: None,
+            faults: Faults::default(),
+            others: stack::Prerequisites::new(),
+            requests: Vec::new(),
+            behind: None,
+            is_torn_out: false,
+            has_resources: false,
             place: Place::Running(Running {
                 address: "unix:/run/demo".to_owned(),
                 name: "\"demo\"".to_owned(),
@@ -126,17 +194,19 @@ impl Cluster {
             events: Vec::new(),
             writes_left: None,
             writes: 0,
+            journal: Vec::new(),
             made: 0,
         }
     }
 
-    fn write(&mut self) -> Result<(), Died> {
+    fn write(&mut self, what: &str) -> Result<(), Died> {
         match &mut self.writes_left {
             Some(0) => return Err(Died),
             Some(left) => *left -= 1,
             None => {}
         }
         self.writes += 1;
+        self.journal.push(format!("{:.0} {what}", self.now));
         Ok(())
     }
 
@@ -158,17 +228,21 @@ impl Cluster {
     }
 
     pub(super) fn request(&mut self, value: &str) {
-        let annotations = &mut self.stack.as_mut().unwrap().metadata.annotations;
-        let key = pko_api::names::annotations::RECONCILIATION_REQUEST;
-        annotations
-            .get_or_insert_default()
-            .insert(key.to_owned(), value.to_owned());
+        request(self.stack.as_mut().unwrap(), value);
     }
 
     pub(super) fn delete_stack(&mut self) {
         let now = self.now;
         self.edit(|stack| stack.metadata.deletion_timestamp = Some(Time(now)));
         self.collect();
+    }
+
+    /// The garbage collector takes away what belongs to the Stack before the Stack goes.
+    pub(super) fn delete_stack_in_foreground(&mut self) {
+        let stack = self.stack.as_mut().unwrap();
+        let names = stack.metadata.finalizers.get_or_insert_default();
+        names.push(FOREGROUND.to_owned());
+        self.delete_stack();
     }
 
     pub(super) fn delete_update(&mut self, name: &str) {
@@ -182,6 +256,13 @@ impl Cluster {
         self.collect();
     }
 
+    /// A user lets the Stack go by hand, and knows what that means.
+    pub(super) fn tear_out_finalizer(&mut self) {
+        self.is_torn_out = true;
+        let_go(&mut self.stack.as_mut().unwrap().metadata);
+        self.collect();
+    }
+
     /// The pod is replaced, and what ran in it is gone.
     pub(super) fn replace_pod(&mut self) {
         self.instance += 1;
@@ -191,37 +272,78 @@ impl Cluster {
     pub(super) fn delete_workspace(&mut self) {
         self.workspace = None;
         self.replace_pod();
-        // As the garbage collector does: an owner that is gone is no owner.
-        for update in self.updates.values_mut() {
-            let owners = update.metadata.owner_references.iter_mut();
-            owners.for_each(|owners| owners.retain(|owner| owner.kind != "Workspace"));
-        }
+        self.disown("Workspace");
         self.collect();
     }
 
-    fn collect(&mut self) {
-        if self
-            .stack
-            .as_ref()
-            .is_some_and(|stack| is_gone(&stack.metadata))
-        {
-            self.stack = None;
-            self.delete_workspace();
-            let names: Vec<String> = self.updates.keys().cloned().collect();
-            for name in &names {
-                self.delete_update(name);
+    /// As the garbage collector does: an owner that is gone is no owner, and what has lost its last one goes.
+    fn disown(&mut self, kind: &str) {
+        let now = self.now;
+        for update in self.updates.values_mut() {
+            let owners = update.metadata.owner_references.get_or_insert_default();
+            let had_owners = !owners.is_empty();
+            owners.retain(|owner| owner.kind != kind);
+            let is_alive = update.metadata.deletion_timestamp.is_none();
+            if had_owners && owners.is_empty() && is_alive {
+                update.metadata.deletion_timestamp = Some(Time(now));
+                *update.metadata.generation.get_or_insert(1) += 1;
             }
         }
+    }
+
+    fn collect(&mut self) {
+        self.collect_in_foreground();
+        let stack = self.stack.as_ref();
+        if stack.is_some_and(|stack| is_gone(&stack.metadata)) {
+            self.stack = None;
+            if self.is_workspace_owned() {
+                self.delete_workspace();
+            }
+            self.disown("Stack");
+        }
         self.updates.retain(|_, update| !is_gone(&update.metadata));
+    }
+
+    /// What belongs to a Stack that is deleted in the foreground goes first, and then the Stack is let go.
+    fn collect_in_foreground(&mut self) {
+        let metadata = self.stack.as_ref().map(|stack| &stack.metadata);
+        let metadata = metadata.filter(|metadata| metadata.deletion_timestamp.is_some());
+        let finalizers = metadata.and_then(|metadata| metadata.finalizers.as_ref());
+        if !finalizers.is_some_and(|names| names.iter().any(|name| name == FOREGROUND)) {
+            return;
+        }
+        if self.is_workspace_owned() {
+            self.workspace = None;
+            self.replace_pod();
+            self.disown("Workspace");
+        }
+        self.disown("Stack");
+        self.updates.retain(|_, update| !is_gone(&update.metadata));
+        if self.updates.is_empty() {
+            let names = &mut self.stack.as_mut().unwrap().metadata.finalizers;
+            names
+                .get_or_insert_default()
+                .retain(|name| name != FOREGROUND);
+        }
+    }
+
+    fn is_workspace_owned(&self) -> bool {
+        let owners = self
+            .workspace
+            .iter()
+            .flat_map(|workspace| &workspace.metadata.owner_references);
+        owners.flatten().next().is_some()
     }
 
     // What the operator does.
 
     pub(super) fn look_at_stack(&mut self) -> Result<Option<Pass<stack::Effect>>, Died> {
-        let Some(object) = self.stack.clone() else {
+        let Some(live) = self.stack.clone() else {
             return Ok(None);
         };
+        let object = self.behind.clone().unwrap_or(live);
         let mut world = stack::World::new(object);
+        world.unreleased = self.unreleased();
         let mut asked = BTreeMap::new();
         let mut created = None;
         loop {
@@ -233,7 +355,10 @@ impl Cluster {
                         let named = named.and_then(|current| current.name);
                         created = Some((update.as_ref().clone(), named));
                     }
-                    world.learn(self.answer_stack(question)?);
+                    match self.answer_stack(question)? {
+                        Ok(answer) => world.learn(answer),
+                        Err(Unanswered) => return self.keep_unsaved(&world, asked).map(Some),
+                    }
                 }
                 Step::Finish(plan) => {
                     for effect in &plan.effects {
@@ -249,10 +374,55 @@ impl Cluster {
         }
     }
 
-    fn answer_stack(&mut self, question: stack::Question) -> Result<stack::Answer, Died> {
-        Ok(match question {
+    /// The Updates that are held and not current: the last one, and of a Stack that goes all.
+    fn unreleased(&self) -> Vec<String> {
+        let stack = self.stack.as_ref().unwrap();
+        let is_deleting = stack.metadata.deletion_timestamp.is_some();
+        let status = stack.status.clone().unwrap_or_default();
+        let current = status.current_update.and_then(|current| current.name);
+        let last = status.last_update.and_then(|last| last.name);
+        let held = self.updates.iter().filter(|(name, update)| {
+            let mut finalizers = update.metadata.finalizers.iter().flatten();
+            let mut owners = update.metadata.owner_references.iter().flatten();
+            finalizers.any(|name| name == finalizers::STACK)
+                && owners.any(|owner| Some(&owner.uid) == stack.metadata.uid.as_ref())
+                && current.as_ref() != Some(*name)
+                && (is_deleting || last.as_ref() == Some(*name))
+        });
+        held.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The pass ends without a plan, as the driver ends it.
+    fn keep_unsaved(
+        &mut self,
+        world: &stack::World,
+        asked: BTreeMap<&'static str, usize>,
+    ) -> Result<Pass<stack::Effect>, Died> {
+        let effects = world.unsaved(self.now);
+        for effect in &effects {
+            self.do_for_stack(effect)?;
+        }
+        let plan = Plan {
+            rule: UNANSWERED,
+            effects,
+            requeue: Requeue::after(AFTER_ERROR),
+        };
+        Ok(Pass {
+            plan,
+            asked,
+            created: None,
+        })
+    }
+
+    fn answer_stack(
+        &mut self,
+        question: stack::Question,
+    ) -> Result<Result<stack::Answer, Unanswered>, Died> {
+        Ok(Ok(match question {
             stack::Question::CurrentUpdate(name) => {
-                stack::Answer::CurrentUpdate(self.updates.get(&name).cloned().map(Box::new))
+                let cached = self.faults.old_updates.get(&name);
+                let found = cached.or_else(|| self.updates.get(&name));
+                stack::Answer::CurrentUpdate(found.cloned().map(Box::new))
             }
             stack::Question::Outputs(name) => {
                 let outputs = self.outputs.get(&name).cloned();
@@ -262,15 +432,23 @@ impl Cluster {
             stack::Question::Source(_) => stack::Answer::Source(self.program()),
             stack::Question::ConfigMaps(_) => stack::Answer::ConfigMaps(stack::Versions::new()),
             stack::Question::Secrets(_) => stack::Answer::Secrets(stack::Versions::new()),
-            stack::Question::Prerequisites => {
-                stack::Answer::Prerequisites(stack::Prerequisites::new())
-            }
+            stack::Question::Prerequisites => stack::Answer::Prerequisites(self.others.clone()),
             stack::Question::CreateUpdate(update, status) => {
                 if self.stack.as_ref().and_then(|stack| stack.status.as_ref()) != Some(&status) {
                     self.do_for_stack(&stack::Effect::PatchStatus(status))?;
                 }
-                self.create(&update)?;
-                stack::Answer::Created(Ok(()))
+                match self.faults.creation.clone() {
+                    Creation::NoAnswer => return Ok(Err(Unanswered)),
+                    Creation::Refused(refusal) => stack::Answer::Created(Err(refusal)),
+                    Creation::AnswerLost => {
+                        self.create(&update)?;
+                        return Ok(Err(Unanswered));
+                    }
+                    Creation::Works => {
+                        self.create(&update)?;
+                        stack::Answer::Created(Ok(()))
+                    }
+                }
             }
             stack::Question::ApplyWorkspace(workspace, status) => {
                 if self.stack.as_ref().and_then(|stack| stack.status.as_ref()) != Some(&status) {
@@ -281,10 +459,13 @@ impl Cluster {
                     None => stack::Answer::Workspace(Ok(Box::new(self.apply(&workspace)?))),
                 }
             }
-        })
+        }))
     }
 
     fn program(&self) -> Result<stack::Source, stack::NoSource> {
+        if let Some(problem) = self.faults.source.clone() {
+            return Err(problem);
+        }
         let Some(revision) = self.revision.clone() else {
             let message = "unable to retrieve program for stack".to_owned();
             return Err(stack::NoSource::Unavailable(message));
@@ -299,7 +480,12 @@ impl Cluster {
     fn apply(&mut self, wanted: &Workspace) -> Result<Workspace, Died> {
         let mut applied = stored(wanted);
         match &self.workspace {
-            Some(before) if before.spec == applied.spec => return Ok(before.clone()),
+            Some(before)
+                if before.spec == applied.spec
+                    && before.metadata.owner_references == applied.metadata.owner_references =>
+            {
+                return Ok(before.clone());
+            }
             Some(before) => {
                 applied.metadata.uid.clone_from(&before.metadata.uid);
                 applied.metadata.generation = before.metadata.generation.map(|before| before + 1);
@@ -310,24 +496,29 @@ impl Cluster {
                 applied.metadata.generation = Some(1);
             }
         }
-        self.write()?;
+        self.write("workspace applied")?;
         self.workspace = Some(applied.clone());
         Ok(applied)
     }
 
     fn create(&mut self, update: &Update) -> Result<(), Died> {
-        self.write()?;
         let mut update = stored(update);
+        let name = update.metadata.name.clone().unwrap();
+        // A pass that did not come to its end made it.
+        if self.updates.contains_key(&name) {
+            return Ok(());
+        }
+        self.write(&format!("{name} created"))?;
         update.metadata.uid = Some(self.uid());
         update.metadata.generation = Some(1);
-        let name = update.metadata.name.clone().unwrap();
-        assert!(!self.updates.contains_key(&name), "{name} exists");
         self.updates.insert(name, update);
         Ok(())
     }
 
     fn do_for_stack(&mut self, effect: &stack::Effect) -> Result<(), Died> {
-        self.write()?;
+        self.write(&stack_effect(effect))?;
+        // A cache that has not seen our own write is not believed.
+        self.behind = None;
         let stack = self.stack.as_mut();
         match effect {
             stack::Effect::AddFinalizer => {
@@ -337,14 +528,26 @@ impl Cluster {
                     .push(finalizers::STACK.to_owned());
             }
             stack::Effect::RemoveFinalizer => let_go(&mut stack.unwrap().metadata),
-            stack::Effect::PatchStatus(status) => stack.unwrap().status = Some(stored(status)),
+            stack::Effect::PatchStatus(status) => {
+                let stack = stack.unwrap();
+                assert_ne!(
+                    stack.status.as_ref(),
+                    Some(status.as_ref()),
+                    "is stored already"
+                );
+                stack.status = Some(stored(status));
+            }
             stack::Effect::ReleaseUpdate(name) => {
                 if let Some(update) = self.updates.get_mut(name) {
                     let_go(&mut update.metadata);
                 }
             }
             stack::Effect::DeleteWorkspace => self.delete_workspace(),
-            stack::Effect::RequestPrerequisite { .. } | stack::Effect::PruneUpdates => {}
+            stack::Effect::RequestPrerequisite { stack, value } => {
+                let name = stack.metadata.name.clone().unwrap();
+                self.requests.push((name, value.clone()));
+            }
+            stack::Effect::PruneUpdates => {}
             stack::Effect::Emit(event) => self.events.push(event.reason.to_string()),
         }
         self.collect();
@@ -362,6 +565,12 @@ impl Cluster {
         let mut asked = BTreeMap::new();
         loop {
             match update::decide(&world, self.now) {
+                Step::Ask(update::Question::Awaited(_)) => {
+                    *asked.entry("awaited").or_default() += 1;
+                    let stack = self.stack.as_ref();
+                    let awaited = stack.is_some_and(|stack| update::awaits(stack, &object));
+                    world.learn(update::Answer::Awaited(awaited));
+                }
                 Step::Ask(update::Question::Workspace(_)) => {
                     *asked.entry("workspace").or_default() += 1;
                     let workspace = self.workspace.clone().map(Box::new);
@@ -387,7 +596,7 @@ impl Cluster {
                 }
                 Step::Ask(update::Question::KeepOutputs(secret)) => {
                     *asked.entry("outputs").or_default() += 1;
-                    self.write()?;
+                    self.write("outputs kept")?;
                     world.learn(update::Answer::Outputs(Ok(self.keep(&secret))));
                 }
                 Step::Finish(plan) => {
@@ -423,13 +632,23 @@ impl Cluster {
         }
         let id = update.metadata.uid.clone().unwrap_or_default();
         if !self.runs.contains_key(&id) {
-            self.write()?;
+            self.assert_nothing_else_runs(&id);
+            self.write("run begun")?;
             self.log.push(update.spec.operation.clone().unwrap());
             self.begun.push(id.clone());
             let run = self.begun(update);
             self.runs.insert(id.clone(), run);
         }
         Ok(Ok(self.seen(&id)))
+    }
+
+    /// No run is begun while another one is under way, except that of an Update that somebody tore out.
+    fn assert_nothing_else_runs(&self, id: &str) {
+        for update in self.updates.values() {
+            let uid = update.metadata.uid.clone().unwrap_or_default();
+            let runs = self.runs.get(&uid).is_some_and(|run| run.looks > 0);
+            assert!(uid == id || !runs, "{uid} runs, and {id} is begun");
+        }
     }
 
     /// Tells a run to end, as an agent is told.
@@ -445,7 +664,7 @@ impl Cluster {
             reason: Some("Canceled".to_owned()),
             ..RunOutcome::default()
         };
-        self.write()?;
+        self.write("run canceled")?;
         Ok(Ok(self.seen(&id)))
     }
 
@@ -468,23 +687,31 @@ impl Cluster {
         name
     }
 
-    fn begun(&self, update: &Update) -> OwnedRun {
+    fn begun(&mut self, update: &Update) -> OwnedRun {
         let up = update.spec.operation == Some(OperationType::Up);
+        let works = self.works && !self.faults.is_broken;
+        if up {
+            // Even an update that fails may have made something.
+            self.has_resources = true;
+        } else if works && update.spec.operation == Some(OperationType::Destroy) {
+            self.has_resources = false;
+        }
         let json = self.revision.as_deref().unwrap_or("0").into();
         let output = update::Output {
             json,
             secret: false,
         };
-        let outputs = (up && self.works).then(|| ("revision".to_owned(), output));
+        let outputs = (up && works).then(|| ("revision".to_owned(), output));
         let project = ProjectInfo {
             name: "hello".to_owned(),
             runtime: "yaml".to_owned(),
         };
         OwnedRun {
             outcome: RunOutcome {
-                succeeded: self.works,
-                message: if self.works { "" } else { "it broke" }.to_owned(),
-                project: self.works.then_some(project),
+                succeeded: works,
+                class: self.faults.class.filter(|_| !works),
+                message: if works { "" } else { "it broke" }.to_owned(),
+                project: works.then_some(project),
                 outputs: outputs.into_iter().collect(),
                 ..RunOutcome::default()
             },
@@ -500,11 +727,17 @@ impl Cluster {
             update::Effect::FollowRun | update::Effect::GiveBackTurn
         );
         if !is_free {
-            self.write()?;
+            self.write(&format!("{name}: {}", variant(effect)))?;
         }
         match effect {
             update::Effect::PatchStatus(status) => {
-                self.updates.get_mut(&name).unwrap().status = Some(stored(status));
+                let update = self.updates.get_mut(&name).unwrap();
+                assert_ne!(
+                    update.status.as_ref(),
+                    Some(status.as_ref()),
+                    "is stored already"
+                );
+                update.status = Some(stored(status));
             }
             update::Effect::Adopt(owner) => {
                 if let Some(update) = self.updates.get_mut(&name) {
@@ -515,6 +748,7 @@ impl Cluster {
             update::Effect::WarnOfWorkspace(message) => self.events.push(message.clone()),
             update::Effect::AcknowledgeRun => drop(self.runs.remove(&id)),
             update::Effect::Delete => self.delete_update(&name),
+            update::Effect::LetGo => let_go(&mut self.updates.get_mut(&name).unwrap().metadata),
             update::Effect::Emit(event) => self.events.push(event.reason.to_string()),
         }
         self.collect();
@@ -556,10 +790,16 @@ impl Cluster {
     }
 
     fn do_for_workspace(&mut self, effect: &workspace::Effect) -> Result<(), Died> {
-        self.write()?;
+        self.write(&format!("workspace: {}", variant(effect)))?;
         match effect {
             workspace::Effect::PatchStatus(status) => {
-                self.workspace.as_mut().unwrap().status = Some(stored(status));
+                let workspace = self.workspace.as_mut().unwrap();
+                assert_ne!(
+                    workspace.status.as_ref(),
+                    Some(status.as_ref()),
+                    "is stored already"
+                );
+                workspace.status = Some(stored(status));
             }
             workspace::Effect::Remove => self.replace_pod(),
             workspace::Effect::Emit(event) => self.events.push(event.reason.to_string()),
@@ -587,4 +827,30 @@ fn stack_question(question: &stack::Question) -> &'static str {
         stack::Question::ApplyWorkspace(..) => "workspace",
         stack::Question::CreateUpdate(..) => "create",
     }
+}
+
+/// What is done for a Stack, and what its status says then.
+fn stack_effect(effect: &stack::Effect) -> String {
+    let stack::Effect::PatchStatus(status) = effect else {
+        return format!("stack: {}", variant(effect));
+    };
+    let summary = status
+        .conditions
+        .iter()
+        .rfind(|condition| condition.status == "True");
+    let summary = summary.map(|condition| format!("{}, {}", condition.type_, condition.reason));
+    let current = status
+        .current_update
+        .as_ref()
+        .and_then(|current| current.name.clone());
+    format!("stack: status {summary:?}, current {current:?}")
+}
+
+/// The name of an effect.
+fn variant(effect: &impl std::fmt::Debug) -> String {
+    let text = format!("{effect:?}");
+    text.split(['(', ' ', '{'])
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }

@@ -7,14 +7,17 @@ use pko_api::{
     pulumi::v1::{LastUpdate, UpdateState},
 };
 
-use super::cluster::{Cluster, Died, Pass};
+use super::cluster::{Cluster, Creation, Died, Pass, UNANSWERED};
 use crate::{Requeue, condition_set::is_true, stack, step::SHORTEST_REQUEUE, update, workspace};
 
 /// Looks at the Stack, and holds what is done up against the laws.
 pub(super) fn stack(cluster: &mut Cluster) -> Result<Option<Pass<stack::Effect>>, Died> {
-    let Some(before) = cluster.stack.clone() else {
+    let Some(live) = cluster.stack.clone() else {
         return Ok(None);
     };
+    let is_behind = cluster.behind.is_some();
+    let before = cluster.behind.clone().unwrap_or(live);
+    let has_resources = cluster.has_resources;
     let writes = cluster.writes;
     let Some(pass) = cluster.look_at_stack()? else {
         return Ok(None);
@@ -24,14 +27,22 @@ pub(super) fn stack(cluster: &mut Cluster) -> Result<Option<Pass<stack::Effect>>
     a_stack_that_goes_runs_nothing_but_destroy(&before, &pass);
     an_update_is_named_before_it_is_made(&pass);
     events_come_last(&pass, |effect| matches!(effect, stack::Effect::Emit(_)));
+    what_succeeded_is_run_again_by_resync_only(&before, &pass);
     if let Some(after) = &cluster.stack {
         one_condition_is_true(after, &pass);
         a_stack_that_reconciles_has_a_deadline(after, &pass);
+        each_condition_says_why(after);
     }
     if pass.plan.effects.contains(&stack::Effect::RemoveFinalizer) {
         nothing_is_owed(&before, &pass);
+        nothing_is_left_behind(&before, has_resources, &pass);
     }
-    if cluster.writes != writes {
+    // Another look sees another world where this one did not see, or could not do, everything.
+    let asks = |effect: &stack::Effect| matches!(effect, stack::Effect::RequestPrerequisite { .. });
+    let is_whole = !is_behind
+        && cluster.faults.creation == Creation::Works
+        && !pass.plan.effects.iter().any(asks);
+    if cluster.writes != writes && is_whole {
         stack_stands_still(standing_still(cluster), &pass)?;
     }
     Ok(Some(pass))
@@ -43,11 +54,25 @@ fn stack_stands_still(mut calm: Cluster, pass: &Pass<stack::Effect>) -> Result<(
         calm.look_at_stack()?;
     }
     let settled = calm.stack.clone();
+    let requests = calm.requests.clone();
     if let Some(second) = calm.look_at_stack()? {
-        assert_eq!(second.plan.effects, [], "after {pass:#?}");
+        // The other Stack gets what was asked of it only after this one's look.
+        let effects = second.plan.effects.iter();
+        let new: Vec<_> = effects
+            .filter(|effect| !was_asked(&requests, effect))
+            .collect();
+        assert_eq!(new, Vec::<&stack::Effect>::new(), "after {pass:#?}");
         assert_eq!(calm.stack, settled, "after {pass:#?}");
     }
     Ok(())
+}
+
+fn was_asked(requests: &[(String, String)], effect: &stack::Effect) -> bool {
+    let stack::Effect::RequestPrerequisite { stack, value } = effect else {
+        return false;
+    };
+    let name = stack.metadata.name.clone().unwrap_or_default();
+    requests.contains(&(name, value.clone()))
 }
 
 /// The same cluster, in which nobody dies any more.
@@ -94,6 +119,10 @@ pub(super) fn update(
         let mut calm = standing_still(cluster);
         if let Some(mut second) = calm.look_at_update(name)? {
             // Given back once more, it is still given back.
+            if second.plan.effects == [update::Effect::LetGo] {
+                // It is over, and nobody waits for it: the last thing that is done for it.
+                return Ok(Some(pass));
+            }
             let gives_back = |effect: &update::Effect| *effect == update::Effect::GiveBackTurn;
             second.plan.effects.retain(|effect| !gives_back(effect));
             assert_eq!(second.plan.effects, [], "after {pass:#?}");
@@ -158,7 +187,7 @@ fn events_come_last<Effect: std::fmt::Debug>(pass: &Pass<Effect>, is_event: fn(&
 
 fn one_condition_is_true(after: &Stack, pass: &Pass<stack::Effect>) {
     // These two leave the status as it is: the next look speaks, or nobody has to any more.
-    if ["adopt", "already-released"].contains(&pass.plan.rule) {
+    if ["adopt", "already-released", UNANSWERED].contains(&pass.plan.rule) {
         return;
     }
     let true_ones = [Ready, Reconciling, Stalled].map(|kind| is_stack(after, kind));
@@ -187,7 +216,7 @@ fn an_update_is_named_before_it_is_made(pass: &Pass<stack::Effect>) {
 }
 
 /// The finalizer goes after a successful destroy, or where none is owed: it was not asked for, or nothing
-/// was ever run.
+/// was ever applied.
 fn nothing_is_owed(before: &Stack, pass: &Pass<stack::Effect>) {
     let owes = stack::World::new(before.clone()).owes_destroy();
     let written = pass.plan.effects.iter().find_map(|effect| match effect {
@@ -203,7 +232,42 @@ fn nothing_is_owed(before: &Stack, pass: &Pass<stack::Effect>) {
             && last.generation == before.metadata.generation
     };
     assert!(before.metadata.deletion_timestamp.is_some(), "{pass:#?}");
-    assert!(!owes || last.is_none_or(destroyed), "{pass:#?}");
+    let known = written.or(before.status.as_ref());
+    let never_applied = known.and_then(|status| status.applied) == Some(false);
+    let is_paid = never_applied || last.is_none_or(destroyed);
+    assert!(!owes || is_paid, "{pass:#?}");
+}
+
+/// Whatever the status says, what was made is there until a destroy took it away.
+fn nothing_is_left_behind(before: &Stack, has_resources: bool, pass: &Pass<stack::Effect>) {
+    let wants_destroy = before.spec.destroy_on_finalize == Some(true);
+    assert!(!(wants_destroy && has_resources), "{pass:#?}");
+}
+
+/// The same spec, request and revision are not run again once they have succeeded, unless the spec says so.
+fn what_succeeded_is_run_again_by_resync_only(before: &Stack, pass: &Pass<stack::Effect>) {
+    let last = before
+        .status
+        .as_ref()
+        .and_then(|status| status.last_update.as_ref());
+    let (Some((update, _)), Some(last)) = (&pass.created, last) else {
+        return;
+    };
+    let is_same = last.generation == before.metadata.generation
+        && last.operation == update.spec.operation
+        && last.state == Some(UpdateState::Succeeded);
+    let message = update.spec.message.as_deref().unwrap_or_default();
+    let triggers = ["Resync time elapsed", "New commit", "Sync request"];
+    let is_triggered = triggers.iter().any(|trigger| message.starts_with(trigger));
+    assert!(!is_same || is_triggered, "{pass:#?}");
+}
+
+fn each_condition_says_why(after: &Stack) {
+    let conditions = after.status.iter().flat_map(|status| &status.conditions);
+    for condition in conditions {
+        assert!(!condition.message.is_empty(), "{condition:?}");
+        assert!(condition.message.len() <= 32_768, "{condition:?}");
+    }
 }
 
 fn is_stack(stack: &Stack, kind: ConditionType) -> bool {

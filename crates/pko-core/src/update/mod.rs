@@ -7,6 +7,7 @@
 //! - No wake-up can be lost. An Update that is not over has a time at which it is looked at again, whatever events
 //!   come or don't: the laws hold that in every world. Events only make it sooner.
 
+mod abandoned;
 mod cancel;
 mod outputs;
 mod record;
@@ -29,6 +30,7 @@ use pko_api::{
     },
 };
 
+pub use abandoned::awaits;
 pub(crate) use outputs::data_key;
 pub use outputs::{other_outputs_name, outputs_secret};
 pub use result::{Output, RunOutcome};
@@ -53,9 +55,10 @@ const fn rule(
 
 /// The whole table; the first rule that matches wins.
 const RULES: &[Rule<Case, Question, Effect>] = &[
-    rule("expire", rules::expire),   // over: wait for its time to live
-    rule("adopt", rules::adopt),     // hand-written: it becomes its Workspace's
-    rule("canceled", rules::cancel), // nobody wants it, and it has not begun
+    rule("let-go", abandoned::let_go), // over, deleted, held for nobody: Ask(Awaited)
+    rule("expire", rules::expire),     // over: wait for its time to live
+    rule("adopt", rules::adopt),       // hand-written: it becomes its Workspace's
+    rule("canceled", rules::cancel),   // nobody wants it, and it has not begun
     rule("unknown-operation", rules::unknown_operation),
     rule("of-another-operator", rules::of_another_operator), // begun, nobody knows where
     rule("await-workspace", rules::await_workspace),         // Ask(Workspace)

@@ -15,7 +15,8 @@ use pko_api::{
 };
 
 use super::{
-    Agent, Case, Effect, Event, Question, Step, TurnQuestion, cancel, record, status, turn_request,
+    Agent, Case, Effect, Event, Question, Step, TurnQuestion, abandoned, cancel, record, status,
+    turn_request,
 };
 use crate::{
     Known,
@@ -62,8 +63,11 @@ pub(super) fn expire(case: &Case) -> Option<Step> {
     ))
 }
 
-/// When to look at an Update that has just ended: at the end of its time to live.
+/// When to look at an Update that has just ended: at the end of its time to live, or soon if somebody has deleted it.
 pub(super) fn at_expiry(case: &Case) -> Requeue {
+    if let Some(soon) = abandoned::look_again(&case.world.update) {
+        return soon;
+    }
     let lifetime = case.world.update.spec.ttl_after_completed.as_ref();
     lifetime.map_or(Requeue::Settled, |lifetime| Requeue::after(lifetime.get()))
 }

@@ -15,6 +15,8 @@ use crate::{
 pub struct World {
     /// The object.
     pub update: Update,
+    /// Whether its Stack waits for its result.
+    pub awaited: Known<bool>,
     /// Its Workspace, if there is one.
     pub workspace: Known<Option<Workspace>>,
     /// Whether it is its turn.
@@ -78,6 +80,8 @@ pub enum RunError {
 /// What can be asked about an Update.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Question {
+    /// Whether the Stack of this name waits for its result, as the API server itself says.
+    Awaited(String),
     /// The Workspace of this name; absence is believed from a live read only.
     Workspace(String),
     /// Whether it is the turn of its run; one that has begun keeps it.
@@ -106,6 +110,8 @@ pub struct TurnQuestion {
 /// An answer to a [`Question`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
+    /// To [`Question::Awaited`].
+    Awaited(bool),
     /// To [`Question::Workspace`].
     Workspace(Option<Box<Workspace>>),
     /// To [`Question::Turn`].
@@ -133,6 +139,8 @@ pub enum Effect {
     AcknowledgeRun,
     /// Deletes the Update.
     Delete,
+    /// Removes the Stack's finalizer from it.
+    LetGo,
     /// Tells the user. Where an event can't be written, nothing else is held up.
     Emit(Event),
     /// Tells the user of the Workspace that its agent can't be reached.
@@ -156,6 +164,7 @@ impl World {
     pub fn new(update: Update) -> Self {
         Self {
             update,
+            awaited: Known::Unknown,
             workspace: Known::Unknown,
             turn: Known::Unknown,
             agent: Known::Unknown,
@@ -167,6 +176,7 @@ impl World {
     /// Takes in an answer.
     pub fn learn(&mut self, answer: Answer) {
         match answer {
+            Answer::Awaited(awaited) => self.awaited = Known::Known(awaited),
             Answer::Workspace(workspace) => {
                 self.workspace = Known::Known(workspace.map(|workspace| *workspace));
             }

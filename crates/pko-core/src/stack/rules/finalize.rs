@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use pko_api::names::{finalizers, reasons::StackReason};
+use pko_api::{
+    auto::v1alpha1::OperationType,
+    names::{finalizers, reasons::StackReason},
+};
 
 use crate::{
     Class,
@@ -40,12 +43,11 @@ pub(in crate::stack) fn release_without_destroy(case: &Case) -> Option<Step> {
     free.then(|| release(case))
 }
 
-/// Lets the Stack go, with the last result recorded: others may hold it still, and see it. A Workspace that does not
-/// belong to it goes first.
+/// Lets the Stack go, with the last result recorded: others may hold it still, and see it. A Workspace that may not belong
+/// to it goes first.
 pub(in crate::stack) fn release(case: &Case) -> Step {
     let status = case.summarised(&Summary::Ready);
-    let workspace = case.world.is_deleted_in_foreground();
-    let workspace = workspace.then_some(Effect::DeleteWorkspace);
+    let workspace = is_workspace_nobodys(case).then_some(Effect::DeleteWorkspace);
     let deeds = case.release_again().into_iter().chain(workspace);
     case.plan(
         status,
@@ -53,6 +55,14 @@ pub(in crate::stack) fn release(case: &Case) -> Step {
         None,
         Requeue::Settled,
     )
+}
+
+/// Whether the Workspace may have been made during a deletion in the foreground, so that nobody else would take it away. The
+/// garbage collector, which waits for what it has seen only, may have let the Stack go since.
+fn is_workspace_nobodys(case: &Case) -> bool {
+    let last = case.status.last_update.as_ref();
+    let ran_destroy = last.is_some_and(|last| last.operation == Some(OperationType::Destroy));
+    case.world.is_deleted_in_foreground() || ran_destroy
 }
 
 /// A destroy is owed, and nothing to run it in can be made any more. Upstream's users know this text.

@@ -147,6 +147,7 @@ fn a_stack_that_is_destroyed_goes() {
         "in-sync",
         "status Ready",
         "release demo-1",
+        "delete workspace",
         "let go",
         "settled",
     ];
@@ -179,6 +180,7 @@ fn the_result_of_a_destroy_is_recorded_before_the_stack_goes() {
             "in-sync",
             "status Ready",
             "release demo-2",
+            "delete workspace",
             "let go",
             "event StackCreated: Successfully updated stack",
             "settled",

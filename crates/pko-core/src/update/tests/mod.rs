@@ -1,5 +1,6 @@
 //! Each rule of the Update's table: what is given, and what is done, as text.
 
+mod abandoned;
 mod cancel;
 mod result;
 mod run;
@@ -33,6 +34,7 @@ const HERE: &str = "pod-1";
 /// A new Update of a Workspace that is ready; its run goes on.
 struct Given {
     update: Value,
+    is_awaited: bool,
     workspace: Option<Value>,
     turn: Turn,
     agent: Agent,
@@ -57,6 +59,7 @@ fn given() -> Given {
             },
             "spec": { "workspaceName": "demo", "stackName": "dev", "type": "up" },
         }),
+        is_awaited: false,
         workspace: Some(json!({
             "metadata": { "name": "demo", "generation": 1 },
             "status": { "observedGeneration": 1, "conditions": [condition("Ready", "True", "Succeeded")] },
@@ -128,6 +131,12 @@ impl Given {
         self.with(json!({ "metadata": { "deletionTimestamp": ago(5) } }))
     }
 
+    /// The Stack waits for its result.
+    fn awaited(mut self) -> Self {
+        self.is_awaited = true;
+        self
+    }
+
     fn orphaned(self) -> Self {
         self.with(json!({ "metadata": { "ownerReferences": [{
             "apiVersion": "pulumi.com/v1", "kind": "Stack", "name": "demo", "uid": "s",
@@ -190,6 +199,7 @@ impl Given {
             match decide(&world, now()) {
                 crate::Step::Ask(question) => {
                     world.learn(match &question {
+                        Question::Awaited(_) => Answer::Awaited(self.is_awaited),
                         Question::Workspace(_) => Answer::Workspace(
                             self.workspace
                                 .clone()
@@ -230,6 +240,7 @@ impl Told {
     /// What was asked, in order.
     fn questions(&self) -> Vec<&'static str> {
         let name = |question: &Question| match question {
+            Question::Awaited(_) => "awaited",
             Question::Workspace(_) => "workspace",
             Question::Turn(_) => "turn",
             Question::Agent(_) => "agent",
@@ -260,6 +271,7 @@ fn line(effect: &Effect) -> String {
         Effect::WarnOfWorkspace(message) => format!("warning about the workspace: {message}"),
         Effect::AcknowledgeRun => "acknowledge".to_owned(),
         Effect::Delete => "delete".to_owned(),
+        Effect::LetGo => "let go".to_owned(),
         Effect::Emit(event) => {
             let warning = if event.warning { "!" } else { "" };
             format!("event{warning} {}: {}", event.reason, event.message)

@@ -13,14 +13,14 @@ use kube::{
     runtime::{Controller, controller::Action, reflector::ObjectRef},
 };
 use pko_api::{
-    Decoded, Update, Workspace,
+    Decoded, Stack, Update, Workspace,
     auto::v1alpha1::{OperationType, UpdateStatus},
-    names::{conditions::ConditionType, events, field_managers},
+    names::{conditions::ConditionType, events, field_managers, finalizers},
 };
 use pko_core::{
     Known,
     condition_set::is_true,
-    update::{Answer, Effect, Question, World, decide_undecodable},
+    update::{Answer, Effect, Question, World, awaits, decide_undecodable},
 };
 use pko_kube::Notice;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -110,6 +110,7 @@ impl Pass for UpdatePass<'_> {
     async fn answer(&self, question: Question) -> Result<Answer, PassError> {
         let Self { update, context } = *self;
         Ok(match question {
+            Question::Awaited(stack) => Answer::Awaited(is_awaited(update, context, &stack).await?),
             Question::Workspace(name) => {
                 Answer::Workspace(workspace(update, context, &name).await?)
             }
@@ -163,6 +164,9 @@ impl Pass for UpdatePass<'_> {
                 )
                 .await?;
             }
+            Effect::LetGo => {
+                pko_kube::remove_finalizer(&context.client, update, finalizers::STACK).await?;
+            }
             Effect::Emit(event) => {
                 let notice = Notice {
                     reason: event.reason.as_str(),
@@ -188,6 +192,18 @@ impl Pass for UpdatePass<'_> {
             "Update decided"
         );
     }
+}
+
+/// Whether the Stack of this name waits for the Update's result. It is read anew: what a cache has not heard of must not
+/// be lost. One that does not decode may wait for it.
+async fn is_awaited(update: &Update, context: &Context, stack: &str) -> Result<bool, PassError> {
+    let namespace = update.namespace().unwrap_or_default();
+    let live: Option<Decoded<Stack>> = pko_kube::find(&context.client, &namespace, stack).await?;
+    let awaits = |stack: Decoded<Stack>| {
+        let readable = stack.as_result();
+        readable.map_or(true, |stack| awaits(stack, update))
+    };
+    Ok(live.is_some_and(awaits))
 }
 
 /// The Workspace from the cache, if that has seen the Stack's last change of it: a run with the config of before

@@ -60,7 +60,13 @@ fn scenarios_2_to_4_and_9_a_stack_goes_or_waits() {
             9,
             "the destroy of this generation succeeded",
             owing().last(json!({ "type": "destroy" })),
-            &["status Ready", "release demo-1", LET_GO, "settled"],
+            &[
+                "status Ready",
+                "release demo-1",
+                "delete workspace",
+                LET_GO,
+                "settled",
+            ],
         ),
     ]);
 }

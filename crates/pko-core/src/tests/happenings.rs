@@ -1,0 +1,430 @@
+//! What users, faults and time do to the Stacks of a namespace.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use pko_api::{Stack, names::failures::FailureClass};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{
+    cluster::{Cluster, Creation, Faults},
+    namespace::Namespace,
+};
+use crate::{
+    stack::{NoSource, Refusal},
+    update::RunError,
+    workspace::{AgentError, Place, Preparation, Stage},
+};
+
+/// One step of a walk: what happens to which Stack, how much time passes, and how many looks follow at most.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    stack: usize,
+    happening: Happening,
+    seconds: i64,
+    looks: usize,
+}
+
+impl Step {
+    /// Whether nothing happens: what remains of a step that a failure does not need.
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.happening, Happening::Nothing) && self.looks == 0
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Happening {
+    Nothing,
+    User(User),
+    Fault(Fault),
+    /// Everything works again.
+    Healed,
+}
+
+#[derive(Clone, Debug)]
+enum User {
+    /// These fields of the spec have these values now; what is null is not there.
+    Edits(&'static str, Value),
+    /// The same, and the manager's cache does not hear of it for a while.
+    EditsUnheard(&'static str, Value),
+    Requests(u8),
+    Pushes,
+    Deletes,
+    DeletesInForeground,
+    RemovesFinalizer,
+    DeletesUpdate,
+    TearsOutUpdate,
+    DeletesWorkspace,
+    Breaks,
+    Repairs,
+}
+
+#[derive(Clone, Debug)]
+enum Fault {
+    /// After so many writes the manager dies, and is started anew.
+    Death(usize),
+    PodLost,
+    RunsFail(Option<FailureClass>),
+    Source(NoSource),
+    /// A source that does not answer, since now.
+    Unreachable,
+    Workspace(Refusal),
+    Place(Place),
+    Agent(AgentError),
+    Preparation(Preparation),
+    Run(RunError),
+    Creation(Creation),
+    NamespaceTerminates,
+    OutputsGone,
+    /// The Updates that a Stack sees stay as they are now.
+    UpdatesLag,
+    /// Nobody hears of what changes elsewhere.
+    Deafness,
+}
+
+/// A walk of thirty steps.
+pub(super) fn walk() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec(step(), 30)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let seconds = prop_oneof![
+        6 => 1..10_i64,
+        3 => 10..120_i64,
+        2 => 120..4_000_i64,
+        1 => 4_000..200_000_i64,
+    ];
+    (0..2_usize, happening(), seconds, 0..12_usize).prop_map(
+        |(stack, happening, seconds, looks)| Step {
+            stack,
+            happening,
+            seconds,
+            looks,
+        },
+    )
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        6 => Just(Happening::Nothing),
+        8 => user().prop_map(Happening::User),
+        8 => fault().prop_map(Happening::Fault),
+        4 => Just(Happening::Healed),
+    ]
+}
+
+fn user() -> impl Strategy<Value = User> {
+    prop_oneof![
+        10 => edit().prop_map(|(field, value)| User::Edits(field, value)),
+        3 => edit().prop_map(|(field, value)| User::EditsUnheard(field, value)),
+        3 => (0..4_u8).prop_map(User::Requests),
+        4 => Just(User::Pushes),
+        1 => Just(User::Deletes),
+        1 => Just(User::DeletesInForeground),
+        1 => Just(User::RemovesFinalizer),
+        2 => Just(User::DeletesUpdate),
+        2 => Just(User::TearsOutUpdate),
+        2 => Just(User::DeletesWorkspace),
+        1 => Just(User::Breaks),
+        2 => Just(User::Repairs),
+    ]
+}
+
+/// A field of the spec, and a value for it.
+fn edit() -> impl Strategy<Value = (&'static str, Value)> {
+    let within = |duration: &str| json!([{ "name": "base", "requirement": { "succeededWithinDuration": duration } }]);
+    prop::sample::select(vec![
+        ("preview", json!(true)),
+        ("preview", json!(false)),
+        ("suspend", json!(true)),
+        ("suspend", json!(false)),
+        ("suspend", json!(null)),
+        ("destroyOnFinalize", json!(true)),
+        ("destroyOnFinalize", json!(true)),
+        ("destroyOnFinalize", json!(false)),
+        ("continueResyncOnCommitMatch", json!(true)),
+        ("continueResyncOnCommitMatch", json!(false)),
+        ("resyncFrequencySeconds", json!(600)),
+        ("retryLimit", json!(0)),
+        ("retryLimit", json!(1)),
+        ("retryLimit", json!(-1)),
+        ("retryMaxBackoffDurationSeconds", json!(60)),
+        ("retryOnUpdateConflict", json!(true)),
+        ("retryOnUpdateConflict", json!(false)),
+        ("expectNoRefreshChanges", json!(true)),
+        ("expectNoRefreshChanges", json!(false)),
+        ("prerequisites", json!([{ "name": "base" }])),
+        ("prerequisites", json!([{ "name": "demo" }])),
+        ("prerequisites", json!([{ "name": "nobody" }])),
+        ("prerequisites", within("1h")),
+        ("prerequisites", json!([])),
+        ("prerequisites", json!([])),
+        ("runProgram", json!(true)),
+        ("runProgram", json!(false)),
+        ("workspaceReclaimPolicy", json!("Delete")),
+        ("workspaceReclaimPolicy", json!("Retain")),
+        ("removeStackOnDestroy", json!(true)),
+        ("successfulUpdatesHistoryLimit", json!(1)),
+        (
+            "outputsTo",
+            json!([{ "kind": "Secret", "name": "outputs" }]),
+        ),
+        ("config", json!({ "key": "one" })),
+        ("config", json!({ "key": "two" })),
+        ("envRefs", json!({ "A": { "type": "Env" } })),
+        ("envRefs", json!(null)),
+        ("envRefs", json!(null)),
+        ("programRef", json!(null)),
+        ("programRef", json!({ "name": "hello" })),
+    ])
+}
+
+fn fault() -> impl Strategy<Value = Fault> {
+    let refusal = || {
+        prop::sample::select(vec![
+            Refusal::Invalid("it is not as it may be".to_owned()),
+            Refusal::Failed("try again".to_owned()),
+        ])
+    };
+    let class = prop::sample::select(vec![
+        None,
+        Some(FailureClass::Transient),
+        Some(FailureClass::Conflict),
+        Some(FailureClass::Authentication),
+        Some(FailureClass::Program),
+        Some(FailureClass::Configuration),
+        Some(FailureClass::Canceled),
+        Some(FailureClass::Interrupted),
+    ]);
+    let source = prop::sample::select(vec![
+        NoSource::Invalid("the Secret \"git\" does not exist".to_owned()),
+        NoSource::Unavailable("there is no Program \"hello\"".to_owned()),
+        NoSource::Pending("the source is asked".to_owned()),
+    ]);
+    prop_oneof![
+        8 => (0..10_usize).prop_map(Fault::Death),
+        2 => Just(Fault::PodLost),
+        5 => class.prop_map(Fault::RunsFail),
+        3 => source.prop_map(Fault::Source),
+        2 => Just(Fault::Unreachable),
+        2 => refusal().prop_map(Fault::Workspace),
+        2 => place().prop_map(Fault::Place),
+        1 => agent().prop_map(Fault::Agent),
+        2 => preparation().prop_map(Fault::Preparation),
+        2 => run_error().prop_map(Fault::Run),
+        2 => refusal().prop_map(|refusal| Fault::Creation(Creation::Refused(refusal))),
+        3 => Just(Fault::Creation(Creation::AnswerLost)),
+        1 => Just(Fault::Creation(Creation::NoAnswer)),
+        1 => Just(Fault::NamespaceTerminates),
+        1 => Just(Fault::OutputsGone),
+        2 => Just(Fault::UpdatesLag),
+        2 => Just(Fault::Deafness),
+    ]
+}
+
+fn place() -> impl Strategy<Value = Place> {
+    prop::sample::select(vec![
+        Place::Starting("pulling".to_owned()),
+        Place::Rolling("changing".to_owned()),
+        Place::Asleep,
+        Place::Failed("no memory".to_owned()),
+        Place::Impossible("no pod".to_owned()),
+    ])
+}
+
+fn agent() -> impl Strategy<Value = AgentError> {
+    prop::sample::select(vec![
+        AgentError::Unreachable("no route".to_owned()),
+        AgentError::Refused {
+            reason: "Unauthenticated".to_owned(),
+            message: "who?".to_owned(),
+        },
+    ])
+}
+
+fn preparation() -> impl Strategy<Value = Preparation> {
+    let failed = |is_transient| Preparation::Failed {
+        stage: Stage::Installing,
+        message: "no registry".to_owned(),
+        is_transient,
+        retry_in: Duration::from_mins(1),
+    };
+    prop::sample::select(vec![
+        Preparation::UnderWay(Stage::Installing),
+        failed(true),
+        failed(false),
+    ])
+}
+
+fn run_error() -> impl Strategy<Value = RunError> {
+    prop::sample::select(vec![
+        RunError::Unreachable("no route".to_owned()),
+        RunError::Refused("no".to_owned()),
+        RunError::Lost("forgotten".to_owned()),
+    ])
+}
+
+/// Takes a step.
+pub(super) fn take(namespace: &mut Namespace, step: &Step) {
+    namespace.advance(step.seconds);
+    match &step.happening {
+        Happening::Nothing => {}
+        Happening::User(user) => act(&mut namespace.clusters[step.stack], user),
+        Happening::Fault(Fault::Deafness) => namespace.hears = false,
+        Happening::Fault(Fault::NamespaceTerminates) => terminate(namespace),
+        Happening::Fault(fault) => strike(&mut namespace.clusters[step.stack], fault),
+        Happening::Healed => heal(namespace),
+    }
+    namespace.wake(step.stack);
+    namespace.work(step.looks);
+    // The cache catches up.
+    namespace.clusters[step.stack].behind = None;
+}
+
+/// Everything that passes has passed. What users did stays, and so does the end of a namespace.
+pub(super) fn heal(namespace: &mut Namespace) {
+    for cluster in &mut namespace.clusters {
+        let healthy = Cluster::new(&json!({ "stack": "dev" }));
+        let lasting = Some(Refusal::NamespaceTerminating);
+        cluster.refusal = cluster
+            .refusal
+            .take()
+            .filter(|refusal| Some(refusal) == lasting.as_ref());
+        cluster.faults = Faults {
+            is_broken: cluster.faults.is_broken,
+            creation: match cluster.refusal.clone() {
+                Some(refusal) => Creation::Refused(refusal),
+                None => Creation::Works,
+            },
+            ..Faults::default()
+        };
+        cluster.place = healthy.place;
+        cluster.version = healthy.version;
+        cluster.preparation = healthy.preparation;
+        cluster.agent_error = None;
+        cluster.works = true;
+        cluster.behind = None;
+        cluster.writes_left = None;
+    }
+    namespace.hears = true;
+    namespace.relist();
+}
+
+fn act(cluster: &mut Cluster, user: &User) {
+    let Some(stack) = cluster.stack.clone() else {
+        return;
+    };
+    let is_deleting = stack.metadata.deletion_timestamp.is_some();
+    match user {
+        User::Edits(field, value) => edited(cluster, field, value),
+        User::EditsUnheard(field, value) => {
+            cluster.behind = Some(stack);
+            edited(cluster, field, value);
+        }
+        User::Requests(number) => cluster.request(&format!("request-{number}")),
+        User::Pushes => push(cluster),
+        User::Deletes if !is_deleting => cluster.delete_stack(),
+        User::DeletesInForeground if !is_deleting => cluster.delete_stack_in_foreground(),
+        User::Deletes | User::DeletesInForeground => {}
+        User::RemovesFinalizer => cluster.tear_out_finalizer(),
+        User::DeletesUpdate => {
+            if let Some(name) = newest(cluster) {
+                cluster.delete_update(&name);
+            }
+        }
+        User::TearsOutUpdate => {
+            if let Some(name) = newest(cluster) {
+                cluster.updates.remove(&name);
+            }
+        }
+        User::DeletesWorkspace => cluster.delete_workspace(),
+        User::Breaks => {
+            cluster.faults.is_broken = true;
+            push(cluster);
+        }
+        User::Repairs => {
+            cluster.faults.is_broken = false;
+            push(cluster);
+        }
+    }
+}
+
+fn push(cluster: &mut Cluster) {
+    let revision: u32 = cluster.revision.as_deref().unwrap_or("0").parse().unwrap();
+    cluster.revision = Some((revision + 1).to_string());
+}
+
+fn newest(cluster: &Cluster) -> Option<String> {
+    let status = cluster.stack.as_ref()?.status.as_ref()?;
+    let current = status
+        .current_update
+        .as_ref()
+        .and_then(|current| current.name.clone());
+    current.or_else(|| cluster.updates.keys().next().cloned())
+}
+
+fn edited(cluster: &mut Cluster, field: &str, value: &Value) {
+    let before = cluster.stack.clone().unwrap();
+    let mut object = serde_json::to_value(&before).unwrap();
+    let spec = object["spec"].as_object_mut().unwrap();
+    spec.remove(field);
+    if !value.is_null() {
+        spec.insert(field.to_owned(), value.clone());
+    }
+    let after: Stack = serde_json::from_value(object).unwrap();
+    if after != before {
+        cluster.edit(|stack| *stack = after);
+    }
+}
+
+/// All objects in it are deleted, and no new one is taken.
+fn terminate(namespace: &mut Namespace) {
+    for cluster in &mut namespace.clusters {
+        cluster.refusal = Some(Refusal::NamespaceTerminating);
+        cluster.faults.creation = Creation::Refused(Refusal::NamespaceTerminating);
+        if cluster
+            .stack
+            .as_ref()
+            .is_some_and(|stack| stack.metadata.deletion_timestamp.is_none())
+        {
+            cluster.delete_stack();
+        }
+        cluster.delete_workspace();
+        let names: Vec<String> = cluster.updates.keys().cloned().collect();
+        for name in &names {
+            cluster.delete_update(name);
+        }
+    }
+}
+
+fn strike(cluster: &mut Cluster, fault: &Fault) {
+    match fault.clone() {
+        Fault::Death(writes) => cluster.writes_left = Some(writes),
+        Fault::PodLost => cluster.replace_pod(),
+        Fault::RunsFail(class) => {
+            cluster.works = false;
+            cluster.faults.class = class;
+        }
+        Fault::Source(problem) => cluster.faults.source = Some(problem),
+        Fault::Unreachable => {
+            let since = cluster.now - SignedDuration::from_secs(5);
+            let message = "no route".to_owned();
+            cluster.faults.source = Some(NoSource::Unreachable { since, message });
+        }
+        Fault::Workspace(refusal) => {
+            // A namespace that ends does so for good.
+            cluster.refusal.get_or_insert(refusal);
+        }
+        Fault::Place(place) => cluster.place = place,
+        Fault::Agent(error) => cluster.version = Err(error),
+        Fault::Preparation(preparation) => cluster.preparation = preparation,
+        Fault::Run(error) => cluster.agent_error = Some(error),
+        Fault::Creation(creation) if cluster.refusal != Some(Refusal::NamespaceTerminating) => {
+            cluster.faults.creation = creation;
+        }
+        Fault::OutputsGone => cluster.outputs.clear(),
+        Fault::UpdatesLag => cluster.faults.old_updates = cluster.updates.clone(),
+        Fault::Creation(_) | Fault::Deafness | Fault::NamespaceTerminates => {}
+    }
+}

@@ -1,0 +1,274 @@
+//! Random walks over what users, faults and time do. After each the faults stop, and everything comes to rest: each Stack
+//! is ready, says what it waits for, or is gone; and then nobody writes any more.
+//!
+//! A walk that fails is told by its seed, which `PKO_SEED` replays, and by the shortest walk that fails alike.
+
+use std::env;
+
+use jiff::SignedDuration;
+use pko_api::{
+    Stack,
+    names::{
+        conditions::ConditionType::{Ready, Reconciling, Stalled},
+        finalizers,
+    },
+    pulumi::v1::{StackStatus, UpdateState},
+};
+use proptest::{
+    strategy::Strategy as _,
+    test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner},
+};
+use serde_json::json;
+
+use super::{
+    cluster::Cluster,
+    happenings::{self, Step, heal, take},
+    namespace::Namespace,
+};
+use crate::{
+    condition_set::{find, is_true},
+    stack::Refusal,
+};
+
+/// In an ordinary run of the tests, and with `PKO_FULL=1`.
+const WALKS: (u64, u64) = (100, 100);
+/// No world takes more looks to come to rest.
+const MOST_LOOKS: usize = 500;
+/// How long nobody writes in a world at rest, unless something is due.
+const REST: SignedDuration = SignedDuration::from_hours(6);
+
+fn new() -> Namespace {
+    let spec =
+        json!({ "stack": "dev", "programRef": { "name": "hello" }, "destroyOnFinalize": true });
+    let mut after = spec.clone();
+    after["prerequisites"] = json!([{ "name": "base" }]);
+    Namespace::new(&[("base", spec), ("demo", after)])
+}
+
+fn go(walk: &[Step]) {
+    let mut namespace = new();
+    for step in walk {
+        take(&mut namespace, step);
+    }
+    heal(&mut namespace);
+    come_to_rest(&mut namespace);
+    nobody_is_left_behind(&namespace);
+    nobody_writes(&mut namespace);
+}
+
+fn come_to_rest(namespace: &mut Namespace) {
+    for _ in 0..MOST_LOOKS {
+        if namespace.work(1) {
+            if (0..namespace.clusters.len()).all(|index| rests(namespace, index)) {
+                return;
+            }
+            namespace.wait();
+        }
+    }
+    panic!("never at rest: {}", namespace.journal());
+}
+
+/// Whether a Stack is where it can stay.
+fn rests(namespace: &Namespace, index: usize) -> bool {
+    let cluster = &namespace.clusters[index];
+    let Some(stack) = &cluster.stack else {
+        return true;
+    };
+    let Some(status) = &stack.status else {
+        // Let go by hand before anything was said.
+        return stack.metadata.deletion_timestamp.is_some();
+    };
+    let is = |kind| is_true(&status.conditions, kind);
+    if status.current_update.is_some() || status.observed_generation != stack.metadata.generation {
+        return false;
+    }
+    match trouble(namespace, index, &mut Vec::new()) {
+        // A destroy that is done lets the Stack go.
+        None if stack.metadata.deletion_timestamp.is_some() => false,
+        None => is(Ready) && is_up_to_date(cluster, stack, status),
+        Some(Trouble::Suspended) => is(Ready) || is(Stalled),
+        Some(Trouble::Invalid | Trouble::NamespaceTerminating) => is(Stalled),
+        // What was ready before it got into trouble is ready still.
+        Some(Trouble::Broken) => !is(Reconciling) || has_a_next_attempt(namespace, index, status),
+        Some(Trouble::Waits) => is(Ready) || has_a_next_attempt(namespace, index, status),
+    }
+}
+
+/// Why a Stack can't become ready although nothing is wrong with the cluster any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    NamespaceTerminating,
+    Suspended,
+    Invalid,
+    Broken,
+    /// For a Stack that comes first and is in trouble itself.
+    Waits,
+}
+
+fn trouble(namespace: &Namespace, index: usize, seen: &mut Vec<usize>) -> Option<Trouble> {
+    let cluster = &namespace.clusters[index];
+    let stack = cluster.stack.as_ref()?;
+    let spec = &stack.spec;
+    let is_deleting = stack.metadata.deletion_timestamp.is_some();
+    if cluster.refusal == Some(Refusal::NamespaceTerminating) {
+        return Some(Trouble::NamespaceTerminating);
+    }
+    if spec.suspend == Some(true) && !is_deleting {
+        return Some(Trouble::Suspended);
+    }
+    if !spec.env_refs.is_empty() {
+        return Some(Trouble::Invalid);
+    }
+    if cluster.faults.is_broken {
+        return Some(Trouble::Broken);
+    }
+    seen.push(index);
+    let mut prerequisites = spec.prerequisites.iter().filter(|_| !is_deleting);
+    let waits = prerequisites.any(|wanted| {
+        let named = |cluster: &Cluster| {
+            let stack = cluster.stack.as_ref();
+            stack.is_some_and(|stack| stack.metadata.name.as_ref() == Some(&wanted.name))
+        };
+        let other = namespace.clusters.iter().position(named);
+        other.is_none_or(|other| {
+            seen.contains(&other)
+                || is_leaving(&namespace.clusters[other])
+                || trouble(namespace, other, seen).is_some()
+        })
+    });
+    waits.then_some(Trouble::Waits)
+}
+
+fn is_leaving(cluster: &Cluster) -> bool {
+    let stack = cluster.stack.as_ref();
+    stack.is_some_and(|stack| stack.metadata.deletion_timestamp.is_some())
+}
+
+/// Whether the last result is of this spec, request and revision.
+fn is_up_to_date(cluster: &Cluster, stack: &Stack, status: &StackStatus) -> bool {
+    let request = stack.metadata.annotations.iter().flatten().next();
+    let request = request.map_or("", |(_, value)| value.as_str());
+    let revision = stack
+        .spec
+        .program_ref
+        .as_ref()
+        .and(cluster.revision.as_deref());
+    status.last_update.as_ref().is_some_and(|last| {
+        last.state == Some(UpdateState::Succeeded)
+            && last.generation == stack.metadata.generation
+            && last.reconcile_request.as_deref().unwrap_or_default() == request
+            && last.last_successful_commit.as_deref().unwrap_or_default()
+                == revision.unwrap_or_default()
+    })
+}
+
+/// It says why it is not ready, and the next look is really to come.
+fn has_a_next_attempt(namespace: &Namespace, index: usize, status: &StackStatus) -> bool {
+    const WAITS: [&str; 3] = [
+        "RetryingAfterFailure",
+        "PreviewFailed",
+        "PrerequisiteNotSatisfied",
+    ];
+    let due = namespace.stack_is_due(index);
+    // A circle of prerequisites is an invalid spec, and is looked at again as well.
+    let reconciling = find(&status.conditions, Reconciling);
+    let is_known = reconciling.is_none_or(|condition| WAITS.contains(&condition.reason.as_str()));
+    is_known && due.is_some_and(|due| due > namespace.now())
+}
+
+/// What belonged to a Stack that is gone is gone.
+fn nobody_is_left_behind(namespace: &Namespace) {
+    let gone = |cluster: &&Cluster| cluster.stack.is_none();
+    for cluster in namespace.clusters.iter().filter(gone) {
+        assert_eq!(cluster.workspace, None);
+        let ours = finalizers::STACK.to_owned();
+        let held = |update: &&pko_api::Update| {
+            update
+                .metadata
+                .finalizers
+                .iter()
+                .flatten()
+                .any(|name| *name == ours)
+        };
+        assert_eq!(cluster.updates.values().find(held), None);
+    }
+}
+
+/// Nobody writes at the same time, nor because time passes, unless a retry, a resync or the end of an Update's time to
+/// live is due.
+fn nobody_writes(namespace: &mut Namespace) {
+    let writes = namespace.writes();
+    namespace.look_at_everything();
+    namespace.look_at_everything();
+    assert_eq!(
+        namespace.writes(),
+        writes,
+        "a look writes: {}",
+        namespace.journal()
+    );
+    let now = namespace.now();
+    let rest = namespace
+        .next_due()
+        .map_or(REST, |due| now.duration_until(due).min(REST));
+    namespace.advance(rest.as_secs() - 1);
+    namespace.look_at_everything();
+    assert_eq!(
+        namespace.writes(),
+        writes,
+        "time alone writes: {}",
+        namespace.journal()
+    );
+}
+
+/// Walks where this seed leads.
+fn walk(seed: u64) -> Result<(), String> {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config {
+        failure_persistence: None,
+        max_shrink_iters: 100,
+        ..Config::default()
+    };
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    let tree = happenings::walk().new_tree(&mut runner).unwrap();
+    let result = runner.run_one(tree, |walk| {
+        go(&walk);
+        Ok(())
+    });
+    match result {
+        Ok(_) => Ok(()),
+        Err(TestError::Fail(why, walk)) => Err(format!("PKO_SEED={seed}: {why}\n{}", shown(&walk))),
+        Err(TestError::Abort(why)) => Err(format!("PKO_SEED={seed}: {why}")),
+    }
+}
+
+/// The steps that matter, a line for each.
+fn shown(walk: &[Step]) -> String {
+    let steps = walk.iter().filter(|step| !step.is_idle());
+    let lines: Vec<String> = steps.map(|step| format!("{step:?}")).collect();
+    lines.join("\n")
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test is told by its environment how long it may take"
+)]
+fn seeds() -> std::ops::Range<u64> {
+    let (few, many) = WALKS;
+    let seed = env::var("PKO_SEED").ok();
+    match seed.map(|seed| seed.parse().expect("PKO_SEED is a number")) {
+        Some(seed) => seed..seed + 1,
+        None if env::var_os("PKO_FULL").is_some() => 0..many,
+        None => 0..few,
+    }
+}
+
+#[test]
+fn every_walk_ends_ready_explained_or_gone_and_then_nobody_writes() {
+    for seed in seeds() {
+        if let Err(failure) = walk(seed) {
+            panic!("{failure}");
+        }
+    }
+}

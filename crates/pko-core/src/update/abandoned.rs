@@ -1,0 +1,62 @@
+//! Updates that their Stack holds and will never let go: it is gone, or has long recorded how they ended.
+
+use std::time::Duration;
+
+use pko_api::{
+    Stack, Update,
+    names::{conditions::ConditionType, finalizers, labels},
+};
+
+use super::{Case, Effect, Question, Step};
+use crate::{
+    condition_set::is_true,
+    step::{Requeue, finish},
+};
+
+/// For a Stack that has yet to record the result: its own look ends the wait.
+const STACK_AGAIN: Duration = Duration::from_mins(1);
+
+/// Lets go of an Update that is over and deleted if nobody waits for its result. The Stack does so itself unless a crash or
+/// somebody's hand came in between; without this one the Update would stay for ever, and its namespace with it.
+pub(super) fn let_go(case: &Case) -> Option<Step> {
+    let update = &case.world.update;
+    let stack = stack_name(update).filter(|_| is_held_to_the_end(update))?;
+    Some(
+        match case.world.awaited.or_ask(|| Question::Awaited(stack)) {
+            Err(question) => question,
+            Ok(true) => finish(Vec::new(), Requeue::after(STACK_AGAIN)),
+            Ok(false) => finish(vec![Effect::LetGo], Requeue::Settled),
+        },
+    )
+}
+
+/// Whether a Stack waits for this Update's result.
+#[must_use]
+pub fn awaits(stack: &Stack, update: &Update) -> bool {
+    let status = stack.status.as_ref();
+    let current = status.and_then(|status| status.current_update.as_ref());
+    current.is_some_and(|current| current.name == update.metadata.name)
+}
+
+/// When an Update that was deleted, and has just ended, is looked at again: somebody has to let it go.
+pub(super) fn look_again(update: &Update) -> Option<Requeue> {
+    is_held_and_deleted(update).then(|| Requeue::after(STACK_AGAIN))
+}
+
+fn is_held_and_deleted(update: &Update) -> bool {
+    let mut names = update.metadata.finalizers.iter().flatten();
+    let is_held = names.any(|name| name == finalizers::STACK);
+    is_held && update.metadata.deletion_timestamp.is_some()
+}
+
+fn is_held_to_the_end(update: &Update) -> bool {
+    let status = update.status.as_ref();
+    is_held_and_deleted(update)
+        && status.is_some_and(|status| is_true(&status.conditions, ConditionType::Complete))
+}
+
+/// The garbage collector may have taken the owner's reference away; the label stays.
+fn stack_name(update: &Update) -> Option<String> {
+    let labels = update.metadata.labels.as_ref();
+    labels.and_then(|labels| labels.get(labels::STACK_NAME).cloned())
+}

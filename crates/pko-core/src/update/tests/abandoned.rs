@@ -1,0 +1,65 @@
+//! Who lets go of an Update that its Stack does not.
+
+use super::*;
+
+fn held() -> Given {
+    given()
+        .with(json!({ "metadata": {
+            "finalizers": ["finalizer.stack.pulumi.com"],
+            "labels": { "pulumi.com/stack-name": "demo" },
+        } }))
+        .complete()
+}
+
+#[test]
+fn an_update_that_is_over_and_deleted_is_let_go_unless_its_stack_waits_for_it() {
+    let unlabelled = json!({ "metadata": { "labels": null } });
+    let free = json!({ "metadata": { "finalizers": ["other"] } });
+    check([
+        (
+            "the Stack is gone, or has recorded it",
+            held().deleting(),
+            &["let-go", "let go", "settled"],
+        ),
+        (
+            "the Stack has yet to record it",
+            held().deleting().awaited(),
+            &["let-go", "again in 60s"],
+        ),
+        ("it stays for a while", held(), &["expire", "settled"]),
+        (
+            "another's",
+            held().deleting().with(free),
+            &["expire", "settled"],
+        ),
+        (
+            "no Stack's",
+            held().deleting().with(unlabelled),
+            &["expire", "settled"],
+        ),
+    ]);
+    let running = held().deleting().progressing();
+    assert!(!running.told().questions().contains(&"awaited"));
+}
+
+#[test]
+fn an_update_that_was_deleted_is_looked_at_soon_after_its_end() {
+    let new = held().with(json!({ "status": null })).lifetime("24h");
+    assert_eq!(
+        new.deleting().told().lines().last().unwrap(),
+        "again in 60s"
+    );
+}
+
+#[test]
+fn a_stack_waits_for_its_current_update_only() {
+    let update = serde_json::from_value(held().update).unwrap();
+    let awaits = |status: Value| {
+        let stack = json!({ "spec": { "stack": "dev" }, "status": status });
+        awaits(&serde_json::from_value(stack).unwrap(), &update)
+    };
+    assert!(awaits(json!({ "currentUpdate": { "name": "demo-1" } })));
+    assert!(!awaits(json!({ "currentUpdate": { "name": "demo-2" } })));
+    assert!(!awaits(json!({ "lastUpdate": { "name": "demo-1" } })));
+    assert!(!awaits(json!(null)));
+}
