@@ -31,6 +31,7 @@ mod sources;
 mod stack_scenarios;
 mod survival;
 mod system;
+mod takeover;
 mod templates;
 mod tenants;
 mod traces;

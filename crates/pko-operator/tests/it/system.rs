@@ -74,6 +74,11 @@ impl System {
         self.environment.push((name.to_owned(), value.to_owned()));
     }
 
+    /// The variables of the manager, and so of its workspaces.
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        self.environment.clone()
+    }
+
     /// Starts everything but the manager.
     pub(crate) async fn without_manager(environment: &[(&str, &str)]) -> Self {
         let plane = ControlPlane::builder()
@@ -297,7 +302,7 @@ impl Drop for System {
 }
 
 #[expect(clippy::print_stderr, reason = "what a failing test has to say")]
-fn eprintln_lines(who: &str, log: &str) {
+pub(crate) fn eprintln_lines(who: &str, log: &str) {
     for line in log.lines() {
         eprintln!("{who}: {line}");
     }
