@@ -95,9 +95,10 @@ fn for_times(value: &mut Value, change: &mut impl FnMut(&mut Timestamp)) {
             if let Ok(mut time) = text.parse::<Timestamp>() {
                 change(&mut time);
                 // Where Kubernetes has a fraction, it wants six digits
-                *text = match text.contains('.') {
-                    true => format!("{time:.6}"),
-                    false => time.to_string(),
+                *text = if text.contains('.') {
+                    format!("{time:.6}")
+                } else {
+                    time.to_string()
                 };
             }
         }
