@@ -846,11 +846,24 @@ fn stack_effect(effect: &stack::Effect) -> String {
     format!("stack: status {summary:?}, current {current:?}")
 }
 
-/// The name of an effect.
+/// Takes a name, and no more than that.
+struct Name(String);
+
+impl std::fmt::Write for Name {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let name = text.split(['(', ' ', '{']).next().unwrap_or_default();
+        self.0.push_str(name);
+        if name.len() == text.len() {
+            Ok(())
+        } else {
+            Err(std::fmt::Error)
+        }
+    }
+}
+
+/// The name of an effect; the rest of it is long.
 fn variant(effect: &impl std::fmt::Debug) -> String {
-    let text = format!("{effect:?}");
-    text.split(['(', ' ', '{'])
-        .next()
-        .unwrap_or_default()
-        .to_owned()
+    let mut name = Name(String::new());
+    let _ = std::fmt::Write::write_fmt(&mut name, format_args!("{effect:?}"));
+    name.0
 }

@@ -257,7 +257,12 @@ fn what_succeeded_is_run_again_by_resync_only(before: &Stack, pass: &Pass<stack:
         && last.operation == update.spec.operation
         && last.state == Some(UpdateState::Succeeded);
     let message = update.spec.message.as_deref().unwrap_or_default();
-    let triggers = ["Resync time elapsed", "New commit", "Sync request"];
+    let triggers = [
+        "Resync time elapsed",
+        "New commit",
+        "Sync request",
+        "Refresh found no changes",
+    ];
     let is_triggered = triggers.iter().any(|trigger| message.starts_with(trigger));
     assert!(!is_same || is_triggered, "{pass:#?}");
 }

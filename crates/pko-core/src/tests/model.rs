@@ -3,7 +3,7 @@
 //!
 //! A walk that fails is told by its seed, which `PKO_SEED` replays, and by the shortest walk that fails alike.
 
-use std::env;
+use std::{env, thread};
 
 use jiff::SignedDuration;
 use pko_api::{
@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// In an ordinary run of the tests, and with `PKO_FULL=1`.
-const WALKS: (u64, u64) = (100, 100);
+const WALKS: (u64, u64) = (1_000, 100_000);
 /// No world takes more looks to come to rest.
 const MOST_LOOKS: usize = 500;
 /// How long nobody writes in a world at rest, unless something is due.
@@ -266,9 +266,15 @@ fn seeds() -> std::ops::Range<u64> {
 
 #[test]
 fn every_walk_ends_ready_explained_or_gone_and_then_nobody_writes() {
-    for seed in seeds() {
-        if let Err(failure) = walk(seed) {
-            panic!("{failure}");
-        }
-    }
+    let seeds: Vec<u64> = seeds().collect();
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let failures: Vec<String> = thread::scope(|scope| {
+        let shares = seeds.chunks(seeds.len().div_ceil(workers));
+        let shares: Vec<_> = shares
+            .map(|share| scope.spawn(|| share.iter().find_map(|seed| walk(*seed).err())))
+            .collect();
+        let ends = shares.into_iter().map(|share| share.join().unwrap());
+        ends.flatten().collect()
+    });
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

@@ -29,6 +29,20 @@ struct Heard {
     updates: BTreeMap<String, Update>,
 }
 
+impl Heard {
+    fn hear(&mut self, cluster: &Cluster) {
+        if self.stack != cluster.stack {
+            self.stack.clone_from(&cluster.stack);
+        }
+        if self.workspace != cluster.workspace {
+            self.workspace.clone_from(&cluster.workspace);
+        }
+        if self.updates != cluster.updates {
+            self.updates.clone_from(&cluster.updates);
+        }
+    }
+}
+
 /// A namespace with several Stacks.
 #[derive(Clone, Debug)]
 pub(super) struct Namespace {
@@ -234,12 +248,7 @@ impl Namespace {
             for key in self.concerned(index) {
                 self.due.insert(key, self.now());
             }
-            let cluster = &self.clusters[index];
-            self.heard[index] = Heard {
-                stack: cluster.stack.clone(),
-                workspace: cluster.workspace.clone(),
-                updates: cluster.updates.clone(),
-            };
+            self.heard[index].hear(&self.clusters[index]);
         }
     }
 
