@@ -19,7 +19,7 @@ use crate::{
 const MOST_TURNS: usize = 200;
 
 /// One look at each object; says when the earliest one wants to be looked at again.
-fn turn(cluster: &mut Cluster) -> Result<Option<i64>, Died> {
+pub(super) fn turn(cluster: &mut Cluster) -> Result<Option<i64>, Died> {
     // No two looks happen at the same time.
     cluster.advance(1);
     let mut soonest: Option<i64> = None;
@@ -47,7 +47,7 @@ fn turn(cluster: &mut Cluster) -> Result<Option<i64>, Died> {
 
 /// Looks at everything until it is so. Where nothing happens, time passes until somebody wants to look again;
 /// an operator that dies is started anew.
-fn until(cluster: &mut Cluster, goal: &str, reached: impl Fn(&Cluster) -> bool) {
+pub(super) fn until(cluster: &mut Cluster, goal: &str, reached: impl Fn(&Cluster) -> bool) {
     for _ in 0..MOST_TURNS {
         if reached(cluster) {
             return;
@@ -65,7 +65,7 @@ fn until(cluster: &mut Cluster, goal: &str, reached: impl Fn(&Cluster) -> bool) 
 }
 
 /// Looks at everything until nothing more is written.
-fn quiet(cluster: &mut Cluster) {
+pub(super) fn quiet(cluster: &mut Cluster) {
     for _ in 0..5 {
         if turn(cluster).is_err() {
             cluster.writes_left = None;
@@ -103,20 +103,20 @@ fn request(cluster: &Cluster) -> &str {
         .map_or("", String::as_str)
 }
 
-fn ready(cluster: &mut Cluster) {
+pub(super) fn ready(cluster: &mut Cluster) {
     until(cluster, "ready", settled);
     let status = cluster.stack.as_ref().unwrap().status.as_ref().unwrap();
     let shown = status.outputs.as_ref().unwrap()["revision"].to_string();
     assert_eq!(Some(shown), cluster.revision, "outputs of this revision");
 }
 
-fn gone(cluster: &mut Cluster) {
+pub(super) fn gone(cluster: &mut Cluster) {
     until(cluster, "gone", |cluster| cluster.stack.is_none());
     until(cluster, "cleaned up", |cluster| cluster.updates.is_empty());
     assert_eq!(cluster.workspace, None);
 }
 
-fn new(extra: &Value) -> Cluster {
+pub(super) fn new(extra: &Value) -> Cluster {
     let mut spec =
         json!({ "stack": "dev", "programRef": { "name": "hello" }, "destroyOnFinalize": true });
     let fields = extra.as_object().unwrap().clone();

@@ -7,4 +7,5 @@ mod life;
 mod model;
 mod namespace;
 mod once;
+mod wedges;
 mod worlds;

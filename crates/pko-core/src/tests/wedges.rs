@@ -1,0 +1,383 @@
+//! Where upstream's operator stays stuck, runs too often or forgets, by the weakness that it is: none of it happens here.
+//!
+//! What needs an API server has its test there: objects that do not decode beside good ones (weakness 1), ghosts of what is
+//! gone (8), runs that outlive the manager (wish 2) and pending operations (wish 8).
+
+use pko_api::{
+    auto::v1alpha1::OperationType::{Destroy, Up},
+    names::{
+        conditions::ConditionType::{Ready, Reconciling, Stalled},
+        failures::FailureClass,
+    },
+    pulumi::v1::StackStatus,
+};
+use serde_json::json;
+
+use super::{
+    cluster::{Cluster, Creation},
+    laws,
+    life::{gone, new, quiet, ready, turn, until},
+};
+use crate::{
+    condition_set::find,
+    stack::{NoSource, Refusal},
+};
+
+fn status(cluster: &Cluster) -> StackStatus {
+    cluster.stack.as_ref().unwrap().status.clone().unwrap()
+}
+
+/// What the Stack says of why it is not ready.
+fn said(cluster: &Cluster) -> (String, String) {
+    let status = status(cluster);
+    let kinds = [Stalled, Reconciling];
+    let mut said = kinds
+        .iter()
+        .filter_map(|kind| find(&status.conditions, *kind));
+    let condition = said.next().unwrap();
+    (condition.reason.clone(), condition.message.clone())
+}
+
+fn only_update(cluster: &Cluster) -> String {
+    assert_eq!(cluster.updates.len(), 1);
+    cluster.updates.keys().next().cloned().unwrap()
+}
+
+/// Everything but the Stack is looked at until the run has ended, and the Stack has not seen it.
+fn ended_unseen(cluster: &mut Cluster) -> String {
+    until(cluster, "begun", |cluster| !cluster.log.is_empty());
+    let name = only_update(cluster);
+    for _ in 0..3 {
+        cluster.advance(60);
+        laws::update(cluster, &name).unwrap();
+    }
+    assert!(status(cluster).current_update.is_some());
+    name
+}
+
+/// Weakness 2, and 3.12: the Update was complete, and was deleted before the Stack had recorded that.
+#[test]
+fn an_update_that_is_deleted_after_its_end_is_still_recorded() {
+    let mut cluster = new(&json!({}));
+    let name = ended_unseen(&mut cluster);
+    cluster.delete_update(&name);
+    assert!(cluster.updates.contains_key(&name), "it is held");
+    ready(&mut cluster);
+    assert_eq!(cluster.log, [Up], "nothing is run again");
+    assert!(!cluster.updates.contains_key(&name), "nor stays it");
+}
+
+/// Weakness 2, 3.12 and wish 1: `currentUpdate` names an Update that there is not any more.
+#[test]
+fn an_update_that_vanished_after_its_end_is_made_again() {
+    let mut cluster = new(&json!({}));
+    ended_unseen(&mut cluster);
+    cluster.updates.clear();
+    ready(&mut cluster);
+    assert_eq!(cluster.log, [Up, Up]);
+}
+
+/// Weakness 2, 3.12 and wish 1: the manager died after it had named the Update and before it had made it.
+#[test]
+fn a_death_between_the_name_of_an_update_and_its_creation_is_made_good() {
+    let mut cluster = new(&json!({}));
+    for writes in 0.. {
+        let mut dying = cluster.clone();
+        dying.writes_left = Some(writes);
+        let died = (0..4).any(|_| turn(&mut dying).is_err());
+        let stack = dying.stack.as_ref().unwrap();
+        let current = stack
+            .status
+            .as_ref()
+            .and_then(|status| status.current_update.clone());
+        if current.is_some() && dying.updates.is_empty() {
+            assert!(died);
+            cluster = dying;
+            break;
+        }
+    }
+    cluster.writes_left = None;
+    ready(&mut cluster);
+    assert_eq!(cluster.log, [Up]);
+}
+
+/// 3.12 and wish 1: not even a request helps a Stack of upstream's whose Update is gone.
+#[test]
+fn a_request_is_served_although_the_update_before_it_vanished() {
+    let mut cluster = new(&json!({}));
+    until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+    cluster.updates.clear();
+    cluster.request("please");
+    ready(&mut cluster);
+}
+
+/// Weakness 3: after four attempts upstream looks each second, and never tries again.
+#[test]
+fn a_destroy_that_fails_is_tried_for_ever_and_ever_more_slowly() {
+    let mut cluster = new(&json!({}));
+    ready(&mut cluster);
+    cluster.works = false;
+    cluster.delete_stack();
+    let mut pauses = Vec::new();
+    for tries in 1..7 {
+        let since = cluster.now;
+        until(&mut cluster, "tried again", |cluster| {
+            cluster.log.len() > tries
+        });
+        pauses.push(cluster.now.duration_since(since));
+    }
+    assert!(pauses.is_sorted(), "{pauses:?}");
+    assert!(pauses.last() > pauses.get(2), "{pauses:?}");
+    cluster.works = true;
+    gone(&mut cluster);
+}
+
+/// Weakness 4: a Secret that is missing is upstream's `SpecInvalid`, and stays that after it was made.
+#[test]
+fn what_the_spec_names_and_is_missing_is_looked_for_again() {
+    let mut cluster = new(&json!({}));
+    let problem = "the Secret \"git\" does not exist".to_owned();
+    cluster.faults.source = Some(NoSource::Invalid(problem.clone()));
+    until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
+    assert_eq!(said(&cluster), ("SpecInvalid".to_owned(), problem));
+    cluster.faults.source = None;
+    // Nobody wakes it: `until` lets time pass until it wants to look itself.
+    ready(&mut cluster);
+}
+
+/// Weakness 5: what the API server does not take leaves upstream's Stack without a word.
+#[test]
+fn what_the_api_server_does_not_take_is_in_the_condition_and_tried_again() {
+    for (name, refusal) in [
+        ("invalid", Refusal::Invalid("env: A twice".to_owned())),
+        ("failed", Refusal::Failed("etcd is full".to_owned())),
+    ] {
+        for is_update in [false, true] {
+            let mut cluster = new(&json!({}));
+            if is_update {
+                cluster.faults.creation = Creation::Refused(refusal.clone());
+            } else {
+                cluster.refusal = Some(refusal.clone());
+            }
+            for _ in 0..6 {
+                turn(&mut cluster).unwrap();
+                cluster.advance(60);
+            }
+            let (_, message) = said(&cluster);
+            let expected = if name == "invalid" {
+                "env: A twice"
+            } else {
+                "etcd is full"
+            };
+            assert!(message.contains(expected), "{name}: {message}");
+            cluster.refusal = None;
+            cluster.faults.creation = Creation::Works;
+            ready(&mut cluster);
+            assert_eq!(cluster.log, [Up], "{name}");
+        }
+    }
+}
+
+/// Weakness 6: a Stack that stalls on first contact never says which generation that is about.
+#[test]
+fn a_stack_that_stalls_at_once_says_which_generation_that_is_about() {
+    let mut cluster = new(&json!({ "envRefs": { "A": { "type": "Env" } } }));
+    until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
+    let stack = cluster.stack.as_ref().unwrap();
+    assert_eq!(stack.metadata.generation, Some(1), "the spec is the user's");
+    assert_eq!(status(&cluster).observed_generation, Some(1));
+}
+
+/// Weakness 7: a pass on an old copy forgets the Update that is under way, and makes a second one.
+#[test]
+fn an_old_copy_makes_no_second_update() {
+    let mut cluster = new(&json!({}));
+    until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+    cluster.behind.clone_from(&cluster.stack);
+    cluster.edit(|stack| drop(stack.spec.config.insert("key".into(), json!(1))));
+    turn(&mut cluster).unwrap();
+    let name = only_update(&cluster);
+    assert_eq!(status(&cluster).current_update.unwrap().name, Some(name));
+    cluster.behind = None;
+    ready(&mut cluster);
+    assert_eq!(cluster.log, [Up, Up], "one for each generation");
+}
+
+/// Weakness 7: an Update that a cache shows as it was long ago is waited for, not run again.
+#[test]
+fn an_old_copy_of_an_update_is_only_late() {
+    let mut cluster = new(&json!({}));
+    until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+    cluster.faults.old_updates.clone_from(&cluster.updates);
+    for _ in 0..5 {
+        turn(&mut cluster).unwrap();
+        cluster.advance(60);
+    }
+    assert!(!cluster.is_stack(Ready));
+    cluster.faults.old_updates.clear();
+    ready(&mut cluster);
+    assert_eq!(cluster.log, [Up]);
+}
+
+/// Weakness 9: outputs that are not found replace those that were known.
+#[test]
+fn outputs_that_are_not_found_leave_those_of_before() {
+    let mut cluster = new(&json!({}));
+    ready(&mut cluster);
+    let before = status(&cluster).outputs;
+    assert!(before.as_ref().is_some_and(|outputs| !outputs.is_empty()));
+    cluster.request("again");
+    until(&mut cluster, "begun", |cluster| cluster.log.len() == 2);
+    let name = status(&cluster).current_update.unwrap().name.unwrap();
+    for _ in 0..3 {
+        cluster.advance(60);
+        laws::update(&mut cluster, &name).unwrap();
+    }
+    cluster.outputs.clear();
+    until(&mut cluster, "ready", |cluster| cluster.is_stack(Ready));
+    assert_eq!(status(&cluster).outputs, before);
+}
+
+/// Weakness 10: a result that was seen is lost when what follows it takes long or fails.
+#[test]
+fn a_result_is_recorded_although_the_source_is_away() {
+    let mut cluster = new(&json!({}));
+    ended_unseen(&mut cluster);
+    cluster.faults.source = Some(NoSource::Unavailable("the Program is gone".to_owned()));
+    turn(&mut cluster).unwrap();
+    let status = status(&cluster);
+    assert_eq!(status.current_update, None);
+    assert_eq!(
+        status
+            .last_update
+            .unwrap()
+            .last_successful_commit
+            .as_deref(),
+        Some("1")
+    );
+    assert!(status.outputs.is_some());
+}
+
+/// Wish 3: a destroy is skipped because the Stack only shows what would change by now.
+#[test]
+fn a_stack_that_became_a_preview_destroys_what_it_made_before() {
+    let mut cluster = new(&json!({}));
+    ready(&mut cluster);
+    cluster.edit(|stack| stack.spec.preview = Some(true));
+    until(&mut cluster, "previewed", |cluster| cluster.log.len() == 2);
+    cluster.delete_stack();
+    gone(&mut cluster);
+    assert_eq!(cluster.log.last(), Some(&Destroy));
+    assert!(!cluster.has_resources);
+}
+
+/// Wish 3: the finalizer goes although the destroy failed.
+#[test]
+fn a_destroy_that_failed_does_not_let_the_stack_go() {
+    let mut cluster = new(&json!({}));
+    ready(&mut cluster);
+    cluster.works = false;
+    cluster.delete_stack();
+    until(&mut cluster, "tried three times", |cluster| {
+        cluster.log.len() == 4
+    });
+    quiet(&mut cluster);
+    assert!(cluster.stack.is_some() && cluster.has_resources);
+    assert!(!said(&cluster).1.is_empty());
+}
+
+/// Wish 5: a lock that somebody else holds counts as three failures, and that was it.
+#[test]
+fn a_stack_that_another_update_holds_is_tried_until_it_is_free() {
+    for (again, reason) in [(false, "UpdateConflict"), (true, "RetryingAfterFailure")] {
+        let mut cluster = new(&json!({
+            "retryOnUpdateConflict": again, "retryMaxBackoffDurationSeconds": 900,
+        }));
+        cluster.works = false;
+        cluster.faults.class = Some(FailureClass::Conflict);
+        for tries in 1..5 {
+            until(&mut cluster, "tried again", |cluster| {
+                cluster.log.len() == tries
+            });
+        }
+        until(&mut cluster, "recorded", |cluster| {
+            status(cluster).current_update.is_none()
+        });
+        assert_eq!(said(&cluster).0, reason);
+        assert_eq!(
+            status(&cluster).last_update.unwrap().failures,
+            None,
+            "none counts"
+        );
+        cluster.works = true;
+        ready(&mut cluster);
+    }
+}
+
+/// Wish 6: an outage of two minutes freezes a Stack until its spec or source changes.
+#[test]
+fn an_outage_stalls_nobody_for_good() {
+    for class in [
+        Some(FailureClass::Transient),
+        Some(FailureClass::Interrupted),
+        None,
+    ] {
+        let mut cluster = new(&json!({}));
+        cluster.works = false;
+        cluster.faults.class = class;
+        until(&mut cluster, "tried six times", |cluster| {
+            cluster.log.len() == 6
+        });
+        cluster.works = true;
+        ready(&mut cluster);
+        assert_eq!(
+            cluster.log,
+            vec![Up; 7],
+            "{class:?}: neither spec nor source changed"
+        );
+    }
+}
+
+/// Found by a walk: the answer to the creation of an Update was lost in a pass that had recorded the one before. What was
+/// kept of that pass must not take back the name of the new one: it would run beside the next.
+#[test]
+fn an_update_whose_creation_was_not_answered_is_not_forgotten() {
+    let mut cluster = new(&json!({}));
+    ended_unseen(&mut cluster);
+    cluster.request("again");
+    cluster.faults.creation = Creation::AnswerLost;
+    turn(&mut cluster).unwrap();
+    let current = status(&cluster).current_update.unwrap().name.unwrap();
+    assert!(cluster.updates.contains_key(&current));
+    cluster.faults.creation = Creation::Works;
+    cluster.delete_stack();
+    gone(&mut cluster);
+    assert_eq!(cluster.log, [Up, Up, Destroy], "one after the other");
+    assert!(!cluster.has_resources);
+}
+
+/// Found by a walk: whoever lets a Stack go by hand, as the message about a terminating namespace says, left an Update
+/// behind that nobody could delete, and the namespace with it.
+#[test]
+fn an_update_of_a_stack_that_was_let_go_by_hand_goes() {
+    let mut cluster = new(&json!({}));
+    until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+    cluster.delete_stack();
+    cluster.tear_out_finalizer();
+    assert_eq!(cluster.stack, None);
+    until(&mut cluster, "cleaned up", |cluster| {
+        cluster.updates.is_empty()
+    });
+}
+
+/// Found by a walk: the Workspace that is made during a deletion in the foreground is nobody's, and stayed once the garbage
+/// collector had let the Stack go.
+#[test]
+fn the_workspace_of_a_deletion_in_the_foreground_goes() {
+    let mut cluster = new(&json!({}));
+    until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+    cluster.delete_stack_in_foreground();
+    gone(&mut cluster);
+    assert_eq!(cluster.log, [Up, Destroy]);
+    assert_eq!(cluster.workspace, None);
+}
