@@ -319,7 +319,9 @@ impl Cluster {
         }
         self.disown("Stack");
         self.updates.retain(|_, update| !is_gone(&update.metadata));
-        if self.updates.is_empty() {
+        // It waits for what it has deleted, and for nothing that is another's.
+        let mut updates = self.updates.values();
+        if updates.all(|update| update.metadata.deletion_timestamp.is_none()) {
             let names = &mut self.stack.as_mut().unwrap().metadata.finalizers;
             names
                 .get_or_insert_default()

@@ -376,7 +376,13 @@ fn an_update_of_a_stack_that_was_let_go_by_hand_goes() {
 fn the_workspace_of_a_deletion_in_the_foreground_goes() {
     let mut cluster = new(&json!({}));
     until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+    let name = only_update(&cluster);
+    let update = cluster.updates.get_mut(&name).unwrap();
+    let finalizers = update.metadata.finalizers.get_or_insert_default();
+    finalizers.push("somebody".to_owned());
     cluster.delete_stack_in_foreground();
+    until(&mut cluster, "destroying", |cluster| cluster.log.len() == 2);
+    cluster.updates.remove(&name);
     gone(&mut cluster);
     assert_eq!(cluster.log, [Up, Destroy]);
     assert_eq!(cluster.workspace, None);
