@@ -370,6 +370,18 @@ fn an_update_of_a_stack_that_was_let_go_by_hand_goes() {
     });
 }
 
+/// Found by a walk: the same while the garbage collector holds the Stack until the Update is gone, and the Update was held
+/// until the Stack had recorded it.
+#[test]
+fn an_update_of_a_stack_that_was_let_go_by_hand_in_the_foreground_goes() {
+    let mut cluster = new(&json!({}));
+    until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+    cluster.delete_stack_in_foreground();
+    cluster.tear_out_finalizer();
+    assert!(cluster.stack.is_some(), "the garbage collector holds it");
+    gone(&mut cluster);
+}
+
 /// Found by a walk: the Workspace that is made during a deletion in the foreground is nobody's, and stayed once the garbage
 /// collector had let the Stack go.
 #[test]

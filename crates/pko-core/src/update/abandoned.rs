@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pko_api::{
     Stack, Update,
     names::{conditions::ConditionType, finalizers, labels},
@@ -30,12 +31,18 @@ pub(super) fn let_go(case: &Case) -> Option<Step> {
     )
 }
 
-/// Whether a Stack waits for this Update's result.
+/// Whether a Stack waits for this Update's result. One that goes and that somebody has let go by hand records nothing more.
 #[must_use]
 pub fn awaits(stack: &Stack, update: &Update) -> bool {
+    let is_let_go = stack.metadata.deletion_timestamp.is_some() && !is_held(&stack.metadata);
     let status = stack.status.as_ref();
     let current = status.and_then(|status| status.current_update.as_ref());
-    current.is_some_and(|current| current.name == update.metadata.name)
+    !is_let_go && current.is_some_and(|current| current.name == update.metadata.name)
+}
+
+fn is_held(metadata: &ObjectMeta) -> bool {
+    let mut names = metadata.finalizers.iter().flatten();
+    names.any(|name| name == finalizers::STACK)
 }
 
 /// When an Update that was deleted, and has just ended, is looked at again: somebody has to let it go.
@@ -44,9 +51,7 @@ pub(super) fn look_again(update: &Update) -> Option<Requeue> {
 }
 
 fn is_held_and_deleted(update: &Update) -> bool {
-    let mut names = update.metadata.finalizers.iter().flatten();
-    let is_held = names.any(|name| name == finalizers::STACK);
-    is_held && update.metadata.deletion_timestamp.is_some()
+    is_held(&update.metadata) && update.metadata.deletion_timestamp.is_some()
 }
 
 fn is_held_to_the_end(update: &Update) -> bool {

@@ -54,12 +54,19 @@ fn an_update_that_was_deleted_is_looked_at_soon_after_its_end() {
 #[test]
 fn a_stack_waits_for_its_current_update_only() {
     let update = serde_json::from_value(held().update).unwrap();
-    let awaits = |status: Value| {
-        let stack = json!({ "spec": { "stack": "dev" }, "status": status });
+    let awaits_as = |metadata: Value, status: Value| {
+        let stack = json!({ "metadata": metadata, "spec": { "stack": "dev" }, "status": status });
         awaits(&serde_json::from_value(stack).unwrap(), &update)
     };
+    let awaits = |status: Value| awaits_as(json!({}), status);
     assert!(awaits(json!({ "currentUpdate": { "name": "demo-1" } })));
     assert!(!awaits(json!({ "currentUpdate": { "name": "demo-2" } })));
     assert!(!awaits(json!({ "lastUpdate": { "name": "demo-1" } })));
     assert!(!awaits(json!(null)));
+    let deleting = |finalizers: &[&str]| {
+        let metadata = json!({ "deletionTimestamp": ago(5), "finalizers": finalizers });
+        awaits_as(metadata, json!({ "currentUpdate": { "name": "demo-1" } }))
+    };
+    assert!(deleting(&["finalizer.stack.pulumi.com"]));
+    assert!(!deleting(&["foregroundDeletion"]), "let go by hand");
 }
