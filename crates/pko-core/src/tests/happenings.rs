@@ -145,7 +145,7 @@ fn edit() -> impl Strategy<Value = (&'static str, Value)> {
         ("destroyOnFinalize", json!(false)),
         ("continueResyncOnCommitMatch", json!(true)),
         ("continueResyncOnCommitMatch", json!(false)),
-        ("resyncFrequencySeconds", json!(600)),
+        ("resyncFrequencySeconds", json!(900)),
         ("retryLimit", json!(0)),
         ("retryLimit", json!(1)),
         ("retryLimit", json!(-1)),

@@ -151,9 +151,10 @@ impl Namespace {
         false
     }
 
-    /// Lets time pass until somebody wants to look.
-    pub(super) fn wait(&mut self) {
-        let next = self.due.values().min().copied();
+    /// Lets time pass until somebody wants to look; in a calm world that is a Stack or an Update.
+    pub(super) fn wait(&mut self, is_calm: bool) {
+        let first = self.due.values().min().copied();
+        let next = if is_calm { self.next_due() } else { first };
         // No two looks happen at the same time.
         let soon = self.now() + SignedDuration::from_secs(1);
         self.advance_to(next.map_or(soon, |next| next.max(soon)));
