@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 /// Generous, for a machine that is busy compiling: a failing test waits this long, a passing one
 /// never does.
-pub const DEADLINE: Duration = Duration::from_mins(1);
+pub const DEADLINE: Duration = Duration::from_mins(3);
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
 /// Asks again and again until the answer is `Ok`, for at most [`DEADLINE`].
