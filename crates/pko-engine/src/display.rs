@@ -6,6 +6,7 @@ use crate::{
     plan::{Changes, Operation, Step},
     program::Diagnostic,
     property::Properties,
+    syntax::Place,
 };
 
 /// Prints a line. That nobody reads it any more is no reason to stop a run half way.
@@ -99,15 +100,24 @@ pub fn summary(changes: &Changes, seconds: u64, preview: bool) -> io::Result<()>
 /// A diagnostic with the line of the program it is about.
 #[must_use]
 pub fn diagnostic(diagnostic: &Diagnostic, file: &str, source: &str) -> String {
-    let Some(number) = diagnostic.line else {
+    let Some(Place {
+        line: number,
+        column,
+    }) = diagnostic.line
+    else {
         return diagnostic.message.clone();
+    };
+    let within = if column > 0 {
+        format!(", column {column}")
+    } else {
+        String::new()
     };
     let text = source
         .lines()
         .nth(number.saturating_sub(1))
         .unwrap_or_default();
     format!(
-        "{}\n\n  on {file} line {number}:\n\n  {number:>2}: {text}\n",
+        "{}\n\n  on {file} line {number}{within}:\n\n  {number:>2}: {text}\n",
         diagnostic.message
     )
 }
@@ -115,6 +125,13 @@ pub fn diagnostic(diagnostic: &Diagnostic, file: &str, source: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn diagnostics_show_their_column_where_it_is_known() {
+        let place = Place { line: 1, column: 4 };
+        let shown = diagnostic(&Diagnostic::error(place, "wrong"), "Main.yaml", "a: b");
+        assert!(shown.contains("on Main.yaml line 1, column 4:"), "{shown}");
+    }
 
     #[test]
     fn diagnostics_show_their_line() {

@@ -8,6 +8,8 @@ use serde_json::{Map, Number, Value, json};
 pub const SIGNATURE_KEY: &str = "4dabf18193072939515e22adb298388d";
 /// Value of [`SIGNATURE_KEY`] for secrets.
 pub const SECRET_SIGNATURE: &str = "1b47061264138c4ac30d75fd1eb44270";
+/// Value of [`SIGNATURE_KEY`] for assets, which are held as maps.
+pub const ASSET_SIGNATURE: &str = "c44067f5952c0a294b673a41bacd8c17";
 /// What stands for a value that a preview cannot know.
 pub const UNKNOWN: &str = "04da6b54-80e4-46f7-96ec-b56ff0331ba9";
 /// What is shown in place of a secret.

@@ -58,6 +58,17 @@ pub struct Resource<P = Properties> {
     pub ignore_changes: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replace_on_changes: Vec<String>,
+    /// Resources whose replacement replaces it too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replace_with: Vec<Urn>,
+    /// Deleted to make room for its replacement, which is not there yet.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub pending_replacement: bool,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub custom_timeouts: Map<String, Value>,
+    /// Paths, each a list of its parts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hide_diff: Vec<Value>,
     /// Fields this engine does not know; they stay as they are.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -121,6 +132,10 @@ impl<P> Resource<P> {
             modified: self.modified,
             ignore_changes: self.ignore_changes,
             replace_on_changes: self.replace_on_changes,
+            replace_with: self.replace_with,
+            pending_replacement: self.pending_replacement,
+            custom_timeouts: self.custom_timeouts,
+            hide_diff: self.hide_diff,
             other: self.other,
         })
     }

@@ -1,8 +1,8 @@
 //! YAML text to a tree of nodes that know their line. Pure.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, fmt};
 
-use granit_parser::{Event, Parser, ScalarStyle};
+use granit_parser::{Event, Marker, Parser, ScalarStyle};
 use serde_json::Number;
 
 /// Depth at which a document is refused rather than overflowing the stack.
@@ -14,8 +14,8 @@ const MAXIMUM_NODES: usize = 1_000_000;
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct SyntaxError {
-    /// Line, from 1.
-    pub line: usize,
+    /// Where.
+    pub line: Place,
     /// What is wrong there.
     pub message: String,
 }
@@ -25,8 +25,35 @@ pub struct SyntaxError {
 pub struct Node {
     /// The value.
     pub value: NodeValue,
-    /// Line of its first character, from 1.
+    /// Where its first character is.
+    pub line: Place,
+}
+
+/// A line of a text, and a column in it where that is known. It shows as its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    /// From 1.
     pub line: usize,
+    /// From 1; 0 if only the line is known.
+    pub column: usize,
+}
+
+impl From<usize> for Place {
+    fn from(line: usize) -> Self {
+        Self { line, column: 0 }
+    }
+}
+
+impl PartialEq<usize> for Place {
+    fn eq(&self, line: &usize) -> bool {
+        self.line == *line
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.line.fmt(formatter)
+    }
 }
 
 /// What a node holds.
@@ -113,18 +140,25 @@ pub fn parse(text: &str) -> Result<Node, SyntaxError> {
     let mut builder = Builder::default();
     for next in Parser::new_from_str(text) {
         let (event, span) = next.map_err(|error| SyntaxError {
-            line: error.marker().line(),
+            line: place(error.marker()),
             message: error.info(),
         })?;
         if matches!(event, Event::DocumentEnd) {
             break;
         }
-        builder.take(event, span.start.line())?;
+        builder.take(event, place(&span.start))?;
     }
     Ok(builder.root.unwrap_or(Node {
         value: NodeValue::Null,
-        line: 1,
+        line: Place::from(1),
     }))
+}
+
+fn place(marker: &Marker) -> Place {
+    Place {
+        line: marker.line(),
+        column: marker.col() + 1,
+    }
 }
 
 /// A collection that is still open.
@@ -143,7 +177,7 @@ struct Builder {
 }
 
 impl Builder {
-    fn take(&mut self, event: Event<'_>, line: usize) -> Result<(), SyntaxError> {
+    fn take(&mut self, event: Event<'_>, line: Place) -> Result<(), SyntaxError> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 if style == ScalarStyle::Plain && is_not_finite(&text) {

@@ -2,6 +2,19 @@
 
 use serde_json::{Number, Value};
 
+/// `; did you mean "name"?` for the name nearest to a mistyped one, or nothing if none is near.
+pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let near = |known: &'a str| {
+        let distance = strsim::damerau_levenshtein(name, known);
+        let allowed = 1 + name.chars().count() / 4;
+        (distance <= allowed && distance < name.chars().count()).then_some((distance, known))
+    };
+    let nearest = known.into_iter().filter_map(near).min();
+    nearest.map_or_else(String::new, |(_, known)| {
+        format!("; did you mean {known:?}?")
+    })
+}
+
 /// A float as a number: whole ones as integers, since Pulumi does not tell them apart.
 #[must_use]
 pub fn from_float(value: f64) -> Option<Number> {

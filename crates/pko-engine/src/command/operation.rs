@@ -205,11 +205,6 @@ impl Run<'_> {
 
     fn selection(&self, session: &Session<'_>) -> anyhow::Result<Selection> {
         let given = self.arguments.target.iter().chain(&self.arguments.replace);
-        if let Some(pattern) = given.clone().find(|urn| urn.contains('*')) {
-            bail!(
-                "a pattern as a target ({pattern:?}) is not supported by pulumi-engine; give whole URNs"
-            );
-        }
         let known = |urn: &str| {
             session
                 .resources
@@ -217,7 +212,7 @@ impl Run<'_> {
                 .any(|resource| resource.urn.as_str() == urn)
         };
         if matches!(self.kind, Kind::Refresh | Kind::Destroy)
-            && let Some(unknown) = given.clone().find(|urn| !known(urn))
+            && let Some(unknown) = given.clone().find(|urn| !urn.contains('*') && !known(urn))
         {
             bail!("no resource named '{unknown}' found");
         }
@@ -243,10 +238,13 @@ impl Run<'_> {
             start,
             end,
         );
-        let content = self.context.require(&session.stack)?.encode()?;
-        history::add(&self.context.backend, &session.stack, &record, &content)
-            .and_then(|()| self.context.backend.back_up(&session.stack, &content))
-            .context("failed to write the history")
+        let backend = &self.context.backend;
+        let content = backend.latest(&session.stack);
+        history::add(backend, &session.stack, &record, &content)
+            .context("failed to write the history")?;
+        backend
+            .back_up(&session.stack, &content)
+            .context("failed to write the backup")
     }
 
     fn conclude(&self, session: &Session<'_>, outcome: &Outcome) -> anyhow::Result<()> {

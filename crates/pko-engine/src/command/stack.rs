@@ -291,11 +291,7 @@ fn show_history(
     let file = context.stack_file(stack)?;
     let crypter = || context.crypter(file.salt().unwrap_or_default());
     let mut runs = Vec::new();
-    for run in history::read(&context.backend, stack)?
-        .into_iter()
-        .skip(skip)
-        .take(count)
-    {
+    for run in history::read(&context.backend, stack, skip, count)? {
         let mut config = Map::new();
         for (key, stored) in &run.config {
             config.insert(
@@ -347,7 +343,11 @@ fn export(
             .map(revealed)
             .collect::<anyhow::Result<_>>()?;
     }
-    let document = json!({ "version": 3, "deployment": deployment });
+    let version = checkpoint.version.max(3);
+    let mut document = json!({ "version": version, "deployment": deployment });
+    if let (false, Some(document)) = (checkpoint.features.is_empty(), document.as_object_mut()) {
+        document.insert("features".to_owned(), json!(checkpoint.features));
+    }
     let mut text = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     serde::Serialize::serialize(

@@ -1,6 +1,7 @@
 //! What a run does: from a state and a wish to steps. Pure.
 
 pub mod deletion;
+pub mod path;
 pub mod refresh;
 pub mod registration;
 pub mod snapshot;
@@ -80,6 +81,8 @@ pub struct Step {
     pub replace_keys: Vec<String>,
     /// Why it cannot be done.
     pub refusal: Option<String>,
+    /// Whether it deletes what will be created again under the same name.
+    pub makes_room: bool,
 }
 
 impl Step {
@@ -99,6 +102,7 @@ impl Step {
             differences: Vec::new(),
             replace_keys: Vec::new(),
             refusal: None,
+            makes_room: false,
         }
     }
 
@@ -176,6 +180,40 @@ impl Selection {
     /// Whether a resource is meant.
     #[must_use]
     pub fn includes(&self, urn: &Urn) -> bool {
-        self.targets.is_empty() || self.targets.contains(urn) || self.replace.contains(urn)
+        self.targets.is_empty() || listed(&self.targets, urn) || listed(&self.replace, urn)
     }
+
+    /// Whether a resource must be replaced.
+    #[must_use]
+    pub fn replaces(&self, urn: &Urn) -> bool {
+        listed(&self.replace, urn)
+    }
+}
+
+/// Whether a URN is in a list of URNs and patterns.
+fn listed(list: &[Urn], urn: &Urn) -> bool {
+    list.iter()
+        .any(|pattern| pattern == urn || matches(pattern.as_str(), urn.as_str()))
+}
+
+/// Patterns as Pulumi has them: `*` is anything within a part of a URN, `**` anything at all.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((before, after)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(rest) = text.strip_prefix(before) else {
+        return false;
+    };
+    let (after, beyond_parts) = match after.strip_prefix('*') {
+        Some(after) => (after, true),
+        None => (after, false),
+    };
+    let end = if beyond_parts {
+        rest.len()
+    } else {
+        rest.find(':').unwrap_or(rest.len())
+    };
+    let ends = rest.char_indices().map(|(end, _)| end).chain([rest.len()]);
+    ends.take_while(|position| *position <= end)
+        .any(|position| matches(after, rest.get(position..).unwrap_or_default()))
 }

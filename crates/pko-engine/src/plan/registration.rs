@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Action, Failure, Operation, Plan, Selection, Step, deletion};
+use serde_json::{Value, json};
+
+use super::{Action, Failure, Operation, Plan, Selection, Step, deletion, path::Path};
 use crate::{
     builtin::{self, Kind},
     program::{
         Program,
+        access::{self, Accessor},
         evaluate::{self, Alias, Goal, Host, Registered, Surroundings},
     },
     property::{Properties, Property, UNKNOWN},
@@ -48,6 +51,7 @@ pub fn plan(request: &Request<'_>, world: &dyn World, new_id: &mut dyn FnMut() -
         seen: BTreeSet::new(),
         renamed: BTreeMap::new(),
         replaced: BTreeSet::new(),
+        anew: BTreeSet::new(),
         skipped: BTreeSet::new(),
         provider: None,
     };
@@ -82,6 +86,8 @@ struct Registrar<'a> {
     renamed: BTreeMap<Urn, Urn>,
     /// Resources whose old incarnation must go.
     replaced: BTreeSet<Urn>,
+    /// Resources that are made anew in this run.
+    anew: BTreeSet<Urn>,
     /// New resources that `--target` leaves out.
     skipped: BTreeSet<Urn>,
     /// Reference to the provider, once something needed it.
@@ -268,8 +274,15 @@ impl Registrar<'_> {
         let old_inputs = old.inputs.clone().unwrap_or_default();
         ignore_changes(&mut goal, &old_inputs)?;
         let differences = differences(&old_inputs, &goal.inputs);
-        let replace_keys = self.replace_keys(urn, &goal, &differences);
-        if !replace_keys.is_empty() {
+        let replace_keys = self.replace_keys(urn, &goal, &old_inputs, &differences)?;
+        if !replace_keys.is_empty() || old.pending_replacement {
+            if old.protect && goal.protect {
+                return Err(format!(
+                    "unable to replace resource {:?}\nas it is currently marked for protection. To unprotect the resource, \
+                     remove the `protect` flag from the resource in your Pulumi program and run `pulumi up`",
+                    urn.as_str()
+                ));
+            }
             return Ok(self.replace(urn, old, goal, provider, &differences, &replace_keys));
         }
         let (operation, outputs) = if differences.is_empty() {
@@ -294,13 +307,31 @@ impl Registrar<'_> {
         Ok(new)
     }
 
-    fn replace_keys(&self, urn: &Urn, goal: &Goal, differences: &[String]) -> Vec<String> {
-        if self.request.selection.replace.contains(urn) {
-            return vec!["id".to_owned()];
+    fn replace_keys(
+        &self,
+        urn: &Urn,
+        goal: &Goal,
+        old: &Properties,
+        differences: &[String],
+    ) -> Result<Vec<String>, String> {
+        if self.request.selection.replaces(urn) {
+            return Ok(vec!["id".to_owned()]);
         }
-        let wanted = &goal.replace_on_changes;
-        let counts = |key: &&String| wanted.iter().any(|name| name == "*" || name == *key);
-        differences.iter().filter(counts).cloned().collect()
+        if goal.replace_with.iter().any(|urn| self.anew.contains(urn)) {
+            return Ok(vec!["replaceWith".to_owned()]);
+        }
+        let mut keys = BTreeSet::new();
+        for name in &goal.replace_on_changes {
+            if name == "*" {
+                keys.extend(differences.iter().cloned());
+                continue;
+            }
+            let path = Path::parse("replaceOnChanges", name)?;
+            if path.find(old) != path.find(&goal.inputs) {
+                keys.insert(path.root().to_owned());
+            }
+        }
+        Ok(keys.into_iter().collect())
     }
 
     fn replace(
@@ -312,15 +343,30 @@ impl Registrar<'_> {
         differences: &[String],
         replace_keys: &[String],
     ) -> Resource {
+        let first = goal.delete_before_replace;
+        self.anew.insert(urn.clone());
         let new = self.created(urn, goal, provider);
-        for operation in [Operation::CreateReplacement, Operation::Replace] {
+        let order = if first {
+            [Operation::Replace, Operation::CreateReplacement]
+        } else {
+            [Operation::CreateReplacement, Operation::Replace]
+        };
+        if first && !old.pending_replacement {
+            self.step(Step {
+                makes_room: true,
+                ..Step::new(Operation::DeleteReplaced, Some(old.clone()), None)
+            });
+        }
+        for operation in order {
             self.step(Step {
                 differences: differences.to_vec(),
                 replace_keys: replace_keys.to_vec(),
                 ..Step::new(operation, Some(old.clone()), Some(new.clone()))
             });
         }
-        self.replaced.insert(old.urn);
+        if !first && !old.pending_replacement {
+            self.replaced.insert(old.urn);
+        }
         new
     }
 
@@ -351,6 +397,13 @@ impl Registrar<'_> {
             deleted_with: goal.deleted_with,
             ignore_changes: goal.ignore_changes,
             replace_on_changes: goal.replace_on_changes,
+            replace_with: goal.replace_with,
+            custom_timeouts: goal
+                .custom_timeouts
+                .into_iter()
+                .map(|(name, seconds)| (name, json!(seconds)))
+                .collect(),
+            hide_diff: goal.hide_diffs.iter().map(|path| parts(path)).collect(),
             ..kept
         }
     }
@@ -461,18 +514,25 @@ fn former_urn(stack: &StackIdentity, alias: &Alias, goal: &Goal, parent: Option<
     }
 }
 
+/// A path as states have it.
+fn parts(path: &str) -> Value {
+    let Ok(access) = access::parse_path(path) else {
+        return json!([path]);
+    };
+    let part = |step: &Accessor| match step {
+        Accessor::Index(index) => json!(index),
+        other => json!(other.key()),
+    };
+    let steps = access.steps.iter().map(part);
+    Value::Array([json!(access.root)].into_iter().chain(steps).collect())
+}
+
 fn ignore_changes(goal: &mut Goal, old: &Properties) -> Result<(), String> {
     for name in &goal.ignore_changes {
         if name == "*" {
             goal.inputs.clone_from(old);
-        } else if name.contains(['.', '[']) {
-            return Err(format!(
-                "ignoreChanges with a path ({name:?}) is not supported by pulumi-engine"
-            ));
-        } else if let Some(value) = old.get(name) {
-            goal.inputs.insert(name.clone(), value.clone());
         } else {
-            goal.inputs.remove(name);
+            Path::parse("ignoreChanges", name)?.keep(old, &mut goal.inputs);
         }
     }
     Ok(())

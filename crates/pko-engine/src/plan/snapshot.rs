@@ -47,12 +47,24 @@ impl Snapshot {
                 }
             }
             Operation::CreateReplacement => {
+                let old = step.old.as_ref();
+                let same = |resource: &Resource| Some(&resource.urn) == old.map(|old| &old.urn);
+                self.remaining
+                    .retain(|resource| !(same(resource) && resource.pending_replacement));
                 for resource in &mut self.remaining {
                     if Some(&resource.urn) == step.old.as_ref().map(|old| &old.urn) {
                         resource.delete = true;
                     }
                 }
                 self.done.extend(step.new.clone());
+            }
+            // its name stays, for those that refer to it, until it is there again
+            Operation::DeleteReplaced if step.makes_room => {
+                for resource in &mut self.remaining {
+                    if step.old.as_ref().is_some_and(|old| is_same(resource, old)) {
+                        resource.pending_replacement = true;
+                    }
+                }
             }
             Operation::Delete | Operation::DeleteReplaced => self.forget(step.old.as_ref()),
             Operation::Replace => {}
@@ -61,8 +73,7 @@ impl Snapshot {
 
     fn forget(&mut self, old: Option<&Resource>) {
         let Some(old) = old else { return };
-        // a resource and the one it replaces share a name, not an id
-        let gone = |resource: &Resource| resource.urn == old.urn && resource.id == old.id;
+        let gone = |resource: &Resource| is_same(resource, old);
         if let Some(position) = self.remaining.iter().position(gone) {
             self.remaining.remove(position);
         }
@@ -83,7 +94,11 @@ impl Snapshot {
                 .flatten()
                 .flatten();
             let references = resource.parent.iter_mut().chain(&mut resource.deleted_with);
-            for urn in references.chain(&mut resource.dependencies).chain(listed) {
+            for urn in references
+                .chain(&mut resource.dependencies)
+                .chain(&mut resource.replace_with)
+                .chain(listed)
+            {
                 if *urn == old.urn {
                     urn.clone_from(&new.urn);
                 }
@@ -108,4 +123,9 @@ impl Snapshot {
             .chain(&self.remaining)
             .find(|resource| resource.urn == *urn)
     }
+}
+
+/// A resource and the one it replaces share a name, not an id.
+fn is_same(resource: &Resource, other: &Resource) -> bool {
+    resource.urn == other.urn && resource.id == other.id
 }

@@ -122,7 +122,7 @@ fn two(first: &str, options: &str) -> String {
 fn steps_follow_from_program_and_state() {
     let create = ["create demo-dev", "create default", "create a", "create b"];
     let same = ["same demo-dev", "same default", "same a", "same b"];
-    let cases: [(&str, String, Vec<&str>); 9] = [
+    let cases: [(&str, String, Vec<&str>); 10] = [
         ("nothing changed", two("1", ""), same.to_vec()),
         (
             "an input changed; the output stays",
@@ -139,6 +139,21 @@ fn steps_follow_from_program_and_state() {
                 "replace a",
                 "update b",
                 "delete-replaced a",
+            ],
+        ),
+        (
+            "a change that replaces, old one first",
+            two(
+                "2",
+                ", options: {replaceOnChanges: [input], deleteBeforeReplace: true}",
+            ),
+            vec![
+                same[0],
+                same[1],
+                "delete-replaced a",
+                "replace a",
+                "create-replacement a",
+                "update b",
             ],
         ),
         (
@@ -259,6 +274,234 @@ fn what_is_protected_stays() {
             "delete default",
             "delete demo-dev"
         ]
+    );
+}
+
+#[test]
+fn what_is_protected_is_not_replaced() {
+    let options = ", options: {protect: true, replaceOnChanges: ['*'], customTimeouts: {create: 90s}, hideDiffs: ['input.x[0]']}";
+    let all = Selection::default();
+    let state = done(&planned(&two("1", options), &[], &all, false), &[]);
+    let a = state
+        .iter()
+        .find(|resource| resource.urn.name() == "a")
+        .unwrap();
+    assert_eq!(a.custom_timeouts["create"], serde_json::json!(90.0));
+    assert_eq!(a.hide_diff, [serde_json::json!(["input", "x", 0])]);
+    let refused = words(&planned(&two("2", options), &state, &all, false));
+    assert!(
+        refused.last().unwrap().contains("marked for protection"),
+        "{refused:?}"
+    );
+    let free = words(&planned(
+        &two("2", &options.replace("true", "false")),
+        &state,
+        &all,
+        false,
+    ));
+    assert!(free.contains(&"replace a".to_owned()), "{free:?}");
+}
+
+#[test]
+fn a_replacement_that_was_cut_short_goes_on() {
+    let options = ", options: {replaceOnChanges: ['*'], deleteBeforeReplace: true}";
+    let all = Selection::default();
+    let state = done(&planned(&two("1", options), &[], &all, false), &[]);
+    let mut cut = planned(&two("2", options), &state, &all, false);
+    cut.actions.truncate(3);
+    assert_eq!(
+        words(&cut),
+        ["same demo-dev", "same default", "delete-replaced a"]
+    );
+    let state = done(&cut, &state);
+    assert_eq!(
+        state
+            .iter()
+            .filter(|resource| resource.pending_replacement)
+            .count(),
+        1
+    );
+    let plan = planned(&two("2", options), &state, &all, false);
+    let expected = [
+        "same demo-dev",
+        "same default",
+        "replace a",
+        "create-replacement a",
+        "update b",
+    ];
+    assert_eq!(words(&plan), expected);
+    let state = done(&plan, &state);
+    assert!(state.iter().all(|resource| !resource.pending_replacement));
+    assert_eq!(state.len(), 4);
+}
+
+#[test]
+fn changes_count_by_their_place() {
+    let state = done(
+        &planned(&two("{x: 1, y: 1}", ""), &[], &Selection::default(), false),
+        &[],
+    );
+    for (input, options, expected) in [
+        ("{x: 1, y: 2}", "ignoreChanges: ['input.y']", "same a"),
+        ("{x: 2, y: 2}", "ignoreChanges: ['input.y']", "update a"),
+        ("{x: 2, y: 1}", "replaceOnChanges: ['input.y']", "update a"),
+        (
+            "{x: 1, y: 2}",
+            "replaceOnChanges: ['input.y']",
+            "create-replacement a",
+        ),
+    ] {
+        let program = two(input, &format!(", options: {{{options}}}"));
+        let plan = planned(&program, &state, &Selection::default(), false);
+        assert_eq!(words(&plan)[2], expected, "{input} {options}");
+    }
+}
+
+#[test]
+fn what_goes_with_another_is_replaced_with_it() {
+    let program = |input: &str| {
+        format!(
+            "resources:\n  a: {{{STASH}: {{input: {input}}}, options: {{replaceOnChanges: ['*']}}}}\n  c: {{{STASH}: {{input: 1}}, options: {{replaceWith: ['${{a}}']}}}}\n"
+        )
+    };
+    let all = Selection::default();
+    let state = done(&planned(&program("1"), &[], &all, false), &[]);
+    let c = state
+        .iter()
+        .find(|resource| resource.urn.name() == "c")
+        .unwrap();
+    assert_eq!(
+        c.replace_with.iter().map(Urn::name).collect::<Vec<_>>(),
+        ["a"]
+    );
+    let plan = planned(&program("2"), &state, &all, false);
+    let expected = [
+        "same demo-dev",
+        "same default",
+        "create-replacement a",
+        "replace a",
+        "create-replacement c",
+        "replace c",
+        "delete-replaced c",
+        "delete-replaced a",
+    ];
+    assert_eq!(words(&plan), expected);
+    let state = done(&plan, &state);
+    let again = words(&planned(&program("2"), &state, &all, false));
+    assert!(
+        again.iter().all(|word| word.starts_with("same")),
+        "{again:?}"
+    );
+}
+
+/// Twenty resources in chains of five; `change` is the input of each chain's first.
+fn chains(change: &str, options: &str) -> String {
+    let mut lines = vec!["resources:".to_owned()];
+    for chain in 0..4 {
+        let first = format!("  c{chain}r0: {{{STASH}: {{input: {change}}}{options}}}");
+        lines.push(first);
+        for link in 1..5 {
+            let input = format!("'${{c{chain}r{}.input}}'", link - 1);
+            let next = format!("  c{chain}r{link}: {{{STASH}: {{input: {input}}}{options}}}");
+            lines.push(next);
+        }
+    }
+    lines.join("\n")
+}
+
+/// The state is written after each step, so that a killed run leaves what it had done so far.
+#[test]
+fn a_run_that_is_cut_short_anywhere_is_finished_by_the_next() {
+    let replace = ", options: {replaceOnChanges: ['*']}";
+    let delete_first = ", options: {replaceOnChanges: ['*'], deleteBeforeReplace: true}";
+    let all = Selection::default();
+    let run = |program: &str, state: &[Resource]| planned(program, state, &all, false);
+    let none: Vec<Resource> = Vec::new();
+    let first = |options: &str| done(&run(&chains("1", options), &none), &none);
+    for (name, before, program) in [
+        ("create", none.clone(), chains("1", "")),
+        ("update", first(""), chains("2", "")),
+        ("replace", first(replace), chains("2", replace)),
+        (
+            "delete, then create",
+            first(delete_first),
+            chains("2", delete_first),
+        ),
+        ("delete", first(""), "outputs: {}".to_owned()),
+    ] {
+        let whole = run(&program, &before);
+        let names = |state: &[Resource]| -> BTreeSet<Urn> {
+            state.iter().map(|resource| resource.urn.clone()).collect()
+        };
+        let wanted = names(&done(&whole, &before));
+        for cut in 0..=whole.actions.len() {
+            let mut killed = whole.clone();
+            killed.actions.truncate(cut);
+            let left = done(&killed, &before);
+            let plan = run(&program, &left);
+            let state = done(&plan, &left);
+            assert_eq!(names(&state), wanted, "{name}, cut at {cut}");
+            assert_eq!(
+                state.len(),
+                wanted.len(),
+                "{name}, cut at {cut}: one is there twice"
+            );
+            let again = words(&run(&program, &state));
+            assert!(
+                again.iter().all(|word| word.starts_with("same")),
+                "{name}, cut at {cut}: {again:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn targets_may_be_patterns() {
+    let state = done(
+        &planned(&two("1", ""), &[], &Selection::default(), false),
+        &[],
+    );
+    for (pattern, expected) in [
+        ("**::a", vec!["refresh a"]),
+        (
+            "urn:pulumi:dev::demo::pulumi:index:*::*",
+            vec!["refresh a", "refresh b"],
+        ),
+        ("urn:*::a", vec![]),
+        ("**Stash**", vec!["refresh a", "refresh b"]),
+    ] {
+        let selection = Selection {
+            targets: vec![Urn::new(pattern)],
+            ..Selection::default()
+        };
+        assert_eq!(
+            words(&refresh::plan(&state, &selection)),
+            expected,
+            "{pattern}"
+        );
+    }
+}
+
+#[test]
+fn another_stacks_output_is_read_by_a_function() {
+    let program = "variables: {x: {'fn::stackReference': [base, x]}}\nresources:\n  a: {type: 'pulumi:index:Stash', properties: {input: '${x}'}}\noutputs: {x: '${x}', y: {'fn::stackReference': [base, x]}}\n";
+    let plan = planned(program, &[], &Selection::default(), false);
+    assert_eq!(
+        words(&plan),
+        ["create demo-dev", "create default", "read base", "create a"]
+    );
+    let state = done(&plan, &[]);
+    assert_eq!(
+        format!("{:?}", state[0].outputs.as_ref().unwrap()),
+        r#"{"x": true, "y": true}"#
+    );
+    let a = state
+        .iter()
+        .find(|resource| resource.urn.name() == "a")
+        .unwrap();
+    assert_eq!(
+        a.dependencies.iter().map(Urn::name).collect::<Vec<_>>(),
+        ["base"]
     );
 }
 

@@ -10,7 +10,10 @@ use super::{
     function::Function,
     order::{PULUMI, Part},
 };
-use crate::builtin::{self, Kind};
+use crate::{
+    builtin::{self, Kind},
+    syntax::Place,
+};
 
 /// What is known of a value without computing it.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,8 +82,10 @@ impl<'a> Checker<'a> {
                 self.errors.push(Diagnostic::error(
                     property.line,
                     format!(
-                        "property {:?} does not exist on type {:?}",
-                        property.name, resource.kind
+                        "property {:?} does not exist on type {:?}{}",
+                        property.name,
+                        resource.kind,
+                        crate::text::did_you_mean(&property.name, [kind.input()])
                     ),
                 ));
             }
@@ -150,7 +155,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn infer_access(&mut self, access: &Access, line: usize) -> Type {
+    fn infer_access(&mut self, access: &Access, line: Place) -> Type {
         let mut kind = self
             .names
             .get(access.root.as_str())

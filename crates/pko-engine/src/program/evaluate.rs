@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     property::{Properties, Property},
+    syntax::Place,
     text,
     urn::{StackIdentity, Urn},
 };
@@ -55,6 +56,14 @@ pub struct Goal {
     pub replace_on_changes: Vec<String>,
     /// Outputs to keep secret.
     pub additional_secret_outputs: Vec<String>,
+    /// Resources whose replacement replaces it too.
+    pub replace_with: Vec<Urn>,
+    /// Whether a replacement deletes first.
+    pub delete_before_replace: bool,
+    /// Seconds by the name of an operation.
+    pub custom_timeouts: Vec<(String, f64)>,
+    /// Inputs whose values are not shown when they change.
+    pub hide_diffs: Vec<String>,
 }
 
 /// A former name of a resource.
@@ -134,12 +143,14 @@ struct Evaluator<'a, H> {
     /// Values by name; `None` for what could not be computed.
     names: BTreeMap<String, Option<Value>>,
     errors: Vec<Diagnostic>,
+    /// Stacks that `fn::stackReference` has named.
+    references: BTreeMap<String, Registered>,
 }
 
 /// Why an expression has no value.
 enum Failure {
     /// It is wrong itself.
-    Message(usize, String),
+    Message(Place, String),
     /// What it needs has failed and was reported.
     Poisoned,
 }
@@ -147,11 +158,11 @@ enum Failure {
 type Evaluated = Result<Value, Failure>;
 
 trait At<T> {
-    fn at(self, line: usize) -> Result<T, Failure>;
+    fn at(self, line: Place) -> Result<T, Failure>;
 }
 
 impl<T> At<T> for Result<T, String> {
-    fn at(self, line: usize) -> Result<T, Failure> {
+    fn at(self, line: Place) -> Result<T, Failure> {
         self.map_err(|message| Failure::Message(line, message))
     }
 }
@@ -180,6 +191,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
             host,
             names,
             errors: Vec::new(),
+            references: BTreeMap::new(),
         }
     }
 
@@ -256,7 +268,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
         Ok(Value::Object(object))
     }
 
-    fn interpolation(&mut self, parts: &[TextPart], line: usize) -> Evaluated {
+    fn interpolation(&mut self, parts: &[TextPart], line: Place) -> Evaluated {
         let mut values = Vec::new();
         for part in parts {
             values.push(match part {
@@ -276,7 +288,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
         joined.at(line)
     }
 
-    fn access(&mut self, access: &Access, line: usize) -> Evaluated {
+    fn access(&mut self, access: &Access, line: Place) -> Evaluated {
         match self.names.get(&access.root) {
             Some(Some(value)) => enter(value, &access.steps).at(line),
             Some(None) => Err(Failure::Poisoned),
@@ -291,6 +303,9 @@ impl<'a, H: Host> Evaluator<'a, H> {
     }
 
     fn call(&mut self, function: Function, argument: &Expression) -> Evaluated {
+        if function == Function::StackReference {
+            return self.stack_reference(argument);
+        }
         let value = self.expression(argument)?;
         let line = argument.line;
         match (function, value) {
@@ -309,6 +324,50 @@ impl<'a, H: Host> Evaluator<'a, H> {
                     .at(line)
             }
         }
+    }
+
+    /// One output of another stack; the reference itself is a resource, once for each stack.
+    fn stack_reference(&mut self, argument: &Expression) -> Evaluated {
+        let wrong = "fn::stackReference needs the name of a stack, as plain text, and the name of an output";
+        let wrong = |expression: &Expression| Failure::Message(expression.line, wrong.to_owned());
+        let ExpressionKind::List(values) = &argument.kind else {
+            return Err(wrong(argument));
+        };
+        let [stack, output] = values.as_slice() else {
+            return Err(wrong(argument));
+        };
+        let ExpressionKind::String(name) = &stack.kind else {
+            return Err(wrong(stack));
+        };
+        let output_name = self.expression(output)?.flatten().value;
+        let Some(Value::String(output_name)) = output_name else {
+            return Err(wrong(output));
+        };
+        let registered = if let Some(known) = self.references.get(name) {
+            known.clone()
+        } else {
+            let input = Property::String(name.clone());
+            let goal = Goal {
+                name: name.clone(),
+                kind: crate::builtin::STACK_REFERENCE.to_owned(),
+                inputs: Properties::from([("name".to_owned(), input)]),
+                ..Goal::default()
+            };
+            let registered = self.host.register(goal).at(stack.line)?;
+            self.references.insert(name.clone(), registered.clone());
+            registered
+        };
+        let outputs = match registered.outputs.get("outputs") {
+            Some(Property::Object(outputs)) => outputs.get(&output_name),
+            _ => None,
+        };
+        let needs = BTreeSet::from([registered.urn]);
+        let value = Value::from_property(outputs.unwrap_or(&Property::Null), &needs);
+        Ok(Value::Output(Box::new(Output {
+            value: Some(value),
+            secret: false,
+            dependencies: needs,
+        })))
     }
 
     /// Once something is wrong no further resource is touched; the rest is only looked through.
@@ -337,6 +396,9 @@ impl<'a, H: Host> Evaluator<'a, H> {
             ignore_changes: options.ignore_changes.clone(),
             replace_on_changes: options.replace_on_changes.clone(),
             additional_secret_outputs: options.additional_secret_outputs.clone(),
+            delete_before_replace: options.delete_before_replace,
+            custom_timeouts: options.custom_timeouts.clone(),
+            hide_diffs: options.hide_diffs.clone(),
             ..Goal::default()
         };
         for property in &resource.properties {
@@ -357,6 +419,9 @@ impl<'a, H: Host> Evaluator<'a, H> {
         }
         if let Some(expression) = &options.depends_on {
             goal.dependencies.extend(self.resources(expression)?);
+        }
+        if let Some(expression) = &options.replace_with {
+            goal.replace_with = self.resources(expression)?;
         }
         if let Some(expression) = &options.parent {
             goal.parent = Some(self.one_resource(expression)?);

@@ -7,7 +7,7 @@ use super::{
     access::{self, Access, Part},
     function::{self, Function},
 };
-use crate::syntax::{Node, NodeValue};
+use crate::syntax::{Node, NodeValue, Place};
 
 /// Something to evaluate, and where it stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +15,7 @@ pub struct Expression {
     /// What it is.
     pub kind: ExpressionKind,
     /// Its line.
-    pub line: usize,
+    pub line: Place,
 }
 
 /// The kinds of expressions.
@@ -59,7 +59,7 @@ impl Expression {
     }
 
     /// Calls `visit` with each reference in it.
-    pub fn each_access<'a>(&'a self, visit: &mut impl FnMut(&'a Access, usize)) {
+    pub fn each_access<'a>(&'a self, visit: &mut impl FnMut(&'a Access, Place)) {
         match &self.kind {
             ExpressionKind::List(values) => {
                 for value in values {
@@ -86,7 +86,7 @@ impl Expression {
     }
 }
 
-fn read_text(text: &str, line: usize, diagnostics: &mut Vec<Diagnostic>) -> ExpressionKind {
+fn read_text(text: &str, line: Place, diagnostics: &mut Vec<Diagnostic>) -> ExpressionKind {
     let parts = match access::parse(text) {
         Ok(parts) => parts,
         Err(message) => {
@@ -114,12 +114,13 @@ fn read_object(entries: &[(Node, Node)], diagnostics: &mut Vec<Diagnostic>) -> E
             }
             Err(function::Unnamed::Refused) => diagnostics.push(Diagnostic::error(
                 key.line,
-                format!("function {name:?} is not supported by pulumi-engine"),
+                format!("function {name:?} is not supported by pulumi-engine; use an image with Pulumi's CLI"),
             )),
             Err(function::Unnamed::Unknown) => diagnostics.push(Diagnostic::warning(
                 key.line,
                 format!(
-                    "'fn::' is a reserved prefix; {name:?} is no function and stays a plain key"
+                    "'fn::' is a reserved prefix; {name:?} is no function and stays a plain key{}",
+                    crate::text::did_you_mean(name, function::NAMES)
                 ),
             )),
         }

@@ -4,12 +4,16 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
 use super::value::Value;
-use crate::text;
+use crate::{
+    property::{ASSET_SIGNATURE, SIGNATURE_KEY},
+    text,
+};
 
 /// A function this engine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named as in Pulumi's own documentation")]
 pub enum Function {
+    FileAsset,
     FileBase64,
     FileBase64Sha256,
     FromBase64,
@@ -23,10 +27,35 @@ pub enum Function {
     Sha1,
     SingleOrNone,
     Split,
+    StackReference,
+    StringAsset,
     ToBase64,
     ToJson,
     Unsecret,
 }
+
+/// Their names, as they are documented.
+pub const NAMES: [&str; 19] = [
+    "fn::fileAsset",
+    "fn::filebase64",
+    "fn::filebase64sha256",
+    "fn::fromBase64",
+    "fn::join",
+    "fn::length",
+    "fn::pulumiResourceName",
+    "fn::pulumiResourceType",
+    "fn::readFile",
+    "fn::secret",
+    "fn::select",
+    "fn::sha1",
+    "fn::singleOrNone",
+    "fn::split",
+    "fn::stackReference",
+    "fn::stringAsset",
+    "fn::toBase64",
+    "fn::toJSON",
+    "fn::unsecret",
+];
 
 /// Why a name gives no function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +70,7 @@ pub enum Unnamed {
 pub fn named(key: &str) -> Result<Function, Unnamed> {
     let name = key.to_ascii_lowercase();
     Ok(match name.strip_prefix("fn::").unwrap_or(&name) {
+        "fileasset" => Function::FileAsset,
         "filebase64" => Function::FileBase64,
         "filebase64sha256" => Function::FileBase64Sha256,
         "frombase64" => Function::FromBase64,
@@ -54,11 +84,14 @@ pub fn named(key: &str) -> Result<Function, Unnamed> {
         "sha1" => Function::Sha1,
         "singleornone" => Function::SingleOrNone,
         "split" => Function::Split,
+        "stackreference" => Function::StackReference,
+        "stringasset" => Function::StringAsset,
         "tobase64" => Function::ToBase64,
         "tojson" => Function::ToJson,
         "unsecret" => Function::Unsecret,
-        "invoke" | "stackreference" | "assetarchive" | "stringasset" | "fileasset"
-        | "remoteasset" | "filearchive" | "remotearchive" => return Err(Unnamed::Refused),
+        "invoke" | "assetarchive" | "remoteasset" | "filearchive" | "remotearchive" => {
+            return Err(Unnamed::Refused);
+        }
         // `fn::package:module:function` is a call into a provider
         other if other.contains(':') => return Err(Unnamed::Refused),
         _ => return Err(Unnamed::Unknown),
@@ -67,7 +100,7 @@ pub fn named(key: &str) -> Result<Function, Unnamed> {
 
 /// Applies a function to a plain argument. `read` gives the bytes of a file.
 ///
-/// `Secret`, `Unsecret`, `ResourceName` and `ResourceType` need more than a plain value and are
+/// `Secret`, `Unsecret`, `ResourceName`, `ResourceType` and `StackReference` need more than a plain value and are
 /// the evaluator's own.
 pub fn apply(
     function: Function,
@@ -96,10 +129,34 @@ pub fn apply(
         Function::Sha1 => Ok(Value::String(sha1(string("fn::sha1", &argument)?))),
         Function::Length => length(&argument),
         Function::SingleOrNone => single_or_none(list("fn::singleOrNone", argument)?),
-        Function::Secret | Function::Unsecret | Function::ResourceName | Function::ResourceType => {
-            Ok(argument)
+        Function::StringAsset => {
+            let text = string("fn::stringAsset", &argument)?;
+            Ok(asset("text", text, text.as_bytes()))
         }
+        Function::FileAsset => {
+            let path = string("fn::fileAsset", &argument)?;
+            Ok(asset("path", path, &read(path)?))
+        }
+        Function::Secret
+        | Function::Unsecret
+        | Function::ResourceName
+        | Function::ResourceType
+        | Function::StackReference => Ok(argument),
     }
+}
+
+/// An asset as states and events have it: where it is, and the hash of what it holds.
+fn asset(place: &str, value: &str, content: &[u8]) -> Value {
+    let hash = hexadecimal(digest(&SHA256, content).as_ref());
+    let entry = |key: &str, value: &str| (key.to_owned(), Value::String(value.to_owned()));
+    Value::Object(
+        [
+            entry(SIGNATURE_KEY, ASSET_SIGNATURE),
+            entry("hash", &hash),
+            entry(place, value),
+        ]
+        .into(),
+    )
 }
 
 /// SHA-1 of a text, in hexadecimal: a name for it, not a protection.
@@ -277,6 +334,21 @@ mod tests {
         ] {
             assert_eq!(call(name, argument), Ok(expected), "{name}");
         }
+    }
+
+    #[test]
+    fn an_asset_is_known_by_the_hash_of_its_content() {
+        let hash = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+        let of = |place: &str, value: &str| json!({"4dabf18193072939515e22adb298388d": "c44067f5952c0a294b673a41bacd8c17", "hash": hash, place: value});
+        assert_eq!(
+            call("fn::stringAsset", json!("hello")),
+            Ok(of("text", "hello"))
+        );
+        assert_eq!(
+            call("fn::fileAsset", json!("notes")),
+            Ok(of("path", "notes"))
+        );
+        assert!(call("fn::fileAsset", json!("nosuch")).is_err());
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod order;
 pub mod parse;
 pub mod value;
 
+use crate::syntax::Place;
 use expression::Expression;
 
 /// Something to tell the user about a program.
@@ -19,8 +20,8 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// The message.
     pub message: String,
-    /// Line of the program it is about, from 1.
-    pub line: Option<usize>,
+    /// Place in the program that it is about.
+    pub line: Option<Place>,
 }
 
 /// How bad a diagnostic is.
@@ -35,21 +36,21 @@ pub enum Severity {
 impl Diagnostic {
     /// An error at a line.
     #[must_use]
-    pub fn error(line: usize, message: impl Into<String>) -> Self {
+    pub fn error(line: impl Into<Place>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
             message: message.into(),
-            line: Some(line),
+            line: Some(line.into()),
         }
     }
 
     /// A warning at a line.
     #[must_use]
-    pub fn warning(line: usize, message: impl Into<String>) -> Self {
+    pub fn warning(line: impl Into<Place>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Warning,
             message: message.into(),
-            line: Some(line),
+            line: Some(line.into()),
         }
     }
 
@@ -83,7 +84,7 @@ pub struct Variable {
     /// Its value.
     pub value: Expression,
     /// Line of the name.
-    pub line: usize,
+    pub line: Place,
 }
 
 /// A resource as written.
@@ -100,7 +101,7 @@ pub struct ResourceDeclaration {
     /// Options.
     pub options: ResourceOptions,
     /// Line of the key.
-    pub line: usize,
+    pub line: Place,
 }
 
 /// The options of a resource that this engine knows.
@@ -109,11 +110,16 @@ pub struct ResourceDeclaration {
 pub struct ResourceOptions {
     pub additional_secret_outputs: Vec<String>,
     pub aliases: Option<Expression>,
+    /// Seconds by the name of an operation.
+    pub custom_timeouts: Vec<(String, f64)>,
+    pub delete_before_replace: bool,
     pub deleted_with: Option<Expression>,
     pub depends_on: Option<Expression>,
+    pub hide_diffs: Vec<String>,
     pub ignore_changes: Vec<String>,
     pub parent: Option<Expression>,
     pub protect: Option<Expression>,
     pub replace_on_changes: Vec<String>,
+    pub replace_with: Option<Expression>,
     pub retain_on_delete: bool,
 }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::syntax::Place;
+
 use super::{Diagnostic, Program, ResourceDeclaration, Variable, expression::Expression};
 
 /// The name under which a program sees stack, project and organization.
@@ -24,7 +26,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    fn line(self) -> usize {
+    fn line(self) -> Place {
         match self {
             Self::Variable(variable) => variable.line,
             Self::Resource(resource) => resource.line,
@@ -50,6 +52,7 @@ impl<'a> Part<'a> {
                     &options.depends_on,
                     &options.parent,
                     &options.protect,
+                    &options.replace_with,
                 ];
                 resource
                     .properties
@@ -140,9 +143,14 @@ impl<'a, 'k> Sorter<'a, 'k> {
         }
     }
 
-    fn require(&mut self, name: &str, line: usize) {
+    fn require(&mut self, name: &str, line: Place) {
         if name != PULUMI && !self.known.contains(name) && !self.parts.contains_key(name) {
-            let message = format!("resource, variable, or config value {name:?} not found");
+            let known = self.known.iter().map(String::as_str);
+            let all = known.chain(self.parts.keys().copied()).chain([PULUMI]);
+            let message = format!(
+                "resource, variable, or config value {name:?} not found{}",
+                crate::text::did_you_mean(name, all)
+            );
             let error = Diagnostic::error(line, message);
             if !self.errors.contains(&error) {
                 self.errors.push(error);

@@ -3,24 +3,43 @@
 use super::{
     Diagnostic, Program, ResourceDeclaration, ResourceOptions, Variable, expression::Expression,
 };
-use crate::syntax::{Node, NodeValue};
+use crate::{
+    syntax::{Node, NodeValue},
+    text,
+};
+use jiff::SignedDuration;
 
 /// Top-level keys whose meaning needs what this engine does not have.
 const REFUSED_SECTIONS: [&str; 5] = ["components", "configuration", "packages", "plugins", "sdks"];
 /// Options of Pulumi YAML that this engine does not have.
-const REFUSED_OPTIONS: [&str; 11] = [
-    "customTimeouts",
-    "deleteBeforeReplace",
+const REFUSED_OPTIONS: [&str; 7] = [
     "envVarMappings",
-    "hideDiffs",
     "import",
     "pluginDownloadURL",
     "provider",
     "providers",
-    "replaceWith",
     "replacementTrigger",
     "version",
 ];
+
+/// Options that this engine has.
+const OPTIONS: [&str; 13] = [
+    "additionalSecretOutputs",
+    "aliases",
+    "customTimeouts",
+    "deleteBeforeReplace",
+    "deletedWith",
+    "dependsOn",
+    "hideDiffs",
+    "ignoreChanges",
+    "parent",
+    "protect",
+    "replaceOnChanges",
+    "replaceWith",
+    "retainOnDelete",
+];
+/// Fields of a resource.
+const FIELDS: [&str; 4] = ["name", "options", "properties", "type"];
 
 /// Reads a program file. `Err` holds what keeps it from being a program at all.
 pub fn parse(root: &Node) -> Result<Program, Vec<Diagnostic>> {
@@ -132,7 +151,11 @@ impl Reader {
                 )),
                 other => self.semantic.push(Diagnostic::error(
                     field.line,
-                    format!("resource {:?} has no field {other:?}", declaration.key),
+                    format!(
+                        "resource {:?} has no field {other:?}{}",
+                        declaration.key,
+                        text::did_you_mean(other, FIELDS)
+                    ),
                 )),
             }
         }
@@ -149,6 +172,9 @@ impl Reader {
             match field.as_str().unwrap_or_default() {
                 "additionalSecretOutputs" => options.additional_secret_outputs = self.texts(value),
                 "aliases" => options.aliases = Some(Expression::read(value, &mut self.syntax)),
+                "customTimeouts" => options.custom_timeouts = self.timeouts(value),
+                "deleteBeforeReplace" => options.delete_before_replace = self.flag(value),
+                "hideDiffs" => options.hide_diffs = self.texts(value),
                 "deletedWith" => {
                     options.deleted_with = Some(Expression::read(value, &mut self.syntax));
                 }
@@ -157,6 +183,9 @@ impl Reader {
                 "parent" => options.parent = Some(Expression::read(value, &mut self.syntax)),
                 "protect" => options.protect = Some(Expression::read(value, &mut self.syntax)),
                 "replaceOnChanges" => options.replace_on_changes = self.texts(value),
+                "replaceWith" => {
+                    options.replace_with = Some(Expression::read(value, &mut self.syntax));
+                }
                 "retainOnDelete" => options.retain_on_delete = self.flag(value),
                 refused if REFUSED_OPTIONS.contains(&refused) => {
                     self.syntax.push(Diagnostic::error(
@@ -166,7 +195,10 @@ impl Reader {
                 }
                 other => self.semantic.push(Diagnostic::error(
                     field.line,
-                    format!("resource option {other:?} does not exist"),
+                    format!(
+                        "resource option {other:?} does not exist{}",
+                        text::did_you_mean(other, OPTIONS)
+                    ),
                 )),
             }
         }
@@ -205,6 +237,28 @@ impl Reader {
         self.syntax
             .push(Diagnostic::error(node.line, "true or false is needed here"));
         false
+    }
+
+    /// How long an operation may take, by its name, in seconds.
+    fn timeouts(&mut self, node: &Node) -> Vec<(String, f64)> {
+        let mut timeouts = Vec::new();
+        for (key, value) in self.entries("customTimeouts", node) {
+            let name = key.scalar_text();
+            let known = ["create", "update", "delete", "read"].contains(&name.as_str());
+            let duration = value
+                .as_str()
+                .and_then(|text| text.parse::<SignedDuration>().ok());
+            match duration {
+                Some(duration) if known => timeouts.push((name, duration.as_secs_f64())),
+                _ => self.syntax.push(Diagnostic::error(
+                    key.line,
+                    format!(
+                        "{name:?} of customTimeouts is not understood: write create, update, delete or read, and a duration such as \"10m\""
+                    ),
+                )),
+            }
+        }
+        timeouts
     }
 
     fn refuse_settings(&mut self, node: &Node) {
@@ -257,15 +311,15 @@ mod tests {
             ),
             (
                 "outputs: {x: {'fn::invoke': {}}}",
-                "load 1: function \"fn::invoke\" is not supported by pulumi-engine",
+                "load 1: function \"fn::invoke\" is not supported by pulumi-engine; use an image with Pulumi's CLI",
             ),
             (
-                "outputs: {x: {'fn::fileAsset': y}}",
-                "load 1: function \"fn::fileAsset\" is not supported by pulumi-engine",
+                "outputs: {x: {'fn::fileArchive': y}}",
+                "load 1: function \"fn::fileArchive\" is not supported by pulumi-engine; use an image with Pulumi's CLI",
             ),
             (
                 "outputs: {x: {'fn::aws:ec2:getAmi': {}}}",
-                "load 1: function \"fn::aws:ec2:getAmi\" is not supported by pulumi-engine",
+                "load 1: function \"fn::aws:ec2:getAmi\" is not supported by pulumi-engine; use an image with Pulumi's CLI",
             ),
         ] {
             assert_eq!(complaints(text), [expected], "{text}");
@@ -277,6 +331,18 @@ mod tests {
         assert_eq!(
             complaints("resources: {a: {type: t, options: {nosuch: 1}}}"),
             ["run: resource option \"nosuch\" does not exist"]
+        );
+        assert_eq!(
+            complaints("resources: {a: {type: t, options: {dependOn: 1}}}"),
+            ["run: resource option \"dependOn\" does not exist; did you mean \"dependsOn\"?"]
+        );
+        assert_eq!(
+            complaints("resources: {a: {type: t, propertes: {}}}"),
+            ["run: resource \"a\" has no field \"propertes\"; did you mean \"properties\"?"]
+        );
+        assert!(
+            complaints("resources: {a: {type: t, options: {customTimeouts: {create: soon}}}}")[0]
+                .contains("customTimeouts is not understood")
         );
         assert_eq!(
             complaints("outputs: {x: '${'}"),

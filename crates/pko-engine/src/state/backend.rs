@@ -1,6 +1,8 @@
-//! Where states live: a directory, in Pulumi's own layout.
+//! Where states live: a folder or a bucket, in Pulumi's own layout.
 
 use std::{
+    cell::RefCell,
+    collections::HashMap,
     io,
     path::{Path, PathBuf},
 };
@@ -8,13 +10,17 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
+    bucket::{Bucket, BucketError, Folder},
     checkpoint::{Checkpoint, CheckpointError},
-    file, history,
+    cloud::{self, AddressError},
+    history,
 };
 use crate::urn::StackIdentity;
 
-/// The one organization of file backends.
+/// The one organization of such backends.
 pub const ORGANIZATION: &str = "organization";
+const META: &str = ".pulumi/meta.yaml";
+const STACKS: &str = ".pulumi/stacks";
 
 /// Why a backend cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -23,48 +29,59 @@ pub enum BackendError {
     #[error("PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions")]
     Unauthenticated,
     /// A kind of backend this engine does not have.
-    #[error("backend {0:?} is not supported by pulumi-engine, which has file:// backends")]
+    #[error(
+        "backend {0:?} is not supported by pulumi-engine, which has file://, s3://, gs:// and azblob:// backends; use an image with Pulumi's CLI"
+    )]
     Unsupported(String),
     /// A layout of another time.
     #[error("the state is in a layout that pulumi-engine does not support: {0}")]
     Layout(&'static str),
-    /// The directory failed.
-    #[error("failed to access the state")]
-    Access(#[from] io::Error),
+    /// No bucket can be opened for the URL.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The folder or bucket failed.
+    #[error("failed to access the state in {0}")]
+    Access(String, #[source] BucketError),
+    /// The directory cannot be found out.
+    #[error("failed to find the directory of the backend")]
+    Directory(#[source] io::Error),
     /// A checkpoint is unusable.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
 }
 
-/// A file backend.
-#[derive(Debug, Clone)]
+/// A backend.
+#[derive(Debug)]
 pub struct Backend {
     url: String,
-    root: PathBuf,
+    bucket: Box<dyn Bucket>,
+    /// What checkpoints hold, as far as it was read or written here.
+    known: RefCell<HashMap<String, Known>>,
+    marked: RefCell<bool>,
+}
+
+#[derive(Debug)]
+struct Known {
+    content: Vec<u8>,
+    /// Whether the checkpoint from before is beside it already.
+    backed_up: bool,
 }
 
 impl Backend {
     /// Opens the backend of a URL.
     pub fn open(url: &str) -> Result<Self, BackendError> {
-        let Some(rest) = url.strip_prefix("file://") else {
-            let cloud = url.starts_with("http://") || url.starts_with("https://");
-            return if cloud && std::env::var_os("PULUMI_ACCESS_TOKEN").is_none() {
-                Err(BackendError::Unauthenticated)
-            } else {
-                Err(BackendError::Unsupported(url.to_owned()))
-            };
+        let (url, bucket) = opened(url)?;
+        Self::of(url, bucket)
+    }
+
+    fn of(url: String, bucket: Box<dyn Bucket>) -> Result<Self, BackendError> {
+        let backend = Self {
+            url,
+            bucket,
+            known: RefCell::default(),
+            marked: RefCell::default(),
         };
-        let path = rest.split_once('?').map_or(rest, |(path, _)| path);
-        let root = match path.strip_prefix('~') {
-            Some(inside) => {
-                let home = std::env::var("HOME").unwrap_or_default();
-                Path::new(&home).join(inside.trim_start_matches('/'))
-            }
-            None => std::path::absolute(path)?,
-        };
-        let url = format!("file://{}", path.trim_end_matches('/'));
-        let backend = Self { url, root };
-        backend.refuse_old_layout()?;
+        backend.check_layout()?;
         Ok(backend)
     }
 
@@ -74,124 +91,307 @@ impl Backend {
         &self.url
     }
 
-    /// Its directory.
+    /// Its files.
     #[must_use]
-    pub fn root(&self) -> &Path {
-        &self.root
+    pub fn bucket(&self) -> &dyn Bucket {
+        self.bucket.as_ref()
     }
 
-    fn stacks(&self) -> PathBuf {
-        self.root.join(".pulumi/stacks")
+    /// Where a file is, in words.
+    #[must_use]
+    pub fn place(&self, key: &str) -> String {
+        let url = self.url.split('?').next().unwrap_or_default();
+        format!("{}/{key}", url.trim_end_matches('/'))
     }
 
-    fn checkpoint_path(&self, stack: &StackIdentity) -> PathBuf {
-        self.stacks()
-            .join(&stack.project)
-            .join(format!("{}.json", stack.name))
+    fn checkpoint_key(stack: &StackIdentity) -> String {
+        format!("{STACKS}/{}/{}.json", stack.project, stack.name)
+    }
+
+    fn access(&self) -> impl Fn(BucketError) -> BackendError {
+        let place = self.url.split('?').next().unwrap_or_default().to_owned();
+        move |error| BackendError::Access(place.clone(), error)
     }
 
     /// Before projects had folders of their own, stacks were files in one.
-    fn refuse_old_layout(&self) -> Result<(), BackendError> {
-        let marked = self.root.join(".pulumi/meta.yaml").exists();
-        if !marked && !file::list(&self.stacks(), ".json")?.is_empty() {
-            return Err(BackendError::Layout(
-                "no meta.yaml; run `pulumi state upgrade`",
-            ));
+    fn check_layout(&self) -> Result<(), BackendError> {
+        let meta = self.bucket.read(META).map_err(self.access())?;
+        let Some(meta) = meta else {
+            let old = self.bucket.list(STACKS, ".json").map_err(self.access())?;
+            return if old.is_empty() {
+                Ok(())
+            } else {
+                Err(BackendError::Layout(
+                    "no meta.yaml; run `pulumi state upgrade`",
+                ))
+            };
+        };
+        let text = String::from_utf8_lossy(&meta);
+        let version = crate::syntax::parse(&text).ok();
+        let version =
+            version.and_then(|root| root.get("version").map(crate::syntax::Node::scalar_text));
+        match version.as_deref() {
+            Some("1") => {
+                self.marked.replace(true);
+                Ok(())
+            }
+            Some("0") => Err(BackendError::Layout(
+                "version 0 in meta.yaml; run `pulumi state upgrade`",
+            )),
+            _ => Err(BackendError::Layout(
+                "an unknown version in meta.yaml; use a newer Pulumi CLI",
+            )),
         }
-        Ok(())
     }
 
     /// Names of the stacks of a project.
-    pub fn list(&self, project: &str) -> io::Result<Vec<String>> {
-        let paths = file::list(&self.stacks().join(project), ".json")?;
-        Ok(paths
-            .iter()
-            .filter_map(|path| {
-                path.file_stem()
-                    .map(|name| name.to_string_lossy().into_owned())
-            })
-            .collect())
+    pub fn list(&self, project: &str) -> Result<Vec<String>, BackendError> {
+        let keys = self
+            .bucket
+            .list(&format!("{STACKS}/{project}"), ".json")
+            .map_err(self.access())?;
+        let name = |key: &String| Some(key.rsplit_once('/')?.1.strip_suffix(".json")?.to_owned());
+        Ok(keys.iter().filter_map(name).collect())
     }
 
     /// The checkpoint of a stack; none if there is no such stack.
     pub fn load(&self, stack: &StackIdentity) -> Result<Option<Checkpoint>, BackendError> {
-        let path = self.checkpoint_path(stack);
-        if path.with_extension("json.gz").exists() {
-            return Err(BackendError::Layout("checkpoints compressed with gzip"));
+        match self.content(stack)? {
+            Some(content) => Ok(Some(Checkpoint::parse(&content)?)),
+            None => Ok(None),
         }
-        Ok(file::read(&path)?
-            .map(|content| Checkpoint::parse(&content))
-            .transpose()?)
     }
 
-    /// Writes the checkpoint of a stack; the one before stays beside it.
-    pub fn save(&self, stack: &StackIdentity, checkpoint: &Checkpoint) -> Result<(), BackendError> {
-        let meta = self.root.join(".pulumi/meta.yaml");
-        if !meta.exists() {
-            file::write(&meta, b"version: 1\n")?;
+    /// The file of a stack's checkpoint, read anew.
+    fn content(&self, stack: &StackIdentity) -> Result<Option<Vec<u8>>, BackendError> {
+        let key = Self::checkpoint_key(stack);
+        let content = self.bucket.read(&key).map_err(self.access())?;
+        match &content {
+            Some(content) => {
+                let mut known = self.known.borrow_mut();
+                let backed_up = known.get(&key).is_some_and(|known| known.backed_up);
+                known.insert(
+                    key,
+                    Known {
+                        content: content.clone(),
+                        backed_up,
+                    },
+                );
+            }
+            None => self.refuse_compressed(stack)?,
         }
-        let path = self.checkpoint_path(stack);
+        Ok(content)
+    }
+
+    fn refuse_compressed(&self, stack: &StackIdentity) -> Result<(), BackendError> {
+        let folder = format!("{STACKS}/{}", stack.project);
+        let key = Self::checkpoint_key(stack);
+        for ending in [".json.gz", ".json.zst"] {
+            let found = self.bucket.list(&folder, ending).map_err(self.access())?;
+            if found.iter().any(|found| found.strip_prefix(&key).is_some()) {
+                return Err(BackendError::Layout(
+                    "a compressed checkpoint; have the CLI write it without PULUMI_DIY_BACKEND_GZIP",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the checkpoint of a stack: one file. The one from before this command stays beside it.
+    pub fn save(&self, stack: &StackIdentity, checkpoint: &Checkpoint) -> Result<(), BackendError> {
+        if !self.marked.replace(true) {
+            self.bucket
+                .write(META, b"version: 1\n")
+                .map_err(self.access())?;
+        }
+        let key = Self::checkpoint_key(stack);
         let content = checkpoint.encode()?;
-        if let Some(before) = file::read(&path)? {
-            if before == content {
+        if !self.known.borrow().contains_key(&key) {
+            self.content(stack)?;
+        }
+        let mut known = self.known.borrow_mut();
+        if let Some(before) = known.get_mut(&key) {
+            if before.content == content {
                 return Ok(());
             }
-            file::write(&path.with_extension("json.bak"), &before)?;
+            if !before.backed_up {
+                self.bucket
+                    .write(&format!("{key}.bak"), &before.content)
+                    .map_err(self.access())?;
+            }
         }
-        Ok(file::write(&path, &content)?)
+        self.bucket.write(&key, &content).map_err(self.access())?;
+        known.insert(
+            key,
+            Known {
+                content,
+                backed_up: true,
+            },
+        );
+        Ok(())
+    }
+
+    /// The file of a stack's checkpoint, as it was read or written last.
+    #[must_use]
+    pub fn latest(&self, stack: &StackIdentity) -> Vec<u8> {
+        let known = self.known.borrow();
+        let latest = known.get(&Self::checkpoint_key(stack));
+        latest
+            .map(|known| known.content.clone())
+            .unwrap_or_default()
     }
 
     /// Keeps a copy of a checkpoint, as the CLI does after each run.
-    pub fn back_up(&self, stack: &StackIdentity, content: &[u8]) -> io::Result<()> {
-        let name = format!("{}.{}.json", stack.name, Timestamp::now().as_nanosecond());
-        let directory = self
-            .root
-            .join(".pulumi/backups")
-            .join(&stack.project)
-            .join(&stack.name);
-        file::write(&directory.join(name), content)
+    pub fn back_up(&self, stack: &StackIdentity, content: &[u8]) -> Result<(), BackendError> {
+        let (project, name) = (&stack.project, &stack.name);
+        let now = Timestamp::now().as_nanosecond();
+        let key = format!(".pulumi/backups/{project}/{name}/{name}.{now}.json");
+        self.bucket.write(&key, content).map_err(self.access())
     }
 
     /// Removes a stack and its history; its last state stays as a backup.
-    pub fn remove(&self, stack: &StackIdentity) -> io::Result<()> {
-        let path = self.checkpoint_path(stack);
-        if let Some(content) = file::read(&path)? {
-            file::write(&path.with_extension("json.bak"), &content)?;
+    pub fn remove(&self, stack: &StackIdentity) -> Result<(), BackendError> {
+        let key = Self::checkpoint_key(stack);
+        if let Some(content) = self.bucket.read(&key).map_err(self.access())? {
+            self.bucket
+                .write(&format!("{key}.bak"), &content)
+                .map_err(self.access())?;
         }
-        file::remove(&path)?;
-        history::remove(self, stack)
+        self.bucket.remove(&key).map_err(self.access())?;
+        self.known.borrow_mut().remove(&key);
+        history::remove(self, stack).map_err(self.access())
+    }
+}
+
+/// A URL as it is kept, and its files.
+fn opened(url: &str) -> Result<(String, Box<dyn Bucket>), BackendError> {
+    if let Some(rest) = url.strip_prefix("file://") {
+        let path = rest.split_once('?').map_or(rest, |(path, _)| path);
+        let url = format!("file://{}", path.trim_end_matches('/'));
+        return Ok((url, Box::new(Folder::new(directory(path)?))));
+    }
+    if let Some(bucket) = cloud::open(url)? {
+        return Ok((url.to_owned(), Box::new(bucket)));
+    }
+    let cloud = url.starts_with("http://") || url.starts_with("https://");
+    if cloud && std::env::var_os("PULUMI_ACCESS_TOKEN").is_none() {
+        Err(BackendError::Unauthenticated)
+    } else {
+        Err(BackendError::Unsupported(url.to_owned()))
+    }
+}
+
+fn directory(path: &str) -> Result<PathBuf, BackendError> {
+    match path.strip_prefix('~') {
+        Some(inside) => {
+            let home = std::env::var("HOME").unwrap_or_default();
+            Ok(Path::new(&home).join(inside.trim_start_matches('/')))
+        }
+        None => std::path::absolute(path).map_err(BackendError::Directory),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use super::*;
+    use crate::state::file;
 
     #[test]
     fn other_backends_are_refused_by_name() {
-        for (url, expected) in [
-            ("s3://bucket", "backend \"s3://bucket\" is not supported"),
-            ("gs://bucket", "backend \"gs://bucket\" is not supported"),
-            (
-                "azblob://bucket",
-                "backend \"azblob://bucket\" is not supported",
-            ),
-        ] {
-            let error = Backend::open(url).unwrap_err().to_string();
-            assert!(error.starts_with(expected), "{error}");
+        let error = Backend::open("postgres://u@h/d").unwrap_err().to_string();
+        assert!(
+            error.starts_with("backend \"postgres://u@h/d\" is not supported")
+                && error.contains("azblob://"),
+            "{error}"
+        );
+    }
+
+    /// Counts what is asked of it.
+    #[derive(Debug, Default)]
+    struct Counted {
+        files: RefCell<HashMap<String, Vec<u8>>>,
+        calls: Rc<RefCell<Vec<String>>>,
+    }
+
+    impl Counted {
+        fn called(&self, call: &str, key: &str) {
+            self.calls.borrow_mut().push(format!("{call} {key}"));
+        }
+    }
+
+    impl Bucket for Counted {
+        fn read(&self, key: &str) -> Result<Option<Vec<u8>>, BucketError> {
+            self.called("read", key);
+            Ok(self.files.borrow().get(key).cloned())
+        }
+
+        fn write(&self, key: &str, content: &[u8]) -> Result<(), BucketError> {
+            self.called("write", key);
+            self.files
+                .borrow_mut()
+                .insert(key.to_owned(), content.to_vec());
+            Ok(())
+        }
+
+        fn remove(&self, key: &str) -> Result<(), BucketError> {
+            self.called("remove", key);
+            self.files.borrow_mut().remove(key);
+            Ok(())
+        }
+
+        fn list(&self, folder: &str, _: &str) -> Result<Vec<String>, BucketError> {
+            self.called("list", folder);
+            Ok(Vec::new())
+        }
+
+        fn remove_folder(&self, folder: &str) -> Result<(), BucketError> {
+            self.called("remove", folder);
+            Ok(())
         }
     }
 
     #[test]
-    fn a_state_from_before_projects_is_refused() {
+    fn a_save_is_one_write() {
+        let bucket = Counted::default();
+        let calls = Rc::clone(&bucket.calls);
+        let backend = Backend::of("s3://states".to_owned(), Box::new(bucket)).unwrap();
+        let stack = StackIdentity {
+            organization: ORGANIZATION.into(),
+            project: "demo".into(),
+            name: "dev".into(),
+        };
+        backend
+            .save(&stack, &Checkpoint::new("a".into(), None))
+            .unwrap();
+        backend.load(&stack).unwrap();
+        calls.borrow_mut().clear();
+        for name in ["b", "c", "c", "d"] {
+            let checkpoint = Checkpoint::new(name.into(), None);
+            backend.save(&stack, &checkpoint).unwrap();
+        }
+        let write = "write .pulumi/stacks/demo/dev.json";
+        assert_eq!(*calls.borrow(), [write; 3]);
+    }
+
+    #[test]
+    fn a_layout_of_another_time_is_refused() {
         let directory = tempfile::tempdir().unwrap();
-        file::write(&directory.path().join(".pulumi/stacks/dev.json"), b"{}").unwrap();
         let url = format!("file://{}", directory.path().display());
-        assert!(
-            Backend::open(&url)
-                .unwrap_err()
-                .to_string()
-                .contains("state upgrade")
-        );
+        let refused = |url: &str| Backend::open(url).unwrap_err().to_string();
+        let meta = directory.path().join(META);
+        file::write(&meta, b"version: 2\n", false).unwrap();
+        assert!(refused(&url).contains("unknown version"));
+        file::write(&meta, b"version: 0\n", false).unwrap();
+        assert!(refused(&url).contains("state upgrade"));
+        file::remove(&meta).unwrap();
+        file::write(
+            &directory.path().join(".pulumi/stacks/dev.json"),
+            b"{}",
+            false,
+        )
+        .unwrap();
+        assert!(refused(&url).contains("state upgrade"));
     }
 }

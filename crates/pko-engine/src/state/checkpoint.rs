@@ -5,8 +5,12 @@ use serde_json::{Map, Value};
 
 use crate::{VERSION, program::function::sha256, resource::Resource};
 
-/// Version of the format this engine reads and writes.
+/// Version of the format this engine writes, unless a state needs a feature.
 const FORMAT: u32 = 3;
+/// Version of the format that names the features which a state needs.
+const FORMAT_WITH_FEATURES: u32 = 4;
+/// The one feature of Pulumi's that this engine has.
+const REPLACE_WITH: &str = "replaceWith";
 /// The only secrets provider this engine has.
 const PASSPHRASE: &str = "passphrase";
 
@@ -17,8 +21,15 @@ pub enum CheckpointError {
     #[error("failed to read the checkpoint")]
     Malformed(#[source] serde_json::Error),
     /// A format of another time.
-    #[error("checkpoint format {0} is not supported by pulumi-engine, which has format {FORMAT}")]
+    #[error(
+        "checkpoint format {0} is not supported by pulumi-engine, which has formats {FORMAT} and {FORMAT_WITH_FEATURES}"
+    )]
     Format(u32),
+    /// A state that needs what this engine does not have.
+    #[error(
+        "this stack's deployment needs support for the following features, which pulumi-engine lacks: {0}; use an image with Pulumi's CLI"
+    )]
+    Features(String),
     /// Secrets this engine cannot open.
     #[error("secrets provider {0:?} is not supported by pulumi-engine, which has \"passphrase\"")]
     SecretsProvider(String),
@@ -29,6 +40,8 @@ pub enum CheckpointError {
 #[expect(missing_docs, reason = "the fields of Pulumi's checkpoint format")]
 pub struct Checkpoint {
     pub version: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
     pub checkpoint: Body,
 }
 
@@ -110,8 +123,19 @@ impl Checkpoint {
     /// One with nothing in it.
     #[must_use]
     pub fn new(stack: String, latest: Option<Deployment>) -> Self {
+        let resources = latest.iter().flat_map(|latest| &latest.resources);
+        let mut features = Vec::new();
+        let mut version = FORMAT;
+        if resources
+            .into_iter()
+            .any(|resource| !resource.replace_with.is_empty())
+        {
+            features.push(REPLACE_WITH.to_owned());
+            version = FORMAT_WITH_FEATURES;
+        }
         Self {
-            version: FORMAT,
+            version,
+            features,
             checkpoint: Body {
                 stack,
                 latest,
@@ -124,9 +148,18 @@ impl Checkpoint {
     pub fn parse(content: &[u8]) -> Result<Self, CheckpointError> {
         let checkpoint: Self =
             serde_json::from_slice(content).map_err(CheckpointError::Malformed)?;
+        let lacking: Vec<_> = checkpoint
+            .features
+            .iter()
+            .filter(|feature| *feature != REPLACE_WITH)
+            .map(String::as_str)
+            .collect();
+        if !lacking.is_empty() {
+            return Err(CheckpointError::Features(lacking.join(", ")));
+        }
         match (checkpoint.version, &checkpoint.checkpoint.latest) {
             // the CLI writes 0 for a stack that never had a state
-            (FORMAT, _) | (0, None) => Ok(checkpoint),
+            (FORMAT | FORMAT_WITH_FEATURES, _) | (0, None) => Ok(checkpoint),
             (other, _) => Err(CheckpointError::Format(other)),
         }
     }
@@ -171,9 +204,13 @@ mod tests {
 
     #[test]
     fn what_is_too_new_or_sealed_otherwise_is_refused() {
-        let newer = br#"{"version":4,"checkpoint":{}}"#;
+        let newer = br#"{"version":5,"checkpoint":{}}"#;
         let error = Checkpoint::parse(newer).unwrap_err().to_string();
-        assert!(error.contains("format 4 is not supported"), "{error}");
+        assert!(error.contains("format 5 is not supported"), "{error}");
+        let lacking =
+            br#"{"version":4,"features":["replaceWith","views","taint"],"checkpoint":{}}"#;
+        let error = Checkpoint::parse(lacking).unwrap_err().to_string();
+        assert!(error.contains("lacks: views, taint;"), "{error}");
         let provider = SecretsProvider {
             kind: "cloud".into(),
             ..SecretsProvider::default()
@@ -189,6 +226,24 @@ mod tests {
                 .to_string()
                 .contains("\"cloud\"")
         );
+    }
+
+    #[test]
+    fn a_state_names_the_features_that_it_needs() {
+        let plain = Checkpoint::new("s".into(), Some(Deployment::default()));
+        assert_eq!((plain.version, plain.features.len()), (3, 0));
+        let resource = Resource {
+            replace_with: vec![crate::urn::Urn::new("u")],
+            ..Resource::default()
+        };
+        let latest = Deployment {
+            resources: vec![resource],
+            ..Deployment::default()
+        };
+        let written = Checkpoint::new("s".into(), Some(latest)).encode().unwrap();
+        let read = Checkpoint::parse(&written).unwrap();
+        assert_eq!(read.version, 4);
+        assert_eq!(read.features, ["replaceWith"]);
     }
 
     #[test]

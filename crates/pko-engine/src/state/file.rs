@@ -1,7 +1,7 @@
 //! Files as Pulumi's blob library keeps them: whole or not at all, with attributes beside them.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, Write as _},
     path::{Path, PathBuf},
 };
@@ -11,6 +11,11 @@ use md5::{Digest as _, Md5};
 
 /// Writes a file so that a crash leaves the old or the new content, never a part.
 pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
+    replace(path, content, true)
+}
+
+/// With `durable` it outlasts a loss of power, and not only the end of this process: that may take the disk long.
+fn replace(path: &Path, content: &[u8], durable: bool) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
     let mut temporary = tempfile::Builder::new()
@@ -18,13 +23,15 @@ pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
         .suffix(".tmp")
         .tempfile_in(directory)?;
     temporary.write_all(content)?;
-    temporary.as_file().sync_all()?;
+    if durable {
+        temporary.as_file().sync_data()?;
+    }
     temporary.persist(path).map_err(|error| error.error)?;
-    File::open(directory)?.sync_all()
+    Ok(())
 }
 
-/// Writes a file of the backend and its attributes.
-pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+/// Writes a file of the backend and its attributes; only a state is worth waiting for the disk.
+pub fn write(path: &Path, content: &[u8], durable: bool) -> io::Result<()> {
     let attributes = format!(
         "{{\"user.cache_control\":\"\",\"user.content_disposition\":\"\",\
          \"user.content_encoding\":\"\",\"user.content_language\":\"\",\
@@ -32,8 +39,8 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
          \"md5\":\"{}\"}}\n",
         STANDARD.encode(Md5::digest(content))
     );
-    write_whole(path, content)?;
-    write_whole(&attributes_of(path), attributes.as_bytes())
+    replace(path, content, durable)?;
+    replace(&attributes_of(path), attributes.as_bytes(), false)
 }
 
 /// Removes a file of the backend and its attributes; one that is gone is fine.
@@ -84,7 +91,7 @@ mod tests {
     fn attributes_are_as_the_real_cli_writes_them() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("deep/meta.yaml");
-        write(&path, b"version: 1\n").unwrap();
+        write(&path, b"version: 1\n", true).unwrap();
         let attributes = fs::read_to_string(attributes_of(&path)).unwrap();
         assert!(
             attributes.ends_with("\"md5\":\"EaRWdV65+nlqCnYlI4a4Wg==\"}\n"),

@@ -1,12 +1,12 @@
 //! What was done to a stack: one file per run, and a copy of the state after it.
 
-use std::{collections::BTreeMap, io, path::PathBuf};
+use std::{collections::BTreeMap, io};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{backend::Backend, file};
+use super::{backend::Backend, bucket::BucketError};
 use crate::urn::StackIdentity;
 
 /// One run.
@@ -37,36 +37,36 @@ pub fn add(
     stack: &StackIdentity,
     record: &Record,
     checkpoint: &[u8],
-) -> io::Result<()> {
-    let name = format!("{}-{}", stack.name, Timestamp::now().as_nanosecond());
-    let directory = directory(backend, stack);
+) -> Result<(), BucketError> {
+    let now = Timestamp::now().as_nanosecond();
+    let name = format!("{}/{}-{now}", folder(stack), stack.name);
     let content = serde_json::to_vec(record).map_err(io::Error::from)?;
-    file::write(&directory.join(format!("{name}.history.json")), &content)?;
-    file::write(
-        &directory.join(format!("{name}.checkpoint.json")),
-        checkpoint,
-    )
+    let bucket = backend.bucket();
+    bucket.write(&format!("{name}.history.json"), &content)?;
+    bucket.write(&format!("{name}.checkpoint.json"), checkpoint)
 }
 
-/// All runs, latest first.
-pub fn read(backend: &Backend, stack: &StackIdentity) -> io::Result<Vec<Record>> {
-    let mut paths = file::list(&directory(backend, stack), ".history.json")?;
-    paths.reverse();
-    paths
-        .iter()
-        .map(|path| {
-            let content = std::fs::read(path)?;
-            serde_json::from_slice(&content).map_err(io::Error::from)
-        })
-        .collect()
+/// Some of the runs, latest first.
+pub fn read(
+    backend: &Backend,
+    stack: &StackIdentity,
+    skip: usize,
+    count: usize,
+) -> Result<Vec<Record>, BucketError> {
+    let keys = backend.bucket().list(&folder(stack), ".history.json")?;
+    let mut records = Vec::new();
+    for key in keys.iter().rev().skip(skip).take(count) {
+        // one that goes away while we look is none
+        if let Some(content) = backend.bucket().read(key)? {
+            records.push(serde_json::from_slice(&content).map_err(io::Error::from)?);
+        }
+    }
+    Ok(records)
 }
 
 /// Forgets all runs.
-pub fn remove(backend: &Backend, stack: &StackIdentity) -> io::Result<()> {
-    match std::fs::remove_dir_all(directory(backend, stack)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+pub fn remove(backend: &Backend, stack: &StackIdentity) -> Result<(), BucketError> {
+    backend.bucket().remove_folder(&folder(stack))
 }
 
 /// Seconds since 1970 as history prints them.
@@ -75,10 +75,6 @@ pub fn printed_time(seconds: i64) -> Value {
     Timestamp::from_second(seconds).map_or(Value::Null, |time| json!(format!("{time:.3}")))
 }
 
-fn directory(backend: &Backend, stack: &StackIdentity) -> PathBuf {
-    backend
-        .root()
-        .join(".pulumi/history")
-        .join(&stack.project)
-        .join(&stack.name)
+fn folder(stack: &StackIdentity) -> String {
+    format!(".pulumi/history/{}/{}", stack.project, stack.name)
 }

@@ -1,11 +1,11 @@
 //! Locks of stacks, in Pulumi's own format: one small file per holder.
 
-use std::{fs, io, path::PathBuf};
+use std::fs;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{backend::Backend, file};
+use super::{backend::Backend, bucket::BucketError};
 use crate::urn::StackIdentity;
 
 /// Why a stack could not be locked.
@@ -20,7 +20,7 @@ pub enum LockError {
     Held(Vec<String>),
     /// The backend failed.
     #[error("failed to access the locks of the stack")]
-    Access(#[from] io::Error),
+    Access(#[from] BucketError),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -33,62 +33,63 @@ struct Content {
 
 /// A lock that is held until it is dropped.
 #[derive(Debug)]
-pub struct Lock {
-    path: PathBuf,
+pub struct Lock<'a> {
+    backend: &'a Backend,
+    key: String,
 }
 
-impl Lock {
+impl<'a> Lock<'a> {
     /// Locks a stack: writes a file, then looks whether it is the only one.
-    pub fn acquire(backend: &Backend, stack: &StackIdentity) -> Result<Self, LockError> {
-        let directory = directory(backend, stack);
-        refuse_if_held(backend, &directory, None)?;
-        let lock = Self {
-            path: directory.join(format!("{}.json", uuid::Uuid::new_v4())),
-        };
+    pub fn acquire(backend: &'a Backend, stack: &StackIdentity) -> Result<Self, LockError> {
+        let folder = folder(stack);
+        refuse_if_held(backend, &folder, None)?;
+        let key = format!("{folder}/{}.json", uuid::Uuid::new_v4());
         let content = Content {
             pid: std::process::id(),
             username: user_name(),
             hostname: host_name(),
             timestamp: Timestamp::now(),
         };
-        let content = serde_json::to_vec(&content).map_err(io::Error::from)?;
-        file::write(&lock.path, &content)?;
-        refuse_if_held(backend, &directory, Some(&lock.path))?;
+        let content =
+            serde_json::to_vec(&content).map_err(|error| BucketError::Folder(error.into()))?;
+        backend.bucket().write(&key, &content)?;
+        let lock = Self { backend, key };
+        refuse_if_held(backend, &folder, Some(&lock.key))?;
         Ok(lock)
     }
 }
 
-impl Drop for Lock {
+impl Drop for Lock<'_> {
     fn drop(&mut self) {
-        // what cannot be removed now is what `cancel` is for
-        _ = file::remove(&self.path);
+        if let Err(error) = self.backend.bucket().remove(&self.key) {
+            crate::display::note(&format!(
+                "error: there was a problem deleting the lock at {}, manual clean up may be required: {error}",
+                self.backend.place(&self.key)
+            ));
+        }
     }
 }
 
 /// Removes all locks of a stack.
-pub fn break_all(backend: &Backend, stack: &StackIdentity) -> io::Result<()> {
-    for path in file::list(&directory(backend, stack), ".json")? {
-        file::remove(&path)?;
+pub fn break_all(backend: &Backend, stack: &StackIdentity) -> Result<(), BucketError> {
+    for key in backend.bucket().list(&folder(stack), ".json")? {
+        backend.bucket().remove(&key)?;
     }
     Ok(())
 }
 
-fn directory(backend: &Backend, stack: &StackIdentity) -> PathBuf {
-    backend.root().join(".pulumi/locks").join(stack.qualified())
+fn folder(stack: &StackIdentity) -> String {
+    format!(".pulumi/locks/{}", stack.qualified())
 }
 
-fn refuse_if_held(
-    backend: &Backend,
-    directory: &std::path::Path,
-    own: Option<&PathBuf>,
-) -> Result<(), LockError> {
+fn refuse_if_held(backend: &Backend, folder: &str, own: Option<&str>) -> Result<(), LockError> {
     let mut held = Vec::new();
-    for path in file::list(directory, ".json")? {
-        if Some(&path) == own {
+    for key in backend.bucket().list(folder, ".json")? {
+        if Some(key.as_str()) == own {
             continue;
         }
         // a lock that goes away while we look is none
-        let Some(content) = file::read(&path)? else {
+        let Some(content) = backend.bucket().read(&key)? else {
             continue;
         };
         let holder = serde_json::from_slice::<Content>(&content).map_or_else(
@@ -100,12 +101,7 @@ fn refuse_if_held(
                 )
             },
         );
-        let place = path.strip_prefix(backend.root()).unwrap_or(&path);
-        held.push(format!(
-            "\n  {}/{}: {holder}",
-            backend.url(),
-            place.display()
-        ));
+        held.push(format!("\n  {}: {holder}", backend.place(&key)));
     }
     if held.is_empty() {
         Ok(())
@@ -166,7 +162,7 @@ mod tests {
         drop(held);
         let abandoned = std::mem::ManuallyDrop::new(Lock::acquire(&backend, &stack).unwrap());
         break_all(&backend, &stack).unwrap();
-        assert!(!abandoned.path.exists());
-        Lock::acquire(&backend, &stack).unwrap();
+        assert_eq!(backend.bucket().read(&abandoned.key).unwrap(), None);
+        drop(Lock::acquire(&backend, &stack).unwrap());
     }
 }

@@ -220,7 +220,7 @@ fn mistakes_show_the_line_they_are_in() {
     assert_eq!(done.code, Some(1));
     assert_eq!(
         done.stderr,
-        "error: resource, variable, or config value \"nothing\" not found\n\n  on Pulumi.yaml line 4:\n\n   4:   x: ${nothing}\n\nerror: update failed\n"
+        "error: resource, variable, or config value \"nothing\" not found\n\n  on Pulumi.yaml line 4, column 6:\n\n   4:   x: ${nothing}\n\nerror: update failed\n"
     );
     let summary = stage.events().into_iter().rev().nth(1).unwrap();
     assert_eq!(summary["summaryEvent"]["result"], json!("failed"));

@@ -6,6 +6,7 @@
     reason = "a test ends where it fails, helpers included"
 )]
 
+mod cloud;
 mod config;
 mod conformance;
 mod interruption;
