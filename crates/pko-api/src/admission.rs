@@ -159,6 +159,8 @@ pub fn policy() -> Value {
                 "apiVersions": [Stack::VERSION],
                 "resources": [Stack::URL_PATH_SEGMENT],
                 "operations": ["CREATE", "UPDATE"],
+                // The default, which `kubectl apply` would take for a change by somebody else.
+                "scope": "*",
             }] },
             "variables": variables.collect::<Vec<_>>(),
             "validations": validations.collect::<Vec<_>>(),

@@ -4,6 +4,7 @@
 mod events;
 mod finalizers;
 mod freshness;
+mod object_name;
 mod objects;
 mod outputs;
 mod owners;
@@ -14,7 +15,7 @@ pub use finalizers::{add_finalizer, remove_finalizer};
 pub use freshness::Written;
 pub use objects::{
     Namespaced, annotate, apply, apply_annotation, apply_json, apply_own, apply_status, create,
-    create_once, delete, find, find_metadata, labelled, replace,
+    create_once, delete, delete_unchanged, find, find_metadata, labelled, replace,
 };
 pub use outputs::masked_outputs;
 pub use owners::adopt;

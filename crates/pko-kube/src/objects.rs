@@ -11,7 +11,7 @@ use pko_api::names::field_managers;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::RequestError;
+use crate::{RequestError, object_name};
 
 /// A kind with objects in namespaces.
 pub trait Namespaced:
@@ -46,24 +46,31 @@ fn failed<K: Namespaced>(
     }
 }
 
-/// Reads an object from the API server itself; nothing if it is not there.
+/// Reads an object from the API server itself; nothing if it is not there, as for a name that no object has.
 pub async fn find<K: Namespaced>(
     client: &Client,
     namespace: &str,
     name: &str,
 ) -> Result<Option<K>, RequestError> {
+    if !object_name::is_possible(name) {
+        return Ok(None);
+    }
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     api.get_opt(name)
         .await
         .map_err(failed::<K>("read", namespace, name))
 }
 
-/// Reads who an object is and whose, and nothing that it holds; nothing if it is not there.
+/// Reads who an object is and whose, and nothing that it holds; nothing if it is not there, as for a name that no object
+/// has.
 pub async fn find_metadata<K: Namespaced>(
     client: &Client,
     namespace: &str,
     name: &str,
 ) -> Result<Option<ObjectMeta>, RequestError> {
+    if !object_name::is_possible(name) {
+        return Ok(None);
+    }
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let found = api.get_metadata_opt(name).await;
     let found = found.map_err(failed::<K>("read", namespace, name))?;
@@ -83,6 +90,18 @@ pub async fn labelled<K: Namespaced>(
     Ok(listed.items)
 }
 
+async fn applied<K: Namespaced>(
+    client: &Client,
+    (namespace, name): (&str, &str),
+    object: &(impl Serialize + Debug),
+    parameters: &PatchParams,
+    action: &'static str,
+) -> Result<K, RequestError> {
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let applied = api.patch(name, parameters, &Patch::Apply(object)).await;
+    applied.map_err(failed::<K>(action, namespace, name))
+}
+
 /// Applies an object; fields of other managers with other values are a conflict.
 pub async fn apply<K: Namespaced + Serialize>(
     client: &Client,
@@ -90,10 +109,8 @@ pub async fn apply<K: Namespaced + Serialize>(
     manager: &str,
 ) -> Result<K, RequestError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
     let parameters = PatchParams::apply(manager);
-    let applied = api.patch(&name, &parameters, &Patch::Apply(object)).await;
-    applied.map_err(failed::<K>("apply", &namespace, &name))
+    applied(client, (&namespace, &name), object, &parameters, "apply").await
 }
 
 /// Applies an object that is ours alone: who else has set a field of it is overruled. With a uid it is that very object,
@@ -104,10 +121,8 @@ pub async fn apply_own<K: Namespaced + Serialize>(
     manager: &str,
 ) -> Result<K, RequestError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
     let parameters = PatchParams::apply(manager).force();
-    let applied = api.patch(&name, &parameters, &Patch::Apply(object)).await;
-    applied.map_err(failed::<K>("apply", &namespace, &name))
+    applied(client, (&namespace, &name), object, &parameters, "apply").await
 }
 
 /// Applies an object that is kept as JSON, so that no field is lost that our types do not know.
@@ -119,10 +134,8 @@ pub async fn apply_json<K: Namespaced>(
 ) -> Result<K, RequestError> {
     let name = object.pointer("/metadata/name").and_then(Value::as_str);
     let name = name.unwrap_or_default();
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let parameters = PatchParams::apply(manager);
-    let applied = api.patch(name, &parameters, &Patch::Apply(object)).await;
-    applied.map_err(failed::<K>("apply", namespace, name))
+    applied(client, (namespace, name), object, &parameters, "apply").await
 }
 
 /// Sets an annotation of this very object, and nothing else; one that was made anew since is left alone.
@@ -153,15 +166,13 @@ pub async fn apply_annotation<K: Namespaced>(
     manager: &str,
 ) -> Result<K, RequestError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
     let patch = json!({
         "apiVersion": K::api_version(&()),
         "kind": K::kind(&()),
         "metadata": { "uid": object.uid(), "annotations": { annotation: value } },
     });
     let parameters = PatchParams::apply(manager).force();
-    let applied = api.patch(&name, &parameters, &Patch::Apply(patch)).await;
-    applied.map_err(failed::<K>("annotate", &namespace, &name))
+    applied(client, (&namespace, &name), &patch, &parameters, "annotate").await
 }
 
 /// Applies a whole status: what is not in it any more is removed.
@@ -260,12 +271,35 @@ pub async fn delete<K: Namespaced>(
     name: &str,
     uid: Option<String>,
 ) -> Result<(), RequestError> {
+    let preconditions = uid.map(|uid| Preconditions {
+        uid: Some(uid),
+        resource_version: None,
+    });
+    delete_if::<K>(client, namespace, name, preconditions).await
+}
+
+/// Deletes an object, if it still is as it is here: whoever has written to it since may have made it theirs.
+pub async fn delete_unchanged<K: Namespaced>(
+    client: &Client,
+    object: &K,
+) -> Result<(), RequestError> {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let preconditions = Preconditions {
+        uid: object.uid(),
+        resource_version: object.resource_version(),
+    };
+    delete_if::<K>(client, &namespace, &name, Some(preconditions)).await
+}
+
+async fn delete_if<K: Namespaced>(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    preconditions: Option<Preconditions>,
+) -> Result<(), RequestError> {
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let parameters = DeleteParams {
-        preconditions: uid.map(|uid| Preconditions {
-            uid: Some(uid),
-            resource_version: None,
-        }),
+        preconditions,
         ..DeleteParams::background()
     };
     match api.delete(name, &parameters).await {

@@ -1,4 +1,5 @@
-//! The client of the API server: whose it is, how long a request may take, and how many there were.
+//! The client of the API server: whose it is, how long a request may take, how many there are at a time, and how many
+//! there were.
 
 use std::{
     sync::Arc,
@@ -17,6 +18,7 @@ use kube::{
     client::{Body, ClientBuilder},
     config::{KubeConfigOptions, Kubeconfig},
 };
+use tokio::sync::Semaphore;
 use tower::{BoxError, Layer, Service};
 
 use crate::{args::Arguments, metrics::Metrics};
@@ -46,10 +48,73 @@ pub(crate) async fn client(
             .into(),
     };
     let builder = ClientBuilder::try_from(config)?.with_layer(&counted);
+    let bounded = Bounded(Arc::new(Semaphore::new(AT_A_TIME)));
     Ok(match arguments.request_timeout() {
-        Some(timeout) => builder.with_layer(&Timed(timeout)).build(),
-        None => builder.build(),
+        Some(timeout) => {
+            let timed = builder.with_layer(&Timed(timeout));
+            timed.with_layer(&bounded).build()
+        }
+        None => builder.with_layer(&bounded).build(),
     })
+}
+
+/// So many requests are under way at a time. Each has a connection of its own, which is kept for the next one: without
+/// a limit, two hundred Stacks that begin at once leave two hundred connections of some 50 KiB behind.
+const AT_A_TIME: usize = 64;
+
+/// Lets the others wait while there are enough requests under way.
+#[derive(Clone)]
+struct Bounded(Arc<Semaphore>);
+
+impl<S> Layer<S> for Bounded {
+    type Service = BoundedService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        BoundedService {
+            inner,
+            places: self.0.clone(),
+        }
+    }
+}
+
+#[derive(Clone)]
+struct BoundedService<S> {
+    inner: S,
+    places: Arc<Semaphore>,
+}
+
+impl<S, B> Service<Request<Body>> for BoundedService<S>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let is_free = streams(request.uri()) || is_about_a_lease(request.uri());
+        // Nothing is sent before somebody waits for the answer.
+        let answer = self.inner.call(request);
+        let places = self.places.clone();
+        Box::pin(async move {
+            let _place = if is_free {
+                None
+            } else {
+                places.acquire_owned().await.ok()
+            };
+            answer.await.map_err(Into::into)
+        })
+    }
+}
+
+/// Who leads must be able to say so, however slowly everything else is answered.
+fn is_about_a_lease(uri: &Uri) -> bool {
+    uri.path().starts_with("/apis/coordination.k8s.io/")
 }
 
 /// Counts requests by how they were answered.
@@ -190,6 +255,41 @@ mod tests {
         });
         let request = Request::get(path).body(Body::empty()).unwrap();
         Timed(SHORT).layer(server).oneshot(request).await
+    }
+
+    #[tokio::test]
+    async fn only_so_many_requests_are_under_way_and_leases_and_watches_never_wait() {
+        let places = Arc::new(Semaphore::new(1));
+        let (begun, mut beginnings) = tokio::sync::mpsc::unbounded_channel();
+        let server = service_fn(move |request: Request<Body>| {
+            let begun = begun.clone();
+            async move {
+                let path = request.uri().path().to_owned();
+                let (end, ended) = tokio::sync::oneshot::channel::<()>();
+                begun.send((path, end)).unwrap();
+                let _ = ended.await;
+                Ok::<_, BoxError>(Response::new(Answer::empty()))
+            }
+        });
+        let server = Bounded(places.clone()).layer(server);
+        let ask = |path: &str| {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            tokio::spawn(server.clone().oneshot(request))
+        };
+        ask("/api/v1/first");
+        let (path, first) = beginnings.recv().await.unwrap();
+        assert_eq!(path, "/api/v1/first");
+        ask("/api/v1/second");
+        ask("/api/v1/pods?watch=true");
+        let (path, _watch) = beginnings.recv().await.unwrap();
+        assert_eq!(path, "/api/v1/pods");
+        ask("/apis/coordination.k8s.io/v1/namespaces/a/leases/b");
+        let (path, _lease) = beginnings.recv().await.unwrap();
+        assert!(path.ends_with("leases/b"));
+        assert!(beginnings.try_recv().is_err(), "the second one waits");
+        first.send(()).unwrap();
+        let (path, _second) = beginnings.recv().await.unwrap();
+        assert_eq!(path, "/api/v1/second");
     }
 
     #[tokio::test]

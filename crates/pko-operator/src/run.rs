@@ -10,8 +10,11 @@ use std::{
 use anyhow::Context as _;
 use axum::Router;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, runtime::reflector::Store};
-use pko_api::{Decoded, Update, names::events};
+use kube::{
+    Api, Client, ResourceExt as _,
+    runtime::reflector::{ObjectRef, Store},
+};
+use pko_api::{Decoded, Update, Workspace, names::events};
 use pko_proto::token::SigningKey;
 use tokio::{
     net::TcpListener,
@@ -400,12 +403,7 @@ async fn sweep(context: Arc<Context>, readiness: Readiness, mut elected: Elected
     context.turns.prime(&context.updates, &context.workspaces);
     loop {
         for (namespace, name, uid) in context.places.recorded() {
-            let known = context
-                .workspaces
-                .get(&kube::runtime::reflector::ObjectRef::new(&name).within(&namespace));
-            if known.is_none_or(|workspace| {
-                kube::ResourceExt::uid(workspace.as_ref()).is_none_or(|known| known != uid)
-            }) {
+            if is_gone(&context, &namespace, &name, &uid).await {
                 tracing::info!(namespace, name, "Workspace is gone: its process ends");
                 context.places.remove(&namespace, &name, &uid);
                 context.applied.forget(&namespace, &name);
@@ -413,11 +411,30 @@ async fn sweep(context: Arc<Context>, readiness: Readiness, mut elected: Elected
         }
         context.turns.keep_only(|update, run| {
             let known = context.updates.get(update);
-            known
-                .is_some_and(|known| kube::ResourceExt::uid(known.as_ref()).as_deref() == Some(run))
+            known.is_some_and(|known| known.uid().as_deref() == Some(run))
         });
         context.sources.tidy();
+        context.agents.tidy();
         tokio::time::sleep(SWEEP_EVERY).await;
+    }
+}
+
+/// Whether a Workspace is gone, or is another one by now. That is believed from a live read only: an API server that
+/// lags behind lists what was before, and a run may be under way in what it does not know yet.
+async fn is_gone(context: &Context, namespace: &str, name: &str, uid: &str) -> bool {
+    let cached = context
+        .workspaces
+        .get(&ObjectRef::new(name).within(namespace));
+    if cached.is_some_and(|cached| cached.uid().as_deref() == Some(uid)) {
+        return false;
+    }
+    let live = pko_kube::find_metadata::<Workspace>(&context.client, namespace, name).await;
+    match live {
+        Ok(live) => live.and_then(|live| live.uid).as_deref() != Some(uid),
+        Err(error) => {
+            tracing::info!(namespace, name, error = %error.full_text(), "Workspace could not be looked for; it is tried again");
+            false
+        }
     }
 }
 

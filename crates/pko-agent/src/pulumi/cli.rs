@@ -455,6 +455,10 @@ mod tests {
 
     #[tokio::test]
     async fn an_interrupt_comes_first_and_a_kill_last() {
+        // As the agent does. A process that was started with interrupts ignored, and does not listen to them, would pass
+        // that on to its children, and a shell can't undo it.
+        let listening = tokio::signal::unix::SignalKind::interrupt();
+        let _listening = tokio::signal::unix::signal(listening).unwrap();
         let obedient = "trap 'exit 8' INT; while :; do sleep 0.05; done";
         // The interrupt may come before the shell has set its trap.
         let exit = stopped(obedient, Duration::from_mins(10)).await;

@@ -26,6 +26,9 @@ pub const CANCEL: &str = "auto.pulumi.com/cancel";
 /// On an Update: how urgent its run is: `destroy`, `change`, `request` or `resync`.
 pub const URGENCY: &str = "auto.pulumi.com/urgency";
 
+/// On a Workspace that belongs to nobody: the uid of the Stack whose destroy it was made for. It goes once that Stack has.
+pub const DESTROYS: &str = "auto.pulumi.com/destroys";
+
 /// On a workspace's StatefulSet and Service: what of the Workspace they were last applied for, so that the same is not
 /// applied again.
 pub const APPLIED: &str = "auto.pulumi.com/applied";

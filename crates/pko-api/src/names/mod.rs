@@ -7,6 +7,7 @@ pub mod events;
 pub mod failures;
 pub mod field_managers;
 pub mod finalizers;
+pub mod images;
 pub mod labels;
 pub mod reasons;
 pub mod urgencies;

@@ -48,7 +48,7 @@ pub(super) fn absorb(world: &World, now: Timestamp) -> Result<Case, Question> {
         return Ok(case);
     };
     // A Stack that nobody holds any more is not worth a question.
-    if world.is_deleting() && !finalize::is_held(world) {
+    if world.is_deleting() && !finalize::is_held(&world.stack.metadata) {
         return Ok(case);
     }
     let name = current.name.clone().unwrap_or_default();

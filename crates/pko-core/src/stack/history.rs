@@ -1,11 +1,9 @@
 //! How many Updates of a Stack are kept. No I/O.
 
 use jiff::Timestamp;
-use pko_api::{
-    Stack, Update,
-    names::{conditions::ConditionType, finalizers},
-};
+use pko_api::{Stack, Update, names::conditions::ConditionType};
 
+use super::is_held;
 use crate::condition_set::is_true;
 
 /// The Updates that are more than the spec wants kept, the oldest first. The one whose result was recorded last stays in
@@ -65,12 +63,10 @@ fn age(update: &Update) -> (Option<Timestamp>, Option<Timestamp>, Option<&String
 /// Whether nobody needs it any more: its result is recorded, and was so before that of another one.
 fn is_free(update: &Update, stack: &Stack) -> bool {
     let metadata = &update.metadata;
-    let held = metadata.finalizers.iter().flatten();
-    let held = held.into_iter().any(|name| name == finalizers::STACK);
     let current = stack.status.as_ref();
     let current = current.and_then(|status| status.current_update.as_ref());
     let is_current = current.is_some_and(|current| current.name == metadata.name);
-    !held && !is_current && metadata.deletion_timestamp.is_none()
+    !is_held(metadata) && !is_current && metadata.deletion_timestamp.is_none()
 }
 
 #[cfg(test)]

@@ -18,11 +18,11 @@ use jiff::Timestamp;
 use pko_api::{Undecodable, names::reasons::StackReason, pulumi::v1::StackStatus};
 
 pub use case::{Absorbed, Case};
-pub use desired::{UpdateName, workspace_name};
+pub use desired::{UpdateName, settle_pod, workspace_name};
 pub use history::superfluous;
 pub use outputs_to::{Publication, Published, publication};
 pub use references::{Field, Reference, ReferenceKind, User, references};
-pub use rules::workspace::is_ready;
+pub use rules::{finalize::is_held, workspace::is_ready};
 pub use source::{
     Artifact, FluxWanted, GitLogin, GitRevision, GitWanted, Location, NoSource, SecretKey, Source,
     Wanted, flux_source, git_keys, git_source, program_source,

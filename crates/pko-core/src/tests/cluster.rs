@@ -484,6 +484,7 @@ impl Cluster {
         match &self.workspace {
             Some(before)
                 if before.spec == applied.spec
+                    && before.metadata.annotations == applied.metadata.annotations
                     && before.metadata.owner_references == applied.metadata.owner_references =>
             {
                 return Ok(before.clone());
@@ -765,6 +766,13 @@ impl Cluster {
         let mut asked = BTreeMap::new();
         loop {
             match workspace::decide(&world, self.now) {
+                Step::Ask(workspace::Question::Awaited(_)) => {
+                    *asked.entry("awaited").or_default() += 1;
+                    let stack = self.stack.as_ref().map(|stack| &stack.metadata);
+                    let awaited =
+                        stack.is_some_and(|stack| workspace::is_awaited(&world.workspace, stack));
+                    world.learn(workspace::Answer::Awaited(awaited));
+                }
                 Step::Ask(workspace::Question::Place) => {
                     *asked.entry("place").or_default() += 1;
                     world.learn(workspace::Answer::Place(self.place.clone()));
@@ -804,6 +812,7 @@ impl Cluster {
                 workspace.status = Some(stored(status));
             }
             workspace::Effect::Remove => self.replace_pod(),
+            workspace::Effect::Delete => self.delete_workspace(),
             workspace::Effect::Emit(event) => self.events.push(event.reason.to_string()),
         }
         Ok(())

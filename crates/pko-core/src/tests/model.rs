@@ -1,7 +1,7 @@
 //! Random walks over what users, faults and time do. After each the faults stop, and everything comes to rest: each Stack
 //! is ready, says what it waits for, or is gone; and then nobody writes any more.
 //!
-//! A walk that fails is told by its seed, which `PKO_SEED` replays, and by the shortest walk that fails alike.
+//! A walk that fails is told by its seed, which `PKO_SEED` replays (a range of them, too), and by the shortest walk that fails alike.
 
 use std::{env, thread};
 
@@ -262,9 +262,12 @@ fn shown(walk: &[Step]) -> String {
 )]
 fn seeds() -> std::ops::Range<u64> {
     let (few, many) = WALKS;
-    let seed = env::var("PKO_SEED").ok();
-    match seed.map(|seed| seed.parse().expect("PKO_SEED is a number")) {
-        Some(seed) => seed..seed + 1,
+    let number = |text: &str| -> u64 { text.parse().expect("PKO_SEED is 7, or 7..9") };
+    match env::var("PKO_SEED").ok().as_deref() {
+        Some(seeds) => match seeds.split_once("..") {
+            Some((first, end)) => number(first)..number(end),
+            None => number(seeds)..number(seeds) + 1,
+        },
         None if env::var_os("PKO_FULL").is_some() => 0..many,
         None => 0..few,
     }

@@ -399,3 +399,32 @@ fn the_workspace_of_a_deletion_in_the_foreground_goes() {
     assert_eq!(cluster.log, [Up, Destroy]);
     assert_eq!(cluster.workspace, None);
 }
+
+/// Found by a walk: the same, and the user lets the Stack go by hand in the midst of its destroy.
+#[test]
+fn the_workspace_of_a_deletion_in_the_foreground_goes_after_a_stack_that_was_let_go_by_hand() {
+    for is_gone in [true, false] {
+        let mut cluster = new(&json!({}));
+        until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+        let name = only_update(&cluster);
+        let update = cluster.updates.get_mut(&name).unwrap();
+        let finalizers = update.metadata.finalizers.get_or_insert_default();
+        finalizers.push("somebody".to_owned());
+        cluster.delete_stack_in_foreground();
+        until(&mut cluster, "destroying", |cluster| cluster.log.len() == 2);
+        let owners = |cluster: &Cluster| {
+            let workspace = cluster.workspace.as_ref().unwrap();
+            workspace.metadata.owner_references.clone()
+        };
+        assert_eq!(owners(&cluster), None);
+        if is_gone {
+            cluster.updates.remove(&name);
+        }
+        cluster.tear_out_finalizer();
+        assert_eq!(cluster.stack.is_none(), is_gone);
+        assert!(cluster.workspace.is_some(), "nobody has taken it away");
+        until(&mut cluster, "cleaned up", |cluster| {
+            cluster.workspace.is_none()
+        });
+    }
+}

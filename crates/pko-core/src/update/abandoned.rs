@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pko_api::{
     Stack, Update,
-    names::{conditions::ConditionType, finalizers, labels},
+    names::{conditions::ConditionType, labels},
 };
 
 use super::{Case, Effect, Question, Step};
 use crate::{
     condition_set::is_true,
+    stack::is_held,
     step::{Requeue, finish},
 };
 
@@ -38,11 +38,6 @@ pub fn awaits(stack: &Stack, update: &Update) -> bool {
     let status = stack.status.as_ref();
     let current = status.and_then(|status| status.current_update.as_ref());
     !is_let_go && current.is_some_and(|current| current.name == update.metadata.name)
-}
-
-fn is_held(metadata: &ObjectMeta) -> bool {
-    let mut names = metadata.finalizers.iter().flatten();
-    names.any(|name| name == finalizers::STACK)
 }
 
 /// When an Update that was deleted, and has just ended, is looked at again: somebody has to let it go.

@@ -1,5 +1,6 @@
 //! The Workspace's state machine: a place to run, an agent that answers, packages, Ready.
 
+mod abandoned;
 mod compatibility;
 mod delegation;
 pub mod pod;
@@ -20,6 +21,7 @@ use pko_api::{
     },
 };
 
+pub use abandoned::is_awaited;
 pub use world::{
     AgentError, Answer, Case, Effect, Event, Place, Preparation, Question, Running, Stage, World,
 };
@@ -55,8 +57,9 @@ const fn rule(
 /// The whole table; the first rule that matches wins.
 const RULES: &[Rule<Case, Question, Effect>] = &[
     rule("deleting", rules::deleting),
-    rule("place", rules::place), // Ask(Place): a pod or a process, made or found
-    rule("version", rules::version), // Ask(Version): an agent that answers
+    rule("abandoned", abandoned::delete), // nobody's, and its Stack has gone: Ask(Awaited)
+    rule("place", rules::place),          // Ask(Place): a pod or a process, made or found
+    rule("version", rules::version),      // Ask(Version): an agent that answers
     rule("compatible", rules::compatible), // a CLI that understands the config
     rule("preparation", rules::preparation), // Ask(Preparation): packages, stacks
     rule("ready", rules::ready),
@@ -69,7 +72,9 @@ pub fn decide(world: &World, now: Timestamp) -> Step {
         world: world.clone(),
         now,
     };
-    first_match(RULES, &case).unwrap_or_else(|| finish(Vec::new(), Requeue::Settled))
+    let step = first_match(RULES, &case);
+    let step = step.unwrap_or_else(|| finish(Vec::new(), Requeue::Settled));
+    abandoned::looked_at_again(world, step)
 }
 
 /// What happens to a Workspace that does not decode: it says so, and waits for a change.

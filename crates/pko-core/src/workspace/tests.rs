@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::Plan;
 
+mod abandoned;
+
 fn now() -> Timestamp {
     Timestamp::from_second(1_700_000_000).unwrap()
 }
@@ -20,6 +22,7 @@ fn ago(seconds: i64) -> String {
 /// A new Workspace whose place runs and whose agent answers.
 struct Given {
     workspace: Value,
+    awaited: bool,
     place: Place,
     version: Result<String, AgentError>,
     preparation: Preparation,
@@ -33,6 +36,7 @@ struct Told {
 fn given() -> Given {
     Given {
         workspace: json!({ "metadata": { "name": "demo", "namespace": "shop", "generation": 2 } }),
+        awaited: false,
         place: Place::Running(running()),
         version: Ok("3.259.0".into()),
         preparation: Preparation::Done,
@@ -127,6 +131,7 @@ impl Given {
             match decide(&world, now()) {
                 crate::Step::Ask(question) => {
                     world.learn(match &question {
+                        Question::Awaited(_) => Answer::Awaited(self.awaited),
                         Question::Place => Answer::Place(self.place.clone()),
                         Question::Version => Answer::Version(self.version.clone()),
                         Question::Preparation => Answer::Preparation(self.preparation.clone()),
@@ -162,6 +167,7 @@ fn line(effect: &Effect) -> String {
     match effect {
         Effect::PatchStatus(status) => format!("status {}", state(status)),
         Effect::Remove => "remove".to_owned(),
+        Effect::Delete => "delete".to_owned(),
         Effect::Emit(event) => {
             let warning = if event.warning { "!" } else { "" };
             format!("event{warning} {}: {}", event.reason, event.message)

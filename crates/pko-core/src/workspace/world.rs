@@ -12,6 +12,8 @@ use crate::Known;
 pub struct World {
     /// The object.
     pub workspace: Workspace,
+    /// Whether the Stack waits for it whose destroy it was made for.
+    pub awaited: Known<bool>,
     /// Where it runs.
     pub place: Known<Place>,
     /// The version of its Pulumi CLI, without `v`, as its agent says.
@@ -98,6 +100,8 @@ pub enum Stage {
 /// What can be asked about a Workspace.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Question {
+    /// Whether the Stack of this name waits for it; only the API server itself is believed that it does not.
+    Awaited(String),
     /// Where it runs; it is started if it does not.
     Place,
     /// Which version of Pulumi's CLI its agent has.
@@ -109,6 +113,8 @@ pub enum Question {
 /// An answer to a [`Question`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
+    /// To [`Question::Awaited`].
+    Awaited(bool),
     /// To [`Question::Place`].
     Place(Place),
     /// To [`Question::Version`].
@@ -124,6 +130,8 @@ pub enum Effect {
     PatchStatus(Box<WorkspaceStatus>),
     /// Ends what runs, and removes its files.
     Remove,
+    /// Deletes the Workspace, as it is now.
+    Delete,
     /// Tells the user. Where an event can't be written, nothing else is held up.
     Emit(Event),
 }
@@ -145,6 +153,7 @@ impl World {
     pub fn new(workspace: Workspace) -> Self {
         Self {
             workspace,
+            awaited: Known::Unknown,
             place: Known::Unknown,
             version: Known::Unknown,
             preparation: Known::Unknown,
@@ -154,6 +163,7 @@ impl World {
     /// Takes in an answer.
     pub fn learn(&mut self, answer: Answer) {
         match answer {
+            Answer::Awaited(awaited) => self.awaited = Known::Known(awaited),
             Answer::Place(place) => self.place = Known::Known(place),
             Answer::Version(version) => self.version = Known::Known(version),
             Answer::Preparation(preparation) => self.preparation = Known::Known(preparation),

@@ -9,6 +9,7 @@ mod manager_tokens;
 mod outcome;
 mod pool;
 mod request;
+mod silence;
 mod streams;
 #[cfg(test)]
 mod streams_tests;
@@ -43,7 +44,7 @@ pub(crate) enum Begun {
 }
 
 /// Speaks to the agent, about a run that it may not know.
-pub(crate) async fn greet(connection: &Connection, run: &str) -> Result<(), String> {
+async fn greet(connection: &Connection, run: &str) -> Result<(), String> {
     let run_id = run.to_owned();
     let mut services = connection.runs.clone();
     match in_time(services.get_run(runs::GetRunRequest { run_id })).await {

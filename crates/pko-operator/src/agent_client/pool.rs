@@ -1,12 +1,18 @@
-//! One channel for each workspace, kept open as long as its Workspace is there.
+//! One channel for each workspace that is spoken to. One that nobody has asked for in a while is let go: most workspaces
+//! rest most of the time, and a channel is some 45 KiB here and as much in the agent.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
-use super::{ConnectError, Connection, connect};
+use super::{ConnectError, Connection, connect, greet, silence::Silence};
 use crate::place::AgentAt;
+
+/// How long a channel is kept that nobody asks for. Who uses one still holds it for as long as it takes: a run that is
+/// followed keeps its own.
+const KEPT_FOR: Duration = Duration::from_secs(20);
 
 /// The agents that were spoken to, by the uid of their Workspace.
 #[derive(Clone, Default)]
@@ -14,6 +20,7 @@ pub(crate) struct Agents {
     known: Arc<Mutex<HashMap<String, Known>>>,
     /// Those whose runs were asked for, by their instance.
     met: Arc<Mutex<HashMap<String, String>>>,
+    silence: Silence,
     /// Where all workspaces are said to be, for whoever develops the manager outside of the cluster.
     localhost: Option<String>,
 }
@@ -22,6 +29,7 @@ struct Known {
     address: String,
     instance: String,
     connection: Connection,
+    asked_for: Instant,
 }
 
 impl Known {
@@ -36,6 +44,7 @@ impl Agents {
         Self {
             known: Arc::default(),
             met: Arc::default(),
+            silence: Silence::default(),
             localhost: localhost.map(str::to_owned),
         }
     }
@@ -47,9 +56,10 @@ impl Agents {
         agent: &AgentAt,
     ) -> Result<Connection, ConnectError> {
         let address = self.address(agent);
-        if let Some(known) = self.known().get(workspace)
+        if let Some(known) = self.known().get_mut(workspace)
             && known.is_to(address, &agent.instance)
         {
+            known.asked_for = Instant::now();
             return Ok(known.connection.clone());
         }
         let connection = connect(address, &agent.credentials).await?;
@@ -57,15 +67,50 @@ impl Agents {
             address: address.to_owned(),
             instance: agent.instance.clone(),
             connection: connection.clone(),
+            asked_for: Instant::now(),
         };
         self.known().insert(workspace.to_owned(), known);
         Ok(connection)
     }
 
+    /// Speaks to a workspace's agent about a run that it may not know; if it keeps others waiting, then not now.
+    pub(crate) async fn greet(
+        &self,
+        workspace: &str,
+        agent: &AgentAt,
+        run: &str,
+    ) -> Result<(), String> {
+        let asked = Instant::now();
+        self.silence.may_ask(workspace, &agent.instance, asked)?;
+        let answer = match self.connect(workspace, agent).await {
+            Ok(connection) => greet(&connection, run).await,
+            Err(error) => Err(format!("unable to connect to workspace: {error}")),
+        };
+        let learned = match &answer {
+            Ok(()) => Ok(()),
+            Err(message) => Err(message.as_str()),
+        };
+        let of = (workspace, agent.instance.as_str());
+        self.silence.learn(of, learned, asked, Instant::now());
+        answer
+    }
+
     /// Closes the channel of a workspace that is gone.
     pub(crate) fn forget(&self, workspace: &str) {
+        self.silence.forget(workspace);
         self.known().remove(workspace);
         self.is_unmet(workspace);
+    }
+
+    /// Lets go of channels that nobody has asked for in a while.
+    pub(crate) fn tidy(&self) {
+        self.let_go_of(KEPT_FOR);
+    }
+
+    fn let_go_of(&self, unused_for: Duration) {
+        let mut known = self.known();
+        known.retain(|_, known| known.asked_for.elapsed() < unused_for);
+        known.shrink_to_fit();
     }
 
     /// Whether this agent is met for the first time; from now on it is not.
@@ -136,6 +181,21 @@ mod tests {
         assert_eq!(count(&agent), before + 1, "another agent, another channel");
         agents.forget("ws");
         assert!(agents.known().is_empty() && agents.met().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_channel_that_nobody_asks_for_is_let_go_and_who_has_it_keeps_it() {
+        let upstream = Upstream::new(None, Ending::Eof);
+        let agent = Agent::serve(upstream.routes());
+        let agents = Agents::new(None);
+        let mut held = agents.connect("ws", &agent.at("pod-1")).await.unwrap();
+        agents.let_go_of(Duration::from_hours(1));
+        assert_eq!(agents.known().len(), 1, "it was asked for just now");
+        agents.let_go_of(Duration::ZERO);
+        assert!(agents.known().is_empty());
+        assert!(held.automation.install(InstallRequest {}).await.is_ok());
+        assert!(calls(&agents, &agent.at("pod-1")).await, "and back again");
+        assert_eq!(agent.connections.load(Ordering::SeqCst), 2);
     }
 
     #[tokio::test]

@@ -3,15 +3,10 @@
 use std::ffi::OsString;
 
 use clap::Command;
-use pko_api::GoDuration;
+use pko_api::{GoDuration, names::images};
 
 use super::settings::PodSettings;
 
-/// Without `AGENT_IMAGE`.
-const AGENT_IMAGE: &str = concat!(
-    "pulumi/pulumi-kubernetes-operator:v",
-    env!("CARGO_PKG_VERSION")
-);
 /// Without `MAX_CONCURRENT_RECONCILES`. No run holds one of these places.
 const CONCURRENCY: u16 = 25;
 
@@ -116,7 +111,7 @@ impl Surroundings {
         Self {
             concurrency: concurrency(variable("MAX_CONCURRENT_RECONCILES"), warnings),
             pods: PodSettings {
-                agent_image: variable("AGENT_IMAGE").unwrap_or_else(|| AGENT_IMAGE.to_owned()),
+                agent_image: variable("AGENT_IMAGE").unwrap_or_else(own_image),
                 agent_image_pull_policy: pull_policy(variable("AGENT_IMAGE_PULL_POLICY")),
                 max_untar_size: variable("FLUX_MAX_UNTAR_SIZE_BYTES"),
             },
@@ -125,6 +120,11 @@ impl Surroundings {
             workspace_localhost: variable("WORKSPACE_LOCALHOST"),
         }
     }
+}
+
+/// The image that this manager is in, by its own name for it.
+fn own_image() -> String {
+    format!("{}:v{}", images::OPERATOR, env!("CARGO_PKG_VERSION"))
 }
 
 fn concurrency(value: Option<String>, warnings: &mut Vec<String>) -> u16 {

@@ -7,7 +7,8 @@
 //!
 //! # Costs
 //! Objects are listed in pages, and kept without their managed fields, which nobody here reads and which can be as
-//! large as the rest. A foreign kind is watched by a label; `Feed::<PartialObjectMeta<K>>` keeps its metadata only.
+//! large as the rest. A foreign kind is watched by a label, and of each object only what is read is kept;
+//! `Feed::<PartialObjectMeta<K>>` keeps its metadata only.
 
 mod merge;
 
@@ -33,6 +34,12 @@ use crate::leadership::Elected;
 /// How many objects are listed at a time.
 const PAGE: u32 = 100;
 
+/// Takes off an object what nobody here reads, before it is kept.
+pub(super) type Keep<K> = fn(&mut K);
+
+/// Keeps an object as it is.
+pub(super) fn whole<K>(_: &mut K) {}
+
 /// Where is watched, and for whom.
 #[derive(Clone)]
 pub(crate) struct Watching {
@@ -57,17 +64,20 @@ impl Watching {
     }
 
     /// What happens to the objects of a kind, for each namespace.
-    pub(super) fn events<K>(&self, config: &watcher::Config) -> Vec<Source<K>>
+    pub(super) fn events<K>(&self, config: &watcher::Config, keep: Keep<K>) -> Vec<Source<K>>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         if self.namespaces.is_empty() {
-            return vec![(String::new(), events(Api::all(self.client.clone()), config))];
+            return vec![(
+                String::new(),
+                events(Api::all(self.client.clone()), config, keep),
+            )];
         }
         let of = |namespace: &String| {
             let objects = Api::namespaced(self.client.clone(), namespace);
-            (namespace.clone(), events(objects, config))
+            (namespace.clone(), events(objects, config, keep))
         };
         self.namespaces.iter().map(of).collect()
     }
@@ -76,13 +86,17 @@ impl Watching {
 fn events<K>(
     objects: Api<K>,
     config: &watcher::Config,
+    keep: Keep<K>,
 ) -> BoxStream<'static, watcher::Result<Event<K>>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     watcher(objects, config.clone())
         .default_backoff()
-        .modify(|object| object.meta_mut().managed_fields = None)
+        .modify(move |object| {
+            object.meta_mut().managed_fields = None;
+            keep(object);
+        })
         .boxed()
 }
 
@@ -106,18 +120,19 @@ where
 {
     /// A watch of all objects of a kind.
     pub(crate) fn new(watching: &Watching) -> Self {
-        Self::configured(watching, &watcher::Config::default())
+        Self::configured(watching, &watcher::Config::default(), whole)
     }
 
-    /// A watch of those objects of a kind that have these labels, such as `auto.pulumi.com/component=workspace`.
-    pub(crate) fn selected(watching: &Watching, labels: &str) -> Self {
-        Self::configured(watching, &watcher::Config::default().labels(labels))
+    /// A watch of those objects of a kind that have these labels, such as `auto.pulumi.com/component=workspace`; of each,
+    /// no more is kept than `keep` leaves.
+    pub(crate) fn selected(watching: &Watching, labels: &str, keep: Keep<K>) -> Self {
+        Self::configured(watching, &watcher::Config::default().labels(labels), keep)
     }
 
-    fn configured(watching: &Watching, config: &watcher::Config) -> Self {
+    fn configured(watching: &Watching, config: &watcher::Config, keep: Keep<K>) -> Self {
         let (store, writer) = reflector::store();
         Self {
-            sources: watching.events(&config.clone().page_size(PAGE)),
+            sources: watching.events(&config.clone().page_size(PAGE), keep),
             store,
             writer,
             listeners: Vec::new(),

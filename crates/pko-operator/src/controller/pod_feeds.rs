@@ -9,6 +9,7 @@ use k8s_openapi::api::{
 };
 use kube::runtime::reflector::ObjectRef;
 use pko_api::{Decoded, Update, Workspace, names::labels};
+use pko_core::workspace::pod::{keep_of_pod, keep_of_service, keep_of_stateful_set};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{
@@ -39,9 +40,9 @@ impl PodFeeds {
             labels::WORKSPACE_COMPONENT
         );
         Self(Some(Feeds {
-            services: Feed::selected(watching, &ours),
-            stateful_sets: Feed::selected(watching, &ours),
-            pods: Feed::selected(watching, &ours),
+            services: Feed::selected(watching, &ours, keep_of_service),
+            stateful_sets: Feed::selected(watching, &ours, keep_of_stateful_set),
+            pods: Feed::selected(watching, &ours, keep_of_pod),
         }))
     }
 

@@ -31,7 +31,7 @@ use pko_kube::RequestError;
 use tokio::sync::mpsc::UnboundedSender;
 
 use self::known::{Known, Lists, Names};
-use super::feed::{Source, Watching};
+use super::feed::{Source, Watching, whole};
 use crate::leadership::Elected;
 
 /// How many objects are listed at a time; there is little to each.
@@ -149,7 +149,7 @@ where
     fn new(watching: &Watching, kind: ReferenceKind) -> Self {
         Self {
             kind,
-            sources: watching.events(&watcher::Config::default().page_size(PAGE)),
+            sources: watching.events(&watcher::Config::default().page_size(PAGE), whole),
             known: Arc::default(),
             elected: watching.elected(),
         }

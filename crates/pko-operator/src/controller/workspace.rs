@@ -9,11 +9,11 @@ use k8s_openapi::api::{
     core::v1::{Pod, Service},
 };
 use kube::{
-    ResourceExt as _,
+    Resource as _, ResourceExt as _,
     runtime::{Controller, controller::Action, reflector::ObjectRef},
 };
 use pko_api::{
-    Decoded, Update, Workspace,
+    Decoded, Stack, Update, Workspace,
     auto::v1alpha1::WorkspaceStatus,
     names::{conditions::ConditionType, events, field_managers, labels},
 };
@@ -21,6 +21,7 @@ use pko_core::{
     condition_set::{find, is_true},
     workspace::{
         AgentError, Answer, Effect, Preparation, Question, Stage, World, decide_undecodable,
+        is_awaited,
     },
 };
 use pko_kube::Notice;
@@ -125,6 +126,7 @@ impl Pass for WorkspacePass<'_> {
     async fn answer(&self, question: Question) -> Result<Answer, PassError> {
         let Self { workspace, context } = *self;
         match question {
+            Question::Awaited(stack) => Ok(Answer::Awaited(self.is_awaited_by(&stack).await?)),
             Question::Place => {
                 // Runs from before the start count before any pod is ended.
                 context.turns.are_primed().await;
@@ -157,6 +159,7 @@ impl Pass for WorkspacePass<'_> {
                     .places
                     .remove(&namespace, &name, &uid.unwrap_or_default());
             }
+            Effect::Delete => pko_kube::delete_unchanged(&context.client, workspace).await?,
             Effect::Emit(event) => {
                 let notice = Notice {
                     reason: event.reason.as_str(),
@@ -180,6 +183,23 @@ impl Pass for WorkspacePass<'_> {
 }
 
 impl WorkspacePass<'_> {
+    /// Whether the Stack of this name waits for the Workspace. The cache is believed that it does, and that it does not the
+    /// API server alone.
+    async fn is_awaited_by(&self, stack: &str) -> Result<bool, PassError> {
+        let Self { workspace, context } = *self;
+        let namespace = workspace.namespace().unwrap_or_default();
+        let waits = |stack: &Decoded<Stack>| is_awaited(workspace, stack.meta());
+        let cached = context
+            .stacks
+            .get(&ObjectRef::new(stack).within(&namespace));
+        if cached.is_some_and(|stack| waits(&stack)) {
+            return Ok(true);
+        }
+        let live: Option<Decoded<Stack>> =
+            pko_kube::find(&context.client, &namespace, stack).await?;
+        Ok(live.is_some_and(|stack| waits(&stack)))
+    }
+
     async fn version(&self) -> Result<String, AgentError> {
         let Some(agent) = self.context.places.agent(self.workspace) else {
             return Err(AgentError::Unreachable("there is no agent yet".to_owned()));

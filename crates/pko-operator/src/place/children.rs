@@ -15,7 +15,9 @@ use kube::{
     runtime::reflector::{ObjectRef, Store},
 };
 use pko_api::Workspace;
-use pko_core::workspace::pod::{Found, child_name, pod_name};
+use pko_core::workspace::pod::{
+    Found, child_name, keep_of_service, keep_of_stateful_set, pod_name,
+};
 
 /// How long a write of ours counts for more than a cache that has not seen it. Whatever became of it since, the cache
 /// has seen that by then.
@@ -66,11 +68,13 @@ impl Children {
         Some(self.pods.get(&pod)?.as_ref().clone())
     }
 
-    pub(super) fn remember_service(&self, service: Service) {
+    pub(super) fn remember_service(&self, mut service: Service) {
+        keep_of_service(&mut service);
         self.services.remember(service);
     }
 
-    pub(super) fn remember_stateful_set(&self, set: StatefulSet) {
+    pub(super) fn remember_stateful_set(&self, mut set: StatefulSet) {
+        keep_of_stateful_set(&mut set);
         self.stateful_sets.remember(set);
     }
 

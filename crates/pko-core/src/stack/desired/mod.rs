@@ -2,6 +2,7 @@
 
 mod config;
 mod environment;
+mod go_types;
 mod quantity;
 mod shape;
 mod stacks;
@@ -17,6 +18,7 @@ use k8s_openapi::{Resource as _, apimachinery::pkg::apis::meta::v1::OwnerReferen
 use pko_api::{Stack, names::labels};
 
 pub(super) use environment::{BACKEND_VARIABLE, TOKEN_VARIABLE};
+pub use shape::settle_pod;
 pub use update::UpdateName;
 pub(super) use update::{WantedUpdate, operation, update};
 pub(super) use update_template::refused as refused_template;

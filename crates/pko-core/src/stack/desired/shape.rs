@@ -5,39 +5,50 @@
 use pko_api::JsonObject;
 use serde_json::{Value, json};
 
-use super::quantity;
+use super::{go_types, quantity};
 
 /// The lists of containers in a pod.
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
+
+/// Takes away what says nothing to Go's types, which a template has gone through before it is laid over anything.
+pub(super) fn trim_workspace(spec: &mut JsonObject) {
+    each(spec, "env", |variable| go_types::trim(variable, "EnvVar"));
+    each(spec, "envFrom", |source| {
+        go_types::trim(source, "EnvFromSource");
+    });
+    let template = existing(spec, "podTemplate");
+    if let Some(pod) = template.and_then(|template| existing(template, "spec")) {
+        go_types::trim(pod, "PodSpec");
+    }
+}
 
 /// Gives the spec of a Workspace this form.
 pub(super) fn settle_workspace(spec: &mut JsonObject) {
     // What it says of its main container has the fields of one.
     settle_container(spec);
+    trim_workspace(spec);
     if let Some(template) = filled(spec, "podTemplate") {
         filled(template, "metadata");
         filled(template, "spec").map(settle_pod);
     }
 }
 
-fn settle_pod(pod: &mut JsonObject) {
+/// Gives the spec of a pod this form. What our types don't know is kept.
+pub fn settle_pod(pod: &mut JsonObject) {
     for list in CONTAINERS {
         each(pod, list, settle_container);
     }
     each(pod, "volumes", settle_volume);
     settle_amounts(pod, "overhead");
+    go_types::trim(pod, "PodSpec");
 }
 
 fn settle_container(container: &mut JsonObject) {
     filled(container, "resources").map(settle_resources);
     each(container, "env", |variable| {
-        remove_if(variable, "value", &json!(""));
         if let Some(source) = existing(variable, "valueFrom") {
             settle_field(source);
         }
-    });
-    each(container, "volumeMounts", |mount| {
-        remove_if(mount, "readOnly", &json!(false));
     });
 }
 

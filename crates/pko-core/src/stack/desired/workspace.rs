@@ -1,6 +1,8 @@
 //! The Workspace that a Stack wants, in the exact shape that upstream stores: another one, even without an
 //! empty map, would replace the pod of each Stack that is taken over.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::{
     api::core::v1::ResourceRequirements, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -62,11 +64,15 @@ pub fn workspace_name(stack: &Stack) -> &str {
 fn template(spec: &StackSpec) -> Template {
     let template = spec.workspace_template.as_ref();
     let field = |name| template.and_then(|template| template.0.get(name));
+    let mut patch = field("spec").cloned();
+    if let Some(patch) = patch.as_mut().and_then(Value::as_object_mut) {
+        shape::trim_workspace(patch);
+    }
     Template::new(
         "spec.workspaceTemplate",
         &Kind::WORKSPACE,
         field("metadata").and_then(Value::as_object),
-        field("spec").cloned(),
+        patch,
     )
 }
 
@@ -88,6 +94,13 @@ fn generated(world: &World, status: &StackStatus, source: &Source, volumes: Volu
             namespace: stack.metadata.namespace.clone(),
             labels: Some(stack_labels(stack)),
             owner_references: owned.then(|| vec![owner(stack, true)]),
+            // Nobody else would know whose it is.
+            annotations: stack
+                .metadata
+                .uid
+                .clone()
+                .filter(|_| !owned)
+                .map(|uid| BTreeMap::from([(annotations::DESTROYS.to_owned(), uid)])),
             ..ObjectMeta::default()
         },
         spec: WorkspaceSpec {
@@ -127,6 +140,9 @@ fn guarded(mut merged: Workspace, generated: Workspace, source: &Source) -> Work
         .cloned();
     let labels = metadata.labels.get_or_insert_default();
     labels.extend(own.labels.into_iter().flatten());
+    if let Some(own) = own.annotations {
+        metadata.annotations.get_or_insert_default().extend(own);
+    }
     if let Location::Project(project) = &source.location {
         merged.spec = WorkspaceSpec {
             git: None,

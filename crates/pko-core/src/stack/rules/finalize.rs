@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pko_api::{
     auto::v1alpha1::OperationType,
     names::{finalizers, reasons::StackReason},
@@ -10,7 +11,7 @@ use pko_api::{
 use crate::{
     Class,
     condition_set::Summary,
-    stack::{Case, Effect, Step, World},
+    stack::{Case, Effect, Step},
     step::{Requeue, finish},
 };
 
@@ -19,21 +20,22 @@ const AFTER_ADOPTION: Duration = Duration::from_secs(1);
 /// How soon it is tried again in a namespace that goes.
 const NAMESPACE_AGAIN: Duration = Duration::from_secs(30);
 
-/// Whether our finalizer is on the Stack.
-pub(in crate::stack) fn is_held(world: &World) -> bool {
-    let finalizers = world.stack.metadata.finalizers.as_ref();
-    finalizers.is_some_and(|names| names.iter().any(|name| name == finalizers::STACK))
+/// Whether our finalizer is on a Stack or an Update.
+#[must_use]
+pub fn is_held(metadata: &ObjectMeta) -> bool {
+    let mut names = metadata.finalizers.iter().flatten();
+    names.any(|name| name == finalizers::STACK)
 }
 
 /// A Stack that is being deleted and that we have let go is somebody else's.
 pub(in crate::stack) fn already_released(case: &Case) -> Option<Step> {
-    let released = case.world.is_deleting() && !is_held(&case.world);
+    let released = case.world.is_deleting() && !is_held(&case.world.stack.metadata);
     released.then(|| finish(Vec::new(), Requeue::Settled))
 }
 
 /// A new Stack gets our finalizer before anything is made for it.
 pub(in crate::stack) fn add_finalizer(case: &Case) -> Option<Step> {
-    let new = !is_held(&case.world);
+    let new = !is_held(&case.world.stack.metadata);
     new.then(|| finish(vec![Effect::AddFinalizer], Requeue::after(AFTER_ADOPTION)))
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::workspace;
 use crate::stack::{
     Case, Step,
     references::{self, Reference, ReferenceKind},
@@ -15,7 +16,8 @@ const MISSING_AGAIN: Duration = Duration::from_secs(30);
 pub(in crate::stack) fn wait(case: &Case) -> Option<Step> {
     ask(case).or_else(|| {
         let message = missing(case)?;
-        Some(case.refused_until_looked_at(message, MISSING_AGAIN))
+        let told = || case.refused_until_looked_at(message, MISSING_AGAIN);
+        Some(workspace::try_in_namespace(case).unwrap_or_else(told))
     })
 }
 

@@ -30,6 +30,8 @@ const FAILED_AGAIN: Duration = Duration::from_secs(30);
 const REFUSED_AGAIN: Duration = Duration::from_mins(2);
 /// How long a Stack that goes, and owes nothing, waits for its Workspace.
 const LONGEST_FAREWELL: SignedDuration = SignedDuration::from_mins(5);
+/// The same for a Workspace that says what is wrong with it.
+const TROUBLED_FAREWELL: SignedDuration = SignedDuration::from_mins(1);
 
 /// Applies the Workspace and waits until it is ready.
 pub(in crate::stack) fn provision(case: &Case) -> Option<Step> {
@@ -86,14 +88,39 @@ pub(super) fn keep_current(case: &Case) -> Step {
     }
 }
 
+/// For a Stack that goes and lacks something: a namespace that goes takes Secrets before Stacks, and that is what its user
+/// should hear of then. Whether it goes is known by whether it takes a Workspace.
+pub(super) fn try_in_namespace(case: &Case) -> Option<Step> {
+    if !case.world.is_deleting() {
+        return None;
+    }
+    let source = source::known(case)?;
+    let workspace = desired::workspace(&case.world, &case.status, &source).ok()?;
+    let stored = case.world.stack.status.clone().unwrap_or_default();
+    let ask = || Question::ApplyWorkspace(Box::new(workspace), Box::new(stored));
+    match case.world.workspace.or_ask(ask) {
+        Err(question) => Some(question),
+        Ok(Err(Refusal::NamespaceTerminating)) => {
+            Some(case.blocked(&finalize::namespace_terminating(case)))
+        }
+        Ok(_) => None,
+    }
+}
+
 /// A Stack that goes and for which nothing was ever applied does not wait for ever for a place to destroy nothing.
 fn still_waiting(case: &Case, workspace: &Workspace) -> Step {
     let deleted = case.world.stack.metadata.deletion_timestamp.as_ref();
     let waited = deleted.map(|time| case.now.duration_since(time.0));
-    if case.never_applied() && waited.is_some_and(|waited| waited > LONGEST_FAREWELL) {
+    let trouble = trouble(case, workspace);
+    let longest = if trouble.is_some() {
+        TROUBLED_FAREWELL
+    } else {
+        LONGEST_FAREWELL
+    };
+    if case.never_applied() && waited.is_some_and(|waited| waited > longest) {
         return finalize::release(case);
     }
-    match trouble(case, workspace) {
+    match trouble {
         Some(summary) => case.waiting(&summary, Requeue::after(LOOK_AGAIN)),
         None => case.waiting(&waiting(), Requeue::after(USUAL_WAIT.unsigned_abs())),
     }

@@ -96,6 +96,16 @@ fn a_stack_of_which_nothing_was_applied_waits_only_so_long() {
     assert!(!let_go(&waiting(60, false)));
     assert!(let_go(&waiting(301, false)));
     assert!(!let_go(&waiting(9_999, true)), "something may be left");
+
+    let message = "failed to fetch the program: the Workspace has no source";
+    let ready = condition("Ready", "False", "WaitingForReplicas", message);
+    let troubled = |deleted: i64, applied: bool| {
+        let told = json!({ "status": { "conditions": [ready.clone()] } });
+        waiting(deleted, applied).workspace(told)
+    };
+    assert!(!let_go(&troubled(60, false)), "it may still come");
+    assert!(let_go(&troubled(61, false)), "it says what is wrong");
+    assert!(!let_go(&troubled(9_999, true)), "something may be left");
 }
 
 #[test]
@@ -139,20 +149,31 @@ fn what_is_made_during_a_foreground_deletion_does_not_belong_to_the_stack() {
             "finalizers": ["finalizer.stack.pulumi.com", "foregroundDeletion"],
         } }))
     };
-    let owners = |told: &Told| {
+    let applied = |told: &Told| {
         let workspace = told.asked.iter().find_map(|question| match question {
             Question::ApplyWorkspace(workspace, _) => Some(workspace.clone()),
             _ => None,
         });
-        workspace.unwrap().metadata.owner_references
+        workspace.unwrap().metadata
     };
-    let told = foreground().last(json!({ "generation": 2 })).told();
+    let mark = |uid: &str| Some([("auto.pulumi.com/destroys".to_owned(), uid.to_owned())].into());
+    let metadata = applied(&foreground().last(json!({ "generation": 2 })).told());
     assert_eq!(
-        owners(&told),
-        None,
+        metadata.owner_references, None,
         "the garbage collector would take it away"
     );
-    assert!(owners(&owing().last(json!({ "generation": 2 })).told()).is_some());
+    assert_eq!(
+        metadata.annotations,
+        mark("stack-uid"),
+        "so it says whose it is"
+    );
+    let background = applied(&owing().last(json!({ "generation": 2 })).told());
+    assert!(background.owner_references.is_some());
+    assert_eq!(background.annotations, None);
+    let template = json!({ "metadata": { "annotations": { "auto.pulumi.com/destroys": "mine" } } });
+    let claimed = foreground().last(json!({ "generation": 2 }));
+    let claimed = claimed.with(json!({ "spec": { "workspaceTemplate": template } }));
+    assert_eq!(applied(&claimed.told()).annotations, mark("stack-uid"));
 
     let destroyed = foreground().last(json!({ "type": "destroy" }));
     assert_eq!(

@@ -283,6 +283,11 @@ fn a_stack_that_goes_waits_only_if_it_owes_a_destroy() {
             ],
         ),
     ]);
+    // The Secrets of a namespace that goes are gone before its Stacks.
+    let with_it = goes(true).workspace_refused(Refusal::NamespaceTerminating);
+    let told = with_it.told().lines().join("\n");
+    let expected = "status Stalled NamespaceTerminating: namespace \"shop\" is terminating";
+    assert!(told.contains(expected), "{told}");
     let unwanted = goes(true).spec(json!({ "destroyOnFinalize": false }));
     assert_eq!(unwanted.told().plan.rule, "release");
     let there = goes(true).config_map("sizes", "1").secret("tokens", "1");

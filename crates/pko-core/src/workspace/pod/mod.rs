@@ -8,6 +8,7 @@
 mod agent;
 mod check;
 mod containers;
+mod essential;
 mod finish;
 mod plan;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use serde_json::{Value, json};
 
 pub use agent::{Admits, AgentOf, agent_of};
 pub use check::Invalid;
+pub use essential::{keep_of_pod, keep_of_service, keep_of_stateful_set};
 use finish::finished;
 pub use plan::{Demand, Found, Plan, Running, Standing, WAITING, Write, plan};
 pub use problem::problem;

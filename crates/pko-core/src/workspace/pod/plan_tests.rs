@@ -50,8 +50,27 @@ impl Cluster {
     }
 
     fn plan(&self) -> Plan {
+        let planned = self.plan_for(&self.found);
+        assert_eq!(
+            planned,
+            self.plan_for(&self.kept()),
+            "what is kept in memory is enough"
+        );
+        planned
+    }
+
+    fn plan_for(&self, found: &Found) -> Plan {
         let settings = settings(&self.image);
-        plan(&self.workspace, &settings, &self.found, &self.demand, now()).unwrap()
+        plan(&self.workspace, &settings, found, &self.demand, now()).unwrap()
+    }
+
+    /// What there is, as it is kept in memory.
+    fn kept(&self) -> Found {
+        let mut found = self.found.clone();
+        found.service.iter_mut().for_each(keep_of_service);
+        found.stateful_set.iter_mut().for_each(keep_of_stateful_set);
+        found.pod.iter_mut().for_each(keep_of_pod);
+        found
     }
 
     /// Carries out what is asked for, until nothing is.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
     ResourceExt as _,
     runtime::{
@@ -62,9 +62,11 @@ pub(crate) async fn run(
     let (stacks, others) = (controller.store(), controller.store());
     let stream = controller
         .watches_shared_stream(wakers.workspaces, |workspace: Arc<Decoded<Workspace>>| {
-            stack_of(&workspace)
+            stack_of(workspace.as_ref())
         })
-        .owns_shared_stream(wakers.updates)
+        .watches_shared_stream(wakers.updates, |update: Arc<Decoded<Update>>| {
+            stack_of(update.as_ref())
+        })
         .watches_shared_stream(wakers.programs, move |program| {
             neighbours(&stacks, program.as_ref(), uses_program)
         })
@@ -80,10 +82,13 @@ pub(crate) async fn run(
     stream.for_each(|_| std::future::ready(())).await;
 }
 
-/// The Stack that a Workspace was made for. It may not belong to it: see `is_deleted_in_foreground`.
-fn stack_of(workspace: &Decoded<Workspace>) -> Option<ObjectRef<Decoded<Stack>>> {
-    let name = workspace.labels().get(labels::STACK_NAME)?;
-    let namespace = workspace.namespace()?;
+/// The Stack that a Workspace or an Update was made for. It may not belong to it: see `is_deleted_in_foreground`.
+fn stack_of(object: &impl kube::ResourceExt) -> Option<ObjectRef<Decoded<Stack>>> {
+    let mut owners = object.owner_references().iter();
+    let owner = owners.find(|owner| owner.kind == "Stack");
+    let label = object.labels().get(labels::STACK_NAME);
+    let name = label.or(owner.map(|owner| &owner.name))?;
+    let namespace = object.namespace()?;
     Some(ObjectRef::new(name).within(&namespace))
 }
 
@@ -154,7 +159,8 @@ impl Pass for StackPass<'_> {
         let Self { stack, context } = *self;
         match question {
             Question::CurrentUpdate(name) => {
-                Ok(Answer::CurrentUpdate(update(stack, context, &name).await?))
+                let update = current_update(stack, context, &name).await?;
+                Ok(Answer::CurrentUpdate(update))
             }
             Question::Outputs(name) => {
                 let namespace = stack.namespace().unwrap_or_default();
@@ -184,9 +190,7 @@ impl Pass for StackPass<'_> {
                 Ok(Answer::Prerequisites(stacks))
             }
             Question::CreateUpdate(update, status) => {
-                if stack.status.as_ref() != Some(status.as_ref()) {
-                    write_status(stack, context, &status).await?;
-                }
+                publish_status(stack, context, &status).await?;
                 Ok(Answer::Created(create(context, &update).await?))
             }
             Question::ApplyWorkspace(workspace, status) => {
@@ -195,9 +199,7 @@ impl Pass for StackPass<'_> {
                 if let Some(ready) = seen.filter(|seen| is_ready(seen)) {
                     return Ok(Answer::Workspace(Ok(ready)));
                 }
-                if stack.status.as_ref() != Some(status.as_ref()) {
-                    write_status(stack, context, &status).await?;
-                }
+                publish_status(stack, context, &status).await?;
                 Ok(Answer::Workspace(
                     workspace_in_place(context, &workspace).await,
                 ))
@@ -221,6 +223,18 @@ impl Pass for StackPass<'_> {
     }
 }
 
+/// The current Update, which may have been made a moment ago.
+async fn current_update(
+    stack: &Stack,
+    context: &Context,
+    name: &str,
+) -> Result<Option<Box<Update>>, PassError> {
+    let namespace = stack.namespace().unwrap_or_default();
+    let reference = ObjectRef::new(name).within(&namespace);
+    soon(|| context.updates.get(&reference)).await;
+    update(stack, context, name).await
+}
+
 /// The Update from the cache; its absence is believed from a live read only.
 async fn update(
     stack: &Stack,
@@ -228,9 +242,9 @@ async fn update(
     name: &str,
 ) -> Result<Option<Box<Update>>, PassError> {
     let namespace = stack.namespace().unwrap_or_default();
-    let reference = ObjectRef::new(name).within(&namespace);
-    // It may have been made a moment ago.
-    let cached = soon(|| context.updates.get(&reference)).await;
+    let cached = context
+        .updates
+        .get(&ObjectRef::new(name).within(&namespace));
     if let Some(update) = cached.as_ref().and_then(|object| object.as_result().ok()) {
         return Ok(Some(Box::new(update.clone())));
     }
@@ -398,6 +412,24 @@ fn other_owner(
     (owner != own).then(|| owner.clone())
 }
 
+/// Writes a status unless it is stored already.
+async fn publish_status(
+    stack: &Stack,
+    context: &Context,
+    status: &StackStatus,
+) -> Result<(), PassError> {
+    if stack.status.as_ref() == Some(status) {
+        return Ok(());
+    }
+    write_status(stack, context, status).await
+}
+
+/// Whether the Stack is an owner of this object.
+fn belongs_to(metadata: &ObjectMeta, stack: &Stack) -> bool {
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.any(|owner| Some(&owner.uid) == stack.metadata.uid.as_ref())
+}
+
 async fn write_status(
     stack: &impl kube::ResourceExt,
     context: &Context,
@@ -405,4 +437,31 @@ async fn write_status(
 ) -> Result<(), PassError> {
     let manager = field_managers::STACK_STATUS;
     context.write_status::<Stack>(stack, status, manager).await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn woken(labels: &Value, owners: &Value) -> Option<String> {
+        let update = json!({
+            "apiVersion": "auto.pulumi.com/v1alpha1", "kind": "Update", "spec": {},
+            "metadata": { "name": "demo-1", "namespace": "shop", "labels": labels, "ownerReferences": owners },
+        });
+        let update: Update = serde_json::from_value(update).unwrap();
+        stack_of(&update).map(|stack| stack.name)
+    }
+
+    #[test]
+    fn an_update_wakes_its_stack_whomever_it_belongs_to() {
+        let owner = |kind: &str, name: &str| json!([{ "apiVersion": "v1", "kind": kind, "name": name, "uid": "1" }]);
+        let demo = Some("demo".to_owned());
+        let label = json!({ labels::STACK_NAME: "demo" });
+        // The destroy of a Stack that is deleted in the foreground belongs to its Workspace alone.
+        assert_eq!(woken(&label, &owner("Workspace", "demo")), demo);
+        assert_eq!(woken(&json!({}), &owner("Stack", "demo")), demo);
+        assert_eq!(woken(&json!({}), &owner("Workspace", "demo")), None);
+    }
 }

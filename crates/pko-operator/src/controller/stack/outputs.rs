@@ -1,12 +1,13 @@
 //! Writes a stack's outputs into the Secrets and ConfigMaps that its Stack names.
 
-use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use pko_api::{Stack, names::field_managers};
 use pko_core::stack::{Published, publication};
 use pko_kube::{Namespaced, RequestError};
 use serde::Serialize;
 
+use super::belongs_to;
 use crate::controller::{Context, PassError};
 
 /// Writes them all; what could not be done for good is told in one sentence. What may work in a moment is an error, and
@@ -66,14 +67,6 @@ where
         Err(error) => Err(error),
     };
     refused(written.map(drop))
-}
-
-fn belongs_to(found: &ObjectMeta, stack: &Stack) -> bool {
-    let owners = found.owner_references.iter().flatten();
-    let uid = stack.uid();
-    owners
-        .into_iter()
-        .any(|owner| Some(&owner.uid) == uid.as_ref())
 }
 
 /// What the API server refused for good is told; a name that was taken in this moment is, too.

@@ -2,39 +2,33 @@
 
 use kube::{ResourceExt as _, runtime::reflector::ObjectRef};
 use pko_api::{Stack, Update, names::finalizers};
+use pko_core::stack::is_held;
 
+use super::belongs_to;
 use crate::controller::{Context, PassError};
 
 /// The Updates that are held although they are not current, as the cache knows them: the last one, and of a Stack that goes
 /// all.
 pub(super) fn unreleased(stack: &Stack, context: &Context) -> Vec<String> {
     let namespace = stack.namespace().unwrap_or_default();
-    let status = stack.status.clone().unwrap_or_default();
-    let current = status.current_update.and_then(|current| current.name);
-    let last = status.last_update.and_then(|last| last.name);
+    let status = stack.status.as_ref();
+    let current = status.and_then(|status| status.current_update.as_ref());
+    let current = current.and_then(|current| current.name.as_ref());
+    let last = status.and_then(|status| status.last_update.as_ref());
+    let last = last.and_then(|last| last.name.as_ref());
     let known = if stack.metadata.deletion_timestamp.is_some() {
         context.updates.state()
     } else {
-        let last = last.map(|name| ObjectRef::new(&name).within(&namespace));
+        let last = last.map(|name| ObjectRef::new(name).within(&namespace));
         let last = last.and_then(|last| context.updates.get(&last));
         last.into_iter().collect()
     };
     let held = known.iter().filter_map(|update| update.as_result().ok());
-    held.filter(|update| belongs_to(update, stack) && is_held(update))
+    held.filter(|update| belongs_to(&update.metadata, stack) && is_held(&update.metadata))
         .filter(|update| !context.written.is_stale(*update))
         .map(Update::name_any)
-        .filter(|name| current.as_ref() != Some(name))
+        .filter(|name| current != Some(name))
         .collect()
-}
-
-fn belongs_to(update: &Update, stack: &Stack) -> bool {
-    let mut owners = update.owner_references().iter();
-    owners.any(|owner| Some(&owner.uid) == stack.metadata.uid.as_ref())
-}
-
-fn is_held(update: &Update) -> bool {
-    let mut names = update.finalizers().iter();
-    names.any(|name| name == finalizers::STACK)
 }
 
 /// Lets an Update go; one that is gone or free is left alone.

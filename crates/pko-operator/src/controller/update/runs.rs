@@ -40,15 +40,15 @@ async fn connect(workspace: &Workspace, context: &Context) -> Result<Connection,
 /// Speaks to the agent. From now on nobody replaces what it runs in, until the run has left.
 pub(super) async fn reach(update: &Update, workspace: &Workspace, context: &Context) -> Agent {
     let agent = context.places.agent(workspace);
-    let instance = agent.map(|agent| agent.instance);
+    let instance = agent.as_ref().map(|agent| agent.instance.clone());
     let (run, place) = (
         update.uid().unwrap_or_default(),
         workspace.uid().unwrap_or_default(),
     );
     let spoken_to = if context.occupancy.enter(&place, &run) {
-        match connect(workspace, context).await {
-            Ok(connection) => agent_client::greet(&connection, &run).await,
-            Err(error) => Err(error.to_string()),
+        match &agent {
+            Some(agent) => context.agents.greet(&place, agent, &run).await,
+            None => Err(ReachError::NoAgent.to_string()),
         }
     } else {
         Err("the workspace's pod is being replaced".to_owned())

@@ -119,3 +119,54 @@ fn an_empty_literal_is_a_variable_without_value() {
     let spec = &workspace(&given().spec(json!({ "envRefs": { "A": literal } })))["spec"];
     assert_eq!(spec["env"], json!([{ "name": "A" }]));
 }
+
+/// Go's types don't write what says nothing, and had their say before the template is laid over anything.
+#[test]
+fn what_says_nothing_is_not_stored() {
+    let pod = |spec: Value| {
+        merged(json!({ "podTemplate": { "spec": spec } }))["podTemplate"]["spec"].clone()
+    };
+    let container = |more: Value| {
+        let mut container = json!({ "name": "pulumi", "resources": {} });
+        merge(&mut container, more);
+        json!({ "containers": [container] })
+    };
+    let with_main_container = |more: Value| {
+        let mut pod = container(json!({}));
+        merge(&mut pod, more);
+        pod
+    };
+    for (silent, stored) in [
+        (
+            json!({ "hostNetwork": false, "nodeName": "", "volumes": [], "nodeSelector": {} }),
+            json!({}),
+        ),
+        (
+            json!({ "tolerations": [{ "key": "a", "operator": "", "tolerationSeconds": 0 }] }),
+            json!({ "tolerations": [{ "key": "a", "tolerationSeconds": 0 }] }),
+        ),
+        (
+            container(
+                json!({ "stdin": false, "command": [], "livenessProbe": { "periodSeconds": 0 } }),
+            ),
+            container(json!({ "livenessProbe": {} })),
+        ),
+    ] {
+        assert_eq!(pod(silent), with_main_container(stored));
+    }
+    // These are pointers in Go: what is written is kept.
+    let kept = json!({
+        "hostUsers": false, "terminationGracePeriodSeconds": 0, "affinity": {}, "securityContext": { "runAsUser": 0 },
+        "enableServiceLinks": false, "fromTheFuture": false,
+    });
+    assert_eq!(pod(kept.clone()), with_main_container(kept));
+
+    let literal = json!({ "type": "Literal", "literal": { "value": "stack" } });
+    let template = json!({ "spec": { "env": [{ "name": "A", "value": "" }] } });
+    let given = given().spec(json!({ "envRefs": { "A": literal }, "workspaceTemplate": template }));
+    assert_eq!(
+        workspace(&given)["spec"]["env"],
+        json!([{ "name": "A", "value": "stack" }]),
+        "an empty text takes nothing away"
+    );
+}

@@ -1,0 +1,154 @@
+//! What of a workspace's objects is worth keeping in memory: what the plan, the agent and the sentence about a problem
+//! are made from. A pod as the API server has it is twenty times as large, and there is one for each workspace. No I/O.
+
+use k8s_openapi::api::{
+    apps::v1::{StatefulSet, StatefulSetSpec},
+    core::v1::{Container, ContainerStatus, Pod, PodSpec, PodStatus, Service},
+};
+
+use super::PULUMI_CONTAINER;
+
+/// Keeps of a pod how its agent was started, where it is, and how its containers are.
+pub fn keep_of_pod(pod: &mut Pod) {
+    pod.spec = pod.spec.take().map(|spec| PodSpec {
+        containers: spec
+            .containers
+            .into_iter()
+            .filter(|container| container.name == PULUMI_CONTAINER)
+            .map(command_only)
+            .collect(),
+        ..PodSpec::default()
+    });
+    pod.status = pod.status.take().map(|status| PodStatus {
+        phase: status.phase,
+        reason: status.reason,
+        message: status.message,
+        pod_ip: status.pod_ip,
+        conditions: status.conditions,
+        container_statuses: status.container_statuses.map(states_only),
+        init_container_statuses: status.init_container_statuses.map(states_only),
+        ..PodStatus::default()
+    });
+}
+
+/// Keeps of a StatefulSet how many pods it has and how far its controller is: by what was applied it is known by its mark.
+pub fn keep_of_stateful_set(set: &mut StatefulSet) {
+    set.spec = set.spec.take().map(|spec| StatefulSetSpec {
+        replicas: spec.replicas,
+        ..StatefulSetSpec::default()
+    });
+}
+
+/// Keeps of a Service that it is there, and its mark.
+pub fn keep_of_service(service: &mut Service) {
+    service.spec = None;
+    service.status = None;
+}
+
+fn command_only(container: Container) -> Container {
+    Container {
+        name: container.name,
+        command: container.command,
+        args: container.args,
+        ..Container::default()
+    }
+}
+
+fn states_only(statuses: Vec<ContainerStatus>) -> Vec<ContainerStatus> {
+    let state = |status: ContainerStatus| ContainerStatus {
+        name: status.name,
+        state: status.state,
+        last_state: status.last_state,
+        ..ContainerStatus::default()
+    };
+    statuses.into_iter().map(state).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::workspace::pod::{Admits, agent_of, problem};
+
+    fn pod(states: &Value) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {
+                "name": "demo-workspace-0", "uid": "u-1", "resourceVersion": "7",
+                "annotations": { "auto.pulumi.com/initialized": "true" },
+            },
+            "spec": {
+                "nodeName": "node-1",
+                "initContainers": [{ "name": "bootstrap", "image": "agent:1" }],
+                "containers": [
+                    { "name": "pulumi", "image": "pulumi:3", "command": ["agent", "serve"], "args": ["--auth-mode", "kube"],
+                      "env": [{ "name": "TOKEN", "value": "hunter2" }] },
+                    { "name": "sidecar", "image": "other" },
+                ],
+                "volumes": [{ "name": "share", "emptyDir": {} }],
+            },
+            "status": {
+                "phase": "Running", "podIP": "10.0.0.7", "hostIP": "10.0.0.1",
+                "conditions": [{ "type": "PodScheduled", "status": "True" }],
+                "containerStatuses": states,
+            },
+        }))
+        .unwrap()
+    }
+
+    fn kept(mut pod: Pod) -> Pod {
+        keep_of_pod(&mut pod);
+        pod
+    }
+
+    #[test]
+    fn a_pod_keeps_its_agent_and_nothing_of_its_environment() {
+        let whole = pod(&json!([{
+            "name": "pulumi", "image": "pulumi:3", "imageID": "sha256:1", "ready": true, "restartCount": 0,
+            "state": { "running": {} },
+        }]));
+        let kept = kept(whole.clone());
+        assert_eq!(agent_of(&kept), agent_of(&whole));
+        let agent = agent_of(&kept).unwrap();
+        assert_eq!(agent.admits, Admits::Account);
+        assert!(agent.is_initialized);
+        assert_eq!(kept.metadata, whole.metadata);
+        let text = json!(kept).to_string();
+        for gone in ["hunter2", "sidecar", "bootstrap", "volumes", "sha256:1"] {
+            assert!(!text.contains(gone), "{gone}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_problem_is_told_in_the_same_words() {
+        let failing = |state: &str| {
+            let mut status = json!({
+                "name": "pulumi", "image": "pulumi:3", "imageID": "", "ready": false, "restartCount": 4,
+                "lastState": { "terminated": { "exitCode": 137, "reason": "OOMKilled", "message": "last words" } },
+            });
+            status["state"] = json!({ "waiting": { "reason": state, "message": "back-off" } });
+            pod(&json!([status]))
+        };
+        for state in ["CrashLoopBackOff", "ImagePullBackOff", "PodInitializing"] {
+            let whole = failing(state);
+            assert_eq!(problem(&kept(whole.clone())), problem(&whole), "{state}");
+        }
+        let mut whole = failing("PodInitializing");
+        let status = whole.status.as_mut().unwrap();
+        status.phase = Some("Failed".to_owned());
+        status.reason = Some("Evicted".to_owned());
+        status.message = Some("The node was low on resource: memory.".to_owned());
+        assert_eq!(problem(&kept(whole.clone())), problem(&whole));
+        assert!(problem(&whole).unwrap().contains("Evicted"));
+    }
+
+    #[test]
+    fn what_is_missing_stays_missing() {
+        let mut empty = Pod::default();
+        keep_of_pod(&mut empty);
+        assert_eq!(empty, Pod::default());
+        let mut set = StatefulSet::default();
+        keep_of_stateful_set(&mut set);
+        assert_eq!(set, StatefulSet::default());
+    }
+}
