@@ -31,9 +31,17 @@ pub enum Component {
     KubeControllerManager,
     /// The command line.
     Kubectl,
+    /// Finds a node for each pod.
+    KubeScheduler,
+    /// Runs the pods of a node.
+    Kubelet,
+    /// Leads the addresses of Services to pods, on a node.
+    KubeProxy,
     /// Kubernetes' strategic merge as a program of ours (`components/strategic-merge`), which answers a
     /// line with a line.
     StrategicMerge,
+    /// What holds a pod together and what our test images run (`components/pause`), a static program of ours.
+    Pause,
 }
 
 impl Component {
@@ -45,6 +53,9 @@ impl Component {
         Self::Kubectl,
     ];
 
+    /// What a cluster with a node has besides.
+    pub const NODE: [Self; 3] = [Self::KubeScheduler, Self::Kubelet, Self::KubeProxy];
+
     /// The file name of the program.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -53,14 +64,21 @@ impl Component {
             Self::KubeApiserver => "kube-apiserver",
             Self::KubeControllerManager => "kube-controller-manager",
             Self::Kubectl => "kubectl",
+            Self::KubeScheduler => "kube-scheduler",
+            Self::Kubelet => "kubelet",
+            Self::KubeProxy => "kube-proxy",
             Self::StrategicMerge => "strategic-merge",
+            Self::Pause => "pause",
         }
     }
 
     /// The source of a program that is ours and no part of its module.
     fn source(self) -> Option<&'static str> {
-        let source = include_str!("../components/strategic-merge/main.go");
-        (self == Self::StrategicMerge).then_some(source)
+        match self {
+            Self::StrategicMerge => Some(include_str!("../components/strategic-merge/main.go")),
+            Self::Pause => Some(include_str!("../components/pause/main.go")),
+            _ => None,
+        }
     }
 
     fn module(self) -> &'static str {
@@ -74,7 +92,7 @@ impl Component {
     fn package(self) -> String {
         match self {
             Self::Etcd => self.module().to_owned(),
-            Self::StrategicMerge => format!("./{}", self.name()),
+            Self::StrategicMerge | Self::Pause => format!("./{}", self.name()),
             _ => format!("{}/cmd/{}", self.module(), self.name()),
         }
     }
@@ -149,6 +167,10 @@ impl Components {
                 if path.is_file() {
                     return Ok(path);
                 }
+                // Such folders have the parts of a control plane, seldom those of a node
+                if Component::NODE.contains(&component) {
+                    return Self::own(component);
+                }
                 Err(ComponentsError::MissingAsset {
                     name: component.name(),
                     directory: directory.clone(),
@@ -157,6 +179,12 @@ impl Components {
             Origin::Built(build) => build.path(component),
         }
     }
+}
+
+/// The folder of everything that is kept from run to run.
+pub(crate) fn cache_folder() -> Result<PathBuf, ComponentsError> {
+    let folder = cache::directory(&Surroundings::of_this_process());
+    absolute(folder.ok_or(ComponentsError::NoCache)?)
 }
 
 /// Programs are run, and built, in other directories than this process's.

@@ -20,8 +20,8 @@ mod processes;
 mod restart;
 mod start;
 
-pub(crate) use access::MASTERS;
 pub use access::{ADMIN, AccessError};
+pub(crate) use access::{MASTERS, write_kubeconfig};
 pub use certificates::CertificateError;
 pub use crds::InstallError;
 pub use etcd::{Etcd, EtcdError};
@@ -31,7 +31,7 @@ pub use start::{ControlPlaneBuilder, StartError};
 
 use crate::components::{Component, Components};
 pub(crate) use certificates::{Authority, Identity};
-use flags::Layout;
+pub(crate) use flags::Layout;
 use processes::Processes;
 
 /// A running control plane. Dropping it kills its processes and removes its directory.

@@ -17,6 +17,8 @@ use std::time::Duration;
 use tokio::runtime;
 use tokio::sync::{oneshot, watch};
 
+mod lists;
+mod newest;
 mod request;
 mod rules;
 mod serve;
@@ -24,7 +26,6 @@ mod tls;
 mod watches;
 
 use crate::control_plane::{AccessError, CertificateError, ControlPlane};
-use rules::Rules;
 use serve::Proxy;
 use watches::End;
 
@@ -56,6 +57,8 @@ pub enum Failure {
     TooManyRequests,
     /// 500; nothing is written.
     ServerError,
+    /// It is written, but the answer is 504, as of a storage that was too slow.
+    TimeoutAfterCommit,
     /// It is written, but the connection breaks before the answer.
     CutAfterCommit,
 }
@@ -84,7 +87,8 @@ impl FaultProxy {
             server_port: plane.port(),
             acceptor: tls::acceptor(authority)?,
             connector: tls::connector(authority, &authority.client(user, groups)?)?,
-            rules: Mutex::new(Rules::default()),
+            rules: Mutex::default(),
+            lists: Mutex::default(),
             ends: watch::Sender::new(End::None),
             resumed: watch::Sender::new(0),
             outage: watch::Sender::new(false),
@@ -147,7 +151,13 @@ impl FaultProxy {
 
     /// From now on every n-th write fails.
     pub fn fail(&self, every: usize, how: Failure) {
-        self.proxy.rules().fail(every, how);
+        self.fail_from(every, every, how);
+    }
+
+    /// The k-th write from now fails, and every n-th after it; k is at most n.
+    pub fn fail_from(&self, k: usize, every: usize, how: Failure) {
+        let seen = every.saturating_sub(k);
+        self.proxy.rules().fail(every, seen, how);
     }
 
     /// Breaks all watches.
@@ -170,6 +180,29 @@ impl FaultProxy {
         self.proxy.rules().drop_every(resource, every);
     }
 
+    /// From now on changes of an object of a resource gather for so long, and only the last is told.
+    pub fn coalesce_watch(&self, resource: &str, window: Duration) {
+        self.proxy.rules().coalesce(resource, window);
+    }
+
+    /// Keeps what the API server says now to each list that a client has asked for so far.
+    pub async fn keep_lists(&self) -> Result<(), ProxyError> {
+        self.proxy.keep_lists().await.map_err(ProxyError::Lists)
+    }
+
+    /// Answers the next request for each kept list of a resource with what was kept, as an API server does that
+    /// lags behind. A watch from there on tells all that has been since then.
+    pub fn replay_lists(&self, resource: &str) {
+        self.proxy.lists().replay(resource);
+    }
+
+    /// How many writes, events and lists a fault has met so far; watches that were ended and outages are none of these.
+    #[must_use]
+    pub fn met(&self) -> usize {
+        let met = self.proxy.rules().met;
+        met + self.proxy.lists().met
+    }
+
     /// Breaks all connections and refuses new ones, as a server that restarts; or ends that.
     pub fn outage(&self, outage: bool) {
         self.proxy.outage.send_replace(outage);
@@ -182,6 +215,7 @@ impl FaultProxy {
     /// Ends all faults; what was counted stays.
     pub fn heal(&self) {
         self.proxy.rules().heal();
+        self.proxy.lists().heal();
         self.resume();
         self.outage(false);
     }
@@ -211,6 +245,9 @@ pub enum ProxyError {
     /// TLS refuses.
     #[error("failed to set up TLS for the proxy")]
     Tls(#[from] rustls::Error),
+    /// The API server does not list.
+    #[error("failed to list what is to be kept")]
+    Lists(#[source] serve::Broken),
     /// No port, or no thread.
     #[error("failed to prepare a proxy")]
     Prepare(#[from] io::Error),

@@ -18,6 +18,7 @@
 
 pub mod audit;
 pub mod builders;
+pub mod cluster;
 pub mod components;
 pub mod control_plane;
 mod error_text;
@@ -37,13 +38,14 @@ mod shared_folder;
 pub mod stand_in;
 
 pub use builders::{Builder, ProgramBuilder, StackBuilder, UpdateBuilder, WorkspaceBuilder};
+pub use cluster::Cluster;
 pub use components::{Component, Components};
 pub use control_plane::ControlPlane;
 pub use eventually::{DEADLINE, TimedOut, eventually, eventually_within};
 pub use fault_proxy::FaultProxy;
 pub use fuzzing::{try_many, try_some};
 pub use leftovers::{end_processes_of, processes_of};
-pub use namespace::{TestNamespace, with_namespace};
+pub use namespace::{TestNamespace, run_in, with_namespace};
 pub use node::Node;
 pub use shared_folder::shared_folder;
 pub use stand_in::{Answer, Interrupt, Script, StandIn};

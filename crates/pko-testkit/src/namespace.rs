@@ -1,6 +1,7 @@
 //! A namespace per test: made for it, shown when it fails, gone after it.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -35,10 +36,17 @@ pub async fn with_namespace<T: Outcome>(
     plane: &ControlPlane,
     test: impl AsyncFnOnce(&TestNamespace) -> T,
 ) -> T {
-    let namespace = match TestNamespace::create(plane).await {
-        Ok(namespace) => namespace,
+    match TestNamespace::create(plane).await {
+        Ok(namespace) => run_in(namespace, test).await,
         Err(error) => resume_unwind(fatal(&error)),
-    };
+    }
+}
+
+/// [`with_namespace`] for a namespace that was made for the test, such as one of a real cluster.
+pub async fn run_in<T: Outcome>(
+    namespace: TestNamespace,
+    test: impl AsyncFnOnce(&TestNamespace) -> T,
+) -> T {
     let mut result = AssertUnwindSafe(test(&namespace)).catch_unwind().await;
     let mut failed = result.as_ref().map_or(true, Outcome::is_failure);
     if !failed && let Err(violation) = namespace.judge().await {
@@ -86,18 +94,35 @@ pub struct TestNamespace {
 impl TestNamespace {
     /// Makes one, named after the running test, with its default service account.
     pub async fn create(plane: &ControlPlane) -> Result<Self, NamespaceError> {
-        let client = plane.client()?;
+        let has_controllers = plane.has_controller_manager();
+        Self::make(plane.client()?, BTreeMap::new(), has_controllers).await
+    }
+
+    /// Makes one in a cluster whose controllers run, with these labels.
+    pub async fn create_labelled(
+        client: Client,
+        labels: &[(&str, &str)],
+    ) -> Result<Self, NamespaceError> {
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        Self::make(client, labels.iter().map(owned).collect(), true).await
+    }
+
+    async fn make(
+        client: Client,
+        labels: BTreeMap<String, String>,
+        has_controllers: bool,
+    ) -> Result<Self, NamespaceError> {
         let prefix = prefix(thread::current().name().unwrap_or_default());
         let namespace = Namespace {
             metadata: kube::core::ObjectMeta {
                 generate_name: Some(prefix),
+                labels: Some(labels),
                 ..Default::default()
             },
             ..Namespace::default()
         };
         let api: Api<Namespace> = Api::all(client.clone());
         let namespace = api.create(&PostParams::default(), &namespace).await?;
-        let has_controllers = plane.has_controller_manager();
         let created = Self {
             name: namespace.name_any(),
             client,

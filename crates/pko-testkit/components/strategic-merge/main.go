@@ -1,4 +1,4 @@
-// Kubernetes' own strategic merge, to compare ours with: one JSON document a line in, one a line out.
+// Kubernetes' own strategic merge and its own types, to compare ours with: one JSON document a line in, one a line out.
 package main
 
 import (
@@ -14,6 +14,8 @@ import (
 type question struct {
 	Base  json.RawMessage `json:"base"`
 	Patch json.RawMessage `json:"patch"`
+	// The spec of a pod, to be read and written as its type does.
+	Pod json.RawMessage `json:"pod"`
 }
 
 type answer struct {
@@ -26,11 +28,26 @@ func ask(line []byte) answer {
 	if err := json.Unmarshal(line, &asked); err != nil {
 		return answer{Error: err.Error()}
 	}
+	if asked.Pod != nil {
+		return written(asked.Pod)
+	}
 	merged, err := strategicpatch.StrategicMergePatch(asked.Base, asked.Patch, corev1.PodTemplateSpec{})
 	if err != nil {
 		return answer{Error: err.Error()}
 	}
 	return answer{Merged: merged}
+}
+
+func written(text []byte) answer {
+	var pod corev1.PodSpec
+	if err := json.Unmarshal(text, &pod); err != nil {
+		return answer{Error: err.Error()}
+	}
+	again, err := json.Marshal(pod)
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	return answer{Merged: again}
 }
 
 func main() {

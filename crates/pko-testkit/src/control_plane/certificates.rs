@@ -47,11 +47,25 @@ impl Authority {
 
     /// For a server on the loopback interface.
     pub(crate) fn server(&self, name: &str) -> Result<Identity, CertificateError> {
+        self.server_at(name, &[], &[])
+    }
+
+    /// For a server that has these addresses and names besides.
+    pub(crate) fn server_at(
+        &self,
+        name: &str,
+        addresses: &[Ipv4Addr],
+        names: &[&str],
+    ) -> Result<Identity, CertificateError> {
         let mut parameters = parameters(name)?;
-        parameters.subject_alt_names = vec![
-            SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-            SanType::DnsName("localhost".try_into()?),
-        ];
+        for address in [Ipv4Addr::LOCALHOST].iter().chain(addresses) {
+            let address = SanType::IpAddress(IpAddr::V4(*address));
+            parameters.subject_alt_names.push(address);
+        }
+        for name in ["localhost"].iter().chain(names) {
+            let name = SanType::DnsName((*name).try_into()?);
+            parameters.subject_alt_names.push(name);
+        }
         // etcd's JSON gateway calls etcd itself with the server's certificate
         self.sign(
             &mut parameters,

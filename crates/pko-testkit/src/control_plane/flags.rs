@@ -67,7 +67,7 @@ impl Layout {
         self.0.join("home")
     }
 
-    fn file(&self, name: &str) -> String {
+    pub(crate) fn file(&self, name: &str) -> String {
         self.0.join(name).display().to_string()
     }
 
@@ -85,7 +85,7 @@ impl Layout {
         Ok(())
     }
 
-    fn write_identity(&self, name: &str, identity: &Identity) -> io::Result<()> {
+    pub(crate) fn write_identity(&self, name: &str, identity: &Identity) -> io::Result<()> {
         fs::write(self.0.join(format!("{name}.crt")), &identity.certificate)?;
         fs::write(self.0.join(format!("{name}.key")), &identity.key)
     }

@@ -9,17 +9,20 @@ pub(super) struct Asked {
     pub(super) path: String,
     /// Such as `stacks`; empty for what is no resource.
     pub(super) resource: String,
+    /// Of one object; empty for all of them.
+    name: String,
     subresource: String,
     query: String,
 }
 
 impl Asked {
     pub(super) fn of(method: &Method, uri: &Uri) -> Self {
-        let (resource, subresource) = resource(uri.path());
+        let (resource, name, subresource) = resource(uri.path());
         Self {
             method: method.clone(),
             path: uri.path().to_owned(),
             resource: resource.to_owned(),
+            name: name.to_owned(),
             subresource: subresource.to_owned(),
             query: uri.query().unwrap_or_default().to_owned(),
         }
@@ -29,6 +32,12 @@ impl Asked {
         let mut words = self.query.split('&');
         let is_it = words.any(|word| matches!(word, "watch=true" | "watch=1"));
         self.method == Method::GET && is_it
+    }
+
+    /// Whether it asks for all objects of a resource.
+    pub(super) fn is_list(&self) -> bool {
+        let is_of_all = !self.resource.is_empty() && self.name.is_empty();
+        self.method == Method::GET && is_of_all && !self.is_watch()
     }
 
     /// Whether it changes what somebody reconciles: no lease, no question in the form of a POST, and
@@ -44,13 +53,13 @@ impl Asked {
     }
 }
 
-/// The resource and the subresource of a path.
-fn resource(path: &str) -> (&str, &str) {
+/// The resource, the object's name and the subresource of a path.
+fn resource(path: &str) -> (&str, &str, &str) {
     let mut words: Vec<&str> = path.split('/').filter(|word| !word.is_empty()).collect();
     let prefix = match words.first() {
         Some(&"api") => 2,
         Some(&"apis") => 3,
-        _ => return ("", ""),
+        _ => return ("", "", ""),
     };
     words.drain(..prefix.min(words.len()));
     // A namespace itself and its own subresources have nothing behind the name that is a resource
@@ -62,7 +71,7 @@ fn resource(path: &str) -> (&str, &str) {
         words.drain(..2);
     }
     let word = |index: usize| words.get(index).copied().unwrap_or_default();
-    (word(0), word(2))
+    (word(0), word(1), word(2))
 }
 
 #[cfg(test)]
@@ -76,19 +85,40 @@ mod tests {
     #[test]
     fn resources_are_found_in_paths() {
         let table = [
-            ("/api/v1/pods", ("pods", "")),
-            ("/api/v1/namespaces/a/pods/b/status", ("pods", "status")),
-            ("/apis/pulumi.com/v1/namespaces/a/stacks", ("stacks", "")),
-            ("/apis/pulumi.com/v1/stacks/b/status", ("stacks", "status")),
-            ("/api/v1/namespaces", ("namespaces", "")),
-            ("/api/v1/namespaces/a", ("namespaces", "")),
-            ("/api/v1/namespaces/a/finalize", ("namespaces", "finalize")),
-            ("/apis", ("", "")),
-            ("/version", ("", "")),
+            ("/api/v1/pods", "pods", "", ""),
+            ("/api/v1/namespaces/a/pods/b/status", "pods", "b", "status"),
+            ("/apis/pulumi.com/v1/namespaces/a/stacks", "stacks", "", ""),
+            (
+                "/apis/pulumi.com/v1/stacks/b/status",
+                "stacks",
+                "b",
+                "status",
+            ),
+            ("/api/v1/namespaces", "namespaces", "", ""),
+            ("/api/v1/namespaces/a", "namespaces", "a", ""),
+            (
+                "/api/v1/namespaces/a/finalize",
+                "namespaces",
+                "a",
+                "finalize",
+            ),
+            ("/apis", "", "", ""),
+            ("/version", "", "", ""),
         ];
-        for (path, expected) in table {
-            assert_eq!(resource(path), expected, "{path}");
+        for (path, kind, name, part) in table {
+            assert_eq!(resource(path), (kind, name, part), "{path}");
         }
+    }
+
+    #[test]
+    fn a_list_is_of_all_objects() {
+        let stacks = "/apis/pulumi.com/v1/namespaces/a/stacks";
+        assert!(asked("GET", stacks).is_list());
+        assert!(asked("GET", "/api/v1/namespaces/a/pods?limit=100").is_list());
+        assert!(!asked("GET", &format!("{stacks}?watch=true")).is_list());
+        assert!(!asked("GET", &format!("{stacks}/b")).is_list());
+        assert!(!asked("POST", stacks).is_list());
+        assert!(!asked("GET", "/version").is_list());
     }
 
     #[test]

@@ -19,6 +19,10 @@ pub(super) struct Rules {
     failures: Option<Failures>,
     delays: BTreeMap<String, Duration>,
     drops: BTreeMap<String, Every>,
+    /// For how long changes gather, of which the last is told.
+    windows: BTreeMap<String, Duration>,
+    /// How many writes and events a fault has met.
+    pub(super) met: usize,
     /// Connections that were made before this many kills are dead.
     pub(super) kills: usize,
 }
@@ -53,8 +57,9 @@ struct Every {
 }
 
 impl Every {
-    fn new(nth: usize) -> Self {
-        Self { nth, seen: 0 }
+    /// After so many that were not seen.
+    fn new(nth: usize, seen: usize) -> Self {
+        Self { nth, seen }
     }
 
     fn is_due(&mut self) -> bool {
@@ -75,8 +80,8 @@ impl Rules {
         self.kill = Some(Kill { left, when, deed });
     }
 
-    pub(super) fn fail(&mut self, nth: usize, how: Failure) {
-        let every = Every::new(nth);
+    pub(super) fn fail(&mut self, nth: usize, seen: usize, how: Failure) {
+        let every = Every::new(nth, seen);
         self.failures = Some(Failures { every, how });
     }
 
@@ -85,7 +90,11 @@ impl Rules {
     }
 
     pub(super) fn drop_every(&mut self, resource: &str, nth: usize) {
-        self.drops.insert(resource.to_owned(), Every::new(nth));
+        self.drops.insert(resource.to_owned(), Every::new(nth, 0));
+    }
+
+    pub(super) fn coalesce(&mut self, resource: &str, window: Duration) {
+        self.windows.insert(resource.to_owned(), window);
     }
 
     pub(super) fn heal(&mut self) {
@@ -93,6 +102,7 @@ impl Rules {
         self.failures = None;
         self.delays.clear();
         self.drops.clear();
+        self.windows.clear();
     }
 
     /// Counts a request and judges it. With the verdict to kill, all connections of now are dead: no
@@ -110,24 +120,48 @@ impl Rules {
         }
         if let Some(kill) = self.kill.take_if(|kill| kill.left == 0) {
             self.kills += 1;
+            self.met += 1;
             return Verdict::Kill(kill.when, kill.deed);
         }
         let failures = self.failures.as_mut();
-        failures.map_or(Verdict::Pass, Failures::next)
+        let verdict = failures.map_or(Verdict::Pass, Failures::next);
+        self.met += usize::from(matches!(verdict, Verdict::Fail(_)));
+        verdict
     }
 
-    /// How late an event of a watch is; nothing if it never comes.
-    pub(super) fn delay_of(&mut self, resource: &str, line: &[u8]) -> Option<Duration> {
+    /// What becomes of an event of a watch.
+    pub(super) fn fate_of(&mut self, resource: &str, line: &[u8]) -> Fate {
+        let fate = self.next_fate(resource, line);
+        self.met += usize::from(fate != Fate::Told(Duration::ZERO));
+        fate
+    }
+
+    fn next_fate(&mut self, resource: &str, line: &[u8]) -> Fate {
         let drops = self.drops.get_mut(resource);
         if is_modification(line) && drops.is_some_and(Every::is_due) {
-            return None;
+            return Fate::Dropped;
         }
-        Some(self.delays.get(resource).copied().unwrap_or_default())
+        let delay = self.delays.get(resource).copied().unwrap_or_default();
+        match self.windows.get(resource) {
+            Some(window) => Fate::Gathered(delay + *window),
+            None => Fate::Told(delay),
+        }
     }
 }
 
+/// What becomes of an event of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It never comes.
+    Dropped,
+    /// It comes so much later.
+    Told(Duration),
+    /// It comes so much later, unless there is a newer one of its object by then.
+    Gathered(Duration),
+}
+
 /// Events begin with their type.
-fn is_modification(line: &[u8]) -> bool {
+pub(super) fn is_modification(line: &[u8]) -> bool {
     line.starts_with(br#"{"type":"MODIFIED""#)
 }
 
@@ -158,9 +192,12 @@ mod tests {
     #[test]
     fn every_second_write_fails_until_all_is_well() {
         let mut rules = Rules::default();
-        rules.fail(2, Failure::TooManyRequests);
+        rules.fail(2, 0, Failure::TooManyRequests);
         let verdicts: Vec<&str> = (0..4).map(|_| write(&mut rules)).collect();
         assert_eq!(verdicts, ["pass", "fail", "pass", "fail"]);
+        rules.fail(3, 2, Failure::TooManyRequests);
+        let verdicts: Vec<&str> = (0..4).map(|_| write(&mut rules)).collect();
+        assert_eq!(verdicts, ["fail", "pass", "pass", "fail"]);
         rules.heal();
         assert_eq!([write(&mut rules), write(&mut rules)], ["pass", "pass"]);
     }
@@ -168,14 +205,14 @@ mod tests {
     #[test]
     fn reads_are_not_counted() {
         let mut rules = Rules::default();
-        rules.fail(1, Failure::ServerError);
+        rules.fail(1, 0, Failure::ServerError);
         let path = "/api/v1/pods".parse().unwrap();
         let verdict = rules.judge(&Asked::of(&http::Method::GET, &path));
         assert!(matches!(verdict, Verdict::Pass) && rules.writes.is_empty());
     }
 
     #[test]
-    fn events_of_a_watch_are_dropped_or_late() {
+    fn events_of_a_watch_are_dropped_gathered_or_late() {
         let mut rules = Rules::default();
         let (modified, added) = (
             br#"{"type":"MODIFIED","object":{}}"#,
@@ -183,10 +220,17 @@ mod tests {
         );
         rules.drop_every("updates", 2);
         rules.delay("updates", Duration::from_secs(1));
-        let second = Some(Duration::from_secs(1));
+        let second = Fate::Told(Duration::from_secs(1));
         let lines: [&[u8]; 4] = [modified, added, modified, modified];
-        let fates = lines.map(|line| rules.delay_of("updates", line));
-        assert_eq!(fates, [second, second, None, second]);
-        assert_eq!(rules.delay_of("stacks", modified), Some(Duration::ZERO));
+        let fates = lines.map(|line| rules.fate_of("updates", line));
+        assert_eq!(fates, [second, second, Fate::Dropped, second]);
+        let now = Fate::Told(Duration::ZERO);
+        assert_eq!(rules.fate_of("stacks", modified), now);
+        assert_eq!(rules.met, 4, "all but the last one");
+        rules.coalesce("stacks", Duration::from_secs(2));
+        let gathered = Fate::Gathered(Duration::from_secs(2));
+        assert_eq!(rules.fate_of("stacks", modified), gathered);
+        rules.heal();
+        assert_eq!(rules.fate_of("stacks", modified), now);
     }
 }

@@ -20,6 +20,7 @@ use tokio::sync::{self, watch};
 use tokio::time::sleep;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
+use super::lists::{List, Lists};
 use super::request::Asked;
 use super::rules::{Rules, Verdict};
 use super::watches::{self, End};
@@ -31,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(super) type Body = BoxBody<Bytes, io::Error>;
 
 /// Why a connection breaks instead of an answer.
-type Broken = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type Broken = Box<dyn std::error::Error + Send + Sync>;
 
 /// See [`super::FaultProxy`].
 pub(super) struct Proxy {
@@ -40,6 +41,7 @@ pub(super) struct Proxy {
     pub(super) acceptor: TlsAcceptor,
     pub(super) connector: TlsConnector,
     pub(super) rules: Mutex<Rules>,
+    pub(super) lists: Mutex<Lists>,
     /// Ends the watches that are open.
     pub(super) ends: watch::Sender<End>,
     /// How many kills are over: dead connections from before them end instead of staying silent.
@@ -51,6 +53,10 @@ pub(super) struct Proxy {
 impl Proxy {
     pub(super) fn rules(&self) -> MutexGuard<'_, Rules> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Serves for ever, but for outages.
@@ -139,6 +145,7 @@ impl Connection {
             return Err(self.silence().await);
         };
         match verdict {
+            Verdict::Pass if asked.is_list() => self.list(asked, request).await,
             Verdict::Pass if asked.is_watch() => {
                 let answer = self.forward(request).await?;
                 Ok(watches::with_faults(&self.proxy, asked.resource, answer))
@@ -156,11 +163,30 @@ impl Connection {
             }
             Verdict::Fail(Failure::TooManyRequests) => Ok(too_many_requests()),
             Verdict::Fail(Failure::ServerError) => Ok(server_error()),
+            Verdict::Fail(Failure::TimeoutAfterCommit) => {
+                self.commit(request).await?;
+                Ok(timeout())
+            }
             Verdict::Fail(Failure::CutAfterCommit) => {
                 self.commit(request).await?;
                 Err(io::Error::from(io::ErrorKind::ConnectionReset).into())
             }
         }
+    }
+
+    /// Answers with what was true once, if that is wanted.
+    async fn list(
+        &self,
+        asked: Asked,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Broken> {
+        let list = List::of(request.uri(), request.headers());
+        let old = self.proxy.lists().meet(&asked.resource, list);
+        if let Some(old) = old {
+            return Ok(json_answer(StatusCode::OK, old));
+        }
+        let answer = self.forward(request).await?;
+        Ok(answer.map(|body| body.map_err(io::Error::other).boxed()))
     }
 
     /// Says nothing until the kill is over; then the connection breaks.
@@ -205,6 +231,18 @@ async fn usable(sender: Option<SendRequest<Full<Bytes>>>) -> Option<SendRequest<
 }
 
 impl Proxy {
+    /// Keeps what each list that was asked for so far says now.
+    pub(super) async fn keep_lists(&self) -> Result<(), Broken> {
+        let known = self.lists().known();
+        for list in known {
+            let mut server = self.connect().await?;
+            let answer = server.send_request(list.request()?).await?;
+            let content = answer.into_body().collect().await?.to_bytes();
+            self.lists().keep(list, content);
+        }
+        Ok(())
+    }
+
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Broken> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.server_port));
         let stream = TcpStream::connect(address).await?;
@@ -242,12 +280,23 @@ fn server_error() -> Response<Body> {
     )
 }
 
+/// What an API server says whose storage has not answered in time.
+fn timeout() -> Response<Body> {
+    let code = StatusCode::GATEWAY_TIMEOUT;
+    let message = "Timeout: request did not complete within the allotted timeout";
+    status(code, "Timeout", message)
+}
+
 fn status(code: StatusCode, reason: &str, message: &str) -> Response<Body> {
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": message, "reason": reason, "code": code.as_u16(),
     });
-    let body = Full::new(Bytes::from(body.to_string()));
+    json_answer(code, Bytes::from(body.to_string()))
+}
+
+fn json_answer(code: StatusCode, body: Bytes) -> Response<Body> {
+    let body = Full::new(body);
     let mut answer = Response::new(body.map_err(|never: Infallible| match never {}).boxed());
     *answer.status_mut() = code;
     let json = HeaderValue::from_static("application/json");

@@ -11,6 +11,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
+use super::newest::{Newest, Turn};
+use super::rules::Fate;
 use super::serve::{Body, Proxy};
 
 /// What ends the watches that are open.
@@ -32,8 +34,25 @@ const GONE: &str = concat!(
     "\n"
 );
 
-/// Or the break of the connection to the API server, which breaks the client's too.
-type Line = (Instant, Result<Bytes, io::Error>);
+/// What is passed on, and when.
+struct Line {
+    time: Instant,
+    /// Of what need not be told if something newer has come by then.
+    turn: Option<Turn>,
+    /// Or the break of the connection to the API server, which breaks the client's too.
+    content: Result<Bytes, io::Error>,
+}
+
+impl Line {
+    fn broken(error: hyper::Error) -> Self {
+        Self {
+            time: Instant::now(),
+            turn: None,
+            content: Err(io::Error::other(error)),
+        }
+    }
+}
+
 type Item = Result<Frame<Bytes>, io::Error>;
 
 /// Passes the events of a watch on.
@@ -45,11 +64,18 @@ pub(super) fn with_faults(
     let (parts, body) = answer.into_parts();
     let (read, lines) = mpsc::unbounded_channel();
     let (write, items) = mpsc::unbounded_channel();
+    let newest = Newest::default();
     // From this moment on: what ended other watches before does not end this one
     let end = proxy.ends.subscribe();
-    let reading = tokio::spawn(read_lines(Arc::clone(proxy), resource, body, read));
+    let reader = Reader {
+        proxy: Arc::clone(proxy),
+        resource,
+        newest: newest.clone(),
+        lines: read,
+    };
+    let reading = tokio::spawn(reader.read(body));
     tokio::spawn(async move {
-        write_lines(lines, end, &write).await;
+        write_lines(in_time(lines, newest), end, &write).await;
         // Without a reader the connection to the API server ends
         reading.abort();
     });
@@ -58,42 +84,57 @@ pub(super) fn with_faults(
 }
 
 /// Takes each event with the moment at which it is to be passed on.
-async fn read_lines(
+struct Reader {
     proxy: Arc<Proxy>,
     resource: String,
-    body: Incoming,
+    newest: Newest,
     lines: mpsc::UnboundedSender<Line>,
-) {
-    let mut chunks = BodyStream::new(body);
-    let mut rest = Vec::new();
-    while let Some(frame) = chunks.next().await {
-        let frame = match frame {
-            Ok(frame) => frame,
-            Err(error) => {
-                let _ = lines.send((Instant::now(), Err(io::Error::other(error))));
-                return;
-            }
-        };
-        rest.extend_from_slice(frame.data_ref().map_or(&[], |data| &**data));
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = rest.drain(..=end).collect();
-            let Some(delay) = proxy.rules().delay_of(&resource, &line) else {
-                continue;
+}
+
+impl Reader {
+    async fn read(self, body: Incoming) {
+        let mut chunks = BodyStream::new(body);
+        let mut rest = Vec::new();
+        while let Some(frame) = chunks.next().await {
+            let frame = match frame {
+                Ok(frame) => frame,
+                Err(error) => {
+                    let _ = self.lines.send(Line::broken(error));
+                    return;
+                }
             };
-            let line = (Instant::now() + delay, Ok(line.into()));
-            if lines.send(line).is_err() {
-                return;
+            rest.extend_from_slice(frame.data_ref().map_or(&[], |data| &**data));
+            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                let line = self.line(rest.drain(..=end).collect());
+                if line.is_some_and(|line| self.lines.send(line).is_err()) {
+                    return;
+                }
             }
         }
+    }
+
+    /// Nothing for an event that is never told.
+    fn line(&self, line: Vec<u8>) -> Option<Line> {
+        let fate = self.proxy.rules().fate_of(&self.resource, &line);
+        let (delay, turn) = match fate {
+            Fate::Dropped => return None,
+            Fate::Told(delay) => (delay, None),
+            Fate::Gathered(delay) => (delay, self.newest.note(&line)),
+        };
+        Some(Line {
+            time: Instant::now() + delay,
+            turn,
+            content: Ok(line.into()),
+        })
     }
 }
 
 async fn write_lines(
-    lines: mpsc::UnboundedReceiver<Line>,
+    lines: impl Stream<Item = Result<Bytes, io::Error>>,
     mut end: watch::Receiver<End>,
     items: &mpsc::UnboundedSender<Item>,
 ) {
-    let mut lines = std::pin::pin!(in_time(lines));
+    let mut lines = std::pin::pin!(lines);
     loop {
         tokio::select! {
             biased;
@@ -117,9 +158,16 @@ async fn write_lines(
     }
 }
 
-fn in_time(lines: mpsc::UnboundedReceiver<Line>) -> impl Stream<Item = Result<Bytes, io::Error>> {
-    UnboundedReceiverStream::new(lines).then(async |(time, line)| {
-        sleep_until(time).await;
-        line
+fn in_time(
+    lines: mpsc::UnboundedReceiver<Line>,
+    newest: Newest,
+) -> impl Stream<Item = Result<Bytes, io::Error>> {
+    UnboundedReceiverStream::new(lines).filter_map(move |line| {
+        let newest = newest.clone();
+        async move {
+            sleep_until(line.time).await;
+            let is_superfluous = line.turn.is_some_and(|turn| newest.has_newer(&turn));
+            (!is_superfluous).then_some(line.content)
+        }
     })
 }

@@ -1,8 +1,8 @@
-//! The file server of source-controller: archives over plain HTTP on the loopback address.
+//! The file server of source-controller: archives over plain HTTP.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -31,7 +31,12 @@ struct State {
 impl ArtifactServer {
     /// Starts one, without artifacts.
     pub fn start() -> io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
+        Self::start_at(Ipv4Addr::LOCALHOST)
+    }
+
+    /// The same at another address of this machine, such as one that pods reach.
+    pub fn start_at(address: Ipv4Addr) -> io::Result<Self> {
+        let listener = TcpListener::bind((address, 0))?;
         let address = listener.local_addr()?;
         let state = Arc::new(Mutex::default());
         let served = Arc::clone(&state);

@@ -12,7 +12,7 @@ mod tls;
 
 use std::{
     io::{self, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -53,19 +53,28 @@ struct State {
 impl GitServer {
     /// Serves the repositories in a folder, to anyone.
     pub fn start(root: &Path) -> io::Result<Self> {
-        Self::start_with(root, None)
+        Self::start_at(root, Ipv4Addr::LOCALHOST)
+    }
+
+    /// The same at another address of this machine, such as one that pods reach.
+    pub fn start_at(root: &Path, address: Ipv4Addr) -> io::Result<Self> {
+        Self::start_with(root, address, None)
     }
 
     /// The same within TLS, with a certificate of an authority of its own.
     pub fn start_with_tls(root: &Path) -> io::Result<Self> {
         let tls::Identity { config, authority } = tls::identity()?;
-        let mut server = Self::start_with(root, Some(Arc::new(config)))?;
+        let mut server = Self::start_with(root, Ipv4Addr::LOCALHOST, Some(Arc::new(config)))?;
         server.certificate = Some(authority);
         Ok(server)
     }
 
-    fn start_with(root: &Path, tls: Option<Arc<rustls::ServerConfig>>) -> io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
+    fn start_with(
+        root: &Path,
+        address: Ipv4Addr,
+        tls: Option<Arc<rustls::ServerConfig>>,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind((address, 0))?;
         let address = listener.local_addr()?;
         let state = Arc::new(State {
             root: root.to_owned(),
@@ -105,13 +114,14 @@ impl GitServer {
     /// The address of a repository.
     #[must_use]
     pub fn url(&self, repository: &str) -> String {
-        format!("{}/{repository}", self.origin("127.0.0.1"))
+        let host = self.address.ip().to_string();
+        format!("{}/{repository}", self.origin(&host))
     }
 
     /// The same with a user and a password in it.
     #[must_use]
     pub fn url_with(&self, user: &str, password: &str, repository: &str) -> String {
-        let host = format!("{user}:{password}@127.0.0.1");
+        let host = format!("{user}:{password}@{}", self.address.ip());
         format!("{}/{repository}", self.origin(&host))
     }
 

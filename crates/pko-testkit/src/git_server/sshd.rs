@@ -101,6 +101,15 @@ impl Sshd {
     /// A server with one key of each of these kinds (such as `["-t", "ed25519"]`), and more lines for its
     /// configuration.
     pub fn start(host_keys: &[&[&str]], lines: &[&str]) -> Result<Self, SshdError> {
+        Self::start_at(Ipv4Addr::LOCALHOST, host_keys, lines)
+    }
+
+    /// The same at another address of this machine, such as one that pods reach.
+    pub fn start_at(
+        address: Ipv4Addr,
+        host_keys: &[&[&str]],
+        lines: &[&str],
+    ) -> Result<Self, SshdError> {
         if !Path::new(PROGRAM).exists() {
             return Err(SshdError::Missing {
                 program: PROGRAM,
@@ -112,7 +121,7 @@ impl Sshd {
         let host_keys = keys.collect::<Result<Vec<_>, _>>()?;
         write_configuration(folder.path(), &host_keys, lines)?;
         make_separation_folder()?;
-        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let socket = TcpListener::bind((address, 0))?;
         let address = socket.local_addr()?;
         let state = Arc::new(State::default());
         let listener = Listener {
@@ -162,7 +171,8 @@ impl Sshd {
     pub fn known_hosts(&self) -> String {
         let port = self.port();
         let lines = self.host_keys.iter();
-        let lines = lines.map(|key| format!("[127.0.0.1]:{port} {}\n", key.public));
+        let host = self.address.ip();
+        let lines = lines.map(|key| format!("[{host}]:{port} {}\n", key.public));
         lines.collect()
     }
 

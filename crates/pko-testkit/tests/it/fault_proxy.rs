@@ -167,6 +167,7 @@ async fn every_second_write_fails_as_it_was_asked_to() {
         let table = [
             (Failure::TooManyRequests, Some(429), false),
             (Failure::ServerError, Some(500), false),
+            (Failure::TimeoutAfterCommit, Some(504), true),
             (Failure::CutAfterCommit, None, true),
         ];
         for (number, (how, code, stored)) in table.into_iter().enumerate() {
@@ -180,6 +181,10 @@ async fn every_second_write_fails_as_it_was_asked_to() {
             assert_eq!(seen, code, "{how:?}");
             assert_eq!(scene.exists(&name).await, stored, "{how:?}");
         }
+        scene.proxy.fail_from(1, 2, Failure::ServerError);
+        scene.create("first").await.unwrap_err();
+        scene.create("second").await.unwrap();
+        assert_eq!(scene.proxy.met(), 5, "one of each kind, and one more");
         scene.proxy.heal();
         scene.create("one").await.unwrap();
         scene.create("two").await.unwrap();
@@ -252,6 +257,56 @@ async fn events_are_dropped_and_delayed_by_resource() {
             start.elapsed() >= delay,
             "never earlier, however busy the machine is"
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_changes_that_gather_the_last_is_told() {
+    let plane = ControlPlane::shared().await.unwrap();
+    with_namespace(&plane, async |namespace| {
+        let scene = Scene::new(&plane, namespace).await;
+        scene.create("map").await.unwrap();
+        // Longer than the changes take, however busy the machine is
+        let window = Duration::from_secs(5);
+        scene.proxy.coalesce_watch("configmaps", window);
+        let mut events = scene.watch().await;
+        for value in 1..=5 {
+            scene.change("map", value).await;
+        }
+        scene.create("other").await.unwrap();
+        assert_eq!(next(&mut events).await.as_deref(), Some("5"));
+        assert_eq!(next(&mut events).await.as_deref(), Some("other"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_list_of_before_is_told_once_and_a_watch_from_there_catches_up() {
+    let plane = ControlPlane::shared().await.unwrap();
+    with_namespace(&plane, async |namespace| {
+        let scene = Scene::new(&plane, namespace).await;
+        let parameters = ListParams::default().limit(100);
+        let names = async || {
+            let list = scene.api.list(&parameters).await.unwrap();
+            let names: Vec<String> = list.iter().map(ConfigMap::name_any).collect();
+            (names, list.metadata.resource_version.unwrap())
+        };
+        scene.create("early").await.unwrap();
+        let (now, _) = names().await;
+        scene.proxy.keep_lists().await.unwrap();
+        scene.create("late").await.unwrap();
+        scene.proxy.replay_lists("secrets");
+        assert_eq!(names().await.0.len(), now.len() + 1);
+
+        scene.proxy.replay_lists("configmaps");
+        let (old, version) = names().await;
+        assert_eq!(old, now);
+        let watch = WatchParams::default();
+        let mut events = scene.api.watch(&watch, &version).await.unwrap().boxed();
+        assert_eq!(next(&mut events).await.as_deref(), Some("late"));
+        assert_eq!(names().await.0.len(), now.len() + 1, "then the truth");
+        assert_eq!(scene.proxy.met(), 1);
     })
     .await;
 }

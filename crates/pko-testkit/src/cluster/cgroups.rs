@@ -1,0 +1,91 @@
+//! The cgroups of a cluster's pods: one group in each hierarchy, and nothing of it is left afterwards.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::ClusterError;
+use super::place::{Place, attempt};
+
+const MOUNTED: &str = "/sys/fs/cgroup";
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The group of a cluster, as the kubelet names it.
+pub(super) fn name(place: &Place) -> String {
+    format!("/pko-{}", place.name())
+}
+
+/// Makes the groups, which the kubelet wants to find.
+pub(super) fn create(place: &Place) -> Result<(), ClusterError> {
+    for hierarchy in hierarchies() {
+        let group = within(&hierarchy, place);
+        attempt("create", &group, |path| fs::create_dir_all(path))?;
+        // The old kind begins without a processor, and lets nobody in
+        for file in ["cpuset.cpus", "cpuset.mems"] {
+            if hierarchy.ends_with("cpuset") {
+                let allowed = attempt("read", &hierarchy.join(file), |path| fs::read(path))?;
+                attempt("write", &group.join(file), |path| fs::write(path, allowed))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes them, once those who were in them are gone.
+pub(super) fn remove(place: &Place) -> Result<(), ClusterError> {
+    for hierarchy in hierarchies() {
+        let group = within(&hierarchy, place);
+        let end = Instant::now() + PATIENCE;
+        while let Err(error) = remove_tree(&group) {
+            if Instant::now() > end {
+                return attempt("remove", &group, |_| Err(error));
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+    Ok(())
+}
+
+/// Files of a group can't be removed and go with it, so only folders are.
+fn remove_tree(group: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(group) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            remove_tree(&entry.path())?;
+        }
+    }
+    fs::remove_dir(group)
+}
+
+fn within(hierarchy: &Path, place: &Place) -> PathBuf {
+    hierarchy.join(name(place).trim_start_matches('/'))
+}
+
+/// The one of the new kind, or those of the old kind, one for each controller.
+fn hierarchies() -> Vec<PathBuf> {
+    let root = Path::new(MOUNTED);
+    if root.join("cgroup.controllers").exists() {
+        return vec![root.to_owned()];
+    }
+    let entries = fs::read_dir(root).into_iter().flatten();
+    // A name such as `cpu` may be a link to `cpu,cpuacct`
+    let folders = entries.filter_map(|entry| {
+        let entry = entry.ok()?;
+        entry.file_type().ok()?.is_dir().then(|| entry.path())
+    });
+    folders
+        .filter(|folder| folder.join("cgroup.procs").exists())
+        .collect()
+}
+
+/// Whether this machine has any.
+pub(super) fn are_mounted() -> bool {
+    !hierarchies().is_empty()
+}

@@ -1,0 +1,151 @@
+//! The addresses of a cluster, and its one link to the host.
+//!
+//! Host and node are the two ends of a cable. The host gets a route to the pods through it, and
+//! nothing else: no rule, no forwarding. From the node no way leads further than the host.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use super::ClusterError;
+use super::namespaces::{Namespaces, run};
+use super::place::{Place, attempt};
+
+/// Clusters on one machine, at most.
+const MOST: u8 = 100;
+const NUMBER: &str = "number";
+/// The addresses of Services, as the API server's flag has them.
+const SERVICES: &str = "10.96.0.0/16";
+/// The interface on the node.
+const INTERFACE: &str = "eth0";
+
+/// The number of a cluster on this machine, from which its addresses follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Network(u8);
+
+impl Network {
+    /// Connects a node with the host by the first cable that is free.
+    pub(super) fn connect(place: &Place, namespaces: &Namespaces) -> Result<Self, ClusterError> {
+        let mut number = 0;
+        let network = loop {
+            let network = Self(number);
+            // Known before it is there, so that whoever cleans up finds it
+            place.write(NUMBER, number.to_string())?;
+            match network.plug_in(namespaces) {
+                Ok(()) => break network,
+                Err(_) if network.exists() && number < MOST => number += 1,
+                Err(error) => return Err(error),
+            }
+        };
+        network.configure(namespaces)?;
+        Ok(network)
+    }
+
+    /// That of the cluster at a place.
+    pub(super) fn of(place: &Place) -> Option<Self> {
+        let number = fs::read_to_string(place.path(NUMBER)).ok()?;
+        number.trim().parse().ok().map(Self)
+    }
+
+    fn cable(self) -> String {
+        format!("pko{}", self.0)
+    }
+
+    /// The host's end. The range is set aside for tests of networks, so nothing else is there.
+    pub(super) fn host(self) -> Ipv4Addr {
+        Ipv4Addr::new(198, 18, self.0, 1)
+    }
+
+    /// The node's end, which is the node's address.
+    pub(super) fn node(self) -> Ipv4Addr {
+        Ipv4Addr::new(198, 18, self.0, 2)
+    }
+
+    pub(super) fn pods(self) -> String {
+        format!("10.244.{}.0/24", self.0)
+    }
+
+    fn exists(self) -> bool {
+        Path::new("/sys/class/net").join(self.cable()).exists()
+    }
+
+    fn plug_in(self, namespaces: &Namespaces) -> Result<(), ClusterError> {
+        let mut command = Command::new("ip");
+        command
+            .args(["link", "add", &self.cable(), "type", "veth", "peer"])
+            .args(["name", INTERFACE, "netns"])
+            .arg(namespaces.first().to_string());
+        run(&mut command).map(drop)
+    }
+
+    fn configure(self, namespaces: &Namespaces) -> Result<(), ClusterError> {
+        let (cable, host, node) = (self.cable(), self.host(), self.node());
+        let inside = [
+            format!("address add {node}/30 dev {INTERFACE}"),
+            format!("link set {INTERFACE} up"),
+            // The node itself asks the way before kube-proxy's rules change the address
+            format!("route add {SERVICES} dev {INTERFACE}"),
+        ];
+        let outside = [
+            format!("address add {host}/30 dev {cable}"),
+            format!("link set {cable} up"),
+            format!("route add {} via {node} dev {cable}", self.pods()),
+        ];
+        for line in inside {
+            run(namespaces.command("ip").args(line.split(' ')))?;
+        }
+        for line in outside {
+            run(Command::new("ip").args(line.split(' ')))?;
+        }
+        Ok(())
+    }
+
+    /// Pulls the cable out. The kernel does so too when the node has gone, a moment later.
+    pub(super) fn disconnect(self) {
+        if self.exists() {
+            let _ = run(Command::new("ip").args(["link", "delete", &self.cable()]));
+        }
+    }
+
+    /// Tells the container runtime how pods are connected.
+    pub(super) fn write(self, place: &Place) -> Result<(), ClusterError> {
+        let folder = place.path("cni");
+        attempt("create", &folder, |path| fs::create_dir_all(path))?;
+        let configuration = json!({
+            "cniVersion": "0.4.0",
+            "name": "pods",
+            "plugins": [{
+                "type": "bridge",
+                "bridge": "pods",
+                "isDefaultGateway": true,
+                "hairpinMode": true,
+                "ipam": {
+                    "type": "host-local",
+                    "ranges": [[{ "subnet": self.pods() }]],
+                    "dataDir": "/run/cni-addresses",
+                },
+            }],
+        });
+        place.write("cni/pods.conflist", format!("{configuration:#}"))?;
+        // An empty one would mean the machine itself to some
+        let resolver = format!("nameserver {}\n", self.node());
+        place.write("resolv.conf", resolver).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_have_addresses_of_their_own() {
+        let (one, other) = (Network(0), Network(7));
+        assert_eq!(one.node().to_string(), "198.18.0.2");
+        assert_eq!(other.host().to_string(), "198.18.7.1");
+        assert_eq!(other.pods(), "10.244.7.0/24");
+        assert_ne!(one.cable(), other.cable());
+    }
+}
