@@ -1,12 +1,12 @@
 //! Stacks that have to do with each other: one comes first, or both are the same stack.
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::DeleteParams;
 use pko_api::Stack;
 use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, with_namespace};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
-    scripted::{credentials, ready},
+    scripted::{credentials, patch_stack, publish, ready},
     system::System,
     trail::Trail,
 };
@@ -21,7 +21,7 @@ async fn program(namespace: &TestNamespace, name: &str) {
         .output("token", "${token}")
         .output("name", name)
         .build();
-    namespace.create_object(program).await.unwrap();
+    publish(namespace, program).await;
 }
 
 fn stack(system: &System, name: &str) -> StackBuilder {
@@ -35,13 +35,6 @@ fn stack(system: &System, name: &str) -> StackBuilder {
 async fn prepared(namespace: &TestNamespace) {
     namespace.create_object(credentials()).await.unwrap();
     program(namespace, "demo").await;
-}
-
-async fn patch(namespace: &TestNamespace, name: &str, change: Value) {
-    let stacks = namespace.api::<Stack>();
-    let parameters = PatchParams::default();
-    let change = Patch::Merge(change);
-    stacks.patch(name, &parameters, &change).await.unwrap();
 }
 
 #[tokio::test]
@@ -95,7 +88,7 @@ async fn a_circle_is_named_and_can_be_opened() {
                 .await;
             assert!(seen.last().unwrap().contains(" -> "), "{seen:?}");
         }
-        patch(namespace, "one", json!({ "spec": { "prerequisites": [] } })).await;
+        patch_stack(namespace, "one", json!({ "spec": { "prerequisites": [] } })).await;
         ready(namespace, "one").await;
         ready(namespace, "other").await;
     })
@@ -136,7 +129,7 @@ async fn one_that_is_out_of_date_runs_again_first() {
         .await
         .unwrap();
         // A moment is always over: whoever asks for that waits on, and says so.
-        patch(
+        patch_stack(
             namespace,
             "dependent",
             json!({ "spec": { "prerequisites": [{ "name": "base" }] } }),
@@ -181,7 +174,7 @@ async fn two_stacks_on_one_pulumi_stack() {
             applied,
             "nothing was destroyed"
         );
-        patch(
+        patch_stack(
             namespace,
             "applying",
             json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": "now" } } }),
@@ -215,14 +208,14 @@ async fn a_secrets_provider_survives_a_change_of_source() {
         namespace.create_object(stack.build()).await.unwrap();
         ready(namespace, "dev").await;
         // Another program of the same project would be the same stack; this one is another project's.
-        patch(
+        patch_stack(
             namespace,
             "dev",
             json!({ "spec": { "programRef": { "name": "other" } } }),
         )
         .await;
         ready(namespace, "dev").await;
-        patch(
+        patch_stack(
             namespace,
             "dev",
             json!({ "spec": { "programRef": { "name": "demo" } } }),

@@ -2,18 +2,21 @@
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
-    Api,
-    api::{DeleteParams, Patch, PatchParams},
+    Api, ResourceExt as _,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
-use pko_api::{Program, Stack};
+use pko_api::{
+    Program, Stack, Update, Workspace,
+    names::{annotations, labels},
+};
 use pko_testkit::{
-    Answer, ProgramBuilder, Script, StackBuilder, StandIn, TestNamespace, eventually,
-    with_namespace,
+    Answer, ProgramBuilder, Script, StackBuilder, StandIn, TestNamespace, WorkspaceBuilder,
+    eventually, with_namespace,
 };
 use serde_json::{Value, json};
 
 use crate::{
-    scripted::{self, credentials, ready},
+    scripted::{self, credentials, patch_stack, ready},
     system::System,
     trail::Trail,
 };
@@ -41,13 +44,6 @@ async fn create(namespace: &TestNamespace, system: &System, fields: Value) {
 async fn delete(namespace: &TestNamespace, parameters: &DeleteParams) {
     let stacks = namespace.api::<Stack>();
     stacks.delete("demo", parameters).await.unwrap();
-}
-
-async fn patch(namespace: &TestNamespace, change: Value) {
-    let stacks = namespace.api::<Stack>();
-    let parameters = PatchParams::default();
-    let change = Patch::Merge(change);
-    stacks.patch("demo", &parameters, &change).await.unwrap();
 }
 
 #[tokio::test]
@@ -121,7 +117,7 @@ async fn a_preview_destroys_what_was_applied_before_it() {
     with_namespace(&system.plane, async |namespace| {
         create(namespace, &system, json!({})).await;
         ready(namespace, "demo").await;
-        patch(namespace, json!({ "spec": { "preview": true } })).await;
+        patch_stack(namespace, "demo", json!({ "spec": { "preview": true } })).await;
         ready(namespace, "demo").await;
         let before = system.executed("demo", "dev");
         let trail = Trail::of(namespace, "demo");
@@ -159,7 +155,7 @@ async fn a_destroy_is_tried_for_as_long_as_it_takes() {
     ready(&namespace, "demo").await;
     let trail = Trail::of(&namespace, "demo");
     let soon = json!({ "destroyOnFinalize": true, "retryMaxBackoffDurationSeconds": 1 });
-    patch(&namespace, json!({ "spec": soon })).await;
+    patch_stack(&namespace, "demo", json!({ "spec": soon })).await;
     ready(&namespace, "demo").await;
     delete(&namespace, &DeleteParams::default()).await;
     let seen = trail.until_gone().await;
@@ -169,6 +165,66 @@ async fn a_destroy_is_tried_for_as_long_as_it_takes() {
         said("Stalled UpdateFailed: destroy failed 3 times; next attempt at "),
         "{seen:#?}"
     );
+    namespace.remove().await.unwrap();
+}
+
+/// The Workspaces of a namespace, by name, with whose destroy each was made for.
+async fn workspaces(namespace: &TestNamespace) -> Vec<(String, bool)> {
+    let workspaces = namespace.api::<Workspace>();
+    let workspaces = workspaces.list(&ListParams::default()).await.unwrap();
+    let found = workspaces.iter().map(|workspace| {
+        let is_marked = workspace.annotations().contains_key(annotations::DESTROYS);
+        (workspace.name_any(), is_marked)
+    });
+    found.collect()
+}
+
+/// The garbage collector leaves the Workspace of such a destroy alone, and the Stack that would delete it is gone.
+#[tokio::test]
+async fn a_stack_that_is_let_go_by_hand_in_a_foreground_deletion_leaves_no_workspace() {
+    let system = scripted_system().await;
+    let in_use = Answer::fails(255, "error: it is still in use");
+    let stand_in = system.stand_in(&Script::new().on("destroy", in_use));
+    let namespace = scripted::namespace(&system).await;
+    scripted::create_stack(&namespace, &system, &stand_in, "demo").await;
+    ready(&namespace, "demo").await;
+    let destroys = json!({ "spec": { "destroyOnFinalize": true } });
+    patch_stack(&namespace, "demo", destroys).await;
+    ready(&namespace, "demo").await;
+    // What a user has written is nobody's as well, and stays, whatever its labels say.
+    let by_hand = WorkspaceBuilder::new("by-hand")
+        .local("/nonexistent")
+        .label(labels::STACK_NAME, "demo")
+        .build();
+    namespace.create_object(by_hand).await.unwrap();
+
+    // Without its own, the garbage collector would let the Stack go, and the Workspace would be the Stack's once more.
+    let held = json!({ "metadata": { "finalizers": ["test.pulumi.com/held"] } });
+    for update in scripted::updates(&namespace).await {
+        let updates = namespace.api::<Update>();
+        let (parameters, held) = (PatchParams::default(), Patch::Merge(&held));
+        updates.patch(&update, &parameters, &held).await.unwrap();
+    }
+    delete(&namespace, &DeleteParams::foreground()).await;
+    let names = |marked: &[(&str, bool)]| -> Vec<(String, bool)> {
+        let names = marked.iter();
+        names.map(|(name, is)| ((*name).to_owned(), *is)).collect()
+    };
+    let until = async |expected: Vec<(String, bool)>| {
+        let found = eventually(format!("{expected:?}"), async || {
+            let found = workspaces(&namespace).await;
+            if found == expected {
+                Ok(())
+            } else {
+                Err(format!("{found:?}"))
+            }
+        });
+        found.await.unwrap();
+    };
+    until(names(&[("by-hand", false), ("demo", true)])).await;
+    let nobody = json!({ "metadata": { "finalizers": [] } });
+    patch_stack(&namespace, "demo", nobody).await;
+    until(names(&[("by-hand", false)])).await;
     namespace.remove().await.unwrap();
 }
 
@@ -198,7 +254,12 @@ async fn a_namespace_that_goes_says_what_to_do() {
     );
     assert!(last.contains(&command), "{last}");
     // The user does that.
-    patch(&namespace, json!({ "metadata": { "finalizers": [] } })).await;
+    patch_stack(
+        &namespace,
+        "demo",
+        json!({ "metadata": { "finalizers": [] } }),
+    )
+    .await;
     eventually("the namespace to be gone", async || {
         let left = namespaces.get_opt(namespace.name()).await.unwrap();
         left.map_or(Ok(()), |left| Err(format!("{:?}", left.status)))

@@ -6,7 +6,7 @@ mod polls;
 use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually, with_namespace};
 use serde_json::json;
 
-use crate::{system::System, trail::Trail};
+use crate::{scripted::publish, system::System, trail::Trail};
 
 /// Upstream's operator writes 28 times for the same, events included.
 const MOST_WRITES: usize = 20;
@@ -21,10 +21,11 @@ async fn create_credentials(namespace: &TestNamespace) {
 
 /// A Stack of this name and its Program; comes when it is Ready and all is said.
 async fn become_ready(system: &System, namespace: &TestNamespace, name: &str) {
-    namespace
-        .create_object(ProgramBuilder::new(name).output("a", "b").build())
-        .await
-        .unwrap();
+    publish(
+        namespace,
+        ProgramBuilder::new(name).output("a", "b").build(),
+    )
+    .await;
     let trail = Trail::of(namespace, name);
     let stack = StackBuilder::new(name)
         .stack("dev")

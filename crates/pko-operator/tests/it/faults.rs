@@ -190,3 +190,33 @@ async fn writes_that_fail_are_made_again() {
         stage.ran(changes).await;
     }
 }
+
+#[tokio::test]
+async fn a_workspace_that_an_old_list_does_not_have_keeps_its_agent() {
+    let program = StandIn::program().display().to_string();
+    let mut system = System::without_manager(&[("PKO_PULUMI", &program)]).await;
+    let proxy = FaultProxy::start(&system.plane, MANAGER, &[]).unwrap();
+    system.put_behind(&proxy);
+    system.start_manager();
+    let namespace = namespace(&system).await;
+    System::works(&namespace, "first").await;
+    proxy.keep_lists().await.unwrap();
+    let stand_in = system.stand_in(&Script::new());
+    create_stack(&namespace, &system, &stand_in, "demo").await;
+    ready(&namespace, "demo").await;
+    let agents = system.agents();
+
+    system.kill_manager();
+    proxy.replay_lists("workspaces");
+    proxy.delay_watch("workspaces", Duration::from_secs(3));
+    system.start_manager();
+    System::works(&namespace, "second").await;
+    proxy.heal();
+    let patch = Patch::Merge(json!({ "spec": { "config": { "size": 2 } } }));
+    let stacks = namespace.api::<Stack>();
+    let patched = stacks.patch("demo", &PatchParams::default(), &patch).await;
+    patched.unwrap();
+    begun(&stand_in, 2).await;
+    ready(&namespace, "demo").await;
+    assert_eq!(system.agents(), agents, "the same process as before");
+}

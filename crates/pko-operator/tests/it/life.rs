@@ -5,7 +5,11 @@ use pko_api::{Program, Stack, Update};
 use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually, with_namespace};
 use serde_json::{Value, json};
 
-use crate::{system::System, trail::Trail};
+use crate::{
+    scripted::{patch_stack, publish},
+    system::System,
+    trail::Trail,
+};
 
 const WAITING: &str = "Reconciling StackProcessing: waiting for workspace readiness";
 const PROCESSING: &str = "Reconciling StackProcessing: stack is being processed";
@@ -30,15 +34,7 @@ async fn published_program(namespace: &TestNamespace) {
         .output("size", "${size}")
         .output("token", "${token}")
         .build();
-    namespace.create_object(program).await.unwrap();
-    let published = eventually("the Program to be published", async || {
-        let program = namespace.api::<Program>().get("demo").await.unwrap();
-        program
-            .status
-            .and_then(|status| status.artifact)
-            .ok_or("no artifact")
-    });
-    published.await.unwrap();
+    publish(namespace, program).await;
 }
 
 fn stack(system: &System) -> Value {
@@ -51,14 +47,6 @@ fn stack(system: &System) -> Value {
         .set("/spec/secretsRef", json!({ "token": { "type": "Secret", "secret": { "name": "credentials", "key": "token" } } }))
         .destroy_on_finalize(true)
         .build()
-}
-
-async fn patch_stack(namespace: &TestNamespace, patch: Value) {
-    let stacks = namespace.api::<Stack>();
-    stacks
-        .patch("demo", &PatchParams::default(), &Patch::Merge(patch))
-        .await
-        .unwrap();
 }
 
 async fn patch_program(namespace: &TestNamespace, program: Value) {
@@ -94,12 +82,12 @@ async fn from_creation_to_destruction() {
         assert_eq!(outputs(&trail).await, json!({ "one": "v1", "size": 1, "token": "[secret]", "two": "v1-2" }));
 
         // The config is changed.
-        patch_stack(namespace, json!({ "spec": { "config": { "size": 2 } } })).await;
+        patch_stack(namespace, "demo", json!({ "spec": { "config": { "size": 2 } } })).await;
         assert_eq!(trail.until("Ready").await, [WAITING, PROCESSING, READY]);
         assert_eq!(outputs(&trail).await["size"], 2);
 
         // A run is asked for, with nothing changed: there is nothing to wait for.
-        patch_stack(namespace, json!({ "metadata": { "annotations": { "pulumi.com/reconciliation-request": "again" } } })).await;
+        patch_stack(namespace, "demo", json!({ "metadata": { "annotations": { "pulumi.com/reconciliation-request": "again" } } })).await;
         assert_eq!(trail.until("Ready").await, [PROCESSING, READY]);
         let status = trail.stack().await.status.unwrap();
         assert_eq!(status.observed_reconcile_request.as_deref(), Some("again"));

@@ -10,10 +10,10 @@ use kube::{
 };
 use pko_api::{Stack, Update};
 use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, audit::Mark, eventually};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
-    scripted,
+    scripted::{self, patch_stack},
     system::{MANAGER, System},
     trail::Trail,
 };
@@ -46,16 +46,9 @@ fn stack(system: &System, name: &str) -> StackBuilder {
         .set("/spec/secrets", json!({ "token": "hunter2" }))
 }
 
-async fn patch(namespace: &TestNamespace, name: &str, patch: Value) {
-    let stacks = namespace.api::<Stack>();
-    let parameters = PatchParams::default();
-    let patched = stacks.patch(name, &parameters, &Patch::Merge(patch)).await;
-    patched.unwrap();
-}
-
 async fn request(namespace: &TestNamespace, name: &str, value: &str) {
     let annotations = json!({ "pulumi.com/reconciliation-request": value });
-    patch(
+    patch_stack(
         namespace,
         name,
         json!({ "metadata": { "annotations": annotations } }),
@@ -168,7 +161,7 @@ async fn outputs_go_into_the_objects_that_a_stack_names() {
         { "kind": "Secret", "name": "chosen", "keys": { "URL": "url" } }, { "kind": "ConfigMap", "name": "plain" },
     ]);
     let edited = json!({ "spec": { "config": { "size": 2 }, "outputsTo": targets } });
-    patch(&namespace, "demo", edited).await;
+    patch_stack(&namespace, "demo", edited).await;
     trail.until("Ready").await;
     assert_eq!(
         secret(&namespace, "chosen").await,
@@ -229,7 +222,7 @@ async fn only_so_many_updates_are_kept_and_each_has_its_time() {
 
     // Updates that fail have a limit of their own.
     let broken = json!({ "spec": { "config": { "size": "no number" } } });
-    patch(&namespace, "demo", broken).await;
+    patch_stack(&namespace, "demo", broken).await;
     for round in ["5", "6"] {
         request(&namespace, "demo", round).await;
     }
@@ -296,14 +289,14 @@ async fn a_suspended_stack_starts_nothing_and_can_be_deleted() {
     );
     assert_eq!(scripted::updates(&namespace).await, [""; 0]);
 
-    patch(&namespace, "demo", suspend(false)).await;
+    patch_stack(&namespace, "demo", suspend(false)).await;
     trail.until("Ready ProcessingCompleted").await;
-    patch(&namespace, "demo", suspend(true)).await;
+    patch_stack(&namespace, "demo", suspend(true)).await;
     let resting = "Ready Suspended: the stack is suspended: its last update succeeded, and no other is started until spec.suspend is false";
     assert_eq!(trail.until("Ready Suspended").await, [resting]);
 
     // What is changed meanwhile waits, and is observed.
-    patch(
+    patch_stack(
         &namespace,
         "demo",
         json!({ "spec": { "config": { "size": 7 } } }),

@@ -1,7 +1,10 @@
 //! Stacks whose runs are the stand-in's, and what became of them.
 
-use kube::{ResourceExt as _, api::ListParams};
-use pko_api::{Stack, Update};
+use kube::{
+    ResourceExt as _,
+    api::{ListParams, Patch, PatchParams},
+};
+use pko_api::{Program, Stack, Update};
 use pko_testkit::{ProgramBuilder, StackBuilder, StandIn, TestNamespace, eventually};
 use serde_json::{Value, json};
 
@@ -20,6 +23,19 @@ pub(crate) async fn namespace(system: &System) -> TestNamespace {
     let namespace = TestNamespace::create(&system.plane).await.unwrap();
     namespace.create_object(credentials()).await.unwrap();
     namespace
+}
+
+/// Creates a Program and waits until it is published: who looks at each step of a Stack, or counts its writes, does not
+/// want to see it wait for that.
+pub(crate) async fn publish(namespace: &TestNamespace, program: Value) {
+    let created = namespace.create_object(program).await.unwrap();
+    let name = created["metadata"]["name"].as_str().unwrap();
+    let published = eventually("the Program to be published", async || {
+        let program = namespace.api::<Program>().get(name).await.unwrap();
+        let artifact = program.status.and_then(|status| status.artifact);
+        artifact.map(drop).ok_or("no artifact")
+    });
+    published.await.unwrap();
 }
 
 /// A Program and a Stack of it, both under this name.
@@ -42,6 +58,14 @@ pub(crate) async fn create_stack(
         .set("/spec/envRefs/PKO_STAND_IN", folder_of(stand_in))
         .build();
     namespace.create_object(stack).await.unwrap();
+}
+
+/// Changes a Stack as `kubectl patch` does.
+pub(crate) async fn patch_stack(namespace: &TestNamespace, name: &str, change: Value) {
+    let stacks = namespace.api::<Stack>();
+    let change = Patch::Merge(change);
+    let parameters = PatchParams::default();
+    stacks.patch(name, &parameters, &change).await.unwrap();
 }
 
 /// Waits until so many `up` have begun.

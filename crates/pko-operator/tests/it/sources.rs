@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use pko_api::{Stack, Update, Workspace};
 use pko_testkit::{
     StackBuilder, TestNamespace, eventually,
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
+    scripted::patch_stack,
     system::{MANAGER, System},
     trail::Trail,
 };
@@ -78,13 +79,6 @@ async fn secret(namespace: &TestNamespace, name: &str, values: Value) {
 /// A reference to a key of a Secret.
 fn key(name: &str, key: &str) -> Value {
     json!({ "type": "Secret", "secret": { "name": name, "key": key } })
-}
-
-async fn patch(namespace: &TestNamespace, name: &str, patch: Value) {
-    let stacks = namespace.api::<Stack>();
-    let parameters = PatchParams::default();
-    let patched = stacks.patch(name, &parameters, &Patch::Merge(patch)).await;
-    patched.unwrap();
 }
 
 async fn greeting(trail: &Trail) -> Value {
@@ -154,8 +148,8 @@ async fn a_branch_is_followed_and_a_commit_is_not() {
         // A name that is not followed is looked up again for whoever asks for a run.
         served.repository.git(&["tag", "-f", "v1", &second]).unwrap();
         let request = json!({ "metadata": { "annotations": { "pulumi.com/reconciliation-request": "now" } } });
-        patch(namespace, "tag", request.clone()).await;
-        patch(namespace, "pinned", request).await;
+        patch_stack(namespace, "tag", request.clone()).await;
+        patch_stack(namespace, "pinned", request).await;
         tag.until("Ready").await;
         pinned.until("Ready").await;
         assert_eq!(greeting(&tag).await, "second");
@@ -401,7 +395,7 @@ async fn a_request_has_the_server_asked_at_once() {
         let second = served.push("main", "second");
         let request =
             json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": "now" } } });
-        patch(namespace, "one", request).await;
+        patch_stack(namespace, "one", request).await;
         for trail in &trails {
             trail.until("Ready").await;
             assert_eq!(commit(trail).await, second);
@@ -443,11 +437,11 @@ async fn the_life_of_a_stack_in_git() {
         assert_eq!(commit(&trail).await, second);
         assert_eq!(greeting(&trail).await, "second");
 
-        patch(namespace, "demo", json!({ "spec": { "suspend": true } })).await;
+        patch_stack(namespace, "demo", json!({ "spec": { "suspend": true } })).await;
         let seen = trail.until("Ready Suspended").await;
         assert_eq!(seen.len(), 1, "nothing else happened: {seen:?}");
         let third = served.push("main", "third");
-        patch(namespace, "demo", json!({ "spec": { "suspend": false } })).await;
+        patch_stack(namespace, "demo", json!({ "spec": { "suspend": false } })).await;
         assert_eq!(until_ready(&trail).await, [WAITING, PROCESSING, READY]);
         assert_eq!(
             commit(&trail).await,
@@ -455,11 +449,11 @@ async fn the_life_of_a_stack_in_git() {
             "what came meanwhile is not lost"
         );
 
-        patch(namespace, "demo", json!({ "spec": { "preview": true } })).await;
+        patch_stack(namespace, "demo", json!({ "spec": { "preview": true } })).await;
         let executed = system.executed("app", "demo");
         assert_eq!(until_ready(&trail).await, [PROCESSING, READY]);
         assert_eq!(system.executed("app", "demo"), executed, "it only looked");
-        patch(namespace, "demo", json!({ "spec": { "preview": false } })).await;
+        patch_stack(namespace, "demo", json!({ "spec": { "preview": false } })).await;
         assert_eq!(until_ready(&trail).await, [PROCESSING, READY]);
         assert_eq!(system.executed("app", "demo"), executed + 1);
 

@@ -13,17 +13,10 @@ use pko_testkit::{
 use serde_json::{Value, json};
 
 use crate::{
-    scripted::{self, begun, create_stack, credentials, ready},
+    scripted::{self, begun, create_stack, credentials, patch_stack, ready},
     system::{System, folder_of},
     trail::Trail,
 };
-
-async fn patch_stack(namespace: &TestNamespace, name: &str, change: Value) {
-    let stacks = namespace.api::<Stack>();
-    let parameters = PatchParams::default();
-    let change = Patch::Merge(change);
-    stacks.patch(name, &parameters, &change).await.unwrap();
-}
 
 async fn last_update(namespace: &TestNamespace) -> String {
     let stack = namespace.api::<Stack>().get("demo").await.unwrap();

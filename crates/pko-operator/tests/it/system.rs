@@ -2,7 +2,6 @@
 
 use std::{
     fs::{self, File},
-    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -35,6 +34,17 @@ pub(crate) struct System {
     node: Option<Node>,
     /// The way to the API server, if it is not the direct one.
     detour: Option<PathBuf>,
+}
+
+/// How a manager is started.
+pub(crate) struct Launch<'launch> {
+    pub(crate) kubeconfig: &'launch Path,
+    /// Where its process workspaces are.
+    pub(crate) workspaces: &'launch Path,
+    /// Where it serves Programs.
+    pub(crate) programs: &'launch str,
+    pub(crate) flags: &'launch [&'launch str],
+    pub(crate) log: &'launch Path,
 }
 
 impl System {
@@ -120,14 +130,25 @@ impl System {
     }
 
     fn spawn_manager(&self, workspaces: &Path, programs: &str, flags: &[&str]) -> Child {
+        self.launch(&Launch {
+            kubeconfig: &self.kubeconfig(),
+            workspaces,
+            programs,
+            flags,
+            log: &self.log(),
+        })
+    }
+
+    /// Starts a manager anywhere; who asked for it has to end it.
+    pub(crate) fn launch(&self, launch: &Launch<'_>) -> Child {
         let log = File::options()
             .create(true)
             .append(true)
-            .open(self.log())
+            .open(launch.log)
             .unwrap();
         Command::new(env!("CARGO_BIN_EXE_manager"))
             .arg("--kubeconfig")
-            .arg(self.kubeconfig())
+            .arg(launch.kubeconfig)
             .arg("--workspace-runtime")
             .arg(if self.node.is_some() {
                 "pod"
@@ -135,13 +156,13 @@ impl System {
                 "process"
             })
             .arg("--workspace-dir")
-            .arg(workspaces)
+            .arg(launch.workspaces)
             .arg("--agent")
             .arg(program("agent"))
-            .args(flags)
+            .args(launch.flags)
             .args([
                 "--program-fs-addr",
-                programs,
+                launch.programs,
                 "--health-probe-bind-address",
                 &free_address(),
             ])
@@ -152,6 +173,14 @@ impl System {
             .stderr(log)
             .spawn()
             .unwrap()
+    }
+
+    /// A new folder below that of the system.
+    pub(crate) fn subfolder(&self) -> PathBuf {
+        let folder = tempfile::Builder::new()
+            .prefix("try-")
+            .tempdir_in(self.folder.path());
+        folder.unwrap().keep()
     }
 
     fn kubeconfig(&self) -> PathBuf {
@@ -333,11 +362,8 @@ fn children(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// An address where nobody listens.
+/// An address where nobody listens, and nobody else will: a port of 127.0.0.1 may become that of any connection as soon
+/// as nobody listens.
 pub(crate) fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .to_string()
+    format!("{}:8080", node::free_address().unwrap())
 }

@@ -20,7 +20,7 @@ use pko_testkit::{
 use serde_json::{Value, json};
 
 use crate::{
-    scripted::{credentials, ready},
+    scripted::{credentials, patch_stack, ready},
     system::System,
     trail::Trail,
 };
@@ -238,13 +238,6 @@ async fn prepared(namespace: &TestNamespace) {
     namespace.create_object(program).await.unwrap();
 }
 
-async fn patch(namespace: &TestNamespace, change: Value) {
-    let stacks = namespace.api::<Stack>();
-    let change = Patch::Merge(change);
-    let patched = stacks.patch("demo", &PatchParams::default(), &change).await;
-    patched.unwrap();
-}
-
 /// Somebody sets a field that the Stack's template sets, by force.
 #[tokio::test]
 async fn a_field_that_somebody_else_holds_is_named_and_given_back() {
@@ -269,7 +262,7 @@ async fn a_field_that_somebody_else_holds_is_named_and_given_back() {
         let trail = Trail::of(namespace, "demo");
         claim(json!({ "imagePullPolicy": "Never" })).await;
         let request = json!({ "pulumi.com/reconciliation-request": "again" });
-        patch(namespace, json!({ "metadata": { "annotations": request } })).await;
+        patch_stack(namespace, "demo", json!({ "metadata": { "annotations": request } })).await;
         let seen = trail.until("Stalled WorkspaceFailed: ").await;
         assert_eq!(
             seen.last().unwrap(),
@@ -321,9 +314,7 @@ async fn a_workspace_under_another_name_is_the_stacks_own() {
         let workspaces = namespace.api::<Workspace>();
         workspaces.get("place").await.unwrap();
 
-        patch(
-            namespace,
-            json!({ "spec": { "workspaceReclaimPolicy": "Delete" } }),
+        patch_stack(namespace, "demo", json!({ "spec": { "workspaceReclaimPolicy": "Delete" } }),
         )
         .await;
         ready(namespace, "demo").await;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Play, list, shown, survives};
 use crate::{
-    scripted::credentials,
+    scripted::{credentials, patch_stack},
     system::{System, folder_of},
 };
 
@@ -70,13 +70,6 @@ impl Try {
         let spec = stack["spec"].as_object_mut().unwrap();
         spec.extend(fields.as_object().unwrap().clone());
         self.namespace.create_object(stack).await.unwrap();
-    }
-
-    async fn patch_stack(&self, change: Value) {
-        let stacks = self.namespace.api::<Stack>();
-        let change = Patch::Merge(change);
-        let parameters = PatchParams::default();
-        stacks.patch("demo", &parameters, &change).await.unwrap();
     }
 
     async fn edit_program(&self) {
@@ -198,8 +191,8 @@ impl Play for Try {
             }
             Scenario::Request => {
                 let now = json!({ "pulumi.com/reconciliation-request": "now" });
-                self.patch_stack(json!({ "metadata": { "annotations": now } }))
-                    .await;
+                let request = json!({ "metadata": { "annotations": now } });
+                patch_stack(&self.namespace, "demo", request).await;
                 self.ready("demo", "1").await?;
             }
             Scenario::Prerequisite => {
