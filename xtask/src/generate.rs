@@ -1,6 +1,7 @@
 //! `cargo xtask generate`: files that are made from the source and committed, so that a diff shows
 //! what a change means to users.
 
+mod install;
 mod merge_keys;
 mod proto;
 mod rbac;
@@ -96,7 +97,7 @@ fn made_from_core_types() -> anyhow::Result<Vec<Generated>> {
     let crds = crd::all();
     let others = rbac::files()
         .into_iter()
-        .chain([merge_keys, policy_file()?]);
+        .chain([merge_keys, policy_file()?, install::file()?]);
     crds.iter().map(crd_file).chain(others.map(Ok)).collect()
 }
 

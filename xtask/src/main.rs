@@ -2,8 +2,10 @@
 #![expect(clippy::print_stdout, reason = "a command line talks to a person")]
 
 mod bench;
+mod cluster;
 mod fuzz;
 mod generate;
+mod image;
 mod progress;
 mod quickstart;
 mod ready;
@@ -25,8 +27,12 @@ enum Command {
     Quickstart(quickstart::Arguments),
     /// Run the tests and print `N passed, M failed`
     Test(test::Arguments),
+    /// A real cluster with one node, to try things by hand: up, run, load, down
+    Cluster(cluster::Arguments),
     /// Measure, and print the figures
     Bench(bench::Arguments),
+    /// Make OCI images of the operator and of a workspace, without Docker
+    Image(image::Arguments),
     /// Write the files that are made from the source: the CRDs, and the types of Kubernetes in them
     Generate(generate::Arguments),
 }
@@ -36,7 +42,9 @@ async fn main() -> anyhow::Result<()> {
     match Command::parse() {
         Command::Quickstart(arguments) => quickstart::run(&arguments).await,
         Command::Test(arguments) => test::run(&arguments),
+        Command::Cluster(arguments) => cluster::run(&arguments).await,
         Command::Bench(arguments) => bench::run(&arguments).await,
+        Command::Image(arguments) => image::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments).await,
     }
 }
@@ -81,6 +89,12 @@ mod tests {
             "bench --json file --part git",
             "bench agent --runs 1",
             "bench manager",
+            "image --programs folder",
+            "image --arch arm64 --profile release --tag v1 --output folder",
+            "cluster up",
+            "cluster down --name other",
+            "cluster run -- kubectl get pods -A",
+            "cluster load one.tar two.tar",
         ] {
             let words = ["xtask"].into_iter().chain(line.split(' '));
             assert!(Command::try_parse_from(words).is_ok(), "{line}");

@@ -7,10 +7,10 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use pko_testkit::{Component, Components};
+use pko_testkit::{Cluster, Component, Components};
 use serde_json::Value;
 
-use crate::{cargo, fuzz, progress::Step};
+use crate::{cargo, fuzz, image::trial, progress::Step, target_folder};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -27,7 +27,16 @@ enum Layer {
     Unit,
     /// What needs a control plane
     It,
+    /// What needs a cluster with a node, and images
+    E2e,
 }
+
+/// The package whose tests need a cluster.
+const E2E: &str = "pko-e2e";
+/// Its folder, by which its program of tests is known.
+const E2E_PROGRAM: &str = "e2e/e2e";
+/// Cargo's profile for the programs in its images.
+const E2E_PROFILE: &str = "trial";
 
 /// A program of tests that cargo has built.
 struct TestProgram {
@@ -45,16 +54,23 @@ struct Tally {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    if arguments.layer != Some(Layer::Unit) {
+    let mut total = Tally::default();
+    let wanted = |layer| arguments.layer.is_none_or(|only| only == layer);
+    let [units, parts, whole] = [Layer::Unit, Layer::It, Layer::E2e].map(wanted);
+    if parts {
         build_components()?;
         build_programs()?;
     }
-    let mut total = Tally::default();
-    for program in build(arguments.layer)? {
-        total.add(run_program(&program, arguments.full)?);
+    if units || parts {
+        for program in build(arguments.layer)? {
+            total.add(run_program(&program, arguments.full, &[])?);
+        }
     }
-    if arguments.layer != Some(Layer::It) {
+    if units {
         total.add(run_documentation()?);
+    }
+    if whole {
+        total.add(run_e2e(arguments)?);
     }
     println!("\n{} passed, {} failed", total.passed, total.failed);
     if total.failed > 0 {
@@ -74,6 +90,12 @@ fn build_components() -> anyhow::Result<()> {
         components.path(component)?;
     }
     Components::own(Component::StrategicMerge)?;
+    if Cluster::obstacle().is_none() {
+        for component in Component::NODE {
+            components.path(component)?;
+        }
+        Components::own(Component::Pause)?;
+    }
     println!("  ready, {}", step.elapsed());
     Ok(())
 }
@@ -102,11 +124,12 @@ fn programs() -> anyhow::Result<PathBuf> {
 
 fn cargo_test(layer: Option<Layer>) -> Command {
     let mut command = cargo();
-    command.args(["test", "--workspace"]);
+    command.arg("test");
     match layer {
-        Some(Layer::Unit) => command.args(["--lib", "--bins"]),
-        Some(Layer::It) => command.args(["--test", "*"]),
-        None => command.arg("--all-targets"),
+        Some(Layer::Unit) => command.args(["--workspace", "--lib", "--bins"]),
+        Some(Layer::It) => command.args(["--workspace", "--exclude", E2E, "--test", "*"]),
+        Some(Layer::E2e) => command.args(["--package", E2E, "--package", "xtask", "--tests"]),
+        None => command.args(["--workspace", "--exclude", E2E, "--all-targets"]),
     };
     command
 }
@@ -151,12 +174,59 @@ fn test_program(message: &str) -> Option<TestProgram> {
     })
 }
 
-fn run_program(program: &TestProgram, full: bool) -> anyhow::Result<Tally> {
+/// The tests that need a cluster, and those of the images; where there can be no cluster, a line that says why.
+fn run_e2e(arguments: &Arguments) -> anyhow::Result<Tally> {
+    if let Some(obstacle) = Cluster::obstacle() {
+        println!("skipped: e2e: {obstacle}");
+        return Ok(Tally::default());
+    }
+    let images = target_folder()?.join("e2e-images");
+    let profile = std::env::var("PKO_E2E_PROFILE");
+    trial::run(profile.as_deref().unwrap_or(E2E_PROFILE), &images)?;
+    build_node()?;
+    // Most of the time a test waits for the node: more of them at a time than there are cores
+    let threads = Path::new("6");
+    let variables = [
+        ("PKO_IMAGES", images.as_path()),
+        ("RUST_TEST_THREADS", threads),
+    ];
+    let mut total = Tally::default();
+    for program in build(Some(Layer::E2e))? {
+        if [E2E_PROGRAM, "xtask/image"].contains(&program.name.as_str()) {
+            total.add(run_program(&program, arguments.full, &variables)?);
+        }
+    }
+    Ok(total)
+}
+
+/// Builds what a cluster consists of beside a control plane, and the program of ours in it.
+fn build_node() -> anyhow::Result<()> {
+    let step = Step::begin("cluster");
+    let components = Components::from_environment()?;
+    for component in Component::ALL.into_iter().chain(Component::NODE) {
+        components.path(component)?;
+    }
+    let mut command = cargo();
+    command.args(["build", "--quiet", "--package", "pko-testkit", "--bins"]);
+    let built = command.status().context("failed to run cargo")?;
+    if !built.success() {
+        bail!("the cluster's own program does not build");
+    }
+    println!("  ready, {}", step.elapsed());
+    Ok(())
+}
+
+fn run_program(
+    program: &TestProgram,
+    full: bool,
+    variables: &[(&str, &Path)],
+) -> anyhow::Result<Tally> {
     let step = Step::begin(&program.name);
     let mut command = Command::new(&program.executable);
     if full {
         command.env("PKO_FULL", "1");
     }
+    command.envs(variables.iter().copied());
     // Passing tests are shown, too: that is where one says that it was skipped.
     let output = command
         .arg("--show-output")
@@ -188,7 +258,8 @@ fn report(output: &Output, step: &Step) -> Tally {
     if tally.failed > 0 {
         println!("{text}{}", String::from_utf8_lossy(&output.stderr));
     }
-    for line in text.lines().filter(|line| line.starts_with("skipped")) {
+    let told = |line: &&str| line.starts_with("skipped") || line.starts_with("measured");
+    for line in text.lines().filter(told) {
         println!("  {line}");
     }
     println!("  {tally}, {}", step.elapsed());

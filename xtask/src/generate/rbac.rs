@@ -18,16 +18,22 @@ fn file(role: &Role) -> Generated {
     let name = name.trim_end_matches("-role").replace('-', "_");
     Generated {
         path: Path::new(FOLDER).join(format!("{name}.yaml")),
-        text: text(role),
+        text: format!(
+            "# Made by `cargo xtask generate` from crates/pko-api/src/rbac.\n{}",
+            document(role, None)
+        ),
     }
 }
 
-/// YAML by hand: a serializer has no comments.
-fn text(role: &Role) -> String {
-    let mut text = String::from("# Made by `cargo xtask generate` from crates/pko-api/src/rbac.\n");
-    let _ = writeln!(text, "# {}", role.purpose);
+/// YAML by hand: a serializer has no comments. Without a namespace it goes wherever it is applied.
+pub(super) fn document(role: &Role, namespace: Option<&str>) -> String {
+    let mut text = format!("# {}\n", role.purpose);
     let _ = writeln!(text, "apiVersion: {GROUP}/v1\nkind: {}", role.kind());
-    let _ = writeln!(text, "metadata:\n  name: {}\n  labels:", role.name);
+    let _ = writeln!(text, "metadata:\n  name: {}", role.name);
+    if let Some(namespace) = namespace {
+        let _ = writeln!(text, "  namespace: {namespace}");
+    }
+    text.push_str("  labels:\n");
     for (label, value) in role.labels() {
         let _ = writeln!(text, "    {label}: {value}");
     }
@@ -75,7 +81,7 @@ mod tests {
     #[test]
     fn a_file_says_what_the_table_says() {
         for role in Role::ALL {
-            let read: Value = serde_saphyr::from_str(&text(&role)).unwrap();
+            let read: Value = serde_saphyr::from_str(&document(&role, None)).unwrap();
             assert_eq!(read, role.object(), "{}", role.name);
         }
     }

@@ -1,0 +1,154 @@
+//! Where state is kept. Every other test keeps it in files on a volume; here is S3, by an emulator on this machine.
+
+use std::{
+    env, fs,
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, TcpListener, TcpStream},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use kube::api::DeleteParams;
+use pko_testkit::eventually;
+use serde_json::json;
+
+use crate::{
+    place::beside_others,
+    stacks::{program, program_stack},
+};
+
+/// An emulator of S3 that ends with its test.
+struct Emulator {
+    process: Child,
+    address: (Ipv4Addr, u16),
+}
+
+impl Emulator {
+    async fn start(program: PathBuf, host: Ipv4Addr) -> Self {
+        let port = TcpListener::bind((host, 0))
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let mut command = Command::new(program);
+        command.args(["-H", &host.to_string(), "-p", &port.to_string()]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn().unwrap();
+        let emulator = Self {
+            process,
+            address: (host, port),
+        };
+        let ready = eventually("the emulator of S3", async || {
+            emulator.ask("PUT", "/states")
+        });
+        ready.await.unwrap();
+        emulator
+    }
+
+    /// What it answers.
+    fn ask(&self, method: &str, path: &str) -> Result<String, String> {
+        let asked = || {
+            let mut stream = TcpStream::connect(self.address)?;
+            let host = self.address.0;
+            write!(
+                stream,
+                "{method} {path} HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n"
+            )?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            Ok(answer)
+        };
+        let answer = asked().map_err(|error: std::io::Error| error.to_string())?;
+        if answer.contains(" 200 ") {
+            Ok(answer)
+        } else {
+            Err(answer)
+        }
+    }
+
+    /// The URL of a folder of it, as Pulumi wants it.
+    fn url(&self, folder: &str) -> String {
+        let (host, port) = self.address;
+        format!(
+            "s3://states/{folder}?endpoint={host}:{port}&disableSSL=true&s3ForcePathStyle=true&region=us-east-1"
+        )
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// `$PKO_MOTO_SERVER`, the one that CI installs, or any on the path.
+fn emulator() -> Option<PathBuf> {
+    let named = env::var_os("PKO_MOTO_SERVER").map(PathBuf::from);
+    let home = env::home_dir().unwrap_or_default();
+    let cache = env::var_os("PKO_CACHE").map_or_else(|| home.join(".cache/pko"), PathBuf::from);
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path);
+    let mut all = named
+        .into_iter()
+        .chain([cache.join("moto/bin/moto_server")]);
+    let mut on_path = folders.map(|folder| folder.join("moto_server"));
+    all.find(|path| path.is_file())
+        .or_else(|| on_path.find(|path| path.is_file()))
+}
+
+#[tokio::test]
+async fn a_stack_lives_in_s3_and_leaves_nothing_there() {
+    let Some(moto) = emulator() else {
+        println!(
+            "skipped: a Stack in S3: no moto_server; `pip install moto[server]`, or name it in PKO_MOTO_SERVER"
+        );
+        return;
+    };
+    beside_others(async |place| {
+        let emulator = Emulator::start(moto, place.system.cluster.host_address()).await;
+        let keys = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "aws" },
+            "stringData": { "id": "id", "key": "key" },
+        });
+        place.create(keys).await;
+        place.create(program("demo", &["one"]).build()).await;
+        let stack = program_stack("demo")
+            .backend(&emulator.url("team"))
+            .secret_env("AWS_ACCESS_KEY_ID", "aws", "id")
+            .secret_env("AWS_SECRET_ACCESS_KEY", "aws", "key")
+            .set("/spec/removeStackOnDestroy", true)
+            .destroy_on_finalize(true);
+        place.create(stack.build()).await;
+        place.ready("demo").await;
+        let is_there = || {
+            let listed = emulator.ask("GET", "/states?list-type=2").unwrap();
+            listed.contains("team/.pulumi/stacks/demo/dev.json<")
+        };
+        assert!(is_there());
+
+        // Another pod finds what this one has left
+        place.delete_pod("demo").await;
+        place.request("demo", "again").await;
+        place.ready("demo").await;
+        place.delete("demo", &DeleteParams::default()).await;
+        assert!(!is_there(), "it was destroyed, and its state removed");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn state_in_files_on_a_volume_outlives_the_pod() {
+    beside_others(async |place| {
+        place.create_simple("demo").await;
+        place.ready("demo").await;
+        let file = place.state_folder().join(".pulumi/stacks/demo/dev.json");
+        let before = fs::read_to_string(&file).unwrap();
+        assert!(before.contains("pulumi:index:Stash"), "{before}");
+        place.delete_pod("demo").await;
+        place.request("demo", "again").await;
+        place.ready("demo").await;
+        assert_eq!(place.history("demo"), 2);
+    })
+    .await;
+}

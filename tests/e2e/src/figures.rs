@@ -1,0 +1,69 @@
+//! What it costs on a real node: times as a user sees them, memory of the programs in their pods. Printed, never judged.
+
+use std::time::{Duration, Instant};
+
+use kube::api::DeleteParams;
+
+use crate::{
+    place::{Place, alone},
+    pods::Process,
+    stacks::{program, program_stack},
+};
+
+/// How often each is measured; the middle one is told.
+const TIMES: usize = 5;
+
+fn tell(what: &str, mut times: Vec<Duration>) {
+    times.sort();
+    let [middle, least, most] = [times[times.len() / 2], times[0], times[times.len() - 1]];
+    println!(
+        "measured: {what}: {:.1} s ({:.1} to {:.1})",
+        middle.as_secs_f64(),
+        least.as_secs_f64(),
+        most.as_secs_f64()
+    );
+}
+
+async fn create(place: &Place<'_>, name: &str) {
+    let stack = program_stack(name).destroy_on_finalize(true);
+    place.create(stack.build()).await;
+    place.ready(name).await;
+}
+
+#[tokio::test]
+async fn times_and_memory_of_a_stack_are_told() {
+    alone(async |place| {
+        let mut times = [const { Vec::new() }; 3];
+        for number in 0..TIMES {
+            let name = format!("demo-{number}");
+            place.create(program(&name, &["one", "two"]).build()).await;
+            let start = Instant::now();
+            create(place, &name).await;
+            times[0].push(start.elapsed());
+            let start = Instant::now();
+            place.request(&name, "again").await;
+            place.ready(&name).await;
+            times[1].push(start.elapsed());
+        }
+        let agents = place.agents("demo-0");
+        let agents: f64 = agents.iter().map(Process::megabytes).sum();
+        let managers = Process::managers(&place.system.cluster);
+        println!("measured: memory of an agent after its runs: {agents:.1} MB");
+        println!(
+            "measured: memory of the operator: {:.1} MB",
+            managers[0].megabytes()
+        );
+        for number in 0..TIMES {
+            let start = Instant::now();
+            place
+                .delete(&format!("demo-{number}"), &DeleteParams::default())
+                .await;
+            times[2].push(start.elapsed());
+        }
+        let [created, again, gone] = times;
+        tell("a Stack created to Ready", created);
+        tell("a run again in the same pod", again);
+        tell("a Stack deleted, destroyed and gone", gone);
+    })
+    .await;
+}

@@ -1,0 +1,53 @@
+//! A team's git server: OpenSSH's own on this machine, at an address that pods reach. Plain HTTP is nothing that an
+//! operator takes unless it is told to.
+
+use pko_testkit::git_server::{
+    TestFile, TestRepository,
+    sshd::{KeyPair, Sshd},
+};
+use serde_json::{Value, json};
+
+use crate::system::System;
+
+const REPOSITORY: &str = "infra.git";
+
+/// A server with one repository and one user.
+pub(crate) struct Forge {
+    sshd: Sshd,
+    key: KeyPair,
+    address: String,
+}
+
+impl Forge {
+    /// Serves a program; the user's key is encrypted if there is a passphrase.
+    pub(crate) fn start(system: &System, file: &str, program: &str, passphrase: &str) -> Self {
+        let host = system.cluster.host_address();
+        let kinds: [&[&str]; 1] = [&["-t", "ed25519"]];
+        let sshd = Sshd::start_at(host, &kinds, &["AcceptEnv GIT_PROTOCOL"]).unwrap();
+        let repository = TestRepository::create(sshd.folder(), REPOSITORY).unwrap();
+        let file = TestFile::plain(file, program);
+        repository.commit("main", &[file]).unwrap();
+        let key = KeyPair::generate(&["-t", "ed25519"], passphrase).unwrap();
+        sshd.authorize(&key.public).unwrap();
+        let user = Sshd::user();
+        let address = format!("{user}@{host}:{}", sshd.port());
+        Self { sshd, key, address }
+    }
+
+    /// The repository's URL.
+    pub(crate) fn url(&self) -> String {
+        let folder = self.sshd.folder().display();
+        format!("ssh://{}{folder}/{REPOSITORY}", self.address)
+    }
+
+    /// A Secret with what its user knows, under the keys that `gitAuthSecret` looks for.
+    pub(crate) fn secret(&self, name: &str, passphrase: &str) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name },
+            "stringData": {
+                "sshPrivateKey": self.key.private, "password": passphrase,
+                "known_hosts": self.sshd.known_hosts(),
+            },
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! A test's own place: a namespace that enforces restricted Pod Security, with a volume for state and a passphrase.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, PostParams},
+};
+use pko_testkit::{TestNamespace, eventually_within, run_in};
+use serde_json::json;
+
+use crate::{
+    rights,
+    system::{PATIENCE, System},
+};
+
+/// What every namespace of a test demands of its pods.
+const LABELS: [(&str, &str); 2] = [
+    ("pod-security.kubernetes.io/enforce", "restricted"),
+    ("pod-security.kubernetes.io/enforce-version", "latest"),
+];
+/// The claim of the volume that keeps state.
+pub(crate) const STATE: &str = "state";
+/// The Secret with the passphrase, and its key.
+pub(crate) const CREDENTIALS: (&str, &str) = ("credentials", "passphrase");
+
+/// Where a test is at work.
+pub(crate) struct Place<'a> {
+    pub(crate) system: &'static System,
+    pub(crate) namespace: &'a TestNamespace,
+}
+
+/// Runs a test beside others.
+pub(crate) async fn beside_others(test: impl AsyncFnOnce(&Place<'_>)) {
+    if let Some(system) = System::get().await {
+        let _calm = system.calm.read().await;
+        Box::pin(run(system, test)).await;
+    }
+}
+
+/// Runs a test while no other does: it disturbs everybody.
+pub(crate) async fn alone(test: impl AsyncFnOnce(&Place<'_>)) {
+    if let Some(system) = System::get().await {
+        let _alone = system.calm.write().await;
+        Box::pin(run(system, test)).await;
+    }
+}
+
+async fn run(system: &'static System, test: impl AsyncFnOnce(&Place<'_>)) {
+    let client = system.client().await;
+    // A test before this one may have left the API server on its way up
+    let made = eventually_within(PATIENCE, "a namespace", async || {
+        TestNamespace::create_labelled(client.clone(), &LABELS).await
+    });
+    let namespace = made.await.unwrap();
+    let name = namespace.name().to_owned();
+    run_in(namespace, async |namespace| {
+        let _reporter = Reporter(system);
+        let place = Place { system, namespace };
+        place.furnish().await;
+        test(&place).await;
+        assert_eq!(rights::refused(system), [""; 0], "rights that are missing");
+    })
+    .await;
+    let volumes: Api<PersistentVolume> = Api::all(client);
+    let _ = volumes.delete(&name, &DeleteParams::default()).await;
+}
+
+/// Says what helps when a test has failed.
+struct Reporter(&'static System);
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.0.report());
+        }
+    }
+}
+
+impl Place<'_> {
+    /// The namespace's name.
+    pub(crate) fn name(&self) -> &str {
+        self.namespace.name()
+    }
+
+    /// A client that may do everything.
+    pub(crate) fn client(&self) -> Client {
+        self.namespace.client()
+    }
+
+    /// The folder of this machine that is the test's volume.
+    pub(crate) fn state_folder(&self) -> PathBuf {
+        let volumes = self.system.cluster.folder().join("volumes");
+        volumes.join(self.name())
+    }
+
+    async fn furnish(&self) {
+        let folder = self.state_folder();
+        fs::create_dir_all(&folder).unwrap();
+        // Whoever runs in a workspace writes to it
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        let size = json!({ "storage": "1Gi" });
+        let volume = json!({
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": self.name() },
+            "spec": {
+                "capacity": size, "accessModes": ["ReadWriteMany"], "storageClassName": "",
+                "persistentVolumeReclaimPolicy": "Retain",
+                "hostPath": { "path": folder, "type": "Directory" },
+                "claimRef": { "namespace": self.name(), "name": STATE },
+            },
+        });
+        let volumes: Api<PersistentVolume> = Api::all(self.client());
+        let volume = serde_json::from_value(volume).unwrap();
+        volumes
+            .create(&PostParams::default(), &volume)
+            .await
+            .unwrap();
+        let claim = json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": STATE },
+            "spec": {
+                "accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": self.name(),
+                "resources": { "requests": size },
+            },
+        });
+        self.namespace.create_object(claim).await.unwrap();
+        // Or the first pod waits for it, and then for the scheduler
+        self.until("the volume to be bound", async || {
+            let claim: PersistentVolumeClaim = self.get(STATE).await?;
+            let phase = claim.status.and_then(|status| status.phase);
+            let phase = phase.unwrap_or_default();
+            if phase == "Bound" { Ok(()) } else { Err(phase) }
+        })
+        .await;
+        let (secret, key) = CREDENTIALS;
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": secret },
+            "stringData": { key: "correct-horse" },
+        });
+        self.namespace.create_object(secret).await.unwrap();
+    }
+}

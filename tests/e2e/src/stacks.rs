@@ -1,0 +1,297 @@
+//! Stacks of a test: made, changed, waited for.
+
+use k8s_openapi::NamespaceResourceScope;
+use kube::{
+    Resource, ResourceExt as _,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
+
+use pko_api::{Stack, Update, Workspace};
+use pko_testkit::{ProgramBuilder, StackBuilder, eventually_within};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use crate::{
+    place::{CREDENTIALS, Place, STATE},
+    system::{PATIENCE, WORKSPACE_IMAGE},
+};
+
+/// Where state is kept, on the test's volume.
+pub(crate) const BACKEND: &str = "file:///state";
+/// The Pulumi stack of a [`stack`].
+pub(crate) const STACK: &str = "dev";
+/// The annotation by which a run is asked for.
+const REQUEST: &str = "pulumi.com/reconciliation-request";
+
+/// A Stack without a source, whose workspace has the engine's image and the test's volume.
+pub(crate) fn stack(name: &str) -> StackBuilder {
+    let (secret, key) = CREDENTIALS;
+    StackBuilder::new(name)
+        .stack(STACK)
+        .backend(BACKEND)
+        .secret_env("PULUMI_CONFIG_PASSPHRASE", secret, key)
+        .set("/spec/workspaceTemplate/spec", workspace(WORKSPACE_IMAGE))
+}
+
+/// A Stack of a Program of the same name.
+pub(crate) fn program_stack(name: &str) -> StackBuilder {
+    stack(name).program(name)
+}
+
+/// The spec of a workspace with an image and the test's volume.
+pub(crate) fn workspace(image: &str) -> Value {
+    json!({
+        "image": image,
+        "podTemplate": { "spec": {
+            "volumes": [{ "name": STATE, "persistentVolumeClaim": { "claimName": STATE } }],
+            "containers": [{
+                "name": "pulumi",
+                "volumeMounts": [{ "name": STATE, "mountPath": "/state" }],
+            }],
+        } },
+    })
+}
+
+/// A Program with as many resources, whose outputs `one`, `two`, … are what they keep.
+pub(crate) fn program(name: &str, resources: &[&str]) -> ProgramBuilder {
+    let program = ProgramBuilder::new(name);
+    resources.iter().fold(program, |program, resource| {
+        let keeps = json!({ "input": format!("kept by {resource}") });
+        program
+            .resource(resource, "pulumi:index:Stash", &keeps)
+            .output(resource, format!("${{{resource}.output}}"))
+    })
+}
+
+/// Makes each step of the engine take so long.
+pub(crate) fn slow(stack: StackBuilder, delay: &str) -> StackBuilder {
+    let variable = json!([{ "name": "PKO_ENGINE_STEP_DELAY", "value": delay }]);
+    stack.set("/spec/workspaceTemplate/spec/env", variable)
+}
+
+impl Place<'_> {
+    /// Creates an object.
+    pub(crate) async fn create(&self, object: Value) -> Value {
+        self.namespace.create_object(object).await.unwrap()
+    }
+
+    /// A Program with one resource and a Stack of it, both by this name.
+    pub(crate) async fn create_simple(&self, name: &str) {
+        self.create(program(name, &["one"]).build()).await;
+        self.create(program_stack(name).build()).await;
+    }
+
+    /// The same whose run lasts for about this long, which is told when it has begun.
+    pub(crate) async fn create_slow(&self, name: &str, delay: &str) {
+        self.create(program(name, &["one"]).build()).await;
+        let stack = slow(program_stack(name), delay).destroy_on_finalize(false);
+        self.create(stack.build()).await;
+        self.run_begins(name).await;
+    }
+
+    /// Waits until a run of a Stack's Program is under way: the engine holds the lock of its state.
+    pub(crate) async fn run_begins(&self, name: &str) {
+        self.until(format!("a run of {name} to begin"), async || {
+            if self.is_locked(name) {
+                return Ok(());
+            }
+            Err(statuses(&self.updates_of(name).await?))
+        })
+        .await;
+    }
+
+    /// Whether the state of a Stack's Program is locked.
+    pub(crate) fn is_locked(&self, project: &str) -> bool {
+        let locks = self.state_folder().join(".pulumi/locks/organization");
+        let files = std::fs::read_dir(locks.join(project).join(STACK));
+        files.is_ok_and(|mut files| files.next().is_some())
+    }
+
+    /// Waits for something with the patience of this suite, and fails with what was missing.
+    pub(crate) async fn until<T>(
+        &self,
+        what: impl std::fmt::Display,
+        question: impl AsyncFnMut() -> Result<T, String>,
+    ) -> T {
+        eventually_within(PATIENCE, what, question).await.unwrap()
+    }
+
+    /// An object; that the API server was away is said as a text.
+    pub(crate) async fn get<K>(&self, name: &str) -> Result<K, String>
+    where
+        K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+        K::DynamicType: Default,
+    {
+        let found = self.namespace.api::<K>().get(name).await;
+        found.map_err(|error| error.to_string())
+    }
+
+    /// Waits until a Stack is ready and what it wants now has run.
+    pub(crate) async fn ready(&self, name: &str) -> Stack {
+        self.until(format!("{name} to be ready"), async || {
+            let stack: Stack = self.get(name).await?;
+            let status = stack.status.clone().unwrap_or_default();
+            let mut conditions = status.conditions.iter();
+            let is_ready = conditions.any(|found| found.type_ == "Ready" && found.status == "True");
+            let last = status.last_update.as_ref();
+            let ran = last.and_then(|last| last.generation);
+            let answered = last.and_then(|last| last.reconcile_request.clone());
+            let asked = stack.annotations().get(REQUEST).cloned();
+            let is_answered = answered.unwrap_or_default() == asked.unwrap_or_default();
+            if is_ready && ran == stack.metadata.generation && is_answered {
+                Ok(stack)
+            } else {
+                Err(text(&status))
+            }
+        })
+        .await
+    }
+
+    /// Waits until a condition of a Stack is true for this reason, with a message that contains a text.
+    pub(crate) async fn stack_is(&self, name: &str, condition: &str, reason: &str, message: &str) {
+        let what = format!("Stack {name} to be {condition}/{reason} {message}");
+        self.until(what, async || {
+            let stack: Stack = self.get(name).await?;
+            let status = stack.status.unwrap_or_default();
+            holds(Some(&status.conditions), condition, "True", reason, message)
+        })
+        .await;
+    }
+
+    /// Waits until the Workspace's Ready condition is like this.
+    pub(crate) async fn workspace_is(&self, name: &str, ready: &str, reason: &str, message: &str) {
+        let what = format!("Workspace {name} to be Ready={ready}/{reason} {message}");
+        self.until(what, async || {
+            let workspace: Workspace = self.get(name).await?;
+            let status = workspace.status.unwrap_or_default();
+            holds(Some(&status.conditions), "Ready", ready, reason, message)
+        })
+        .await;
+    }
+
+    /// Changes an object as `kubectl patch` does.
+    pub(crate) async fn patch<K>(&self, name: &str, change: Value)
+    where
+        K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+        K::DynamicType: Default,
+    {
+        let change = Patch::Merge(change);
+        let parameters = PatchParams::default();
+        let objects = self.namespace.api::<K>();
+        objects.patch(name, &parameters, &change).await.unwrap();
+    }
+
+    /// Asks for a run by the documented annotation.
+    pub(crate) async fn request(&self, name: &str, value: &str) {
+        let annotations = json!({ REQUEST: value });
+        self.patch::<Stack>(name, json!({ "metadata": { "annotations": annotations } }))
+            .await;
+    }
+
+    /// Deletes a Stack and waits until it is gone.
+    pub(crate) async fn delete(&self, name: &str, parameters: &DeleteParams) {
+        let stacks = self.namespace.api::<Stack>();
+        stacks.delete(name, parameters).await.unwrap();
+        self.gone(name).await;
+    }
+
+    /// Waits until a Stack is gone.
+    pub(crate) async fn gone(&self, name: &str) {
+        let stacks = self.namespace.api::<Stack>();
+        self.until(format!("{name} to be gone"), async || {
+            match stacks.get_opt(name).await {
+                Ok(None) => Ok(()),
+                Ok(Some(stack)) => Err(text(&stack.status)),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+        .await;
+    }
+
+    /// All Updates of a Stack.
+    pub(crate) async fn updates_of(&self, name: &str) -> Result<Vec<Update>, String> {
+        let updates = self.namespace.api::<Update>();
+        let found = updates.list(&ListParams::default()).await;
+        let mut found = found.map_err(|error| error.to_string())?.items;
+        found.retain(|update| {
+            let owners = update.owner_references();
+            owners.iter().any(|owner| owner.name == name)
+        });
+        Ok(found)
+    }
+
+    /// A Stack's run was the only one, and went well to its end.
+    pub(crate) async fn ran_once(&self, name: &str) {
+        let updates = self.updates_of(name).await.unwrap();
+        let [update] = updates.as_slice() else {
+            panic!("not one Update but these: {}", statuses(&updates));
+        };
+        let status = update.status.as_ref();
+        let conditions = status.map(|status| status.conditions.as_slice());
+        holds(conditions, "Complete", "True", "", "").unwrap();
+        holds(conditions, "Failed", "False", "", "").unwrap();
+        let history = self.history(name);
+        assert_eq!(history, 1, "the backend knows one run");
+    }
+
+    /// How many runs the backend has recorded of the Pulumi stack of a Stack's Program.
+    pub(crate) fn history(&self, project: &str) -> usize {
+        let folder = self
+            .state_folder()
+            .join(".pulumi/history")
+            .join(project)
+            .join(STACK);
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        files
+            .filter(|file| {
+                file.file_name()
+                    .to_string_lossy()
+                    .ends_with(".history.json")
+            })
+            .count()
+    }
+
+    /// Whether the backend knows of a resource of a Stack's Program.
+    pub(crate) fn has_resources(&self, project: &str) -> bool {
+        let stacks = self.state_folder().join(".pulumi/stacks").join(project);
+        let checkpoint = std::fs::read_to_string(stacks.join(format!("{STACK}.json")));
+        checkpoint.is_ok_and(|checkpoint| checkpoint.contains("pulumi:index:Stash"))
+    }
+}
+
+/// Whether a condition has this status, reason (any if empty), and a message with this text.
+pub(crate) fn holds<C: Serialize>(
+    conditions: Option<&[C]>,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+) -> Result<(), String> {
+    let all = json!(conditions);
+    let is = |condition: &Value| {
+        condition["type"] == kind
+            && condition["status"] == status
+            && (reason.is_empty() || condition["reason"] == reason)
+            && condition["message"]
+                .as_str()
+                .unwrap_or_default()
+                .contains(message)
+    };
+    if all.as_array().is_some_and(|all| all.iter().any(is)) {
+        Ok(())
+    } else {
+        Err(text(&all))
+    }
+}
+
+fn statuses(updates: &[Update]) -> String {
+    let all = updates
+        .iter()
+        .map(|update| (update.name_any(), &update.status));
+    text(&all.collect::<Vec<_>>())
+}
+
+/// Something as a failed test shows it.
+pub(crate) fn text(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_else(|error| error.to_string())
+}
