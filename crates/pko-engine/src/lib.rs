@@ -21,6 +21,7 @@ pub mod plan;
 pub mod program;
 pub mod project;
 pub mod property;
+pub mod provider;
 pub mod resource;
 pub mod secrets;
 pub mod state;
