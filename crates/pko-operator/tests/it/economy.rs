@@ -3,7 +3,7 @@
 mod counts;
 mod polls;
 
-use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually, with_namespace};
+use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, with_namespace};
 use serde_json::json;
 
 use crate::{scripted::publish, system::System, trail::Trail};
@@ -37,13 +37,7 @@ async fn become_ready(system: &System, namespace: &TestNamespace, name: &str) {
     trail.until("Ready").await;
     // That is told last of all.
     let told = "Normal StackCreated: Successfully updated stack";
-    eventually("the event", async || {
-        let events = trail.events().await;
-        let is_told = events.iter().any(|event| event == told);
-        is_told.then_some(()).ok_or_else(|| format!("{events:#?}"))
-    })
-    .await
-    .unwrap();
+    trail.told(told).await;
 }
 
 #[tokio::test]

@@ -110,7 +110,7 @@ async fn a_run_that_ends_while_there_is_no_api_server_is_recorded_once() {
     let ends: Vec<_> = ups.map(|call| (call.signals, call.code)).collect();
     assert_eq!(ends, [(Vec::new(), Some(0))], "it ran once, to its end");
     assert_eq!((before.len(), updates(&namespace).await), (1, before));
-    let events = Trail::of(&namespace, "demo").events().await;
+    let events = Trail::of(&namespace, "demo").told("StackCreated").await;
     let successes = events.iter().filter(|event| event.contains("StackCreated"));
     assert_eq!(successes.count(), 1, "{events:?}");
 }

@@ -139,16 +139,7 @@ async fn outputs_go_into_the_objects_that_a_stack_names() {
     let last = trail.stack().await.status.unwrap().last_update.unwrap();
     assert_eq!(last.message.as_deref(), Some(&*told));
     let event = format!("Warning StackOutputRetrievalFailure: {told}");
-    eventually("the event", async || {
-        let events = trail.events().await;
-        if events.contains(&event) {
-            Ok(())
-        } else {
-            Err(format!("{events:#?}"))
-        }
-    })
-    .await
-    .unwrap();
+    trail.told(&event).await;
 
     // Each update writes them anew, whatever somebody made of them.
     let broken = json!({ "stringData": { "URL": "somebody's" } });

@@ -141,11 +141,10 @@ async fn a_config_map_that_changes_is_run_with_its_new_value() {
         );
 
         assert_eq!(system.executed("demo", "dev"), 3);
-        let events = trail.events().await;
         for name in ["sizes", "colours"] {
             let expected =
                 format!("Normal StackUpdateDetected: Referenced ConfigMap changed: \"{name}\"");
-            assert!(events.contains(&expected), "{events:#?}");
+            trail.told(&expected).await;
         }
     })
     .await;
@@ -295,9 +294,8 @@ async fn a_secret_that_is_watched_is_run_with_at_once() {
         change_secret(namespace, "tokens", json!({ "token": "two" })).await;
         trail.until("Ready").await;
         assert_eq!(environment(&stand_in, 2, &["TOKEN"]).await, ["two"]);
-        let events = trail.events().await;
         let expected = "Normal StackUpdateDetected: Referenced Secret changed: \"tokens\"";
-        assert!(events.iter().any(|event| event == expected), "{events:#?}");
+        trail.told(expected).await;
     })
     .await;
     let requests = system.plane.requests_since(Mark::START).await.unwrap();

@@ -134,16 +134,7 @@ async fn a_branch_is_followed_and_a_commit_is_not() {
         assert_eq!(greeting(&branch).await, "second");
         assert_eq!(commit(&branch).await, second);
         let told = format!("Normal StackUpdateDetected: New commit detected: \"{second}\"");
-        eventually("the event", async || {
-            let events = branch.events().await;
-            if events.contains(&told) {
-                Ok(())
-            } else {
-                Err(format!("{events:#?}"))
-            }
-        })
-        .await
-        .unwrap();
+        branch.told(&told).await;
 
         // A name that is not followed is looked up again for whoever asks for a run.
         served.repository.git(&["tag", "-f", "v1", &second]).unwrap();

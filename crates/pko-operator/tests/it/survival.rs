@@ -69,15 +69,7 @@ async fn a_killed_manager_interrupts_nothing() {
     assert_eq!(before[0].metadata.uid, after[0].metadata.uid);
     let status = trail.stack().await.status.unwrap();
     assert_eq!(status.last_update.unwrap().name, before[0].metadata.name);
-    // The event is written after the status.
-    let successes = eventually("the event", async || {
-        let events = trail.events().await;
-        let told = events.iter().filter(|event| event.contains("StackCreated"));
-        match told.count() {
-            0 => Err("none yet"),
-            count => Ok(count),
-        }
-    });
-    let successes = successes.await.unwrap();
-    assert_eq!(successes, 1, "the result was recorded once");
+    let events = trail.told("StackCreated").await;
+    let successes = events.iter().filter(|event| event.contains("StackCreated"));
+    assert_eq!(successes.count(), 1, "the result was recorded once");
 }

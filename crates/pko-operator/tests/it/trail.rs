@@ -88,6 +88,20 @@ impl Trail {
         self.seen.lock().unwrap().drain(..).collect()
     }
 
+    /// Waits for an event about the Stack that has this text, and gives all that were told by then. Events are written
+    /// after the status that they tell of: who has seen the one may have to wait for the other.
+    pub(crate) async fn told(&self, text: &str) -> Vec<String> {
+        let told = eventually(format!("the event {text:?}"), async || {
+            let events = self.events().await;
+            if events.iter().any(|event| event.contains(text)) {
+                Ok(events)
+            } else {
+                Err(format!("{events:#?}"))
+            }
+        });
+        told.await.unwrap()
+    }
+
     /// The events about the Stack in the order in which they were last seen: type, reason and text, and how often if
     /// more than once.
     pub(crate) async fn events(&self) -> Vec<String> {
