@@ -35,6 +35,14 @@ enum Layer {
 const E2E: &str = "pko-e2e";
 /// Its folder, by which its program of tests is known.
 const E2E_PROGRAM: &str = "e2e/e2e";
+/// Those of its tests that are about a Stack's life, not about the node: they also run with Pulumi's own CLI.
+const WITH_CLI: [&str; 5] = [
+    "backends::",
+    "deletion::",
+    "life::",
+    "scenarios::",
+    "sources::",
+];
 /// Cargo's profile for the programs in its images.
 const E2E_PROFILE: &str = "trial";
 
@@ -43,6 +51,8 @@ struct TestProgram {
     name: String,
     executable: PathBuf,
     folder: PathBuf,
+    /// Beginnings of the names of its tests that are wanted; none for all.
+    filters: &'static [&'static str],
 }
 
 /// How many tests ended in which way.
@@ -171,6 +181,7 @@ fn test_program(message: &str) -> Option<TestProgram> {
         name,
         executable: message.get("executable")?.as_str()?.into(),
         folder: folder.to_owned(),
+        filters: &[],
     })
 }
 
@@ -195,8 +206,34 @@ fn run_e2e(arguments: &Arguments) -> anyhow::Result<Tally> {
         if [E2E_PROGRAM, "xtask/image"].contains(&program.name.as_str()) {
             total.add(run_program(&program, arguments.full, &variables)?);
         }
+        if program.name == E2E_PROGRAM {
+            total.add(run_e2e_with_cli(program, arguments, &variables)?);
+        }
     }
     Ok(total)
+}
+
+/// The same Stacks with Pulumi's own CLI, where there is one that runs YAML.
+fn run_e2e_with_cli(
+    program: TestProgram,
+    arguments: &Arguments,
+    variables: &[(&str, &Path)],
+) -> anyhow::Result<Tally> {
+    let Some(pulumi) = std::env::var_os("PKO_PULUMI").map(PathBuf::from) else {
+        println!("  skipped: e2e with Pulumi's CLI: PKO_PULUMI names none");
+        return Ok(Tally::default());
+    };
+    if !pulumi.with_file_name("pulumi-language-yaml").is_file() {
+        println!("  skipped: e2e with Pulumi's CLI: no pulumi-language-yaml beside it");
+        return Ok(Tally::default());
+    }
+    let program = TestProgram {
+        name: format!("{} with Pulumi's CLI", program.name),
+        filters: &WITH_CLI,
+        ..program
+    };
+    let variables = [variables, &[("PKO_E2E_CLI", Path::new("1"))]].concat();
+    run_program(&program, arguments.full, &variables)
 }
 
 /// Builds what a cluster consists of beside a control plane, and the program of ours in it.
@@ -230,6 +267,7 @@ fn run_program(
     // Passing tests are shown, too: that is where one says that it was skipped.
     let output = command
         .arg("--show-output")
+        .args(program.filters)
         .current_dir(&program.folder)
         .env("CARGO_MANIFEST_DIR", &program.folder)
         .env("PKO_BIN_DIR", programs()?)

@@ -19,7 +19,6 @@ mod system;
 
 mod backends;
 mod canary;
-mod cli;
 mod deletion;
 mod faults;
 mod figures;

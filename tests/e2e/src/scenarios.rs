@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     place::{CREDENTIALS, beside_others},
     stacks::{BACKEND, program, program_stack, workspace},
-    system::{OLD_WORKSPACE_IMAGE, SHELL_IMAGE, WORKSPACE_IMAGE},
+    system::{OLD_WORKSPACE_IMAGE, SHELL_IMAGE, workspace_image},
 };
 
 /// Upstream's `targets`.
@@ -60,7 +60,7 @@ async fn an_image_that_does_not_exist_is_named_and_a_correction_helps_at_once() 
                 .workspace_is("demo", "False", "WaitingForReplicas", part)
                 .await;
         }
-        let correct = json!({ "spec": { "image": WORKSPACE_IMAGE } });
+        let correct = json!({ "spec": { "image": workspace_image() } });
         place.patch::<Workspace>("demo", correct).await;
         place.workspace_is("demo", "True", "Succeeded", "").await;
     })
@@ -175,7 +175,7 @@ async fn a_cli_that_is_too_old_for_structured_config_is_named_and_a_newer_image_
             .await;
         place.stack_is("demo", "Stalled", reason, "3.197.0").await;
         let newer =
-            json!({ "spec": { "workspaceTemplate": { "spec": { "image": WORKSPACE_IMAGE } } } });
+            json!({ "spec": { "workspaceTemplate": { "spec": { "image": workspace_image() } } } });
         place.patch::<Stack>("demo", newer).await;
         let stack = place.ready("demo").await;
         assert_eq!(stack.status.unwrap().outputs.unwrap()["size"], json!(3));
@@ -227,7 +227,7 @@ async fn finalizers_belong_to_those_who_applied_them() {
 #[tokio::test]
 async fn an_update_runs_in_a_workspace_without_a_stack() {
     beside_others(async |place| {
-        place.create(bare_workspace(WORKSPACE_IMAGE)).await;
+        place.create(bare_workspace(workspace_image())).await;
         let update = pko_testkit::UpdateBuilder::new("first", "demo", "dev", "up");
         place.create(update.build()).await;
         place

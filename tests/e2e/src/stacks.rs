@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     place::{CREDENTIALS, Place, STATE},
-    system::{PATIENCE, WORKSPACE_IMAGE},
+    system::{PATIENCE, workspace_image},
 };
 
 /// Where state is kept, on the test's volume.
@@ -23,14 +23,14 @@ pub(crate) const STACK: &str = "dev";
 /// The annotation by which a run is asked for.
 const REQUEST: &str = "pulumi.com/reconciliation-request";
 
-/// A Stack without a source, whose workspace has the engine's image and the test's volume.
+/// A Stack without a source, whose workspace has the usual image and the test's volume.
 pub(crate) fn stack(name: &str) -> StackBuilder {
     let (secret, key) = CREDENTIALS;
     StackBuilder::new(name)
         .stack(STACK)
         .backend(BACKEND)
         .secret_env("PULUMI_CONFIG_PASSPHRASE", secret, key)
-        .set("/spec/workspaceTemplate/spec", workspace(WORKSPACE_IMAGE))
+        .set("/spec/workspaceTemplate/spec", workspace(workspace_image()))
 }
 
 /// A Stack of a Program of the same name.

@@ -37,12 +37,13 @@ const OPERATOR_IMAGE: &str = "docker.io/pulumi/pulumi-kubernetes-operator:v0.1.0
 /// The same under the tag of a version to come.
 pub(crate) const NEXT_OPERATOR_IMAGE: &str = "docker.io/pulumi/pulumi-kubernetes-operator:v0.1.1";
 /// What workspaces run in.
-pub(crate) const WORKSPACE_IMAGE: &str =
-    "docker.io/pulumi/pulumi-kubernetes-operator-workspace:v0.1.0";
+const WORKSPACE_IMAGE: &str = "docker.io/pulumi/pulumi-kubernetes-operator-workspace:v0.1.0";
 /// The same with a CLI that says it is an old one.
 pub(crate) const OLD_WORKSPACE_IMAGE: &str = "docker.io/local/workspace:v3.197.0";
 /// The same with Pulumi's own CLI, if there is one.
-pub(crate) const CLI_WORKSPACE_IMAGE: &str = "docker.io/local/workspace:cli";
+const CLI_WORKSPACE_IMAGE: &str = "docker.io/local/workspace:cli";
+/// Says that workspaces have Pulumi's own CLI, where their image makes no difference to a test.
+const WITH_CLI: &str = "PKO_E2E_CLI";
 /// A shell, and nothing else.
 pub(crate) const SHELL_IMAGE: &str = "docker.io/local/shell:1";
 
@@ -194,6 +195,15 @@ fn load_images(cluster: &Cluster, folder: &Path) {
 fn load(cluster: &Cluster, archive: &Path, reference: &str) {
     let load = || cluster.load_image(archive, reference);
     load().or_else(|_| load()).unwrap();
+}
+
+/// What workspaces run in: the engine, or Pulumi's own CLI.
+pub(crate) fn workspace_image() -> &'static str {
+    if env::var_os(WITH_CLI).is_some() {
+        CLI_WORKSPACE_IMAGE
+    } else {
+        WORKSPACE_IMAGE
+    }
 }
 
 /// The file that users apply.

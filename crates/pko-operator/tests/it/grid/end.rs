@@ -25,6 +25,8 @@ pub(super) struct End {
     pub(super) updates: Vec<String>,
     pub(super) outputs: Vec<String>,
     pub(super) agents: usize,
+    /// What the garbage collector has yet to do.
+    pub(super) unsettled: Vec<String>,
     /// How often `pulumi` ran.
     pub(super) ups: usize,
     pub(super) previews: usize,
@@ -116,6 +118,7 @@ impl End {
         all.extend(list::<Program>(namespace).await?);
         all.extend(list::<ConfigMap>(namespace).await?);
         all.extend(list::<ControllerRevision>(namespace).await?);
+        let unsettled = unsettled(&[&all, &updates, &outputs]);
         all.retain(|object| !object.name_any().starts_with(FENCE));
         let words = words(namespace, places, all.iter().chain(&updates));
         let texts = |objects: &[DynamicObject]| {
@@ -136,6 +139,7 @@ impl End {
             updates: texts(&updates),
             outputs: texts(&outputs),
             agents: places.agents,
+            unsettled,
             ..Self::default()
         })
     }
@@ -147,6 +151,20 @@ impl End {
         let names = self.objects.keys();
         names.filter(|name| name.starts_with("Workspace ")).count()
     }
+}
+
+/// What is on its way out, or belongs to somebody who is gone: the garbage collector deletes it soon, or takes that owner
+/// off it.
+fn unsettled(objects: &[&[DynamicObject]]) -> Vec<String> {
+    let objects = objects.iter().copied().flatten();
+    let there: BTreeSet<String> = objects.clone().filter_map(kube::ResourceExt::uid).collect();
+    let is_unsettled = |object: &&DynamicObject| {
+        let mut owners = object.owner_references().iter();
+        object.metadata.deletion_timestamp.is_some()
+            || owners.any(|owner| !there.contains(&owner.uid))
+    };
+    let unsettled = objects.filter(is_unsettled);
+    unsettled.map(kube::ResourceExt::name_any).collect()
 }
 
 fn is_of_an_update(secret: &DynamicObject) -> bool {

@@ -14,7 +14,7 @@ const HEAD: &str = "\
 
 What happens to a Stack when something breaks at the worst moment: measured, not argued. `cargo xtask test --full` plays each
 scenario below again and again on a real control plane, each time with one fault at one point, and writes this file.
-`cargo xtask test` plays a sample of the points, another one each day; it prints the seed, and `PKO_SEED` repeats it.
+`cargo xtask test` plays a sample of the points, and with `PKO_SEED=number` another one.
 
 A fault proxy between the manager and the API server makes the faults: counted, never at random.
 

@@ -75,13 +75,15 @@ impl<'system> Trial<'system> {
         self.user.end(&places).await
     }
 
-    /// Waits until each Workspace has an agent and nobody else has: that of a Workspace that went ends a little later.
+    /// Waits until each Workspace has an agent and nobody else has, and the garbage collector has done its work: both
+    /// come a little later than what the user waits for.
     async fn rests(&self) -> Result<End, String> {
-        let rests = eventually_within(self.patience, "as many agents as Workspaces", async || {
+        let rests = eventually_within(self.patience, "the cluster to rest", async || {
             let end = self.end().await.map_err(|error| error.to_string())?;
-            let workspaces = end.workspaces();
-            let message = format!("{} agents, {workspaces} Workspaces", end.agents);
-            (end.agents == workspaces).then_some(end).ok_or(message)
+            let (workspaces, left) = (end.workspaces(), &end.unsettled);
+            let message = format!("{} agents, {workspaces} Workspaces, {left:?}", end.agents);
+            let rests = end.agents == workspaces && left.is_empty();
+            rests.then_some(end).ok_or(message)
         });
         rests.await.map_err(|error| error.to_string())
     }

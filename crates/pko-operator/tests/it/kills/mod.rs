@@ -3,7 +3,6 @@
 //! A clean run counts the writes and says what is right. Then, once for each write and each side of it, the same
 //! is done again in a namespace of its own with a manager that dies right there.
 
-mod stacks;
 mod updates;
 
 use std::{env, fmt::Debug, pin::pin, sync::Arc};
