@@ -21,6 +21,15 @@ impl Written {
         }
     }
 
+    /// The newest version of an object that is known here: this copy's, or that of our own last write.
+    pub fn newest(&self, object: &impl ResourceExt) -> Option<String> {
+        let written = object
+            .uid()
+            .and_then(|uid| self.0.lock().ok()?.get(&uid).copied());
+        let newest = version(object).max(written);
+        newest.map(|version| version.to_string())
+    }
+
     /// Whether this copy of an object lacks our last write. Once it does not, nothing needs to be
     /// remembered.
     pub fn is_stale(&self, object: &impl ResourceExt) -> bool {
@@ -56,6 +65,15 @@ mod tests {
     fn object(version: &str) -> ConfigMap {
         serde_json::from_value(json!({ "metadata": { "uid": "u", "resourceVersion": version } }))
             .unwrap()
+    }
+
+    #[test]
+    fn the_newest_version_is_our_own_write_or_the_copy() {
+        let written = Written::default();
+        assert_eq!(written.newest(&object("5")).as_deref(), Some("5"));
+        written.remember(&object("10"));
+        assert_eq!(written.newest(&object("9")).as_deref(), Some("10"));
+        assert_eq!(written.newest(&object("11")).as_deref(), Some("11"));
     }
 
     #[test]

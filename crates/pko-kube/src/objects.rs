@@ -175,22 +175,27 @@ pub async fn apply_annotation<K: Namespaced>(
     applied(client, (&namespace, &name), &patch, &parameters, "annotate").await
 }
 
-/// Applies a whole status: what is not in it any more is removed.
+/// Applies a whole status: what is not in it any more is removed. With a version, only to the object as it was then: a
+/// conflict says that it has changed since.
 pub async fn apply_status<K: Namespaced>(
     client: &Client,
     object: &impl ResourceExt,
     status: &impl Serialize,
     manager: &str,
+    version: Option<String>,
 ) -> Result<K, RequestError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let api: Api<K> = Api::namespaced(client.clone(), &namespace);
     // The uid keeps an apply from making an object anew that was deleted in the meantime.
-    let patch = json!({
+    let mut patch = json!({
         "apiVersion": K::api_version(&()),
         "kind": K::kind(&()),
         "metadata": { "name": name, "namespace": namespace, "uid": object.uid() },
         "status": status,
     });
+    if let Some(version) = version {
+        patch["metadata"]["resourceVersion"] = version.into();
+    }
     let parameters = PatchParams::apply(manager).force();
     let applied = api
         .patch_status(&name, &parameters, &Patch::Apply(patch))

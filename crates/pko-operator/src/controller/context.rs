@@ -81,8 +81,40 @@ impl Context {
         K: StoredKind,
         Decoded<K>: Namespaced,
     {
+        self.write_status_of::<K>(object, status, manager, None)
+            .await
+    }
+
+    /// The same, if nobody has changed the object since the newest version that is known here. A cache may begin with an
+    /// old list; what must not be decided on such a one is written like this.
+    pub(super) async fn write_status_unless_changed<K>(
+        &self,
+        object: &impl kube::ResourceExt,
+        status: &impl Serialize,
+        manager: &str,
+    ) -> Result<(), PassError>
+    where
+        K: StoredKind,
+        Decoded<K>: Namespaced,
+    {
+        let version = self.written.newest(object);
+        self.write_status_of::<K>(object, status, manager, version)
+            .await
+    }
+
+    async fn write_status_of<K>(
+        &self,
+        object: &impl kube::ResourceExt,
+        status: &impl Serialize,
+        manager: &str,
+        version: Option<String>,
+    ) -> Result<(), PassError>
+    where
+        K: StoredKind,
+        Decoded<K>: Namespaced,
+    {
         let written: Decoded<K> =
-            pko_kube::apply_status(&self.client, object, status, manager).await?;
+            pko_kube::apply_status(&self.client, object, status, manager, version).await?;
         self.written.remember(&written);
         Ok(())
     }

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use kube::api::{Patch, PatchParams};
-use pko_api::Stack;
+use kube::{
+    ResourceExt as _,
+    api::{ListParams, Patch, PatchParams},
+};
+use pko_api::{Stack, Update};
 use pko_testkit::{
     Answer, Script, StandIn, TestNamespace, eventually,
     fault_proxy::{Failure, FaultProxy},
@@ -189,6 +192,36 @@ async fn writes_that_fail_are_made_again() {
         stage.proxy.heal();
         stage.ran(changes).await;
     }
+}
+
+/// Found by the grid: the run had ended, and the answer to the write that said so was lost. The next run of the stack
+/// waited for the turn of the one before, for ever.
+#[tokio::test]
+async fn an_end_whose_recording_was_not_answered_gives_the_turn_back() {
+    let stage = Stage::new().await;
+    stage.gate("gate");
+    stage.change(2).await;
+    begun(&stage.stand_in, 2).await;
+    // The first write keeps the outputs, the second says that it is over.
+    stage.proxy.fail_from(2, 1_000, Failure::CutAfterCommit);
+    stage.stand_in.create("gate");
+    let recorded = eventually("the end to be recorded", async || {
+        let updates = stage.namespace.api::<Update>();
+        let updates = updates.list(&ListParams::default()).await.unwrap();
+        let is_over = |update: &Update| {
+            let status = update.status.clone().unwrap_or_default();
+            let mut conditions = status.conditions.iter();
+            conditions.any(|found| found.type_ == "Complete" && found.status == "True")
+        };
+        let names = updates.iter().filter(|update| !is_over(update));
+        let names: Vec<String> = names.map(Update::name_any).collect();
+        names.is_empty().then_some(()).ok_or(names.join(", "))
+    });
+    recorded.await.unwrap();
+    stage.ran(2).await;
+    stage.proxy.heal();
+    stage.change(3).await;
+    stage.ran(3).await;
 }
 
 #[tokio::test]

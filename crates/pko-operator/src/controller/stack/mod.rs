@@ -190,7 +190,7 @@ impl Pass for StackPass<'_> {
                 Ok(Answer::Prerequisites(stacks))
             }
             Question::CreateUpdate(update, status) => {
-                publish_status(stack, context, &status).await?;
+                name_update(stack, context, &status).await?;
                 Ok(Answer::Created(create(context, &update).await?))
             }
             Question::ApplyWorkspace(workspace, status) => {
@@ -422,6 +422,22 @@ async fn publish_status(
         return Ok(());
     }
     write_status(stack, context, status).await
+}
+
+/// Writes a status that names the next Update. From an old copy of a Stack it would be one too many, and the one that it
+/// has now would be forgotten.
+async fn name_update(
+    stack: &Stack,
+    context: &Context,
+    status: &StackStatus,
+) -> Result<(), PassError> {
+    if stack.status.as_ref() == Some(status) {
+        return Ok(());
+    }
+    let manager = field_managers::STACK_STATUS;
+    context
+        .write_status_unless_changed::<Stack>(stack, status, manager)
+        .await
 }
 
 /// Whether the Stack is an owner of this object.

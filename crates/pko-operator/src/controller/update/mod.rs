@@ -92,6 +92,10 @@ async fn reconcile(
             return Ok(Action::await_change());
         }
     };
+    if is_over(update.status.as_ref()) {
+        // The answer to the write that said so may have been lost: then nobody has told the queue.
+        context.leave(&update.uid().unwrap_or_default());
+    }
     let pass = UpdatePass {
         update,
         context: &context,
@@ -228,6 +232,8 @@ async fn workspace(
     )
 }
 
+/// Writes a status, unless the Update is another one by now: from an old copy, which a cache may begin with, a run that
+/// has ended long ago would look as if it had never begun.
 async fn write_status(
     update: &impl kube::ResourceExt,
     context: &Context,
@@ -235,22 +241,26 @@ async fn write_status(
 ) -> Result<(), PassError> {
     let manager = field_managers::UPDATE_STATUS;
     context
-        .write_status::<Update>(update, status, manager)
+        .write_status_unless_changed::<Update>(update, status, manager)
         .await?;
-    if is_true(&status.conditions, ConditionType::Complete) {
+    if is_over(Some(status)) {
         context.leave(&update.uid().unwrap_or_default());
     }
     Ok(())
 }
 
+/// Whether a status says that the Update has ended.
+fn is_over(status: Option<&UpdateStatus>) -> bool {
+    status.is_some_and(|status| is_true(&status.conditions, ConditionType::Complete))
+}
+
 /// Measures a run that has ended with this status, and tells of it.
 fn measure_end(update: &Update, status: &UpdateStatus, metrics: &Metrics) {
     let before = update.status.as_ref();
-    let is_over = |status: &UpdateStatus| is_true(&status.conditions, ConditionType::Complete);
     let (Some(start), Some(end)) = (&status.start_time, &status.end_time) else {
         return;
     };
-    if is_over(status) && !before.is_some_and(is_over) {
+    if is_over(Some(status)) && !is_over(before) {
         let operation = match update.spec.operation.as_ref() {
             None | Some(OperationType::Other(_)) => "other",
             Some(operation) => operation.as_str(),
