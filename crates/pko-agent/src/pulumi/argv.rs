@@ -103,6 +103,11 @@ pub(crate) fn stack_remove(stack: &str) -> Vec<String> {
     words(&["stack", "rm", "--yes", stack])
 }
 
+/// `pulumi cancel`, which removes all locks of a stack.
+pub(crate) fn cancel(stack: &str) -> Vec<String> {
+    words(&["cancel", "--yes", "--stack", stack])
+}
+
 /// `pulumi stack output`.
 pub(crate) fn stack_output(stack: &str, show_secrets: bool) -> Vec<String> {
     let mut line = Line::begin();

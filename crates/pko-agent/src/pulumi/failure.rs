@@ -5,7 +5,7 @@ use std::fmt;
 use pko_proto::{agent::PulumiErrorInfo, run::ErrorClass};
 
 use super::{
-    Exit, Finished,
+    Exit, Finished, Locks,
     known::{Known, recognise},
     shortened,
 };
@@ -19,6 +19,8 @@ pub(crate) struct Failure {
     /// What was tried.
     what: &'static str,
     finished: Finished,
+    /// What can be done about this one.
+    particular_advice: Option<String>,
 }
 
 impl std::error::Error for Failure {}
@@ -62,7 +64,11 @@ impl fmt::Display for Exit {
 
 impl Failure {
     pub(crate) fn new(what: &'static str, finished: Finished) -> Self {
-        Self { what, finished }
+        Self {
+            what,
+            finished,
+            particular_advice: None,
+        }
     }
 
     /// The call's output if it went well.
@@ -75,6 +81,19 @@ impl Failure {
         } else {
             Err(Self::new(what, finished))
         }
+    }
+
+    /// The same with something to do about it that is not known for all of its kind.
+    pub(crate) fn advised(self, advice: Option<String>) -> Self {
+        Self {
+            particular_advice: advice.or(self.particular_advice),
+            ..self
+        }
+    }
+
+    /// The locks that it complains about.
+    pub(crate) fn locks(&self) -> Locks {
+        Locks::of(&self.finished.stderr)
     }
 
     /// The call itself.
@@ -133,7 +152,10 @@ impl Failure {
     }
 
     /// What can be done about it, if it is a mistake that is known.
-    pub(crate) fn advice(&self) -> Option<&'static str> {
+    pub(crate) fn advice(&self) -> Option<&str> {
+        if let Some(advice) = &self.particular_advice {
+            return Some(advice);
+        }
         match (self.known(), &self.finished.exit) {
             (Some(known), _) => known.advice,
             (None, Exit::Signal(9)) => Some(

@@ -8,6 +8,7 @@ pub(crate) mod event_sink;
 mod failure;
 mod known;
 mod locate;
+mod locks;
 mod operation;
 pub(crate) mod outputs;
 mod project;
@@ -19,5 +20,6 @@ pub(crate) use cli::{
 };
 pub(crate) use failure::Failure;
 pub(crate) use locate::locate;
+pub(crate) use locks::{HeldLock, Locks};
 pub(crate) use operation::Operation;
 pub(crate) use project::{Project, ProjectError};

@@ -9,7 +9,7 @@ use pko_proto::{
     run::{ErrorClass, RunError, RunResult},
 };
 
-use super::record::State;
+use super::{proof::LostRun, record::State, recovery::Recovery};
 use crate::{
     pulumi::{Failure, Operation, StopReason, StopSource, outputs},
     workspace::{Observer, Operated, StackRequest, Turn, WorkspaceError},
@@ -23,6 +23,8 @@ pub(crate) struct RunRequest {
     pub(crate) config: Option<(Vec<ConfigItem>, Vec<String>)>,
     pub(crate) operation: Operation,
     pub(crate) time_limit: Option<Duration>,
+    /// Runs of this stack that are lost and may have left a lock behind.
+    pub(crate) lost_runs: Vec<LostRun>,
 }
 
 /// How it ended.
@@ -40,6 +42,7 @@ pub(super) async fn execute(
     event_log: &Path,
     stop: &StopSource,
     observer: &impl Observer,
+    recovery: &Recovery<'_>,
 ) -> Ending {
     let started = Timestamp::now();
     let limit = request.time_limit.map(|limit| {
@@ -49,13 +52,17 @@ pub(super) async fn execute(
             stop.stop(StopReason::TimeLimit);
         })
     });
-    let outcome = attempt(&mut turn, request, event_log, observer).await;
+    let mut outcome = attempt(&mut turn, request, event_log, observer).await;
+    let freed = free(&turn, &outcome, recovery).await;
+    if freed.is_some() {
+        outcome = attempt(&mut turn, request, event_log, observer).await;
+    }
     if let Some(limit) = limit {
         limit.abort();
     }
     let mut ending = match outcome {
         Ok(operated) => succeed(&mut turn, request, operated).await,
-        Err(error) => Err(error),
+        Err(error) => Err(advised(error, &turn, recovery)),
     }
     .unwrap_or_else(|error| failed(&request.operation, &error, stop.signal().reason()));
     let summary = ending.result.summary.get_or_insert_default();
@@ -69,6 +76,7 @@ pub(super) async fn execute(
         .end_time
         .get_or_insert(to_proto_timestamp(Timestamp::now()));
     ending.result.project_info = Some(project.clone());
+    ending.result.notes = freed.into_iter().collect();
     ending
 }
 
@@ -109,6 +117,31 @@ async fn prepare_and_operate(
         return Ok(operated);
     }
     Err(Failure::new(request.operation.failed_process(), operated.finished).into())
+}
+
+/// Removes the lock that a dead run of ours has left behind, if that is why it failed; says what was done.
+///
+/// # Caveats
+/// The CLI can only remove all locks at once. Nobody gets one beside the dead one, so there is no other to lose, unless
+/// somebody has removed the dead one by hand and taken the stack since the CLI complained, a moment ago.
+async fn free(
+    turn: &Turn,
+    outcome: &Result<Operated, WorkspaceError>,
+    recovery: &Recovery<'_>,
+) -> Option<String> {
+    let failure = outcome.as_ref().err()?.failure()?;
+    recovery.free(turn, failure).await
+}
+
+/// With what can be done about a lock that stays.
+fn advised(error: WorkspaceError, turn: &Turn, recovery: &Recovery<'_>) -> WorkspaceError {
+    match error {
+        WorkspaceError::Cli(failure) => {
+            let advice = recovery.advice(turn, &failure);
+            failure.advised(advice).into()
+        }
+        other => other,
+    }
 }
 
 /// What is left to do after the operation went well.

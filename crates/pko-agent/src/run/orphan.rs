@@ -26,6 +26,11 @@ impl Process {
         Some(Self { id, started })
     }
 
+    /// Its number, which may be another's once it has ended.
+    pub(crate) fn id(self) -> u32 {
+        self.id.unsigned_abs()
+    }
+
     pub(crate) fn is_alive(self) -> bool {
         matches!(started(self.id), Ok(Some(started)) if started == self.started)
     }

@@ -44,7 +44,7 @@ pub(crate) struct Record {
     /// The result has been kept elsewhere.
     #[serde(default)]
     pub(crate) acknowledged: bool,
-    /// The CLI, while it runs.
+    /// The CLI; after the end, the one that there was.
     #[serde(default)]
     pub(crate) process: Option<Process>,
     /// Nobody else but the call that started it knows of it.

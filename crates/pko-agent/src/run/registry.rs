@@ -16,7 +16,9 @@ use super::{
     Journal, JournalError, Record,
     execute::{self, Ending, RunRequest},
     orphan::Process,
+    proof::OwnRun,
     record::State,
+    recovery::Recovery,
     retention,
 };
 use crate::{
@@ -274,6 +276,11 @@ impl Runs {
             stack = request.stack.name,
             "A run began"
         );
+        let recovery = Recovery {
+            stack: &request.stack.name,
+            lost: &request.lost_runs,
+            own: &|| self.ended_runs_of(&request.stack.name),
+        };
         let mut ending = execute::execute(
             turn,
             request,
@@ -281,6 +288,7 @@ impl Runs {
             &self.journal.events(&entry.run_id),
             &entry.stop,
             &Progress { runs: self, entry },
+            &recovery,
         )
         .await;
         if ending.state != State::Succeeded {
@@ -288,6 +296,22 @@ impl Runs {
             ending.result.resource_changes = digest.changes().clone();
         }
         self.finish(entry, ending);
+    }
+
+    /// The runs of a stack whose CLI is gone. A run is not over before that.
+    fn ended_runs_of(&self, stack: &str) -> Vec<OwnRun> {
+        let entries = self.entries();
+        let records = entries.iter().map(|entry| entry.record.borrow().clone());
+        let of_stack = records.filter(|record| record.stack == stack && record.state.is_final());
+        let own_run = |record: Record| {
+            Some(OwnRun {
+                process: record.process?.id(),
+                begun: record.started_at?,
+                ended: record.finished_at?,
+                run_id: record.run_id,
+            })
+        };
+        of_stack.filter_map(own_run).collect()
     }
 
     /// Changes what is known of a run, here and on disk.
@@ -304,7 +328,6 @@ impl Runs {
         let mut record = entry.record.borrow().clone();
         record.state = ending.state;
         record.finished_at = Some(Timestamp::now());
-        record.process = None;
         let kept = self
             .journal
             .keep_result(&entry.run_id, &ending.result)
@@ -475,6 +498,7 @@ mod tests {
             config: None,
             operation: Operation::Up(UpRequest::default()),
             time_limit: None,
+            lost_runs: Vec::new(),
         };
         let mut record = new_record("one", &request, false);
         let text = |record: &Record, digest: &Digest| {

@@ -42,6 +42,7 @@ impl Automation {
             config: None,
             operation,
             time_limit: None,
+            lost_runs: Vec::new(),
         };
         Ok(Response::new(stream::begin(&self.runs, request)?))
     }

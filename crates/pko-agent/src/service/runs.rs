@@ -2,17 +2,20 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use pko_proto::run::{
-    AcknowledgeRunRequest, AcknowledgeRunResponse, CancelRunRequest, GetRunRequest,
-    ListRunsRequest, ListRunsResponse, Run, RunEvent, StartRunRequest, WatchRunRequest,
-    run_service_server::RunService,
+use pko_proto::{
+    convert::from_proto_timestamp,
+    run::{
+        self as wire, AcknowledgeRunRequest, AcknowledgeRunResponse, CancelRunRequest,
+        GetRunRequest, ListRunsRequest, ListRunsResponse, Run, RunEvent, StartRunRequest,
+        WatchRunRequest, run_service_server::RunService,
+    },
 };
 use tokio_stream::{Stream, StreamExt, wrappers::ReceiverStream};
 use tonic::{Request, Response, Status};
 
 use crate::{
     pulumi::StopReason,
-    run::{RunRequest, Runs},
+    run::{LostRun, RunRequest, Runs},
     workspace::StackRequest,
 };
 
@@ -86,5 +89,15 @@ fn run_request(request: StartRunRequest) -> Result<RunRequest, Status> {
         operation: operation.into(),
         time_limit: time_limit
             .map_err(|_| Status::invalid_argument("the time limit is negative"))?,
+        lost_runs: request.lost_runs.into_iter().filter_map(lost_run).collect(),
+    })
+}
+
+/// One without both of its times proves nothing.
+fn lost_run(run: wire::LostRun) -> Option<LostRun> {
+    Some(LostRun {
+        begun: from_proto_timestamp(run.begun_at.as_ref()?)?,
+        lost: from_proto_timestamp(run.lost_at.as_ref()?)?,
+        run_id: run.run_id,
     })
 }

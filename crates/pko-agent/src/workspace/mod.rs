@@ -172,6 +172,16 @@ impl Turn {
         self.stop = StopSource::new().signal();
     }
 
+    /// The CLI.
+    pub(crate) fn program(&self) -> &Path {
+        &self.workspace.cli.program
+    }
+
+    /// The folder that the CLI runs in.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.workspace.cli.folder
+    }
+
     /// Installs what the program needs.
     pub(crate) async fn install(&self) -> Result<()> {
         let invocation = Invocation {

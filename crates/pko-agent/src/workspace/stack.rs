@@ -108,6 +108,13 @@ impl Turn {
         change.forget().map_err(WorkspaceError::ConfigFile)
     }
 
+    /// Removes all locks of a stack, whoever holds them.
+    pub(crate) async fn cancel(&self, name: &str) -> Result<()> {
+        let invocation = Invocation::new(argv::cancel(name));
+        self.call("failed to cancel the update", invocation).await?;
+        Ok(())
+    }
+
     /// The stack may be gone.
     pub(crate) fn forget(&mut self, name: &str) {
         self.memory.existing.retain(|known| known != name);

@@ -18,6 +18,7 @@ mod init;
 mod init_git;
 mod leftovers;
 mod life_of_a_stack;
+mod locks;
 mod odd_clis;
 mod operations;
 mod parity;

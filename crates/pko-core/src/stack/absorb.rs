@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Known,
-    condition_set::{is_true, shortened},
+    condition_set::{find, is_true, shortened},
     step::Requeue,
 };
 
@@ -26,6 +26,8 @@ struct Ending {
     permalink: Option<String>,
     /// Well, and what else there is to say; or why not.
     result: Result<Option<String>, Failure>,
+    /// What else was done.
+    note: String,
     /// The Update that holds our finalizer.
     release: Option<String>,
 }
@@ -73,6 +75,8 @@ fn is_complete(update: &Update) -> bool {
 
 fn finished(mut case: Case, current: &CurrentUpdate, update: &Update) -> Result<Case, Question> {
     let ended = update.status.clone().unwrap_or_default();
+    let complete = find(&ended.conditions, ConditionType::Complete);
+    let note = complete.map(|complete| complete.message.clone());
     let operation = update.spec.operation.clone();
     let result = if is_true(&ended.conditions, ConditionType::Failed) {
         Err(Failure {
@@ -93,6 +97,7 @@ fn finished(mut case: Case, current: &CurrentUpdate, update: &Update) -> Result<
         operation,
         permalink: ended.permalink.filter(|link| !link.is_empty()),
         result,
+        note: note.unwrap_or_default(),
         release: update.metadata.name.clone(),
     };
     Ok(recorded(case, current, ending))
@@ -126,7 +131,7 @@ fn take_outputs(
 fn recorded(mut case: Case, current: &CurrentUpdate, ending: Ending) -> Case {
     case.absorbed = Some(Absorbed {
         release: ending.release.clone(),
-        events: events(&ending.result),
+        events: events(&ending.result, &ending.note),
     });
     let previous = case.status.last_update.take();
     let spec = &case.world.stack.spec;
@@ -137,7 +142,7 @@ fn recorded(mut case: Case, current: &CurrentUpdate, ending: Ending) -> Case {
     case
 }
 
-fn events(result: &Result<Option<String>, Failure>) -> Vec<Event> {
+fn events(result: &Result<Option<String>, Failure>, note: &str) -> Vec<Event> {
     let event = |reason, message: String, warning| Event {
         reason,
         message,
@@ -145,7 +150,10 @@ fn events(result: &Result<Option<String>, Failure>) -> Vec<Event> {
     };
     match result {
         Ok(remark) => {
-            let done = "Successfully updated stack".to_owned();
+            let mut done = "Successfully updated stack".to_owned();
+            if !note.is_empty() {
+                done = format!("{done}; {note}");
+            }
             let done = event(StackEvent::StackCreated, done, false);
             let remark = remark.clone();
             let remark =

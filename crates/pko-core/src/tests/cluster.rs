@@ -104,6 +104,8 @@ pub(super) struct Cluster {
     pub(super) behind: Option<Stack>,
     /// A user has let the Stack go by hand.
     pub(super) is_torn_out: bool,
+    /// When the lock was taken that holds the stack, and nobody holds any more.
+    pub(super) left_lock: Option<Timestamp>,
     /// Whether something was made that a destroy takes away.
     pub(super) has_resources: bool,
     pub(super) place: Place,
@@ -176,6 +178,7 @@ impl Cluster {
             requests: Vec::new(),
             behind: None,
             is_torn_out: false,
+            left_lock: None,
             has_resources: false,
             place: Place::Running(Running {
                 address: "unix:/run/demo".to_owned(),
@@ -267,6 +270,13 @@ impl Cluster {
     pub(super) fn replace_pod(&mut self) {
         self.instance += 1;
         self.runs.clear();
+    }
+
+    /// The pod is killed in the midst of a run, which holds the stack.
+    pub(super) fn kill_pod(&mut self) {
+        assert!(!self.runs.is_empty());
+        self.left_lock = Some(self.now);
+        self.replace_pod();
     }
 
     pub(super) fn delete_workspace(&mut self) {
@@ -639,7 +649,7 @@ impl Cluster {
             self.write("run begun")?;
             self.log.push(update.spec.operation.clone().unwrap());
             self.begun.push(id.clone());
-            let run = self.begun(update);
+            let run = self.held(update).unwrap_or_else(|| self.begun(update));
             self.runs.insert(id.clone(), run);
         }
         Ok(Ok(self.seen(&id)))
@@ -688,6 +698,31 @@ impl Cluster {
         let name = secret.metadata.name.clone().unwrap();
         self.outputs.insert(name.clone(), outputs.collect());
         name
+    }
+
+    /// What an agent does about a lock: one of a run that is lost goes, any other one stays.
+    fn held(&mut self, update: &Update) -> Option<OwnedRun> {
+        let taken = self.left_lock?;
+        let lost = update::lost_runs(update, self.updates.values());
+        let ours = lost
+            .iter()
+            .find(|run| run.begun <= taken && taken <= run.lost);
+        if let Some(ours) = ours {
+            self.left_lock = None;
+            let note = format!("removed the lock that run {} had left behind", ours.id);
+            let mut run = self.begun(update);
+            run.outcome.notes = vec![note];
+            return Some(run);
+        }
+        Some(OwnedRun {
+            outcome: RunOutcome {
+                reason: Some("UpdateConflict".to_owned()),
+                class: Some(FailureClass::Conflict),
+                message: "the stack is currently locked by 1 lock(s)".to_owned(),
+                ..RunOutcome::default()
+            },
+            looks: 1,
+        })
     }
 
     fn begun(&mut self, update: &Update) -> OwnedRun {

@@ -1,12 +1,14 @@
 //! Where upstream's operator stays stuck, runs too often or forgets, by the weakness that it is: none of it happens here.
 //!
 //! What needs an API server has its test there: objects that do not decode beside good ones (weakness 1), ghosts of what is
-//! gone (8), runs that outlive the manager (wish 2) and pending operations (wish 8).
+//! gone (8), runs that outlive the manager (wish 2), locks of the dead (wish 5, its other half) and pending operations
+//! (wish 8).
 
+use jiff::SignedDuration;
 use pko_api::{
     auto::v1alpha1::OperationType::{Destroy, Up},
     names::{
-        conditions::ConditionType::{Ready, Reconciling, Stalled},
+        conditions::ConditionType::{Complete, Ready, Reconciling, Stalled},
         failures::FailureClass,
     },
     pulumi::v1::StackStatus,
@@ -335,6 +337,52 @@ fn an_outage_stalls_nobody_for_good() {
             vec![Up; 7],
             "{class:?}: neither spec nor source changed"
         );
+    }
+}
+
+/// Wish 5: a pod is killed in the midst of a run, and the lock that it held stays until somebody types `pulumi cancel`.
+#[test]
+fn the_lock_of_a_run_that_was_lost_with_its_pod_is_removed() {
+    let mut cluster = new(&json!({}));
+    until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+    cluster.advance(7);
+    cluster.kill_pod();
+    ready(&mut cluster);
+    assert_eq!(cluster.log, [Up, Up]);
+    assert_eq!(cluster.left_lock, None);
+    let last = status(&cluster).last_update.unwrap();
+    assert_eq!(
+        (last.failures, last.retries),
+        (None, None),
+        "nothing counts"
+    );
+    let update = cluster.updates.get(&last.name.unwrap()).unwrap();
+    let conditions = &update.status.as_ref().unwrap().conditions;
+    let message = &find(conditions, Complete).unwrap().message;
+    assert!(
+        message.starts_with("removed the lock that run "),
+        "{message}"
+    );
+}
+
+/// Wish 5: a lock that is not proven to be ours stays, whoever was lost before or after it.
+#[test]
+fn the_lock_of_somebody_else_stays_and_is_told() {
+    for lost in [false, true] {
+        let mut cluster = new(&json!({}));
+        if lost {
+            until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+            cluster.kill_pod();
+        }
+        let foreign = cluster.now - SignedDuration::from_hours(1);
+        cluster.left_lock = Some(foreign);
+        until(&mut cluster, "told", |cluster| cluster.is_stack(Stalled));
+        let (reason, message) = said(&cluster);
+        assert_eq!(reason, "UpdateConflict");
+        assert!(message.contains("locked by 1 lock(s)"), "{message}");
+        assert_eq!(cluster.left_lock, Some(foreign));
+        cluster.left_lock = None;
+        ready(&mut cluster);
     }
 }
 

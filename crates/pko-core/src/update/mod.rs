@@ -9,6 +9,7 @@
 
 mod abandoned;
 mod cancel;
+mod lost;
 mod outputs;
 mod record;
 mod result;
@@ -31,6 +32,7 @@ use pko_api::{
 };
 
 pub use abandoned::awaits;
+pub use lost::{LostRun, lost_runs};
 pub(crate) use outputs::data_key;
 pub use outputs::{other_outputs_name, outputs_secret};
 pub use result::{Output, RunOutcome};

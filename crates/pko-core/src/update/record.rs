@@ -99,7 +99,7 @@ fn recorded(case: &Case, outcome: &RunOutcome) -> Step {
     let effects = vec![
         Effect::PatchStatus(Box::new(status)),
         Effect::AcknowledgeRun,
-        Effect::Emit(event(case, outcome.succeeded)),
+        Effect::Emit(noted(event(case, outcome.succeeded), outcome)),
     ];
     finish(effects, at_expiry(case))
 }
@@ -119,6 +119,14 @@ fn remark(status: &mut UpdateStatus, text: &str) {
     let lines = [message.as_str(), text];
     let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
     status.message = Some(lines.join("\n"));
+}
+
+fn noted(mut event: Event, outcome: &RunOutcome) -> Event {
+    for note in &outcome.notes {
+        event.message.push_str("; ");
+        event.message.push_str(note);
+    }
+    event
 }
 
 /// What is told about the end of an Update's operation.

@@ -30,6 +30,8 @@ pub struct RunOutcome {
     pub changes: BTreeMap<String, i32>,
     /// What the CLI printed.
     pub printed: String,
+    /// What else was done, each as a part of a sentence.
+    pub notes: Vec<String>,
 }
 
 /// An output of a stack.

@@ -37,6 +37,14 @@ pub(super) fn begun_in(case: &Case) -> Option<&str> {
     status.and_then(|status| status.workspace_instance.as_deref())
 }
 
+/// Since when its run is under way, if it is.
+fn begun_at(case: &Case) -> Option<Time> {
+    let stored = case.world.update.status.as_ref()?;
+    let progress = find(&stored.conditions, Progressing);
+    let progress = progress.filter(|_| is_true(&stored.conditions, Progressing))?;
+    Some(progress.last_transition_time.clone())
+}
+
 /// An Update whose run is under way; the message is for what is not as usual.
 pub(super) fn progressing(case: &Case, message: &str) -> UpdateStatus {
     unfinished(case, True, UpdateReason::Progressing, message)
@@ -78,7 +86,7 @@ fn unfinished(
         case,
         (progressing, reason.as_str(), message),
         (False, not_yet),
-        (False, not_yet),
+        (False, not_yet, ""),
     )
 }
 
@@ -94,8 +102,10 @@ pub(super) fn aborted(
         case,
         (False, over, ""),
         (True, reason.as_str()),
-        (True, over),
+        (True, over, ""),
     );
+    // Nobody else will say when the run began that is lost.
+    status.start_time = status.start_time.or_else(|| begun_at(case));
     status.message = Some(message.to_owned());
     status.failure_class = Some(class.to_string());
     status
@@ -114,7 +124,11 @@ pub(super) fn ended(case: &Case, outcome: &RunOutcome) -> UpdateStatus {
         case,
         (False, UpdateReason::Complete.as_str(), ""),
         failed,
-        (True, UpdateReason::Updated.as_str()),
+        (
+            True,
+            UpdateReason::Updated.as_str(),
+            &outcome.notes.join("; "),
+        ),
     );
     status.message = Some(shortened(&outcome.message));
     status.start_time = outcome.start.map(Time);
@@ -130,13 +144,13 @@ fn with_conditions(
     case: &Case,
     progressing: (ConditionStatus, &str, &str),
     failed: (ConditionStatus, &str),
-    complete: (ConditionStatus, &str),
+    complete: (ConditionStatus, &str, &str),
 ) -> UpdateStatus {
     let mut status = case.world.update.status.clone().unwrap_or_default();
     let mut conditions = ConditionSet::new(&status.conditions, case.now);
     conditions.set(Progressing, progressing.0, progressing.1, progressing.2);
     conditions.set(Failed, failed.0, failed.1, "");
-    conditions.set(Complete, complete.0, complete.1, "");
+    conditions.set(Complete, complete.0, complete.1, complete.2);
     status.conditions = conditions.into_conditions();
     status.observed_generation = case.world.update.metadata.generation;
     status

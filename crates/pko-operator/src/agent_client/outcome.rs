@@ -46,6 +46,7 @@ fn outcome(state: runs::RunState, result: runs::RunResult) -> RunOutcome {
             .collect(),
         changes: result.resource_changes.into_iter().collect(),
         printed: printed(&result.stdout, &result.stderr),
+        notes: result.notes,
     }
 }
 

@@ -6,18 +6,20 @@ use pko_api::{
     Update, Workspace,
     auto::v1alpha1::{ConfigItem, OperationType, UpdateSpec, WorkspaceStack},
 };
+use pko_core::update::LostRun;
 use pko_proto::{
     agent::{self as wire, ConfigValueFrom, config_item, config_value_from},
-    convert::to_proto_value,
-    run::{RunStack, StackConfig, StartRunRequest, start_run_request::Operation},
+    convert::{to_proto_timestamp, to_proto_value},
+    run::{self as runs, RunStack, StackConfig, StartRunRequest, start_run_request::Operation},
 };
 
-/// The request that starts an Update's run. `longest` is how long a run may take that does not say it itself;
-/// `local_path` says where a file of the workspace really is.
+/// The request that starts an Update's run. `longest` is how long a run may take that does not say it itself, `lost` are
+/// the runs whose locks are nobody's any more; `local_path` says where a file of the workspace really is.
 pub(crate) fn start_request(
     update: &Update,
     workspace: &Workspace,
     longest: Option<Duration>,
+    lost: Vec<LostRun>,
     local_path: impl Fn(&str) -> String,
 ) -> Result<StartRunRequest, String> {
     let name = update.spec.stack_name.clone().unwrap_or_default();
@@ -31,7 +33,16 @@ pub(crate) fn start_request(
         stack: Some(run_stack(&name, stack, local_path)?),
         operation: Some(operation(&update.spec)?),
         time_limit: time_limit(&update.spec, longest)?,
+        lost_runs: lost.into_iter().map(lost_run).collect(),
     })
+}
+
+fn lost_run(run: LostRun) -> runs::LostRun {
+    runs::LostRun {
+        run_id: run.id,
+        begun_at: Some(to_proto_timestamp(run.begun)),
+        lost_at: Some(to_proto_timestamp(run.lost)),
+    }
 }
 
 fn time_limit(
@@ -171,8 +182,17 @@ mod tests {
             &serde_json::from_value(update).unwrap(),
             &serde_json::from_value(workspace).unwrap(),
             Some(Duration::from_mins(1)),
+            vec![lost()],
             |path| format!("/root{path}"),
         )
+    }
+
+    fn lost() -> LostRun {
+        LostRun {
+            id: "id-0".to_owned(),
+            begun: jiff::Timestamp::from_second(10).unwrap(),
+            lost: jiff::Timestamp::from_second(20).unwrap(),
+        }
     }
 
     #[test]
@@ -185,6 +205,12 @@ mod tests {
             json!({ "stackName": "dev", "type": "destroy", "remove": true, "runProgram": false });
         let request = request(&stack, &update).unwrap();
         assert_eq!(request.run_id, "id-1");
+        let second = |time: &Option<prost_types::Timestamp>| time.as_ref().unwrap().seconds;
+        let [lost] = &request.lost_runs[..] else {
+            panic!("one lost run")
+        };
+        assert_eq!(lost.run_id, "id-0");
+        assert_eq!((second(&lost.begun_at), second(&lost.lost_at)), (10, 20));
         let stack = request.stack.unwrap();
         assert_eq!((stack.name.as_str(), stack.create), ("dev", false));
         let config = stack.config.unwrap();

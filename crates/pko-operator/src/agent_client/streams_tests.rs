@@ -27,7 +27,7 @@ fn request(operation: Operation) -> StartRunRequest {
             ..RunStack::default()
         }),
         operation: Some(operation),
-        time_limit: None,
+        ..StartRunRequest::default()
     }
 }
 

@@ -20,6 +20,7 @@ mod hung;
 mod kills;
 mod leaders;
 mod life;
+mod locks;
 mod metrics;
 mod outputs;
 mod pods;

@@ -11,6 +11,9 @@ pub struct StartRunRequest {
     /// How long the run may take once it has begun; then it is stopped as by `CancelRun`.
     #[prost(message, optional, tag = "7")]
     pub time_limit: ::core::option::Option<::prost_types::Duration>,
+    /// Earlier runs of this stack in this workspace that are surely over and may have left a lock behind.
+    #[prost(message, repeated, tag = "8")]
+    pub lost_runs: ::prost::alloc::vec::Vec<LostRun>,
     /// What to do with it.
     #[prost(oneof = "start_run_request::Operation", tags = "3, 4, 5, 6")]
     pub operation: ::core::option::Option<start_run_request::Operation>,
@@ -33,6 +36,20 @@ pub mod start_run_request {
         #[prost(message, tag = "6")]
         Destroy(super::super::super::super::agent::DestroyRequest),
     }
+}
+/// A run that ended with what it ran in, so that nobody saw its end. A lock of this host that is from
+/// its time, and of which no process is left, is its own.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LostRun {
+    /// Its id.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// When it was begun.
+    #[prost(message, optional, tag = "2")]
+    pub begun_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// When it was known to be lost.
+    #[prost(message, optional, tag = "3")]
+    pub lost_at: ::core::option::Option<::prost_types::Timestamp>,
 }
 /// A stack, and how it is to be before the operation begins.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -195,6 +212,9 @@ pub struct RunResult {
         ::prost::alloc::string::String,
         i32,
     >,
+    /// What else was done, each as a part of a sentence.
+    #[prost(string, repeated, tag = "9")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// What is known of a failed call of `agent.AutomationService`, as a detail of its status. It is the
 /// second if `agent.PulumiErrorInfo` is there, which is all that upstream's manager looks at.

@@ -16,15 +16,21 @@ pub(crate) fn zombies(parent: Pid) -> usize {
     every("stat").iter().filter(|stat| is_zombie(stat)).count()
 }
 
-/// The children of a process, those included that it has not reaped.
+/// The children of a process, those included that it has not reaped, whichever of its threads has started them.
 pub(crate) fn children(parent: Pid) -> Vec<Pid> {
-    let parent = parent.as_raw_nonzero();
-    let list = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
-    let list = list.unwrap_or_default();
-    let numbers = list
-        .split_whitespace()
-        .map(|number| number.parse().unwrap());
-    numbers.filter_map(Pid::from_raw).collect()
+    let parent = parent.as_raw_nonzero().to_string();
+    let child = |stat: &String| {
+        let (number, _) = stat.split_once(' ')?;
+        let (_, fields) = stat.rsplit_once(')')?;
+        let is_child = fields.split_whitespace().nth(1) == Some(&parent);
+        number.parse().ok().filter(|_| is_child)
+    };
+    let numbers = every("stat");
+    numbers
+        .iter()
+        .filter_map(child)
+        .filter_map(Pid::from_raw)
+        .collect()
 }
 
 /// The command lines of all processes.

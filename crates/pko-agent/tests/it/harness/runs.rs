@@ -28,7 +28,7 @@ pub(crate) fn update(run_id: &str) -> StartRunRequest {
             message: Some(run_id.to_owned()),
             ..Default::default()
         })),
-        time_limit: None,
+        ..Default::default()
     }
 }
 

@@ -65,6 +65,16 @@ fn an_update_that_runs_is_waited_for() {
 }
 
 #[test]
+fn what_a_run_did_besides_is_told_with_its_success() {
+    let mut update = ended(false, json!({}));
+    let note = "removed the lock that run x had left behind";
+    update["status"]["conditions"][2]["message"] = json!(note);
+    let lines = given().current(update).told().lines();
+    let expected = format!("event StackCreated: Successfully updated stack; {note}");
+    assert!(lines.contains(&expected), "{lines:?}");
+}
+
+#[test]
 fn a_success_makes_the_stack_ready() {
     let given = given().current(ended(
         false,

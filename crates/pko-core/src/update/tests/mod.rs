@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod cancel;
+mod lost;
 mod result;
 mod run;
 mod scenarios;

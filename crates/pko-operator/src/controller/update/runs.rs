@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::{ResourceExt as _, runtime::reflector::ObjectRef};
 use pko_api::{Update, Workspace};
-use pko_core::update::{Agent, Run, RunError, has_begun};
+use pko_core::update::{Agent, LostRun, Run, RunError, has_begun, lost_runs};
 use tonic::Status;
 
 use super::Context;
@@ -72,7 +72,8 @@ pub(super) async fn start(
     if let Some(known) = context.streams.find(&run) {
         return Ok(known);
     }
-    let request = start_request(update, workspace, context.run_timeout, |path| {
+    let lost = lost_beside(update, context);
+    let request = start_request(update, workspace, context.run_timeout, lost, |path| {
         context.places.local_path(workspace, path)
     });
     let request = request.map_err(RunError::Refused)?;
@@ -88,6 +89,13 @@ pub(super) async fn start(
             Ok(Run::Running)
         }
     }
+}
+
+/// The runs that were lost in the same Workspace, as far as their Updates are kept.
+fn lost_beside(update: &Update, context: &Context) -> Vec<LostRun> {
+    let known = context.updates.state();
+    let known = known.iter().filter_map(|object| object.as_result().ok());
+    lost_runs(update, known)
 }
 
 /// Tells the run of an Update to end, gently.

@@ -1,0 +1,230 @@
+//! A stack that is locked by a run that is dead: the lock is removed, or it is said who holds it and what to do.
+
+use std::path::Path;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    holder,
+    proof::{Decision, Facts, LostRun, OwnRun, Reason, decide},
+};
+use crate::{
+    pulumi::{Failure, HeldLock, Locks},
+    workspace::Turn,
+};
+
+/// Set in every pod of a workspace.
+const POD_NAMESPACE: &str = "POD_NAMESPACE";
+/// The container of that pod in which the agent is.
+const CONTAINER: &str = "pulumi";
+
+/// What can be known of the locks of a stack.
+pub(super) struct Recovery<'run> {
+    pub(super) stack: &'run str,
+    /// The runs that the manager knows to be lost.
+    pub(super) lost: &'run [LostRun],
+    /// The runs of this stack that have ended, as the journal has them.
+    pub(super) own: &'run (dyn Fn() -> Vec<OwnRun> + Sync),
+}
+
+impl Recovery<'_> {
+    /// Removes the locks because of which a call failed, if all of them are proven to be ours and dead; says what was
+    /// done.
+    pub(super) async fn free(&self, turn: &Turn, failure: &Failure) -> Option<String> {
+        let locks = failure.locks();
+        let Decision::Cancel(runs) = decide(&locks, &self.facts(&locks)) else {
+            return None;
+        };
+        if let Err(error) = turn.cancel(self.stack).await {
+            tracing::warn!(error = error.text(), "A lock could not be removed");
+            return None;
+        }
+        let note = note(&runs);
+        tracing::info!(stack = self.stack, "{note}");
+        Some(note)
+    }
+
+    /// Who holds the stack, since when, and how that is ended by hand; nothing if no lock holds it.
+    pub(super) fn advice(&self, turn: &Turn, failure: &Failure) -> Option<String> {
+        let locks = failure.locks();
+        let reason = match decide(&locks, &self.facts(&locks)) {
+            Decision::Leave(Reason::NotALock) => return None,
+            Decision::Leave(reason) => reason.to_string(),
+            Decision::Cancel(runs) => format!("{}, and it could not be removed", left_by(&runs)),
+        };
+        let held = match &locks {
+            Locks::Held(held) => &held[..],
+            _ => &[],
+        };
+        let namespace = std::env::var(POD_NAMESPACE).ok();
+        let pod = namespace.map(|namespace| (namespace, holder::host_name()));
+        let command = command(turn.program(), turn.folder(), pod, self.stack);
+        Some(advice(held, &reason, &command, Timestamp::now()))
+    }
+
+    fn facts(&self, locks: &Locks) -> Facts {
+        let Locks::Held(held) = locks else {
+            return Facts::default();
+        };
+        let living = held
+            .iter()
+            .filter(|lock| holder::may_hold(lock.process, lock.taken));
+        Facts {
+            host: holder::host_name(),
+            own: (self.own)(),
+            lost: self.lost.to_vec(),
+            living: living.map(|lock| lock.process).collect(),
+        }
+    }
+}
+
+fn left_by(runs: &[String]) -> String {
+    match runs {
+        [run] => format!("run {run} had left it behind"),
+        runs => format!("runs {} had left it behind", runs.join(", ")),
+    }
+}
+
+fn note(runs: &[String]) -> String {
+    match runs {
+        [run] => format!("removed the lock that run {run} had left behind"),
+        runs => format!(
+            "removed the locks that runs {} had left behind",
+            runs.join(", ")
+        ),
+    }
+}
+
+fn advice(held: &[HeldLock], reason: &str, command: &str, now: Timestamp) -> String {
+    let holders: Vec<String> = held
+        .iter()
+        .map(|lock| format!("{lock} ({} ago)", age(lock.taken, now)))
+        .collect();
+    let who = if holders.is_empty() {
+        "the stack is locked".to_owned()
+    } else {
+        format!("the stack is locked by {}", holders.join(" and by "))
+    };
+    format!(
+        "{who}; the lock was not removed, since {reason}. If nothing updates the stack any more, remove it: {command}"
+    )
+}
+
+/// To the minute, once it is one.
+fn age(taken: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(taken).as_secs().max(0);
+    let shown = if seconds < 60 {
+        seconds
+    } else {
+        seconds - seconds % 60
+    };
+    format!("{:#}", SignedDuration::from_secs(shown))
+}
+
+/// The command that removes the locks of a stack by hand: in the pod that this is, or else beside us.
+fn command(program: &Path, folder: &Path, pod: Option<(String, String)>, stack: &str) -> String {
+    let (program, folder) = (program.display(), folder.display());
+    match pod {
+        Some((namespace, pod)) => format!(
+            "`kubectl exec -n {namespace} {pod} -c {CONTAINER} -- {program} cancel --stack {stack} --yes`"
+        ),
+        None => format!(
+            "`{program} cancel --cwd {folder} --stack {stack} --yes`, with the stack's own environment"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lock(process: u32) -> HeldLock {
+        HeldLock {
+            user: "pulumi".to_owned(),
+            host: "demo-workspace-0".to_owned(),
+            process,
+            taken: "2026-01-02T03:04:05Z".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn who_holds_it_since_when_and_what_to_do() {
+        let now = "2026-01-02T05:10:59Z".parse().unwrap();
+        assert_eq!(
+            advice(
+                &[lock(42)],
+                "that process is still there",
+                "`cancel it`",
+                now
+            ),
+            "the stack is locked by pulumi@demo-workspace-0 (pid 42) since 2026-01-02T03:04:05Z (2h 6m ago); \
+             the lock was not removed, since that process is still there. \
+             If nothing updates the stack any more, remove it: `cancel it`"
+        );
+        let both = advice(&[lock(42), lock(43)], "x", "y", now);
+        assert!(
+            both.contains("(pid 42) since 2026-01-02T03:04:05Z (2h 6m ago) and by pulumi@"),
+            "{both}"
+        );
+        let none = advice(&[], "it can't be read who holds it", "y", now);
+        assert!(
+            none.starts_with(
+                "the stack is locked; the lock was not removed, since it can't be read"
+            )
+        );
+    }
+
+    #[test]
+    fn ages() {
+        let taken: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        let table = [
+            (-5, "0s"),
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (3_725, "1h 2m"),
+            (90_061, "25h 1m"),
+        ];
+        for (seconds, text) in table {
+            let now = taken + SignedDuration::from_secs(seconds);
+            assert_eq!(age(taken, now), text);
+        }
+    }
+
+    #[test]
+    fn the_command_is_for_the_place_where_the_workspace_is() {
+        let (program, folder) = (
+            Path::new("/pulumi/bin/pulumi"),
+            Path::new("/share/workspace"),
+        );
+        let pod = ("shop".to_owned(), "demo-workspace-0".to_owned());
+        assert_eq!(
+            command(program, folder, Some(pod), "dev"),
+            "`kubectl exec -n shop demo-workspace-0 -c pulumi -- /pulumi/bin/pulumi cancel --stack dev --yes`"
+        );
+        assert_eq!(
+            command(program, folder, None, "dev"),
+            "`/pulumi/bin/pulumi cancel --cwd /share/workspace --stack dev --yes`, with the stack's own environment"
+        );
+    }
+
+    #[test]
+    fn what_was_done_is_one_sentence() {
+        let runs = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            note(&runs(&["a"])),
+            "removed the lock that run a had left behind"
+        );
+        assert_eq!(
+            note(&runs(&["a", "b"])),
+            "removed the locks that runs a, b had left behind"
+        );
+        assert_eq!(left_by(&runs(&["a"])), "run a had left it behind");
+        assert_eq!(left_by(&runs(&["a", "b"])), "runs a, b had left it behind");
+    }
+}

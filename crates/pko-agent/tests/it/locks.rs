@@ -1,0 +1,357 @@
+//! Locks that a dead run has left behind, and those of others.
+
+use std::{fs, path::PathBuf};
+
+use jiff::{SignedDuration, Timestamp};
+use pko_proto::{
+    convert::to_proto_timestamp,
+    run::{ErrorClass, LostRun, RunResult, RunState, StartRunRequest, run_event},
+};
+use pko_testkit::{Answer, Script};
+use rustix::process::{Signal, kill_process_group};
+use serde_json::{Value, json};
+
+use crate::harness::{Agent, Cli, Place, children, finished, get, soon, update, watch};
+
+const PROGRAM: &str = "\
+name: demo
+runtime: yaml
+resources:
+  first:
+    type: pulumi:index:Stash
+    properties:
+      input: x
+outputs:
+  first: ${first.input}
+";
+const REMOVED: &str = "removed the lock that run one had left behind";
+
+fn host() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    name.trim().to_owned()
+}
+
+/// The number of a process that has ended.
+fn dead_process() -> u32 {
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    child.id()
+}
+
+fn locks_folder(place: &Place) -> PathBuf {
+    place.path("state/.pulumi/locks/organization/demo/dev")
+}
+
+/// Their contents; each has a second file with its attributes, which is none.
+fn locks(place: &Place) -> Vec<String> {
+    let files = fs::read_dir(locks_folder(place)).into_iter().flatten();
+    let files = files.map(|file| file.unwrap().path());
+    files
+        .filter(|file| {
+            file.extension()
+                .is_some_and(|extension| extension == "json")
+        })
+        .map(|file| fs::read_to_string(file).unwrap())
+        .collect()
+}
+
+fn write_lock(place: &Place, name: &str, host: &str, process: u32, taken: Timestamp) {
+    let lock = json!({"pid": process, "username": "pulumi", "hostname": host, "timestamp": taken.to_string()});
+    fs::create_dir_all(locks_folder(place)).unwrap();
+    let file = locks_folder(place).join(format!("{name}.json"));
+    fs::write(file, lock.to_string()).unwrap();
+}
+
+/// The resources of the stack, as the CLI says.
+fn resources(place: &Place) -> Vec<String> {
+    let state = place.ask(&["stack", "export", "--stack", "dev"]);
+    let resources = state["deployment"]["resources"].as_array().unwrap();
+    let kind = |resource: &Value| resource["type"].as_str().unwrap().to_owned();
+    resources.iter().map(kind).collect()
+}
+
+async fn run(agent: &Agent, request: StartRunRequest) -> RunResult {
+    let run_id = request.run_id.clone();
+    let mut client = agent.runs().await;
+    client.start_run(request).await.unwrap();
+    soon("the end of a run", finished(&mut client, &run_id)).await
+}
+
+/// An `up` under the id `one` is killed in the midst of a step, and its agent with it.
+async fn killed(slow: &Place) {
+    let agent = slow.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let mut events = watch(&mut client, "one", 0).await;
+    let begun = async {
+        loop {
+            let event = events.message().await.unwrap().unwrap().event;
+            if let Some(run_event::Event::EngineEvent(event)) = event
+                && String::from_utf8(event)
+                    .unwrap()
+                    .contains("resourcePreEvent")
+            {
+                break;
+            }
+        }
+    };
+    soon("a step of the run", begun).await;
+    let [engine] = children(agent.process())[..] else {
+        panic!("one engine")
+    };
+    agent.kill().await;
+    kill_process_group(engine, Signal::KILL).unwrap();
+    assert_eq!(locks(slow).len(), 1, "it was left behind");
+}
+
+/// A place where an `up` was killed, with an engine that is quick from now on.
+async fn after_a_kill() -> Place {
+    let slow = Place::with(Cli::Engine, PROGRAM).variable("PKO_ENGINE_STEP_DELAY", "10m");
+    killed(&slow).await;
+    slow.without_variable("PKO_ENGINE_STEP_DELAY")
+}
+
+#[tokio::test]
+async fn the_lock_of_a_killed_run_is_removed_by_the_next_agent_and_the_run_succeeds() {
+    if !Cli::Engine.is_there("the_lock_of_a_killed_run_is_removed") {
+        return;
+    }
+    let place = after_a_kill().await;
+    let agent = place.serve(&[]).await;
+    let result = run(&agent, update("two")).await;
+    assert!(result.error.is_none(), "{:?} {}", result.error, agent.log());
+    assert_eq!(result.notes, [REMOVED]);
+    assert_eq!(result.outputs["first"].value, b"\"x\"");
+    assert!(agent.log().contains(REMOVED), "{}", agent.log());
+    assert_eq!(locks(&place), Vec::<String>::new());
+    assert_eq!(
+        resources(&place),
+        [
+            "pulumi:pulumi:Stack",
+            "pulumi:providers:pulumi",
+            "pulumi:index:Stash"
+        ],
+        "each is there once"
+    );
+    let mut client = agent.runs().await;
+    assert_eq!(get(&mut client, "one").await.state(), RunState::Interrupted);
+
+    let result = run(&agent, update("three")).await;
+    assert!(result.error.is_none() && result.notes.is_empty());
+}
+
+#[tokio::test]
+async fn a_foreign_lock_beside_it_keeps_both() {
+    if !Cli::Engine.is_there("a_foreign_lock_beside_it_keeps_both") {
+        return;
+    }
+    let place = after_a_kill().await;
+    write_lock(&place, "foreign", "laptop", 4242, Timestamp::now());
+    let agent = place.serve(&[]).await;
+    let result = run(&agent, update("two")).await;
+    let error = result.error.unwrap();
+    assert_eq!(error.class(), ErrorClass::Conflict);
+    assert_eq!(error.info.unwrap().reason, "UpdateConflict");
+    assert!(
+        error.message.contains("locked by 2 lock(s)"),
+        "{}",
+        error.message
+    );
+    assert_eq!(locks(&place).len(), 2, "nothing was removed");
+    assert!(result.notes.is_empty());
+}
+
+/// What is said of a lock that stays.
+#[tokio::test]
+async fn a_foreign_lock_stays_and_it_is_said_who_holds_it_and_what_to_do() {
+    if !Cli::Engine.is_there("a_foreign_lock_stays") {
+        return;
+    }
+    let place = Place::with(Cli::Engine, PROGRAM);
+    place.run(&["stack", "init", "dev"]);
+    let taken = Timestamp::now() - SignedDuration::from_mins(125);
+    write_lock(&place, "foreign", "laptop", 4242, taken);
+    let agent = place.serve(&[]).await;
+    // The manager lost a run at that time, but not on that host.
+    let result = run(&agent, lost_since("one", taken)).await;
+    let error = result.error.unwrap();
+    assert_eq!(error.class(), ErrorClass::Conflict);
+    assert!(
+        error
+            .message
+            .starts_with("up failed: failed to run update: exit status 1\ncode: 1\n"),
+        "{}",
+        error.message
+    );
+    let hint = format!(
+        "the stack is locked by pulumi@laptop (pid 4242) since {taken:.0} (2h 5m ago); the lock was not removed, since \
+         that is another host than this workspace's. If nothing updates the stack any more, remove it: `"
+    );
+    let advice = error.advice();
+    assert!(advice.starts_with(&hint), "{advice}");
+    assert!(advice.contains("cancel --cwd "), "{advice}");
+    assert!(advice.contains(" --stack dev --yes`"), "{advice}");
+    assert!(error.message.ends_with(&format!("hint: {advice}\n")));
+    assert_eq!(locks(&place).len(), 1);
+}
+
+/// A run of stack `dev`, before which one was lost that had begun a minute before this.
+fn lost_since(run_id: &str, time: Timestamp) -> StartRunRequest {
+    let minute = SignedDuration::from_mins(1);
+    let lost = LostRun {
+        run_id: "gone".to_owned(),
+        begun_at: Some(to_proto_timestamp(time - minute)),
+        lost_at: Some(to_proto_timestamp(time + minute)),
+    };
+    StartRunRequest {
+        lost_runs: vec![lost],
+        ..update(run_id)
+    }
+}
+
+/// The pod was replaced, and its journal with it: only the manager knows that there was a run.
+#[tokio::test]
+async fn the_managers_word_is_enough_for_a_lock_of_this_host_that_is_from_then() {
+    if !Cli::Engine.is_there("the_managers_word_is_enough") {
+        return;
+    }
+    let place = Place::with(Cli::Engine, PROGRAM);
+    place.run(&["stack", "init", "dev"]);
+    let agent = place.serve(&[]).await;
+    let taken = Timestamp::now() - SignedDuration::from_hours(1);
+    write_lock(&place, "left", &host(), dead_process(), taken);
+
+    let result = run(&agent, update("no-word")).await;
+    let error = result.error.unwrap();
+    assert!(error.advice().contains("no run of this workspace is known"));
+    let other_time = taken - SignedDuration::from_mins(10);
+    let result = run(&agent, lost_since("other-time", other_time)).await;
+    assert_eq!(result.error.unwrap().class(), ErrorClass::Conflict);
+    assert_eq!(locks(&place).len(), 1);
+
+    let result = run(&agent, lost_since("then", taken)).await;
+    assert!(result.error.is_none(), "{:?}", result.error);
+    assert_eq!(
+        result.notes,
+        ["removed the lock that run gone had left behind"]
+    );
+    assert_eq!(locks(&place), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_process_that_is_there_keeps_its_lock_whatever_the_manager_says() {
+    if !Cli::Engine.is_there("a_process_that_is_there_keeps_its_lock") {
+        return;
+    }
+    let place = Place::with(Cli::Engine, PROGRAM);
+    place.run(&["stack", "init", "dev"]);
+    let agent = place.serve(&[]).await;
+    let taken = Timestamp::now();
+    write_lock(&place, "held", &host(), std::process::id(), taken);
+    let result = run(&agent, lost_since("one", taken)).await;
+    let error = result.error.unwrap();
+    assert!(
+        error.advice().contains("that process is still there"),
+        "{error:?}"
+    );
+    assert_eq!(locks(&place).len(), 1);
+}
+
+/// The complaint of a CLI about a lock of this host.
+fn complaint(process: u32, taken: Timestamp) -> String {
+    let host = host();
+    format!(
+        "error: the stack is currently locked by 1 lock(s). Either wait for the other process(es) to end or delete the \
+         lock file with `pulumi cancel`.\n  file:///x.json: created by pulumi@{host} (pid {process}) at {taken:.0}\n"
+    )
+}
+
+/// `pulumi` alone is killed, as the kernel does for want of memory; its agent sees that.
+#[tokio::test]
+async fn the_lock_of_a_cli_that_was_killed_under_its_agent_is_removed() {
+    let place = Place::new(&Answer::new().floods(1, 0).waits_for("never"));
+    let agent = place.serve(&[]).await;
+    let mut client = agent.runs().await;
+    client.start_run(update("one")).await.unwrap();
+    let mut events = watch(&mut client, "one", 0).await;
+    soon("the run", events.message()).await.unwrap().unwrap();
+    let [cli] = children(agent.process())[..] else {
+        panic!("one CLI")
+    };
+    kill_process_group(cli, Signal::KILL).unwrap();
+    let result = soon("its end", finished(&mut client, "one")).await;
+    assert!(result.error.unwrap().message.contains("signal: killed"));
+
+    let process = u32::try_from(cli.as_raw_nonzero().get()).unwrap();
+    let locked = Answer::new()
+        .complains(&complaint(process, Timestamp::now()))
+        .exits(1);
+    place
+        .stand_in
+        .follow(&Script::new().on_call("up", 1, locked));
+    let result = run(&agent, update("two")).await;
+    assert!(result.error.is_none(), "{:?}", result.error);
+    assert_eq!(result.notes, [REMOVED]);
+    let calls = place.calls();
+    assert_eq!(
+        calls[calls.len() - 3..],
+        ["up --yes", "cancel --yes", "up --yes"],
+        "{calls:?}"
+    );
+    assert!(
+        place.lines().contains("cancel --yes --stack dev\n"),
+        "{}",
+        place.lines()
+    );
+}
+
+/// It is tried once: whoever has the stack by then keeps it.
+#[tokio::test]
+async fn a_lock_that_is_there_again_is_left_alone() {
+    let place = Place::scripted(&Script::new());
+    let agent = place.serve(&[]).await;
+    let taken = Timestamp::now();
+    let locked = Answer::new()
+        .complains(&complaint(dead_process(), taken))
+        .exits(1);
+    place.stand_in.follow(&Place::script(&locked));
+    let result = run(&agent, lost_since("one", taken)).await;
+    assert_eq!(result.error.unwrap().class(), ErrorClass::Conflict);
+    assert_eq!((place.count("up"), place.count("cancel")), (2, 1));
+}
+
+#[tokio::test]
+async fn a_lock_that_can_not_be_removed_is_told_with_the_failure() {
+    let taken = Timestamp::now();
+    let locked = Answer::new()
+        .complains(&complaint(dead_process(), taken))
+        .exits(1);
+    let refused = Answer::new().complains("error: no\n").exits(1);
+    let place = Place::scripted(&Place::script(&locked).on("cancel", refused));
+    let agent = place.serve(&[]).await;
+    let result = run(&agent, lost_since("one", taken)).await;
+    let error = result.error.unwrap();
+    assert_eq!(error.class(), ErrorClass::Conflict);
+    assert!(
+        error
+            .advice()
+            .contains("run gone had left it behind, and it could not be removed")
+    );
+    assert_eq!((place.count("up"), place.count("cancel")), (1, 1));
+    assert!(result.notes.is_empty());
+}
+
+/// Pulumi Cloud knows itself who is at work.
+#[tokio::test]
+async fn a_conflict_of_pulumi_cloud_is_never_canceled() {
+    let conflict = "error: [409] Conflict: Another update is currently in progress.\n";
+    let place = Place::new(&Answer::new().complains(conflict).exits(255));
+    let agent = place.serve(&[]).await;
+    let result = run(&agent, lost_since("one", Timestamp::now())).await;
+    let error = result.error.unwrap();
+    assert_eq!(
+        (error.class(), error.advice.as_deref()),
+        (ErrorClass::Conflict, None)
+    );
+    assert_eq!((place.count("up"), place.count("cancel")), (1, 0));
+}

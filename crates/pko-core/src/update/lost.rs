@@ -1,0 +1,58 @@
+//! Runs that were lost with what they ran in, and may have left a lock behind.
+
+use jiff::Timestamp;
+use pko_api::{
+    Update,
+    names::{conditions::ConditionType, reasons::UpdateReason},
+};
+
+use crate::condition_set::{find, is_true};
+
+/// A run that nobody saw end, and that is over all the same: the pod that it ran in was replaced, or its agent died and
+/// the next one has found it interrupted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostRun {
+    /// Its id, which is the Update's uid.
+    pub id: String,
+    /// When it was begun.
+    pub begun: Timestamp,
+    /// When it was known to be lost.
+    pub lost: Timestamp,
+}
+
+/// The lost runs among these Updates that were of the same stack in the same Workspace as this one. A lock that was
+/// taken there in the time of one of them is nobody's any more.
+pub fn lost_runs<'a>(
+    update: &Update,
+    others: impl IntoIterator<Item = &'a Update>,
+) -> Vec<LostRun> {
+    let of_the_same = others.into_iter().filter(|other| is_beside(other, update));
+    of_the_same.filter_map(lost).collect()
+}
+
+fn is_beside(other: &Update, update: &Update) -> bool {
+    let place = |update: &Update| {
+        let spec = &update.spec;
+        let (workspace, stack) = (spec.workspace_name.clone(), spec.stack_name.clone());
+        (update.metadata.namespace.clone(), workspace, stack)
+    };
+    place(other) == place(update) && other.metadata.uid != update.metadata.uid
+}
+
+/// One that another operator began is not among them: nobody can say where that was.
+fn lost(update: &Update) -> Option<LostRun> {
+    let status = update.status.as_ref()?;
+    let failed = find(&status.conditions, ConditionType::Failed)
+        .filter(|_| is_true(&status.conditions, ConditionType::Failed))?;
+    let complete = find(&status.conditions, ConditionType::Complete)
+        .filter(|_| is_true(&status.conditions, ConditionType::Complete))?;
+    let is_lost = failed.reason == UpdateReason::Aborted.as_str();
+    if !is_lost || status.workspace_instance.is_none() {
+        return None;
+    }
+    Some(LostRun {
+        id: update.metadata.uid.clone()?,
+        begun: status.start_time.as_ref()?.0,
+        lost: complete.last_transition_time.0,
+    })
+}

@@ -1,0 +1,140 @@
+//! Which runs are lost, and may have left a lock behind.
+
+use pko_api::Update;
+
+use super::*;
+use crate::condition_set::find;
+
+fn lost_beside(update: &Value, others: &[Value]) -> Vec<LostRun> {
+    let update = serde_json::from_value(update.clone()).unwrap();
+    let others: Vec<Update> = others
+        .iter()
+        .map(|other| serde_json::from_value(other.clone()).unwrap())
+        .collect();
+    lost_runs(&update, &others)
+}
+
+/// An Update as it is stored after its run was lost, and the next one.
+fn pair() -> (Value, Value) {
+    let told = given().progressing().replaced().told();
+    let mut gone = given().update;
+    gone["status"] = serde_json::to_value(told.status().unwrap()).unwrap();
+    let mut next = given().update;
+    next["metadata"]["uid"] = json!("next");
+    (gone, next)
+}
+
+#[test]
+fn a_run_that_was_lost_with_its_pod_is_known_with_its_times() {
+    let (gone, next) = pair();
+    let begun =
+        given().progressing().update["status"]["conditions"][0]["lastTransitionTime"].clone();
+    let [lost] = &lost_beside(&next, &[gone.clone()])[..] else {
+        panic!("one lost run")
+    };
+    assert_eq!(json!(lost.id), gone["metadata"]["uid"]);
+    assert_eq!(lost.begun, begun.as_str().unwrap().parse().unwrap());
+    assert_eq!(lost.lost, now());
+}
+
+#[test]
+fn a_run_that_its_agent_found_interrupted_is_lost_since_the_agent_says_it_began() {
+    let outcome = RunOutcome {
+        reason: Some("Aborted".to_owned()),
+        start: Some(ago(50).parse().unwrap()),
+        ..RunOutcome::default()
+    };
+    let told = given().progressing().ended(outcome).told();
+    let (mut gone, next) = pair();
+    gone["status"] = serde_json::to_value(told.status().unwrap()).unwrap();
+    let [lost] = &lost_beside(&next, &[gone])[..] else {
+        panic!("one lost run")
+    };
+    assert_eq!((lost.begun, lost.lost), (ago(50).parse().unwrap(), now()));
+}
+
+#[test]
+fn no_other_run_is_lost() {
+    let (gone, next) = pair();
+    let changed = |change: Value| {
+        let mut changed = gone.clone();
+        merge(&mut changed, change);
+        changed
+    };
+    let of = |outcome: RunOutcome| {
+        let told = given().progressing().ended(outcome).told();
+        let mut other = gone.clone();
+        other["status"] = serde_json::to_value(told.status().unwrap()).unwrap();
+        other
+    };
+    let failed = |reason: &str| RunOutcome {
+        reason: Some(reason.to_owned()),
+        start: Some(now()),
+        ..RunOutcome::default()
+    };
+    let table = [
+        ("it succeeded", of(succeeded())),
+        ("it failed", of(failed("UpdateFailed"))),
+        ("it was in conflict", of(failed("UpdateConflict"))),
+        ("it was canceled, and its end seen", of(failed("Canceled"))),
+        (
+            "interrupted before it began",
+            of(RunOutcome {
+                start: None,
+                ..failed("Aborted")
+            }),
+        ),
+        ("it goes on", given().progressing().update),
+        ("it waits", given().update),
+        (
+            "in another namespace",
+            changed(json!({ "metadata": { "namespace": "other" } })),
+        ),
+        (
+            "in another Workspace",
+            changed(json!({ "spec": { "workspaceName": "other" } })),
+        ),
+        (
+            "of another stack",
+            changed(json!({ "spec": { "stackName": "other" } })),
+        ),
+        (
+            "it is this one",
+            changed(json!({ "metadata": { "uid": "next" } })),
+        ),
+        (
+            "begun by another operator",
+            changed(json!({ "status": { "workspaceInstance": null } })),
+        ),
+        (
+            "nobody knows when it began",
+            changed(json!({ "status": { "startTime": null } })),
+        ),
+    ];
+    for (what, other) in table {
+        assert_eq!(lost_beside(&next, &[other]), [], "{what}");
+    }
+}
+
+#[test]
+fn what_else_was_done_is_told() {
+    let outcome = RunOutcome {
+        notes: vec!["removed the lock that run x had left behind".to_owned()],
+        ..succeeded()
+    };
+    let told = given().progressing().ended(outcome).told();
+    let complete = find(&told.status().unwrap().conditions, ConditionType::Complete).unwrap();
+    assert_eq!(
+        complete.message,
+        "removed the lock that run x had left behind"
+    );
+    let event = told
+        .lines()
+        .into_iter()
+        .find(|line| line.contains("Updated stack"));
+    assert!(
+        event
+            .unwrap()
+            .ends_with("; removed the lock that run x had left behind")
+    );
+}
