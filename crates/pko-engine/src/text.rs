@@ -53,6 +53,21 @@ fn with_exponent(value: f64) -> String {
     }
 }
 
+/// How many characters a reader would count; none if some are combined from several, which takes tables to tell.
+#[must_use]
+pub fn characters(text: &str) -> Option<usize> {
+    let alone = |character: char| {
+        matches!(character,
+            '\0'..='\u{2ff}' | '\u{370}'..='\u{482}' | '\u{48a}'..='\u{58f}' | '\u{1e00}'..='\u{200a}' | '\u{2010}'..='\u{2027}'
+            | '\u{2030}'..='\u{205e}' | '\u{20a0}'..='\u{20cf}' | '\u{3000}'..='\u{3029}' | '\u{3041}'..='\u{3096}'
+            | '\u{30a0}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
+    };
+    let lines = text.matches("\r\n").count();
+    text.chars()
+        .all(alone)
+        .then(|| text.chars().count() - lines)
+}
+
 /// A value inside an interpolated text: lists and maps as Go prints them.
 #[must_use]
 pub fn interpolated(value: &Value) -> String {
@@ -114,6 +129,21 @@ mod tests {
             (json!([1, {"k": null}]), "[1 map[k:<nil>]]"),
         ] {
             assert_eq!(interpolated(&value), expected);
+        }
+    }
+
+    #[test]
+    fn characters_are_counted_where_that_is_plain() {
+        for (text, expected) in [
+            ("", Some(0)),
+            ("abc", Some(3)),
+            ("a\r\nb", Some(3)),
+            ("größe", Some(5)),
+            ("日本", Some(2)),
+            ("e\u{301}", None),
+            ("👩‍👩‍👧", None),
+        ] {
+            assert_eq!(characters(text), expected, "{text:?}");
         }
     }
 

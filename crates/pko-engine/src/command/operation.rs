@@ -20,7 +20,7 @@ use crate::{
     event_log::EventLog,
     execute::{Cancellation, Ending, Execution, Outcome},
     plan::{Failure, Plan, Selection, deletion, refresh, registration},
-    program::{Diagnostic, evaluate::Surroundings, parse},
+    program::{Diagnostic, evaluate::Surroundings, files::Folder, parse},
     state::{history, lock::Lock},
     syntax::Node,
     urn::Urn,
@@ -183,6 +183,7 @@ impl Run<'_> {
             Ok(program) => program,
             Err(errors) => return unreadable(errors),
         };
+        let files = Folder::new(self.context.project.program_directory());
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let request = registration::Request {
             program: &program,
@@ -191,6 +192,7 @@ impl Run<'_> {
                 config: &session.program_config(),
                 working_directory: &text(&self.context.project.program_directory()),
                 root_directory: &text(&self.context.project.directory),
+                files: &files,
             },
             old: &session.resources,
             selection,

@@ -132,17 +132,12 @@ fn refuse_foreign(resources: &[Resource<Map<String, Value>>]) -> anyhow::Result<
     }
 }
 
-/// Files and other stacks, as a program may read them.
+/// Other stacks, as a program may read them.
 pub(super) struct Outside<'a> {
     pub(super) context: &'a Context,
 }
 
 impl World for Outside<'_> {
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
-        let place = self.context.project.program_directory().join(path);
-        std::fs::read(place).map_err(|error| format!("failed to read file {path:?}: {error}"))
-    }
-
     fn stack_outputs(&self, name: &str) -> Result<Properties, String> {
         self.read_stack(name)
             .map_err(|error| format!("stack reference {name:?}: {error:#}"))

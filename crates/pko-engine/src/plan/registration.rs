@@ -19,8 +19,6 @@ use crate::{
 
 /// What a program may read of the outside.
 pub trait World {
-    /// A file, relative to the program.
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String>;
     /// The outputs of another stack.
     fn stack_outputs(&self, name: &str) -> Result<Properties, String>;
 }
@@ -485,10 +483,6 @@ impl Host for Registrar<'_> {
             id: Some(resource.id).filter(|id| !id.is_empty()),
             outputs: resource.outputs.unwrap_or_default(),
         })
-    }
-
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
-        self.world.read_file(path)
     }
 }
 

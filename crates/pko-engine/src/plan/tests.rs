@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Action, Plan, Selection, deletion, refresh, registration, snapshot::Snapshot};
 use crate::{
-    program::{evaluate::Surroundings, parse},
+    program::{evaluate::Surroundings, files::InMemory, parse},
     property::{Properties, Property},
     resource::Resource,
     syntax,
@@ -14,10 +14,6 @@ use crate::{
 struct Nothing;
 
 impl registration::World for Nothing {
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
-        Err(format!("no file {path}"))
-    }
-
     fn stack_outputs(&self, name: &str) -> Result<Properties, String> {
         match name {
             "base" => Ok(Properties::from([("x".to_owned(), Property::Bool(true))])),
@@ -47,6 +43,7 @@ fn planned(text: &str, old: &[Resource], selection: &Selection, preview: bool) -
             config: &config,
             working_directory: "/program",
             root_directory: "/project",
+            files: &InMemory::default(),
         },
         old,
         selection,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Number;
 
 use crate::{
-    property::{Properties, Property},
+    property::{Properties, Property, RESOURCE_SIGNATURE, SIGNATURE_KEY},
     urn::Urn,
 };
 
@@ -50,6 +50,26 @@ pub struct ResourceValue {
     pub kind: String,
     /// What it gave.
     pub outputs: Properties,
+}
+
+impl ResourceValue {
+    /// The resource itself as a value, the way states and events have it.
+    fn reference(&self) -> Property {
+        let text = |key: &str, value: &str| (key.to_owned(), Property::String(value.to_owned()));
+        let id = match &self.id {
+            Some(id) => Property::String(id.clone()),
+            None => Property::Unknown,
+        };
+        Property::Object(
+            [
+                text(SIGNATURE_KEY, RESOURCE_SIGNATURE),
+                text("urn", self.urn.as_str()),
+                ("id".to_owned(), id),
+                text("packageVersion", ""),
+            ]
+            .into(),
+        )
+    }
 }
 
 /// A value with all histories taken out of it.
@@ -140,12 +160,7 @@ impl Value {
                     inner
                 }
             }
-            Self::Resource(resource) => {
-                return Err(format!(
-                    "a resource as a value ({}) is not supported by pulumi-engine; name one of its properties",
-                    resource.name
-                ));
-            }
+            Self::Resource(resource) => resource.reference(),
         })
     }
 

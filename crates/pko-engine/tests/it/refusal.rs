@@ -17,7 +17,7 @@ fn what_is_lacking_is_named() {
         ),
         (
             "name: demo\nruntime: yaml\noutputs: {x: {'fn::invoke': {function: f}}}\n",
-            "function \"fn::invoke\" is not supported by pulumi-engine",
+            "function \"f\" is not supported by pulumi-engine",
         ),
         (
             "name: demo\nruntime: yaml\nresources: {a: {type: 'pulumi:index:Stash', properties: {input: 1}, options: {import: x}}}\n",
