@@ -41,6 +41,18 @@ pub fn number(value: &Number) -> String {
     }
 }
 
+/// A number inside an interpolated text. Pulumi has floats only there, and Go writes those of seven digits and more before
+/// the point with an exponent.
+fn float(value: &Number) -> String {
+    match value.as_f64() {
+        Some(float) if float != 0.0 && (float.abs() < 1e-4 || float.abs() >= 1e6) => {
+            with_exponent(float)
+        }
+        Some(float) => format!("{float}"),
+        None => value.to_string(),
+    }
+}
+
 /// Go writes at least two digits of exponent, and its sign.
 fn with_exponent(value: f64) -> String {
     let text = format!("{value:e}");
@@ -74,7 +86,7 @@ pub fn interpolated(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(value) => value.to_string(),
-        Value::Number(value) => number(value),
+        Value::Number(value) => float(value),
         Value::String(value) => value.clone(),
         Value::Array(values) => {
             format!(
@@ -125,11 +137,17 @@ mod tests {
             (json!(2.5), "2.5"),
             (json!(1e21), "1e+21"),
             (json!(1.5e-7), "1.5e-07"),
-            (json!(123_456_789_012_345_678_i64), "123456789012345678"),
+            (json!(1_000_000), "1e+06"),
+            (json!(123_456), "123456"),
+            (json!(-1_234_567), "-1.234567e+06"),
+            (json!(12_345_678.5), "1.23456785e+07"),
+            (json!(0.0001), "0.0001"),
             (json!([1, {"k": null}]), "[1 map[k:<nil>]]"),
         ] {
             assert_eq!(interpolated(&value), expected);
         }
+        let large = Number::from(123_456_789_012_345_678_i64);
+        assert_eq!(number(&large), "123456789012345678");
     }
 
     #[test]

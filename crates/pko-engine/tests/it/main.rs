@@ -11,5 +11,6 @@ mod config;
 mod conformance;
 mod interruption;
 mod lifecycle;
+mod programs;
 mod refusal;
 mod stage;
