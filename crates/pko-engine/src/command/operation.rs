@@ -66,13 +66,6 @@ pub(super) fn run(kind: Kind, arguments: &OperationArgs) -> anyhow::Result<()> {
             "--yes or --skip-preview must be passed in to proceed when running in non-interactive mode"
         );
     }
-    if arguments
-        .event_log
-        .as_deref()
-        .is_some_and(|log| log.starts_with("tcp://"))
-    {
-        bail!("an event log over tcp:// is not supported by pulumi-engine; give it a file");
-    }
     let step_delay = step_delay()?;
     let cancellation = Cancellation::on_signals()?;
     let context = Context::load()?;

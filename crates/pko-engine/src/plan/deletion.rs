@@ -18,6 +18,7 @@ pub fn plan(old: &[Resource], selection: &Selection) -> Plan {
     if actions.is_empty() {
         let resources = old.iter().filter(|resource| doomed.contains(&resource.urn));
         actions = steps(resources, &BTreeSet::new());
+        actions.extend(kept(old, &doomed));
     }
     Plan {
         actions,
@@ -35,6 +36,20 @@ fn doomed(old: &[Resource], selection: &Selection) -> BTreeSet<Urn> {
         }
     }
     doomed
+}
+
+/// What a destroy with targets leaves alone.
+fn kept(old: &[Resource], doomed: &BTreeSet<Urn>) -> impl Iterator<Item = Action> {
+    old.iter()
+        .filter(|resource| !doomed.contains(&resource.urn))
+        .map(|resource| {
+            let same = Step::new(
+                Operation::Same,
+                Some(resource.clone()),
+                Some(resource.clone()),
+            );
+            Action::Step(Box::new(same))
+        })
 }
 
 fn unnamed_dependent(urn: &Urn) -> Failure {

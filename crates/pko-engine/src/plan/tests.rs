@@ -246,7 +246,7 @@ fn targets_limit_a_run() {
     };
     assert_eq!(
         words(&deletion::plan(&state, &both)),
-        ["delete b", "delete a"]
+        ["delete b", "delete a", "same demo-dev", "same default"]
     );
     assert_eq!(words(&refresh::plan(&state, &only("b"))), ["refresh b"]);
 }

@@ -130,7 +130,7 @@ impl Value {
         }))
     }
 
-    /// As a property; secrets stay where they are.
+    /// As a property; secrets stay where they are. What is nothing in a map is not there, as Pulumi has it.
     pub fn to_property(&self) -> Result<Property, String> {
         Ok(match self {
             Self::Null => Property::Null,
@@ -146,6 +146,7 @@ impl Value {
             Self::Object(entries) => Property::Object(
                 entries
                     .iter()
+                    .filter(|(_, value)| !matches!(value, Self::Null))
                     .map(|(key, value)| Ok((key.clone(), value.to_property()?)))
                     .collect::<Result<_, String>>()?,
             ),
@@ -238,8 +239,16 @@ impl Value {
     /// The plain value as JSON: for values that [`Value::flatten`] made.
     #[must_use]
     pub fn plain_json(&self) -> serde_json::Value {
-        self.to_property()
-            .map_or(serde_json::Value::Null, |property| property.revealed())
+        match self {
+            Self::List(values) => values.iter().map(Self::plain_json).collect(),
+            Self::Object(entries) => entries
+                .iter()
+                .map(|(key, value)| (key.clone(), value.plain_json()))
+                .collect(),
+            scalar => scalar
+                .to_property()
+                .map_or(serde_json::Value::Null, |property| property.revealed()),
+        }
     }
 
     /// What it is, for messages; never its content.

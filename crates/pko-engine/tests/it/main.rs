@@ -9,6 +9,7 @@
 mod cloud;
 mod config;
 mod conformance;
+mod fuzz;
 mod interruption;
 mod lifecycle;
 mod programs;

@@ -60,11 +60,6 @@ fn command_lines_are_refused_by_name() {
             "error: --yes or --skip-preview must be passed in to proceed when running in non-interactive mode\n",
         ),
         (
-            vec!["up", "--yes", "--event-log", "tcp://localhost:1"],
-            1,
-            "error: an event log over tcp:// is not supported by pulumi-engine; give it a file\n",
-        ),
-        (
             vec!["stack", "init", "x", "--secrets-provider", "bad"],
             1,
             "error: unknown secrets provider type 'bad' (supported values: default,passphrase,awskms,azurekeyvault,gcpkms,hashivault)\n",
