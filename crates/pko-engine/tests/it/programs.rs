@@ -77,7 +77,6 @@ fn run_table(cli: &str) {
         problems.len(),
         problems.join("\n")
     );
-    println!("{} programs passed", folders.len());
 }
 
 fn judge(cli: &str, folder: &Path) -> Vec<String> {
