@@ -10,10 +10,10 @@ use super::{
     function::Function,
     order::{PULUMI, Part},
 };
-use crate::{
-    builtin::{self, Kind},
-    syntax::Place,
-};
+use crate::{provider::ResourceType, syntax::Place, text::did_you_mean};
+
+/// Tells what may be said of resources of a type.
+pub type Types<'a> = &'a dyn Fn(&str) -> Result<ResourceType, String>;
 
 /// What is known of a value without computing it.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,13 +22,14 @@ enum Type {
     Scalar(&'static str),
     List(Box<Type>),
     Object(BTreeMap<String, Type>),
-    Resource(Kind),
+    Resource(ResourceType),
 }
 
 /// Checks the parts, in order, and the outputs.
 #[must_use]
-pub fn check(program: &Program, parts: &[Part<'_>]) -> Vec<Diagnostic> {
+pub fn check(program: &Program, parts: &[Part<'_>], types: Types<'_>) -> Vec<Diagnostic> {
     let mut checker = Checker {
+        types,
         names: BTreeMap::new(),
         errors: program.errors.clone(),
     };
@@ -57,55 +58,48 @@ fn pulumi() -> Type {
     )
 }
 
-struct Checker<'a> {
+struct Checker<'a, 't> {
+    types: Types<'t>,
     names: BTreeMap<&'a str, Type>,
     errors: Vec<Diagnostic>,
 }
 
-impl<'a> Checker<'a> {
+impl<'a> Checker<'a, '_> {
     fn resource(&mut self, resource: &'a ResourceDeclaration) {
-        let Some(kind) = Kind::of(&resource.kind) else {
-            self.errors.push(Diagnostic::error(
-                resource.line,
-                format!(
-                    "resource {:?}: type {:?} needs a provider plugin, and pulumi-engine runs none; it has {}",
-                    resource.key,
-                    resource.kind,
-                    builtin::TYPES.join(" and ")
-                ),
-            ));
-            self.names.insert(&resource.key, Type::Any);
-            return;
+        let of_type = match (self.types)(&resource.kind) {
+            Ok(of_type) => of_type,
+            Err(reason) => {
+                let message = format!("resource {:?}: {reason}", resource.key);
+                self.errors.push(Diagnostic::error(resource.line, message));
+                self.names.insert(&resource.key, Type::Any);
+                return;
+            }
         };
         for property in &resource.properties {
-            if property.name != kind.input() {
-                self.errors.push(Diagnostic::error(
-                    property.line,
-                    format!(
-                        "property {:?} does not exist on type {:?}{}",
-                        property.name,
-                        resource.kind,
-                        crate::text::did_you_mean(&property.name, [kind.input()])
-                    ),
-                ));
+            if let Some(inputs) = &of_type.inputs
+                && !inputs.contains(&property.name.as_str())
+            {
+                let message = format!(
+                    "property {:?} does not exist on type {:?}{}",
+                    property.name,
+                    resource.kind,
+                    did_you_mean(&property.name, inputs.iter().copied())
+                );
+                self.errors.push(Diagnostic::error(property.line, message));
             }
             self.infer(&property.value);
         }
-        if !resource
-            .properties
-            .iter()
-            .any(|property| property.name == kind.input())
-        {
-            self.errors.push(Diagnostic::error(
-                resource.line,
-                format!(
-                    "resource {:?} is missing required property {:?}",
-                    resource.key,
-                    kind.input()
-                ),
-            ));
+        for required in &of_type.required {
+            let mut given = resource.properties.iter();
+            if !given.any(|property| property.name == *required) {
+                let message = format!(
+                    "resource {:?} is missing required property {required:?}",
+                    resource.key
+                );
+                self.errors.push(Diagnostic::error(resource.line, message));
+            }
         }
-        self.names.insert(&resource.key, Type::Resource(kind));
+        self.names.insert(&resource.key, Type::Resource(of_type));
     }
 
     fn infer(&mut self, expression: &Expression) -> Type {
@@ -190,14 +184,12 @@ fn enter(kind: &Type, step: &Accessor, path: &str) -> Result<Type, String> {
             .get(name)
             .cloned()
             .ok_or_else(|| named(properties.keys().map(String::as_str).collect(), name)),
-        (Type::Resource(kind), Accessor::Name(name)) => {
-            let properties = kind.outputs();
-            if properties.contains(&name.as_str()) || name == "id" || name == "urn" {
-                Ok(Type::Any)
-            } else {
-                Err(named(properties.to_vec(), name))
+        (Type::Resource(of_type), Accessor::Name(name)) => match &of_type.outputs {
+            Some(outputs) if !outputs.contains(&name.as_str()) && name != "id" && name != "urn" => {
+                Err(named(outputs.clone(), name))
             }
-        }
+            _ => Ok(Type::Any),
+        },
         (Type::List(element), Accessor::Index(_)) => Ok((**element).clone()),
         (Type::List(_), _) => Err(format!(
             "a list element of {path} needs a number in brackets"
@@ -217,13 +209,34 @@ mod tests {
     use super::*;
     use crate::{
         program::{order, parse},
+        property::Properties,
+        provider::{
+            Provider as _,
+            builtin::{Answers, Builtin},
+            registry::Registry,
+        },
         syntax,
     };
+
+    struct Nowhere;
+
+    impl Answers for Nowhere {
+        fn stack_outputs(&self, name: &str) -> Result<Properties, String> {
+            Err(format!("no stack named '{name}' found"))
+        }
+    }
+
+    fn of_type(token: &str) -> Result<ResourceType, String> {
+        let known = Registry::new(&[]).require(token);
+        known
+            .and_then(|()| Builtin::new(&Nowhere).resource_type(token))
+            .map_err(|error| error.to_string())
+    }
 
     fn errors(text: &str) -> Vec<String> {
         let program = parse::parse(&syntax::parse(text).unwrap()).unwrap();
         let parts = order::order(&program, &BTreeSet::new()).unwrap();
-        check(&program, &parts)
+        check(&program, &parts, &of_type)
             .into_iter()
             .map(|error| error.message)
             .collect()

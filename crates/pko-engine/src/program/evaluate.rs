@@ -1,7 +1,13 @@
 //! From a program to values and registered resources. What it needs of the outside comes through
 //! [`Host`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use super::{
     Diagnostic, Program, ResourceDeclaration,
@@ -14,17 +20,50 @@ use super::{
 };
 use crate::{
     property::{Properties, Property},
+    provider::ResourceType,
+    schedule::{self, locked},
     syntax::Place,
     text,
     urn::{StackIdentity, Urn},
 };
 
-/// What an evaluation asks of the outside.
-pub trait Host {
+/// What an evaluation asks of the outside, from several threads.
+pub trait Host: Sync {
     /// Registers a resource and says what became of it.
-    fn register(&mut self, goal: Goal) -> Result<Registered, String>;
+    fn register(&self, goal: Goal) -> Result<Registered, Refusal>;
+    /// What may be said of resources of a type; an error says why there are none.
+    fn resource_type(&self, token: &str) -> Result<ResourceType, String>;
+    /// Calls a function of a package; of the goal only provider and version count.
+    fn invoke(
+        &self,
+        token: &str,
+        arguments: &Properties,
+        goal: &Goal,
+    ) -> Result<Properties, Refusal>;
     /// Reads a file that the program names.
     fn read_file(&self, path: &str) -> Result<Vec<u8>, String>;
+    /// How many parts of a program may be evaluated at the same time.
+    fn parallel(&self) -> usize {
+        1
+    }
+}
+
+/// Why there is no resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The program is wrong.
+    Message(String),
+    /// It failed, and the user was told; or the run is to stop.
+    Reported,
+}
+
+/// A resource to read instead of making one.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ReadGoal {
+    /// Its id; none if a preview cannot know it.
+    pub id: Option<String>,
+    /// What else helps to find it.
+    pub state: Properties,
 }
 
 /// A resource as the program wants it.
@@ -58,12 +97,26 @@ pub struct Goal {
     pub additional_secret_outputs: Vec<String>,
     /// Resources whose replacement replaces it too.
     pub replace_with: Vec<Urn>,
-    /// Whether a replacement deletes first.
-    pub delete_before_replace: bool,
+    /// Whether a replacement deletes first; none leaves that to the type.
+    pub delete_before_replace: Option<bool>,
     /// Seconds by the name of an operation.
     pub custom_timeouts: Vec<(String, f64)>,
     /// Inputs whose values are not shown when they change.
     pub hide_diffs: Vec<String>,
+    /// Which part of the program it is: the state keeps the order of parts.
+    pub part: usize,
+    /// Reference (`urn::id`) to the provider that the program names.
+    pub provider: Option<String>,
+    /// References to providers for its children.
+    pub providers: Vec<String>,
+    /// Version of the package.
+    pub version: Option<String>,
+    /// Where a plugin would come from.
+    pub plugin_download_url: Option<String>,
+    /// Id of a resource that exists already and becomes the stack's.
+    pub import: Option<String>,
+    /// The resource is read, and stays who else's it is.
+    pub read: Option<ReadGoal>,
 }
 
 /// A former name of a resource.
@@ -92,6 +145,8 @@ pub struct Registered {
     pub id: Option<String>,
     /// Its outputs.
     pub outputs: Properties,
+    /// Whether outputs that are not there may come when it is made: a preview does not know them.
+    pub partial: bool,
 }
 
 /// The surroundings of a program.
@@ -110,11 +165,12 @@ pub struct Surroundings<'a> {
 /// Outputs of the stack, or why there are none.
 pub type Evaluation = Result<Properties, Vec<Diagnostic>>;
 
-/// Evaluates all of a program; resources are registered in order as far as the first mistakes allow.
+/// Evaluates all of a program; resources are registered as far as the first mistakes allow, each part once those that
+/// it refers to are done.
 pub fn evaluate(
     program: &Program,
     surroundings: &Surroundings<'_>,
-    host: &mut impl Host,
+    host: &impl Host,
 ) -> Evaluation {
     let prefix = format!("{}:", surroundings.stack.project);
     let names = surroundings
@@ -122,29 +178,52 @@ pub fn evaluate(
         .keys()
         .flat_map(|name| [name.clone(), format!("{prefix}{name}")]);
     let parts = order::order(program, &names.collect())?;
-    let errors = check::check(program, &parts);
+    let errors = check::check(program, &parts, &|token| host.resource_type(token));
     if !errors.is_empty() {
         return Err(errors);
     }
-    let mut evaluator = Evaluator::new(surroundings, host);
-    for part in parts {
-        evaluator.part(part);
-    }
+    let shared = Shared::new(surroundings);
+    let errors = Mutex::new(BTreeMap::new());
+    schedule::run(&order::needs(&parts), host.parallel(), &|number| {
+        let Some(part) = parts.get(number) else {
+            return;
+        };
+        // the stack and default providers come before all parts
+        let mut evaluator = Evaluator::new(host, &shared, number + 1);
+        evaluator.part(*part);
+        locked(&errors).insert(number, evaluator.errors);
+    });
+    let mut evaluator = Evaluator::new(host, &shared, parts.len() + 1);
     let outputs = evaluator.outputs(program);
-    if evaluator.errors.is_empty() {
+    let errors = errors.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let errors: Vec<_> = errors
+        .into_values()
+        .flatten()
+        .chain(evaluator.errors)
+        .collect();
+    if errors.is_empty() {
         Ok(outputs)
     } else {
-        Err(evaluator.errors)
+        Err(errors)
     }
 }
 
-struct Evaluator<'a, H> {
-    host: &'a mut H,
+/// What the parts of a program share while they are evaluated.
+struct Shared {
     /// Values by name; `None` for what could not be computed.
-    names: BTreeMap<String, Option<Value>>,
+    names: RwLock<BTreeMap<String, Option<Value>>>,
+    /// Stacks that `fn::stackReference` has named; held while one is read, so that each is read once.
+    references: Mutex<BTreeMap<String, Registered>>,
+    /// Whether a part was wrong.
+    wrong: AtomicBool,
+}
+
+struct Evaluator<'a, H> {
+    host: &'a H,
+    shared: &'a Shared,
     errors: Vec<Diagnostic>,
-    /// Stacks that `fn::stackReference` has named.
-    references: BTreeMap<String, Registered>,
+    /// Which part of the program this is about.
+    part: usize,
 }
 
 /// Why an expression has no value.
@@ -167,8 +246,17 @@ impl<T> At<T> for Result<T, String> {
     }
 }
 
-impl<'a, H: Host> Evaluator<'a, H> {
-    fn new(surroundings: &Surroundings<'_>, host: &'a mut H) -> Self {
+impl<T> At<T> for Result<T, Refusal> {
+    fn at(self, line: Place) -> Result<T, Failure> {
+        self.map_err(|refusal| match refusal {
+            Refusal::Message(message) => Failure::Message(line, message),
+            Refusal::Reported => Failure::Poisoned,
+        })
+    }
+}
+
+impl Shared {
+    fn new(surroundings: &Surroundings<'_>) -> Self {
         let mut names = BTreeMap::new();
         for (name, property) in surroundings.config {
             let value = Value::from_property(property, &BTreeSet::new());
@@ -188,10 +276,20 @@ impl<'a, H: Host> Evaluator<'a, H> {
         let pulumi = pulumi.map(|(key, text)| (key.to_owned(), Value::String(text.to_owned())));
         names.insert(PULUMI.to_owned(), Some(Value::Object(pulumi.into())));
         Self {
+            names: RwLock::new(names),
+            references: Mutex::default(),
+            wrong: AtomicBool::new(false),
+        }
+    }
+}
+
+impl<'a, H: Host> Evaluator<'a, H> {
+    fn new(host: &'a H, shared: &'a Shared, part: usize) -> Self {
+        Self {
             host,
-            names,
+            shared,
             errors: Vec::new(),
-            references: BTreeMap::new(),
+            part,
         }
     }
 
@@ -201,12 +299,15 @@ impl<'a, H: Host> Evaluator<'a, H> {
             Part::Resource(resource) => (&resource.key, self.resource(resource)),
         };
         let value = result.map_err(|failure| self.report(failure)).ok();
-        self.names.insert(name.clone(), value);
+        let names = self.shared.names.write();
+        let mut names = names.unwrap_or_else(PoisonError::into_inner);
+        names.insert(name.clone(), value);
     }
 
     fn report(&mut self, failure: Failure) {
         if let Failure::Message(line, message) = failure {
             self.errors.push(Diagnostic::error(line, message));
+            self.shared.wrong.store(true, Ordering::SeqCst);
         }
     }
 
@@ -289,7 +390,9 @@ impl<'a, H: Host> Evaluator<'a, H> {
     }
 
     fn access(&mut self, access: &Access, line: Place) -> Evaluated {
-        match self.names.get(&access.root) {
+        let names = self.shared.names.read();
+        let names = names.unwrap_or_else(PoisonError::into_inner);
+        match names.get(&access.root) {
             Some(Some(value)) => enter(value, &access.steps).at(line),
             Some(None) => Err(Failure::Poisoned),
             None => Err(Failure::Message(
@@ -318,7 +421,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
                 format!("a resource is needed here, not {}", other.describe()),
             )),
             (function, value) => {
-                let host = &*self.host;
+                let host = self.host;
                 value
                     .lift(|plain| function::apply(function, plain, &|path| host.read_file(path)))
                     .at(line)
@@ -343,7 +446,8 @@ impl<'a, H: Host> Evaluator<'a, H> {
         let Some(Value::String(output_name)) = output_name else {
             return Err(wrong(output));
         };
-        let registered = if let Some(known) = self.references.get(name) {
+        let mut references = locked(&self.shared.references);
+        let registered = if let Some(known) = references.get(name) {
             known.clone()
         } else {
             let input = Property::String(name.clone());
@@ -351,12 +455,14 @@ impl<'a, H: Host> Evaluator<'a, H> {
                 name: name.clone(),
                 kind: crate::builtin::STACK_REFERENCE.to_owned(),
                 inputs: Properties::from([("name".to_owned(), input)]),
+                part: self.part,
                 ..Goal::default()
             };
             let registered = self.host.register(goal).at(stack.line)?;
-            self.references.insert(name.clone(), registered.clone());
+            references.insert(name.clone(), registered.clone());
             registered
         };
+        drop(references);
         let outputs = match registered.outputs.get("outputs") {
             Some(Property::Object(outputs)) => outputs.get(&output_name),
             _ => None,
@@ -372,7 +478,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
 
     /// Once something is wrong no further resource is touched; the rest is only looked through.
     fn resource(&mut self, resource: &ResourceDeclaration) -> Evaluated {
-        if !self.errors.is_empty() {
+        if self.shared.wrong.load(Ordering::SeqCst) {
             return Err(Failure::Poisoned);
         }
         let goal = self.goal(resource)?;
@@ -384,6 +490,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
             name,
             kind,
             outputs: registered.outputs,
+            partial: registered.partial,
         })))
     }
 
@@ -396,7 +503,8 @@ impl<'a, H: Host> Evaluator<'a, H> {
             ignore_changes: options.ignore_changes.clone(),
             replace_on_changes: options.replace_on_changes.clone(),
             additional_secret_outputs: options.additional_secret_outputs.clone(),
-            delete_before_replace: options.delete_before_replace,
+            delete_before_replace: options.delete_before_replace.then_some(true),
+            part: self.part,
             custom_timeouts: options.custom_timeouts.clone(),
             hide_diffs: options.hide_diffs.clone(),
             ..Goal::default()
@@ -406,6 +514,10 @@ impl<'a, H: Host> Evaluator<'a, H> {
             let needs = value.dependencies();
             let value = value.to_property().at(property.line)?;
             if value == Property::Null {
+                let of_type = self.host.resource_type(&resource.kind).unwrap_or_default();
+                if !of_type.required.contains(&property.name.as_str()) {
+                    continue;
+                }
                 let message = format!(
                     "resource {:?} is missing required property {:?}",
                     resource.key, property.name
@@ -585,10 +697,11 @@ fn resource_property(resource: &ResourceValue, step: &Accessor) -> Value {
     let inner = match step.key().unwrap_or_default() {
         "urn" => Some(Value::String(resource.urn.to_string())),
         "id" => resource.id.clone().map(Value::String),
-        name => {
-            let property = resource.outputs.get(name).unwrap_or(&Property::Null);
-            Some(Value::from_property(property, &dependencies))
-        }
+        name => match resource.outputs.get(name) {
+            Some(property) => Some(Value::from_property(property, &dependencies)),
+            None if resource.partial => None,
+            None => Some(Value::Null),
+        },
     };
     Value::Output(Box::new(Output {
         value: inner,

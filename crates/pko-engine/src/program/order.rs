@@ -101,6 +101,22 @@ pub fn order<'a>(
     }
 }
 
+/// For each part of a sorted program the numbers of the parts that it refers to.
+#[must_use]
+pub fn needs(parts: &[Part<'_>]) -> Vec<Vec<usize>> {
+    let names: BTreeMap<_, _> = parts.iter().map(|part| part.name()).zip(0..).collect();
+    let needs = parts.iter().map(|part| {
+        let mut roots = BTreeSet::new();
+        for expression in part.expressions() {
+            expression.each_access(&mut |access, _| {
+                roots.extend(names.get(access.root.as_str()).copied());
+            });
+        }
+        roots.into_iter().collect()
+    });
+    needs.collect()
+}
+
 struct Sorter<'a, 'k> {
     known: &'k BTreeSet<String>,
     parts: BTreeMap<&'a str, Part<'a>>,
