@@ -9,8 +9,10 @@ use crate::{
 pub const STASH: &str = "pulumi:index:Stash";
 /// Type token of a resource that reads the outputs of another stack.
 pub const STACK_REFERENCE: &str = "pulumi:pulumi:StackReference";
-/// Type token of the provider of both.
-pub const PROVIDER: &str = "pulumi:providers:pulumi";
+/// The package of both.
+pub const PACKAGE: &str = "pulumi";
+/// What type tokens of providers start with; the package follows.
+pub const PROVIDERS: &str = "pulumi:providers:";
 /// The types, for messages.
 pub const TYPES: [&str; 2] = [STASH, STACK_REFERENCE];
 

@@ -84,7 +84,7 @@ impl EventLog {
     /// A step is done.
     pub fn after(&mut self, step: &Step) -> io::Result<()> {
         let operation = if step.operation == Operation::Refresh {
-            Operation::Same
+            step.found
         } else {
             step.operation
         };
@@ -92,6 +92,16 @@ impl EventLog {
             "resOutputsEvent",
             &self.with_planning(metadata(step, operation)),
         )
+    }
+
+    /// A step could not be done.
+    pub fn failed(&mut self, step: &Step) -> io::Result<()> {
+        let mut payload = self.with_planning(metadata(step, step.operation));
+        if let Some(entries) = payload.as_object_mut() {
+            entries.insert("status".to_owned(), json!(0));
+            entries.insert("steps".to_owned(), json!(0));
+        }
+        self.emit("resOpFailedEvent", &payload)
     }
 
     fn with_planning(&self, metadata: Value) -> Value {

@@ -12,11 +12,12 @@ use crate::{
     builtin,
     program::{
         access::{self, Part},
-        evaluate::{self, Goal, Host, Registered, Surroundings},
+        evaluate::{self, Goal, Host, Refusal, Registered, Surroundings},
         files::InMemory,
         parse,
     },
     property::{Properties, Property},
+    provider::ResourceType,
     state::checkpoint::Checkpoint,
     syntax,
     urn::StackIdentity,
@@ -47,7 +48,7 @@ pub fn program(text: &str) {
         root_directory: "/program",
         files: &InMemory::from([("notes", "hello"), ("site/a", "A")]),
     };
-    let evaluated = evaluate::evaluate(&program, &surroundings, &mut Echo { stack: &stack });
+    let evaluated = evaluate::evaluate(&program, &surroundings, &Echo { stack: &stack });
     // who asks for it in clear gets it
     if text.to_ascii_lowercase().contains("unsecret") {
         return;
@@ -64,7 +65,7 @@ struct Echo<'a> {
 }
 
 impl Host for Echo<'_> {
-    fn register(&mut self, goal: Goal) -> Result<Registered, String> {
+    fn register(&self, goal: Goal) -> Result<Registered, Refusal> {
         Ok(Registered {
             urn: self.stack.urn(goal.parent.as_ref(), &goal.kind, &goal.name),
             id: Some("id".to_owned()),
@@ -73,7 +74,20 @@ impl Host for Echo<'_> {
             } else {
                 Properties::new()
             },
+            partial: false,
         })
+    }
+
+    fn resource_type(&self, token: &str) -> Result<ResourceType, String> {
+        builtin::resource_type(token)
+    }
+
+    fn function(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn invoke(&self, _: &str, arguments: &Properties, _: &Goal) -> Result<Properties, Refusal> {
+        Ok(arguments.clone())
     }
 }
 

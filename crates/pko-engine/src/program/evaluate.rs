@@ -1,12 +1,18 @@
 //! From a program to values and registered resources. What it needs of the outside comes through
 //! [`Host`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use jiff::SignedDuration;
 
 use super::{
-    Diagnostic, Inputs, Program, ResourceDeclaration, ResourceOptions,
+    Diagnostic, Get, Inputs, Program, ResourceDeclaration, ResourceOptions,
     access::{Access, Accessor, Part as TextPart},
     check::{self, Known},
     expression::{Expression, ExpressionKind},
@@ -20,36 +26,34 @@ use super::{
 };
 use crate::{
     builtin,
-    property::{Properties, Property},
+    property::{Properties, Property, UNKNOWN},
     provider::ResourceType,
+    schedule::{self, locked},
     syntax::Place,
     text,
     urn::{StackIdentity, Urn},
 };
 
-pub use super::goal::{Alias, Goal, Invocation, Registered};
+pub use super::goal::{Alias, Goal, ReadGoal, Refusal, Registered};
 
-/// What an evaluation asks of the outside.
-pub trait Host {
+/// What an evaluation asks of the outside, from several threads.
+pub trait Host: Sync {
     /// Registers a resource and says what became of it.
-    fn register(&mut self, goal: Goal) -> Result<Registered, String>;
-
+    fn register(&self, goal: Goal) -> Result<Registered, Refusal>;
+    /// What may be said of resources of a type; an error says why there are none.
+    fn resource_type(&self, token: &str) -> Result<ResourceType, String>;
     /// Whether there is a function of a provider; the error says what to do instead.
-    fn function(&self, token: &str) -> Result<(), String> {
-        Err(format!(
-            "function {token:?} is not supported by pulumi-engine; use an image with Pulumi's CLI"
-        ))
-    }
-
-    /// Calls a function of a provider.
-    fn invoke(&mut self, invocation: Invocation) -> Result<Properties, String> {
-        self.function(&invocation.token)?;
-        Ok(Properties::new())
-    }
-
-    /// What a program may say of resources of a type; the error says what to do instead.
-    fn resource_type(&self, token: &str) -> Result<ResourceType, String> {
-        builtin::resource_type(token)
+    fn function(&self, token: &str) -> Result<(), String>;
+    /// Calls a function of a package; of the goal only parent, provider and version count.
+    fn invoke(
+        &self,
+        token: &str,
+        arguments: &Properties,
+        goal: &Goal,
+    ) -> Result<Properties, Refusal>;
+    /// How many parts of a program may be evaluated at the same time.
+    fn parallel(&self) -> usize {
+        1
     }
 }
 
@@ -71,11 +75,12 @@ pub struct Surroundings<'a> {
 /// Outputs of the stack, or why there are none.
 pub type Evaluation = Result<Properties, Vec<Diagnostic>>;
 
-/// Evaluates all of a program; resources are registered in order as far as the first mistakes allow.
+/// Evaluates all of a program; resources are registered as far as the first mistakes allow, each part once those that
+/// it refers to are done.
 pub fn evaluate(
     program: &Program,
     surroundings: &Surroundings<'_>,
-    host: &mut impl Host,
+    host: &impl Host,
 ) -> Evaluation {
     let prefix = format!("{}:", surroundings.stack.project);
     let declared = program.config.iter().map(|declaration| &declaration.key);
@@ -96,28 +101,53 @@ pub fn evaluate(
     if !errors.is_empty() {
         return Err(errors);
     }
-    let mut evaluator = Evaluator::new(surroundings, host, &types);
-    evaluator.config(program, surroundings);
-    for part in parts {
-        evaluator.part(part);
-    }
+    let shared = Shared::new(surroundings);
+    let mut config = Evaluator::new(host, surroundings, &types, &shared, 0);
+    config.config(program, &surroundings.stack.project);
+    let errors = Mutex::new(BTreeMap::from([(0, config.errors)]));
+    schedule::run(&order::needs(&parts), host.parallel(), &|number| {
+        let Some(part) = parts.get(number) else {
+            return;
+        };
+        // the stack and default providers come before all parts
+        let number = number + 1;
+        let mut evaluator = Evaluator::new(host, surroundings, &types, &shared, number);
+        evaluator.part(*part);
+        locked(&errors).insert(number, evaluator.errors);
+    });
+    let mut evaluator = Evaluator::new(host, surroundings, &types, &shared, parts.len() + 1);
     let outputs = evaluator.outputs(program);
-    if evaluator.errors.is_empty() {
+    let errors = errors.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let errors: Vec<_> = errors
+        .into_values()
+        .flatten()
+        .chain(evaluator.errors)
+        .collect();
+    if errors.is_empty() {
         Ok(outputs)
     } else {
-        Err(evaluator.errors)
+        Err(errors)
     }
 }
 
+/// What the parts of a program share while they are evaluated.
+struct Shared {
+    /// Values by name; `None` for what could not be computed.
+    names: RwLock<BTreeMap<String, Option<Value>>>,
+    /// Stacks that `fn::stackReference` has named; held while one is read, so that each is read once.
+    references: Mutex<BTreeMap<String, Registered>>,
+    /// Whether a part was wrong.
+    wrong: AtomicBool,
+}
+
 struct Evaluator<'a, H> {
-    host: &'a mut H,
+    host: &'a H,
     files: &'a dyn Files,
     types: &'a ResourceTypes,
-    /// Values by name; `None` for what could not be computed.
-    names: BTreeMap<String, Option<Value>>,
+    shared: &'a Shared,
     errors: Vec<Diagnostic>,
-    /// Stacks that `fn::stackReference` has named.
-    references: BTreeMap<String, Registered>,
+    /// Which part of the program this is about.
+    part: usize,
 }
 
 /// Why an expression has no value.
@@ -140,8 +170,17 @@ impl<T> At<T> for Result<T, String> {
     }
 }
 
-impl<'a, H: Host> Evaluator<'a, H> {
-    fn new(surroundings: &Surroundings<'a>, host: &'a mut H, types: &'a ResourceTypes) -> Self {
+impl<T> At<T> for Result<T, Refusal> {
+    fn at(self, line: Place) -> Result<T, Failure> {
+        self.map_err(|refusal| match refusal {
+            Refusal::Message(message) => Failure::Message(line, message),
+            Refusal::Reported => Failure::Poisoned,
+        })
+    }
+}
+
+impl Shared {
+    fn new(surroundings: &Surroundings<'_>) -> Self {
         let mut names = BTreeMap::new();
         for (name, property) in surroundings.config {
             let value = Value::from_property(property, &BTreeSet::new());
@@ -161,20 +200,48 @@ impl<'a, H: Host> Evaluator<'a, H> {
         let pulumi = pulumi.map(|(key, text)| (key.to_owned(), Value::String(text.to_owned())));
         names.insert(PULUMI.to_owned(), Some(Value::Object(pulumi.into())));
         Self {
+            names: RwLock::new(names),
+            references: Mutex::default(),
+            wrong: AtomicBool::new(false),
+        }
+    }
+
+    fn value(&self, name: &str) -> Option<Option<Value>> {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        names.get(name).cloned()
+    }
+
+    /// Gives a name its value, unless it has one that comes first.
+    fn set(&self, name: String, value: Option<Value>, over: bool) {
+        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        if over || !names.contains_key(&name) {
+            names.insert(name, value);
+        }
+    }
+}
+
+impl<'a, H: Host> Evaluator<'a, H> {
+    fn new(
+        host: &'a H,
+        surroundings: &Surroundings<'a>,
+        types: &'a ResourceTypes,
+        shared: &'a Shared,
+        part: usize,
+    ) -> Self {
+        Self {
             host,
             files: surroundings.files,
             types,
-            names,
+            shared,
             errors: Vec::new(),
-            references: BTreeMap::new(),
+            part,
         }
     }
 
     /// Config values that the program declares and the stack does not have.
-    fn config(&mut self, program: &Program, surroundings: &Surroundings<'_>) {
-        let project = &surroundings.stack.project;
+    fn config(&mut self, program: &Program, project: &str) {
         for declaration in &program.config {
-            if self.names.contains_key(&declaration.key) {
+            if self.shared.value(&declaration.key).is_some() {
                 continue;
             }
             let default = declaration.default.as_ref();
@@ -186,8 +253,8 @@ impl<'a, H: Host> Evaluator<'a, H> {
             });
             let value = value.map_err(|failure| self.report(failure)).ok();
             let prefixed = format!("{project}:{}", declaration.key);
-            self.names.insert(prefixed, value.clone());
-            self.names.insert(declaration.key.clone(), value);
+            self.shared.set(prefixed, value.clone(), true);
+            self.shared.set(declaration.key.clone(), value, true);
         }
     }
 
@@ -204,10 +271,8 @@ impl<'a, H: Host> Evaluator<'a, H> {
         };
         let value = result.map_err(|failure| self.report(failure)).ok();
         // a config value that only the stack has comes before a variable, and a resource before both
-        let config = matches!(part, Part::Variable(_)) && self.names.contains_key(name);
-        if !config {
-            self.names.insert(name.clone(), value);
-        }
+        let over = !matches!(part, Part::Variable(_));
+        self.shared.set(name.clone(), value, over);
     }
 
     fn required_version(&mut self, range: &Expression) -> Result<(), Failure> {
@@ -229,6 +294,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
     fn report(&mut self, failure: Failure) {
         if let Failure::Message(line, message) = failure {
             self.errors.push(Diagnostic::error(line, message));
+            self.shared.wrong.store(true, Ordering::SeqCst);
         }
     }
 
@@ -314,11 +380,13 @@ impl<'a, H: Host> Evaluator<'a, H> {
     }
 
     fn access(&mut self, access: &Access, line: Place) -> Evaluated {
-        match self.names.get(&access.root) {
+        let names = self.shared.names.read();
+        let names = names.unwrap_or_else(PoisonError::into_inner);
+        match names.get(&access.root) {
             Some(Some(value)) => enter(value, &access.steps).at(line),
             Some(None) => Err(Failure::Poisoned),
             None => {
-                let known = self.names.keys().map(String::as_str);
+                let known = names.keys().map(String::as_str);
                 let message = order::not_found(&access.root, known);
                 Err(Failure::Message(line, message))
             }
@@ -353,13 +421,17 @@ impl<'a, H: Host> Evaluator<'a, H> {
     fn invoke(&mut self, invoke: &Invoke, line: Place) -> Evaluated {
         let options = &invoke.options;
         let arguments = self.expression(&invoke.arguments)?;
-        let one = |expression: &Option<Expression>, evaluator: &mut Self| {
-            let expression = expression.as_ref();
-            expression
-                .map(|expression| evaluator.one_resource(expression))
-                .transpose()
+        let mut goal = Goal {
+            version: options.version.clone(),
+            plugin_download_url: options.plugin_download_url.clone(),
+            ..Goal::default()
         };
-        let (parent, provider) = (one(&options.parent, self)?, one(&options.provider, self)?);
+        if let Some(expression) = &options.parent {
+            goal.parent = Some(self.one_resource(expression)?);
+        }
+        if let Some(expression) = &options.provider {
+            goal.provider = Some(self.provider(expression)?);
+        }
         let needs: BTreeSet<Urn> = match &options.depends_on {
             Some(expression) => self.resources(expression)?.into_iter().collect(),
             None => BTreeSet::new(),
@@ -373,15 +445,10 @@ impl<'a, H: Host> Evaluator<'a, H> {
             .at(line)?
         {
             Some(Property::Object(arguments)) => {
-                let invocation = Invocation {
-                    token: invoke.token.clone(),
-                    arguments,
-                    provider,
-                    parent,
-                    version: options.version.clone(),
-                    plugin_download_url: options.plugin_download_url.clone(),
-                };
-                let result = self.host.invoke(invocation).at(line)?;
+                let result = self
+                    .host
+                    .invoke(&invoke.token, &arguments, &goal)
+                    .at(line)?;
                 Some(returned(invoke, result, &dependencies).at(line)?)
             }
             _ => None,
@@ -410,7 +477,8 @@ impl<'a, H: Host> Evaluator<'a, H> {
         let Some(Value::String(output_name)) = output_name else {
             return Err(wrong(output));
         };
-        let registered = if let Some(known) = self.references.get(name) {
+        let mut references = locked(&self.shared.references);
+        let registered = if let Some(known) = references.get(name) {
             known.clone()
         } else {
             let input = Property::String(name.clone());
@@ -418,12 +486,14 @@ impl<'a, H: Host> Evaluator<'a, H> {
                 name: name.clone(),
                 kind: builtin::STACK_REFERENCE.to_owned(),
                 inputs: Properties::from([("name".to_owned(), input)]),
+                part: self.part,
                 ..Goal::default()
             };
             let registered = self.host.register(goal).at(stack.line)?;
-            self.references.insert(name.clone(), registered.clone());
+            references.insert(name.clone(), registered.clone());
             registered
         };
+        drop(references);
         let outputs = match registered.outputs.get("outputs") {
             Some(Property::Object(outputs)) => outputs.get(&output_name),
             _ => None,
@@ -439,7 +509,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
 
     /// Once something is wrong no further resource is touched; the rest is only looked through.
     fn resource(&mut self, resource: &ResourceDeclaration) -> Evaluated {
-        if !self.errors.is_empty() {
+        if self.shared.wrong.load(Ordering::SeqCst) {
             return Err(Failure::Poisoned);
         }
         let goal = self.goal(resource)?;
@@ -451,6 +521,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
             name,
             kind,
             outputs: registered.outputs,
+            partial: registered.partial,
         })))
     }
 
@@ -466,6 +537,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
             additional_secret_outputs: options.additional_secret_outputs.clone(),
             delete_before_replace: options.delete_before_replace,
             hide_diffs: options.hide_diffs.clone(),
+            part: self.part,
             import: options.import.clone(),
             version: options.version.clone(),
             plugin_download_url: options.plugin_download_url.clone(),
@@ -477,20 +549,15 @@ impl<'a, H: Host> Evaluator<'a, H> {
     }
 
     fn inputs(&mut self, goal: &mut Goal, resource: &ResourceDeclaration) -> Result<(), Failure> {
-        let named = match &resource.get {
-            Some(get) => {
-                let id = self.expression(&get.id)?;
-                goal.dependencies.extend(id.dependencies());
-                goal.read = Some(id.to_property().at(get.id.line)?);
-                &get.state
+        if let Some(get) = &resource.get {
+            return self.get(goal, get);
+        }
+        let named = match &resource.properties {
+            Inputs::Named(properties) => properties,
+            Inputs::Whole(expression) => {
+                let value = self.expression(expression)?;
+                return whole_inputs(goal, &value).at(expression.line);
             }
-            None => match &resource.properties {
-                Inputs::Named(properties) => properties,
-                Inputs::Whole(expression) => {
-                    let value = self.expression(expression)?;
-                    return whole_inputs(goal, &value).at(expression.line);
-                }
-            },
         };
         for property in named {
             let value = self.expression(&property.value)?;
@@ -501,7 +568,6 @@ impl<'a, H: Host> Evaluator<'a, H> {
             add_input(goal, "name", &name).at(resource.line)?;
         }
         if let Ok((_, kind)) = self.types.get(&resource.kind)
-            && goal.read.is_none()
             && let Some(missing) = kind
                 .required
                 .iter()
@@ -513,6 +579,31 @@ impl<'a, H: Host> Evaluator<'a, H> {
             );
             return Err(Failure::Message(resource.line, message));
         }
+        Ok(())
+    }
+
+    /// What is read instead of made; an id that only the real run knows is none in a preview.
+    fn get(&mut self, goal: &mut Goal, get: &Get) -> Result<(), Failure> {
+        let id = self.expression(&get.id)?.flatten();
+        goal.dependencies.extend(id.dependencies);
+        let id = match id.value {
+            None => None,
+            Some(Value::String(id)) => Some(id),
+            Some(other) => {
+                let message = format!("get.id must be a string, not {}", other.describe());
+                return Err(Failure::Message(get.id.line, message));
+            }
+        };
+        let mut state = Goal::default();
+        for property in &get.state {
+            let value = self.expression(&property.value)?;
+            add_input(&mut state, &property.name, &value).at(property.line)?;
+        }
+        goal.dependencies.extend(state.dependencies);
+        goal.read = Some(ReadGoal {
+            id,
+            state: state.inputs,
+        });
         Ok(())
     }
 
@@ -530,7 +621,11 @@ impl<'a, H: Host> Evaluator<'a, H> {
             goal.provider = Some(self.provider(expression)?);
         }
         if let Some(expression) = &options.providers {
-            goal.providers = self.resources(expression)?;
+            let values = self.resource_values(expression)?;
+            let providers = values
+                .iter()
+                .map(|value| reference(value).at(expression.line));
+            goal.providers = providers.collect::<Result<_, _>>()?;
         }
         if let Some(expression) = &options.deleted_with {
             goal.deleted_with = Some(self.one_resource(expression)?);
@@ -555,14 +650,15 @@ impl<'a, H: Host> Evaluator<'a, H> {
         Ok(())
     }
 
-    fn provider(&mut self, expression: &Expression) -> Result<Urn, Failure> {
-        let urn = self.one_resource(expression)?;
-        let kind = urn.qualified_type().rsplit('$').next().unwrap_or_default();
-        if kind.starts_with("pulumi:providers:") {
-            return Ok(urn);
+    /// The reference to a provider.
+    fn provider(&mut self, expression: &Expression) -> Result<String, Failure> {
+        match self.resource_values(expression)?.as_slice() {
+            [value] => reference(value).at(expression.line),
+            _ => Err(Failure::Message(
+                expression.line,
+                "one provider is needed here".to_owned(),
+            )),
         }
-        let message = format!("resource passed as provider is no provider: {}", urn.name());
-        Err(Failure::Message(expression.line, message))
     }
 
     fn mappings(&mut self, expression: &Expression) -> Result<BTreeMap<String, String>, Failure> {
@@ -618,6 +714,11 @@ impl<'a, H: Host> Evaluator<'a, H> {
     }
 
     fn resources(&mut self, expression: &Expression) -> Result<Vec<Urn>, Failure> {
+        let values = self.resource_values(expression)?.into_iter();
+        Ok(values.map(|resource| resource.urn).collect())
+    }
+
+    fn resource_values(&mut self, expression: &Expression) -> Result<Vec<ResourceValue>, Failure> {
         let values = match self.expression(expression)? {
             Value::List(values) => values,
             value => vec![value],
@@ -625,7 +726,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
         values
             .into_iter()
             .map(|value| match value {
-                Value::Resource(resource) => Ok(resource.urn),
+                Value::Resource(resource) => Ok(*resource),
                 other => Err(Failure::Message(
                     expression.line,
                     format!("a resource is needed here, not {}", other.describe()),
@@ -644,6 +745,18 @@ impl<'a, H: Host> Evaluator<'a, H> {
             .map(|value| alias(value).at(line))
             .collect()
     }
+}
+
+/// The reference to a provider: `urn::id`.
+fn reference(resource: &ResourceValue) -> Result<String, String> {
+    if !resource.kind.starts_with(builtin::PROVIDERS) {
+        return Err(format!(
+            "resource passed as provider is no provider: {}",
+            resource.name
+        ));
+    }
+    let id = resource.id.as_deref().unwrap_or(UNKNOWN);
+    Ok(format!("{}::{id}", resource.urn))
 }
 
 /// A map from its keys and values.
@@ -825,10 +938,11 @@ fn resource_property(resource: &ResourceValue, step: &Accessor) -> Value {
     let inner = match step.key().unwrap_or_default() {
         "urn" => Some(Value::String(resource.urn.to_string())),
         "id" => resource.id.clone().map(Value::String),
-        name => {
-            let property = resource.outputs.get(name).unwrap_or(&Property::Null);
-            Some(Value::from_property(property, &dependencies))
-        }
+        name => match resource.outputs.get(name) {
+            Some(property) => Some(Value::from_property(property, &dependencies)),
+            None if resource.partial => None,
+            None => Some(Value::Null),
+        },
     };
     Value::Output(Box::new(Output {
         value: inner,

@@ -8,16 +8,7 @@ use crate::{
 };
 
 /// What a program may say of a resource and the engine does not carry out: it is refused before anything runs, never dropped.
-pub const NOT_CARRIED_OUT: [&str; 8] = [
-    "envVarMappings",
-    "get",
-    "import",
-    "pluginDownloadURL",
-    "provider",
-    "providers",
-    "replacementTrigger",
-    "version",
-];
+pub const NOT_CARRIED_OUT: [&str; 2] = ["envVarMappings", "replacementTrigger"];
 
 /// A resource as the program wants it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -26,10 +17,12 @@ pub struct Goal {
     pub name: String,
     /// Type token.
     pub kind: String,
-    /// Inputs; of a resource that is only read, what helps to find it.
+    /// Inputs.
     pub inputs: Properties,
-    /// Id of a resource outside of the stack, which is read and not managed (`get`).
-    pub read: Option<Property>,
+    /// The resource is read, and stays who else's it is (`get`).
+    pub read: Option<ReadGoal>,
+    /// Which part of the program it is: the state keeps the order of parts.
+    pub part: usize,
     /// Parent; the stack if none.
     pub parent: Option<Urn>,
     /// All resources it needs.
@@ -52,18 +45,18 @@ pub struct Goal {
     pub additional_secret_outputs: Vec<String>,
     /// Resources whose replacement replaces it too.
     pub replace_with: Vec<Urn>,
-    /// Whether a replacement deletes first.
-    pub delete_before_replace: bool,
+    /// Whether a replacement deletes first; none leaves that to the type.
+    pub delete_before_replace: Option<bool>,
     /// Seconds by the name of an operation.
     pub custom_timeouts: Vec<(String, f64)>,
     /// Inputs whose values are not shown when they change.
     pub hide_diffs: Vec<String>,
     /// Id of an existing resource to take over.
     pub import: Option<String>,
-    /// Its provider; the default one of its package if none.
-    pub provider: Option<Urn>,
-    /// Providers of its children, which only components have.
-    pub providers: Vec<Urn>,
+    /// Reference (`urn::id`) to the provider that the program names.
+    pub provider: Option<String>,
+    /// References to providers for its children.
+    pub providers: Vec<String>,
     /// Version of the provider's plugin.
     pub version: Option<String>,
     /// Where the provider's plugin comes from.
@@ -100,21 +93,24 @@ pub struct Registered {
     pub id: Option<String>,
     /// Its outputs.
     pub outputs: Properties,
+    /// Whether outputs that are not there may come when it is made: a preview does not know them.
+    pub partial: bool,
 }
 
-/// A call of a function of a provider.
+/// Why there is no resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The program is wrong.
+    Message(String),
+    /// It failed, and the user was told; or the run is to stop.
+    Reported,
+}
+
+/// A resource to read instead of making one.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Invocation {
-    /// The function's token.
-    pub token: String,
-    /// Its arguments, all known.
-    pub arguments: Properties,
-    /// The provider to ask; the default one of the package if none.
-    pub provider: Option<Urn>,
-    /// Resource whose provider is asked if none is given.
-    pub parent: Option<Urn>,
-    /// Version of the provider's plugin.
-    pub version: Option<String>,
-    /// Where the provider's plugin comes from.
-    pub plugin_download_url: Option<String>,
+pub struct ReadGoal {
+    /// Its id; none if a preview cannot know it.
+    pub id: Option<String>,
+    /// What else helps to find it.
+    pub state: Properties,
 }

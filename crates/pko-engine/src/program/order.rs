@@ -98,6 +98,28 @@ pub fn order<'a>(
     }
 }
 
+/// For each part of a sorted program the numbers of the parts that must be done before it.
+#[must_use]
+pub fn needs(parts: &[Part<'_>]) -> Vec<Vec<usize>> {
+    let settings = |part: &Part<'_>| matches!(part, Part::RequiredVersion(_));
+    let required = parts.iter().position(settings);
+    let others = parts.iter().zip(0..).filter(|(part, _)| !settings(part));
+    let names: BTreeMap<_, _> = others.map(|(part, number)| (part.name(), number)).collect();
+    let needs = parts.iter().zip(0..).map(|(part, number)| {
+        let mut roots: BTreeSet<usize> = required
+            .filter(|first| *first < number)
+            .into_iter()
+            .collect();
+        for expression in part.expressions() {
+            expression.each_access(&mut |access, _| {
+                roots.extend(names.get(access.root.as_str()).copied());
+            });
+        }
+        roots.into_iter().collect()
+    });
+    needs.collect()
+}
+
 /// What to say of a name that nothing has.
 pub fn not_found<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     format!(

@@ -50,6 +50,8 @@ pub struct ResourceValue {
     pub kind: String,
     /// What it gave.
     pub outputs: Properties,
+    /// Whether outputs that are not there are only not known yet.
+    pub partial: bool,
 }
 
 impl ResourceValue {
