@@ -28,6 +28,7 @@ mod registrar;
 mod removal;
 mod replacement;
 pub mod reporter;
+mod resources;
 #[cfg(test)]
 mod tests;
 
@@ -333,13 +334,11 @@ fn tell_pending(task: &Task<'_>, reporter: &Reporter<'_>, pending: Vec<Pending>)
 }
 
 fn interrupted(pending: &[Pending]) -> String {
-    let list: String = pending
-        .iter()
-        .map(|pending| {
-            let urn = &pending.record.resource.urn;
-            format!("  * {urn}, interrupted while {}\n", pending.kind)
-        })
-        .collect();
+    let line = |pending: &Pending| {
+        let urn = &pending.record.resource.urn;
+        format!("  * {urn}, interrupted while {}\n", pending.kind)
+    };
+    let list = pending.iter().map(line).collect::<Vec<_>>().concat();
     format!(
         "Attempting to deploy or update resources with {} pending operations from previous deployment.\n{list}\
          These resources are in an unknown state because an earlier run was killed while it waited for changes to \

@@ -102,10 +102,10 @@ impl Engine<'_> {
     /// Does a step that changes nothing outside.
     pub(super) fn pass(&self, step: &Step, part: usize) {
         self.reporter.before(step);
-        if let Some(resource) = step.resource() {
-            if step.operation != Operation::Replace {
-                self.delay(resource);
-            }
+        if let Some(resource) = step.resource()
+            && step.operation != Operation::Replace
+        {
+            self.delay(resource);
         }
         self.end(None, step, part);
         self.reporter.after(step);
@@ -138,11 +138,11 @@ impl Engine<'_> {
 }
 
 fn unwell(reasons: &[String]) -> String {
-    let list: String = reasons
-        .iter()
-        .map(|reason| format!("\n\t* {reason}"))
-        .collect();
-    format!("{} error occurred:{list}\n", reasons.len())
+    let errors = match reasons.len() {
+        1 => "1 error".to_owned(),
+        count => format!("{count} errors"),
+    };
+    format!("{errors} occurred:\n\t* {}\n", reasons.join("\n\t* "))
 }
 
 /// How long a step on a resource may take, if the program says so.

@@ -17,7 +17,7 @@ use crate::{
 impl Registrar<'_, '_> {
     /// The reference to the provider of a resource: the one that the program names, its parent's, or the default one
     /// of its package. Children of the resource inherit what it has.
-    pub(super) fn provider_of(&self, urn: &Urn, goal: &Goal) -> Result<String, Refusal> {
+    pub(super) fn provider_of(&self, urn: &Urn, goal: &Goal) -> String {
         let package = package_of(&goal.kind).to_owned();
         let given = goal.provider.iter().chain(&goal.providers);
         let given: BTreeMap<_, _> = given
@@ -35,19 +35,16 @@ impl Registrar<'_, '_> {
             }
             chosen
         };
-        match chosen {
-            Some(reference) => Ok(reference),
-            None => self.default_provider(&package, goal),
-        }
+        chosen.unwrap_or_else(|| self.default_provider(&package, goal))
     }
 
-    fn default_provider(&self, package: &str, goal: &Goal) -> Result<String, Refusal> {
+    fn default_provider(&self, package: &str, goal: &Goal) -> String {
         let version = goal.version.clone().unwrap_or_default();
         let address = goal.plugin_download_url.clone().unwrap_or_default();
         let key = (package.to_owned(), version.clone(), address.clone());
         let mut defaults = locked(&self.defaults);
         if let Some(known) = defaults.get(&key) {
-            return Ok(known.clone());
+            return known.clone();
         }
         let kind = format!("{}{package}", builtin::PROVIDERS);
         let urn = self
@@ -67,7 +64,7 @@ impl Registrar<'_, '_> {
         let resource = self.provider_resource(new, described(inputs, &version, &address), 0);
         let reference = self.engine.providers.remember(&resource);
         defaults.insert(key, reference.clone());
-        Ok(reference)
+        reference
     }
 
     /// A provider that the program declares.

@@ -83,7 +83,7 @@ impl<'a> Providers<'a> {
         if inputs.values().any(contains_unknown) {
             return Ok(Arc::new(Unconfigured));
         }
-        Ok(self.registry.make(package, &inputs)?)
+        self.registry.make(package, &inputs)
     }
 
     /// What a program may say of resources of a type.
@@ -97,13 +97,12 @@ impl<'a> Providers<'a> {
             return self.builtin.resource_type(token);
         }
         let mut known = locked(&self.known);
-        let bare = match known.bare.get(package) {
-            Some(bare) => Arc::clone(bare),
-            None => {
-                let made: Shared<'a> = self.registry.make(package, &Properties::new())?;
-                known.bare.insert(package.to_owned(), Arc::clone(&made));
-                made
-            }
+        let bare = if let Some(bare) = known.bare.get(package) {
+            Arc::clone(bare)
+        } else {
+            let made: Shared<'a> = self.registry.make(package, &Properties::new())?;
+            known.bare.insert(package.to_owned(), Arc::clone(&made));
+            made
         };
         drop(known);
         bare.resource_type(token)

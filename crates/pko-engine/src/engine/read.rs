@@ -16,9 +16,9 @@ impl Registrar<'_, '_> {
         let old = self.find_old(urn, goal);
         let old = old.map(|record| record.resource.clone());
         let wish = wish(goal)?;
-        let reference = self.provider_of(urn, goal)?;
+        let reference = self.provider_of(urn, goal);
         let provider = self.engine.providers.get(&reference, &goal.kind);
-        let provider = provider.map_err(refused)?;
+        let provider = provider.map_err(|error| refused(&error))?;
         let new = Resource {
             urn: urn.clone(),
             custom: true,

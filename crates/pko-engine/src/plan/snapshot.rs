@@ -5,7 +5,7 @@
 //! Pulumi's own integrity check wants. Operations under way stand beside them: they are what a killed run was doing.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     sync::{Arc, OnceLock},
 };
 
@@ -244,19 +244,16 @@ impl Snapshot {
 
     fn refresh(&mut self, step: &Step) {
         let Some(old) = &step.old else { return };
-        match &step.new {
-            Some(new) => {
-                let mut new = new.clone();
-                for gone in &self.gone {
-                    detach(&mut new, gone);
-                }
-                self.amend(Some(old), |resource| *resource = new);
+        if let Some(new) = &step.new {
+            let mut new = new.clone();
+            for gone in &self.gone {
+                detach(&mut new, gone);
             }
-            None => {
-                self.forget(Some(old));
-                self.disown(old);
-                self.gone.push(old.clone());
-            }
+            self.amend(Some(old), |resource| *resource = new);
+        } else {
+            self.forget(Some(old));
+            self.disown(old);
+            self.gone.push(old.clone());
         }
     }
 
@@ -311,15 +308,6 @@ impl Snapshot {
                 .and_then(|position| self.remaining.get(&position))
         };
         done.or_else(remaining).map(|record| &record.resource)
-    }
-
-    /// Names of all that some resource refers to, and of the stack's children.
-    #[must_use]
-    pub fn referred(&self) -> BTreeSet<String> {
-        self.records()
-            .flat_map(|record| record.resource.references())
-            .map(ToOwned::to_owned)
-            .collect()
     }
 }
 

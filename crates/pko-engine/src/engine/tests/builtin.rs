@@ -176,11 +176,11 @@ fn a_target_takes_its_dependents_along_when_asked() {
             dependents,
             ..only("a")
         };
-        let stage = Stage {
+        let limited = Stage {
             selection,
             ..Stage::from(&state)
         };
-        stage.up(&program("2")).words.split_off(2)
+        limited.up(&program("2")).words.split_off(2)
     };
     assert_eq!(run(false), ["update a", "same b", "same c"]);
     assert_eq!(run(true), ["update a", "update b", "same c"]);
@@ -192,11 +192,11 @@ fn what_targets_leave_keeps_what_it_needs() {
     let state = state_of(&two("1", ""));
     let program =
         format!("resources:\n  b: {{{STASH}: {{input: 1}}}}\n  c: {{{STASH}: {{input: 1}}}}\n");
-    let stage = Stage {
+    let limited = Stage {
         selection: only("c"),
         ..Stage::from(&state)
     };
-    let done = stage.up(&program);
+    let done = limited.up(&program);
     assert_eq!(done.ending, Ending::Succeeded, "{:?}", done.words);
     let names: Vec<_> = done.state.iter().map(|each| each.urn.name()).collect();
     assert_eq!(names, ["demo-dev", "default", "a", "b", "c"]);
@@ -290,11 +290,11 @@ fn targets_may_be_patterns() {
             targets: vec![Urn::new(pattern)],
             ..Selection::default()
         };
-        let stage = Stage {
+        let limited = Stage {
             selection,
             ..Stage::from(&state)
         };
-        assert_eq!(stage.refresh().words, expected, "{pattern}");
+        assert_eq!(limited.refresh().words, expected, "{pattern}");
     }
 }
 
