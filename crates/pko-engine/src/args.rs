@@ -418,7 +418,7 @@ pub struct OperationArgs {
     /// Replace these resources
     #[arg(long)]
     pub replace: Vec<String>,
-    /// Refresh first: built-in resources are always fresh
+    /// Bring the state up to date first
     #[arg(short, long)]
     pub refresh: bool,
     /// Go on with other resources after a failure
@@ -433,9 +433,21 @@ pub struct OperationArgs {
     /// Who started this run
     #[arg(long, hide = true)]
     pub exec_agent: Option<String>,
-    /// Accepted: this engine does one thing at a time
-    #[arg(short, long, hide = true)]
-    parallel: Option<String>,
+    /// How many resources are worked on at the same time; 1 for one after the other
+    #[arg(short, long, env = "PULUMI_PARALLEL")]
+    parallel: Option<i32>,
+}
+
+impl OperationArgs {
+    /// How many resources are worked on at the same time: as Pulumi has it, four for each core unless the user says.
+    #[must_use]
+    pub fn parallel(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        match self.parallel {
+            Some(number) => usize::try_from(number).unwrap_or(1).max(1),
+            None => cores() * 4,
+        }
+    }
 }
 
 /// Parses the words after the program's name. The error is what to print, and whether it is help.

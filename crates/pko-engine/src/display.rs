@@ -6,7 +6,9 @@ use crate::{
     plan::{Changes, Operation, Step},
     program::Diagnostic,
     property::Properties,
+    resource::Resource,
     syntax::Place,
+    urn::Urn,
 };
 
 /// Prints a line. That nobody reads it any more is no reason to stop a run half way.
@@ -30,15 +32,22 @@ pub fn step(step: &Step, preview: bool) -> io::Result<()> {
         Operation::CreateReplacement => ("++", "created replacement", "create replacement"),
         Operation::Delete => ("-", "deleted", "delete"),
         Operation::DeleteReplaced => ("--", "deleted original", "delete original"),
+        Operation::Discard => ("<", "discarded", "discard"),
+        Operation::DiscardReplaced => ("<<", "discarded original", "discard original"),
+        Operation::Import => ("=", "imported", "import"),
+        Operation::ImportReplacement => ("=>", "imported replacement", "import replacement"),
         Operation::Read => (">", "read", "read"),
+        Operation::ReadReplacement => (">>", "read replacement", "read replacement"),
         Operation::Replace => ("+-", "replaced", "replace"),
+        Operation::Refresh if step.found == Operation::Update => ("~", "updated", "update"),
+        Operation::Refresh if step.found == Operation::Delete => ("-", "gone", "forget"),
         Operation::Update => ("~", "updated", "update"),
-        Operation::Same | Operation::Refresh => ("", "", ""),
+        Operation::Same | Operation::Refresh | Operation::RemovePendingReplace => ("", "", ""),
     };
     let kind = step
         .resource()
         .map_or("", |resource| resource.kind.as_str());
-    if kind.starts_with("pulumi:providers:") {
+    if step.resource().is_some_and(Resource::is_default_provider) {
         return Ok(());
     }
     let word = if preview { planned } else { done };
@@ -47,6 +56,11 @@ pub fn step(step: &Step, preview: bool) -> io::Result<()> {
         names => format!(" [diff: {}]", names.join(",")),
     };
     line(format!(" {sign:<2} {kind} {} {word}{differences}", step.urn.name()).trim_end())
+}
+
+/// Prints what a provider says while it works on a resource.
+pub fn status(urn: &Urn, message: &str) -> io::Result<()> {
+    line(&format!(" @  {} {} {message}", urn.kind(), urn.name()))
 }
 
 /// Prints what the stack gives; secrets are hidden.

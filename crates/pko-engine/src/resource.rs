@@ -69,6 +69,12 @@ pub struct Resource<P = Properties> {
     /// Paths, each a list of its parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hide_diff: Vec<Value>,
+    /// What was not well when it was made or changed last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub init_errors: Vec<String>,
+    /// The id that the program gave to import it.
+    #[serde(default, rename = "importID", skip_serializing_if = "String::is_empty")]
+    pub import_id: String,
     /// Fields this engine does not know; they stay as they are.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -83,18 +89,17 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl<P> Resource<P> {
-    /// Whether it is a provider: providers are not counted.
+    /// Whether it is a provider.
     #[must_use]
     pub fn is_provider(&self) -> bool {
-        self.kind.starts_with("pulumi:providers:")
+        self.kind.starts_with(builtin::PROVIDERS)
     }
 
-    /// Whether this engine can handle it.
+    /// Whether it is a provider that no program has asked for: those are neither shown nor counted.
     #[must_use]
-    pub fn is_builtin(&self) -> bool {
-        self.kind == crate::urn::STACK_TYPE
-            || self.kind == builtin::PROVIDER
-            || builtin::Kind::of(&self.kind).is_some()
+    pub fn is_default_provider(&self) -> bool {
+        let name = self.urn.name();
+        self.is_provider() && (name == "default" || name.starts_with("default_"))
     }
 
     /// The same resource with its properties held in another way.
@@ -136,6 +141,8 @@ impl<P> Resource<P> {
             pending_replacement: self.pending_replacement,
             custom_timeouts: self.custom_timeouts,
             hide_diff: self.hide_diff,
+            init_errors: self.init_errors,
+            import_id: self.import_id,
             other: self.other,
         })
     }

@@ -69,6 +69,13 @@ impl Urn {
         self.0.split("::").nth(2).unwrap_or_default()
     }
 
+    /// The type of the resource itself.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        let types = self.qualified_type();
+        types.rsplit_once('$').map_or(types, |(_, own)| own)
+    }
+
     /// The resource's own name; it may contain `::` itself.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -105,6 +112,7 @@ mod tests {
             "urn:pulumi:dev::demo::a:b:C$d:e:F::with::colons"
         );
         assert_eq!(child.qualified_type(), "a:b:C$d:e:F");
+        assert_eq!(child.kind(), "d:e:F");
         assert_eq!(child.name(), "with::colons");
         assert_eq!(
             stack.stack_urn().as_str(),

@@ -1,6 +1,6 @@
 //! What most commands start from: project, backend, stack, secrets.
 
-use std::{cell::RefCell, path::Path};
+use std::{path::Path, sync::Mutex};
 
 use anyhow::{Context as _, bail};
 
@@ -11,6 +11,7 @@ use crate::{
         stack_file::StackFile,
     },
     project::ProjectFile,
+    schedule::locked,
     secrets::{Crypter, Passphrase, SecretsError},
     state::{
         backend::{Backend, ORGANIZATION},
@@ -25,7 +26,7 @@ pub(super) struct Context {
     pub(super) project: ProjectFile,
     pub(super) backend: Backend,
     /// Deriving a key is slow on purpose; each salt is done once.
-    crypters: RefCell<Vec<Crypter>>,
+    crypters: Mutex<Vec<Crypter>>,
 }
 
 impl Context {
@@ -36,7 +37,7 @@ impl Context {
         Ok(Self {
             project,
             backend,
-            crypters: RefCell::default(),
+            crypters: Mutex::default(),
         })
     }
 
@@ -87,16 +88,12 @@ impl Context {
 
     /// Secrets sealed with this salt.
     pub(super) fn crypter(&self, salt: &str) -> Result<Crypter, SecretsError> {
-        if let Some(known) = self
-            .crypters
-            .borrow()
-            .iter()
-            .find(|known| known.state() == salt)
-        {
+        let mut crypters = locked(&self.crypters);
+        if let Some(known) = crypters.iter().find(|known| known.state() == salt) {
             return Ok(known.clone());
         }
         let crypter = Crypter::open(salt, &Passphrase::from_environment()?)?;
-        self.crypters.borrow_mut().push(crypter.clone());
+        crypters.push(crypter.clone());
         Ok(crypter)
     }
 

@@ -1,6 +1,7 @@
 //! `preview`, `up`, `refresh` and `destroy`.
 
 use std::{
+    collections::BTreeMap,
     path::Path,
     time::{Duration, Instant},
 };
@@ -17,10 +18,12 @@ use super::{
 use crate::{
     args::OperationArgs,
     display,
+    engine::{self, Ending, Outcome, Task, Work, cancellation::Cancellation, ledger::Keeper},
     event_log::EventLog,
-    execute::{Cancellation, Ending, Execution, Outcome},
-    plan::{Failure, Plan, Selection, deletion, refresh, registration},
-    program::{Diagnostic, evaluate::Surroundings, parse},
+    plan::{Failure, Selection},
+    program::{Diagnostic, evaluate::Surroundings, files::Folder, parse},
+    property::Properties,
+    provider::registry::Registry,
     state::{history, lock::Lock},
     syntax::Node,
     urn::Urn,
@@ -66,13 +69,6 @@ pub(super) fn run(kind: Kind, arguments: &OperationArgs) -> anyhow::Result<()> {
             "--yes or --skip-preview must be passed in to proceed when running in non-interactive mode"
         );
     }
-    if arguments
-        .event_log
-        .as_deref()
-        .is_some_and(|log| log.starts_with("tcp://"))
-    {
-        bail!("an event log over tcp:// is not supported by pulumi-engine; give it a file");
-    }
     let step_delay = step_delay()?;
     let cancellation = Cancellation::on_signals()?;
     let context = Context::load()?;
@@ -82,12 +78,15 @@ pub(super) fn run(kind: Kind, arguments: &OperationArgs) -> anyhow::Result<()> {
     let lock = (kind != Kind::Preview)
         .then(|| Lock::acquire(&context.backend, &stack))
         .transpose()?;
+    let registry = Registry::default();
     // a stack can be destroyed even when its config no longer fits the project
-    let session = Session::open(&context, stack, kind != Kind::Destroy)?;
+    let session = Session::open(&context, stack, &registry, kind != Kind::Destroy)?;
     let run = Run {
         kind,
         arguments,
         context: &context,
+        registry: &registry,
+        lock: lock.as_ref(),
         cancellation,
         step_delay,
     };
@@ -110,6 +109,8 @@ struct Run<'a> {
     kind: Kind,
     arguments: &'a OperationArgs,
     context: &'a Context,
+    registry: &'a Registry,
+    lock: Option<&'a Lock<'a>>,
     cancellation: Cancellation,
     step_delay: Duration,
 }
@@ -132,19 +133,8 @@ impl Run<'_> {
             session.stack.name
         ))?;
         events.prelude(&session.shown_config())?;
-        let (plan, source) = self.plan(&session)?;
-        warn(&plan, &source, &mut events)?;
-        let old = session.resources.clone();
-        let outcome = Execution {
-            stack: session.stack.stack_urn(),
-            keeper: (!preview).then_some(&mut session),
-            events: &mut events,
-            cancellation: &self.cancellation,
-            step_delay: self.step_delay,
-            continue_on_error: self.arguments.continue_on_error,
-            explain: &|failure: &Failure| explain(&failure.diagnostic, &source),
-        }
-        .run(&plan, old)?;
+        let (source, root) = self.source()?;
+        let outcome = self.work(&mut session, &source, &root, &mut events)?;
         let seconds = started.0.elapsed().as_secs() + 1;
         display::summary(&outcome.changes, seconds, preview)?;
         events.summary(seconds, &outcome.changes, outcome.ending.name())?;
@@ -154,53 +144,85 @@ impl Run<'_> {
         self.conclude(&session, &outcome)
     }
 
-    fn plan(&self, session: &Session<'_>) -> anyhow::Result<(Plan, Source)> {
-        let selection = self.selection(session)?;
+    /// The program, and what it says; a refresh or destroy does without.
+    fn source(&self) -> anyhow::Result<(Source, Node)> {
+        let project = &self.context.project;
         let (path, root) = match self.kind {
-            Kind::Preview | Kind::Up => self.context.project.program()?,
-            Kind::Refresh | Kind::Destroy => (
-                self.context.project.path.clone(),
-                self.context.project.root.clone(),
-            ),
+            Kind::Preview | Kind::Up => project.program()?,
+            Kind::Refresh | Kind::Destroy => (project.path.clone(), project.root.clone()),
         };
+        let name = path.file_name().map(|name| name.to_string_lossy());
         let source = Source {
-            file: path
-                .file_name()
-                .map(|name| name.to_string_lossy().into_owned())
-                .unwrap_or_default(),
+            file: name.unwrap_or_default().into_owned(),
             text: std::fs::read_to_string(&path)?,
         };
-        let plan = match self.kind {
-            Kind::Refresh => refresh::plan(&session.resources, &selection),
-            Kind::Destroy => deletion::plan(&session.resources, &selection),
-            Kind::Preview | Kind::Up => self.plan_program(session, &selection, &root),
-        };
-        Ok((plan, source))
+        Ok((source, root))
     }
 
-    fn plan_program(&self, session: &Session<'_>, selection: &Selection, root: &Node) -> Plan {
-        let program = match parse::parse(root) {
-            Ok(program) => program,
-            Err(errors) => return unreadable(errors),
-        };
-        let text = |path: &Path| path.to_string_lossy().into_owned();
-        let request = registration::Request {
-            program: &program,
-            surroundings: Surroundings {
-                stack: &session.stack,
-                config: &session.program_config(),
-                working_directory: &text(&self.context.project.program_directory()),
-                root_directory: &text(&self.context.project.directory),
+    fn work(
+        &self,
+        session: &mut Session<'_>,
+        source: &Source,
+        root: &Node,
+        events: &mut EventLog,
+    ) -> anyhow::Result<Outcome> {
+        let preview = self.kind == Kind::Preview;
+        let selection = self.selection(session)?;
+        let (stack, start) = (session.stack.clone(), session.start());
+        let (config, text) = (session.program_config(), |path: &Path| {
+            path.to_string_lossy().into_owned()
+        });
+        let packages = package_configs(session);
+        let task = Task {
+            stack: &stack,
+            selection: &selection,
+            preview,
+            parallel: self.arguments.parallel(),
+            continue_on_error: self.arguments.continue_on_error,
+            step_delay: self.step_delay,
+            cancellation: &self.cancellation,
+            registry: self.registry,
+            world: &Outside {
+                context: self.context,
             },
-            old: &session.resources,
-            selection,
-            preview: self.kind == Kind::Preview,
-            now: Timestamp::now().to_string(),
+            package_config: &|package| packages.get(package).cloned().unwrap_or_default(),
+            explain: &|failure: &Failure| explain(&failure.diagnostic, source),
+            abandon: &|| self.abandon(),
         };
-        let world = Outside {
-            context: self.context,
+        let files = Folder::new(self.context.project.program_directory());
+        let surroundings = Surroundings {
+            stack: &stack,
+            config: &config,
+            working_directory: &text(&self.context.project.program_directory()),
+            root_directory: &text(&self.context.project.directory),
+            files: &files,
         };
-        registration::plan(&request, &world, &mut || uuid::Uuid::new_v4().to_string())
+        let parsed = match self.kind {
+            Kind::Preview | Kind::Up => Some(parse::parse(root).map_err(unreadable)),
+            Kind::Refresh | Kind::Destroy => None,
+        };
+        let refresh = self.arguments.refresh;
+        let work = match (&parsed, self.kind) {
+            (Some(Err(failures)), _) => Work::Nothing(failures),
+            (Some(Ok(program)), _) => Work::Program {
+                program,
+                surroundings: &surroundings,
+                refresh,
+            },
+            (None, Kind::Destroy) => Work::Destroy { refresh },
+            (None, _) => Work::Refresh,
+        };
+        let keeper = (!preview).then_some(session as &mut dyn Keeper);
+        engine::run(&task, work, start, keeper, events)
+    }
+
+    /// The user does not wait for what still runs: the state says that it is under way.
+    fn abandon(&self) {
+        if let Some(lock) = self.lock {
+            lock.release();
+        }
+        display::note(&format!("error: {} canceled", self.kind.name()));
+        std::process::exit(code::CANCELED.into());
     }
 
     fn selection(&self, session: &Session<'_>) -> anyhow::Result<Selection> {
@@ -209,7 +231,7 @@ impl Run<'_> {
             session
                 .resources
                 .iter()
-                .any(|resource| resource.urn.as_str() == urn)
+                .any(|record| record.resource.urn.as_str() == urn)
         };
         if matches!(self.kind, Kind::Refresh | Kind::Destroy)
             && let Some(unknown) = given.clone().find(|urn| !urn.contains('*') && !known(urn))
@@ -274,27 +296,21 @@ impl Run<'_> {
     }
 }
 
-fn warn(plan: &Plan, source: &Source, events: &mut EventLog) -> anyhow::Result<()> {
-    for warning in &plan.warnings {
-        let message = explain(warning, source);
-        display::note(&format!("warning: {message}"));
-        events.diagnostic(None, "warning", &message)?;
-    }
-    Ok(())
+/// What config says of packages, by package.
+fn package_configs(session: &Session<'_>) -> BTreeMap<String, Properties> {
+    let packages = session.config.keys().map(|key| key.namespace.clone());
+    packages
+        .map(|package| (package.clone(), session.package_config(&package)))
+        .collect()
 }
 
 /// A text that is no program: nothing of it runs.
-fn unreadable(errors: Vec<Diagnostic>) -> Plan {
-    let failure = |diagnostic| {
-        crate::plan::Action::Failure(Failure {
-            urn: None,
-            diagnostic,
-        })
+fn unreadable(errors: Vec<Diagnostic>) -> Vec<Failure> {
+    let failure = |diagnostic| Failure {
+        urn: None,
+        diagnostic,
     };
-    Plan {
-        actions: errors.into_iter().map(failure).collect(),
-        warnings: Vec::new(),
-    }
+    errors.into_iter().map(failure).collect()
 }
 
 fn explain(diagnostic: &Diagnostic, source: &Source) -> String {

@@ -8,7 +8,7 @@ use super::session::Session;
 use crate::{
     VERSION,
     args::OperationArgs,
-    execute::{Ending, Outcome},
+    engine::{Ending, Outcome},
     state::history::Record,
 };
 

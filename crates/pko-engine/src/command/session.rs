@@ -1,5 +1,7 @@
 //! A locked stack whose state is open: what preview, up, refresh and destroy work on.
 
+use std::sync::Arc;
+
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -7,9 +9,10 @@ use serde_json::{Map, Value};
 use super::context::Context;
 use crate::{
     config::resolve::{Config, properties},
-    execute::Keeper,
-    plan::registration::World,
+    engine::{Start, World, ledger::Keeper},
+    plan::snapshot::{Held, Pending, Record},
     property::{BLINDED, Properties, Property},
+    provider::{builtin::Answers, registry::Registry},
     resource::Resource,
     secrets::Crypter,
     state::{
@@ -24,7 +27,8 @@ pub(super) struct Session<'a> {
     pub(super) context: &'a Context,
     pub(super) stack: StackIdentity,
     pub(super) config: Config,
-    pub(super) resources: Vec<Resource>,
+    pub(super) resources: Vec<Arc<Record>>,
+    pending: Vec<Pending>,
     deployment: Deployment,
     crypter: Crypter,
     vault: Vault,
@@ -34,6 +38,7 @@ impl<'a> Session<'a> {
     pub(super) fn open(
         context: &'a Context,
         stack: StackIdentity,
+        registry: &Registry,
         config_must_fit: bool,
     ) -> anyhow::Result<Self> {
         let checkpoint = context.require(&stack)?;
@@ -54,22 +59,53 @@ impl<'a> Session<'a> {
             .map(|salt| context.crypter(salt))
             .transpose()?;
         let stored = std::mem::take(&mut deployment.resources);
-        refuse_foreign(&stored)?;
-        let resources = Vault::new(sealed_with.clone()).open(stored.clone())?;
+        refuse_foreign(&stored, registry)?;
+        let pending = stored_operations(&mut deployment)?;
+        let mut opener = Vault::new(sealed_with.clone());
+        let resources = opener.open(stored.clone())?;
+        let pending = pending
+            .into_iter()
+            .map(|operation| operation.open(&mut opener))
+            .collect::<anyhow::Result<_>>()?;
         // secrets keep their ciphertext only under the key they were sealed with
         let mut vault = Vault::new(Some(crypter.clone()));
         if sealed_with.is_some_and(|other| other.state() == crypter.state()) {
-            vault.open(stored)?;
+            vault = opener;
         }
         Ok(Self {
             context,
             stack,
             config,
-            resources,
+            resources: resources.into_iter().map(Record::new).collect(),
+            pending,
             deployment,
             crypter,
             vault,
         })
+    }
+
+    /// The state that a run starts from.
+    pub(super) fn start(&self) -> Start {
+        Start {
+            records: self.resources.clone(),
+            pending: self.pending.clone(),
+        }
+    }
+
+    /// Config of a package, for its provider: as text, the way providers get it.
+    pub(super) fn package_config(&self, package: &str) -> Properties {
+        let own = self.config.iter();
+        own.filter(|(key, _)| key.namespace == package)
+            .map(|(key, value)| {
+                let text = Property::String(value.text.clone());
+                let value = if value.secret {
+                    text.into_secret()
+                } else {
+                    text
+                };
+                (key.name.clone(), value)
+            })
+            .collect()
     }
 
     /// Config as the program sees it.
@@ -97,34 +133,115 @@ impl<'a> Session<'a> {
             .collect()
     }
 
+    /// Seals what was not sealed yet.
+    fn seal(&mut self, record: &Record) -> anyhow::Result<()> {
+        if record.sealed.get().is_none() {
+            let sealed = self.vault.seal_one(record.resource.clone())?;
+            let text = serde_json::to_string(&sealed)?;
+            // another thread cannot have come before: one saves at a time
+            _ = record.sealed.set(text);
+        }
+        Ok(())
+    }
+
     /// The checkpoint with these resources.
-    fn checkpoint(&mut self, resources: Vec<Resource>) -> anyhow::Result<Checkpoint> {
-        let deployment = Deployment {
+    fn checkpoint(&mut self, state: &Held) -> anyhow::Result<Vec<u8>> {
+        let operations = state.pending.iter().map(|pending| &pending.record);
+        for record in state.records.iter().chain(operations) {
+            self.seal(record)?;
+        }
+        let mut deployment = Deployment {
             manifest: Manifest::new(Timestamp::now().to_string()),
             secrets_providers: Some(SecretsProvider::passphrase(self.crypter.state())),
-            resources: self.vault.seal(resources)?,
+            resources: Vec::new(),
             metadata: self.deployment.metadata.clone(),
             other: self.deployment.other.clone(),
         };
-        Ok(Checkpoint::new(self.stack.qualified(), Some(deployment)))
+        if !state.pending.is_empty() {
+            let operations = state.pending.iter().map(stored).collect::<Result<_, _>>()?;
+            let operations = Value::Array(operations);
+            deployment
+                .other
+                .insert(PENDING_OPERATIONS.to_owned(), operations);
+        }
+        let resources: Vec<_> = state
+            .records
+            .iter()
+            .filter_map(|record| record.sealed.get().map(String::as_str))
+            .collect();
+        let replace_with = state
+            .records
+            .iter()
+            .any(|record| !record.resource.replace_with.is_empty());
+        let stack = self.stack.qualified();
+        Ok(Checkpoint::assemble(
+            &stack,
+            &deployment,
+            &resources,
+            replace_with,
+        )?)
     }
 }
 
+/// Where a state has the operations that were under way.
+const PENDING_OPERATIONS: &str = "pending_operations";
+
+/// An operation as a state has it.
+#[derive(serde::Deserialize)]
+struct StoredOperation {
+    resource: Resource<Map<String, Value>>,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+impl StoredOperation {
+    fn open(self, vault: &mut Vault) -> anyhow::Result<Pending> {
+        let opened = vault.open(vec![self.resource])?;
+        let resource = opened.into_iter().next().unwrap_or_default();
+        Ok(Pending {
+            kind: self.kind,
+            record: Record::new(resource),
+        })
+    }
+}
+
+fn stored_operations(deployment: &mut Deployment) -> anyhow::Result<Vec<StoredOperation>> {
+    match deployment.other.remove(PENDING_OPERATIONS) {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(operations) => serde_json::from_value(operations)
+            .context("failed to read the pending operations of the checkpoint"),
+    }
+}
+
+fn stored(pending: &Pending) -> serde_json::Result<Value> {
+    let text = pending.record.sealed.get().map_or("{}", String::as_str);
+    let resource: Value = serde_json::from_str(text)?;
+    Ok(serde_json::json!({ "resource": resource, "type": pending.kind }))
+}
+
 impl Keeper for Session<'_> {
-    fn keep(&mut self, resources: Vec<Resource>) -> anyhow::Result<()> {
-        let checkpoint = self.checkpoint(resources)?;
+    fn keep(&mut self, state: &Held) -> anyhow::Result<()> {
+        let content = self.checkpoint(state)?;
         self.context
             .backend
-            .save(&self.stack, &checkpoint)
+            .save_content(&self.stack, content)
             .context("failed to write the state")
     }
 }
 
 /// Resources that need a plugin cannot be updated or deleted by this engine.
-fn refuse_foreign(resources: &[Resource<Map<String, Value>>]) -> anyhow::Result<()> {
-    match resources.iter().find(|resource| !resource.is_builtin()) {
+fn refuse_foreign(
+    resources: &[Resource<Map<String, Value>>],
+    registry: &Registry,
+) -> anyhow::Result<()> {
+    let foreign = |resource: &&Resource<Map<String, Value>>| {
+        // components need no provider
+        resource.custom && !registry.knows(&resource.kind)
+    };
+    match resources.iter().find(foreign) {
         Some(foreign) => bail!(
-            "the stack has a resource of type {:?} ({}), which needs a provider plugin and is not supported by pulumi-engine",
+            "the stack has a resource of type {:?} ({}), which needs a provider plugin and is not supported by pulumi-engine; \
+             use an image with Pulumi's CLI",
             foreign.kind,
             foreign.urn.name()
         ),
@@ -137,12 +254,9 @@ pub(super) struct Outside<'a> {
     pub(super) context: &'a Context,
 }
 
-impl World for Outside<'_> {
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
-        let place = self.context.project.program_directory().join(path);
-        std::fs::read(place).map_err(|error| format!("failed to read file {path:?}: {error}"))
-    }
+impl World for Outside<'_> {}
 
+impl Answers for Outside<'_> {
     fn stack_outputs(&self, name: &str) -> Result<Properties, String> {
         self.read_stack(name)
             .map_err(|error| format!("stack reference {name:?}: {error:#}"))

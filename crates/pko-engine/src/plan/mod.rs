@@ -1,16 +1,15 @@
-//! What a run does: from a state and a wish to steps. Pure.
+//! What a run does: from a state and a wish to decisions and steps, and what is left at any moment. Pure.
+//!
+//! The engine ([`crate::engine`]) asks providers, decides here, and carries the steps out.
 
+pub mod decision;
 pub mod deletion;
 pub mod path;
-pub mod refresh;
-pub mod registration;
 pub mod snapshot;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::{program::Diagnostic, property::Properties, resource::Resource, urn::Urn};
+use crate::{program::Diagnostic, resource::Resource, urn::Urn};
 
 /// What is done to a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,8 +19,14 @@ pub enum Operation {
     CreateReplacement,
     Delete,
     DeleteReplaced,
+    Discard,
+    DiscardReplaced,
+    Import,
+    ImportReplacement,
     Read,
+    ReadReplacement,
     Refresh,
+    RemovePendingReplace,
     Replace,
     Same,
     Update,
@@ -36,8 +41,14 @@ impl Operation {
             Self::CreateReplacement => "create-replacement",
             Self::Delete => "delete",
             Self::DeleteReplaced => "delete-replaced",
+            Self::Discard => "discard",
+            Self::DiscardReplaced => "discard-replaced",
+            Self::Import => "import",
+            Self::ImportReplacement => "import-replacement",
             Self::Read => "read",
+            Self::ReadReplacement => "read-replacement",
             Self::Refresh => "refresh",
+            Self::RemovePendingReplace => "remove-pending-replace",
             Self::Replace => "replace",
             Self::Same => "same",
             Self::Update => "update",
@@ -48,9 +59,21 @@ impl Operation {
     #[must_use]
     pub fn counted(self) -> Option<Self> {
         match self {
-            Self::CreateReplacement | Self::DeleteReplaced | Self::Read => None,
-            Self::Refresh => Some(Self::Same),
-            other => Some(other),
+            Self::Read | Self::Refresh => None,
+            other => Some(other).filter(|other| other.is_logical()),
+        }
+    }
+
+    /// What the state says is under way while it is done, if it changes anything.
+    #[must_use]
+    pub fn pending(self) -> Option<&'static str> {
+        match self {
+            Self::Create | Self::CreateReplacement => Some("creating"),
+            Self::Update => Some("updating"),
+            Self::Delete | Self::DeleteReplaced => Some("deleting"),
+            Self::Read | Self::ReadReplacement => Some("reading"),
+            Self::Import | Self::ImportReplacement => Some("importing"),
+            _ => None,
         }
     }
 
@@ -59,7 +82,13 @@ impl Operation {
     pub fn is_logical(self) -> bool {
         !matches!(
             self,
-            Self::CreateReplacement | Self::DeleteReplaced | Self::Refresh
+            Self::CreateReplacement
+                | Self::DeleteReplaced
+                | Self::DiscardReplaced
+                | Self::ImportReplacement
+                | Self::ReadReplacement
+                | Self::Refresh
+                | Self::RemovePendingReplace
         )
     }
 }
@@ -79,10 +108,10 @@ pub struct Step {
     pub differences: Vec<String>,
     /// Inputs that make it a replacement.
     pub replace_keys: Vec<String>,
-    /// Why it cannot be done.
-    pub refusal: Option<String>,
     /// Whether it deletes what will be created again under the same name.
     pub makes_room: bool,
+    /// What a refresh has found: same, update or delete.
+    pub found: Operation,
 }
 
 impl Step {
@@ -101,8 +130,8 @@ impl Step {
             new,
             differences: Vec::new(),
             replace_keys: Vec::new(),
-            refusal: None,
             makes_room: false,
+            found: Operation::Same,
         }
     }
 
@@ -111,17 +140,6 @@ impl Step {
     pub fn resource(&self) -> Option<&Resource> {
         self.new.as_ref().or(self.old.as_ref())
     }
-}
-
-/// One thing of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Action {
-    /// A step.
-    Step(Box<Step>),
-    /// The stack has its outputs; `None` leaves those it had.
-    StackOutputs(Option<Properties>),
-    /// Something about the run is wrong; what follows is still done.
-    Failure(Failure),
 }
 
 /// What went wrong, and with which resource.
@@ -145,22 +163,17 @@ impl Failure {
     }
 }
 
-/// All of a run.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Plan {
-    /// What is done, in order.
-    pub actions: Vec<Action>,
-    /// What the user should know.
-    pub warnings: Vec<Diagnostic>,
-}
-
 /// How many resources saw which operation.
 pub type Changes = BTreeMap<&'static str, usize>;
 
 /// Counts a step that was done.
 pub fn count(changes: &mut Changes, step: &Step) {
-    let provider = step.resource().is_some_and(Resource::is_provider);
-    if let Some(operation) = step.operation.counted().filter(|_| !provider) {
+    let provider = step.resource().is_some_and(Resource::is_default_provider);
+    let operation = match step.operation {
+        Operation::Refresh => Some(step.found),
+        other => other.counted(),
+    };
+    if let Some(operation) = operation.filter(|_| !provider) {
         *changes.entry(operation.name()).or_default() += 1;
     }
 }

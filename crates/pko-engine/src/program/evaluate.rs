@@ -1,97 +1,60 @@
 //! From a program to values and registered resources. What it needs of the outside comes through
 //! [`Host`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use jiff::SignedDuration;
 
 use super::{
-    Diagnostic, Program, ResourceDeclaration,
+    Diagnostic, Get, Inputs, Program, ResourceDeclaration, ResourceOptions,
     access::{Access, Accessor, Part as TextPart},
-    check,
+    check::{self, Known},
     expression::{Expression, ExpressionKind},
+    files::Files,
     function::{self, Function},
+    invoke::Invoke,
     order::{self, PULUMI, Part},
+    types::ResourceTypes,
     value::{Output, ResourceValue, Value},
+    version_range,
 };
 use crate::{
-    property::{Properties, Property},
+    builtin,
+    property::{Properties, Property, UNKNOWN},
+    provider::ResourceType,
+    schedule::{self, locked},
     syntax::Place,
     text,
     urn::{StackIdentity, Urn},
 };
 
-/// What an evaluation asks of the outside.
-pub trait Host {
+pub use super::goal::{Alias, Goal, ReadGoal, Refusal, Registered};
+
+/// What an evaluation asks of the outside, from several threads.
+pub trait Host: Sync {
     /// Registers a resource and says what became of it.
-    fn register(&mut self, goal: Goal) -> Result<Registered, String>;
-    /// Reads a file that the program names.
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String>;
-}
-
-/// A resource as the program wants it.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Goal {
-    /// Name within the URN.
-    pub name: String,
-    /// Type token.
-    pub kind: String,
-    /// Inputs.
-    pub inputs: Properties,
-    /// Parent; the stack if none.
-    pub parent: Option<Urn>,
-    /// All resources it needs.
-    pub dependencies: BTreeSet<Urn>,
-    /// Which input needs which resources.
-    pub property_dependencies: BTreeMap<String, BTreeSet<Urn>>,
-    /// Former names.
-    pub aliases: Vec<Alias>,
-    /// Resource with which it goes.
-    pub deleted_with: Option<Urn>,
-    /// Whether it must not be deleted.
-    pub protect: bool,
-    /// Whether deleting only forgets it.
-    pub retain_on_delete: bool,
-    /// Inputs whose changes do not count.
-    pub ignore_changes: Vec<String>,
-    /// Inputs whose changes replace it.
-    pub replace_on_changes: Vec<String>,
-    /// Outputs to keep secret.
-    pub additional_secret_outputs: Vec<String>,
-    /// Resources whose replacement replaces it too.
-    pub replace_with: Vec<Urn>,
-    /// Whether a replacement deletes first.
-    pub delete_before_replace: bool,
-    /// Seconds by the name of an operation.
-    pub custom_timeouts: Vec<(String, f64)>,
-    /// Inputs whose values are not shown when they change.
-    pub hide_diffs: Vec<String>,
-}
-
-/// A former name of a resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Alias {
-    /// The whole URN.
-    Urn(Urn),
-    /// What was different.
-    #[expect(missing_docs, reason = "named as in Pulumi's own documentation")]
-    Parts {
-        name: Option<String>,
-        kind: Option<String>,
-        stack: Option<String>,
-        project: Option<String>,
-        /// `Some(None)` is a resource without a parent
-        parent: Option<Option<Urn>>,
-    },
-}
-
-/// What a registered resource gave.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Registered {
-    /// Its URN.
-    pub urn: Urn,
-    /// Its id; none if a preview cannot know it.
-    pub id: Option<String>,
-    /// Its outputs.
-    pub outputs: Properties,
+    fn register(&self, goal: Goal) -> Result<Registered, Refusal>;
+    /// What may be said of resources of a type; an error says why there are none.
+    fn resource_type(&self, token: &str) -> Result<ResourceType, String>;
+    /// Whether there is a function of a provider; the error says what to do instead.
+    fn function(&self, token: &str) -> Result<(), String>;
+    /// Calls a function of a package; of the goal only parent, provider and version count.
+    fn invoke(
+        &self,
+        token: &str,
+        arguments: &Properties,
+        goal: &Goal,
+    ) -> Result<Properties, Refusal>;
+    /// How many parts of a program may be evaluated at the same time.
+    fn parallel(&self) -> usize {
+        1
+    }
 }
 
 /// The surroundings of a program.
@@ -105,46 +68,86 @@ pub struct Surroundings<'a> {
     pub working_directory: &'a str,
     /// Directory of the project file.
     pub root_directory: &'a str,
+    /// Files that the program names.
+    pub files: &'a dyn Files,
 }
 
 /// Outputs of the stack, or why there are none.
 pub type Evaluation = Result<Properties, Vec<Diagnostic>>;
 
-/// Evaluates all of a program; resources are registered in order as far as the first mistakes allow.
+/// Evaluates all of a program; resources are registered as far as the first mistakes allow, each part once those that
+/// it refers to are done.
 pub fn evaluate(
     program: &Program,
     surroundings: &Surroundings<'_>,
-    host: &mut impl Host,
+    host: &impl Host,
 ) -> Evaluation {
     let prefix = format!("{}:", surroundings.stack.project);
+    let declared = program.config.iter().map(|declaration| &declaration.key);
     let names = surroundings
         .config
         .keys()
+        .chain(declared)
         .flat_map(|name| [name.clone(), format!("{prefix}{name}")]);
     let parts = order::order(program, &names.collect())?;
-    let errors = check::check(program, &parts);
+    let types = ResourceTypes::of(program, &|token| host.resource_type(token));
+    let known = Known {
+        config: surroundings.config,
+        project: &surroundings.stack.project,
+        types: &types,
+        function: &|token| host.function(token),
+    };
+    let errors = check::check(program, &parts, known);
     if !errors.is_empty() {
         return Err(errors);
     }
-    let mut evaluator = Evaluator::new(surroundings, host);
-    for part in parts {
-        evaluator.part(part);
-    }
+    let shared = Shared::new(surroundings);
+    let mut config = Evaluator::new(host, surroundings, &types, &shared, 0);
+    config.config(program, &surroundings.stack.project);
+    let errors = Mutex::new(BTreeMap::from([(0, config.errors)]));
+    schedule::run(&order::needs(&parts), host.parallel(), &|number| {
+        let Some(part) = parts.get(number) else {
+            return;
+        };
+        // the stack and default providers come before all parts
+        let number = number + 1;
+        let mut evaluator = Evaluator::new(host, surroundings, &types, &shared, number);
+        evaluator.part(*part);
+        locked(&errors).insert(number, evaluator.errors);
+    });
+    let mut evaluator = Evaluator::new(host, surroundings, &types, &shared, parts.len() + 1);
     let outputs = evaluator.outputs(program);
-    if evaluator.errors.is_empty() {
+    let errors = errors.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let errors: Vec<_> = errors
+        .into_values()
+        .flatten()
+        .chain(evaluator.errors)
+        .collect();
+    if errors.is_empty() {
         Ok(outputs)
     } else {
-        Err(evaluator.errors)
+        Err(errors)
     }
 }
 
-struct Evaluator<'a, H> {
-    host: &'a mut H,
+/// What the parts of a program share while they are evaluated.
+struct Shared {
     /// Values by name; `None` for what could not be computed.
-    names: BTreeMap<String, Option<Value>>,
+    names: RwLock<BTreeMap<String, Option<Value>>>,
+    /// Stacks that `fn::stackReference` has named; held while one is read, so that each is read once.
+    references: Mutex<BTreeMap<String, Registered>>,
+    /// Whether a part was wrong.
+    wrong: AtomicBool,
+}
+
+struct Evaluator<'a, H> {
+    host: &'a H,
+    files: &'a dyn Files,
+    types: &'a ResourceTypes,
+    shared: &'a Shared,
     errors: Vec<Diagnostic>,
-    /// Stacks that `fn::stackReference` has named.
-    references: BTreeMap<String, Registered>,
+    /// Which part of the program this is about.
+    part: usize,
 }
 
 /// Why an expression has no value.
@@ -167,8 +170,17 @@ impl<T> At<T> for Result<T, String> {
     }
 }
 
-impl<'a, H: Host> Evaluator<'a, H> {
-    fn new(surroundings: &Surroundings<'_>, host: &'a mut H) -> Self {
+impl<T> At<T> for Result<T, Refusal> {
+    fn at(self, line: Place) -> Result<T, Failure> {
+        self.map_err(|refusal| match refusal {
+            Refusal::Message(message) => Failure::Message(line, message),
+            Refusal::Reported => Failure::Poisoned,
+        })
+    }
+}
+
+impl Shared {
+    fn new(surroundings: &Surroundings<'_>) -> Self {
         let mut names = BTreeMap::new();
         for (name, property) in surroundings.config {
             let value = Value::from_property(property, &BTreeSet::new());
@@ -188,25 +200,101 @@ impl<'a, H: Host> Evaluator<'a, H> {
         let pulumi = pulumi.map(|(key, text)| (key.to_owned(), Value::String(text.to_owned())));
         names.insert(PULUMI.to_owned(), Some(Value::Object(pulumi.into())));
         Self {
+            names: RwLock::new(names),
+            references: Mutex::default(),
+            wrong: AtomicBool::new(false),
+        }
+    }
+
+    fn value(&self, name: &str) -> Option<Option<Value>> {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        names.get(name).cloned()
+    }
+
+    /// Gives a name its value, unless it has one that comes first.
+    fn set(&self, name: String, value: Option<Value>, over: bool) {
+        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        if over || !names.contains_key(&name) {
+            names.insert(name, value);
+        }
+    }
+}
+
+impl<'a, H: Host> Evaluator<'a, H> {
+    fn new(
+        host: &'a H,
+        surroundings: &Surroundings<'a>,
+        types: &'a ResourceTypes,
+        shared: &'a Shared,
+        part: usize,
+    ) -> Self {
+        Self {
             host,
-            names,
+            files: surroundings.files,
+            types,
+            shared,
             errors: Vec::new(),
-            references: BTreeMap::new(),
+            part,
+        }
+    }
+
+    /// Config values that the program declares and the stack does not have.
+    fn config(&mut self, program: &Program, project: &str) {
+        for declaration in &program.config {
+            if self.shared.value(&declaration.key).is_some() {
+                continue;
+            }
+            let default = declaration.default.as_ref();
+            let default = default.map(|default| self.expression(default)).transpose();
+            let value = default.and_then(|default| {
+                declaration
+                    .without_value(project, default)
+                    .at(declaration.line)
+            });
+            let value = value.map_err(|failure| self.report(failure)).ok();
+            let prefixed = format!("{project}:{}", declaration.key);
+            self.shared.set(prefixed, value.clone(), true);
+            self.shared.set(declaration.key.clone(), value, true);
         }
     }
 
     fn part(&mut self, part: Part<'_>) {
         let (name, result) = match part {
+            Part::RequiredVersion(range) => {
+                if let Err(failure) = self.required_version(range) {
+                    self.report(failure);
+                }
+                return;
+            }
             Part::Variable(variable) => (&variable.name, self.expression(&variable.value)),
             Part::Resource(resource) => (&resource.key, self.resource(resource)),
         };
         let value = result.map_err(|failure| self.report(failure)).ok();
-        self.names.insert(name.clone(), value);
+        // a config value that only the stack has comes before a variable, and a resource before both
+        let over = !matches!(part, Part::Variable(_));
+        self.shared.set(name.clone(), value, over);
+    }
+
+    fn required_version(&mut self, range: &Expression) -> Result<(), Failure> {
+        let value = self.expression(range)?;
+        let Value::String(text) = value else {
+            let message = "version range must evaluate to a string".to_owned();
+            return Err(Failure::Message(range.line, message));
+        };
+        if version_range::contains(&text, crate::VERSION).at(range.line)? {
+            return Ok(());
+        }
+        let version = crate::VERSION.trim_start_matches('v');
+        Err(Failure::Message(
+            range.line,
+            format!("Pulumi CLI version {version} does not satisfy the version range {text:?}"),
+        ))
     }
 
     fn report(&mut self, failure: Failure) {
         if let Failure::Message(line, message) = failure {
             self.errors.push(Diagnostic::error(line, message));
+            self.shared.wrong.store(true, Ordering::SeqCst);
         }
     }
 
@@ -246,26 +334,24 @@ impl<'a, H: Host> Evaluator<'a, H> {
             ExpressionKind::Interpolation(parts) => self.interpolation(parts, expression.line)?,
             ExpressionKind::Reference(access) => self.access(access, expression.line)?,
             ExpressionKind::Call(function, argument) => self.call(*function, argument)?,
+            ExpressionKind::Invoke(invoke) => self.invoke(invoke, expression.line)?,
         })
     }
 
+    /// The values of a map keep their histories; those of its keys become its own.
     fn object(&mut self, entries: &[(Expression, Expression)]) -> Evaluated {
-        let mut object = BTreeMap::new();
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
         for (key, value) in entries {
-            let name = match self.expression(key)? {
-                Value::String(name) => name,
-                Value::Null => "null".to_owned(),
-                other => {
-                    let message = format!(
-                        "object key must evaluate to a string, not {}",
-                        other.describe()
-                    );
-                    return Err(Failure::Message(key.line, message));
-                }
-            };
-            object.insert(name, self.expression(value)?);
+            keys.push(self.expression(key)?);
+            values.push(self.expression(value)?);
         }
-        Ok(Value::Object(object))
+        let line = entries.first().map(|(key, _)| key.line).unwrap_or_default();
+        Value::List(keys)
+            .lift(|keys| match keys {
+                Value::List(keys) => named(keys, values),
+                other => Ok(other),
+            })
+            .at(line)
     }
 
     fn interpolation(&mut self, parts: &[TextPart], line: Place) -> Evaluated {
@@ -277,28 +363,33 @@ impl<'a, H: Host> Evaluator<'a, H> {
             });
         }
         let joined = Value::List(values).lift(|values| match values {
-            Value::List(values) => Ok(Value::String(
-                values
-                    .iter()
-                    .map(|value| text::interpolated(&value.plain_json()))
-                    .collect(),
-            )),
+            Value::List(values) => values
+                .iter()
+                .map(|value| match value {
+                    Value::Resource(resource) => Err(format!(
+                        "resource {:?} is no text; name one of its properties",
+                        resource.name
+                    )),
+                    value => Ok(text::interpolated(&value.plain_json())),
+                })
+                .collect::<Result<String, _>>()
+                .map(Value::String),
             other => Ok(other),
         });
         joined.at(line)
     }
 
     fn access(&mut self, access: &Access, line: Place) -> Evaluated {
-        match self.names.get(&access.root) {
+        let names = self.shared.names.read();
+        let names = names.unwrap_or_else(PoisonError::into_inner);
+        match names.get(&access.root) {
             Some(Some(value)) => enter(value, &access.steps).at(line),
             Some(None) => Err(Failure::Poisoned),
-            None => Err(Failure::Message(
-                line,
-                format!(
-                    "resource, variable, or config value {:?} not found",
-                    access.root
-                ),
-            )),
+            None => {
+                let known = names.keys().map(String::as_str);
+                let message = order::not_found(&access.root, known);
+                Err(Failure::Message(line, message))
+            }
         }
     }
 
@@ -318,12 +409,55 @@ impl<'a, H: Host> Evaluator<'a, H> {
                 format!("a resource is needed here, not {}", other.describe()),
             )),
             (function, value) => {
-                let host = &*self.host;
+                let files = self.files;
                 value
-                    .lift(|plain| function::apply(function, plain, &|path| host.read_file(path)))
+                    .lift(|plain| function::apply(function, plain, files))
                     .at(line)
             }
         }
+    }
+
+    /// A function of a provider. It is only called when all its arguments are known.
+    fn invoke(&mut self, invoke: &Invoke, line: Place) -> Evaluated {
+        let options = &invoke.options;
+        let arguments = self.expression(&invoke.arguments)?;
+        let mut goal = Goal {
+            version: options.version.clone(),
+            plugin_download_url: options.plugin_download_url.clone(),
+            ..Goal::default()
+        };
+        if let Some(expression) = &options.parent {
+            goal.parent = Some(self.one_resource(expression)?);
+        }
+        if let Some(expression) = &options.provider {
+            goal.provider = Some(self.provider(expression)?);
+        }
+        let needs: BTreeSet<Urn> = match &options.depends_on {
+            Some(expression) => self.resources(expression)?.into_iter().collect(),
+            None => BTreeSet::new(),
+        };
+        let flat = arguments.flatten();
+        let dependencies: BTreeSet<_> = flat.dependencies.union(&needs).cloned().collect();
+        let value = match flat
+            .value
+            .map(|value| value.to_property())
+            .transpose()
+            .at(line)?
+        {
+            Some(Property::Object(arguments)) => {
+                let result = self
+                    .host
+                    .invoke(&invoke.token, &arguments, &goal)
+                    .at(line)?;
+                Some(returned(invoke, result, &dependencies).at(line)?)
+            }
+            _ => None,
+        };
+        Ok(Value::Output(Box::new(Output {
+            value,
+            secret: flat.secret,
+            dependencies,
+        })))
     }
 
     /// One output of another stack; the reference itself is a resource, once for each stack.
@@ -343,20 +477,23 @@ impl<'a, H: Host> Evaluator<'a, H> {
         let Some(Value::String(output_name)) = output_name else {
             return Err(wrong(output));
         };
-        let registered = if let Some(known) = self.references.get(name) {
+        let mut references = locked(&self.shared.references);
+        let registered = if let Some(known) = references.get(name) {
             known.clone()
         } else {
             let input = Property::String(name.clone());
             let goal = Goal {
                 name: name.clone(),
-                kind: crate::builtin::STACK_REFERENCE.to_owned(),
+                kind: builtin::STACK_REFERENCE.to_owned(),
                 inputs: Properties::from([("name".to_owned(), input)]),
+                part: self.part,
                 ..Goal::default()
             };
             let registered = self.host.register(goal).at(stack.line)?;
-            self.references.insert(name.clone(), registered.clone());
+            references.insert(name.clone(), registered.clone());
             registered
         };
+        drop(references);
         let outputs = match registered.outputs.get("outputs") {
             Some(Property::Object(outputs)) => outputs.get(&output_name),
             _ => None,
@@ -372,7 +509,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
 
     /// Once something is wrong no further resource is touched; the rest is only looked through.
     fn resource(&mut self, resource: &ResourceDeclaration) -> Evaluated {
-        if !self.errors.is_empty() {
+        if self.shared.wrong.load(Ordering::SeqCst) {
             return Err(Failure::Poisoned);
         }
         let goal = self.goal(resource)?;
@@ -384,39 +521,93 @@ impl<'a, H: Host> Evaluator<'a, H> {
             name,
             kind,
             outputs: registered.outputs,
+            partial: registered.partial,
         })))
     }
 
     fn goal(&mut self, resource: &ResourceDeclaration) -> Result<Goal, Failure> {
         let options = &resource.options;
+        let kind = self.types.get(&resource.kind).map(|(kind, _)| kind.clone());
         let mut goal = Goal {
             name: resource.name.clone(),
-            kind: resource.kind.clone(),
+            kind: kind.unwrap_or_else(|_| resource.kind.clone()),
             retain_on_delete: options.retain_on_delete,
             ignore_changes: options.ignore_changes.clone(),
             replace_on_changes: options.replace_on_changes.clone(),
             additional_secret_outputs: options.additional_secret_outputs.clone(),
             delete_before_replace: options.delete_before_replace,
-            custom_timeouts: options.custom_timeouts.clone(),
             hide_diffs: options.hide_diffs.clone(),
+            part: self.part,
+            import: options.import.clone(),
+            version: options.version.clone(),
+            plugin_download_url: options.plugin_download_url.clone(),
             ..Goal::default()
         };
-        for property in &resource.properties {
-            let value = self.expression(&property.value)?;
-            let needs = value.dependencies();
-            let value = value.to_property().at(property.line)?;
-            if value == Property::Null {
-                let message = format!(
-                    "resource {:?} is missing required property {:?}",
-                    resource.key, property.name
-                );
-                return Err(Failure::Message(property.line, message));
-            }
-            goal.dependencies.extend(needs.iter().cloned());
-            goal.property_dependencies
-                .insert(property.name.clone(), needs);
-            goal.inputs.insert(property.name.clone(), value);
+        self.inputs(&mut goal, resource)?;
+        self.options(&mut goal, options)?;
+        Ok(goal)
+    }
+
+    fn inputs(&mut self, goal: &mut Goal, resource: &ResourceDeclaration) -> Result<(), Failure> {
+        if let Some(get) = &resource.get {
+            return self.get(goal, get);
         }
+        let named = match &resource.properties {
+            Inputs::Named(properties) => properties,
+            Inputs::Whole(expression) => {
+                let value = self.expression(expression)?;
+                return whole_inputs(goal, &value).at(expression.line);
+            }
+        };
+        for property in named {
+            let value = self.expression(&property.value)?;
+            add_input(goal, &property.name, &value).at(property.line)?;
+        }
+        if goal.kind == builtin::STACK_REFERENCE && !goal.inputs.contains_key("name") {
+            let name = Value::String(resource.key.clone());
+            add_input(goal, "name", &name).at(resource.line)?;
+        }
+        if let Ok((_, kind)) = self.types.get(&resource.kind)
+            && let Some(missing) = kind
+                .required
+                .iter()
+                .find(|name| !goal.inputs.contains_key(**name))
+        {
+            let message = format!(
+                "resource {:?} is missing required property {missing:?}",
+                resource.key
+            );
+            return Err(Failure::Message(resource.line, message));
+        }
+        Ok(())
+    }
+
+    /// What is read instead of made; an id that only the real run knows is none in a preview.
+    fn get(&mut self, goal: &mut Goal, get: &Get) -> Result<(), Failure> {
+        let id = self.expression(&get.id)?.flatten();
+        goal.dependencies.extend(id.dependencies);
+        let id = match id.value {
+            None => None,
+            Some(Value::String(id)) => Some(id),
+            Some(other) => {
+                let message = format!("get.id must be a string, not {}", other.describe());
+                return Err(Failure::Message(get.id.line, message));
+            }
+        };
+        let mut state = Goal::default();
+        for property in &get.state {
+            let value = self.expression(&property.value)?;
+            add_input(&mut state, &property.name, &value).at(property.line)?;
+        }
+        goal.dependencies.extend(state.dependencies);
+        goal.read = Some(ReadGoal {
+            id,
+            state: state.inputs,
+        });
+        Ok(())
+    }
+
+    fn options(&mut self, goal: &mut Goal, options: &ResourceOptions) -> Result<(), Failure> {
         if let Some(expression) = &options.depends_on {
             goal.dependencies.extend(self.resources(expression)?);
         }
@@ -425,6 +616,16 @@ impl<'a, H: Host> Evaluator<'a, H> {
         }
         if let Some(expression) = &options.parent {
             goal.parent = Some(self.one_resource(expression)?);
+        }
+        if let Some(expression) = &options.provider {
+            goal.provider = Some(self.provider(expression)?);
+        }
+        if let Some(expression) = &options.providers {
+            let values = self.resource_values(expression)?;
+            let providers = values
+                .iter()
+                .map(|value| reference(value).at(expression.line));
+            goal.providers = providers.collect::<Result<_, _>>()?;
         }
         if let Some(expression) = &options.deleted_with {
             goal.deleted_with = Some(self.one_resource(expression)?);
@@ -435,7 +636,61 @@ impl<'a, H: Host> Evaluator<'a, H> {
         if let Some(expression) = &options.aliases {
             goal.aliases = self.aliases(expression)?;
         }
-        Ok(goal)
+        if let Some(expression) = &options.replacement_trigger {
+            let value = self.expression(expression)?;
+            goal.replacement_trigger = Some(value.to_property().at(expression.line)?);
+        }
+        if let Some(expression) = &options.env_var_mappings {
+            goal.env_var_mappings = self.mappings(expression)?;
+        }
+        for (name, expression) in &options.custom_timeouts {
+            let seconds = self.timeout(name, expression)?;
+            goal.custom_timeouts.push((name.clone(), seconds));
+        }
+        Ok(())
+    }
+
+    /// The reference to a provider.
+    fn provider(&mut self, expression: &Expression) -> Result<String, Failure> {
+        match self.resource_values(expression)?.as_slice() {
+            [value] => reference(value).at(expression.line),
+            _ => Err(Failure::Message(
+                expression.line,
+                "one provider is needed here".to_owned(),
+            )),
+        }
+    }
+
+    fn mappings(&mut self, expression: &Expression) -> Result<BTreeMap<String, String>, Failure> {
+        let wrong = || {
+            let message = "envVarMappings must be an object with string values".to_owned();
+            Failure::Message(expression.line, message)
+        };
+        let Value::Object(entries) = self.expression(expression)? else {
+            return Err(wrong());
+        };
+        entries
+            .into_iter()
+            .map(|(key, value)| match value {
+                Value::String(text) => Ok((key, text)),
+                _ => Err(wrong()),
+            })
+            .collect()
+    }
+
+    /// How long an operation may take, in seconds.
+    fn timeout(&mut self, name: &str, expression: &Expression) -> Result<f64, Failure> {
+        let duration = match self.expression(expression)?.flatten().value {
+            Some(Value::String(text)) => text.parse::<SignedDuration>().ok(),
+            _ => None,
+        };
+        duration
+            .map(|duration| duration.as_secs_f64())
+            .ok_or_else(|| {
+                let message =
+                    format!("{name:?} of customTimeouts must be a duration such as \"10m\"");
+                Failure::Message(expression.line, message)
+            })
     }
 
     fn protect(&mut self, expression: &Expression) -> Result<bool, Failure> {
@@ -459,6 +714,11 @@ impl<'a, H: Host> Evaluator<'a, H> {
     }
 
     fn resources(&mut self, expression: &Expression) -> Result<Vec<Urn>, Failure> {
+        let values = self.resource_values(expression)?.into_iter();
+        Ok(values.map(|resource| resource.urn).collect())
+    }
+
+    fn resource_values(&mut self, expression: &Expression) -> Result<Vec<ResourceValue>, Failure> {
         let values = match self.expression(expression)? {
             Value::List(values) => values,
             value => vec![value],
@@ -466,7 +726,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
         values
             .into_iter()
             .map(|value| match value {
-                Value::Resource(resource) => Ok(resource.urn),
+                Value::Resource(resource) => Ok(*resource),
                 other => Err(Failure::Message(
                     expression.line,
                     format!("a resource is needed here, not {}", other.describe()),
@@ -484,6 +744,95 @@ impl<'a, H: Host> Evaluator<'a, H> {
             .into_iter()
             .map(|value| alias(value).at(line))
             .collect()
+    }
+}
+
+/// The reference to a provider: `urn::id`.
+fn reference(resource: &ResourceValue) -> Result<String, String> {
+    if !resource.kind.starts_with(builtin::PROVIDERS) {
+        return Err(format!(
+            "resource passed as provider is no provider: {}",
+            resource.name
+        ));
+    }
+    let id = resource.id.as_deref().unwrap_or(UNKNOWN);
+    Ok(format!("{}::{id}", resource.urn))
+}
+
+/// A map from its keys and values.
+fn named(keys: Vec<Value>, values: Vec<Value>) -> Result<Value, String> {
+    let mut object = BTreeMap::new();
+    for (key, value) in keys.into_iter().zip(values) {
+        let name = match key {
+            Value::String(name) => name,
+            Value::Null => "null".to_owned(),
+            other => {
+                return Err(format!(
+                    "object key must evaluate to a string, not {}",
+                    other.describe()
+                ));
+            }
+        };
+        object.insert(name, value);
+    }
+    Ok(Value::Object(object))
+}
+
+/// What a call gives: all of its result, or the property that is wanted.
+fn returned(
+    invoke: &Invoke,
+    result: Properties,
+    dependencies: &BTreeSet<Urn>,
+) -> Result<Value, String> {
+    let property = match &invoke.returns {
+        None => Property::Object(result),
+        Some(name) => result.get(name).cloned().ok_or_else(|| {
+            format!(
+                "the result of {:?} has no property {name:?}{}",
+                invoke.token,
+                text::did_you_mean(name, result.keys().map(String::as_str))
+            )
+        })?,
+    };
+    Ok(Value::from_property(&property, dependencies))
+}
+
+/// An input; null is none.
+fn add_input(goal: &mut Goal, name: &str, value: &Value) -> Result<(), String> {
+    let needs = value.dependencies();
+    let property = value.to_property()?;
+    goal.dependencies.extend(needs.iter().cloned());
+    if property != Property::Null {
+        goal.property_dependencies.insert(name.to_owned(), needs);
+        goal.inputs.insert(name.to_owned(), property);
+    }
+    Ok(())
+}
+
+/// All inputs from one value, whose history each of them has.
+fn whole_inputs(goal: &mut Goal, value: &Value) -> Result<(), String> {
+    match value {
+        Value::Object(entries) => {
+            for (name, value) in entries {
+                add_input(goal, name, value)?;
+            }
+            Ok(())
+        }
+        Value::Output(output) => match &output.value {
+            Some(Value::Object(entries)) => {
+                for (name, value) in entries {
+                    let value = Output {
+                        value: Some(value.clone()),
+                        ..(**output).clone()
+                    };
+                    add_input(goal, name, &Value::Output(Box::new(value)))?;
+                }
+                Ok(())
+            }
+            Some(inner) => whole_inputs(goal, inner),
+            None => Err("properties that only the real run knows are not supported by pulumi-engine; name them one by one".to_owned()),
+        },
+        other => Err(format!("properties must be a map, not {}", other.describe())),
     }
 }
 
@@ -517,6 +866,7 @@ fn alias(value: Value) -> Result<Alias, String> {
             ("stack", Value::String(text)) => stack = Some(text),
             ("project", Value::String(text)) => project = Some(text),
             ("parent", Value::Resource(resource)) => parent = Some(Some(resource.urn)),
+            ("parent", Value::String(urn)) => parent = Some(Some(Urn::new(urn))),
             ("noParent", Value::Bool(true)) => parent = Some(None),
             ("noParent", Value::Bool(false)) => {}
             (key, value) => {
@@ -542,7 +892,6 @@ fn enter(value: &Value, steps: &[Accessor]) -> Result<Value, String> {
         return Ok(value.clone());
     };
     match value {
-        Value::Null => Ok(Value::Null),
         Value::Object(entries) => {
             let key = step
                 .key()
@@ -559,7 +908,11 @@ fn enter(value: &Value, steps: &[Accessor]) -> Result<Value, String> {
                     values.len()
                 )
             })?;
-            enter(element, rest)
+            // nothing in a list has nothing in it, where nothing in a map is a mistake
+            match element {
+                Value::Null => Ok(Value::Null),
+                element => enter(element, rest),
+            }
         }
         Value::Output(output) => {
             let inner = output
@@ -585,10 +938,11 @@ fn resource_property(resource: &ResourceValue, step: &Accessor) -> Value {
     let inner = match step.key().unwrap_or_default() {
         "urn" => Some(Value::String(resource.urn.to_string())),
         "id" => resource.id.clone().map(Value::String),
-        name => {
-            let property = resource.outputs.get(name).unwrap_or(&Property::Null);
-            Some(Value::from_property(property, &dependencies))
-        }
+        name => match resource.outputs.get(name) {
+            Some(property) => Some(Value::from_property(property, &dependencies)),
+            None if resource.partial => None,
+            None => Some(Value::Null),
+        },
     };
     Value::Output(Box::new(Output {
         value: inner,

@@ -3,6 +3,9 @@
 //!
 //! Calls are synchronous and come from several threads at once, one for each resource that is worked on.
 
+pub mod builtin;
+pub mod registry;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{property::Properties, urn::Urn};

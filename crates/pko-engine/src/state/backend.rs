@@ -1,10 +1,13 @@
 //! Where states live: a folder or a bucket, in Pulumi's own layout.
 
 use std::{
-    cell::RefCell,
     collections::HashMap,
     io,
     path::{Path, PathBuf},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use jiff::Timestamp;
@@ -15,7 +18,7 @@ use super::{
     cloud::{self, AddressError},
     history,
 };
-use crate::urn::StackIdentity;
+use crate::{schedule::locked, urn::StackIdentity};
 
 /// The one organization of such backends.
 pub const ORGANIZATION: &str = "organization";
@@ -56,8 +59,8 @@ pub struct Backend {
     url: String,
     bucket: Box<dyn Bucket>,
     /// What checkpoints hold, as far as it was read or written here.
-    known: RefCell<HashMap<String, Known>>,
-    marked: RefCell<bool>,
+    known: Mutex<HashMap<String, Known>>,
+    marked: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -78,8 +81,8 @@ impl Backend {
         let backend = Self {
             url,
             bucket,
-            known: RefCell::default(),
-            marked: RefCell::default(),
+            known: Mutex::default(),
+            marked: AtomicBool::default(),
         };
         backend.check_layout()?;
         Ok(backend)
@@ -132,7 +135,7 @@ impl Backend {
             version.and_then(|root| root.get("version").map(crate::syntax::Node::scalar_text));
         match version.as_deref() {
             Some("1") => {
-                self.marked.replace(true);
+                self.marked.store(true, Ordering::SeqCst);
                 Ok(())
             }
             Some("0") => Err(BackendError::Layout(
@@ -168,7 +171,7 @@ impl Backend {
         let content = self.bucket.read(&key).map_err(self.access())?;
         match &content {
             Some(content) => {
-                let mut known = self.known.borrow_mut();
+                let mut known = locked(&self.known);
                 let backed_up = known.get(&key).is_some_and(|known| known.backed_up);
                 known.insert(
                     key,
@@ -199,17 +202,25 @@ impl Backend {
 
     /// Writes the checkpoint of a stack: one file. The one from before this command stays beside it.
     pub fn save(&self, stack: &StackIdentity, checkpoint: &Checkpoint) -> Result<(), BackendError> {
-        if !self.marked.replace(true) {
+        self.save_content(stack, checkpoint.encode()?)
+    }
+
+    /// The same for a checkpoint that is in JSON already.
+    pub fn save_content(
+        &self,
+        stack: &StackIdentity,
+        content: Vec<u8>,
+    ) -> Result<(), BackendError> {
+        if !self.marked.swap(true, Ordering::SeqCst) {
             self.bucket
                 .write(META, b"version: 1\n")
                 .map_err(self.access())?;
         }
         let key = Self::checkpoint_key(stack);
-        let content = checkpoint.encode()?;
-        if !self.known.borrow().contains_key(&key) {
+        if !locked(&self.known).contains_key(&key) {
             self.content(stack)?;
         }
-        let mut known = self.known.borrow_mut();
+        let mut known = locked(&self.known);
         if let Some(before) = known.get_mut(&key) {
             if before.content == content {
                 return Ok(());
@@ -234,7 +245,7 @@ impl Backend {
     /// The file of a stack's checkpoint, as it was read or written last.
     #[must_use]
     pub fn latest(&self, stack: &StackIdentity) -> Vec<u8> {
-        let known = self.known.borrow();
+        let known = locked(&self.known);
         let latest = known.get(&Self::checkpoint_key(stack));
         latest
             .map(|known| known.content.clone())
@@ -258,7 +269,7 @@ impl Backend {
                 .map_err(self.access())?;
         }
         self.bucket.remove(&key).map_err(self.access())?;
-        self.known.borrow_mut().remove(&key);
+        locked(&self.known).remove(&key);
         history::remove(self, stack).map_err(self.access())
     }
 }
@@ -293,7 +304,7 @@ fn directory(path: &str) -> Result<PathBuf, BackendError> {
 
 #[cfg(test)]
 mod tests {
-    use std::rc::Rc;
+    use std::sync::Arc;
 
     use super::*;
     use crate::state::file;
@@ -311,33 +322,31 @@ mod tests {
     /// Counts what is asked of it.
     #[derive(Debug, Default)]
     struct Counted {
-        files: RefCell<HashMap<String, Vec<u8>>>,
-        calls: Rc<RefCell<Vec<String>>>,
+        files: Mutex<HashMap<String, Vec<u8>>>,
+        calls: Arc<Mutex<Vec<String>>>,
     }
 
     impl Counted {
         fn called(&self, call: &str, key: &str) {
-            self.calls.borrow_mut().push(format!("{call} {key}"));
+            locked(&self.calls).push(format!("{call} {key}"));
         }
     }
 
     impl Bucket for Counted {
         fn read(&self, key: &str) -> Result<Option<Vec<u8>>, BucketError> {
             self.called("read", key);
-            Ok(self.files.borrow().get(key).cloned())
+            Ok(locked(&self.files).get(key).cloned())
         }
 
         fn write(&self, key: &str, content: &[u8]) -> Result<(), BucketError> {
             self.called("write", key);
-            self.files
-                .borrow_mut()
-                .insert(key.to_owned(), content.to_vec());
+            locked(&self.files).insert(key.to_owned(), content.to_vec());
             Ok(())
         }
 
         fn remove(&self, key: &str) -> Result<(), BucketError> {
             self.called("remove", key);
-            self.files.borrow_mut().remove(key);
+            locked(&self.files).remove(key);
             Ok(())
         }
 
@@ -355,7 +364,7 @@ mod tests {
     #[test]
     fn a_save_is_one_write() {
         let bucket = Counted::default();
-        let calls = Rc::clone(&bucket.calls);
+        let calls = Arc::clone(&bucket.calls);
         let backend = Backend::of("s3://states".to_owned(), Box::new(bucket)).unwrap();
         let stack = StackIdentity {
             organization: ORGANIZATION.into(),
@@ -366,13 +375,13 @@ mod tests {
             .save(&stack, &Checkpoint::new("a".into(), None))
             .unwrap();
         backend.load(&stack).unwrap();
-        calls.borrow_mut().clear();
+        locked(&calls).clear();
         for name in ["b", "c", "c", "d"] {
             let checkpoint = Checkpoint::new(name.into(), None);
             backend.save(&stack, &checkpoint).unwrap();
         }
         let write = "write .pulumi/stacks/demo/dev.json";
-        assert_eq!(*calls.borrow(), [write; 3]);
+        assert_eq!(*locked(&calls), [write; 3]);
     }
 
     #[test]

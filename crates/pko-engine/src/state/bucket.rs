@@ -36,7 +36,7 @@ fn told(error: &object_store::Error) -> String {
 }
 
 /// Files by key; each is written as a whole or not at all.
-pub trait Bucket: fmt::Debug {
+pub trait Bucket: fmt::Debug + Send + Sync {
     /// Reads a file; none if there is none.
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, BucketError>;
     /// Writes a file.

@@ -144,6 +144,31 @@ impl Checkpoint {
         }
     }
 
+    /// A file's content from resources that are in JSON already: a save costs no more than what has changed.
+    pub fn assemble(
+        stack: &str,
+        latest: &Deployment,
+        resources: &[&str],
+        replace_with: bool,
+    ) -> Result<Vec<u8>, CheckpointError> {
+        let features = if replace_with {
+            format!("{FORMAT_WITH_FEATURES},\"features\":[\"{REPLACE_WITH}\"]")
+        } else {
+            FORMAT.to_string()
+        };
+        let mut latest = serde_json::to_string(latest).map_err(CheckpointError::Malformed)?;
+        if !resources.is_empty() {
+            // the state's own fields, of which there is always one, go on after the resources
+            let fields = latest.strip_prefix('{').unwrap_or_default();
+            latest = format!("{{\"resources\":[{}],{fields}", resources.join(","));
+        }
+        let stack = serde_json::to_string(stack).map_err(CheckpointError::Malformed)?;
+        let text = format!(
+            "{{\"version\":{features},\"checkpoint\":{{\"stack\":{stack},\"latest\":{latest}}}}}"
+        );
+        Ok(text.into_bytes())
+    }
+
     /// Reads a file's content.
     pub fn parse(content: &[u8]) -> Result<Self, CheckpointError> {
         let checkpoint: Self =
@@ -226,6 +251,26 @@ mod tests {
                 .to_string()
                 .contains("\"cloud\"")
         );
+    }
+
+    #[test]
+    fn what_is_assembled_is_what_is_encoded() {
+        let resource = Resource {
+            urn: crate::urn::Urn::new("u"),
+            ..Resource::default()
+        };
+        let text = serde_json::to_string(&resource).unwrap();
+        for count in 0..3 {
+            let mut latest = Deployment::default();
+            let assembled =
+                Checkpoint::assemble("s\"", &latest, &vec![text.as_str(); count], false).unwrap();
+            latest.resources = vec![resource.clone(); count];
+            let encoded = Checkpoint::new("s\"".into(), Some(latest))
+                .encode()
+                .unwrap();
+            let value = |content: &[u8]| serde_json::from_slice::<Value>(content).unwrap();
+            assert_eq!(value(&assembled), value(&encoded));
+        }
     }
 
     #[test]

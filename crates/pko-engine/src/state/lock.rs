@@ -59,14 +59,21 @@ impl<'a> Lock<'a> {
     }
 }
 
-impl Drop for Lock<'_> {
-    fn drop(&mut self) {
+impl Lock<'_> {
+    /// Lets go of the stack.
+    pub fn release(&self) {
         if let Err(error) = self.backend.bucket().remove(&self.key) {
             crate::display::note(&format!(
                 "error: there was a problem deleting the lock at {}, manual clean up may be required: {error}",
                 self.backend.place(&self.key)
             ));
         }
+    }
+}
+
+impl Drop for Lock<'_> {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 

@@ -112,23 +112,29 @@ impl Vault {
     ) -> Result<Vec<Resource<Map<String, Value>>>, SealingError> {
         resources
             .into_iter()
-            .map(|resource| {
-                let place = format!("{} {}", resource.urn, resource.id);
-                resource.map(|section, properties| {
-                    let place = format!("{place} {section}");
-                    properties
-                        .into_iter()
-                        .map(|(key, value)| {
-                            let value = value
-                                .to_json_with(&format!("{place}/{key}"), &mut |place, inner| {
-                                    self.seal_secret(place, inner)
-                                })?;
-                            Ok((key, value))
-                        })
-                        .collect::<Result<Map<_, _>, SealingError>>()
-                })
-            })
+            .map(|resource| self.seal_one(resource))
             .collect()
+    }
+
+    /// Seals one resource.
+    pub fn seal_one(
+        &mut self,
+        resource: Resource,
+    ) -> Result<Resource<Map<String, Value>>, SealingError> {
+        let place = format!("{} {}", resource.urn, resource.id);
+        resource.map(|section, properties| {
+            let place = format!("{place} {section}");
+            properties
+                .into_iter()
+                .map(|(key, value)| {
+                    let value = value
+                        .to_json_with(&format!("{place}/{key}"), &mut |place, inner| {
+                            self.seal_secret(place, inner)
+                        })?;
+                    Ok((key, value))
+                })
+                .collect::<Result<Map<_, _>, SealingError>>()
+        })
     }
 
     fn seal_secret(&mut self, place: &str, inner: &Property) -> Result<Value, SealingError> {

@@ -6,7 +6,7 @@ mod gcs;
 mod http;
 mod s3;
 
-use std::{cell::OnceCell, sync::Arc, time::Duration};
+use std::{sync::Arc, sync::OnceLock, time::Duration};
 
 use object_store::{
     BackoffConfig, ClientOptions, ObjectStore, ObjectStoreExt as _, PutPayload, RetryConfig,
@@ -26,7 +26,7 @@ pub struct CloudBucket {
     store: Arc<dyn ObjectStore>,
     prefix: String,
     /// Made at the first call: most commands of most stacks need none.
-    runtime: OnceCell<Runtime>,
+    runtime: OnceLock<Runtime>,
 }
 
 /// Opens the bucket of a URL; none if the URL is of no cloud that we know. Nothing is sent yet.
@@ -43,7 +43,7 @@ pub fn open(url: &str) -> Result<Option<CloudBucket>, AddressError> {
     Ok(Some(CloudBucket {
         store,
         prefix: address.prefix,
-        runtime: OnceCell::new(),
+        runtime: OnceLock::new(),
     }))
 }
 

@@ -1,0 +1,368 @@
+//! Preview and up: what a program registers, against the state. Here the program's wishes become steps.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Condvar, Mutex, PoisonError},
+};
+
+use super::{Engine, Halted, Olds, providers::Shared};
+use crate::{
+    builtin,
+    plan::{Failure, Operation, Step, snapshot::Record},
+    program::{
+        Program,
+        evaluate::{self, Alias, Goal, Host, Refusal, Registered, Surroundings},
+    },
+    property::{Properties, Property},
+    provider::{ProviderError, ResourceType},
+    resource::Resource,
+    schedule::locked,
+    urn::{STACK_TYPE, StackIdentity, Urn},
+};
+
+/// Runs a program, then deletes what it no longer has.
+pub(super) fn run(engine: &Engine<'_>, program: &Program, surroundings: &Surroundings<'_>) {
+    for warning in &program.warnings {
+        engine.reporter.warning(&Failure {
+            urn: None,
+            diagnostic: warning.clone(),
+        });
+    }
+    if engine.is_stopped() {
+        return;
+    }
+    let registrar = Registrar {
+        engine,
+        olds: engine.olds(),
+        book: Mutex::default(),
+        made_room: Condvar::new(),
+        defaults: Mutex::default(),
+    };
+    registrar.register_stack();
+    match evaluate::evaluate(program, surroundings, &registrar) {
+        Ok(outputs) => registrar.finish(outputs),
+        Err(errors) => {
+            for diagnostic in errors {
+                engine.reporter.failure(&Failure {
+                    urn: None,
+                    diagnostic,
+                });
+            }
+            registrar.stack_done(None);
+        }
+    }
+}
+
+/// Registers resources for a program.
+pub(super) struct Registrar<'r, 'a> {
+    pub(super) engine: &'r Engine<'a>,
+    pub(super) olds: Olds,
+    pub(super) book: Mutex<Book>,
+    /// Told when old resources are gone that stood in the way of new ones.
+    pub(super) made_room: Condvar,
+    /// References to default providers; held while one is registered, so that there is one of each.
+    pub(super) defaults: Mutex<BTreeMap<(String, String, String), String>>,
+}
+
+/// What was registered so far.
+#[derive(Default)]
+pub(super) struct Book {
+    /// URNs the program has, under their new names.
+    pub(super) seen: BTreeSet<Urn>,
+    /// Old names of resources that aliases found.
+    renamed: BTreeMap<Urn, Urn>,
+    /// Resources that are made anew in this run.
+    pub(super) anew: BTreeSet<Urn>,
+    /// New resources that `--target` leaves out.
+    skipped: BTreeSet<Urn>,
+    /// What `--target` includes, with dependents.
+    targeted: BTreeSet<Urn>,
+    /// Resources that were deleted because what they depend on was deleted before its replacement: the inputs that
+    /// change, and whether they are gone already.
+    pub(super) cleared: BTreeMap<Urn, (Vec<String>, bool)>,
+    /// Providers that children inherit, by package.
+    pub(super) inherited: BTreeMap<Urn, BTreeMap<String, String>>,
+}
+
+/// All that is known of a resource that is about to be made, changed or left.
+pub(super) struct Wanted<'a> {
+    pub(super) urn: &'a Urn,
+    pub(super) goal: &'a Goal,
+    /// Reference to its provider.
+    pub(super) reference: &'a str,
+    pub(super) provider: &'a Shared<'a>,
+    pub(super) of_type: &'a ResourceType,
+}
+
+impl From<Halted> for Refusal {
+    fn from(_: Halted) -> Self {
+        Self::Reported
+    }
+}
+
+impl<'a> Registrar<'_, 'a> {
+    pub(super) fn stack(&self) -> &'a StackIdentity {
+        self.engine.task.stack
+    }
+
+    fn register_stack(&self) {
+        let urn = self.stack().stack_urn();
+        let old = self.olds.get(&urn).map(|record| record.resource.clone());
+        let new = Resource {
+            kind: STACK_TYPE.to_owned(),
+            outputs: old.as_ref().and_then(|old| old.outputs.clone()),
+            urn: urn.clone(),
+            ..self.dated(old.as_ref(), false)
+        };
+        locked(&self.book).seen.insert(urn);
+        let operation = if old.is_some() {
+            Operation::Same
+        } else {
+            Operation::Create
+        };
+        self.engine.pass(&Step::new(operation, old, Some(new)), 0);
+    }
+
+    pub(super) fn dated(&self, old: Option<&Resource>, changed: bool) -> Resource {
+        let now = || Some(self.engine.task.world.now());
+        Resource {
+            created: old.and_then(|old| old.created.clone()).or_else(now),
+            modified: old
+                .and_then(|old| old.modified.clone())
+                .filter(|_| !changed)
+                .or_else(now),
+            ..Resource::default()
+        }
+    }
+
+    /// Notes that a resource is registered, once it is out of the way of what was deleted for others.
+    fn enter(&self, urn: &Urn) -> Result<(), Refusal> {
+        let mut book = locked(&self.book);
+        if !book.seen.insert(urn.clone()) {
+            return Err(Refusal::Message(format!(
+                "duplicate resource URN {urn}; each name must be unique"
+            )));
+        }
+        while book.cleared.get(urn).is_some_and(|(_, gone)| !gone) {
+            book = self
+                .made_room
+                .wait(book)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(())
+    }
+
+    /// The resource before, under its own name or a former one.
+    pub(super) fn find_old(&self, urn: &Urn, goal: &Goal) -> Option<Arc<Record>> {
+        if let Some(old) = self.olds.get(urn) {
+            return Some(Arc::clone(old));
+        }
+        let parent = goal.parent.as_ref();
+        let mut aliases = goal
+            .aliases
+            .iter()
+            .map(|alias| former_urn(self.stack(), alias, goal, parent));
+        let old = aliases.find_map(|alias| self.olds.get(&alias).map(Arc::clone))?;
+        let mut book = locked(&self.book);
+        book.renamed.insert(old.resource.urn.clone(), urn.clone());
+        Some(old)
+    }
+
+    /// Whether the run is about this resource; then also what depends on it may be.
+    fn is_included(&self, urn: &Urn, old: Option<&Resource>, goal: &Goal) -> bool {
+        let selection = self.engine.task.selection;
+        let mut book = locked(&self.book);
+        let by_dependency = selection.dependents
+            && goal
+                .dependencies
+                .iter()
+                .chain(&goal.parent)
+                .any(|other| book.targeted.contains(other));
+        let included = by_dependency
+            || selection.includes(urn)
+            || old.is_some_and(|old| selection.includes(&old.urn));
+        if included && !selection.targets.is_empty() {
+            book.targeted.insert(urn.clone());
+        }
+        included
+    }
+
+    fn register_resource(&self, urn: &Urn, goal: &Goal) -> Result<Registered, Refusal> {
+        let old = self.find_old(urn, goal);
+        let old = old.as_ref().map(|record| &record.resource);
+        if !self.is_included(urn, old, goal) {
+            return Ok(self.leave(urn, old, goal));
+        }
+        let missing = {
+            let book = locked(&self.book);
+            let mut needs = goal.dependencies.iter();
+            needs.find(|urn| book.skipped.contains(urn)).cloned()
+        };
+        if let Some(missing) = missing {
+            return Err(Refusal::Message(format!(
+                "resource {urn} depends on {missing}, which was not specified in --target list"
+            )));
+        }
+        let reference = self.provider_of(urn, goal);
+        let provider = self.engine.providers.get(&reference, &goal.kind);
+        let provider = provider.map_err(|error| refused(&error))?;
+        let of_type = provider
+            .resource_type(&goal.kind)
+            .map_err(|error| refused(&error))?;
+        let wanted = Wanted {
+            urn,
+            goal,
+            reference: &reference,
+            provider: &provider,
+            of_type: &of_type,
+        };
+        let (resource, new) = self.make_so(&wanted, old)?;
+        Ok(self.registered(resource, new))
+    }
+
+    /// What the program is told. In a preview there may be outputs that nobody can know.
+    pub(super) fn registered(&self, resource: Resource, changed: bool) -> Registered {
+        Registered {
+            urn: resource.urn,
+            id: Some(resource.id).filter(|id| !id.is_empty()),
+            outputs: resource.outputs.unwrap_or_default(),
+            partial: changed && self.engine.task.preview,
+        }
+    }
+
+    /// A resource that `--target` leaves as it is, or as it is not.
+    fn leave(&self, urn: &Urn, old: Option<&Resource>, goal: &Goal) -> Registered {
+        let Some(old) = old else {
+            locked(&self.book).skipped.insert(urn.clone());
+            return Registered {
+                urn: urn.clone(),
+                id: None,
+                outputs: Properties::new(),
+                partial: true,
+            };
+        };
+        if !old.provider.is_empty() {
+            self.provider_of(urn, goal);
+        }
+        let new = Resource {
+            urn: urn.clone(),
+            ..old.clone()
+        };
+        self.engine.ledger.settle(old, goal.part);
+        let step = Step::new(Operation::Same, Some(old.clone()), Some(new.clone()));
+        self.engine.pass(&step, goal.part);
+        self.registered(new, false)
+    }
+
+    fn stack_done(&self, outputs: Option<&Properties>) {
+        let urn = self.stack().stack_urn();
+        if let Some(outputs) = outputs {
+            self.engine.ledger.set_outputs(&urn, outputs);
+        }
+        let stack = self
+            .engine
+            .ledger
+            .look(|snapshot| snapshot.find(&urn).cloned());
+        self.engine.reporter.stack_done(stack, outputs);
+    }
+
+    /// Outputs, then everything the program no longer has.
+    fn finish(&self, mut outputs: Properties) {
+        if self.engine.is_stopped() {
+            return self.stack_done(None);
+        }
+        if !self.engine.task.preview {
+            // only what `--target` left out can be unknown here
+            outputs.retain(|_, value| *value != Property::Unknown);
+        }
+        self.stack_done(Some(&outputs));
+        let book = locked(&self.book);
+        let selection = self.engine.task.selection;
+        self.engine.delete_gone(|old| {
+            let known = book.seen.contains(&old.urn) || book.renamed.contains_key(&old.urn);
+            !known && selection.includes(&old.urn)
+        });
+    }
+}
+
+impl Host for Registrar<'_, '_> {
+    fn register(&self, goal: Goal) -> Result<Registered, Refusal> {
+        if self.engine.is_stopped() {
+            return Err(Refusal::Reported);
+        }
+        let urn = self
+            .stack()
+            .urn(goal.parent.as_ref(), &goal.kind, &goal.name);
+        self.enter(&urn)?;
+        if goal.kind.starts_with(builtin::PROVIDERS) {
+            self.register_provider(&urn, &goal)
+        } else if goal.read.is_some() || goal.kind == builtin::STACK_REFERENCE {
+            self.read(&urn, &goal)
+        } else {
+            self.register_resource(&urn, &goal)
+        }
+    }
+
+    fn resource_type(&self, token: &str) -> Result<ResourceType, String> {
+        let found = self.engine.providers.resource_type(token);
+        found.map_err(|error| error.to_string())
+    }
+
+    fn invoke(
+        &self,
+        token: &str,
+        arguments: &Properties,
+        goal: &Goal,
+    ) -> Result<Properties, Refusal> {
+        if self.engine.is_stopped() {
+            return Err(Refusal::Reported);
+        }
+        let urn = self.stack().stack_urn();
+        let goal = Goal {
+            kind: token.to_owned(),
+            ..goal.clone()
+        };
+        let reference = self.provider_of(&urn, &goal);
+        let provider = self.engine.providers.get(&reference, token);
+        let provider = provider.map_err(|error| refused(&error))?;
+        self.engine
+            .call(&urn, None, |call| provider.invoke(call, token, arguments))
+            .map_err(|error| refused(&error))
+    }
+
+    fn function(&self, token: &str) -> Result<(), String> {
+        let known = self.engine.task.registry.require(token);
+        known.map_err(|error| error.to_string())
+    }
+
+    fn parallel(&self) -> usize {
+        self.engine.task.parallel
+    }
+}
+
+/// A provider has no such thing: the program is wrong.
+pub(super) fn refused(error: &ProviderError) -> Refusal {
+    Refusal::Message(error.to_string())
+}
+
+fn former_urn(stack: &StackIdentity, alias: &Alias, goal: &Goal, parent: Option<&Urn>) -> Urn {
+    match alias {
+        Alias::Urn(urn) => urn.clone(),
+        Alias::Parts {
+            name,
+            kind,
+            stack: other,
+            project,
+            parent: former,
+        } => {
+            let identity = StackIdentity {
+                organization: stack.organization.clone(),
+                project: project.as_ref().unwrap_or(&stack.project).clone(),
+                name: other.as_ref().unwrap_or(&stack.name).clone(),
+            };
+            let parent = former.as_ref().map_or(parent, Option::as_ref);
+            let kind = kind.as_ref().unwrap_or(&goal.kind);
+            identity.urn(parent, kind, name.as_ref().unwrap_or(&goal.name))
+        }
+    }
+}

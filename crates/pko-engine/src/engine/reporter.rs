@@ -1,0 +1,158 @@
+//! What a run tells: events, lines for people, and how much was done. Several threads tell at once; each thing is told
+//! as a whole.
+
+use std::{io, sync::Mutex};
+
+use crate::{
+    display,
+    event_log::EventLog,
+    plan::{self, Changes, Failure, Operation, Step},
+    property::Properties,
+    resource::Resource,
+    schedule::locked,
+    urn::Urn,
+};
+
+/// Turns a failure into text.
+pub type Explain<'a> = &'a (dyn Fn(&Failure) -> String + Sync);
+
+pub(super) struct Reporter<'a> {
+    told: Mutex<Told<'a>>,
+    stack: Urn,
+    preview: bool,
+    explain: Explain<'a>,
+}
+
+struct Told<'a> {
+    events: &'a mut EventLog,
+    changes: Changes,
+    failures: usize,
+    /// The stack's own step: it is only done when the outputs are known.
+    stack: Option<Step>,
+    /// Why nothing can be told any more.
+    fault: Option<io::Error>,
+}
+
+impl Told<'_> {
+    fn keep(&mut self, told: io::Result<()>) {
+        if let Err(error) = told {
+            self.fault.get_or_insert(error);
+        }
+    }
+}
+
+impl<'a> Reporter<'a> {
+    pub(super) fn new(
+        events: &'a mut EventLog,
+        stack: Urn,
+        preview: bool,
+        explain: Explain<'a>,
+    ) -> Self {
+        let told = Told {
+            events,
+            changes: Changes::new(),
+            failures: 0,
+            stack: None,
+            fault: None,
+        };
+        Self {
+            told: Mutex::new(told),
+            stack,
+            preview,
+            explain,
+        }
+    }
+
+    pub(super) fn before(&self, step: &Step) {
+        let mut told = locked(&self.told);
+        let written = told.events.before(step);
+        told.keep(written);
+    }
+
+    /// A step is done.
+    pub(super) fn after(&self, step: &Step) {
+        let mut told = locked(&self.told);
+        plan::count(&mut told.changes, step);
+        let shown = display::step(step, self.preview);
+        told.keep(shown);
+        let waits = !matches!(step.operation, Operation::Delete | Operation::Refresh);
+        if step.urn == self.stack && waits {
+            told.stack = Some(step.clone());
+            return;
+        }
+        let written = told.events.after(step);
+        told.keep(written);
+    }
+
+    /// The stack's own step is done, with or without outputs.
+    pub(super) fn stack_done(&self, stack: Option<Resource>, outputs: Option<&Properties>) {
+        let mut told = locked(&self.told);
+        if let Some(outputs) = outputs {
+            let shown = display::outputs(outputs);
+            told.keep(shown);
+        }
+        if let Some(step) = told.stack.take() {
+            let written = told.events.after(&Step { new: stack, ..step });
+            told.keep(written);
+        }
+    }
+
+    /// A step could not be done.
+    pub(super) fn failed(&self, step: &Step, message: &str) {
+        let mut told = locked(&self.told);
+        let written = told.events.failed(step);
+        told.keep(written);
+        drop(told);
+        self.failure(&Failure::new(Some(step.urn.clone()), message));
+    }
+
+    pub(super) fn failure(&self, failure: &Failure) {
+        let message = (self.explain)(failure);
+        let mut told = locked(&self.told);
+        told.failures += 1;
+        display::note(&format!("error: {message}"));
+        let written = told
+            .events
+            .diagnostic(failure.urn.as_ref(), "error", &message);
+        told.keep(written);
+    }
+
+    pub(super) fn warning(&self, failure: &Failure) {
+        let message = (self.explain)(failure);
+        let mut told = locked(&self.told);
+        display::note(&format!("warning: {message}"));
+        let written = told
+            .events
+            .diagnostic(failure.urn.as_ref(), "warning", &message);
+        told.keep(written);
+    }
+
+    /// What a provider says while it works on a resource.
+    pub(super) fn status(&self, urn: &Urn, message: &str) {
+        let mut told = locked(&self.told);
+        let shown = display::status(urn, message);
+        told.keep(shown);
+        let written = told.events.diagnostic(Some(urn), "info", message);
+        told.keep(written);
+    }
+
+    pub(super) fn has_failures(&self) -> bool {
+        locked(&self.told).failures > 0
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        locked(&self.told).fault.is_some()
+    }
+
+    /// How much was done, unless telling it failed.
+    pub(super) fn conclude(self) -> io::Result<Changes> {
+        let told = self
+            .told
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        match told.fault {
+            Some(fault) => Err(fault),
+            None => Ok(told.changes),
+        }
+    }
+}

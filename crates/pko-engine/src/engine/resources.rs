@@ -1,0 +1,301 @@
+//! One resource of a program: checked, compared with what is there, and created, changed, replaced or left.
+
+use ring::digest;
+use serde_json::{Value, json};
+
+use super::registrar::{Registrar, Wanted};
+use crate::{
+    plan::{
+        Failure, Operation, Step,
+        decision::{self, Decision, Question},
+        path::Path,
+    },
+    program::{
+        access::{self, Accessor},
+        evaluate::{Goal, Refusal},
+    },
+    property::Properties,
+    provider::{ChangeRequest, CheckRequest, Difference, ProviderError},
+    resource::Resource,
+    schedule::locked,
+    urn::Urn,
+};
+
+impl Registrar<'_, '_> {
+    /// Creates, changes, replaces or leaves a resource; says whether it is as it was.
+    pub(super) fn make_so(
+        &self,
+        wanted: &Wanted<'_>,
+        old: Option<&Resource>,
+    ) -> Result<(Resource, bool), Refusal> {
+        let imported = self.import(wanted, old)?;
+        let imported_now = imported.is_some();
+        let old = imported.as_ref().or(old);
+        let cleared = {
+            let book = locked(&self.book);
+            book.cleared.get(wanted.urn).map(|(keys, _)| keys.clone())
+        };
+        let forced = self.engine.task.selection.replaces(wanted.urn);
+        let (Some(old), false) = (old, old.is_some_and(|old| old.external)) else {
+            let inputs = self.check(wanted, None, &wanted.goal.inputs)?;
+            let made = match old {
+                None => self.create(wanted, inputs)?,
+                Some(external) => self.replace(wanted, external, inputs, &[], &[], false)?,
+            };
+            return Ok((made, true));
+        };
+        if let Some(keys) = cleared {
+            let inputs = self.check(wanted, None, &wanted.goal.inputs)?;
+            let made = self.recreate(wanted, old, inputs, &keys)?;
+            return Ok((made, true));
+        }
+        let old_inputs = old.inputs.clone().unwrap_or_default();
+        let kept = ignore_changes(wanted.goal, &old_inputs).map_err(Refusal::Message)?;
+        let inputs = self.check(wanted, Some(&old_inputs).filter(|_| !forced), &kept)?;
+        let difference = self.difference(wanted, old, &inputs)?;
+        let question = Question {
+            old,
+            goal: wanted.goal,
+            inputs: &inputs,
+            difference: &difference,
+            forced: self.forced(wanted),
+            delete_first: wanted.of_type.delete_before_replace,
+        };
+        match decision::decide(&question).map_err(Refusal::Message)? {
+            Decision::Same if imported_now => Ok((old.clone(), false)),
+            Decision::Same => Ok((self.leave_as_is(wanted, old, inputs), false)),
+            Decision::Update { differences } => {
+                Ok((self.update(wanted, old, inputs, differences)?, true))
+            }
+            Decision::Replace { .. } if wanted.goal.import.is_some() => Err(Refusal::Message(
+                "previously-imported resources that still specify an ID may not be replaced; \
+                     please remove the `import` declaration from your program"
+                    .to_owned(),
+            )),
+            Decision::Replace {
+                differences,
+                keys,
+                delete_first,
+            } => {
+                // what was carried over from the old one is no longer so
+                let inputs = self.check(wanted, None, &wanted.goal.inputs)?;
+                let made = self.replace(wanted, old, inputs, &differences, &keys, delete_first)?;
+                Ok((made, true))
+            }
+        }
+    }
+
+    /// Why a resource is replaced whatever has changed.
+    fn forced(&self, wanted: &Wanted<'_>) -> Option<&'static str> {
+        if self.engine.task.selection.replaces(wanted.urn) {
+            return Some("id");
+        }
+        let book = locked(&self.book);
+        let mut with = wanted.goal.replace_with.iter();
+        with.any(|urn| book.anew.contains(urn))
+            .then_some("replaceWith")
+    }
+
+    /// Has the provider look at inputs and complete them.
+    pub(super) fn check(
+        &self,
+        wanted: &Wanted<'_>,
+        old: Option<&Properties>,
+        inputs: &Properties,
+    ) -> Result<Properties, Refusal> {
+        let mut context = digest::Context::new(&digest::SHA256);
+        context.update(&self.engine.seed);
+        context.update(wanted.urn.as_str().as_bytes());
+        let seed = context.finish();
+        let request = CheckRequest {
+            old,
+            inputs,
+            random_seed: seed.as_ref(),
+        };
+        let checked = self.engine.call(wanted.urn, None, |call| {
+            wanted.provider.check(call, &request)
+        });
+        let checked = checked.map_err(|error| self.failed(wanted.urn, &error))?;
+        if checked.failures.is_empty() {
+            return Ok(checked.inputs);
+        }
+        for failure in &checked.failures {
+            let (kind, name) = (&wanted.goal.kind, wanted.urn.name());
+            let message = if failure.property.is_empty() {
+                format!("{kind} resource '{name}' has a problem: {}", failure.reason)
+            } else {
+                let value = inputs.get(&failure.property);
+                let value = value.map_or_else(String::new, |value| format!("{value:?}"));
+                format!(
+                    "{kind} resource '{name}': property {} value {{{value}}} has a problem: {}",
+                    failure.property, failure.reason
+                )
+            };
+            let failure = Failure::new(Some(wanted.urn.clone()), message);
+            self.engine.reporter.failure(&failure);
+        }
+        Err(self.engine.fail().into())
+    }
+
+    fn difference(
+        &self,
+        wanted: &Wanted<'_>,
+        old: &Resource,
+        inputs: &Properties,
+    ) -> Result<Difference, Refusal> {
+        let none = Properties::new();
+        let request = ChangeRequest {
+            id: &old.id,
+            old_inputs: old.inputs.as_ref().unwrap_or(&none),
+            old_outputs: old.outputs.as_ref().unwrap_or(&none),
+            inputs,
+            ignore_changes: &wanted.goal.ignore_changes,
+        };
+        self.engine
+            .call(wanted.urn, None, |call| {
+                wanted.provider.diff(call, &request)
+            })
+            .map_err(|error| self.failed(wanted.urn, &error))
+    }
+
+    /// A call that was about a resource, but part of no step, has failed.
+    pub(super) fn failed(&self, urn: &Urn, error: &ProviderError) -> Refusal {
+        let failure = Failure::new(Some(urn.clone()), error.to_string());
+        self.engine.reporter.failure(&failure);
+        self.engine.fail().into()
+    }
+
+    fn create(&self, wanted: &Wanted<'_>, inputs: Properties) -> Result<Resource, Refusal> {
+        let new = self.resource(wanted, inputs, self.dated(None, true));
+        let step = Step::new(Operation::Create, None, Some(new));
+        self.do_create(wanted, step)
+    }
+
+    /// Has the provider make the resource of a step.
+    pub(super) fn do_create(&self, wanted: &Wanted<'_>, step: Step) -> Result<Resource, Refusal> {
+        let part = wanted.goal.part;
+        Ok(self.engine.change(step, part, |call, new| {
+            let none = Properties::new();
+            let made = wanted
+                .provider
+                .create(call, new.inputs.as_ref().unwrap_or(&none))?;
+            new.id = made.id;
+            new.outputs = Some(made.outputs);
+            Ok(())
+        })?)
+    }
+
+    fn update(
+        &self,
+        wanted: &Wanted<'_>,
+        old: &Resource,
+        inputs: Properties,
+        differences: Vec<String>,
+    ) -> Result<Resource, Refusal> {
+        let kept = Resource {
+            id: old.id.clone(),
+            import_id: old.import_id.clone(),
+            ..self.dated(Some(old), true)
+        };
+        let new = self.resource(wanted, inputs, kept);
+        let step = Step {
+            differences,
+            ..Step::new(Operation::Update, Some(old.clone()), Some(new))
+        };
+        Ok(self.engine.change(step, wanted.goal.part, |call, new| {
+            let none = Properties::new();
+            let request = ChangeRequest {
+                id: &old.id,
+                old_inputs: old.inputs.as_ref().unwrap_or(&none),
+                old_outputs: old.outputs.as_ref().unwrap_or(&none),
+                inputs: new.inputs.as_ref().unwrap_or(&none),
+                ignore_changes: &wanted.goal.ignore_changes,
+            };
+            new.outputs = Some(wanted.provider.update(call, &request)?);
+            Ok(())
+        })?)
+    }
+
+    fn leave_as_is(&self, wanted: &Wanted<'_>, old: &Resource, inputs: Properties) -> Resource {
+        let kept = Resource {
+            id: old.id.clone(),
+            import_id: old.import_id.clone(),
+            outputs: Some(old.outputs.clone().unwrap_or_default()),
+            ..self.dated(Some(old), false)
+        };
+        let mut new = self.resource(wanted, inputs, kept);
+        super::perform::conceal(&mut new);
+        let step = Step::new(Operation::Same, Some(old.clone()), Some(new.clone()));
+        self.engine.pass(&step, wanted.goal.part);
+        new
+    }
+
+    /// A resource from what the program wants and what it keeps.
+    pub(super) fn resource(
+        &self,
+        wanted: &Wanted<'_>,
+        inputs: Properties,
+        kept: Resource,
+    ) -> Resource {
+        let goal = wanted.goal.clone();
+        let dependencies = goal.property_dependencies.into_iter();
+        let mut secret = goal.additional_secret_outputs;
+        for name in &wanted.of_type.secret_outputs {
+            if !secret.iter().any(|known| known == name) {
+                secret.push((*name).to_owned());
+            }
+        }
+        Resource {
+            urn: wanted.urn.clone(),
+            custom: true,
+            kind: goal.kind,
+            inputs: Some(inputs),
+            parent: Some(goal.parent.unwrap_or_else(|| self.stack().stack_urn())),
+            protect: goal.protect,
+            dependencies: goal.dependencies.into_iter().collect(),
+            provider: wanted.reference.to_owned(),
+            property_dependencies: dependencies
+                .map(|(name, urns)| (name, Some(urns.into_iter().collect())))
+                .collect(),
+            additional_secret_outputs: secret,
+            retain_on_delete: goal.retain_on_delete,
+            deleted_with: goal.deleted_with,
+            ignore_changes: goal.ignore_changes,
+            replace_on_changes: goal.replace_on_changes,
+            replace_with: goal.replace_with,
+            custom_timeouts: goal
+                .custom_timeouts
+                .into_iter()
+                .map(|(name, seconds)| (name, json!(seconds)))
+                .collect(),
+            hide_diff: goal.hide_diffs.iter().map(|path| parts(path)).collect(),
+            ..kept
+        }
+    }
+}
+
+/// A path as states have it.
+fn parts(path: &str) -> Value {
+    let Ok(access) = access::parse_path(path) else {
+        return json!([path]);
+    };
+    let part = |step: &Accessor| match step {
+        Accessor::Index(index) => json!(index),
+        other => json!(other.key()),
+    };
+    let steps = access.steps.iter().map(part);
+    Value::Array([json!(access.root)].into_iter().chain(steps).collect())
+}
+
+/// The inputs with old values in the place of those whose changes do not count.
+fn ignore_changes(goal: &Goal, old: &Properties) -> Result<Properties, String> {
+    let mut inputs = goal.inputs.clone();
+    for name in &goal.ignore_changes {
+        if name == "*" {
+            inputs.clone_from(old);
+        } else {
+            Path::parse("ignoreChanges", name)?.keep(old, &mut inputs);
+        }
+    }
+    Ok(inputs)
+}

@@ -1,0 +1,207 @@
+//! What becomes of a resource that exists: from its state, what the program wants and what the provider says of the
+//! difference to a decision. Pure.
+
+use std::collections::BTreeSet;
+
+use super::path::Path;
+use crate::{
+    program::evaluate::Goal, property::Properties, provider::Difference, resource::Resource,
+};
+
+/// What becomes of a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It stays as it is.
+    Same,
+    /// It is changed.
+    Update {
+        /// Inputs that differ.
+        differences: Vec<String>,
+    },
+    /// It is made anew.
+    Replace {
+        /// Inputs that differ.
+        differences: Vec<String>,
+        /// Inputs that make it a replacement.
+        keys: Vec<String>,
+        /// Whether the old one goes first.
+        delete_first: bool,
+    },
+}
+
+/// What a decision is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// The resource before.
+    pub old: &'a Resource,
+    /// What the program wants.
+    pub goal: &'a Goal,
+    /// Its inputs, checked.
+    pub inputs: &'a Properties,
+    /// What the provider says.
+    pub difference: &'a Difference,
+    /// Why it is replaced whatever the difference is: the user says so, or another is replaced.
+    pub forced: Option<&'a str>,
+    /// Whether replacements of its type delete first.
+    pub delete_first: bool,
+}
+
+/// Decides.
+pub fn decide(question: &Question<'_>) -> Result<Decision, String> {
+    let differences = question.difference.keys();
+    let keys = replace_keys(question, &differences)?;
+    if !keys.is_empty() || question.old.pending_replacement {
+        if question.old.protect && question.goal.protect {
+            return Err(protected(question.old));
+        }
+        let asked = question.delete_first || question.difference.delete_before_replace;
+        return Ok(Decision::Replace {
+            differences,
+            keys,
+            delete_first: question.goal.delete_before_replace.unwrap_or(asked),
+        });
+    }
+    // what was not well last time is tried again
+    if differences.is_empty() && question.old.init_errors.is_empty() {
+        Ok(Decision::Same)
+    } else {
+        Ok(Decision::Update { differences })
+    }
+}
+
+fn protected(old: &Resource) -> String {
+    format!(
+        "unable to replace resource {:?}\nas it is currently marked for protection. To unprotect the resource, \
+         remove the `protect` flag from the resource in your Pulumi program and run `pulumi up`",
+        old.urn.as_str()
+    )
+}
+
+fn replace_keys(question: &Question<'_>, differences: &[String]) -> Result<Vec<String>, String> {
+    if let Some(forced) = question.forced {
+        return Ok(vec![forced.to_owned()]);
+    }
+    let mut keys: BTreeSet<_> = question.difference.replace_keys().into_iter().collect();
+    let none = Properties::new();
+    let old = question.old.inputs.as_ref().unwrap_or(&none);
+    for name in &question.goal.replace_on_changes {
+        if name == "*" {
+            keys.extend(differences.iter().cloned());
+            continue;
+        }
+        let path = Path::parse("replaceOnChanges", name)?;
+        if path.find(old) != path.find(question.inputs) {
+            keys.insert(path.root().to_owned());
+        }
+    }
+    Ok(keys.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{property::Property, provider::ChangeKind};
+
+    fn inputs(value: &str) -> Properties {
+        Properties::from([("x".to_owned(), Property::String(value.to_owned()))])
+    }
+
+    fn difference(kind: Option<ChangeKind>) -> Difference {
+        Difference {
+            changes: kind
+                .map(|kind| BTreeMap::from([("x.deep[0]".to_owned(), kind)]))
+                .unwrap_or_default(),
+            delete_before_replace: false,
+        }
+    }
+
+    #[test]
+    fn the_difference_decides_unless_something_else_does() {
+        let replace = |keys: &[&str], differences: &[&str], delete_first| Decision::Replace {
+            differences: differences.iter().map(ToString::to_string).collect(),
+            keys: keys.iter().map(ToString::to_string).collect(),
+            delete_first,
+        };
+        let update = Decision::Update {
+            differences: vec!["x".to_owned()],
+        };
+        let plain = Resource {
+            inputs: Some(inputs("old")),
+            ..Resource::default()
+        };
+        let goal = Goal::default();
+        let ask = |old: &Resource, goal: &Goal, kind, forced| {
+            decide(&Question {
+                old,
+                goal,
+                inputs: &inputs("new"),
+                difference: &difference(kind),
+                forced,
+                delete_first: false,
+            })
+        };
+        let (changed, anew) = (Some(ChangeKind::Update), Some(ChangeKind::Replace));
+        assert_eq!(ask(&plain, &goal, None, None), Ok(Decision::Same));
+        assert_eq!(ask(&plain, &goal, changed, None), Ok(update.clone()));
+        assert_eq!(
+            ask(&plain, &goal, anew, None),
+            Ok(replace(&["x"], &["x"], false))
+        );
+        assert_eq!(
+            ask(&plain, &goal, None, Some("id")),
+            Ok(replace(&["id"], &[], false))
+        );
+        let unwell = Resource {
+            init_errors: vec!["not ready".to_owned()],
+            ..plain.clone()
+        };
+        assert_eq!(
+            ask(&unwell, &goal, None, None),
+            Ok(Decision::Update {
+                differences: vec![]
+            })
+        );
+        let first = Goal {
+            delete_before_replace: Some(true),
+            replace_on_changes: vec!["*".to_owned()],
+            protect: true,
+            ..Goal::default()
+        };
+        assert_eq!(
+            ask(&plain, &first, changed, None),
+            Ok(replace(&["x"], &["x"], true))
+        );
+        let kept = Resource {
+            protect: true,
+            ..plain
+        };
+        assert!(ask(&kept, &first, changed, None).is_err());
+    }
+
+    #[test]
+    fn a_type_that_deletes_first_does_so_unless_the_program_says_otherwise() {
+        let old = Resource::default();
+        let decided = |wanted| {
+            let goal = Goal {
+                delete_before_replace: wanted,
+                ..Goal::default()
+            };
+            decide(&Question {
+                old: &old,
+                goal: &goal,
+                inputs: &Properties::new(),
+                difference: &difference(Some(ChangeKind::Replace)),
+                forced: None,
+                delete_first: true,
+            })
+        };
+        for (wanted, expected) in [(None, true), (Some(false), false)] {
+            let Ok(Decision::Replace { delete_first, .. }) = decided(wanted) else {
+                panic!("{wanted:?} replaces");
+            };
+            assert_eq!(delete_first, expected);
+        }
+    }
+}
