@@ -1,0 +1,100 @@
+//! Reads objects, for refreshes, imports and `get`. It does I/O.
+
+use serde_json::Value;
+
+use super::{
+    Failure, Kubernetes, compare, errors, naming, normalize, object, requests, tokens, tokens::Kind,
+};
+use crate::{
+    property::Properties,
+    provider::{Call, Observed, ProviderError, ReadRequest},
+};
+
+impl Kubernetes {
+    pub(super) fn read_object(
+        &self,
+        call: &Call<'_>,
+        request: &ReadRequest<'_>,
+    ) -> Result<Option<Observed>, ProviderError> {
+        let kind = kind(call, request)?;
+        let what = format!("failed to read {} \"{}\"", kind.kind, request.id);
+        match self.live_object(call, &kind, request.id) {
+            Ok(None) => Ok(None),
+            Ok(Some(live)) => Ok(Some(observed(call, request, &live))),
+            Err(failure) if failure.is_unreachable() && self.settings.delete_unreachable => {
+                Ok(None)
+            }
+            Err(failure) if failure.is_unreachable() && self.settings.skip_update_unreachable => {
+                let inputs = request.inputs.cloned().unwrap_or_default();
+                let outputs = request.outputs.clone();
+                Ok(Some(Observed {
+                    id: request.id.to_owned(),
+                    inputs,
+                    outputs,
+                }))
+            }
+            Err(failure) if failure.is_unreachable() => Err(ProviderError::Failed(format!(
+                "{what}: {failure}. If the cluster is gone for good, set `deleteUnreachable` on the provider or \
+                 PULUMI_K8S_DELETE_UNREACHABLE=true, and its resources leave the state"
+            ))),
+            Err(failure) => Err(errors::told(&what, &failure)),
+        }
+    }
+
+    /// The object of an id; none if it or its whole kind is gone.
+    pub(super) fn live_object(
+        &self,
+        call: &Call<'_>,
+        kind: &Kind,
+        id: &str,
+    ) -> Result<Option<Value>, Failure> {
+        let cluster = self.cluster()?;
+        let Some(served) = self.served(call, kind)? else {
+            return Ok(None);
+        };
+        let (namespace, name) = object::parse_id(id);
+        let address = self.address(kind, &served, namespace, name)?;
+        requests::patiently(cluster, call, || requests::read(cluster, &address))
+    }
+}
+
+/// The kind of a resource that exists: its outputs say it, else its type does.
+pub(super) fn kind(call: &Call<'_>, request: &ReadRequest<'_>) -> Result<Kind, ProviderError> {
+    let token = tokens::own(call.urn.qualified_type());
+    let outputs = object::live(request.outputs);
+    let inputs = request
+        .inputs
+        .map(object::from_properties)
+        .unwrap_or_default();
+    let parsed = tokens::parse(token).map_err(ProviderError::Failed)?;
+    match (parsed, Kind::of(&inputs).or_else(|| Kind::of(&outputs))) {
+        (_, Some(kind)) | (tokens::Token::Kind(kind), None) => Ok(kind),
+        (tokens::Token::CustomResource, None) => Err(ProviderError::Failed(format!(
+            "nothing says of which kind \"{}\" is: use the type `kubernetes:<group>/<version>:<Kind>` to read it",
+            request.id
+        ))),
+    }
+}
+
+fn observed(call: &Call<'_>, request: &ReadRequest<'_>, live: &Value) -> Observed {
+    let known = request.inputs.filter(|inputs| !inputs.is_empty());
+    let inputs = match known {
+        Some(inputs) => compare::pruned(live, &normalize::inputs(object::from_properties(inputs))),
+        None => normalize::imported(live),
+    };
+    let none = Properties::new();
+    let secrets = known.unwrap_or(&none);
+    let remembered = object::own_text(request.outputs, object::FIELD_MANAGER);
+    let manager = naming::field_manager(&inputs, remembered, call.urn.as_str());
+    let initial_api_version = object::own_text(request.outputs, object::INITIAL_API_VERSION)
+        .or(object::text(live, "/apiVersion"))
+        .unwrap_or_default();
+    let outputs = object::checkpoint(live, &inputs, secrets, initial_api_version, &manager);
+    let mut inputs = object::to_properties(&inputs);
+    object::mark_secrets(&mut inputs, secrets);
+    Observed {
+        id: object::id(live),
+        inputs,
+        outputs,
+    }
+}
