@@ -10,6 +10,7 @@ mod cloud;
 mod config;
 mod conformance;
 mod interruption;
+mod kubernetes;
 mod lifecycle;
 mod refusal;
 mod stage;

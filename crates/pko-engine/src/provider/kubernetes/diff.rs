@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{
-    Kubernetes, compare, force_new, naming, normalize, object, placed,
+    Kubernetes,
+    cluster::Cluster,
+    compare,
+    discovery::Address,
+    force_new, naming, normalize, object, placed,
     requests::{self, Application},
     tokens,
     tokens::Kind,
@@ -43,7 +47,9 @@ impl Kubernetes {
         };
         changes.retain(|path, _| !is_ignored(path));
         if is_update(&changes) && !object::has_unknown(&new) {
-            changes = self.really_changed(&kind, &live, &new, changes);
+            let remembered = object::own_text(request.old_outputs, object::FIELD_MANAGER);
+            let manager = naming::field_manager(&new, remembered, call.urn.as_str());
+            changes = self.really_changed(&kind, &live, &new, &manager, changes);
         }
         if object::is_annotated(&new, REPLACE_UNREADY)
             && kind.is("batch", "Job")
@@ -92,53 +98,46 @@ impl Kubernetes {
 
     /// Asks the server what an update would really change: it knows defaults, and other words for the same. Fields
     /// that it says can't be changed make it a replacement. Without an answer the changes are as they were.
-    fn really_changed(&self, kind: &Kind, live: &Value, new: &Value, changes: Changes) -> Changes {
-        let Some(cluster) = self.cluster().ok().filter(|cluster| !cluster.is_silent()) else {
+    fn really_changed(
+        &self,
+        kind: &Kind,
+        live: &Value,
+        new: &Value,
+        manager: &str,
+        changes: Changes,
+    ) -> Changes {
+        let Some((cluster, address, current)) = self.current(kind, live) else {
             return changes;
         };
-        let served = cluster.served(kind, false).ok().flatten();
-        let namespace = object::namespace(live);
-        let address = served.and_then(|served| {
-            self.address(kind, &served, namespace, object::name(live))
-                .ok()
-        });
-        let Some(address) = address else {
-            return changes;
-        };
-        let Ok(Some(current)) = requests::read(cluster, &address) else {
-            return changes;
-        };
-        let manager = naming::field_manager(new, None, "");
         let application = Application {
-            manager: &manager,
+            manager,
             force: true,
             dry_run: true,
         };
-        match requests::apply(
-            cluster,
-            &address,
-            &placed(new.clone(), &address),
-            application,
-        ) {
-            Ok(result) => still_changed(changes, &current, &result),
+        let body = placed(new.clone(), &address);
+        match requests::apply(cluster, &address, &body, application) {
+            Ok(result) => still_changed(changes, new, &current, &result),
             Err(failure) => replacing(changes, &failure.immutable_fields()),
         }
     }
 
+    /// The object as it is now, and where; none if there is no server to ask, or no object.
+    fn current(&self, kind: &Kind, live: &Value) -> Option<(&Cluster, Address, Value)> {
+        let cluster = self.cluster().ok().filter(|it| !it.is_silent())?;
+        let served = cluster.served(kind, false).ok().flatten()?;
+        let (namespace, name) = (object::namespace(live), object::name(live));
+        let address = self.address(kind, &served, namespace, name).ok()?;
+        let current = requests::read(cluster, &address).ok().flatten()?;
+        Some((cluster, address, current))
+    }
+
     fn is_unready(&self, kind: &Kind, live: &Value) -> bool {
-        let current = || {
-            let cluster = self.cluster().ok().filter(|cluster| !cluster.is_silent())?;
-            let served = cluster.served(kind, false).ok().flatten()?;
-            let address = self
-                .address(kind, &served, object::namespace(live), object::name(live))
-                .ok()?;
-            requests::read(cluster, &address).ok().flatten()
-        };
-        current().is_some_and(|object| {
-            Judge::Job.judge(&Sight {
+        self.current(kind, live).is_some_and(|(_, _, object)| {
+            let sight = Sight {
                 object,
                 ..Sight::default()
-            }) != Progress::Ready
+            };
+            Judge::Job.judge(&sight) != Progress::Ready
         })
     }
 }
@@ -155,9 +154,12 @@ fn settle_api_version(changes: &mut Changes, old: &Value, new: &Kind) {
     }
 }
 
-/// Changes that a dry run shows too. A value that went may come back as a default: then nothing changed.
-fn still_changed(changes: Changes, current: &Value, result: &Value) -> Changes {
-    let is_same = |path: &str| compare::at(current, path) == compare::at(result, path);
+/// Changes that a dry run shows too. What the program no longer says is one in any case: whether it goes depends on
+/// who owns it, which an update settles first.
+fn still_changed(changes: Changes, new: &Value, current: &Value, result: &Value) -> Changes {
+    let is_said = |path: &str| compare::at(new, path).is_some_and(|value| !value.is_null());
+    let is_same =
+        |path: &str| is_said(path) && compare::at(current, path) == compare::at(result, path);
     changes
         .into_iter()
         .filter(|(path, _)| !is_same(path))
@@ -371,7 +373,21 @@ mod tests {
             ])
         };
         let current = json!({"spec": {"cpu": "1", "x": 1}});
-        let found = still_changed(changes(), &current, &json!({"spec": {"cpu": "1", "x": 2}}));
+        let new = json!({"spec": {"cpu": "1000m", "x": 2}});
+        let found = still_changed(
+            changes(),
+            &new,
+            &current,
+            &json!({"spec": {"cpu": "1", "x": 2}}),
+        );
+        assert_eq!(found.into_keys().collect::<Vec<_>>(), ["spec.x"]);
+        // nobody says it any more, whatever the server makes of that
+        let found = still_changed(
+            changes(),
+            &json!({"spec": {"cpu": "1000m"}}),
+            &current,
+            &current,
+        );
         assert_eq!(found.into_keys().collect::<Vec<_>>(), ["spec.x"]);
         let found = replacing(changes(), &["spec.x".to_owned()]);
         assert_eq!(found["spec.x"], ChangeKind::Replace);
