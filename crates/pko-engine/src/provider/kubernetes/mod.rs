@@ -24,7 +24,10 @@ pub mod tokens;
 mod update;
 pub mod wait;
 
-use std::{sync::OnceLock, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use serde_json::Value;
 
@@ -44,6 +47,12 @@ use wait::{Judge, until};
 
 /// How long a kind may take to come after its definition, or a namespace after those who are to be in it.
 const MISORDERING: Duration = Duration::from_secs(30);
+
+/// Makes the provider for a run.
+pub fn make(config: &Properties) -> Result<Arc<dyn Provider>, ProviderError> {
+    let provider = Kubernetes::new(config, &|name| std::env::var(name).ok())?;
+    Ok(Arc::new(provider))
+}
 
 /// The provider with its configuration.
 pub struct Kubernetes {

@@ -109,7 +109,7 @@ async fn an_object_that_others_made_is_refused_or_taken_over() {
         let driver = Driver::with(
             &plane,
             namespace.name(),
-            json!({"upsertExistingObjects": true}),
+            &json!({"upsertExistingObjects": true}),
         );
         let made = driver.create(CONFIG_MAP, "shared", &shared("1")).unwrap();
         assert_eq!(made.live()["data"], json!({"a": "1", "b": "theirs"}));

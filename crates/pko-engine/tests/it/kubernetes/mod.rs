@@ -53,10 +53,10 @@ pub(crate) struct Driver {
 impl Driver {
     /// One that may do everything, in a namespace.
     pub(crate) fn new(plane: &ControlPlane, namespace: &str) -> Self {
-        Self::with(plane, namespace, json!({}))
+        Self::with(plane, namespace, &json!({}))
     }
 
-    pub(crate) fn with(plane: &ControlPlane, namespace: &str, options: Value) -> Self {
+    pub(crate) fn with(plane: &ControlPlane, namespace: &str, options: &Value) -> Self {
         let mut inputs = json!({
             "kubeconfig": plane.kubeconfig(),
             "namespace": namespace,

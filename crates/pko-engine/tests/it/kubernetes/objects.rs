@@ -13,8 +13,8 @@ async fn an_object_is_made_changed_and_deleted() {
         let driver = Driver::new(&plane, namespace.name());
         let inputs = json!({"data": {"a": "1", "b": "2"}});
         let made = driver.create(CONFIG_MAP, "settings", &inputs).unwrap();
-        let (place, name) = object::parse_id(&made.id);
-        assert_eq!(place, Some(namespace.name()));
+        let (within, name) = object::parse_id(&made.id);
+        assert_eq!(within, Some(namespace.name()));
         assert!(name.starts_with("settings-"), "{name}");
         let live = stored(namespace, &config_map_kind(), name).await.unwrap();
         assert_eq!(live["data"], json!({"a": "1", "b": "2"}));
@@ -75,7 +75,7 @@ async fn what_can_not_be_changed_is_replaced() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         // as Pulumi does unless it is told that ConfigMaps can change
-        let driver = Driver::with(&plane, namespace.name(), json!({"enableConfigMapMutable": false}));
+        let driver = Driver::with(&plane, namespace.name(), &json!({"enableConfigMapMutable": false}));
         let made = driver.create(CONFIG_MAP, "fixed", &json!({"data": {"a": "1"}})).unwrap();
         let found = driver.diff(&made, &json!({"data": {"a": "2"}}));
         assert_eq!(found.changes["data.a"], ChangeKind::Replace);

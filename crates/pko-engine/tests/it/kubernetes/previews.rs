@@ -94,7 +94,7 @@ async fn who_may_not_is_told_so_and_previews_go_on() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let kubeconfig = plane.kubeconfig_as("nobody-special", &[]).unwrap();
-        let driver = Driver::with(&plane, namespace.name(), json!({"kubeconfig": kubeconfig}));
+        let driver = Driver::with(&plane, namespace.name(), &json!({"kubeconfig": kubeconfig}));
         let inputs = json!({"data": {"a": "1"}});
         driver.preview(CONFIG_MAP, "forbidden", &inputs).unwrap();
         let refusal = driver
@@ -125,7 +125,7 @@ async fn without_a_server_a_preview_tells_what_the_program_says() {
     let driver = Driver::with(
         &plane,
         "somewhere",
-        json!({"kubeconfig": kubeconfig.to_string()}),
+        &json!({"kubeconfig": kubeconfig.to_string()}),
     );
     let seen = driver
         .preview(CONFIG_MAP, "a", &json!({"data": {"k": "v"}}))
