@@ -1,7 +1,7 @@
 //! Objects of Kubernetes clusters: provider `kubernetes`, after Pulumi's own in its core.
 //!
 //! Any kind by its token, server-side apply, names, waiting for what is made. Pure parts: [`tokens`], [`settings`],
-//! [`object`], [`naming`], [`normalize`], [`compare`], [`force_new`], [`ownership`], [`discovery`], [`errors`] and the
+//! [`scope`], [`object`], [`naming`], [`normalize`], [`compare`], [`force_new`], [`ownership`], [`discovery`], [`errors`] and the
 //! judges of [`wait`]. The rest asks the API server, which is not looked for before it is needed.
 
 mod check;
@@ -19,6 +19,7 @@ pub mod object;
 pub mod ownership;
 mod read;
 mod requests;
+pub mod scope;
 pub mod settings;
 pub mod tokens;
 mod update;
@@ -86,10 +87,8 @@ impl Kubernetes {
 
     /// Whether objects of a kind are in namespaces. Kinds that nobody knows yet most likely are.
     fn is_namespaced(&self, kind: &Kind) -> bool {
-        if object::is_group_of_kubernetes(&kind.group) {
-            return !object::CLUSTER_KINDS
-                .iter()
-                .any(|(group, name)| kind.is(group, name));
+        if let Some(known) = scope::is_namespaced(kind) {
+            return known;
         }
         let served = self.cluster().ok().filter(|cluster| !cluster.is_silent());
         let served = served.and_then(|cluster| cluster.served(kind, false).ok().flatten());
@@ -178,6 +177,23 @@ fn placed(mut object: Value, address: &Address) -> Value {
     object
 }
 
+/// An error without the secrets of a resource, as the server may quote them.
+fn discreet(error: ProviderError, inputs: &Properties) -> ProviderError {
+    let hidden = |text| object::without_secrets(text, inputs);
+    match error {
+        ProviderError::Failed(text) => ProviderError::Failed(hidden(text)),
+        ProviderError::Incomplete {
+            id,
+            outputs,
+            reasons,
+        } => ProviderError::Incomplete {
+            id,
+            outputs,
+            reasons: reasons.into_iter().map(hidden).collect(),
+        },
+    }
+}
+
 impl Provider for Kubernetes {
     fn resource_type(&self, token: &str) -> Result<ResourceType, ProviderError> {
         let token = tokens::parse(token).map_err(ProviderError::Failed)?;
@@ -206,11 +222,12 @@ impl Provider for Kubernetes {
     }
 
     fn create(&self, call: &Call<'_>, inputs: &Properties) -> Result<Created, ProviderError> {
-        if call.preview {
+        let created = if call.preview {
             self.preview_creation(call, inputs)
         } else {
             self.create_object(call, inputs)
-        }
+        };
+        created.map_err(|error| discreet(error, inputs))
     }
 
     fn read(
@@ -226,11 +243,12 @@ impl Provider for Kubernetes {
         call: &Call<'_>,
         request: &ChangeRequest<'_>,
     ) -> Result<Properties, ProviderError> {
-        if call.preview {
+        let outputs = if call.preview {
             self.preview_update(call, request)
         } else {
             self.update_object(call, request)
-        }
+        };
+        outputs.map_err(|error| discreet(error, request.inputs))
     }
 
     fn delete(&self, call: &Call<'_>, request: &ReadRequest<'_>) -> Result<(), ProviderError> {

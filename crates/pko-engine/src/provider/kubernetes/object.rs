@@ -1,9 +1,13 @@
 //! Objects of the API as JSON, and the same as properties of a resource: what is secret, what is unknown, what the
 //! server adds. Pure.
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 
-use crate::property::{Properties, Property, UNKNOWN};
+use crate::property::{BLINDED, Properties, Property, UNKNOWN};
+
+/// Shorter texts are in any message, and no secret worth the name.
+const SHORTEST_SECRET: usize = 3;
 
 /// Outputs that are Pulumi's own, beside those of the object.
 pub const INPUTS: &str = "__inputs";
@@ -106,6 +110,43 @@ pub fn mark_secrets(outputs: &mut Properties, inputs: &Properties) {
         } else if input.contains_secret() {
             *output = std::mem::replace(output, Property::Null).into_secret();
         }
+    }
+}
+
+/// A text of the server without what is secret in inputs, which it may quote.
+#[must_use]
+pub fn without_secrets(mut text: String, inputs: &Properties) -> String {
+    let mut secrets = Vec::new();
+    for value in inputs.values() {
+        collect_secrets(value, false, &mut secrets);
+    }
+    // a short one may be part of a longer one
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    for secret in secrets
+        .iter()
+        .filter(|secret| secret.len() >= SHORTEST_SECRET)
+    {
+        text = text.replace(secret, BLINDED);
+    }
+    text
+}
+
+fn collect_secrets(value: &Property, is_secret: bool, secrets: &mut Vec<String>) {
+    match value {
+        Property::Secret(inner) => collect_secrets(inner, true, secrets),
+        Property::List(values) => values
+            .iter()
+            .for_each(|value| collect_secrets(value, is_secret, secrets)),
+        Property::Object(entries) => entries
+            .values()
+            .for_each(|value| collect_secrets(value, is_secret, secrets)),
+        Property::String(text) if is_secret => {
+            let decoded = BASE64_STANDARD.decode(text).ok();
+            secrets.extend(decoded.and_then(|bytes| String::from_utf8(bytes).ok()));
+            secrets.push(text.clone());
+        }
+        Property::Number(number) if is_secret => secrets.push(number.to_string()),
+        _ => {}
     }
 }
 
@@ -232,58 +273,6 @@ pub fn parse_id(id: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Whether the project Kubernetes itself has this group; `core` is its token's name for the empty one.
-#[must_use]
-pub fn is_group_of_kubernetes(group: &str) -> bool {
-    !group.contains('.') || group.ends_with(".k8s.io")
-}
-
-/// Kinds of Kubernetes itself that are in no namespace, for when no server can be asked.
-pub const CLUSTER_KINDS: &[(&str, &str)] = &[
-    ("", "ComponentStatus"),
-    ("", "Namespace"),
-    ("", "Node"),
-    ("", "PersistentVolume"),
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
-    (
-        "admissionregistration.k8s.io",
-        "MutatingAdmissionPolicyBinding",
-    ),
-    (
-        "admissionregistration.k8s.io",
-        "MutatingWebhookConfiguration",
-    ),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
-    (
-        "admissionregistration.k8s.io",
-        "ValidatingAdmissionPolicyBinding",
-    ),
-    (
-        "admissionregistration.k8s.io",
-        "ValidatingWebhookConfiguration",
-    ),
-    ("apiextensions.k8s.io", "CustomResourceDefinition"),
-    ("apiregistration.k8s.io", "APIService"),
-    ("certificates.k8s.io", "CertificateSigningRequest"),
-    ("certificates.k8s.io", "ClusterTrustBundle"),
-    ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
-    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
-    ("networking.k8s.io", "IngressClass"),
-    ("networking.k8s.io", "IPAddress"),
-    ("networking.k8s.io", "ServiceCIDR"),
-    ("node.k8s.io", "RuntimeClass"),
-    ("rbac.authorization.k8s.io", "ClusterRole"),
-    ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
-    ("resource.k8s.io", "DeviceClass"),
-    ("resource.k8s.io", "ResourceSlice"),
-    ("scheduling.k8s.io", "PriorityClass"),
-    ("storage.k8s.io", "CSIDriver"),
-    ("storage.k8s.io", "CSINode"),
-    ("storage.k8s.io", "StorageClass"),
-    ("storage.k8s.io", "VolumeAttachment"),
-    ("storage.k8s.io", "VolumeAttributesClass"),
-];
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -333,6 +322,18 @@ mod tests {
         assert!(shown.contains(r#""open": 1"#), "{shown}");
         // the list as a whole, as its order is the server's
         assert!(!shown.contains("more"), "{shown}");
+    }
+
+    #[test]
+    fn what_the_server_quotes_of_secrets_is_hidden() {
+        let mut inputs =
+            properties(json!({"kind": "Secret", "data": {"a": "aHVzaC1odXNo", "b": 12345}}));
+        mark_secrets(&mut inputs, &Properties::new());
+        let text = "data.a: wrong aHVzaC1odXNo, that is hush-hush; data.b: got 12345; kind Secret"
+            .to_owned();
+        let expected =
+            "data.a: wrong [secret], that is [secret]; data.b: got [secret]; kind Secret";
+        assert_eq!(without_secrets(text, &inputs), expected);
     }
 
     #[test]

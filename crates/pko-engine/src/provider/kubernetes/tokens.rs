@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::object;
+use super::scope;
 
 /// The package whose tokens these are.
 pub const PACKAGE: &str = "kubernetes";
@@ -150,7 +150,7 @@ fn left_out(module: &str, kind: &str) -> Option<String> {
         }
         _ => {}
     }
-    if !object::is_group_of_kubernetes(group) {
+    if !scope::is_own_group(group) {
         return None;
     }
     if kind.len() > "Patch".len() && kind.ends_with("Patch") {

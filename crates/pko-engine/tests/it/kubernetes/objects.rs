@@ -66,6 +66,11 @@ async fn data_of_a_secret_stays_secret() {
             );
         }
         assert_eq!(driver.diff(&made, &inputs).keys(), Vec::<String>::new());
+        // the server quotes what it does not understand
+        let wrong = json!({"data": {"password": {"text": "hush-hush"}}});
+        let refusal = driver.create("kubernetes:core/v1:Secret", "wrong", &wrong);
+        let refusal = refusal.unwrap_err().to_string();
+        assert!(!refusal.contains("hush-hush"), "{refusal}");
     })
     .await;
 }
