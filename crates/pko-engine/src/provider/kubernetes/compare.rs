@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::provider::ChangeKind;
+use crate::{property::UNKNOWN, provider::ChangeKind};
 
 /// The parts of a live object that inputs speak of.
 #[must_use]
@@ -172,10 +172,14 @@ impl Path {
         }
     }
 
-    /// Whether a change here is one of a field: it is within the field, or the field is within what came or went.
+    /// Whether a change here is one of a field: it is within the field, or the field is within what came or went. What
+    /// a preview does not know most likely has the field as it was.
     fn touches(&self, field: &str, values: [Option<&Value>; 2]) -> bool {
         if is_within(&self.plain, field) {
             return true;
+        }
+        if values.contains(&Some(&Value::String(UNKNOWN.to_owned()))) {
+            return false;
         }
         let inner = field.strip_prefix(&self.plain).and_then(|rest| {
             if self.plain.is_empty() {
@@ -293,6 +297,18 @@ mod tests {
             (json!({}), json!({"spec": {"selector": 1}}), "spec", true),
             (json!({"spec": {"selector": 1}}), json!({}), "spec", true),
             (json!({}), json!({"spec": {"replicas": 1}}), "spec", false),
+            (
+                json!({"spec": {"selector": 1}}),
+                json!({"spec": UNKNOWN}),
+                "spec",
+                false,
+            ),
+            (
+                json!({"spec": {"selector": 1}}),
+                json!({"spec": {"selector": UNKNOWN}}),
+                "spec.selector",
+                true,
+            ),
             (
                 json!({"spec": {"containers": [{"image": "a"}]}}),
                 json!({"spec": {"containers": [{"image": "b"}]}}),

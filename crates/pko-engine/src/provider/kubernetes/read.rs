@@ -3,7 +3,11 @@
 use serde_json::Value;
 
 use super::{
-    Failure, Kubernetes, compare, errors, naming, normalize, object, requests, tokens, tokens::Kind,
+    Failure, Kubernetes, compare,
+    discovery::Address,
+    errors, naming, normalize, object, requests, tokens,
+    tokens::Kind,
+    wait::{Judge, until},
 };
 use crate::{
     property::Properties,
@@ -20,7 +24,7 @@ impl Kubernetes {
         let what = format!("failed to read {} \"{}\"", kind.kind, request.id);
         match self.live_object(call, &kind, request.id) {
             Ok(None) => Ok(None),
-            Ok(Some(live)) => Ok(Some(observed(call, request, &live))),
+            Ok(Some((address, live))) => self.tell(call, request, &address, &live).map(Some),
             Err(failure) if failure.is_unreachable() && self.settings.delete_unreachable => {
                 Ok(None)
             }
@@ -41,20 +45,49 @@ impl Kubernetes {
         }
     }
 
-    /// The object of an id; none if it or its whole kind is gone.
-    pub(super) fn live_object(
+    /// The object of an id, and where it is; none if it or its whole kind is gone.
+    fn live_object(
         &self,
         call: &Call<'_>,
         kind: &Kind,
         id: &str,
-    ) -> Result<Option<Value>, Failure> {
+    ) -> Result<Option<(Address, Value)>, Failure> {
         let cluster = self.cluster()?;
         let Some(served) = self.served(call, kind)? else {
             return Ok(None);
         };
         let (namespace, name) = object::parse_id(id);
         let address = self.address(kind, &served, namespace, name)?;
-        requests::patiently(cluster, call, || requests::read(cluster, &address))
+        let live = requests::patiently(cluster, call, || requests::read(cluster, &address))?;
+        Ok(live.map(|live| (address, live)))
+    }
+
+    /// What is to be said of an object: a refresh tells too if it is not well.
+    fn tell(
+        &self,
+        call: &Call<'_>,
+        request: &ReadRequest<'_>,
+        address: &Address,
+        live: &Value,
+    ) -> Result<Observed, ProviderError> {
+        let observed = observed(call, request, live);
+        let inputs = request.inputs.map(object::from_properties);
+        let judge = inputs.and_then(|inputs| {
+            let judge = Judge::of(&address.kind, &inputs, &self.settings);
+            judge.ok().flatten()
+        });
+        let reasons = match (judge.filter(Judge::is_heeded_by_refresh), self.cluster()) {
+            (Some(judge), Ok(cluster)) => until::unwell(cluster, call, &judge, address, live),
+            _ => Vec::new(),
+        };
+        if reasons.is_empty() {
+            return Ok(observed);
+        }
+        Err(ProviderError::Incomplete {
+            id: observed.id,
+            outputs: observed.outputs,
+            reasons,
+        })
     }
 }
 

@@ -7,7 +7,10 @@ use std::{
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams, Patch, PatchParams};
-use pko_engine::provider::{Call, Provider, ProviderError};
+use pko_engine::{
+    provider::{Call, Provider, ProviderError, ReadRequest},
+    urn::Urn,
+};
 use pko_testkit::{TestNamespace, eventually, with_namespace};
 use serde_json::{Value, json};
 
@@ -124,7 +127,15 @@ async fn a_wait_that_takes_too_long_tells_what_is_missing_and_the_next_run_goes_
         for part in ["timed out", "0 of 2 pods are available", "pod ", "ImagePullBackOff", "no such image"] {
             assert!(told.contains(part), "{told}");
         }
-        assert_eq!(outputs["__initialApiVersion"], super::properties(&json!({"a": "apps/v1"}))["a"]);
+        // the state knows it, and a refresh tells the same
+        let urn = Urn::new(format!("urn:pulumi:dev::demo::{DEPLOYMENT}::web"));
+        let inputs = driver.check(&urn, None, &deployment(image));
+        let request = ReadRequest { id: &id, inputs: Some(&inputs), outputs: &outputs };
+        let read = driver.run(&urn, false, |provider, call| provider.read(call, &request));
+        let Err(ProviderError::Incomplete { reasons, .. }) = read else {
+            panic!("{read:?}");
+        };
+        assert!(reasons.join("\n").contains("no such image"), "{reasons:?}");
     })
     .await;
 }
@@ -134,7 +145,7 @@ async fn a_wait_ends_when_the_user_wants_to_stop() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let driver = Driver::new(&plane, namespace.name());
-        let urn = pko_engine::urn::Urn::new(format!("urn:pulumi:dev::demo::{JOB}::work"));
+        let urn = Urn::new(format!("urn:pulumi:dev::demo::{JOB}::work"));
         let inputs = driver.check(&urn, None, &job());
         let stop = AtomicBool::new(false);
         let call = Call {

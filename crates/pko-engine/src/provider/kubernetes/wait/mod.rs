@@ -166,6 +166,21 @@ impl Judge {
         (!parts.is_empty()).then(|| parts.join(","))
     }
 
+    /// Whether a refresh tells that the object is not well; other kinds are waited for only when they are made.
+    #[must_use]
+    pub fn is_heeded_by_refresh(&self) -> bool {
+        matches!(
+            self,
+            Self::Deployment
+                | Self::StatefulSet
+                | Self::DaemonSet
+                | Self::Job
+                | Self::Pod
+                | Self::Service
+                | Self::Ingress
+        )
+    }
+
     /// How long it is waited for, unless the program says otherwise.
     #[must_use]
     pub fn timeout(&self) -> Duration {

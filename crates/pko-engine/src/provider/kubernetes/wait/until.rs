@@ -65,6 +65,35 @@ pub(crate) fn ready(
     }
 }
 
+/// Looks once at an object that was made before, and says what is not well with it.
+pub(crate) fn unwell(
+    cluster: &Cluster,
+    call: &Call<'_>,
+    judge: &Judge,
+    address: &Address,
+    object: &Value,
+) -> Vec<String> {
+    let mut look = Look {
+        cluster,
+        call,
+        judge,
+        address,
+        object: object.clone(),
+        settling: Settling::default(),
+    };
+    let sight = look.sight().map(|sight| Sight {
+        settled: true,
+        ..sight
+    });
+    match sight.map(|sight| judge.judge(&sight)) {
+        Ok(Progress::Waiting(reasons) | Progress::Failed(reasons)) => {
+            look.unready("is not ready", reasons).reasons
+        }
+        // who may not look has nothing to say
+        Ok(Progress::Ready) | Err(_) => Vec::new(),
+    }
+}
+
 struct Look<'a> {
     cluster: &'a Cluster,
     call: &'a Call<'a>,
