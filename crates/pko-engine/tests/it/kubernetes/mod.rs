@@ -5,6 +5,7 @@ mod crowds;
 mod definitions;
 mod objects;
 mod previews;
+mod programs;
 mod waiting;
 
 use std::{sync::Arc, thread, time::Duration};
