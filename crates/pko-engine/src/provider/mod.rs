@@ -4,6 +4,7 @@
 //! Calls are synchronous and come from several threads at once, one for each resource that is worked on.
 
 pub mod builtin;
+pub mod kubernetes;
 pub mod registry;
 
 use std::{collections::BTreeMap, time::Duration};

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Provider, ProviderError};
+use super::{Provider, ProviderError, kubernetes};
 use crate::{builtin, property::Properties};
 
 /// Makes a provider from its config.
@@ -23,7 +23,11 @@ pub struct Package {
 }
 
 /// The packages of this engine besides `pulumi`, which is built in. One line each.
-const PACKAGES: &[Package] = &[];
+const PACKAGES: &[Package] = &[Package {
+    name: kubernetes::tokens::PACKAGE,
+    make: kubernetes::make,
+    outside: true,
+}];
 
 /// The packages of a run.
 #[derive(Debug, Clone)]

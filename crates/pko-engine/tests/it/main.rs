@@ -11,6 +11,7 @@ mod config;
 mod conformance;
 mod fuzz;
 mod interruption;
+mod kubernetes;
 mod lifecycle;
 mod programs;
 mod refusal;

@@ -89,9 +89,9 @@ impl Service {
         let (parts, body) = request.into_parts();
         let sent = if has_body(&parts.method) {
             let body = collected(body).await?;
-            self.0.run(ureq::http::Request::from_parts(parts, body))
+            self.0.run(http::Request::from_parts(parts, body))
         } else {
-            self.0.run(ureq::http::Request::from_parts(parts, ()))
+            self.0.run(http::Request::from_parts(parts, ()))
         };
         let (parts, body) = sent
             .map_err(|error| failed(&error))
