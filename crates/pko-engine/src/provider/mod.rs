@@ -3,6 +3,8 @@
 //!
 //! Calls are synchronous and come from several threads at once, one for each resource that is worked on.
 
+pub mod random;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{property::Properties, urn::Urn};
@@ -68,6 +70,8 @@ pub struct Call<'a> {
 /// What a program may say of resources of a type.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResourceType {
+    /// The token that states hold, if a program may write it in other ways too.
+    pub canonical: Option<&'static str>,
     /// Its inputs; none if any name may be one.
     pub inputs: Option<Vec<&'static str>>,
     /// Inputs that must be there.
