@@ -3,6 +3,7 @@
 mod changes;
 mod characters;
 mod checks;
+mod grid;
 mod imports;
 mod results;
 mod types;
