@@ -286,9 +286,16 @@ impl<'a> Registrar<'_, 'a> {
 }
 
 impl Host for Registrar<'_, '_> {
-    fn register(&self, goal: Goal) -> Result<Registered, Refusal> {
+    fn register(&self, mut goal: Goal) -> Result<Registered, Refusal> {
         if self.engine.is_stopped() {
             return Err(Refusal::Reported);
+        }
+        if let Ok(ResourceType {
+            canonical: Some(token),
+            ..
+        }) = self.engine.providers.resource_type(&goal.kind)
+        {
+            token.clone_into(&mut goal.kind);
         }
         let urn = self
             .stack()

@@ -5,6 +5,7 @@
 
 pub mod builtin;
 pub mod kubernetes;
+pub mod random;
 pub mod registry;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -72,6 +73,8 @@ pub struct Call<'a> {
 /// What a program may say of resources of a type.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResourceType {
+    /// The token that states hold, if a program may write it in other ways too.
+    pub canonical: Option<&'static str>,
     /// Its inputs; none if any name may be one.
     pub inputs: Option<Vec<&'static str>>,
     /// Inputs that must be there.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Provider, ProviderError, kubernetes};
+use super::{Provider, ProviderError, kubernetes, random};
 use crate::{builtin, property::Properties};
 
 /// Makes a provider from its config.
@@ -23,11 +23,18 @@ pub struct Package {
 }
 
 /// The packages of this engine besides `pulumi`, which is built in. One line each.
-const PACKAGES: &[Package] = &[Package {
-    name: kubernetes::tokens::PACKAGE,
-    make: kubernetes::make,
-    outside: true,
-}];
+const PACKAGES: &[Package] = &[
+    Package {
+        name: kubernetes::tokens::PACKAGE,
+        make: kubernetes::make,
+        outside: true,
+    },
+    Package {
+        name: random::PACKAGE,
+        make: |_| Ok(Arc::new(random::Random)),
+        outside: false,
+    },
+];
 
 /// The packages of a run.
 #[derive(Debug, Clone)]

@@ -14,5 +14,6 @@ mod interruption;
 mod kubernetes;
 mod lifecycle;
 mod programs;
+mod random;
 mod refusal;
 mod stage;

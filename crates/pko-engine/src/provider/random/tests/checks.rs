@@ -1,0 +1,209 @@
+//! What is wrong with inputs, and that right ones stay as they are.
+
+use super::*;
+
+#[test]
+fn inputs_come_back_as_the_program_gives_them() {
+    for (name, inputs) in all() {
+        let checked = check(name, inputs.clone());
+        assert_eq!(checked.inputs, properties(inputs), "{name}");
+        assert_eq!(checked.failures, [], "{name}");
+    }
+    // no defaults, no conversion: Pulumi's plugin has them in outputs only
+    let given = json!({"length": "8", "keepers": {"a": 1}, "upper": {"secret": false}});
+    assert_eq!(
+        check("RandomString", given.clone()).inputs,
+        properties(given)
+    );
+}
+
+/// Expects one failure of each: of which property, and what its reason says.
+fn refused<const COUNT: usize>(name: &str, cases: [(Value, &str, &str); COUNT]) {
+    for (inputs, property, reason) in cases {
+        let failures = check(name, inputs.clone()).failures;
+        let [failure] = failures.as_slice() else {
+            panic!("{name} {inputs}: {failures:?}");
+        };
+        assert_eq!(failure.property, property, "{name} {inputs}");
+        let found = &failure.reason;
+        assert!(found.contains(reason), "{name} {inputs}: {found}");
+    }
+}
+
+#[test]
+fn bytes_and_ids_need_a_length() {
+    refused(
+        "RandomBytes",
+        [
+            (json!({}), "length", "required and missing: how many bytes"),
+            (json!({"length": null}), "length", "required"),
+            (json!({"length": 0}), "length", "at least 1"),
+            (json!({"length": 9_000_000}), "length", "at most 1048576"),
+            (json!({"length": "many"}), "length", "whole number"),
+            (json!({"length": 1.5}), "length", "whole number"),
+            (json!({"length": true}), "length", "whole number"),
+        ],
+    );
+    refused(
+        "RandomId",
+        [
+            (json!({}), "byteLength", "required"),
+            (json!({"byteLength": 0}), "byteLength", "at least 1"),
+            (json!({"byteLength": -1}), "byteLength", "at least 1"),
+            (json!({"byteLength": 1, "prefix": []}), "prefix", "text"),
+        ],
+    );
+}
+
+#[test]
+fn integers_need_bounds_with_something_between() {
+    refused(
+        "RandomInteger",
+        [
+            (json!({"min": 1}), "max", "required"),
+            (json!({"max": 1}), "min", "required"),
+            (json!({"min": 2, "max": 1}), "max", "as large as 'min'"),
+            (json!({"min": i64::MIN, "max": i64::MAX}), "max", "too far"),
+            (json!({"min": 0, "max": i64::MAX}), "max", "too far"),
+        ],
+    );
+}
+
+#[test]
+fn characters_need_rules_that_can_be_kept() {
+    for name in ["RandomString", "RandomPassword"] {
+        refused(
+            name,
+            [
+                (json!({}), "length", "how many characters"),
+                (json!({"length": 0}), "length", "at least 1"),
+                (
+                    json!({"length": 8, "upper": "yes"}),
+                    "upper",
+                    "true or false",
+                ),
+                (
+                    json!({"length": 8, "minUpper": -1}),
+                    "minUpper",
+                    "at least 0",
+                ),
+                (
+                    json!({"length": 7, "minUpper": 2, "minLower": 2, "minNumeric": 2, "minSpecial": 2}),
+                    "length",
+                    "at least 8, the sum of",
+                ),
+                (
+                    json!({"length": 7, "upper": false, "lower": false, "numeric": false, "special": false}),
+                    "numeric",
+                    "at least one of",
+                ),
+                (
+                    json!({"length": 7, "upper": false, "lower": false, "number": false, "special": false}),
+                    "numeric",
+                    "at least one of",
+                ),
+                (
+                    json!({"length": 7, "number": true, "numeric": false}),
+                    "number",
+                    "remove 'number'",
+                ),
+                (
+                    json!({"length": 7, "lenght": 8}),
+                    "lenght",
+                    "did you mean \"length\"?",
+                ),
+            ],
+        );
+    }
+}
+
+#[test]
+fn pets_shuffles_and_keepers_need_their_types() {
+    refused(
+        "RandomPet",
+        [
+            (json!({"length": 0}), "length", "at least 1"),
+            (json!({"separator": {}}), "separator", "text"),
+        ],
+    );
+    refused(
+        "RandomShuffle",
+        [
+            (json!({}), "inputs", "the list to shuffle"),
+            (json!({"inputs": "a"}), "inputs", "list of texts"),
+            (json!({"inputs": [["a"]]}), "inputs", "list of texts"),
+            (json!({"inputs": [null]}), "inputs", "list of texts"),
+            (
+                json!({"inputs": [], "resultCount": -1}),
+                "resultCount",
+                "at least 0",
+            ),
+            (
+                json!({"input": [], "inputs": []}),
+                "input",
+                "did you mean \"inputs\"?",
+            ),
+        ],
+    );
+    refused(
+        "RandomUuid",
+        [
+            (json!({"keepers": "x"}), "keepers", "map of texts"),
+            (json!({"keepers": {"a": []}}), "keepers", "map of texts"),
+            (
+                json!({"result": "x"}),
+                "result",
+                "is no property of random:index/randomUuid:RandomUuid",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn every_mistake_is_told_at_once() {
+    let failures = check("RandomInteger", json!({"seed": [], "size": 1})).failures;
+    let properties: Vec<_> = failures.iter().map(|failure| &failure.property).collect();
+    assert_eq!(properties, ["max", "min", "seed", "size"]);
+}
+
+#[test]
+fn a_secret_is_in_no_message() {
+    let secret = "hunter2";
+    for inputs in [
+        json!({"length": {"secret": secret}}),
+        json!({"length": 1, "upper": {"secret": secret}}),
+        json!({"length": 1, "keepers": {"secret": secret}}),
+    ] {
+        let failures = check("RandomString", inputs).failures;
+        assert_eq!(failures.len(), 1);
+        assert!(
+            !failures[0].reason.contains(secret),
+            "{}",
+            failures[0].reason
+        );
+    }
+}
+
+#[test]
+fn what_only_the_real_run_knows_is_fine() {
+    for (name, inputs) in [
+        ("RandomBytes", json!({"length": "unknown"})),
+        ("RandomInteger", json!({"min": 7, "max": "unknown"})),
+        (
+            "RandomPassword",
+            json!({"length": 1, "minUpper": "unknown", "upper": "unknown"}),
+        ),
+        (
+            "RandomShuffle",
+            json!({"inputs": "unknown", "resultCount": "unknown"}),
+        ),
+        ("RandomShuffle", json!({"inputs": ["a", "unknown"]})),
+        (
+            "RandomPet",
+            json!({"keepers": {"a": "unknown"}, "prefix": {"secret": "unknown"}}),
+        ),
+        ("RandomUuid", json!({"keepers": "unknown"})),
+    ] {
+        assert_eq!(check(name, inputs).failures, [], "{name}");
+    }
+}
