@@ -57,8 +57,8 @@ outputs:
 
 /// What the state has of the package, by name.
 fn resources(stage: &Stage) -> BTreeMap<String, Value> {
-    let state = stage.json(&["stack", "export", "--show-secrets"]);
-    let resources = state["deployment"]["resources"].as_array();
+    let exported = stage.json(&["stack", "export", "--show-secrets"]);
+    let resources = exported["deployment"]["resources"].as_array();
     let resources = resources.cloned().unwrap_or_default();
     resources
         .into_iter()
