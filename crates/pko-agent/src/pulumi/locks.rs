@@ -55,7 +55,7 @@ impl Locks {
             .take_while(|line| line.starts_with("  "))
             .map(|line| held_lock(line));
         let held: Option<Vec<HeldLock>> = held.collect();
-        let is_whole = |held: &Vec<HeldLock>| Some(held.len()) == count && !held.is_empty();
+        let is_whole = |held: &Vec<HeldLock>| held.len() == count && !held.is_empty();
         let is_said_once = !rest.iter().any(|line| counted(line).is_some());
         match held.filter(is_whole).filter(|_| is_said_once) {
             Some(held) => Self::Held(held),
@@ -64,14 +64,12 @@ impl Locks {
     }
 }
 
-/// How many locks a line complains about, if it does: nothing inside if that is no number.
-fn counted(line: &str) -> Option<Option<usize>> {
+/// How many locks a line complains about, if it does: none if that is no number, which is never whole.
+fn counted(line: &str) -> Option<usize> {
     let complaint = line.strip_prefix("error:")?;
     let (_, rest) = complaint.split_once(COMPLAINT)?;
-    Some(
-        rest.split_once(" lock(s)")
-            .and_then(|(count, _)| count.parse().ok()),
-    )
+    let count = rest.split_once(" lock(s)").map(|(count, _)| count);
+    Some(count.and_then(|count| count.parse().ok()).unwrap_or(0))
 }
 
 /// `  PLACE: created by USER@HOST (pid NUMBER) at TIME`. A user's name may hold an `@`, a host's does not.
@@ -161,63 +159,6 @@ mod tests {
                 held(&[first()]),
             ),
             (
-                "fewer than it says",
-                format!("{two}\n{FIRST}\n"),
-                Locks::Unreadable,
-            ),
-            (
-                "more than it says",
-                format!("{one}\n{FIRST}\n{SECOND}\n"),
-                Locks::Unreadable,
-            ),
-            ("none", format!("{one}\n"), Locks::Unreadable),
-            ("none, and it says so", complaint("0"), Locks::Unreadable),
-            (
-                "no number",
-                format!("{}\n{FIRST}", complaint("many")),
-                Locks::Unreadable,
-            ),
-            (
-                "said twice",
-                format!("{one}\n{FIRST}\n{one}\n{FIRST}\n"),
-                Locks::Unreadable,
-            ),
-            (
-                "a holder that the engine can't read",
-                format!("{one}\n  file:///a/1.json: unknown holder\n"),
-                Locks::Unreadable,
-            ),
-            (
-                "one of two that can't be read",
-                format!("{two}\n{FIRST}\n  file:///a/1.json: unknown holder\n"),
-                Locks::Unreadable,
-            ),
-            (
-                "a time that is none",
-                format!("{one}\n{}\n", FIRST.replace("03:04:05Z", "soon")),
-                Locks::Unreadable,
-            ),
-            (
-                "a time without a zone",
-                format!("{one}\n{}\n", FIRST.replace("05Z", "05")),
-                Locks::Unreadable,
-            ),
-            (
-                "a process that is none",
-                format!("{one}\n{}\n", FIRST.replace("4242", "-1")),
-                Locks::Unreadable,
-            ),
-            (
-                "nobody's host",
-                format!("{one}\n{}\n", FIRST.replace("demo-workspace-0", "")),
-                Locks::Unreadable,
-            ),
-            (
-                "a text with its middle left out",
-                format!("{two}\n{}\n[...]\n{FIRST}\n", &FIRST[..40]),
-                Locks::Unreadable,
-            ),
-            (
                 "Pulumi Cloud",
                 "error: [409] Conflict: Another update is currently in progress.".to_owned(),
                 Locks::NotSaid,
@@ -231,6 +172,50 @@ mod tests {
         ];
         for (what, text, expected) in table {
             assert_eq!(Locks::of(&text), expected, "{what}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_wholly_understood_says_nothing() {
+        let (one, two) = (complaint("1"), complaint("2"));
+        let table = [
+            ("fewer than it says", format!("{two}\n{FIRST}\n")),
+            ("more than it says", format!("{one}\n{FIRST}\n{SECOND}\n")),
+            ("none", format!("{one}\n")),
+            ("none, and it says so", complaint("0")),
+            ("no number", format!("{}\n{FIRST}", complaint("many"))),
+            ("said twice", format!("{one}\n{FIRST}\n{one}\n{FIRST}\n")),
+            (
+                "a holder that the engine can't read",
+                format!("{one}\n  file:///a/1.json: unknown holder\n"),
+            ),
+            (
+                "one of two that can't be read",
+                format!("{two}\n{FIRST}\n  file:///a/1.json: unknown holder\n"),
+            ),
+            (
+                "a time that is none",
+                format!("{one}\n{}\n", FIRST.replace("03:04:05Z", "soon")),
+            ),
+            (
+                "a time without a zone",
+                format!("{one}\n{}\n", FIRST.replace("05Z", "05")),
+            ),
+            (
+                "a process that is none",
+                format!("{one}\n{}\n", FIRST.replace("4242", "-1")),
+            ),
+            (
+                "nobody's host",
+                format!("{one}\n{}\n", FIRST.replace("demo-workspace-0", "")),
+            ),
+            (
+                "a text with its middle left out",
+                format!("{two}\n{}\n[...]\n{FIRST}\n", &FIRST[..40]),
+            ),
+        ];
+        for (what, text) in table {
+            assert_eq!(Locks::of(&text), Locks::Unreadable, "{what}: {text}");
         }
     }
 

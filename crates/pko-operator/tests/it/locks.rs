@@ -106,13 +106,13 @@ async fn a_stack_whose_agent_and_engine_are_killed_in_the_midst_of_a_run_becomes
     );
     let updates = namespace.api::<Update>();
     let updates = updates.list(&ListParams::default()).await.unwrap();
-    let lost = updates
+    let killed = updates
         .iter()
         .find(|update| update.metadata.name != last.name)
         .unwrap();
     let removed = format!(
         "Successfully updated stack; removed the lock that run {} had left behind",
-        lost.metadata.uid.as_ref().unwrap()
+        killed.metadata.uid.as_ref().unwrap()
     );
     eventually("the event", async || {
         let events = trail.events().await;

@@ -29,7 +29,7 @@ fn a_run_that_was_lost_with_its_pod_is_known_with_its_times() {
     let (gone, next) = pair();
     let begun =
         given().progressing().update["status"]["conditions"][0]["lastTransitionTime"].clone();
-    let [lost] = &lost_beside(&next, &[gone.clone()])[..] else {
+    let [lost] = &lost_beside(&next, std::slice::from_ref(&gone))[..] else {
         panic!("one lost run")
     };
     assert_eq!(json!(lost.id), gone["metadata"]["uid"]);
