@@ -331,8 +331,12 @@ impl Host for Registrar<'_, '_> {
     }
 
     fn function(&self, token: &str) -> Result<(), String> {
-        let known = self.engine.task.registry.require(token);
-        known.map_err(|error| error.to_string())
+        if self.engine.task.registry.require(token).is_ok() {
+            return Ok(());
+        }
+        Err(format!(
+            "function {token:?} is not supported by pulumi-engine; use an image with Pulumi's CLI"
+        ))
     }
 
     fn parallel(&self) -> usize {

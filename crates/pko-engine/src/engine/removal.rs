@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Mutex};
 use super::Engine;
 use crate::{
     plan::{
-        Step,
+        Operation, Step,
         deletion::{self, refusal},
     },
     provider::{Call, ProviderError, ReadRequest},
@@ -19,13 +19,27 @@ impl Engine<'_> {
         let olds = self.olds();
         let all: Vec<_> = olds.records.iter().map(|record| &record.resource).collect();
         match deletion::destroyed(&all, self.task.selection) {
-            Ok(doomed) => self.delete_all(&doomed),
+            Ok(doomed) => {
+                self.delete_all(&doomed);
+                let going: HashSet<_> = doomed.iter().map(|resource| &resource.urn).collect();
+                all.iter()
+                    .filter(|resource| !going.contains(&resource.urn))
+                    .for_each(|resource| self.leave_alone(resource));
+            }
             Err(failures) => {
                 for failure in failures {
                     self.reporter.failure(&failure);
                 }
             }
         }
+    }
+
+    /// Tells of a resource that a destroy with targets leaves as it is; the state has it already.
+    fn leave_alone(&self, resource: &Resource) {
+        let (old, new) = (resource.clone(), resource.clone());
+        let step = Step::new(Operation::Same, Some(old), Some(new));
+        self.reporter.before(&step);
+        self.reporter.after(&step);
     }
 
     /// Deletes resources of a state, given in its order.

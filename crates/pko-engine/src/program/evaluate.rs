@@ -206,9 +206,9 @@ impl Shared {
         }
     }
 
-    fn value(&self, name: &str) -> Option<Option<Value>> {
+    fn has(&self, name: &str) -> bool {
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
-        names.get(name).cloned()
+        names.contains_key(name)
     }
 
     /// Gives a name its value, unless it has one that comes first.
@@ -241,7 +241,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
     /// Config values that the program declares and the stack does not have.
     fn config(&mut self, program: &Program, project: &str) {
         for declaration in &program.config {
-            if self.shared.value(&declaration.key).is_some() {
+            if self.shared.has(&declaration.key) {
                 continue;
             }
             let default = declaration.default.as_ref();

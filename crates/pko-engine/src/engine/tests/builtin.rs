@@ -158,7 +158,7 @@ fn targets_limit_a_run() {
     };
     assert_eq!(
         limited(both, &state).destroy().words,
-        ["delete b", "delete a"]
+        ["delete b", "delete a", "same demo-dev", "same default"]
     );
     assert_eq!(limited(only("b"), &state).refresh().words, ["refresh b"]);
 }
