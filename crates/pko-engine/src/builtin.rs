@@ -1,6 +1,9 @@
 //! The resource types this engine has: those that Pulumi's CLI has built in. Pure.
 
-use crate::property::{Properties, Property};
+use crate::{
+    property::{Properties, Property},
+    provider::ResourceType,
+};
 
 /// Type token of a resource that remembers the first value it was given.
 pub const STASH: &str = "pulumi:index:Stash";
@@ -50,6 +53,26 @@ impl Kind {
             Self::StackReference => &["name", "outputs", "secretOutputNames"],
         }
     }
+}
+
+/// What a program may say of resources of a built-in type.
+pub fn resource_type(token: &str) -> Result<ResourceType, String> {
+    let kind = Kind::of(token).ok_or_else(|| {
+        format!(
+            "type {token:?} needs a provider plugin, and pulumi-engine runs none; it has {}",
+            TYPES.join(" and ")
+        )
+    })?;
+    Ok(ResourceType {
+        inputs: Some(vec![kind.input()]),
+        required: match kind {
+            Kind::Stash => vec!["input"],
+            // its name within the program is the name of the stack, if nothing else is said
+            Kind::StackReference => Vec::new(),
+        },
+        outputs: Some(kind.outputs().to_vec()),
+        ..ResourceType::default()
+    })
 }
 
 /// Outputs of a new stash: what it was given, twice.

@@ -1,4 +1,5 @@
-//! The event log: what a run does, one JSON object per line, in Pulumi's own format.
+//! The event log: what a run does, one JSON object for each event, in Pulumi's own format; lines of a file or messages to
+//! a listener.
 
 use std::{
     fs::File,
@@ -9,25 +10,39 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::{
+    event_stream::EventStream,
     plan::{Changes, Operation, Step},
     property::{self, Properties},
     resource::Resource,
     urn::Urn,
 };
 
-/// Where events go; without a file they go nowhere.
+/// Where events go.
+enum Sink {
+    Nowhere,
+    File(File),
+    Listener(EventStream),
+}
+
+/// Takes events and passes them on.
 pub struct EventLog {
-    file: Option<File>,
+    sink: Sink,
     sequence: u64,
     planning: bool,
 }
 
 impl EventLog {
-    /// Opens a log. `planning` is whether the run is a preview.
-    pub fn open(path: Option<&str>, planning: bool) -> io::Result<Self> {
-        let file = path.map(File::create).transpose()?;
+    /// Opens a log: a file, or a listener at `tcp://host:port`. `planning` is whether the run is a preview.
+    pub fn open(place: Option<&str>, planning: bool) -> io::Result<Self> {
+        let sink = match place {
+            None => Sink::Nowhere,
+            Some(place) => match place.strip_prefix("tcp://") {
+                Some(address) => Sink::Listener(EventStream::open(address)),
+                None => Sink::File(File::create(place)?),
+            },
+        };
         Ok(Self {
-            file,
+            sink,
             sequence: 0,
             planning,
         })
@@ -35,13 +50,18 @@ impl EventLog {
 
     /// Each event is written at once and whole: the agent follows the file.
     fn emit(&mut self, kind: &str, payload: &Value) -> io::Result<()> {
-        let Some(file) = &mut self.file else {
+        if matches!(self.sink, Sink::Nowhere) {
             return Ok(());
-        };
+        }
         let timestamp = Timestamp::now().as_second();
         let event = json!({ "sequence": self.sequence, "timestamp": timestamp, kind: payload });
         self.sequence += 1;
-        file.write_all(format!("{event}\n").as_bytes())
+        match &mut self.sink {
+            Sink::Nowhere => {}
+            Sink::File(file) => file.write_all(format!("{event}\n").as_bytes())?,
+            Sink::Listener(listener) => listener.send(event.to_string()),
+        }
+        Ok(())
     }
 
     /// The config of the run.

@@ -17,6 +17,8 @@ pub mod config;
 pub mod display;
 pub mod engine;
 pub mod event_log;
+pub mod event_stream;
+pub mod fuzz;
 pub mod plan;
 pub mod program;
 pub mod project;

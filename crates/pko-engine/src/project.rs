@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::syntax::{self, Node, SyntaxError};
+use crate::syntax::{self, Node, NodeValue, SyntaxError};
 
 /// Names of project files, in the order Pulumi looks for them.
 const FILES: [&str; 3] = ["Pulumi.yaml", "Pulumi.yml", "Pulumi.json"];
@@ -56,6 +56,8 @@ pub struct ConfigDeclaration {
     pub items: Option<Box<ConfigDeclaration>>,
     /// What it is unless the stack says otherwise.
     pub default: Option<Value>,
+    /// Whether the stack must have it sealed.
+    pub secret: bool,
 }
 
 impl Project {
@@ -140,6 +142,10 @@ fn declaration(key: &str, node: &Node) -> Result<ConfigDeclaration, ProjectError
         kind,
         items: items.map(Box::new),
         default,
+        secret: matches!(
+            node.get("secret").map(|secret| &secret.value),
+            Some(NodeValue::Bool(true))
+        ),
     })
 }
 

@@ -10,6 +10,10 @@ pub const SIGNATURE_KEY: &str = "4dabf18193072939515e22adb298388d";
 pub const SECRET_SIGNATURE: &str = "1b47061264138c4ac30d75fd1eb44270";
 /// Value of [`SIGNATURE_KEY`] for assets, which are held as maps.
 pub const ASSET_SIGNATURE: &str = "c44067f5952c0a294b673a41bacd8c17";
+/// Value of [`SIGNATURE_KEY`] for archives, which are held as maps.
+pub const ARCHIVE_SIGNATURE: &str = "0def7320c3a5731c473e5ecbe6d01bc7";
+/// Value of [`SIGNATURE_KEY`] for resources as values, which are held as maps.
+pub const RESOURCE_SIGNATURE: &str = "5cf8f73096256a8f31e491e813e4eb8e";
 /// What stands for a value that a preview cannot know.
 pub const UNKNOWN: &str = "04da6b54-80e4-46f7-96ec-b56ff0331ba9";
 /// What is shown in place of a secret.

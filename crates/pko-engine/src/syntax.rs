@@ -258,7 +258,7 @@ impl Builder {
         match &mut parent.node.value {
             NodeValue::List(values) => values.push(node),
             NodeValue::Object(entries) => match parent.key.take() {
-                None => parent.key = Some(key(node)),
+                None => parent.key = Some(node),
                 Some(name)
                     if entries
                         .iter()
@@ -274,17 +274,6 @@ impl Builder {
             _ => {}
         }
         Ok(())
-    }
-}
-
-/// Keys are text, whatever they look like.
-fn key(node: Node) -> Node {
-    match node.value {
-        NodeValue::Bool(_) | NodeValue::Number(_) => Node {
-            value: NodeValue::String(node.scalar_text()),
-            line: node.line,
-        },
-        _ => node,
     }
 }
 

@@ -41,6 +41,18 @@ pub fn number(value: &Number) -> String {
     }
 }
 
+/// A number inside an interpolated text. Pulumi has floats only there, and Go writes those of seven digits and more before
+/// the point with an exponent.
+fn float(value: &Number) -> String {
+    match value.as_f64() {
+        Some(float) if float != 0.0 && (float.abs() < 1e-4 || float.abs() >= 1e6) => {
+            with_exponent(float)
+        }
+        Some(float) => format!("{float}"),
+        None => value.to_string(),
+    }
+}
+
 /// Go writes at least two digits of exponent, and its sign.
 fn with_exponent(value: f64) -> String {
     let text = format!("{value:e}");
@@ -53,13 +65,28 @@ fn with_exponent(value: f64) -> String {
     }
 }
 
+/// How many characters a reader would count; none if some are combined from several, which takes tables to tell.
+#[must_use]
+pub fn characters(text: &str) -> Option<usize> {
+    let alone = |character: char| {
+        matches!(character,
+            '\0'..='\u{2ff}' | '\u{370}'..='\u{482}' | '\u{48a}'..='\u{58f}' | '\u{1e00}'..='\u{200a}' | '\u{2010}'..='\u{2027}'
+            | '\u{2030}'..='\u{205e}' | '\u{20a0}'..='\u{20cf}' | '\u{3000}'..='\u{3029}' | '\u{3041}'..='\u{3096}'
+            | '\u{30a0}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
+    };
+    let lines = text.matches("\r\n").count();
+    text.chars()
+        .all(alone)
+        .then(|| text.chars().count() - lines)
+}
+
 /// A value inside an interpolated text: lists and maps as Go prints them.
 #[must_use]
 pub fn interpolated(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(value) => value.to_string(),
-        Value::Number(value) => number(value),
+        Value::Number(value) => float(value),
         Value::String(value) => value.clone(),
         Value::Array(values) => {
             format!(
@@ -110,10 +137,31 @@ mod tests {
             (json!(2.5), "2.5"),
             (json!(1e21), "1e+21"),
             (json!(1.5e-7), "1.5e-07"),
-            (json!(123_456_789_012_345_678_i64), "123456789012345678"),
+            (json!(1_000_000), "1e+06"),
+            (json!(123_456), "123456"),
+            (json!(-1_234_567), "-1.234567e+06"),
+            (json!(12_345_678.5), "1.23456785e+07"),
+            (json!(0.0001), "0.0001"),
             (json!([1, {"k": null}]), "[1 map[k:<nil>]]"),
         ] {
             assert_eq!(interpolated(&value), expected);
+        }
+        let large = Number::from(123_456_789_012_345_678_i64);
+        assert_eq!(number(&large), "123456789012345678");
+    }
+
+    #[test]
+    fn characters_are_counted_where_that_is_plain() {
+        for (text, expected) in [
+            ("", Some(0)),
+            ("abc", Some(3)),
+            ("a\r\nb", Some(3)),
+            ("größe", Some(5)),
+            ("日本", Some(2)),
+            ("e\u{301}", None),
+            ("👩‍👩‍👧", None),
+        ] {
+            assert_eq!(characters(text), expected, "{text:?}");
         }
     }
 

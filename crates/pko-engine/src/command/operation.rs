@@ -21,7 +21,7 @@ use crate::{
     engine::{self, Ending, Outcome, Task, Work, cancellation::Cancellation, ledger::Keeper},
     event_log::EventLog,
     plan::{Failure, Selection},
-    program::{Diagnostic, evaluate::Surroundings, parse},
+    program::{Diagnostic, evaluate::Surroundings, files::Folder, parse},
     property::Properties,
     provider::registry::Registry,
     state::{history, lock::Lock},
@@ -68,13 +68,6 @@ pub(super) fn run(kind: Kind, arguments: &OperationArgs) -> anyhow::Result<()> {
         bail!(
             "--yes or --skip-preview must be passed in to proceed when running in non-interactive mode"
         );
-    }
-    if arguments
-        .event_log
-        .as_deref()
-        .is_some_and(|log| log.starts_with("tcp://"))
-    {
-        bail!("an event log over tcp:// is not supported by pulumi-engine; give it a file");
     }
     let step_delay = step_delay()?;
     let cancellation = Cancellation::on_signals()?;
@@ -201,6 +194,7 @@ impl Run<'_> {
             config: &config,
             working_directory: &text(&self.context.project.program_directory()),
             root_directory: &text(&self.context.project.directory),
+            files: &Folder::new(self.context.project.program_directory()),
         };
         let parsed = match self.kind {
             Kind::Preview | Kind::Up => Some(parse::parse(root).map_err(unreadable)),

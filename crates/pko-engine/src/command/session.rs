@@ -249,17 +249,12 @@ fn refuse_foreign(
     }
 }
 
-/// Files and other stacks, as a program may read them.
+/// Other stacks, as a program may read them.
 pub(super) struct Outside<'a> {
     pub(super) context: &'a Context,
 }
 
-impl World for Outside<'_> {
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
-        let place = self.context.project.program_directory().join(path);
-        std::fs::read(place).map_err(|error| format!("failed to read file {path:?}: {error}"))
-    }
-}
+impl World for Outside<'_> {}
 
 impl Answers for Outside<'_> {
     fn stack_outputs(&self, name: &str) -> Result<Properties, String> {

@@ -30,6 +30,10 @@ pub enum ResolveError {
         key: String,
         kind: String,
     },
+    /// A value is in clear that must not be.
+    #[error("Stack '{stack}' with configuration key '{key}' must be encrypted as it's secret")]
+    #[expect(missing_docs, reason = "the names say it")]
+    Open { stack: String, key: String },
     /// A value could not be opened.
     #[error(transparent)]
     Secrets(#[from] SecretsError),
@@ -94,6 +98,15 @@ pub fn resolve(
     }
     for (name, declaration) in &project.config {
         let key = Key::parse(name, &project.name)?;
+        if let Some(resolved) = config.get(&key)
+            && declaration.secret
+            && !resolved.secret
+        {
+            return Err(ResolveError::Open {
+                stack: stack.to_owned(),
+                key: name.clone(),
+            });
+        }
         if let (Some(kind), Some(resolved)) = (&declaration.kind, config.get(&key))
             && !fits(declaration, &resolved.text)
         {

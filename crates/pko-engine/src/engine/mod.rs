@@ -62,8 +62,6 @@ use reporter::{Explain, Reporter};
 
 /// What a run may read of the outside.
 pub trait World: Answers {
-    /// A file, relative to the program.
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String>;
     /// The time to write into resources.
     fn now(&self) -> String {
         jiff::Timestamp::now().to_string()
@@ -118,7 +116,7 @@ pub struct Task<'a> {
     pub cancellation: &'a Cancellation,
     /// The packages there are.
     pub registry: &'a Registry,
-    /// Files and other stacks.
+    /// Other stacks.
     pub world: &'a dyn World,
     /// Config of a package, for its default provider.
     pub package_config: &'a (dyn Fn(&str) -> Properties + Sync),

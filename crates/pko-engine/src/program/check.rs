@@ -4,41 +4,44 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Diagnostic, Program, ResourceDeclaration,
-    access::{Access, Accessor},
+    Diagnostic, Get, Inputs, Program, ResourceDeclaration, Variable,
+    access::Access,
     expression::{Expression, ExpressionKind},
     function::Function,
+    goal::NOT_CARRIED_OUT,
     order::{PULUMI, Part},
+    types::{ResourceTypes, Type},
 };
-use crate::{provider::ResourceType, syntax::Place, text::did_you_mean};
+use crate::{property::Property, provider::ResourceType, syntax::Place, text};
 
-/// Tells what may be said of resources of a type.
-pub type Types<'a> = &'a dyn Fn(&str) -> Result<ResourceType, String>;
-
-/// What is known of a value without computing it.
-#[derive(Debug, Clone, PartialEq)]
-enum Type {
-    Any,
-    Scalar(&'static str),
-    List(Box<Type>),
-    Object(BTreeMap<String, Type>),
-    Resource(ResourceType),
+/// What a program runs with.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    /// Config values by name without the project's prefix.
+    pub config: &'a BTreeMap<String, Property>,
+    /// The project, whose name may stand before that of a config value.
+    pub project: &'a str,
+    /// The types that it names.
+    pub types: &'a ResourceTypes,
+    /// Whether a function of a provider can be called; the error says what to do instead.
+    pub function: &'a dyn Fn(&str) -> Result<(), String>,
 }
 
 /// Checks the parts, in order, and the outputs.
 #[must_use]
-pub fn check(program: &Program, parts: &[Part<'_>], types: Types<'_>) -> Vec<Diagnostic> {
+pub fn check(program: &Program, parts: &[Part<'_>], known: Known<'_>) -> Vec<Diagnostic> {
     let mut checker = Checker {
-        types,
-        names: BTreeMap::new(),
+        known,
+        names: BTreeMap::from([(PULUMI.to_owned(), pulumi())]),
         errors: program.errors.clone(),
     };
-    checker.names.insert(PULUMI, pulumi());
+    checker.config(program);
     for part in parts {
         match part {
+            Part::RequiredVersion(expression) => _ = checker.infer(expression),
             Part::Variable(variable) => {
                 let kind = checker.infer(&variable.value);
-                checker.names.insert(&variable.name, kind);
+                checker.names.entry(variable.name.clone()).or_insert(kind);
             }
             Part::Resource(resource) => checker.resource(resource),
         }
@@ -51,85 +54,202 @@ pub fn check(program: &Program, parts: &[Part<'_>], types: Types<'_>) -> Vec<Dia
 
 fn pulumi() -> Type {
     let names = ["cwd", "organization", "project", "rootDirectory", "stack"];
-    Type::Object(
-        names
-            .map(|name| (name.to_owned(), Type::Scalar("string")))
-            .into(),
-    )
+    Type::Object(names.map(|name| (name.to_owned(), Type::String)).into())
 }
 
-struct Checker<'a, 't> {
-    types: Types<'t>,
-    names: BTreeMap<&'a str, Type>,
+struct Checker<'a> {
+    known: Known<'a>,
+    names: BTreeMap<String, Type>,
     errors: Vec<Diagnostic>,
 }
 
-impl<'a> Checker<'a, '_> {
-    fn resource(&mut self, resource: &'a ResourceDeclaration) {
-        let of_type = match (self.types)(&resource.kind) {
-            Ok(of_type) => of_type,
-            Err(reason) => {
-                let message = format!("resource {:?}: {reason}", resource.key);
+impl Checker<'_> {
+    fn config(&mut self, program: &Program) {
+        for (name, property) in self.known.config {
+            self.name_config(name, Type::of(property));
+        }
+        for declaration in &program.config {
+            let key = declaration.key.as_str();
+            if let Some(property) = self.known.config.get(key) {
+                let text = match property {
+                    Property::String(text) => Some(text.as_str()),
+                    _ => None,
+                };
+                if let Some(message) = declaration.conflict(&Type::of(property), text) {
+                    self.errors
+                        .push(Diagnostic::error(declaration.line, message));
+                }
+            }
+            self.name_config(key, declaration.type_of());
+        }
+    }
+
+    fn name_config(&mut self, name: &str, kind: Type) {
+        let prefixed = format!("{}:{name}", self.known.project);
+        self.names.insert(prefixed, kind.clone());
+        self.names.insert(name.to_owned(), kind);
+    }
+
+    fn resource(&mut self, resource: &ResourceDeclaration) {
+        for name in NOT_CARRIED_OUT.iter().filter(|name| resource.uses(name)) {
+            let message = format!(
+                "resource option {name:?} is not supported by pulumi-engine; use an image with Pulumi's CLI"
+            );
+            self.errors.push(Diagnostic::error(resource.line, message));
+        }
+        for expression in resource.options.expressions() {
+            self.infer(expression);
+        }
+        let kind = match self.known.types.get(&resource.kind) {
+            Ok((_, kind)) => {
+                self.inputs(resource, kind);
+                Type::Resource(kind.outputs.clone())
+            }
+            Err(message) => {
+                let message = format!("resource {:?}: {message}", resource.key);
                 self.errors.push(Diagnostic::error(resource.line, message));
-                self.names.insert(&resource.key, Type::Any);
-                return;
+                Type::Any
             }
         };
-        for property in &resource.properties {
-            if let Some(inputs) = &of_type.inputs
-                && !inputs.contains(&property.name.as_str())
+        self.names.insert(resource.key.clone(), kind);
+    }
+
+    fn inputs(&mut self, resource: &ResourceDeclaration, kind: &ResourceType) {
+        if let Some(Get { id, state }) = &resource.get {
+            if !self.infer(id).fits(&Type::String) {
+                let message = format!("resource {:?}: get.id must be a string", resource.key);
+                self.errors.push(Diagnostic::error(id.line, message));
+            }
+            return self.named(&resource.kind, state, kind.outputs.as_deref());
+        }
+        match &resource.properties {
+            Inputs::Whole(expression) => match self.infer(expression) {
+                Type::Any | Type::Map(_) | Type::Object(_) | Type::Union(_) => {}
+                other => {
+                    let message = format!("properties must be a map, not a {other}");
+                    self.errors
+                        .push(Diagnostic::error(expression.line, message));
+                }
+            },
+            Inputs::Named(properties) => {
+                self.named(&resource.kind, properties, kind.inputs.as_deref());
+                self.required(resource, properties, kind);
+            }
+        }
+    }
+
+    fn named(&mut self, kind: &str, properties: &[Variable], known: Option<&[&str]>) {
+        for property in properties {
+            if let Some(known) = known
+                && !known.contains(&property.name.as_str())
             {
                 let message = format!(
-                    "property {:?} does not exist on type {:?}{}",
+                    "property {:?} does not exist on type {kind:?}{}",
                     property.name,
-                    resource.kind,
-                    did_you_mean(&property.name, inputs.iter().copied())
+                    text::did_you_mean(&property.name, known.iter().copied())
                 );
                 self.errors.push(Diagnostic::error(property.line, message));
             }
             self.infer(&property.value);
         }
-        for required in &of_type.required {
-            let mut given = resource.properties.iter();
-            if !given.any(|property| property.name == *required) {
+    }
+
+    fn required(
+        &mut self,
+        resource: &ResourceDeclaration,
+        given: &[Variable],
+        kind: &ResourceType,
+    ) {
+        for name in &kind.required {
+            if !given.iter().any(|property| property.name == *name) {
                 let message = format!(
-                    "resource {:?} is missing required property {required:?}",
+                    "resource {:?} is missing required property {name:?}",
                     resource.key
                 );
                 self.errors.push(Diagnostic::error(resource.line, message));
             }
         }
-        self.names.insert(&resource.key, Type::Resource(of_type));
     }
 
     fn infer(&mut self, expression: &Expression) -> Type {
         match &expression.kind {
             ExpressionKind::Null => Type::Any,
-            ExpressionKind::Bool(_) => Type::Scalar("boolean"),
-            ExpressionKind::Number(_) => Type::Scalar("number"),
-            ExpressionKind::String(_) | ExpressionKind::Interpolation(_) => Type::Scalar("string"),
-            ExpressionKind::List(values) => self.infer_list(values),
+            ExpressionKind::Bool(_) => Type::Bool,
+            ExpressionKind::Number(_) => Type::Number,
+            ExpressionKind::String(_) | ExpressionKind::Interpolation(_) => Type::String,
+            ExpressionKind::List(values) => {
+                let types = values.iter().map(|value| self.infer(value)).collect();
+                Type::List(Box::new(Type::united(types)))
+            }
             ExpressionKind::Object(entries) => self.infer_object(entries),
             ExpressionKind::Reference(access) => self.infer_access(access, expression.line),
-            ExpressionKind::Call(function, argument) => {
-                let argument = self.infer(argument);
-                match function {
-                    Function::Secret | Function::Unsecret => argument,
-                    Function::Split => Type::List(Box::new(Type::Scalar("string"))),
-                    Function::ToJson | Function::Join => Type::Scalar("string"),
-                    _ => Type::Any,
+            ExpressionKind::Call(function, argument) => self.infer_call(*function, argument),
+            ExpressionKind::Invoke(invoke) => {
+                if let Err(message) = (self.known.function)(&invoke.token) {
+                    let error = Diagnostic::error(expression.line, message);
+                    self.errors.push(error);
                 }
+                for expression in invoke.expressions() {
+                    self.infer(expression);
+                }
+                Type::Any
             }
         }
     }
 
-    fn infer_list(&mut self, values: &[Expression]) -> Type {
-        let mut kinds: Vec<_> = values.iter().map(|value| self.infer(value)).collect();
-        kinds.dedup();
-        match <[Type; 1]>::try_from(kinds) {
-            Ok([kind]) => Type::List(Box::new(kind)),
-            Err(_) => Type::List(Box::new(Type::Any)),
+    fn infer_call(&mut self, function: Function, argument: &Expression) -> Type {
+        let kind = self.infer(argument);
+        match function {
+            Function::Secret | Function::Unsecret => kind,
+            Function::ToJson => Type::String,
+            Function::Join => {
+                self.expect(function, argument, 0, &Type::String);
+                Type::String
+            }
+            Function::Split => {
+                self.expect(function, argument, 0, &Type::String);
+                self.expect(function, argument, 1, &Type::String);
+                Type::List(Box::new(Type::String))
+            }
+            Function::Select => {
+                self.expect(function, argument, 0, &Type::Integer);
+                let any = Type::List(Box::new(Type::Any));
+                match self.expect(function, argument, 1, &any) {
+                    Type::List(element) => *element,
+                    _ => Type::Any,
+                }
+            }
+            Function::FileAsset | Function::RemoteAsset | Function::StringAsset => Type::Asset,
+            Function::AssetArchive | Function::FileArchive | Function::RemoteArchive => {
+                Type::Archive
+            }
+            _ => Type::Any,
         }
+    }
+
+    /// One of the two arguments of a function has this type.
+    fn expect(
+        &mut self,
+        function: Function,
+        argument: &Expression,
+        index: usize,
+        wanted: &Type,
+    ) -> Type {
+        let ExpressionKind::List(values) = &argument.kind else {
+            return Type::Any;
+        };
+        let Some(value) = values.get(index) else {
+            return Type::Any;
+        };
+        // what is wrong inside was told when the whole argument was looked at
+        let told = self.errors.len();
+        let kind = self.infer(value);
+        self.errors.truncate(told);
+        if !kind.fits(wanted) {
+            let message = format!("{} needs a {wanted} here, not a {kind}", function.name());
+            self.errors.push(Diagnostic::error(value.line, message));
+        }
+        kind
     }
 
     fn infer_object(&mut self, entries: &[(Expression, Expression)]) -> Type {
@@ -157,7 +277,7 @@ impl<'a> Checker<'a, '_> {
             .unwrap_or(Type::Any);
         let mut path = access.root.clone();
         for step in &access.steps {
-            match enter(&kind, step, &path) {
+            match kind.enter(step, &path) {
                 Ok(inner) => kind = inner,
                 Err(message) => {
                     self.errors.push(Diagnostic::error(line, message));
@@ -170,73 +290,28 @@ impl<'a> Checker<'a, '_> {
     }
 }
 
-/// One step into a value of a type.
-fn enter(kind: &Type, step: &Accessor, path: &str) -> Result<Type, String> {
-    let named = |properties: Vec<&str>, name: &str| {
-        format!(
-            "{name:?} does not exist on {path}; it has {}",
-            properties.join(", ")
-        )
-    };
-    match (kind, step) {
-        (Type::Any, _) => Ok(Type::Any),
-        (Type::Object(properties), Accessor::Name(name)) => properties
-            .get(name)
-            .cloned()
-            .ok_or_else(|| named(properties.keys().map(String::as_str).collect(), name)),
-        (Type::Resource(of_type), Accessor::Name(name)) => match &of_type.outputs {
-            Some(outputs) if !outputs.contains(&name.as_str()) && name != "id" && name != "urn" => {
-                Err(named(outputs.clone(), name))
-            }
-            _ => Ok(Type::Any),
-        },
-        (Type::List(element), Accessor::Index(_)) => Ok((**element).clone()),
-        (Type::List(_), _) => Err(format!(
-            "a list element of {path} needs a number in brackets"
-        )),
-        // Pulumi's own checker has it so: brackets are for lists and maps, not for literal objects
-        (Type::Object(_) | Type::Resource(_), _) => Err(format!(
-            "cannot index into {path}: write a name after a dot instead of {step}"
-        )),
-        (Type::Scalar(name), _) => Err(format!("cannot look into {path}: it is a {name}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
     use crate::{
+        builtin,
         program::{order, parse},
-        property::Properties,
-        provider::{
-            Provider as _,
-            builtin::{Answers, Builtin},
-            registry::Registry,
-        },
         syntax,
     };
 
-    struct Nowhere;
-
-    impl Answers for Nowhere {
-        fn stack_outputs(&self, name: &str) -> Result<Properties, String> {
-            Err(format!("no stack named '{name}' found"))
-        }
-    }
-
-    fn of_type(token: &str) -> Result<ResourceType, String> {
-        let known = Registry::new(&[]).require(token);
-        known
-            .and_then(|()| Builtin::new(&Nowhere).resource_type(token))
-            .map_err(|error| error.to_string())
-    }
-
     fn errors(text: &str) -> Vec<String> {
         let program = parse::parse(&syntax::parse(text).unwrap()).unwrap();
-        let parts = order::order(&program, &BTreeSet::new()).unwrap();
-        check(&program, &parts, &of_type)
+        let config = BTreeMap::from([("o".to_owned(), Property::Object(BTreeMap::new()))]);
+        let parts = order::order(&program, &BTreeSet::from(["o".to_owned()])).unwrap();
+        let known = Known {
+            config: &config,
+            project: "demo",
+            types: &ResourceTypes::of(&program, &builtin::resource_type),
+            function: &|token| Err(format!("no function {token}")),
+        };
+        check(&program, &parts, known)
             .into_iter()
             .map(|error| error.message)
             .collect()
@@ -276,6 +351,26 @@ mod tests {
                 "missing required property \"input\"",
             ),
             (
+                "outputs: {q: {'fn::aws:getRegion': {}}}".to_owned(),
+                "no function aws:getRegion",
+            ),
+            (
+                "outputs: {q: '${o[0]}'}".to_owned(),
+                "cannot index via number into o",
+            ),
+            (
+                "variables: {l: [{a: 1}, {b: 2}]}\noutputs: {q: '${l[0].a}'}".to_owned(),
+                "\"a\" does not exist on l[0]",
+            ),
+            (
+                "outputs: {q: {'fn::select': [x, [1]]}}".to_owned(),
+                "fn::select needs a integer here, not a string",
+            ),
+            (
+                "outputs: {q: {'fn::split': [',', [1]]}}".to_owned(),
+                "fn::split needs a string here",
+            ),
+            (
                 "resources: {a: {type: 'aws:s3:Bucket'}}".to_owned(),
                 "type \"aws:s3:Bucket\" needs a provider plugin",
             ),
@@ -294,6 +389,9 @@ mod tests {
             "variables: {m: {k: [{x: 1}]}}\noutputs: {q: '${m.k[0].x}'}",
             "resources: {a: {type: 'pulumi:index:Stash', properties: {input: 1}}}\noutputs: {q: '${a.output.deep[0]}', i: '${a.id}'}",
             "outputs: {s: '${pulumi.stack}'}",
+            "outputs: {s: '${o.a.b[0]}', t: '${demo:o.a}'}",
+            "resources: {a: {type: 'pulumi:Stash', properties: '${o}'}}",
+            "variables: {l: [{a: 1}, {a: x}]}\noutputs: {q: '${l[1].a}'}",
         ] {
             assert!(errors(text).is_empty(), "{text}");
         }

@@ -9,16 +9,23 @@ use std::{
     },
 };
 
+use jiff::SignedDuration;
+
 use super::{
-    Diagnostic, Program, ResourceDeclaration,
+    Diagnostic, Inputs, Program, ResourceDeclaration, ResourceOptions,
     access::{Access, Accessor, Part as TextPart},
-    check,
+    check::{self, Known},
     expression::{Expression, ExpressionKind},
+    files::Files,
     function::{self, Function},
+    invoke::Invoke,
     order::{self, PULUMI, Part},
+    types::ResourceTypes,
     value::{Output, ResourceValue, Value},
+    version_range,
 };
 use crate::{
+    builtin,
     property::{Properties, Property},
     provider::ResourceType,
     schedule::{self, locked},
@@ -27,126 +34,26 @@ use crate::{
     urn::{StackIdentity, Urn},
 };
 
+pub use super::goal::{Alias, Goal, Invocation, Refusal, Registered};
+
 /// What an evaluation asks of the outside, from several threads.
 pub trait Host: Sync {
     /// Registers a resource and says what became of it.
     fn register(&self, goal: Goal) -> Result<Registered, Refusal>;
-    /// What may be said of resources of a type; an error says why there are none.
+
+    /// Whether there is a function of a provider; the error says what to do instead.
+    fn function(&self, token: &str) -> Result<(), String>;
+
+    /// Calls a function of a provider.
+    fn invoke(&self, invocation: Invocation) -> Result<Properties, Refusal>;
+
+    /// What a program may say of resources of a type; the error says what to do instead.
     fn resource_type(&self, token: &str) -> Result<ResourceType, String>;
-    /// Calls a function of a package; of the goal only provider and version count.
-    fn invoke(
-        &self,
-        token: &str,
-        arguments: &Properties,
-        goal: &Goal,
-    ) -> Result<Properties, Refusal>;
-    /// Reads a file that the program names.
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String>;
+
     /// How many parts of a program may be evaluated at the same time.
     fn parallel(&self) -> usize {
         1
     }
-}
-
-/// Why there is no resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    /// The program is wrong.
-    Message(String),
-    /// It failed, and the user was told; or the run is to stop.
-    Reported,
-}
-
-/// A resource to read instead of making one.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ReadGoal {
-    /// Its id; none if a preview cannot know it.
-    pub id: Option<String>,
-    /// What else helps to find it.
-    pub state: Properties,
-}
-
-/// A resource as the program wants it.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Goal {
-    /// Name within the URN.
-    pub name: String,
-    /// Type token.
-    pub kind: String,
-    /// Inputs.
-    pub inputs: Properties,
-    /// Parent; the stack if none.
-    pub parent: Option<Urn>,
-    /// All resources it needs.
-    pub dependencies: BTreeSet<Urn>,
-    /// Which input needs which resources.
-    pub property_dependencies: BTreeMap<String, BTreeSet<Urn>>,
-    /// Former names.
-    pub aliases: Vec<Alias>,
-    /// Resource with which it goes.
-    pub deleted_with: Option<Urn>,
-    /// Whether it must not be deleted.
-    pub protect: bool,
-    /// Whether deleting only forgets it.
-    pub retain_on_delete: bool,
-    /// Inputs whose changes do not count.
-    pub ignore_changes: Vec<String>,
-    /// Inputs whose changes replace it.
-    pub replace_on_changes: Vec<String>,
-    /// Outputs to keep secret.
-    pub additional_secret_outputs: Vec<String>,
-    /// Resources whose replacement replaces it too.
-    pub replace_with: Vec<Urn>,
-    /// Whether a replacement deletes first; none leaves that to the type.
-    pub delete_before_replace: Option<bool>,
-    /// Seconds by the name of an operation.
-    pub custom_timeouts: Vec<(String, f64)>,
-    /// Inputs whose values are not shown when they change.
-    pub hide_diffs: Vec<String>,
-    /// Which part of the program it is: the state keeps the order of parts.
-    pub part: usize,
-    /// Reference (`urn::id`) to the provider that the program names.
-    pub provider: Option<String>,
-    /// References to providers for its children.
-    pub providers: Vec<String>,
-    /// Version of the package.
-    pub version: Option<String>,
-    /// Where a plugin would come from.
-    pub plugin_download_url: Option<String>,
-    /// Id of a resource that exists already and becomes the stack's.
-    pub import: Option<String>,
-    /// The resource is read, and stays who else's it is.
-    pub read: Option<ReadGoal>,
-}
-
-/// A former name of a resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Alias {
-    /// The whole URN.
-    Urn(Urn),
-    /// What was different.
-    #[expect(missing_docs, reason = "named as in Pulumi's own documentation")]
-    Parts {
-        name: Option<String>,
-        kind: Option<String>,
-        stack: Option<String>,
-        project: Option<String>,
-        /// `Some(None)` is a resource without a parent
-        parent: Option<Option<Urn>>,
-    },
-}
-
-/// What a registered resource gave.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Registered {
-    /// Its URN.
-    pub urn: Urn,
-    /// Its id; none if a preview cannot know it.
-    pub id: Option<String>,
-    /// Its outputs.
-    pub outputs: Properties,
-    /// Whether outputs that are not there may come when it is made: a preview does not know them.
-    pub partial: bool,
 }
 
 /// The surroundings of a program.
@@ -160,6 +67,8 @@ pub struct Surroundings<'a> {
     pub working_directory: &'a str,
     /// Directory of the project file.
     pub root_directory: &'a str,
+    /// Files that the program names.
+    pub files: &'a dyn Files,
 }
 
 /// Outputs of the stack, or why there are none.
@@ -173,17 +82,28 @@ pub fn evaluate(
     host: &impl Host,
 ) -> Evaluation {
     let prefix = format!("{}:", surroundings.stack.project);
+    let declared = program.config.iter().map(|declaration| &declaration.key);
     let names = surroundings
         .config
         .keys()
+        .chain(declared)
         .flat_map(|name| [name.clone(), format!("{prefix}{name}")]);
     let parts = order::order(program, &names.collect())?;
-    let errors = check::check(program, &parts, &|token| host.resource_type(token));
+    let types = ResourceTypes::of(program, &|token| host.resource_type(token));
+    let known = Known {
+        config: surroundings.config,
+        project: &surroundings.stack.project,
+        types: &types,
+        function: &|token| host.function(token),
+    };
+    let errors = check::check(program, &parts, known);
     if !errors.is_empty() {
         return Err(errors);
     }
-    let shared = Shared::new(surroundings);
-    let errors = Mutex::new(BTreeMap::new());
+    let shared = Shared::new(surroundings, &types);
+    let mut before = Evaluator::new(host, &shared, 0);
+    before.config(program, surroundings);
+    let errors = Mutex::new(BTreeMap::from([(0, before.errors)]));
     schedule::run(&order::needs(&parts), host.parallel(), &|number| {
         let Some(part) = parts.get(number) else {
             return;
@@ -191,16 +111,13 @@ pub fn evaluate(
         // the stack and default providers come before all parts
         let mut evaluator = Evaluator::new(host, &shared, number + 1);
         evaluator.part(*part);
-        locked(&errors).insert(number, evaluator.errors);
+        locked(&errors).insert(evaluator.part, evaluator.errors);
     });
-    let mut evaluator = Evaluator::new(host, &shared, parts.len() + 1);
-    let outputs = evaluator.outputs(program);
-    let errors = errors.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let errors: Vec<_> = errors
-        .into_values()
-        .flatten()
-        .chain(evaluator.errors)
-        .collect();
+    let mut after = Evaluator::new(host, &shared, parts.len() + 1);
+    let outputs = after.outputs(program);
+    let mut errors = errors.into_inner().unwrap_or_else(PoisonError::into_inner);
+    errors.insert(after.part, after.errors);
+    let errors: Vec<_> = errors.into_values().flatten().collect();
     if errors.is_empty() {
         Ok(outputs)
     } else {
@@ -209,7 +126,9 @@ pub fn evaluate(
 }
 
 /// What the parts of a program share while they are evaluated.
-struct Shared {
+struct Shared<'a> {
+    files: &'a dyn Files,
+    types: &'a ResourceTypes,
     /// Values by name; `None` for what could not be computed.
     names: RwLock<BTreeMap<String, Option<Value>>>,
     /// Stacks that `fn::stackReference` has named; held while one is read, so that each is read once.
@@ -220,7 +139,7 @@ struct Shared {
 
 struct Evaluator<'a, H> {
     host: &'a H,
-    shared: &'a Shared,
+    shared: &'a Shared<'a>,
     errors: Vec<Diagnostic>,
     /// Which part of the program this is about.
     part: usize,
@@ -255,8 +174,8 @@ impl<T> At<T> for Result<T, Refusal> {
     }
 }
 
-impl Shared {
-    fn new(surroundings: &Surroundings<'_>) -> Self {
+impl<'a> Shared<'a> {
+    fn new(surroundings: &Surroundings<'a>, types: &'a ResourceTypes) -> Self {
         let mut names = BTreeMap::new();
         for (name, property) in surroundings.config {
             let value = Value::from_property(property, &BTreeSet::new());
@@ -276,15 +195,27 @@ impl Shared {
         let pulumi = pulumi.map(|(key, text)| (key.to_owned(), Value::String(text.to_owned())));
         names.insert(PULUMI.to_owned(), Some(Value::Object(pulumi.into())));
         Self {
+            files: surroundings.files,
+            types,
             names: RwLock::new(names),
             references: Mutex::default(),
             wrong: AtomicBool::new(false),
         }
     }
+
+    fn knows(&self, name: &str) -> bool {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        names.contains_key(name)
+    }
+
+    fn name(&self, name: &str, value: Option<Value>) {
+        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        names.insert(name.to_owned(), value);
+    }
 }
 
 impl<'a, H: Host> Evaluator<'a, H> {
-    fn new(host: &'a H, shared: &'a Shared, part: usize) -> Self {
+    fn new(host: &'a H, shared: &'a Shared<'a>, part: usize) -> Self {
         Self {
             host,
             shared,
@@ -293,15 +224,60 @@ impl<'a, H: Host> Evaluator<'a, H> {
         }
     }
 
+    /// Config values that the program declares and the stack does not have.
+    fn config(&mut self, program: &Program, surroundings: &Surroundings<'_>) {
+        let project = &surroundings.stack.project;
+        for declaration in &program.config {
+            if self.shared.knows(&declaration.key) {
+                continue;
+            }
+            let default = declaration.default.as_ref();
+            let default = default.map(|default| self.expression(default)).transpose();
+            let value = default.and_then(|default| {
+                declaration
+                    .without_value(project, default)
+                    .at(declaration.line)
+            });
+            let value = value.map_err(|failure| self.report(failure)).ok();
+            let prefixed = format!("{project}:{}", declaration.key);
+            self.shared.name(&prefixed, value.clone());
+            self.shared.name(&declaration.key, value);
+        }
+    }
+
     fn part(&mut self, part: Part<'_>) {
         let (name, result) = match part {
+            Part::RequiredVersion(range) => {
+                if let Err(failure) = self.required_version(range) {
+                    self.report(failure);
+                }
+                return;
+            }
             Part::Variable(variable) => (&variable.name, self.expression(&variable.value)),
             Part::Resource(resource) => (&resource.key, self.resource(resource)),
         };
         let value = result.map_err(|failure| self.report(failure)).ok();
-        let names = self.shared.names.write();
-        let mut names = names.unwrap_or_else(PoisonError::into_inner);
-        names.insert(name.clone(), value);
+        // a config value that only the stack has comes before a variable, and a resource before both
+        let config = matches!(part, Part::Variable(_)) && self.shared.knows(name);
+        if !config {
+            self.shared.name(name, value);
+        }
+    }
+
+    fn required_version(&mut self, range: &Expression) -> Result<(), Failure> {
+        let value = self.expression(range)?;
+        let Value::String(text) = value else {
+            let message = "version range must evaluate to a string".to_owned();
+            return Err(Failure::Message(range.line, message));
+        };
+        if version_range::contains(&text, crate::VERSION).at(range.line)? {
+            return Ok(());
+        }
+        let version = crate::VERSION.trim_start_matches('v');
+        Err(Failure::Message(
+            range.line,
+            format!("Pulumi CLI version {version} does not satisfy the version range {text:?}"),
+        ))
     }
 
     fn report(&mut self, failure: Failure) {
@@ -347,26 +323,24 @@ impl<'a, H: Host> Evaluator<'a, H> {
             ExpressionKind::Interpolation(parts) => self.interpolation(parts, expression.line)?,
             ExpressionKind::Reference(access) => self.access(access, expression.line)?,
             ExpressionKind::Call(function, argument) => self.call(*function, argument)?,
+            ExpressionKind::Invoke(invoke) => self.invoke(invoke, expression.line)?,
         })
     }
 
+    /// The values of a map keep their histories; those of its keys become its own.
     fn object(&mut self, entries: &[(Expression, Expression)]) -> Evaluated {
-        let mut object = BTreeMap::new();
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
         for (key, value) in entries {
-            let name = match self.expression(key)? {
-                Value::String(name) => name,
-                Value::Null => "null".to_owned(),
-                other => {
-                    let message = format!(
-                        "object key must evaluate to a string, not {}",
-                        other.describe()
-                    );
-                    return Err(Failure::Message(key.line, message));
-                }
-            };
-            object.insert(name, self.expression(value)?);
+            keys.push(self.expression(key)?);
+            values.push(self.expression(value)?);
         }
-        Ok(Value::Object(object))
+        let line = entries.first().map(|(key, _)| key.line).unwrap_or_default();
+        Value::List(keys)
+            .lift(|keys| match keys {
+                Value::List(keys) => named(keys, values),
+                other => Ok(other),
+            })
+            .at(line)
     }
 
     fn interpolation(&mut self, parts: &[TextPart], line: Place) -> Evaluated {
@@ -378,12 +352,17 @@ impl<'a, H: Host> Evaluator<'a, H> {
             });
         }
         let joined = Value::List(values).lift(|values| match values {
-            Value::List(values) => Ok(Value::String(
-                values
-                    .iter()
-                    .map(|value| text::interpolated(&value.plain_json()))
-                    .collect(),
-            )),
+            Value::List(values) => values
+                .iter()
+                .map(|value| match value {
+                    Value::Resource(resource) => Err(format!(
+                        "resource {:?} is no text; name one of its properties",
+                        resource.name
+                    )),
+                    value => Ok(text::interpolated(&value.plain_json())),
+                })
+                .collect::<Result<String, _>>()
+                .map(Value::String),
             other => Ok(other),
         });
         joined.at(line)
@@ -395,13 +374,11 @@ impl<'a, H: Host> Evaluator<'a, H> {
         match names.get(&access.root) {
             Some(Some(value)) => enter(value, &access.steps).at(line),
             Some(None) => Err(Failure::Poisoned),
-            None => Err(Failure::Message(
-                line,
-                format!(
-                    "resource, variable, or config value {:?} not found",
-                    access.root
-                ),
-            )),
+            None => {
+                let known = names.keys().map(String::as_str);
+                let message = order::not_found(&access.root, known);
+                Err(Failure::Message(line, message))
+            }
         }
     }
 
@@ -421,12 +398,56 @@ impl<'a, H: Host> Evaluator<'a, H> {
                 format!("a resource is needed here, not {}", other.describe()),
             )),
             (function, value) => {
-                let host = self.host;
+                let files = self.shared.files;
                 value
-                    .lift(|plain| function::apply(function, plain, &|path| host.read_file(path)))
+                    .lift(|plain| function::apply(function, plain, files))
                     .at(line)
             }
         }
+    }
+
+    /// A function of a provider. It is only called when all its arguments are known.
+    fn invoke(&mut self, invoke: &Invoke, line: Place) -> Evaluated {
+        let options = &invoke.options;
+        let arguments = self.expression(&invoke.arguments)?;
+        let one = |expression: &Option<Expression>, evaluator: &mut Self| {
+            let expression = expression.as_ref();
+            expression
+                .map(|expression| evaluator.one_resource(expression))
+                .transpose()
+        };
+        let (parent, provider) = (one(&options.parent, self)?, one(&options.provider, self)?);
+        let needs: BTreeSet<Urn> = match &options.depends_on {
+            Some(expression) => self.resources(expression)?.into_iter().collect(),
+            None => BTreeSet::new(),
+        };
+        let flat = arguments.flatten();
+        let dependencies: BTreeSet<_> = flat.dependencies.union(&needs).cloned().collect();
+        let value = match flat
+            .value
+            .map(|value| value.to_property())
+            .transpose()
+            .at(line)?
+        {
+            Some(Property::Object(arguments)) => {
+                let invocation = Invocation {
+                    token: invoke.token.clone(),
+                    arguments,
+                    provider,
+                    parent,
+                    version: options.version.clone(),
+                    plugin_download_url: options.plugin_download_url.clone(),
+                };
+                let result = self.host.invoke(invocation).at(line)?;
+                Some(returned(invoke, result, &dependencies).at(line)?)
+            }
+            _ => None,
+        };
+        Ok(Value::Output(Box::new(Output {
+            value,
+            secret: flat.secret,
+            dependencies,
+        })))
     }
 
     /// One output of another stack; the reference itself is a resource, once for each stack.
@@ -453,7 +474,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
             let input = Property::String(name.clone());
             let goal = Goal {
                 name: name.clone(),
-                kind: crate::builtin::STACK_REFERENCE.to_owned(),
+                kind: builtin::STACK_REFERENCE.to_owned(),
                 inputs: Properties::from([("name".to_owned(), input)]),
                 part: self.part,
                 ..Goal::default()
@@ -496,39 +517,72 @@ impl<'a, H: Host> Evaluator<'a, H> {
 
     fn goal(&mut self, resource: &ResourceDeclaration) -> Result<Goal, Failure> {
         let options = &resource.options;
+        let kind = self
+            .shared
+            .types
+            .get(&resource.kind)
+            .map(|(kind, _)| kind.clone());
         let mut goal = Goal {
             name: resource.name.clone(),
-            kind: resource.kind.clone(),
+            kind: kind.unwrap_or_else(|_| resource.kind.clone()),
             retain_on_delete: options.retain_on_delete,
             ignore_changes: options.ignore_changes.clone(),
             replace_on_changes: options.replace_on_changes.clone(),
             additional_secret_outputs: options.additional_secret_outputs.clone(),
             delete_before_replace: options.delete_before_replace.then_some(true),
             part: self.part,
-            custom_timeouts: options.custom_timeouts.clone(),
             hide_diffs: options.hide_diffs.clone(),
+            import: options.import.clone(),
+            version: options.version.clone(),
+            plugin_download_url: options.plugin_download_url.clone(),
             ..Goal::default()
         };
-        for property in &resource.properties {
-            let value = self.expression(&property.value)?;
-            let needs = value.dependencies();
-            let value = value.to_property().at(property.line)?;
-            if value == Property::Null {
-                let of_type = self.host.resource_type(&resource.kind).unwrap_or_default();
-                if !of_type.required.contains(&property.name.as_str()) {
-                    continue;
-                }
-                let message = format!(
-                    "resource {:?} is missing required property {:?}",
-                    resource.key, property.name
-                );
-                return Err(Failure::Message(property.line, message));
+        self.inputs(&mut goal, resource)?;
+        self.options(&mut goal, options)?;
+        Ok(goal)
+    }
+
+    fn inputs(&mut self, goal: &mut Goal, resource: &ResourceDeclaration) -> Result<(), Failure> {
+        let named = match &resource.get {
+            Some(get) => {
+                let id = self.expression(&get.id)?;
+                goal.dependencies.extend(id.dependencies());
+                goal.read = Some(id.to_property().at(get.id.line)?);
+                &get.state
             }
-            goal.dependencies.extend(needs.iter().cloned());
-            goal.property_dependencies
-                .insert(property.name.clone(), needs);
-            goal.inputs.insert(property.name.clone(), value);
+            None => match &resource.properties {
+                Inputs::Named(properties) => properties,
+                Inputs::Whole(expression) => {
+                    let value = self.expression(expression)?;
+                    return whole_inputs(goal, &value).at(expression.line);
+                }
+            },
+        };
+        for property in named {
+            let value = self.expression(&property.value)?;
+            add_input(goal, &property.name, &value).at(property.line)?;
         }
+        if goal.kind == builtin::STACK_REFERENCE && !goal.inputs.contains_key("name") {
+            let name = Value::String(resource.key.clone());
+            add_input(goal, "name", &name).at(resource.line)?;
+        }
+        if let Ok((_, kind)) = self.shared.types.get(&resource.kind)
+            && goal.read.is_none()
+            && let Some(missing) = kind
+                .required
+                .iter()
+                .find(|name| !goal.inputs.contains_key(**name))
+        {
+            let message = format!(
+                "resource {:?} is missing required property {missing:?}",
+                resource.key
+            );
+            return Err(Failure::Message(resource.line, message));
+        }
+        Ok(())
+    }
+
+    fn options(&mut self, goal: &mut Goal, options: &ResourceOptions) -> Result<(), Failure> {
         if let Some(expression) = &options.depends_on {
             goal.dependencies.extend(self.resources(expression)?);
         }
@@ -537,6 +591,12 @@ impl<'a, H: Host> Evaluator<'a, H> {
         }
         if let Some(expression) = &options.parent {
             goal.parent = Some(self.one_resource(expression)?);
+        }
+        if let Some(expression) = &options.provider {
+            goal.provider = Some(self.provider(expression)?);
+        }
+        if let Some(expression) = &options.providers {
+            goal.providers = self.resources(expression)?;
         }
         if let Some(expression) = &options.deleted_with {
             goal.deleted_with = Some(self.one_resource(expression)?);
@@ -547,7 +607,60 @@ impl<'a, H: Host> Evaluator<'a, H> {
         if let Some(expression) = &options.aliases {
             goal.aliases = self.aliases(expression)?;
         }
-        Ok(goal)
+        if let Some(expression) = &options.replacement_trigger {
+            let value = self.expression(expression)?;
+            goal.replacement_trigger = Some(value.to_property().at(expression.line)?);
+        }
+        if let Some(expression) = &options.env_var_mappings {
+            goal.env_var_mappings = self.mappings(expression)?;
+        }
+        for (name, expression) in &options.custom_timeouts {
+            let seconds = self.timeout(name, expression)?;
+            goal.custom_timeouts.push((name.clone(), seconds));
+        }
+        Ok(())
+    }
+
+    fn provider(&mut self, expression: &Expression) -> Result<Urn, Failure> {
+        let urn = self.one_resource(expression)?;
+        let kind = urn.qualified_type().rsplit('$').next().unwrap_or_default();
+        if kind.starts_with("pulumi:providers:") {
+            return Ok(urn);
+        }
+        let message = format!("resource passed as provider is no provider: {}", urn.name());
+        Err(Failure::Message(expression.line, message))
+    }
+
+    fn mappings(&mut self, expression: &Expression) -> Result<BTreeMap<String, String>, Failure> {
+        let wrong = || {
+            let message = "envVarMappings must be an object with string values".to_owned();
+            Failure::Message(expression.line, message)
+        };
+        let Value::Object(entries) = self.expression(expression)? else {
+            return Err(wrong());
+        };
+        entries
+            .into_iter()
+            .map(|(key, value)| match value {
+                Value::String(text) => Ok((key, text)),
+                _ => Err(wrong()),
+            })
+            .collect()
+    }
+
+    /// How long an operation may take, in seconds.
+    fn timeout(&mut self, name: &str, expression: &Expression) -> Result<f64, Failure> {
+        let duration = match self.expression(expression)?.flatten().value {
+            Some(Value::String(text)) => text.parse::<SignedDuration>().ok(),
+            _ => None,
+        };
+        duration
+            .map(|duration| duration.as_secs_f64())
+            .ok_or_else(|| {
+                let message =
+                    format!("{name:?} of customTimeouts must be a duration such as \"10m\"");
+                Failure::Message(expression.line, message)
+            })
     }
 
     fn protect(&mut self, expression: &Expression) -> Result<bool, Failure> {
@@ -599,6 +712,83 @@ impl<'a, H: Host> Evaluator<'a, H> {
     }
 }
 
+/// A map from its keys and values.
+fn named(keys: Vec<Value>, values: Vec<Value>) -> Result<Value, String> {
+    let mut object = BTreeMap::new();
+    for (key, value) in keys.into_iter().zip(values) {
+        let name = match key {
+            Value::String(name) => name,
+            Value::Null => "null".to_owned(),
+            other => {
+                return Err(format!(
+                    "object key must evaluate to a string, not {}",
+                    other.describe()
+                ));
+            }
+        };
+        object.insert(name, value);
+    }
+    Ok(Value::Object(object))
+}
+
+/// What a call gives: all of its result, or the property that is wanted.
+fn returned(
+    invoke: &Invoke,
+    result: Properties,
+    dependencies: &BTreeSet<Urn>,
+) -> Result<Value, String> {
+    let property = match &invoke.returns {
+        None => Property::Object(result),
+        Some(name) => result.get(name).cloned().ok_or_else(|| {
+            format!(
+                "the result of {:?} has no property {name:?}{}",
+                invoke.token,
+                text::did_you_mean(name, result.keys().map(String::as_str))
+            )
+        })?,
+    };
+    Ok(Value::from_property(&property, dependencies))
+}
+
+/// An input; null is none.
+fn add_input(goal: &mut Goal, name: &str, value: &Value) -> Result<(), String> {
+    let needs = value.dependencies();
+    let property = value.to_property()?;
+    goal.dependencies.extend(needs.iter().cloned());
+    if property != Property::Null {
+        goal.property_dependencies.insert(name.to_owned(), needs);
+        goal.inputs.insert(name.to_owned(), property);
+    }
+    Ok(())
+}
+
+/// All inputs from one value, whose history each of them has.
+fn whole_inputs(goal: &mut Goal, value: &Value) -> Result<(), String> {
+    match value {
+        Value::Object(entries) => {
+            for (name, value) in entries {
+                add_input(goal, name, value)?;
+            }
+            Ok(())
+        }
+        Value::Output(output) => match &output.value {
+            Some(Value::Object(entries)) => {
+                for (name, value) in entries {
+                    let value = Output {
+                        value: Some(value.clone()),
+                        ..(**output).clone()
+                    };
+                    add_input(goal, name, &Value::Output(Box::new(value)))?;
+                }
+                Ok(())
+            }
+            Some(inner) => whole_inputs(goal, inner),
+            None => Err("properties that only the real run knows are not supported by pulumi-engine; name them one by one".to_owned()),
+        },
+        other => Err(format!("properties must be a map, not {}", other.describe())),
+    }
+}
+
 /// Marks a value secret or open, as a whole.
 fn secret(value: &Value, secret: bool) -> Value {
     let flat = value.flatten();
@@ -629,6 +819,7 @@ fn alias(value: Value) -> Result<Alias, String> {
             ("stack", Value::String(text)) => stack = Some(text),
             ("project", Value::String(text)) => project = Some(text),
             ("parent", Value::Resource(resource)) => parent = Some(Some(resource.urn)),
+            ("parent", Value::String(urn)) => parent = Some(Some(Urn::new(urn))),
             ("noParent", Value::Bool(true)) => parent = Some(None),
             ("noParent", Value::Bool(false)) => {}
             (key, value) => {
@@ -654,7 +845,6 @@ fn enter(value: &Value, steps: &[Accessor]) -> Result<Value, String> {
         return Ok(value.clone());
     };
     match value {
-        Value::Null => Ok(Value::Null),
         Value::Object(entries) => {
             let key = step
                 .key()
@@ -671,7 +861,11 @@ fn enter(value: &Value, steps: &[Accessor]) -> Result<Value, String> {
                     values.len()
                 )
             })?;
-            enter(element, rest)
+            // nothing in a list has nothing in it, where nothing in a map is a mistake
+            match element {
+                Value::Null => Ok(Value::Null),
+                element => enter(element, rest),
+            }
         }
         Value::Output(output) => {
             let inner = output

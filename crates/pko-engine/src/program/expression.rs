@@ -5,7 +5,8 @@ use serde_json::Number;
 use super::{
     Diagnostic,
     access::{self, Access, Part},
-    function::{self, Function},
+    function::{self, Function, Unnamed},
+    invoke::{self, Invoke},
 };
 use crate::syntax::{Node, NodeValue, Place};
 
@@ -34,9 +35,24 @@ pub enum ExpressionKind {
     Reference(Access),
     /// A built-in function and its argument
     Call(Function, Box<Expression>),
+    /// A function of a provider
+    Invoke(Box<Invoke>),
 }
 
 impl Expression {
+    /// A reference to all of something.
+    #[must_use]
+    pub fn reference(name: &str, line: Place) -> Self {
+        let access = Access {
+            root: name.to_owned(),
+            steps: Vec::new(),
+        };
+        Self {
+            kind: ExpressionKind::Reference(access),
+            line,
+        }
+    }
+
     /// Reads a node; what looks odd goes to `diagnostics`.
     pub fn read(node: &Node, diagnostics: &mut Vec<Diagnostic>) -> Self {
         let kind = match &node.value {
@@ -59,7 +75,7 @@ impl Expression {
     }
 
     /// Calls `visit` with each reference in it.
-    pub fn each_access<'a>(&'a self, visit: &mut impl FnMut(&'a Access, Place)) {
+    pub fn each_access<'a>(&'a self, visit: &mut dyn FnMut(&'a Access, Place)) {
         match &self.kind {
             ExpressionKind::List(values) => {
                 for value in values {
@@ -81,6 +97,11 @@ impl Expression {
             }
             ExpressionKind::Reference(access) => visit(access, self.line),
             ExpressionKind::Call(_, argument) => argument.each_access(visit),
+            ExpressionKind::Invoke(invoke) => {
+                for expression in invoke.expressions() {
+                    expression.each_access(visit);
+                }
+            }
             _ => {}
         }
     }
@@ -104,25 +125,22 @@ fn read_text(text: &str, line: Place, diagnostics: &mut Vec<Diagnostic>) -> Expr
 
 fn read_object(entries: &[(Node, Node)], diagnostics: &mut Vec<Diagnostic>) -> ExpressionKind {
     if let [(key, value)] = entries
-        && let Some(name) = key.as_str()
-        && name.to_ascii_lowercase().starts_with("fn::")
+        && let Some(call) = read_call(key, value, diagnostics)
     {
-        match function::named(name) {
-            Ok(function) => {
-                let argument = Expression::read(value, diagnostics);
-                return ExpressionKind::Call(function, Box::new(argument));
-            }
-            Err(function::Unnamed::Refused) => diagnostics.push(Diagnostic::error(
-                key.line,
-                format!("function {name:?} is not supported by pulumi-engine; use an image with Pulumi's CLI"),
-            )),
-            Err(function::Unnamed::Unknown) => diagnostics.push(Diagnostic::warning(
-                key.line,
-                format!(
-                    "'fn::' is a reserved prefix; {name:?} is no function and stays a plain key{}",
-                    crate::text::did_you_mean(name, function::NAMES)
-                ),
-            )),
+        return call;
+    }
+    for (key, _) in entries {
+        let Some(name) = key.as_str() else {
+            let message = format!(
+                "mapping keys must be strings: write {:?}",
+                key.scalar_text()
+            );
+            diagnostics.push(Diagnostic::error(key.line, message));
+            continue;
+        };
+        if entries.len() > 1 && function::named(name).is_ok_and(Function::makes_asset) {
+            let message = format!("{name} must have its own object");
+            diagnostics.push(Diagnostic::error(key.line, message));
         }
     }
     ExpressionKind::Object(
@@ -136,4 +154,51 @@ fn read_object(entries: &[(Node, Node)], diagnostics: &mut Vec<Diagnostic>) -> E
             })
             .collect(),
     )
+}
+
+/// A map with one key that names a function.
+fn read_call(
+    key: &Node,
+    value: &Node,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<ExpressionKind> {
+    let name = key.as_str()?;
+    if !name.to_ascii_lowercase().starts_with("fn::") {
+        return None;
+    }
+    match function::named(name) {
+        Ok(function) => {
+            if name != function.name() {
+                let message = format!(
+                    "'{name}' looks like a miscapitalization of '{}'",
+                    function.name()
+                );
+                diagnostics.push(Diagnostic::warning(key.line, message));
+            }
+            if function == Function::StackReference {
+                let message = "'fn::stackReference' is deprecated; please use 'pulumi:pulumi:StackReference' instead";
+                diagnostics.push(Diagnostic::warning(key.line, message));
+            }
+            let argument = Expression::read(value, diagnostics);
+            if let Err(message) = function::check_shape(function, &argument) {
+                diagnostics.push(Diagnostic::error(argument.line, message));
+            }
+            Some(ExpressionKind::Call(function, Box::new(argument)))
+        }
+        Err(Unnamed::Invoke) => Some(
+            invoke::read(key, value, diagnostics).map_or(ExpressionKind::Null, |invoke| {
+                ExpressionKind::Invoke(Box::new(invoke))
+            }),
+        ),
+        Err(Unnamed::Unknown) => {
+            diagnostics.push(Diagnostic::warning(
+                key.line,
+                format!(
+                    "'fn::' is a reserved prefix; {name:?} is no function and stays a plain key{}",
+                    crate::text::did_you_mean(name, function::names())
+                ),
+            ));
+            None
+        }
+    }
 }

@@ -1,18 +1,22 @@
-//! The built-in functions of Pulumi YAML. Pure, but for the file that the host reads.
+//! The built-in functions of Pulumi YAML. Pure, but for the files that they are given.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
-use super::value::Value;
-use crate::{
-    property::{ASSET_SIGNATURE, SIGNATURE_KEY},
-    text,
+use super::{
+    archive,
+    expression::{Expression, ExpressionKind},
+    files::Files,
+    value::Value,
 };
+use crate::text;
 
-/// A function this engine has.
+/// A built-in function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named as in Pulumi's own documentation")]
 pub enum Function {
+    AssetArchive,
+    FileArchive,
     FileAsset,
     FileBase64,
     FileBase64Sha256,
@@ -20,6 +24,8 @@ pub enum Function {
     Join,
     Length,
     ReadFile,
+    RemoteArchive,
+    RemoteAsset,
     ResourceName,
     ResourceType,
     Secret,
@@ -34,79 +40,137 @@ pub enum Function {
     Unsecret,
 }
 
-/// Their names, as they are documented.
-pub const NAMES: [&str; 19] = [
-    "fn::fileAsset",
-    "fn::filebase64",
-    "fn::filebase64sha256",
-    "fn::fromBase64",
-    "fn::join",
-    "fn::length",
-    "fn::pulumiResourceName",
-    "fn::pulumiResourceType",
-    "fn::readFile",
-    "fn::secret",
-    "fn::select",
-    "fn::sha1",
-    "fn::singleOrNone",
-    "fn::split",
-    "fn::stackReference",
-    "fn::stringAsset",
-    "fn::toBase64",
-    "fn::toJSON",
-    "fn::unsecret",
+/// All of them, with their names as they are documented.
+const FUNCTIONS: [(Function, &str); 23] = [
+    (Function::AssetArchive, "fn::assetArchive"),
+    (Function::FileArchive, "fn::fileArchive"),
+    (Function::FileAsset, "fn::fileAsset"),
+    (Function::FileBase64, "fn::filebase64"),
+    (Function::FileBase64Sha256, "fn::filebase64sha256"),
+    (Function::FromBase64, "fn::fromBase64"),
+    (Function::Join, "fn::join"),
+    (Function::Length, "fn::length"),
+    (Function::ReadFile, "fn::readFile"),
+    (Function::RemoteArchive, "fn::remoteArchive"),
+    (Function::RemoteAsset, "fn::remoteAsset"),
+    (Function::ResourceName, "fn::pulumiResourceName"),
+    (Function::ResourceType, "fn::pulumiResourceType"),
+    (Function::Secret, "fn::secret"),
+    (Function::Select, "fn::select"),
+    (Function::Sha1, "fn::sha1"),
+    (Function::SingleOrNone, "fn::singleOrNone"),
+    (Function::Split, "fn::split"),
+    (Function::StackReference, "fn::stackReference"),
+    (Function::StringAsset, "fn::stringAsset"),
+    (Function::ToBase64, "fn::toBase64"),
+    (Function::ToJson, "fn::toJSON"),
+    (Function::Unsecret, "fn::unsecret"),
 ];
 
-/// Why a name gives no function.
+/// The names of all functions.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS
+        .iter()
+        .map(|(_, name)| *name)
+        .chain(["fn::invoke"])
+}
+
+/// Why a name gives no built-in function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unnamed {
-    /// Pulumi has it, this engine does not.
-    Refused,
+    /// It calls a function of a provider.
+    Invoke,
     /// Nobody has it.
     Unknown,
 }
 
-/// The function of a key such as `fn::join`, in any case of letters.
-pub fn named(key: &str) -> Result<Function, Unnamed> {
-    let name = key.to_ascii_lowercase();
-    Ok(match name.strip_prefix("fn::").unwrap_or(&name) {
-        "fileasset" => Function::FileAsset,
-        "filebase64" => Function::FileBase64,
-        "filebase64sha256" => Function::FileBase64Sha256,
-        "frombase64" => Function::FromBase64,
-        "join" => Function::Join,
-        "length" => Function::Length,
-        "readfile" => Function::ReadFile,
-        "pulumiresourcename" => Function::ResourceName,
-        "pulumiresourcetype" => Function::ResourceType,
-        "secret" => Function::Secret,
-        "select" => Function::Select,
-        "sha1" => Function::Sha1,
-        "singleornone" => Function::SingleOrNone,
-        "split" => Function::Split,
-        "stackreference" => Function::StackReference,
-        "stringasset" => Function::StringAsset,
-        "tobase64" => Function::ToBase64,
-        "tojson" => Function::ToJson,
-        "unsecret" => Function::Unsecret,
-        "invoke" | "assetarchive" | "remoteasset" | "filearchive" | "remotearchive" => {
-            return Err(Unnamed::Refused);
-        }
-        // `fn::package:module:function` is a call into a provider
-        other if other.contains(':') => return Err(Unnamed::Refused),
-        _ => return Err(Unnamed::Unknown),
-    })
+impl Function {
+    /// Its name, as it is documented.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        FUNCTIONS
+            .iter()
+            .find(|(function, _)| *function == self)
+            .map_or("fn::", |(_, name)| name)
+    }
+
+    /// Whether it gives an asset or an archive from one text.
+    #[must_use]
+    pub fn makes_asset(self) -> bool {
+        matches!(
+            self,
+            Self::FileArchive
+                | Self::FileAsset
+                | Self::RemoteArchive
+                | Self::RemoteAsset
+                | Self::StringAsset
+        )
+    }
 }
 
-/// Applies a function to a plain argument. `read` gives the bytes of a file.
+/// The function of a key such as `fn::join`, in any case of letters.
+pub fn named(key: &str) -> Result<Function, Unnamed> {
+    if let Some((function, _)) = FUNCTIONS
+        .iter()
+        .find(|(_, name)| name.eq_ignore_ascii_case(key))
+    {
+        return Ok(*function);
+    }
+    let name = key.get(4..).unwrap_or_default();
+    let parts: Vec<_> = name.split(':').collect();
+    let is_token = matches!(parts.len(), 2 | 3) && parts.iter().all(|part| !part.is_empty());
+    if name.eq_ignore_ascii_case("invoke") || is_token {
+        return Err(Unnamed::Invoke);
+    }
+    Err(Unnamed::Unknown)
+}
+
+/// What can be said of an argument before it is computed.
+pub fn check_shape(function: Function, argument: &Expression) -> Result<(), String> {
+    let pair = match &argument.kind {
+        ExpressionKind::List(values) => values.len() == 2,
+        _ => false,
+    };
+    match function {
+        Function::Join | Function::Select | Function::Split | Function::StackReference if !pair => {
+            Err(format!(
+                "the argument to {} must be a two-valued list",
+                function.name()
+            ))
+        }
+        Function::AssetArchive => check_members(argument),
+        _ => Ok(()),
+    }
+}
+
+fn check_members(argument: &Expression) -> Result<(), String> {
+    let ExpressionKind::Object(entries) = &argument.kind else {
+        return Err("the argument to fn::assetArchive must be an object".to_owned());
+    };
+    for (key, value) in entries {
+        let ExpressionKind::String(name) = &key.kind else {
+            return Err("keys in fn::assetArchive arguments must be string literals".to_owned());
+        };
+        let member = match value.kind {
+            ExpressionKind::Call(function, _) => {
+                function.makes_asset() || function == Function::AssetArchive
+            }
+            _ => false,
+        };
+        if !member {
+            return Err(format!(
+                "{name:?} of fn::assetArchive must be an asset or an archive"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Applies a function to a plain argument.
 ///
 /// `Secret`, `Unsecret`, `ResourceName`, `ResourceType` and `StackReference` need more than a plain value and are
 /// the evaluator's own.
-pub fn apply(
-    function: Function,
-    argument: Value,
-    read: &dyn Fn(&str) -> Result<Vec<u8>, String>,
-) -> Result<Value, String> {
+pub fn apply(function: Function, argument: Value, files: &dyn Files) -> Result<Value, String> {
     match function {
         Function::Join => join(&list("fn::join", argument)?),
         Function::Split => split(&list("fn::split", argument)?),
@@ -116,47 +180,33 @@ pub fn apply(
             STANDARD.encode(string("fn::toBase64", &argument)?),
         )),
         Function::FromBase64 => from_base64(string("fn::fromBase64", &argument)?),
-        Function::ReadFile => String::from_utf8(read(string("fn::readFile", &argument)?)?)
+        Function::ReadFile => String::from_utf8(files.read(string("fn::readFile", &argument)?)?)
             .map(Value::String)
             .map_err(|_| "fn::readFile needs a file of UTF-8 text".to_owned()),
         Function::FileBase64 => Ok(Value::String(
-            STANDARD.encode(read(string("fn::filebase64", &argument)?)?),
+            STANDARD.encode(files.read(string("fn::filebase64", &argument)?)?),
         )),
         Function::FileBase64Sha256 => {
-            let bytes = read(string("fn::filebase64sha256", &argument)?)?;
+            let bytes = files.read(string("fn::filebase64sha256", &argument)?)?;
             Ok(Value::String(STANDARD.encode(digest(&SHA256, &bytes))))
         }
         Function::Sha1 => Ok(Value::String(sha1(string("fn::sha1", &argument)?))),
         Function::Length => length(&argument),
         Function::SingleOrNone => single_or_none(list("fn::singleOrNone", argument)?),
-        Function::StringAsset => {
-            let text = string("fn::stringAsset", &argument)?;
-            Ok(asset("text", text, text.as_bytes()))
+        Function::StringAsset => Ok(archive::text(string("fn::stringAsset", &argument)?)),
+        Function::FileAsset => archive::file(string("fn::fileAsset", &argument)?, files),
+        Function::RemoteAsset => archive::remote(string("fn::remoteAsset", &argument)?, files),
+        Function::FileArchive => archive::folder(string("fn::fileArchive", &argument)?, files),
+        Function::RemoteArchive => {
+            archive::remote_archive(string("fn::remoteArchive", &argument)?, files)
         }
-        Function::FileAsset => {
-            let path = string("fn::fileAsset", &argument)?;
-            Ok(asset("path", path, &read(path)?))
-        }
+        Function::AssetArchive => archive::members(&argument, files),
         Function::Secret
         | Function::Unsecret
         | Function::ResourceName
         | Function::ResourceType
         | Function::StackReference => Ok(argument),
     }
-}
-
-/// An asset as states and events have it: where it is, and the hash of what it holds.
-fn asset(place: &str, value: &str, content: &[u8]) -> Value {
-    let hash = hexadecimal(digest(&SHA256, content).as_ref());
-    let entry = |key: &str, value: &str| (key.to_owned(), Value::String(value.to_owned()));
-    Value::Object(
-        [
-            entry(SIGNATURE_KEY, ASSET_SIGNATURE),
-            entry("hash", &hash),
-            entry(place, value),
-        ]
-        .into(),
-    )
 }
 
 /// SHA-1 of a text, in hexadecimal: a name for it, not a protection.
@@ -172,7 +222,8 @@ pub fn sha256(text: &str) -> String {
 }
 
 /// Bytes as lowercase hexadecimal digits.
-fn hexadecimal(bytes: &[u8]) -> String {
+#[must_use]
+pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes
         .iter()
         .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
@@ -265,13 +316,9 @@ fn length(value: &Value) -> Result<Value, String> {
     let length = match value {
         Value::List(values) => values.len(),
         Value::Object(entries) => entries.len(),
-        // what a reader would count as one character may be several of these
-        Value::String(text) if text.is_ascii() => text.len(),
-        Value::String(_) => {
-            return Err(
-                "fn::length of text beyond ASCII is not supported by pulumi-engine".to_owned(),
-            );
-        }
+        Value::String(text) => text::characters(text).ok_or(
+            "fn::length of text with combined characters is not supported by pulumi-engine; use an image with Pulumi's CLI",
+        )?,
         other => {
             return Err(format!(
                 "fn::length needs a list, map, or string, not {}",
@@ -294,14 +341,12 @@ fn single_or_none(mut values: Vec<Value>) -> Result<Value, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::files::InMemory;
     use serde_json::json;
 
     fn call(name: &str, argument: serde_json::Value) -> Result<serde_json::Value, String> {
-        let read = |path: &str| match path {
-            "notes" => Ok(b"hello".to_vec()),
-            other => Err(format!("no file {other}")),
-        };
-        apply(named(name).unwrap(), Value::from_json(argument), &read)
+        let files = InMemory::from([("notes", "hello")]);
+        apply(named(name).unwrap(), Value::from_json(argument), &files)
             .map(|value| value.plain_json())
     }
 
@@ -329,26 +374,12 @@ mod tests {
             ),
             ("fn::length", json!([1, 2]), json!(2)),
             ("fn::length", json!("abc"), json!(3)),
+            ("fn::length", json!("größe"), json!(5)),
             ("fn::singleOrNone", json!([]), json!(null)),
             ("fn::singleOrNone", json!([5]), json!(5)),
         ] {
             assert_eq!(call(name, argument), Ok(expected), "{name}");
         }
-    }
-
-    #[test]
-    fn an_asset_is_known_by_the_hash_of_its_content() {
-        let hash = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
-        let of = |place: &str, value: &str| json!({"4dabf18193072939515e22adb298388d": "c44067f5952c0a294b673a41bacd8c17", "hash": hash, place: value});
-        assert_eq!(
-            call("fn::stringAsset", json!("hello")),
-            Ok(of("text", "hello"))
-        );
-        assert_eq!(
-            call("fn::fileAsset", json!("notes")),
-            Ok(of("path", "notes"))
-        );
-        assert!(call("fn::fileAsset", json!("nosuch")).is_err());
     }
 
     #[test]
@@ -372,7 +403,9 @@ mod tests {
     #[test]
     fn names_are_found_in_any_case() {
         assert_eq!(named("Fn::ToJson"), Ok(Function::ToJson));
-        assert_eq!(named("fn::invoke"), Err(Unnamed::Refused));
+        assert_eq!(named("fn::invoke"), Err(Unnamed::Invoke));
+        assert_eq!(named("Fn::aws:ec2:getAmi"), Err(Unnamed::Invoke));
+        assert_eq!(named("fn::a:b:c:d"), Err(Unnamed::Unknown));
         assert_eq!(named("fn::nosuch"), Err(Unnamed::Unknown));
     }
 }

@@ -1,14 +1,22 @@
 //! YAML programs: text to tree ([`parse`]), order ([`order`]), checks ([`check`]) and values
-//! ([`evaluate`]). Pure: files and other stacks come through [`evaluate::Host`].
+//! ([`evaluate`]). Pure: files come through [`files::Files`], the rest through [`evaluate::Host`].
 
 pub mod access;
+pub mod archive;
 pub mod check;
+pub mod configuration;
 pub mod evaluate;
 pub mod expression;
+pub mod files;
 pub mod function;
+pub mod goal;
+pub mod invoke;
+mod options;
 pub mod order;
 pub mod parse;
+pub mod types;
 pub mod value;
+pub mod version_range;
 
 use crate::syntax::Place;
 use expression::Expression;
@@ -64,6 +72,10 @@ impl Diagnostic {
 /// A program as written.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Program {
+    /// Config values that it declares.
+    pub config: Vec<configuration::Declaration>,
+    /// Versions of Pulumi that it can run with.
+    pub required_version: Option<Expression>,
     /// Named values.
     pub variables: Vec<Variable>,
     /// Resources.
@@ -96,30 +108,122 @@ pub struct ResourceDeclaration {
     pub name: String,
     /// Type token.
     pub kind: String,
+    /// Whether resources of its package use it, where they name no provider.
+    pub default_provider: bool,
     /// Inputs.
-    pub properties: Vec<Variable>,
+    pub properties: Inputs,
     /// Options.
     pub options: ResourceOptions,
+    /// What to read, if it is not managed here.
+    pub get: Option<Get>,
     /// Line of the key.
     pub line: Place,
 }
 
-/// The options of a resource that this engine knows.
+impl ResourceDeclaration {
+    /// Whether it says anything under this name, of those that not every engine may carry out.
+    #[must_use]
+    pub fn uses(&self, name: &str) -> bool {
+        let options = &self.options;
+        match name {
+            "envVarMappings" => options.env_var_mappings.is_some(),
+            "get" => self.get.is_some(),
+            "import" => options.import.is_some(),
+            "pluginDownloadURL" => options.plugin_download_url.is_some(),
+            "provider" => options.provider.is_some(),
+            "providers" => options.providers.is_some(),
+            "replacementTrigger" => options.replacement_trigger.is_some(),
+            "version" => options.version.is_some(),
+            _ => false,
+        }
+    }
+}
+
+/// The inputs of a resource.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Inputs {
+    /// Each by its name.
+    Named(Vec<Variable>),
+    /// All of them from one expression.
+    Whole(Expression),
+}
+
+impl Default for Inputs {
+    fn default() -> Self {
+        Self::Named(Vec::new())
+    }
+}
+
+impl Inputs {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::Named(properties) if properties.is_empty())
+    }
+
+    /// The expressions in them.
+    #[must_use]
+    pub fn expressions(&self) -> Vec<&Expression> {
+        match self {
+            Self::Named(properties) => properties.iter().map(|property| &property.value).collect(),
+            Self::Whole(expression) => vec![expression],
+        }
+    }
+}
+
+/// A resource outside of the stack that is read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Get {
+    /// Its id.
+    pub id: Expression,
+    /// What helps to find it.
+    pub state: Vec<Variable>,
+}
+
+/// The options of a resource.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[expect(missing_docs, reason = "named as in Pulumi's own documentation")]
 pub struct ResourceOptions {
     pub additional_secret_outputs: Vec<String>,
     pub aliases: Option<Expression>,
-    /// Seconds by the name of an operation.
-    pub custom_timeouts: Vec<(String, f64)>,
+    /// How long an operation may take, by its name.
+    pub custom_timeouts: Vec<(String, Expression)>,
     pub delete_before_replace: bool,
     pub deleted_with: Option<Expression>,
     pub depends_on: Option<Expression>,
+    pub env_var_mappings: Option<Expression>,
     pub hide_diffs: Vec<String>,
     pub ignore_changes: Vec<String>,
+    pub import: Option<String>,
     pub parent: Option<Expression>,
+    pub plugin_download_url: Option<String>,
     pub protect: Option<Expression>,
+    pub provider: Option<Expression>,
+    pub providers: Option<Expression>,
     pub replace_on_changes: Vec<String>,
     pub replace_with: Option<Expression>,
+    pub replacement_trigger: Option<Expression>,
     pub retain_on_delete: bool,
+    pub version: Option<String>,
+}
+
+impl ResourceOptions {
+    /// The expressions in them.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        [
+            &self.aliases,
+            &self.deleted_with,
+            &self.depends_on,
+            &self.env_var_mappings,
+            &self.parent,
+            &self.protect,
+            &self.provider,
+            &self.providers,
+            &self.replace_with,
+            &self.replacement_trigger,
+        ]
+        .into_iter()
+        .flatten()
+        .chain(self.custom_timeouts.iter().map(|(_, value)| value))
+    }
 }

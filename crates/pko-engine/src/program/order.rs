@@ -12,6 +12,8 @@ pub const PULUMI: &str = "pulumi";
 /// A part of a program.
 #[derive(Debug, Clone, Copy)]
 pub enum Part<'a> {
+    /// The versions of Pulumi that it can run with.
+    RequiredVersion(&'a Expression),
     /// A named value.
     Variable(&'a Variable),
     /// A resource.
@@ -21,6 +23,7 @@ pub enum Part<'a> {
 impl<'a> Part<'a> {
     fn name(self) -> &'a str {
         match self {
+            Self::RequiredVersion(_) => PULUMI,
             Self::Variable(variable) => &variable.name,
             Self::Resource(resource) => &resource.key,
         }
@@ -28,6 +31,7 @@ impl<'a> Part<'a> {
 
     fn line(self) -> Place {
         match self {
+            Self::RequiredVersion(expression) => expression.line,
             Self::Variable(variable) => variable.line,
             Self::Resource(resource) => resource.line,
         }
@@ -35,6 +39,7 @@ impl<'a> Part<'a> {
 
     fn kind(self) -> &'static str {
         match self {
+            Self::RequiredVersion(_) => PULUMI,
             Self::Variable(_) => "variable",
             Self::Resource(_) => "resource",
         }
@@ -43,22 +48,16 @@ impl<'a> Part<'a> {
     /// Its expressions, in the order of the text.
     fn expressions(self) -> Vec<&'a Expression> {
         match self {
+            Self::RequiredVersion(expression) => vec![expression],
             Self::Variable(variable) => vec![&variable.value],
             Self::Resource(resource) => {
-                let options = &resource.options;
-                let optional = [
-                    &options.aliases,
-                    &options.deleted_with,
-                    &options.depends_on,
-                    &options.parent,
-                    &options.protect,
-                    &options.replace_with,
-                ];
-                resource
-                    .properties
-                    .iter()
-                    .map(|property| &property.value)
-                    .chain(optional.into_iter().flatten())
+                let get = resource.get.iter().flat_map(|get| {
+                    std::iter::once(&get.id).chain(get.state.iter().map(|entry| &entry.value))
+                });
+                let inputs = resource.properties.expressions().into_iter();
+                inputs
+                    .chain(resource.options.expressions())
+                    .chain(get)
                     .collect()
             }
         }
@@ -67,7 +66,8 @@ impl<'a> Part<'a> {
 
 /// Sorts the parts so that each comes after all it refers to.
 ///
-/// `known` are the names that need no evaluation: config values.
+/// `known` are the names that need no evaluation: config values. Outputs come last of all, and what they lack is only
+/// missed then.
 pub fn order<'a>(
     program: &'a Program,
     known: &BTreeSet<String>,
@@ -79,19 +79,16 @@ pub fn order<'a>(
         .map(Part::Resource)
         .chain(program.variables.iter().map(Part::Variable))
         .collect();
+    sorter.declare_config(program);
     for part in &parts {
         sorter.declare(*part);
     }
     if sorter.errors.is_empty() {
-        for part in parts {
+        let settings = program.required_version.iter().map(Part::RequiredVersion);
+        for part in settings.chain(parts) {
             if !sorter.visit(part) {
                 break;
             }
-        }
-        for output in &program.outputs {
-            output
-                .value
-                .each_access(&mut |access, line| sorter.require(&access.root, line));
         }
     }
     if sorter.errors.is_empty() {
@@ -101,24 +98,37 @@ pub fn order<'a>(
     }
 }
 
-/// For each part of a sorted program the numbers of the parts that it refers to.
+/// What to say of a name that nothing has.
+pub fn not_found<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    format!(
+        "resource, variable, or config value {name:?} not found{}",
+        crate::text::did_you_mean(name, known.chain([PULUMI]))
+    )
+}
+
+/// For each part of a sorted program the numbers of the parts that must be done before it: those that it refers to, and
+/// the look at the versions that it runs with.
 #[must_use]
 pub fn needs(parts: &[Part<'_>]) -> Vec<Vec<usize>> {
     let names: BTreeMap<_, _> = parts.iter().map(|part| part.name()).zip(0..).collect();
-    let needs = parts.iter().map(|part| {
-        let mut roots = BTreeSet::new();
+    let versioned = matches!(parts.first(), Some(Part::RequiredVersion(_)));
+    let needs = parts.iter().enumerate().map(|(number, part)| {
+        let mut needs: BTreeSet<_> = (versioned && number > 0).then_some(0).into_iter().collect();
         for expression in part.expressions() {
             expression.each_access(&mut |access, _| {
-                roots.extend(names.get(access.root.as_str()).copied());
+                let root = names.get(access.root.as_str()).copied();
+                needs.extend(root.filter(|other| *other != number));
             });
         }
-        roots.into_iter().collect()
+        needs.into_iter().collect()
     });
     needs.collect()
 }
 
 struct Sorter<'a, 'k> {
     known: &'k BTreeSet<String>,
+    /// Config values that the program declares.
+    config: BTreeSet<&'a str>,
     parts: BTreeMap<&'a str, Part<'a>>,
     visiting: BTreeSet<&'a str>,
     visited: BTreeSet<&'a str>,
@@ -130,6 +140,7 @@ impl<'a, 'k> Sorter<'a, 'k> {
     fn new(known: &'k BTreeSet<String>) -> Self {
         Self {
             known,
+            config: BTreeSet::new(),
             parts: BTreeMap::new(),
             visiting: BTreeSet::new(),
             visited: BTreeSet::new(),
@@ -138,11 +149,22 @@ impl<'a, 'k> Sorter<'a, 'k> {
         }
     }
 
+    fn declare_config(&mut self, program: &'a Program) {
+        for declaration in &program.config {
+            self.config.insert(&declaration.key);
+            if declaration.key == PULUMI {
+                let message = "config pulumi uses the reserved name pulumi";
+                self.errors
+                    .push(Diagnostic::error(declaration.line, message));
+            }
+        }
+    }
+
     fn declare(&mut self, part: Part<'a>) {
         let (name, kind) = (part.name(), part.kind());
         let taken = if name == PULUMI {
             Some(format!("{kind} {name} uses the reserved name pulumi"))
-        } else if self.known.contains(name) {
+        } else if self.config.contains(name) {
             Some(format!(
                 "{kind} {name} cannot have the same name as config {name}"
             ))
@@ -162,11 +184,7 @@ impl<'a, 'k> Sorter<'a, 'k> {
     fn require(&mut self, name: &str, line: Place) {
         if name != PULUMI && !self.known.contains(name) && !self.parts.contains_key(name) {
             let known = self.known.iter().map(String::as_str);
-            let all = known.chain(self.parts.keys().copied()).chain([PULUMI]);
-            let message = format!(
-                "resource, variable, or config value {name:?} not found{}",
-                crate::text::did_you_mean(name, all)
-            );
+            let message = not_found(name, known.chain(self.parts.keys().copied()));
             let error = Diagnostic::error(line, message);
             if !self.errors.contains(&error) {
                 self.errors.push(error);
@@ -257,7 +275,7 @@ mod tests {
                 "circular dependency of variable 'a' transitively on itself",
             ),
             (
-                "outputs: {x: '${nothing}'}",
+                "variables: {x: '${nothing}'}",
                 "resource, variable, or config value \"nothing\" not found",
             ),
             (
@@ -265,7 +283,7 @@ mod tests {
                 "variable pulumi uses the reserved name pulumi",
             ),
             (
-                "variables: {known: 1}",
+                "config: {known: {type: string}}\nvariables: {known: 1}",
                 "variable known cannot have the same name as config known",
             ),
             (

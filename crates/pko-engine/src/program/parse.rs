@@ -1,45 +1,41 @@
-//! The parts of a program file. Pure.
+//! The sections of a program file. Pure.
 
 use super::{
-    Diagnostic, Program, ResourceDeclaration, ResourceOptions, Variable, expression::Expression,
+    Diagnostic, Get, Inputs, Program, ResourceDeclaration, Variable, configuration,
+    expression::{Expression, ExpressionKind},
 };
 use crate::{
     syntax::{Node, NodeValue},
     text,
 };
-use jiff::SignedDuration;
 
-/// Top-level keys whose meaning needs what this engine does not have.
-const REFUSED_SECTIONS: [&str; 5] = ["components", "configuration", "packages", "plugins", "sdks"];
-/// Options of Pulumi YAML that this engine does not have.
-const REFUSED_OPTIONS: [&str; 7] = [
-    "envVarMappings",
-    "import",
-    "pluginDownloadURL",
-    "provider",
-    "providers",
-    "replacementTrigger",
+/// Packages that the engine has built in.
+const PACKAGES: [&str; 3] = ["kubernetes", "pulumi", "random"];
+/// Sections of a program; case does not matter, but is remarked upon.
+const SECTIONS: [&str; 11] = [
+    "components",
+    "config",
+    "configuration",
+    "description",
+    "name",
+    "namespace",
+    "outputs",
+    "pulumi",
+    "resources",
+    "variables",
     "version",
 ];
-
-/// Options that this engine has.
-const OPTIONS: [&str; 13] = [
-    "additionalSecretOutputs",
-    "aliases",
-    "customTimeouts",
-    "deleteBeforeReplace",
-    "deletedWith",
-    "dependsOn",
-    "hideDiffs",
-    "ignoreChanges",
-    "parent",
-    "protect",
-    "replaceOnChanges",
-    "replaceWith",
-    "retainOnDelete",
-];
 /// Fields of a resource.
-const FIELDS: [&str; 4] = ["name", "options", "properties", "type"];
+const FIELDS: [&str; 6] = [
+    "defaultProvider",
+    "get",
+    "name",
+    "options",
+    "properties",
+    "type",
+];
+/// Fields that Pulumi lets pass without a meaning.
+const MEANINGLESS_FIELDS: [&str; 2] = ["condition", "metadata"];
 
 /// Reads a program file. `Err` holds what keeps it from being a program at all.
 pub fn parse(root: &Node) -> Result<Program, Vec<Diagnostic>> {
@@ -52,20 +48,9 @@ pub fn parse(root: &Node) -> Result<Program, Vec<Diagnostic>> {
     };
     let mut program = Program::default();
     for (key, value) in entries {
-        match key.as_str().unwrap_or_default() {
-            "variables" => program.variables = reader.variables("variables", value),
-            "outputs" => program.outputs = reader.variables("outputs", value),
-            "resources" => program.resources = reader.resources(value),
-            "pulumi" => reader.refuse_settings(value),
-            name if REFUSED_SECTIONS.contains(&name) && !is_empty(value) => {
-                reader.syntax.push(Diagnostic::error(
-                    key.line,
-                    format!("section {name:?} is not supported by pulumi-engine"),
-                ));
-            }
-            _ => {}
-        }
+        reader.section(&mut program, key, value);
     }
+    default_providers(&mut program, &mut reader.syntax);
     let (errors, warnings): (Vec<_>, Vec<_>) =
         reader.syntax.into_iter().partition(Diagnostic::is_error);
     if errors.is_empty() {
@@ -74,6 +59,34 @@ pub fn parse(root: &Node) -> Result<Program, Vec<Diagnostic>> {
         Ok(program)
     } else {
         Err(errors)
+    }
+}
+
+/// Lets the resources of a package use the provider that the program made its default.
+fn default_providers(program: &mut Program, diagnostics: &mut Vec<Diagnostic>) {
+    let mut providers = Vec::new();
+    for resource in program
+        .resources
+        .iter()
+        .filter(|resource| resource.default_provider)
+    {
+        match resource.kind.strip_prefix("pulumi:providers:") {
+            Some(package) => providers.push((package.to_owned(), resource.key.clone())),
+            None => diagnostics.push(Diagnostic::error(
+                resource.line,
+                format!(
+                    "resource {:?}: cannot set defaultProvider on non-provider resource",
+                    resource.key
+                ),
+            )),
+        }
+    }
+    for resource in &mut program.resources {
+        let package = resource.kind.split(':').next().unwrap_or_default();
+        let default = providers.iter().find(|(name, _)| name == package);
+        if let (Some((_, key)), None) = (default, &resource.options.provider) {
+            resource.options.provider = Some(Expression::reference(key, resource.line));
+        }
     }
 }
 
@@ -86,19 +99,70 @@ fn is_empty(node: &Node) -> bool {
     }
 }
 
+/// Reads nodes, and remembers what is wrong with them.
 #[derive(Default)]
-struct Reader {
+pub(super) struct Reader {
     /// What makes the text no program: nothing of it runs.
-    syntax: Vec<Diagnostic>,
+    pub(super) syntax: Vec<Diagnostic>,
     /// What is found when the program is already under way.
-    semantic: Vec<Diagnostic>,
+    pub(super) semantic: Vec<Diagnostic>,
 }
 
 impl Reader {
-    fn entries<'a>(&mut self, what: &str, node: &'a Node) -> &'a [(Node, Node)] {
-        match &node.value {
+    fn section(&mut self, program: &mut Program, key: &Node, value: &Node) {
+        let name = key.as_str().unwrap_or_default();
+        match self.named(key, &SECTIONS).unwrap_or(name) {
+            "variables" => program.variables = self.variables("variables", value),
+            "outputs" => program.outputs = self.variables("outputs", value),
+            "resources" => program.resources = self.resources(value),
+            "config" => {
+                let declared = configuration::read(self, "config", value);
+                program.config.splice(..0, declared);
+            }
+            "configuration" => {
+                let message =
+                    "root-level `configuration` field is deprecated; please use `config` instead";
+                self.syntax.push(Diagnostic::warning(key.line, message));
+                let declared = configuration::read(self, "configuration", value);
+                program.config.extend(declared);
+            }
+            "pulumi" => program.required_version = self.settings(value),
+            "components" if !is_empty(value) => self.syntax.push(Diagnostic::error(
+                key.line,
+                "components are only supported in plugins, not in programs",
+            )),
+            "namespace" => self.syntax.push(Diagnostic::error(
+                key.line,
+                "namespace is only supported in component plugins",
+            )),
+            "packages" => self.packages(value),
+            "plugins" | "sdks" if !is_empty(value) => self.syntax.push(Diagnostic::error(
+                key.line,
+                format!(
+                    "section {name:?} is not supported by pulumi-engine; use an image with Pulumi's CLI"
+                ),
+            )),
+            _ => {}
+        }
+    }
+
+    /// The known name of a key, in whatever case it is written.
+    pub(super) fn named(&mut self, key: &Node, known: &[&'static str]) -> Option<&'static str> {
+        let name = key.as_str().unwrap_or_default();
+        let found = known
+            .iter()
+            .find(|known| known.eq_ignore_ascii_case(name))?;
+        if *found != name {
+            let message = format!("'{name}' looks like a miscapitalization of '{found}'");
+            self.syntax.push(Diagnostic::warning(key.line, message));
+        }
+        Some(found)
+    }
+
+    pub(super) fn entries<'a>(&mut self, what: &str, node: &'a Node) -> &'a [(Node, Node)] {
+        let entries = match &node.value {
             NodeValue::Null => &[],
-            NodeValue::Object(entries) => entries,
+            NodeValue::Object(entries) => entries.as_slice(),
             _ => {
                 self.syntax.push(Diagnostic::error(
                     node.line,
@@ -106,16 +170,28 @@ impl Reader {
                 ));
                 &[]
             }
+        };
+        for (key, _) in entries.iter().filter(|(key, _)| key.as_str().is_none()) {
+            let message = format!(
+                "mapping keys must be strings: write {:?}",
+                key.scalar_text()
+            );
+            self.syntax.push(Diagnostic::error(key.line, message));
         }
+        entries
     }
 
-    fn variables(&mut self, what: &str, node: &Node) -> Vec<Variable> {
+    pub(super) fn expression(&mut self, node: &Node) -> Expression {
+        Expression::read(node, &mut self.syntax)
+    }
+
+    pub(super) fn variables(&mut self, what: &str, node: &Node) -> Vec<Variable> {
         let entries = self.entries(what, node);
         entries
             .iter()
             .map(|(key, value)| Variable {
                 name: key.scalar_text(),
-                value: Expression::read(value, &mut self.syntax),
+                value: self.expression(value),
                 line: key.line,
             })
             .collect()
@@ -135,102 +211,113 @@ impl Reader {
             key: name.clone(),
             name,
             kind: String::new(),
-            properties: Vec::new(),
-            options: ResourceOptions::default(),
+            default_provider: false,
+            properties: Inputs::default(),
+            options: super::ResourceOptions::default(),
+            get: None,
             line: key.line,
         };
         for (field, value) in self.entries("a resource", node) {
-            match field.as_str().unwrap_or_default() {
-                "type" => declaration.kind = self.text("type", value),
-                "name" => declaration.name = self.text("name", value),
-                "properties" => declaration.properties = self.variables("properties", value),
-                "options" => declaration.options = self.options(value),
-                refused @ ("get" | "defaultProvider") => self.syntax.push(Diagnostic::error(
-                    field.line,
-                    format!("{refused:?} of a resource is not supported by pulumi-engine"),
-                )),
-                other => self.semantic.push(Diagnostic::error(
-                    field.line,
-                    format!(
-                        "resource {:?} has no field {other:?}{}",
-                        declaration.key,
-                        text::did_you_mean(other, FIELDS)
-                    ),
-                )),
+            match self.named(field, &FIELDS) {
+                Some("type") => declaration.kind = self.text("type", value),
+                Some("name") => match self.text("name", value) {
+                    name if name.is_empty() => {}
+                    name => declaration.name = name,
+                },
+                Some("defaultProvider") => declaration.default_provider = self.flag(value),
+                Some("properties") => declaration.properties = self.inputs(value),
+                Some("options") => declaration.options = self.options(value),
+                Some("get") => declaration.get = self.get(value),
+                _ => self.no_field(&declaration.key, field),
             }
         }
         if declaration.kind.is_empty() {
             let message = format!("resource {:?} needs a type", declaration.key);
             self.syntax.push(Diagnostic::error(key.line, message));
         }
+        if declaration.get.is_some() && !declaration.properties.is_empty() {
+            let message = format!(
+                "resource {:?}: Resource fields properties and get are mutually exclusive; `properties` describe a resource that is \
+                 managed here, `get` one that is not",
+                declaration.key
+            );
+            self.semantic.push(Diagnostic::error(key.line, message));
+        }
         declaration
     }
 
-    fn options(&mut self, node: &Node) -> ResourceOptions {
-        let mut options = ResourceOptions::default();
-        for (field, value) in self.entries("options", node) {
-            match field.as_str().unwrap_or_default() {
-                "additionalSecretOutputs" => options.additional_secret_outputs = self.texts(value),
-                "aliases" => options.aliases = Some(Expression::read(value, &mut self.syntax)),
-                "customTimeouts" => options.custom_timeouts = self.timeouts(value),
-                "deleteBeforeReplace" => options.delete_before_replace = self.flag(value),
-                "hideDiffs" => options.hide_diffs = self.texts(value),
-                "deletedWith" => {
-                    options.deleted_with = Some(Expression::read(value, &mut self.syntax));
-                }
-                "dependsOn" => options.depends_on = Some(Expression::read(value, &mut self.syntax)),
-                "ignoreChanges" => options.ignore_changes = self.texts(value),
-                "parent" => options.parent = Some(Expression::read(value, &mut self.syntax)),
-                "protect" => options.protect = Some(Expression::read(value, &mut self.syntax)),
-                "replaceOnChanges" => options.replace_on_changes = self.texts(value),
-                "replaceWith" => {
-                    options.replace_with = Some(Expression::read(value, &mut self.syntax));
-                }
-                "retainOnDelete" => options.retain_on_delete = self.flag(value),
-                refused if REFUSED_OPTIONS.contains(&refused) => {
-                    self.syntax.push(Diagnostic::error(
-                        field.line,
-                        format!("resource option {refused:?} is not supported by pulumi-engine"),
-                    ));
-                }
-                other => self.semantic.push(Diagnostic::error(
-                    field.line,
-                    format!(
-                        "resource option {other:?} does not exist{}",
-                        text::did_you_mean(other, OPTIONS)
-                    ),
-                )),
-            }
+    fn no_field(&mut self, resource: &str, field: &Node) {
+        let name = field.as_str().unwrap_or_default();
+        if MEANINGLESS_FIELDS.contains(&name.to_ascii_lowercase().as_str()) {
+            return;
         }
-        options
+        self.semantic.push(Diagnostic::error(
+            field.line,
+            format!(
+                "resource {resource:?} has no field {name:?}{}",
+                text::did_you_mean(name, FIELDS)
+            ),
+        ));
     }
 
-    fn text(&mut self, what: &str, node: &Node) -> String {
-        if let Some(text) = node.as_str() {
-            return text.to_owned();
+    fn inputs(&mut self, node: &Node) -> Inputs {
+        match &node.value {
+            NodeValue::Null | NodeValue::Object(_) => {
+                Inputs::Named(self.variables("properties", node))
+            }
+            _ => Inputs::Whole(self.expression(node)),
         }
-        self.syntax.push(Diagnostic::error(
-            node.line,
-            format!("{what} must be a string"),
-        ));
+    }
+
+    fn get(&mut self, node: &Node) -> Option<Get> {
+        let (mut id, mut state) = (None, Vec::new());
+        for (field, value) in self.entries("get", node) {
+            match self.named(field, &["id", "state"]) {
+                Some("id") => id = Some(self.expression(value)),
+                Some("state") => state = self.variables("state", value),
+                _ => {
+                    let name = field.scalar_text();
+                    let near = text::did_you_mean(&name, ["id", "state"]);
+                    let message = format!("\"get\" has no field {name:?}{near}");
+                    self.semantic.push(Diagnostic::error(field.line, message));
+                }
+            }
+        }
+        if id.is_none() {
+            let message = "\"get\" needs the id of a resource";
+            self.semantic.push(Diagnostic::error(node.line, message));
+        }
+        Some(Get { id: id?, state })
+    }
+
+    /// A literal text.
+    pub(super) fn text(&mut self, what: &str, node: &Node) -> String {
+        match self.expression(node).kind {
+            ExpressionKind::String(text) => return text,
+            _ => self.syntax.push(Diagnostic::error(
+                node.line,
+                format!("{what} must be a string"),
+            )),
+        }
         String::new()
     }
 
-    fn texts(&mut self, node: &Node) -> Vec<String> {
+    pub(super) fn texts(&mut self, what: &str, node: &Node) -> Vec<String> {
         if let NodeValue::List(values) = &node.value {
             return values
                 .iter()
-                .map(|value| self.text("a list element", value))
+                .enumerate()
+                .map(|(index, value)| self.text(&format!("{what}[{index}]"), value))
                 .collect();
         }
         self.syntax.push(Diagnostic::error(
             node.line,
-            "a list of strings is needed here",
+            format!("{what} must be a list of strings"),
         ));
         Vec::new()
     }
 
-    fn flag(&mut self, node: &Node) -> bool {
+    pub(super) fn flag(&mut self, node: &Node) -> bool {
         if let NodeValue::Bool(value) = node.value {
             return value;
         }
@@ -239,33 +326,32 @@ impl Reader {
         false
     }
 
-    /// How long an operation may take, by its name, in seconds.
-    fn timeouts(&mut self, node: &Node) -> Vec<(String, f64)> {
-        let mut timeouts = Vec::new();
-        for (key, value) in self.entries("customTimeouts", node) {
-            let name = key.scalar_text();
-            let known = ["create", "update", "delete", "read"].contains(&name.as_str());
-            let duration = value
-                .as_str()
-                .and_then(|text| text.parse::<SignedDuration>().ok());
-            match duration {
-                Some(duration) if known => timeouts.push((name, duration.as_secs_f64())),
-                _ => self.syntax.push(Diagnostic::error(
-                    key.line,
-                    format!(
-                        "{name:?} of customTimeouts is not understood: write create, update, delete or read, and a duration such as \"10m\""
-                    ),
-                )),
+    fn settings(&mut self, node: &Node) -> Option<Expression> {
+        let mut required = None;
+        for (key, value) in self.entries("pulumi", node) {
+            if self.named(key, &["requiredVersion"]).is_some() {
+                required = Some(self.expression(value));
+            } else {
+                let name = key.scalar_text();
+                let near = text::did_you_mean(&name, ["requiredVersion"]);
+                let message = format!("setting \"pulumi.{name}\" does not exist{near}");
+                self.syntax.push(Diagnostic::warning(key.line, message));
             }
         }
-        timeouts
+        required
     }
 
-    fn refuse_settings(&mut self, node: &Node) {
-        for (key, _) in self.entries("pulumi", node) {
+    /// What is built in needs no package; others cannot be had.
+    fn packages(&mut self, node: &Node) {
+        for (key, _) in self.entries("packages", node) {
             let name = key.scalar_text();
-            let message = format!("setting \"pulumi.{name}\" is not supported by pulumi-engine");
-            self.syntax.push(Diagnostic::error(key.line, message));
+            if !PACKAGES.contains(&name.as_str()) {
+                let message = format!(
+                    "package {name:?} is not supported by pulumi-engine, which has {}; use an image with Pulumi's CLI",
+                    PACKAGES.join(", ")
+                );
+                self.syntax.push(Diagnostic::error(key.line, message));
+            }
         }
     }
 }
@@ -294,32 +380,111 @@ mod tests {
     fn what_is_not_supported_is_refused_by_name() {
         for (text, expected) in [
             (
-                "resources: {a: {type: t, options: {import: x}}}",
-                "load 1: resource option \"import\" is not supported by pulumi-engine",
-            ),
-            (
-                "resources:\n  a:\n    type: t\n    get: {id: x}",
-                "load 4: \"get\" of a resource is not supported by pulumi-engine",
-            ),
-            (
                 "components: {a: 1}",
-                "load 1: section \"components\" is not supported by pulumi-engine",
+                "load 1: components are only supported in plugins, not in programs",
             ),
             (
-                "pulumi: {requiredVersion: '>1'}",
-                "load 1: setting \"pulumi.requiredVersion\" is not supported by pulumi-engine",
+                "packages: {aws: aws@7}",
+                "load 1: package \"aws\" is not supported by pulumi-engine, which has kubernetes, pulumi, random; use an image with Pulumi's CLI",
             ),
             (
-                "outputs: {x: {'fn::invoke': {}}}",
-                "load 1: function \"fn::invoke\" is not supported by pulumi-engine; use an image with Pulumi's CLI",
+                "plugins: {providers: []}",
+                "load 1: section \"plugins\" is not supported by pulumi-engine; use an image with Pulumi's CLI",
+            ),
+        ] {
+            assert_eq!(complaints(text), [expected], "{text}");
+        }
+        assert!(complaints("packages: {random: random@4.18.0}").is_empty());
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once_each_with_the_nearest_name() {
+        for (text, expected) in [
+            (
+                "resources: {a: {type: t, options: {nosuch: 1}}}",
+                vec!["run: resource option \"nosuch\" does not exist"],
             ),
             (
-                "outputs: {x: {'fn::fileArchive': y}}",
-                "load 1: function \"fn::fileArchive\" is not supported by pulumi-engine; use an image with Pulumi's CLI",
+                "resources: {a: {type: t, options: {dependOn: 1, protekt: true}}}",
+                vec![
+                    "run: resource option \"dependOn\" does not exist; did you mean \"dependsOn\"?",
+                    "run: resource option \"protekt\" does not exist; did you mean \"protect\"?",
+                ],
             ),
             (
-                "outputs: {x: {'fn::aws:ec2:getAmi': {}}}",
-                "load 1: function \"fn::aws:ec2:getAmi\" is not supported by pulumi-engine; use an image with Pulumi's CLI",
+                "resources: {a: {type: t, propertes: {}}}",
+                vec![
+                    "run: resource \"a\" has no field \"propertes\"; did you mean \"properties\"?",
+                ],
+            ),
+            (
+                "resources: {a: {type: t, get: {id: x}, properties: {b: 1}}}",
+                vec![
+                    "run: resource \"a\": Resource fields properties and get are mutually exclusive; `properties` describe a resource that is managed here, `get` one that is not",
+                ],
+            ),
+            (
+                "resources: {a: {type: t, get: {}}}",
+                vec!["run: \"get\" needs the id of a resource"],
+            ),
+            (
+                "outputs: {x: '${', y: '${}', z: {'fn::join': [1]}}",
+                vec![
+                    "load 1: unterminated interpolation",
+                    "load 1: an interpolation must name something",
+                    "load 1: the argument to fn::join must be a two-valued list",
+                ],
+            ),
+            ("variables: [1]", vec!["load 1: variables must be a map"]),
+            (
+                "variables: {a: {1: x}}",
+                vec!["load 1: mapping keys must be strings: write \"1\""],
+            ),
+            (
+                "resources: {a: {}}",
+                vec!["load 1: resource \"a\" needs a type"],
+            ),
+            (
+                "resources: {a: {type: t, options: {ignoreChanges: ['${b}']}}}",
+                vec!["load 1: ignoreChanges[0] must be a string"],
+            ),
+            (
+                "resources: {a: {type: t, defaultProvider: true}}",
+                vec!["load 1: resource \"a\": cannot set defaultProvider on non-provider resource"],
+            ),
+            (
+                "outputs: {x: {'fn::fileAsset': a, b: c}}",
+                vec!["load 1: fn::fileAsset must have its own object"],
+            ),
+            (
+                "outputs: {x: {'fn::assetArchive': {a: plain}}}",
+                vec!["load 1: \"a\" of fn::assetArchive must be an asset or an archive"],
+            ),
+        ] {
+            assert_eq!(complaints(text), expected, "{text}");
+        }
+        assert!(complaints("outputs: {x: {'fn::nosuch': 1}}")[0].contains("fn::nosuch"));
+        assert!(complaints("name: demo\nruntime: yaml").is_empty());
+    }
+
+    #[test]
+    fn case_does_not_matter_but_is_remarked_upon() {
+        for (text, expected) in [
+            (
+                "Outputs: {x: 1}",
+                "run: 'Outputs' looks like a miscapitalization of 'outputs'",
+            ),
+            (
+                "resources: {a: {Type: t}}",
+                "run: 'Type' looks like a miscapitalization of 'type'",
+            ),
+            (
+                "resources: {a: {type: t, options: {dependson: []}}}",
+                "run: 'dependson' looks like a miscapitalization of 'dependsOn'",
+            ),
+            (
+                "outputs: {x: {'Fn::toJson': 1}}",
+                "run: 'Fn::toJson' looks like a miscapitalization of 'fn::toJSON'",
             ),
         ] {
             assert_eq!(complaints(text), [expected], "{text}");
@@ -327,36 +492,10 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_exist_is_told_apart() {
-        assert_eq!(
-            complaints("resources: {a: {type: t, options: {nosuch: 1}}}"),
-            ["run: resource option \"nosuch\" does not exist"]
-        );
-        assert_eq!(
-            complaints("resources: {a: {type: t, options: {dependOn: 1}}}"),
-            ["run: resource option \"dependOn\" does not exist; did you mean \"dependsOn\"?"]
-        );
-        assert_eq!(
-            complaints("resources: {a: {type: t, propertes: {}}}"),
-            ["run: resource \"a\" has no field \"propertes\"; did you mean \"properties\"?"]
-        );
-        assert!(
-            complaints("resources: {a: {type: t, options: {customTimeouts: {create: soon}}}}")[0]
-                .contains("customTimeouts is not understood")
-        );
-        assert_eq!(
-            complaints("outputs: {x: '${'}"),
-            ["load 1: unterminated interpolation"]
-        );
-        assert_eq!(
-            complaints("variables: [1]"),
-            ["load 1: variables must be a map"]
-        );
-        assert_eq!(
-            complaints("resources: {a: {}}"),
-            ["load 1: resource \"a\" needs a type"]
-        );
-        assert!(complaints("outputs: {x: {'fn::nosuch': 1}}")[0].contains("fn::nosuch"));
-        assert!(complaints("name: demo\nruntime: yaml").is_empty());
+    fn a_default_provider_is_that_of_all_resources_of_its_package() {
+        let text = "resources: {p: {type: 'pulumi:providers:random', defaultProvider: true}, a: {type: 'random:RandomPet'}, b: {type: 'other:X'}}";
+        let program = parse(&syntax::parse(text).unwrap()).unwrap();
+        let has = |index: usize| program.resources[index].options.provider.is_some();
+        assert_eq!([has(0), has(1), has(2)], [false, true, false]);
     }
 }

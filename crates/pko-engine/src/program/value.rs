@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Number;
 
 use crate::{
-    property::{Properties, Property},
+    property::{Properties, Property, RESOURCE_SIGNATURE, SIGNATURE_KEY},
     urn::Urn,
 };
 
@@ -52,6 +52,26 @@ pub struct ResourceValue {
     pub outputs: Properties,
     /// Whether outputs that are not there are only not known yet.
     pub partial: bool,
+}
+
+impl ResourceValue {
+    /// The resource itself as a value, the way states and events have it.
+    fn reference(&self) -> Property {
+        let text = |key: &str, value: &str| (key.to_owned(), Property::String(value.to_owned()));
+        let id = match &self.id {
+            Some(id) => Property::String(id.clone()),
+            None => Property::Unknown,
+        };
+        Property::Object(
+            [
+                text(SIGNATURE_KEY, RESOURCE_SIGNATURE),
+                text("urn", self.urn.as_str()),
+                ("id".to_owned(), id),
+                text("packageVersion", ""),
+            ]
+            .into(),
+        )
+    }
 }
 
 /// A value with all histories taken out of it.
@@ -112,7 +132,7 @@ impl Value {
         }))
     }
 
-    /// As a property; secrets stay where they are.
+    /// As a property; secrets stay where they are. What is nothing in a map is not there, as Pulumi has it.
     pub fn to_property(&self) -> Result<Property, String> {
         Ok(match self {
             Self::Null => Property::Null,
@@ -128,6 +148,7 @@ impl Value {
             Self::Object(entries) => Property::Object(
                 entries
                     .iter()
+                    .filter(|(_, value)| !matches!(value, Self::Null))
                     .map(|(key, value)| Ok((key.clone(), value.to_property()?)))
                     .collect::<Result<_, String>>()?,
             ),
@@ -142,12 +163,7 @@ impl Value {
                     inner
                 }
             }
-            Self::Resource(resource) => {
-                return Err(format!(
-                    "a resource as a value ({}) is not supported by pulumi-engine; name one of its properties",
-                    resource.name
-                ));
-            }
+            Self::Resource(resource) => resource.reference(),
         })
     }
 
@@ -225,8 +241,16 @@ impl Value {
     /// The plain value as JSON: for values that [`Value::flatten`] made.
     #[must_use]
     pub fn plain_json(&self) -> serde_json::Value {
-        self.to_property()
-            .map_or(serde_json::Value::Null, |property| property.revealed())
+        match self {
+            Self::List(values) => values.iter().map(Self::plain_json).collect(),
+            Self::Object(entries) => entries
+                .iter()
+                .map(|(key, value)| (key.clone(), value.plain_json()))
+                .collect(),
+            scalar => scalar
+                .to_property()
+                .map_or(serde_json::Value::Null, |property| property.revealed()),
+        }
     }
 
     /// What it is, for messages; never its content.

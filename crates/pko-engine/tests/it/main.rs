@@ -9,7 +9,9 @@
 mod cloud;
 mod config;
 mod conformance;
+mod fuzz;
 mod interruption;
 mod lifecycle;
+mod programs;
 mod refusal;
 mod stage;

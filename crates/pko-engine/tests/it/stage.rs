@@ -13,6 +13,7 @@ pub(crate) const ENGINE: &str = env!("CARGO_BIN_EXE_pulumi-engine");
 
 pub(crate) struct Stage {
     directory: tempfile::TempDir,
+    cli: String,
 }
 
 /// What a command line gave.
@@ -31,11 +32,17 @@ impl Stage {
     }
 
     pub(crate) fn empty() -> Self {
+        Self::with(ENGINE)
+    }
+
+    /// An empty stage for another command line.
+    pub(crate) fn with(cli: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["project", "state", "home"] {
             fs::create_dir(directory.path().join(name)).unwrap();
         }
-        Self { directory }
+        let cli = cli.to_owned();
+        Self { directory, cli }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -53,7 +60,7 @@ impl Stage {
     }
 
     pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(ENGINE);
+        let mut command = Command::new(&self.cli);
         command
             .arg("--non-interactive")
             .args(words)
@@ -67,6 +74,8 @@ impl Stage {
             )
             .env("PULUMI_CONFIG_PASSPHRASE", "correct-horse")
             .env("PULUMI_DEBUG_COMMANDS", "true")
+            .env("PULUMI_SKIP_UPDATE_CHECK", "true")
+            .env("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "true")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

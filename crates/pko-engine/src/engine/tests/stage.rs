@@ -18,7 +18,7 @@ use crate::{
         Changes, Selection,
         snapshot::{Held, Pending, Record},
     },
-    program::{evaluate::Surroundings, parse},
+    program::{evaluate::Surroundings, files::InMemory, parse},
     property::{Properties, Property},
     provider::{builtin::Answers, registry::Registry},
     resource::Resource,
@@ -125,10 +125,6 @@ impl Answers for Little {
 }
 
 impl World for Little {
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
-        Err(format!("no file {path}"))
-    }
-
     fn now(&self) -> String {
         "now".to_owned()
     }
@@ -164,6 +160,7 @@ impl Stage {
                 config: &config,
                 working_directory: "/program",
                 root_directory: "/project",
+                files: &InMemory::default(),
             },
             refresh: self.refresh,
         })

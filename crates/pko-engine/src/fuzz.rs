@@ -1,0 +1,124 @@
+//! Where text from outside comes in, for whoever tries strange ones: none may end the engine, and some things hold for
+//! all of them.
+
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "to panic is how they say that something does not hold"
+)]
+
+use std::collections::BTreeMap;
+
+use crate::{
+    builtin,
+    program::{
+        access::{self, Part},
+        evaluate::{self, Goal, Host, Invocation, Refusal, Registered, Surroundings},
+        files::InMemory,
+        parse,
+    },
+    property::{Properties, Property},
+    provider::ResourceType,
+    state::checkpoint::Checkpoint,
+    syntax,
+    urn::StackIdentity,
+};
+
+/// What no text has by chance.
+const SECRET: &str = "zq-secret-qz";
+
+/// A program, from its text to its outputs: a secret of the config is secret in whatever it becomes a part of.
+pub fn program(text: &str) {
+    let Ok(root) = syntax::parse(text) else {
+        return;
+    };
+    let Ok(program) = parse::parse(&root) else {
+        return;
+    };
+    let stack = StackIdentity {
+        organization: "organization".to_owned(),
+        project: "demo".to_owned(),
+        name: "dev".to_owned(),
+    };
+    let secret = Property::String(SECRET.to_owned()).into_secret();
+    let config = BTreeMap::from([("secret".to_owned(), secret)]);
+    let surroundings = Surroundings {
+        stack: &stack,
+        config: &config,
+        working_directory: "/program",
+        root_directory: "/program",
+        files: &InMemory::from([("notes", "hello"), ("site/a", "A")]),
+    };
+    let evaluated = evaluate::evaluate(&program, &surroundings, &Echo { stack: &stack });
+    // who asks for it in clear gets it
+    if text.to_ascii_lowercase().contains("unsecret") {
+        return;
+    }
+    for (name, output) in evaluated.unwrap_or_default() {
+        let shown = output.shown().to_string();
+        assert!(!shown.contains(SECRET), "output {name} shows a secret");
+    }
+}
+
+/// Resources give what they are given.
+struct Echo<'a> {
+    stack: &'a StackIdentity,
+}
+
+impl Host for Echo<'_> {
+    fn register(&self, goal: Goal) -> Result<Registered, Refusal> {
+        Ok(Registered {
+            urn: self.stack.urn(goal.parent.as_ref(), &goal.kind, &goal.name),
+            id: Some("id".to_owned()),
+            outputs: if goal.kind == builtin::STASH {
+                builtin::created_stash(&goal.inputs)
+            } else {
+                Properties::new()
+            },
+            partial: false,
+        })
+    }
+
+    fn resource_type(&self, token: &str) -> Result<ResourceType, String> {
+        builtin::resource_type(token)
+    }
+
+    fn function(&self, token: &str) -> Result<(), String> {
+        Err(format!("no function {token}"))
+    }
+
+    fn invoke(&self, invocation: Invocation) -> Result<Properties, Refusal> {
+        Err(Refusal::Message(format!(
+            "no function {}",
+            invocation.token
+        )))
+    }
+}
+
+/// A state file: what is read is written and read the same.
+pub fn state(bytes: &[u8]) {
+    let Ok(checkpoint) = Checkpoint::parse(bytes) else {
+        return;
+    };
+    _ = checkpoint.deployment().salt();
+    let written = checkpoint.encode().unwrap_or_default();
+    let again = Checkpoint::parse(&written).and_then(|again| again.encode());
+    assert_eq!(
+        again.unwrap_or_default(),
+        written,
+        "a state changes when it is read"
+    );
+}
+
+/// A text with references: literal pieces are not empty, and each reference names something.
+pub fn interpolation(text: &str) {
+    _ = access::parse_path(text);
+    for part in access::parse(text).unwrap_or_default() {
+        match part {
+            Part::Text(text) => assert!(!text.is_empty(), "an empty piece"),
+            Part::Access(access) => {
+                let steps: String = access.steps.iter().map(ToString::to_string).collect();
+                assert!(access.steps.is_empty() || !steps.is_empty());
+            }
+        }
+    }
+}

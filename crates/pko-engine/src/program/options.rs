@@ -1,0 +1,108 @@
+//! The options of a resource, as written. Pure.
+
+use super::{Diagnostic, ResourceOptions, expression::Expression, parse::Reader};
+use crate::{syntax::Node, text};
+
+/// All options of Pulumi YAML.
+const OPTIONS: [&str; 20] = [
+    "additionalSecretOutputs",
+    "aliases",
+    "customTimeouts",
+    "deleteBeforeReplace",
+    "deletedWith",
+    "dependsOn",
+    "envVarMappings",
+    "hideDiffs",
+    "ignoreChanges",
+    "import",
+    "parent",
+    "pluginDownloadURL",
+    "protect",
+    "provider",
+    "providers",
+    "replaceOnChanges",
+    "replaceWith",
+    "replacementTrigger",
+    "retainOnDelete",
+    "version",
+];
+/// Operations that can have a time limit.
+const TIMEOUTS: [&str; 4] = ["create", "delete", "read", "update"];
+
+impl Reader {
+    pub(super) fn options(&mut self, node: &Node) -> ResourceOptions {
+        let mut options = ResourceOptions::default();
+        for (field, value) in self.entries("options", node) {
+            if let Some(name) = self.named(field, &OPTIONS) {
+                self.option(&mut options, name, value);
+            } else {
+                let name = field.scalar_text();
+                let near = text::did_you_mean(&name, OPTIONS);
+                let message = format!("resource option {name:?} does not exist{near}");
+                self.semantic.push(Diagnostic::error(field.line, message));
+            }
+        }
+        options
+    }
+
+    fn option(&mut self, options: &mut ResourceOptions, name: &str, value: &Node) {
+        match name {
+            "additionalSecretOutputs" => {
+                options.additional_secret_outputs = self.texts(name, value);
+            }
+            "customTimeouts" => options.custom_timeouts = self.timeouts(value),
+            "deleteBeforeReplace" => options.delete_before_replace = self.flag(value),
+            "hideDiffs" => options.hide_diffs = self.texts(name, value),
+            "ignoreChanges" => options.ignore_changes = self.texts(name, value),
+            "import" => options.import = Some(self.text(name, value)),
+            "pluginDownloadURL" => options.plugin_download_url = Some(self.text(name, value)),
+            "replaceOnChanges" => options.replace_on_changes = self.texts(name, value),
+            "retainOnDelete" => options.retain_on_delete = self.flag(value),
+            "version" => options.version = Some(self.text(name, value)),
+            _ => {
+                let value = self.expression(value);
+                if let Some(place) = expression(options, name) {
+                    *place = Some(value);
+                }
+            }
+        }
+    }
+
+    fn timeouts(&mut self, node: &Node) -> Vec<(String, Expression)> {
+        let mut timeouts = Vec::new();
+        for (key, value) in self.entries("customTimeouts", node) {
+            if let Some(name) = self.named(key, &TIMEOUTS) {
+                timeouts.push((name.to_owned(), self.expression(value)));
+            } else {
+                let name = key.scalar_text();
+                let near = text::did_you_mean(&name, TIMEOUTS);
+                let message = format!(
+                    "customTimeouts has no field {name:?}{near}; it has {}",
+                    TIMEOUTS.join(", ")
+                );
+                self.syntax.push(Diagnostic::warning(key.line, message));
+            }
+        }
+        timeouts
+    }
+}
+
+/// Where an option goes whose value is computed.
+fn expression<'a>(
+    options: &'a mut ResourceOptions,
+    name: &str,
+) -> Option<&'a mut Option<Expression>> {
+    Some(match name {
+        "aliases" => &mut options.aliases,
+        "deletedWith" => &mut options.deleted_with,
+        "dependsOn" => &mut options.depends_on,
+        "envVarMappings" => &mut options.env_var_mappings,
+        "parent" => &mut options.parent,
+        "protect" => &mut options.protect,
+        "provider" => &mut options.provider,
+        "providers" => &mut options.providers,
+        "replaceWith" => &mut options.replace_with,
+        "replacementTrigger" => &mut options.replacement_trigger,
+        _ => return None,
+    })
+}
