@@ -21,10 +21,7 @@ impl Engine<'_> {
         match deletion::destroyed(&all, self.task.selection) {
             Ok(doomed) => {
                 self.delete_all(&doomed);
-                let going: HashSet<_> = doomed.iter().map(|resource| &resource.urn).collect();
-                all.iter()
-                    .filter(|resource| !going.contains(&resource.urn))
-                    .for_each(|resource| self.leave_alone(resource));
+                self.keep_others(&all, &doomed);
             }
             Err(failures) => {
                 for failure in failures {
@@ -34,12 +31,15 @@ impl Engine<'_> {
         }
     }
 
-    /// Tells of a resource that a destroy with targets leaves as it is; the state has it already.
-    fn leave_alone(&self, resource: &Resource) {
-        let (old, new) = (resource.clone(), resource.clone());
-        let step = Step::new(Operation::Same, Some(old), Some(new));
-        self.reporter.before(&step);
-        self.reporter.after(&step);
+    /// Tells what a destroy with targets leaves alone.
+    fn keep_others(&self, all: &[&Resource], doomed: &[&Resource]) {
+        let doomed: HashSet<_> = doomed.iter().map(|resource| &resource.urn).collect();
+        for resource in all.iter().filter(|each| !doomed.contains(&each.urn)) {
+            if !self.is_stopped() && !resource.delete {
+                let copy = || Some((*resource).clone());
+                self.pass(&Step::new(Operation::Same, copy(), copy()), 0);
+            }
+        }
     }
 
     /// Deletes resources of a state, given in its order.

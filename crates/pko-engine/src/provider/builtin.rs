@@ -59,7 +59,6 @@ fn kind_of(call: &Call<'_>) -> Result<Kind, ProviderError> {
 
 impl Provider for Builtin<'_> {
     fn resource_type(&self, token: &str) -> Result<ResourceType, ProviderError> {
-        kind(token)?;
         builtin::resource_type(token).map_err(ProviderError::Failed)
     }
 
