@@ -12,7 +12,7 @@ use crate::{
     builtin,
     program::{
         access::{self, Part},
-        evaluate::{self, Goal, Host, Refusal, Registered, Surroundings},
+        evaluate::{self, Goal, Host, Invocation, Refusal, Registered, Surroundings},
         files::InMemory,
         parse,
     },
@@ -82,12 +82,15 @@ impl Host for Echo<'_> {
         builtin::resource_type(token)
     }
 
-    fn function(&self, _: &str) -> Result<(), String> {
-        Ok(())
+    fn function(&self, token: &str) -> Result<(), String> {
+        Err(format!("no function {token}"))
     }
 
-    fn invoke(&self, _: &str, arguments: &Properties, _: &Goal) -> Result<Properties, Refusal> {
-        Ok(arguments.clone())
+    fn invoke(&self, invocation: Invocation) -> Result<Properties, Refusal> {
+        Err(Refusal::Message(format!(
+            "no function {}",
+            invocation.token
+        )))
     }
 }
 

@@ -189,13 +189,12 @@ impl Run<'_> {
             explain: &|failure: &Failure| explain(&failure.diagnostic, source),
             abandon: &|| self.abandon(),
         };
-        let files = Folder::new(self.context.project.program_directory());
         let surroundings = Surroundings {
             stack: &stack,
             config: &config,
             working_directory: &text(&self.context.project.program_directory()),
             root_directory: &text(&self.context.project.directory),
-            files: &files,
+            files: &Folder::new(self.context.project.program_directory()),
         };
         let parsed = match self.kind {
             Kind::Preview | Kind::Up => Some(parse::parse(root).map_err(unreadable)),

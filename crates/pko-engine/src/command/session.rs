@@ -249,7 +249,7 @@ fn refuse_foreign(
     }
 }
 
-/// Files and other stacks, as a program may read them.
+/// Other stacks, as a program may read them.
 pub(super) struct Outside<'a> {
     pub(super) context: &'a Context,
 }

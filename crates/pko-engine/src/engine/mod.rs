@@ -116,7 +116,7 @@ pub struct Task<'a> {
     pub cancellation: &'a Cancellation,
     /// The packages there are.
     pub registry: &'a Registry,
-    /// Files and other stacks.
+    /// Other stacks.
     pub world: &'a dyn World,
     /// Config of a package, for its default provider.
     pub package_config: &'a (dyn Fn(&str) -> Properties + Sync),

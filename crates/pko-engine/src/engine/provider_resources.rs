@@ -15,27 +15,36 @@ use crate::{
 };
 
 impl Registrar<'_, '_> {
-    /// The reference to the provider of a resource: the one that the program names, its parent's, or the default one
-    /// of its package. Children of the resource inherit what it has.
+    /// The reference to the provider of a resource. Its children inherit what the program gives it.
     pub(super) fn provider_of(&self, urn: &Urn, goal: &Goal) -> String {
-        let package = package_of(&goal.kind).to_owned();
-        let given = goal.provider.iter().chain(&goal.providers);
-        let given: BTreeMap<_, _> = given
-            .filter_map(|reference| Some((package_of_reference(reference)?, reference.clone())))
-            .collect();
-        let chosen = {
-            let mut book = locked(&self.book);
-            let parent = goal.parent.as_ref();
-            let inherited = parent.and_then(|parent| book.inherited.get(parent));
-            let mut known = inherited.cloned().unwrap_or_default();
-            known.extend(given);
-            let chosen = known.get(&package).cloned();
-            if !known.is_empty() {
-                book.inherited.insert(urn.clone(), known);
+        let known = self.given_providers(goal);
+        if !known.is_empty() {
+            locked(&self.book).inherited.insert(urn.clone(), known);
+        }
+        self.choose_provider(goal)
+    }
+
+    /// The provider that the program names, the parent's, or the default one of the package.
+    pub(super) fn choose_provider(&self, goal: &Goal) -> String {
+        let package = package_of(&goal.kind);
+        let given = self.given_providers(goal).remove(package);
+        given.unwrap_or_else(|| self.default_provider(package, goal))
+    }
+
+    /// References to the providers of a resource and its parents, by package.
+    fn given_providers(&self, goal: &Goal) -> BTreeMap<String, String> {
+        let book = locked(&self.book);
+        let inherited = goal
+            .parent
+            .as_ref()
+            .and_then(|parent| book.inherited.get(parent));
+        let mut known = inherited.cloned().unwrap_or_default();
+        for urn in goal.providers.iter().chain(&goal.provider) {
+            if let Some(reference) = book.declared.get(urn) {
+                known.insert(package_of(urn.kind()).to_owned(), reference.clone());
             }
-            chosen
-        };
-        chosen.unwrap_or_else(|| self.default_provider(&package, goal))
+        }
+        known
     }
 
     fn default_provider(&self, package: &str, goal: &Goal) -> String {
@@ -90,6 +99,8 @@ impl Registrar<'_, '_> {
         let inputs = described(goal.inputs.clone(), &version, &address);
         let resource = self.provider_resource(new, inputs, goal.part);
         let reference = self.engine.providers.remember(&resource);
+        let declared = (urn.clone(), reference.clone());
+        locked(&self.book).declared.extend([declared]);
         // a config that is wrong should be told here, not by the first resource that needs it
         self.engine
             .providers
@@ -135,11 +146,6 @@ impl Registrar<'_, '_> {
         self.engine.pass(&step, part);
         new
     }
-}
-
-fn package_of_reference(reference: &str) -> Option<String> {
-    let (urn, _) = reference.rsplit_once("::")?;
-    Some(package_of(Urn::new(urn).kind()).to_owned())
 }
 
 /// As Pulumi names default providers: with version and address, as far as they are known.

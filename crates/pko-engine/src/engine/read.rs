@@ -3,7 +3,7 @@
 use super::registrar::{Registrar, Wanted, refused};
 use crate::{
     plan::{Operation, Step},
-    program::evaluate::{Goal, ReadGoal, Refusal, Registered},
+    program::evaluate::{Goal, Refusal, Registered},
     property::{Properties, Property},
     provider::{Observed, ProviderError, ReadRequest},
     resource::Resource,
@@ -126,19 +126,28 @@ fn existing(found: Option<Observed>, id: &str) -> Result<Observed, ProviderError
     found.ok_or_else(|| ProviderError::Failed(format!("resource '{id}' does not exist")))
 }
 
+/// A resource to read.
+struct Wish {
+    /// Its id; none if a preview cannot know it.
+    id: Option<String>,
+    /// What else helps to find it.
+    state: Properties,
+}
+
 /// What is to be read: a reference to a stack is found by its name.
-fn wish(goal: &Goal) -> Result<ReadGoal, Refusal> {
-    if let Some(read) = &goal.read {
-        return Ok(read.clone());
-    }
-    let name = goal.inputs.get("name").cloned().unwrap_or(Property::Null);
-    match name.opened() {
-        (Property::String(id), _) => Ok(ReadGoal {
-            id: Some(id),
-            state: goal.inputs.clone(),
-        }),
-        _ => Err(Refusal::Message(
-            "the name of a stack reference must be known text".to_owned(),
-        )),
-    }
+fn wish(goal: &Goal) -> Result<Wish, Refusal> {
+    let name = || goal.inputs.get("name").cloned().unwrap_or(Property::Null);
+    let (id, what) = match &goal.read {
+        Some(id) => (id.clone(), "the id of a resource to get"),
+        None => (name(), "the name of a stack reference"),
+    };
+    let id = match id.opened().0 {
+        Property::String(id) => Some(id),
+        Property::Unknown if goal.read.is_some() => None,
+        _ => return Err(Refusal::Message(format!("{what} must be known text"))),
+    };
+    Ok(Wish {
+        id,
+        state: goal.inputs.clone(),
+    })
 }

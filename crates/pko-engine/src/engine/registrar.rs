@@ -11,7 +11,7 @@ use crate::{
     plan::{Failure, Operation, Step, snapshot::Record},
     program::{
         Program,
-        evaluate::{self, Alias, Goal, Host, Refusal, Registered, Surroundings},
+        evaluate::{self, Alias, Goal, Host, Invocation, Refusal, Registered, Surroundings},
     },
     property::{Properties, Property},
     provider::{ProviderError, ResourceType},
@@ -80,6 +80,8 @@ pub(super) struct Book {
     /// Resources that were deleted because what they depend on was deleted before its replacement: the inputs that
     /// change, and whether they are gone already.
     pub(super) cleared: BTreeMap<Urn, (Vec<String>, bool)>,
+    /// References to the providers that the program declares.
+    pub(super) declared: BTreeMap<Urn, String>,
     /// Providers that children inherit, by package.
     pub(super) inherited: BTreeMap<Urn, BTreeMap<String, String>>,
 }
@@ -315,31 +317,33 @@ impl Host for Registrar<'_, '_> {
         found.map_err(|error| error.to_string())
     }
 
-    fn invoke(
-        &self,
-        token: &str,
-        arguments: &Properties,
-        goal: &Goal,
-    ) -> Result<Properties, Refusal> {
+    fn function(&self, token: &str) -> Result<(), String> {
+        let known = self.engine.task.registry.require_function(token);
+        known.map_err(|error| error.to_string())
+    }
+
+    fn invoke(&self, invocation: Invocation) -> Result<Properties, Refusal> {
         if self.engine.is_stopped() {
             return Err(Refusal::Reported);
         }
         let urn = self.stack().stack_urn();
+        let token = &invocation.token;
         let goal = Goal {
-            kind: token.to_owned(),
-            ..goal.clone()
+            kind: token.clone(),
+            provider: invocation.provider,
+            parent: invocation.parent,
+            version: invocation.version,
+            plugin_download_url: invocation.plugin_download_url,
+            ..Goal::default()
         };
-        let reference = self.provider_of(&urn, &goal);
+        let reference = self.choose_provider(&goal);
         let provider = self.engine.providers.get(&reference, token);
         let provider = provider.map_err(|error| refused(&error))?;
         self.engine
-            .call(&urn, None, |call| provider.invoke(call, token, arguments))
+            .call(&urn, None, |call| {
+                provider.invoke(call, token, &invocation.arguments)
+            })
             .map_err(|error| refused(&error))
-    }
-
-    fn function(&self, token: &str) -> Result<(), String> {
-        let known = self.engine.task.registry.require(token);
-        known.map_err(|error| error.to_string())
     }
 
     fn parallel(&self) -> usize {

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Mutex};
 use super::Engine;
 use crate::{
     plan::{
-        Step,
+        Operation, Step,
         deletion::{self, refusal},
     },
     provider::{Call, ProviderError, ReadRequest},
@@ -19,11 +19,25 @@ impl Engine<'_> {
         let olds = self.olds();
         let all: Vec<_> = olds.records.iter().map(|record| &record.resource).collect();
         match deletion::destroyed(&all, self.task.selection) {
-            Ok(doomed) => self.delete_all(&doomed),
+            Ok(doomed) => {
+                self.delete_all(&doomed);
+                self.keep_others(&all, &doomed);
+            }
             Err(failures) => {
                 for failure in failures {
                     self.reporter.failure(&failure);
                 }
+            }
+        }
+    }
+
+    /// Tells what a destroy with targets leaves alone.
+    fn keep_others(&self, all: &[&Resource], doomed: &[&Resource]) {
+        let doomed: HashSet<_> = doomed.iter().map(|resource| &resource.urn).collect();
+        for resource in all.iter().filter(|each| !doomed.contains(&each.urn)) {
+            if !self.is_stopped() && !resource.delete {
+                let copy = || Some((*resource).clone());
+                self.pass(&Step::new(Operation::Same, copy(), copy()), 0);
             }
         }
     }

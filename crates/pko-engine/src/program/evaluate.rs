@@ -12,7 +12,7 @@ use std::{
 use jiff::SignedDuration;
 
 use super::{
-    Diagnostic, Get, Inputs, Program, ResourceDeclaration, ResourceOptions,
+    Diagnostic, Inputs, Program, ResourceDeclaration, ResourceOptions,
     access::{Access, Accessor, Part as TextPart},
     check::{self, Known},
     expression::{Expression, ExpressionKind},
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     builtin,
-    property::{Properties, Property, UNKNOWN},
+    property::{Properties, Property},
     provider::ResourceType,
     schedule::{self, locked},
     syntax::Place,
@@ -34,23 +34,22 @@ use crate::{
     urn::{StackIdentity, Urn},
 };
 
-pub use super::goal::{Alias, Goal, ReadGoal, Refusal, Registered};
+pub use super::goal::{Alias, Goal, Invocation, Refusal, Registered};
 
 /// What an evaluation asks of the outside, from several threads.
 pub trait Host: Sync {
     /// Registers a resource and says what became of it.
     fn register(&self, goal: Goal) -> Result<Registered, Refusal>;
-    /// What may be said of resources of a type; an error says why there are none.
-    fn resource_type(&self, token: &str) -> Result<ResourceType, String>;
+
     /// Whether there is a function of a provider; the error says what to do instead.
     fn function(&self, token: &str) -> Result<(), String>;
-    /// Calls a function of a package; of the goal only parent, provider and version count.
-    fn invoke(
-        &self,
-        token: &str,
-        arguments: &Properties,
-        goal: &Goal,
-    ) -> Result<Properties, Refusal>;
+
+    /// Calls a function of a provider.
+    fn invoke(&self, invocation: Invocation) -> Result<Properties, Refusal>;
+
+    /// What a program may say of resources of a type; the error says what to do instead.
+    fn resource_type(&self, token: &str) -> Result<ResourceType, String>;
+
     /// How many parts of a program may be evaluated at the same time.
     fn parallel(&self) -> usize {
         1
@@ -101,28 +100,24 @@ pub fn evaluate(
     if !errors.is_empty() {
         return Err(errors);
     }
-    let shared = Shared::new(surroundings);
-    let mut config = Evaluator::new(host, surroundings, &types, &shared, 0);
-    config.config(program, &surroundings.stack.project);
-    let errors = Mutex::new(BTreeMap::from([(0, config.errors)]));
+    let shared = Shared::new(surroundings, &types);
+    let mut before = Evaluator::new(host, &shared, 0);
+    before.config(program, surroundings);
+    let errors = Mutex::new(BTreeMap::from([(0, before.errors)]));
     schedule::run(&order::needs(&parts), host.parallel(), &|number| {
         let Some(part) = parts.get(number) else {
             return;
         };
         // the stack and default providers come before all parts
-        let number = number + 1;
-        let mut evaluator = Evaluator::new(host, surroundings, &types, &shared, number);
+        let mut evaluator = Evaluator::new(host, &shared, number + 1);
         evaluator.part(*part);
-        locked(&errors).insert(number, evaluator.errors);
+        locked(&errors).insert(evaluator.part, evaluator.errors);
     });
-    let mut evaluator = Evaluator::new(host, surroundings, &types, &shared, parts.len() + 1);
-    let outputs = evaluator.outputs(program);
-    let errors = errors.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let errors: Vec<_> = errors
-        .into_values()
-        .flatten()
-        .chain(evaluator.errors)
-        .collect();
+    let mut after = Evaluator::new(host, &shared, parts.len() + 1);
+    let outputs = after.outputs(program);
+    let mut errors = errors.into_inner().unwrap_or_else(PoisonError::into_inner);
+    errors.insert(after.part, after.errors);
+    let errors: Vec<_> = errors.into_values().flatten().collect();
     if errors.is_empty() {
         Ok(outputs)
     } else {
@@ -131,7 +126,9 @@ pub fn evaluate(
 }
 
 /// What the parts of a program share while they are evaluated.
-struct Shared {
+struct Shared<'a> {
+    files: &'a dyn Files,
+    types: &'a ResourceTypes,
     /// Values by name; `None` for what could not be computed.
     names: RwLock<BTreeMap<String, Option<Value>>>,
     /// Stacks that `fn::stackReference` has named; held while one is read, so that each is read once.
@@ -142,9 +139,7 @@ struct Shared {
 
 struct Evaluator<'a, H> {
     host: &'a H,
-    files: &'a dyn Files,
-    types: &'a ResourceTypes,
-    shared: &'a Shared,
+    shared: &'a Shared<'a>,
     errors: Vec<Diagnostic>,
     /// Which part of the program this is about.
     part: usize,
@@ -179,8 +174,8 @@ impl<T> At<T> for Result<T, Refusal> {
     }
 }
 
-impl Shared {
-    fn new(surroundings: &Surroundings<'_>) -> Self {
+impl<'a> Shared<'a> {
+    fn new(surroundings: &Surroundings<'a>, types: &'a ResourceTypes) -> Self {
         let mut names = BTreeMap::new();
         for (name, property) in surroundings.config {
             let value = Value::from_property(property, &BTreeSet::new());
@@ -200,39 +195,29 @@ impl Shared {
         let pulumi = pulumi.map(|(key, text)| (key.to_owned(), Value::String(text.to_owned())));
         names.insert(PULUMI.to_owned(), Some(Value::Object(pulumi.into())));
         Self {
+            files: surroundings.files,
+            types,
             names: RwLock::new(names),
             references: Mutex::default(),
             wrong: AtomicBool::new(false),
         }
     }
 
-    /// Whether a name has a value, or could not get one.
-    fn has(&self, name: &str) -> bool {
+    fn knows(&self, name: &str) -> bool {
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
         names.contains_key(name)
     }
 
-    /// Gives a name its value, unless it has one that comes first.
-    fn set(&self, name: String, value: Option<Value>, over: bool) {
+    fn name(&self, name: &str, value: Option<Value>) {
         let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
-        if over || !names.contains_key(&name) {
-            names.insert(name, value);
-        }
+        names.insert(name.to_owned(), value);
     }
 }
 
 impl<'a, H: Host> Evaluator<'a, H> {
-    fn new(
-        host: &'a H,
-        surroundings: &Surroundings<'a>,
-        types: &'a ResourceTypes,
-        shared: &'a Shared,
-        part: usize,
-    ) -> Self {
+    fn new(host: &'a H, shared: &'a Shared<'a>, part: usize) -> Self {
         Self {
             host,
-            files: surroundings.files,
-            types,
             shared,
             errors: Vec::new(),
             part,
@@ -240,9 +225,10 @@ impl<'a, H: Host> Evaluator<'a, H> {
     }
 
     /// Config values that the program declares and the stack does not have.
-    fn config(&mut self, program: &Program, project: &str) {
+    fn config(&mut self, program: &Program, surroundings: &Surroundings<'_>) {
+        let project = &surroundings.stack.project;
         for declaration in &program.config {
-            if self.shared.has(&declaration.key) {
+            if self.shared.knows(&declaration.key) {
                 continue;
             }
             let default = declaration.default.as_ref();
@@ -254,8 +240,8 @@ impl<'a, H: Host> Evaluator<'a, H> {
             });
             let value = value.map_err(|failure| self.report(failure)).ok();
             let prefixed = format!("{project}:{}", declaration.key);
-            self.shared.set(prefixed, value.clone(), true);
-            self.shared.set(declaration.key.clone(), value, true);
+            self.shared.name(&prefixed, value.clone());
+            self.shared.name(&declaration.key, value);
         }
     }
 
@@ -272,8 +258,10 @@ impl<'a, H: Host> Evaluator<'a, H> {
         };
         let value = result.map_err(|failure| self.report(failure)).ok();
         // a config value that only the stack has comes before a variable, and a resource before both
-        let over = !matches!(part, Part::Variable(_));
-        self.shared.set(name.clone(), value, over);
+        let config = matches!(part, Part::Variable(_)) && self.shared.knows(name);
+        if !config {
+            self.shared.name(name, value);
+        }
     }
 
     fn required_version(&mut self, range: &Expression) -> Result<(), Failure> {
@@ -410,7 +398,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
                 format!("a resource is needed here, not {}", other.describe()),
             )),
             (function, value) => {
-                let files = self.files;
+                let files = self.shared.files;
                 value
                     .lift(|plain| function::apply(function, plain, files))
                     .at(line)
@@ -422,17 +410,13 @@ impl<'a, H: Host> Evaluator<'a, H> {
     fn invoke(&mut self, invoke: &Invoke, line: Place) -> Evaluated {
         let options = &invoke.options;
         let arguments = self.expression(&invoke.arguments)?;
-        let mut goal = Goal {
-            version: options.version.clone(),
-            plugin_download_url: options.plugin_download_url.clone(),
-            ..Goal::default()
+        let one = |expression: &Option<Expression>, evaluator: &mut Self| {
+            let expression = expression.as_ref();
+            expression
+                .map(|expression| evaluator.one_resource(expression))
+                .transpose()
         };
-        if let Some(expression) = &options.parent {
-            goal.parent = Some(self.one_resource(expression)?);
-        }
-        if let Some(expression) = &options.provider {
-            goal.provider = Some(self.provider(expression)?);
-        }
+        let (parent, provider) = (one(&options.parent, self)?, one(&options.provider, self)?);
         let needs: BTreeSet<Urn> = match &options.depends_on {
             Some(expression) => self.resources(expression)?.into_iter().collect(),
             None => BTreeSet::new(),
@@ -446,10 +430,15 @@ impl<'a, H: Host> Evaluator<'a, H> {
             .at(line)?
         {
             Some(Property::Object(arguments)) => {
-                let result = self
-                    .host
-                    .invoke(&invoke.token, &arguments, &goal)
-                    .at(line)?;
+                let invocation = Invocation {
+                    token: invoke.token.clone(),
+                    arguments,
+                    provider,
+                    parent,
+                    version: options.version.clone(),
+                    plugin_download_url: options.plugin_download_url.clone(),
+                };
+                let result = self.host.invoke(invocation).at(line)?;
                 Some(returned(invoke, result, &dependencies).at(line)?)
             }
             _ => None,
@@ -528,7 +517,11 @@ impl<'a, H: Host> Evaluator<'a, H> {
 
     fn goal(&mut self, resource: &ResourceDeclaration) -> Result<Goal, Failure> {
         let options = &resource.options;
-        let kind = self.types.get(&resource.kind).map(|(kind, _)| kind.clone());
+        let kind = self
+            .shared
+            .types
+            .get(&resource.kind)
+            .map(|(kind, _)| kind.clone());
         let mut goal = Goal {
             name: resource.name.clone(),
             kind: kind.unwrap_or_else(|_| resource.kind.clone()),
@@ -536,9 +529,9 @@ impl<'a, H: Host> Evaluator<'a, H> {
             ignore_changes: options.ignore_changes.clone(),
             replace_on_changes: options.replace_on_changes.clone(),
             additional_secret_outputs: options.additional_secret_outputs.clone(),
-            delete_before_replace: options.delete_before_replace,
-            hide_diffs: options.hide_diffs.clone(),
+            delete_before_replace: options.delete_before_replace.then_some(true),
             part: self.part,
+            hide_diffs: options.hide_diffs.clone(),
             import: options.import.clone(),
             version: options.version.clone(),
             plugin_download_url: options.plugin_download_url.clone(),
@@ -550,15 +543,20 @@ impl<'a, H: Host> Evaluator<'a, H> {
     }
 
     fn inputs(&mut self, goal: &mut Goal, resource: &ResourceDeclaration) -> Result<(), Failure> {
-        if let Some(get) = &resource.get {
-            return self.get(goal, get);
-        }
-        let named = match &resource.properties {
-            Inputs::Named(properties) => properties,
-            Inputs::Whole(expression) => {
-                let value = self.expression(expression)?;
-                return whole_inputs(goal, &value).at(expression.line);
+        let named = match &resource.get {
+            Some(get) => {
+                let id = self.expression(&get.id)?;
+                goal.dependencies.extend(id.dependencies());
+                goal.read = Some(id.to_property().at(get.id.line)?);
+                &get.state
             }
+            None => match &resource.properties {
+                Inputs::Named(properties) => properties,
+                Inputs::Whole(expression) => {
+                    let value = self.expression(expression)?;
+                    return whole_inputs(goal, &value).at(expression.line);
+                }
+            },
         };
         for property in named {
             let value = self.expression(&property.value)?;
@@ -568,7 +566,8 @@ impl<'a, H: Host> Evaluator<'a, H> {
             let name = Value::String(resource.key.clone());
             add_input(goal, "name", &name).at(resource.line)?;
         }
-        if let Ok((_, kind)) = self.types.get(&resource.kind)
+        if let Ok((_, kind)) = self.shared.types.get(&resource.kind)
+            && goal.read.is_none()
             && let Some(missing) = kind
                 .required
                 .iter()
@@ -580,31 +579,6 @@ impl<'a, H: Host> Evaluator<'a, H> {
             );
             return Err(Failure::Message(resource.line, message));
         }
-        Ok(())
-    }
-
-    /// What is read instead of made; an id that only the real run knows is none in a preview.
-    fn get(&mut self, goal: &mut Goal, get: &Get) -> Result<(), Failure> {
-        let id = self.expression(&get.id)?.flatten();
-        goal.dependencies.extend(id.dependencies);
-        let id = match id.value {
-            None => None,
-            Some(Value::String(id)) => Some(id),
-            Some(other) => {
-                let message = format!("get.id must be a string, not {}", other.describe());
-                return Err(Failure::Message(get.id.line, message));
-            }
-        };
-        let mut state = Goal::default();
-        for property in &get.state {
-            let value = self.expression(&property.value)?;
-            add_input(&mut state, &property.name, &value).at(property.line)?;
-        }
-        goal.dependencies.extend(state.dependencies);
-        goal.read = Some(ReadGoal {
-            id,
-            state: state.inputs,
-        });
         Ok(())
     }
 
@@ -622,11 +596,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
             goal.provider = Some(self.provider(expression)?);
         }
         if let Some(expression) = &options.providers {
-            let values = self.resource_values(expression)?;
-            let providers = values
-                .iter()
-                .map(|value| reference(value).at(expression.line));
-            goal.providers = providers.collect::<Result<_, _>>()?;
+            goal.providers = self.resources(expression)?;
         }
         if let Some(expression) = &options.deleted_with {
             goal.deleted_with = Some(self.one_resource(expression)?);
@@ -651,15 +621,14 @@ impl<'a, H: Host> Evaluator<'a, H> {
         Ok(())
     }
 
-    /// The reference to a provider.
-    fn provider(&mut self, expression: &Expression) -> Result<String, Failure> {
-        match self.resource_values(expression)?.as_slice() {
-            [value] => reference(value).at(expression.line),
-            _ => Err(Failure::Message(
-                expression.line,
-                "one provider is needed here".to_owned(),
-            )),
+    fn provider(&mut self, expression: &Expression) -> Result<Urn, Failure> {
+        let urn = self.one_resource(expression)?;
+        let kind = urn.qualified_type().rsplit('$').next().unwrap_or_default();
+        if kind.starts_with("pulumi:providers:") {
+            return Ok(urn);
         }
+        let message = format!("resource passed as provider is no provider: {}", urn.name());
+        Err(Failure::Message(expression.line, message))
     }
 
     fn mappings(&mut self, expression: &Expression) -> Result<BTreeMap<String, String>, Failure> {
@@ -715,11 +684,6 @@ impl<'a, H: Host> Evaluator<'a, H> {
     }
 
     fn resources(&mut self, expression: &Expression) -> Result<Vec<Urn>, Failure> {
-        let values = self.resource_values(expression)?.into_iter();
-        Ok(values.map(|resource| resource.urn).collect())
-    }
-
-    fn resource_values(&mut self, expression: &Expression) -> Result<Vec<ResourceValue>, Failure> {
         let values = match self.expression(expression)? {
             Value::List(values) => values,
             value => vec![value],
@@ -727,7 +691,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
         values
             .into_iter()
             .map(|value| match value {
-                Value::Resource(resource) => Ok(*resource),
+                Value::Resource(resource) => Ok(resource.urn),
                 other => Err(Failure::Message(
                     expression.line,
                     format!("a resource is needed here, not {}", other.describe()),
@@ -746,18 +710,6 @@ impl<'a, H: Host> Evaluator<'a, H> {
             .map(|value| alias(value).at(line))
             .collect()
     }
-}
-
-/// The reference to a provider: `urn::id`.
-fn reference(resource: &ResourceValue) -> Result<String, String> {
-    if !resource.kind.starts_with(builtin::PROVIDERS) {
-        return Err(format!(
-            "resource passed as provider is no provider: {}",
-            resource.name
-        ));
-    }
-    let id = resource.id.as_deref().unwrap_or(UNKNOWN);
-    Ok(format!("{}::{id}", resource.urn))
 }
 
 /// A map from its keys and values.

@@ -17,12 +17,10 @@ pub struct Goal {
     pub name: String,
     /// Type token.
     pub kind: String,
-    /// Inputs.
+    /// Inputs; of a resource that is only read, what helps to find it.
     pub inputs: Properties,
-    /// The resource is read, and stays who else's it is (`get`).
-    pub read: Option<ReadGoal>,
-    /// Which part of the program it is: the state keeps the order of parts.
-    pub part: usize,
+    /// Id of a resource outside of the stack, which is read and not managed (`get`).
+    pub read: Option<Property>,
     /// Parent; the stack if none.
     pub parent: Option<Urn>,
     /// All resources it needs.
@@ -53,10 +51,10 @@ pub struct Goal {
     pub hide_diffs: Vec<String>,
     /// Id of an existing resource to take over.
     pub import: Option<String>,
-    /// Reference (`urn::id`) to the provider that the program names.
-    pub provider: Option<String>,
-    /// References to providers for its children.
-    pub providers: Vec<String>,
+    /// Its provider; the default one of its package if none.
+    pub provider: Option<Urn>,
+    /// Providers of its children, which only components have.
+    pub providers: Vec<Urn>,
     /// Version of the provider's plugin.
     pub version: Option<String>,
     /// Where the provider's plugin comes from.
@@ -65,6 +63,17 @@ pub struct Goal {
     pub replacement_trigger: Option<Property>,
     /// Environment variables of a provider's plugin: which of its own becomes which.
     pub env_var_mappings: BTreeMap<String, String>,
+    /// Which part of the program it is: the state keeps the order of parts.
+    pub part: usize,
+}
+
+/// Why there is no resource, or no result of a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The program is wrong.
+    Message(String),
+    /// It failed, and the user was told; or the run is to stop.
+    Reported,
 }
 
 /// A former name of a resource.
@@ -97,20 +106,19 @@ pub struct Registered {
     pub partial: bool,
 }
 
-/// Why there is no resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    /// The program is wrong.
-    Message(String),
-    /// It failed, and the user was told; or the run is to stop.
-    Reported,
-}
-
-/// A resource to read instead of making one.
+/// A call of a function of a provider.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ReadGoal {
-    /// Its id; none if a preview cannot know it.
-    pub id: Option<String>,
-    /// What else helps to find it.
-    pub state: Properties,
+pub struct Invocation {
+    /// The function's token.
+    pub token: String,
+    /// Its arguments, all known.
+    pub arguments: Properties,
+    /// The provider to ask; the default one of the package if none.
+    pub provider: Option<Urn>,
+    /// Resource whose provider is asked if none is given.
+    pub parent: Option<Urn>,
+    /// Version of the provider's plugin.
+    pub version: Option<String>,
+    /// Where the provider's plugin comes from.
+    pub plugin_download_url: Option<String>,
 }

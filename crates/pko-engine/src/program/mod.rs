@@ -188,7 +188,7 @@ pub struct ResourceOptions {
     pub aliases: Option<Expression>,
     /// How long an operation may take, by its name.
     pub custom_timeouts: Vec<(String, Expression)>,
-    pub delete_before_replace: Option<bool>,
+    pub delete_before_replace: bool,
     pub deleted_with: Option<Expression>,
     pub depends_on: Option<Expression>,
     pub env_var_mappings: Option<Expression>,

@@ -51,7 +51,7 @@ impl Reader {
                 options.additional_secret_outputs = self.texts(name, value);
             }
             "customTimeouts" => options.custom_timeouts = self.timeouts(value),
-            "deleteBeforeReplace" => options.delete_before_replace = Some(self.flag(value)),
+            "deleteBeforeReplace" => options.delete_before_replace = self.flag(value),
             "hideDiffs" => options.hide_diffs = self.texts(name, value),
             "ignoreChanges" => options.ignore_changes = self.texts(name, value),
             "import" => options.import = Some(self.text(name, value)),

@@ -59,13 +59,7 @@ fn kind_of(call: &Call<'_>) -> Result<Kind, ProviderError> {
 
 impl Provider for Builtin<'_> {
     fn resource_type(&self, token: &str) -> Result<ResourceType, ProviderError> {
-        let kind = kind(token)?;
-        Ok(ResourceType {
-            inputs: Some(vec![kind.input()]),
-            required: vec![kind.input()],
-            outputs: Some(kind.outputs().to_vec()),
-            ..ResourceType::default()
-        })
+        builtin::resource_type(token).map_err(ProviderError::Failed)
     }
 
     fn check(&self, call: &Call<'_>, request: &CheckRequest<'_>) -> Result<Checked, ProviderError> {

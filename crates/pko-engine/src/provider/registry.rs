@@ -85,6 +85,17 @@ impl Registry {
         )))
     }
 
+    /// Refuses a function of a package that is not there, with what to do instead.
+    pub fn require_function(&self, token: &str) -> Result<(), ProviderError> {
+        let package = package_of(token);
+        if self.packages.iter().any(|known| known.name == package) {
+            return Ok(());
+        }
+        Err(ProviderError::Failed(format!(
+            "function {token:?} is not supported by pulumi-engine; use an image with Pulumi's CLI"
+        )))
+    }
+
     fn names(&self) -> Vec<&'static str> {
         let mut names = vec![builtin::PACKAGE];
         names.extend(self.packages.iter().map(|package| package.name));

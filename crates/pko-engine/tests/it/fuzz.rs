@@ -99,7 +99,7 @@ fn programs() {
         1 => "((variables|resources|outputs|config|pulumi|get|type): ?[\\[{]?[a-z&*!|>'\"${}]{0,8}[\\]}]?\n {0,4}){0,8}",
         1 => any::<String>(),
     ];
-    try_many(1500, &text, |text| fuzz::program(&text));
+    try_many(400, &text, |text| fuzz::program(&text));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn states() {
         .concat()
     });
     let bytes = prop_oneof![3 => damaged, 1 => prop::collection::vec(any::<u8>(), 0..200)];
-    try_many(20_000, &bytes, |bytes| fuzz::state(&bytes));
+    try_many(4000, &bytes, |bytes| fuzz::state(&bytes));
     fuzz::state(valid.as_bytes());
 }
 
@@ -132,5 +132,5 @@ fn interpolations() {
         "(\\$\\{[a-z]{1,3}(\\.[a-z]|\\[[0-9]{1,25}\\]|\\[\"[a-z\\\\\"]{0,4}\"\\]){0,4}\\}|\\$\\$|x){0,6}",
         any::<String>(),
     ];
-    try_many(30_000, &text, |text| fuzz::interpolation(&text));
+    try_many(4000, &text, |text| fuzz::interpolation(&text));
 }

@@ -20,8 +20,8 @@ fn what_is_lacking_is_named() {
             "function \"f\" is not supported by pulumi-engine",
         ),
         (
-            "name: demo\nruntime: yaml\nresources: {a: {type: 'pulumi:index:Stash', properties: {input: 1}, options: {import: x}}}\n",
-            "resource option \"import\" is not supported by pulumi-engine",
+            "name: demo\nruntime: yaml\nresources: {a: {type: 'pulumi:index:Stash', properties: {input: 1}, options: {replacementTrigger: x}}}\n",
+            "resource option \"replacementTrigger\" is not supported by pulumi-engine",
         ),
     ];
     for (program, expected) in cases {

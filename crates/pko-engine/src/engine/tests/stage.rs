@@ -18,7 +18,7 @@ use crate::{
         Changes, Selection,
         snapshot::{Held, Pending, Record},
     },
-    program::{evaluate::Surroundings, parse},
+    program::{evaluate::Surroundings, files::InMemory, parse},
     property::{Properties, Property},
     provider::{builtin::Answers, registry::Registry},
     resource::Resource,
@@ -160,7 +160,7 @@ impl Stage {
                 config: &config,
                 working_directory: "/program",
                 root_directory: "/project",
-                files: &crate::program::files::InMemory::default(),
+                files: &InMemory::default(),
             },
             refresh: self.refresh,
         })
