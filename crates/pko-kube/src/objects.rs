@@ -187,15 +187,16 @@ pub async fn apply_status<K: Namespaced>(
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let api: Api<K> = Api::namespaced(client.clone(), &namespace);
     // The uid keeps an apply from making an object anew that was deleted in the meantime.
-    let mut patch = json!({
+    let mut metadata = json!({ "name": name, "namespace": namespace, "uid": object.uid() });
+    if let (Some(fields), Some(version)) = (metadata.as_object_mut(), version) {
+        fields.insert("resourceVersion".to_owned(), version.into());
+    }
+    let patch = json!({
         "apiVersion": K::api_version(&()),
         "kind": K::kind(&()),
-        "metadata": { "name": name, "namespace": namespace, "uid": object.uid() },
+        "metadata": metadata,
         "status": status,
     });
-    if let Some(version) = version {
-        patch["metadata"]["resourceVersion"] = version.into();
-    }
     let parameters = PatchParams::apply(manager).force();
     let applied = api
         .patch_status(&name, &parameters, &Patch::Apply(patch))
