@@ -2,7 +2,7 @@
 //!
 //! It takes the command line of Pulumi's CLI as far as a Stack's life needs it, reads and writes
 //! the CLI's own files (project, stack config, state, locks, history), and has the resource types
-//! that the CLI has built in. What it lacks it refuses by name.
+//! that the CLI has built in and those of the packages in [`provider`]. What it lacks it refuses by name.
 //!
 //! For tests of those that start this engine, `PKO_ENGINE_STEP_DELAY=10s` makes each resource step
 //! of an up, refresh or destroy take at least that long; a signal ends the wait, not the step.
