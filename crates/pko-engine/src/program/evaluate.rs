@@ -1,6 +1,10 @@
 //! From a program to values and registered resources. What it needs of the outside comes through
 //! [`Host`].
 
+mod calls;
+mod reach;
+mod resources;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
@@ -9,31 +13,27 @@ use std::{
     },
 };
 
-use jiff::SignedDuration;
-
 use super::{
-    Diagnostic, Inputs, Program, ResourceDeclaration, ResourceOptions,
-    access::{Access, Accessor, Part as TextPart},
+    Diagnostic, Program,
+    access::{Access, Part as TextPart},
     check::{self, Known},
     expression::{Expression, ExpressionKind},
     files::Files,
-    function::{self, Function},
-    invoke::Invoke,
     order::{self, PULUMI, Part},
     types::ResourceTypes,
-    value::{Output, ResourceValue, Value},
+    value::{Output, Value},
     version_range,
 };
 use crate::{
-    builtin,
     property::{Properties, Property},
     provider::ResourceType,
     schedule::{self, locked},
     syntax::Place,
     text,
-    urn::{StackIdentity, Urn},
+    urn::StackIdentity,
 };
 
+use self::reach::enter;
 pub use super::goal::{Alias, Goal, Invocation, Refusal, Registered};
 
 /// What an evaluation asks of the outside, from several threads.
@@ -381,335 +381,16 @@ impl<'a, H: Host> Evaluator<'a, H> {
             }
         }
     }
+}
 
-    fn call(&mut self, function: Function, argument: &Expression) -> Evaluated {
-        if function == Function::StackReference {
-            return self.stack_reference(argument);
-        }
-        let value = self.expression(argument)?;
-        let line = argument.line;
-        match (function, value) {
-            (Function::Secret, value) => Ok(secret(&value, true)),
-            (Function::Unsecret, value) => Ok(secret(&value, false)),
-            (Function::ResourceName, Value::Resource(resource)) => Ok(Value::String(resource.name)),
-            (Function::ResourceType, Value::Resource(resource)) => Ok(Value::String(resource.kind)),
-            (Function::ResourceName | Function::ResourceType, other) => Err(Failure::Message(
-                line,
-                format!("a resource is needed here, not {}", other.describe()),
-            )),
-            (function, value) => {
-                let files = self.shared.files;
-                value
-                    .lift(|plain| function::apply(function, plain, files))
-                    .at(line)
-            }
-        }
-    }
-
-    /// A function of a provider. It is only called when all its arguments are known.
-    fn invoke(&mut self, invoke: &Invoke, line: Place) -> Evaluated {
-        let options = &invoke.options;
-        let arguments = self.expression(&invoke.arguments)?;
-        let one = |expression: &Option<Expression>, evaluator: &mut Self| {
-            let expression = expression.as_ref();
-            expression
-                .map(|expression| evaluator.one_resource(expression))
-                .transpose()
-        };
-        let (parent, provider) = (one(&options.parent, self)?, one(&options.provider, self)?);
-        let needs: BTreeSet<Urn> = match &options.depends_on {
-            Some(expression) => self.resources(expression)?.into_iter().collect(),
-            None => BTreeSet::new(),
-        };
-        let flat = arguments.flatten();
-        let dependencies: BTreeSet<_> = flat.dependencies.union(&needs).cloned().collect();
-        let value = match flat
-            .value
-            .map(|value| value.to_property())
-            .transpose()
-            .at(line)?
-        {
-            Some(Property::Object(arguments)) => {
-                let invocation = Invocation {
-                    token: invoke.token.clone(),
-                    arguments,
-                    provider,
-                    parent,
-                    version: options.version.clone(),
-                    plugin_download_url: options.plugin_download_url.clone(),
-                };
-                let result = self.host.invoke(invocation).at(line)?;
-                Some(returned(invoke, result, &dependencies).at(line)?)
-            }
-            _ => None,
-        };
-        Ok(Value::Output(Box::new(Output {
-            value,
-            secret: flat.secret,
-            dependencies,
-        })))
-    }
-
-    /// One output of another stack; the reference itself is a resource, once for each stack.
-    fn stack_reference(&mut self, argument: &Expression) -> Evaluated {
-        let wrong = "fn::stackReference needs the name of a stack, as plain text, and the name of an output";
-        let wrong = |expression: &Expression| Failure::Message(expression.line, wrong.to_owned());
-        let ExpressionKind::List(values) = &argument.kind else {
-            return Err(wrong(argument));
-        };
-        let [stack, output] = values.as_slice() else {
-            return Err(wrong(argument));
-        };
-        let ExpressionKind::String(name) = &stack.kind else {
-            return Err(wrong(stack));
-        };
-        let output_name = self.expression(output)?.flatten().value;
-        let Some(Value::String(output_name)) = output_name else {
-            return Err(wrong(output));
-        };
-        let mut references = locked(&self.shared.references);
-        let registered = if let Some(known) = references.get(name) {
-            known.clone()
-        } else {
-            let input = Property::String(name.clone());
-            let goal = Goal {
-                name: name.clone(),
-                kind: builtin::STACK_REFERENCE.to_owned(),
-                inputs: Properties::from([("name".to_owned(), input)]),
-                part: self.part,
-                ..Goal::default()
-            };
-            let registered = self.host.register(goal).at(stack.line)?;
-            references.insert(name.clone(), registered.clone());
-            registered
-        };
-        drop(references);
-        let outputs = match registered.outputs.get("outputs") {
-            Some(Property::Object(outputs)) => outputs.get(&output_name),
-            _ => None,
-        };
-        let needs = BTreeSet::from([registered.urn]);
-        let value = Value::from_property(outputs.unwrap_or(&Property::Null), &needs);
-        Ok(Value::Output(Box::new(Output {
-            value: Some(value),
-            secret: false,
-            dependencies: needs,
-        })))
-    }
-
-    /// Once something is wrong no further resource is touched; the rest is only looked through.
-    fn resource(&mut self, resource: &ResourceDeclaration) -> Evaluated {
-        if self.shared.wrong.load(Ordering::SeqCst) {
-            return Err(Failure::Poisoned);
-        }
-        let goal = self.goal(resource)?;
-        let (name, kind) = (goal.name.clone(), goal.kind.clone());
-        let registered = self.host.register(goal).at(resource.line)?;
-        Ok(Value::Resource(Box::new(ResourceValue {
-            urn: registered.urn,
-            id: registered.id,
-            name,
-            kind,
-            outputs: registered.outputs,
-            partial: registered.partial,
-        })))
-    }
-
-    fn goal(&mut self, resource: &ResourceDeclaration) -> Result<Goal, Failure> {
-        let options = &resource.options;
-        let kind = self
-            .shared
-            .types
-            .get(&resource.kind)
-            .map(|(kind, _)| kind.clone());
-        let mut goal = Goal {
-            name: resource.name.clone(),
-            kind: kind.unwrap_or_else(|_| resource.kind.clone()),
-            retain_on_delete: options.retain_on_delete,
-            ignore_changes: options.ignore_changes.clone(),
-            replace_on_changes: options.replace_on_changes.clone(),
-            additional_secret_outputs: options.additional_secret_outputs.clone(),
-            delete_before_replace: options.delete_before_replace.then_some(true),
-            part: self.part,
-            hide_diffs: options.hide_diffs.clone(),
-            import: options.import.clone(),
-            version: options.version.clone(),
-            plugin_download_url: options.plugin_download_url.clone(),
-            ..Goal::default()
-        };
-        self.inputs(&mut goal, resource)?;
-        self.options(&mut goal, options)?;
-        Ok(goal)
-    }
-
-    fn inputs(&mut self, goal: &mut Goal, resource: &ResourceDeclaration) -> Result<(), Failure> {
-        let named = match &resource.get {
-            Some(get) => {
-                let id = self.expression(&get.id)?;
-                goal.dependencies.extend(id.dependencies());
-                goal.read = Some(id.to_property().at(get.id.line)?);
-                &get.state
-            }
-            None => match &resource.properties {
-                Inputs::Named(properties) => properties,
-                Inputs::Whole(expression) => {
-                    let value = self.expression(expression)?;
-                    return whole_inputs(goal, &value).at(expression.line);
-                }
-            },
-        };
-        for property in named {
-            let value = self.expression(&property.value)?;
-            add_input(goal, &property.name, &value).at(property.line)?;
-        }
-        if goal.kind == builtin::STACK_REFERENCE && !goal.inputs.contains_key("name") {
-            let name = Value::String(resource.key.clone());
-            add_input(goal, "name", &name).at(resource.line)?;
-        }
-        if let Ok((_, kind)) = self.shared.types.get(&resource.kind)
-            && goal.read.is_none()
-            && let Some(missing) = kind
-                .required
-                .iter()
-                .find(|name| !goal.inputs.contains_key(**name))
-        {
-            let message = format!(
-                "resource {:?} is missing required property {missing:?}",
-                resource.key
-            );
-            return Err(Failure::Message(resource.line, message));
-        }
-        Ok(())
-    }
-
-    fn options(&mut self, goal: &mut Goal, options: &ResourceOptions) -> Result<(), Failure> {
-        if let Some(expression) = &options.depends_on {
-            goal.dependencies.extend(self.resources(expression)?);
-        }
-        if let Some(expression) = &options.replace_with {
-            goal.replace_with = self.resources(expression)?;
-        }
-        if let Some(expression) = &options.parent {
-            goal.parent = Some(self.one_resource(expression)?);
-        }
-        if let Some(expression) = &options.provider {
-            goal.provider = Some(self.provider(expression)?);
-        }
-        if let Some(expression) = &options.providers {
-            goal.providers = self.resources(expression)?;
-        }
-        if let Some(expression) = &options.deleted_with {
-            goal.deleted_with = Some(self.one_resource(expression)?);
-        }
-        if let Some(expression) = &options.protect {
-            goal.protect = self.protect(expression)?;
-        }
-        if let Some(expression) = &options.aliases {
-            goal.aliases = self.aliases(expression)?;
-        }
-        if let Some(expression) = &options.replacement_trigger {
-            let value = self.expression(expression)?;
-            goal.replacement_trigger = Some(value.to_property().at(expression.line)?);
-        }
-        if let Some(expression) = &options.env_var_mappings {
-            goal.env_var_mappings = self.mappings(expression)?;
-        }
-        for (name, expression) in &options.custom_timeouts {
-            let seconds = self.timeout(name, expression)?;
-            goal.custom_timeouts.push((name.clone(), seconds));
-        }
-        Ok(())
-    }
-
-    fn provider(&mut self, expression: &Expression) -> Result<Urn, Failure> {
-        let urn = self.one_resource(expression)?;
-        let kind = urn.qualified_type().rsplit('$').next().unwrap_or_default();
-        if kind.starts_with("pulumi:providers:") {
-            return Ok(urn);
-        }
-        let message = format!("resource passed as provider is no provider: {}", urn.name());
-        Err(Failure::Message(expression.line, message))
-    }
-
-    fn mappings(&mut self, expression: &Expression) -> Result<BTreeMap<String, String>, Failure> {
-        let wrong = || {
-            let message = "envVarMappings must be an object with string values".to_owned();
-            Failure::Message(expression.line, message)
-        };
-        let Value::Object(entries) = self.expression(expression)? else {
-            return Err(wrong());
-        };
-        entries
-            .into_iter()
-            .map(|(key, value)| match value {
-                Value::String(text) => Ok((key, text)),
-                _ => Err(wrong()),
-            })
-            .collect()
-    }
-
-    /// How long an operation may take, in seconds.
-    fn timeout(&mut self, name: &str, expression: &Expression) -> Result<f64, Failure> {
-        let duration = match self.expression(expression)?.flatten().value {
-            Some(Value::String(text)) => text.parse::<SignedDuration>().ok(),
-            _ => None,
-        };
-        duration
-            .map(|duration| duration.as_secs_f64())
-            .ok_or_else(|| {
-                let message =
-                    format!("{name:?} of customTimeouts must be a duration such as \"10m\"");
-                Failure::Message(expression.line, message)
-            })
-    }
-
-    fn protect(&mut self, expression: &Expression) -> Result<bool, Failure> {
-        match self.expression(expression)?.flatten().value {
-            Some(Value::Bool(value)) => Ok(value),
-            _ => Err(Failure::Message(
-                expression.line,
-                "protect must be true or false".to_owned(),
-            )),
-        }
-    }
-
-    fn one_resource(&mut self, expression: &Expression) -> Result<Urn, Failure> {
-        match <[Urn; 1]>::try_from(self.resources(expression)?) {
-            Ok([urn]) => Ok(urn),
-            Err(_) => Err(Failure::Message(
-                expression.line,
-                "one resource is needed here".to_owned(),
-            )),
-        }
-    }
-
-    fn resources(&mut self, expression: &Expression) -> Result<Vec<Urn>, Failure> {
-        let values = match self.expression(expression)? {
-            Value::List(values) => values,
-            value => vec![value],
-        };
-        values
-            .into_iter()
-            .map(|value| match value {
-                Value::Resource(resource) => Ok(resource.urn),
-                other => Err(Failure::Message(
-                    expression.line,
-                    format!("a resource is needed here, not {}", other.describe()),
-                )),
-            })
-            .collect()
-    }
-
-    fn aliases(&mut self, expression: &Expression) -> Result<Vec<Alias>, Failure> {
-        let line = expression.line;
-        let Value::List(values) = self.expression(expression)? else {
-            return Err(Failure::Message(line, "aliases must be a list".to_owned()));
-        };
-        values
-            .into_iter()
-            .map(|value| alias(value).at(line))
-            .collect()
-    }
+/// Marks a value secret or open, as a whole.
+fn secret(value: &Value, secret: bool) -> Value {
+    let flat = value.flatten();
+    Value::Output(Box::new(Output {
+        value: flat.value,
+        secret,
+        dependencies: flat.dependencies,
+    }))
 }
 
 /// A map from its keys and values.
@@ -729,177 +410,4 @@ fn named(keys: Vec<Value>, values: Vec<Value>) -> Result<Value, String> {
         object.insert(name, value);
     }
     Ok(Value::Object(object))
-}
-
-/// What a call gives: all of its result, or the property that is wanted.
-fn returned(
-    invoke: &Invoke,
-    result: Properties,
-    dependencies: &BTreeSet<Urn>,
-) -> Result<Value, String> {
-    let property = match &invoke.returns {
-        None => Property::Object(result),
-        Some(name) => result.get(name).cloned().ok_or_else(|| {
-            format!(
-                "the result of {:?} has no property {name:?}{}",
-                invoke.token,
-                text::did_you_mean(name, result.keys().map(String::as_str))
-            )
-        })?,
-    };
-    Ok(Value::from_property(&property, dependencies))
-}
-
-/// An input; null is none.
-fn add_input(goal: &mut Goal, name: &str, value: &Value) -> Result<(), String> {
-    let needs = value.dependencies();
-    let property = value.to_property()?;
-    goal.dependencies.extend(needs.iter().cloned());
-    if property != Property::Null {
-        goal.property_dependencies.insert(name.to_owned(), needs);
-        goal.inputs.insert(name.to_owned(), property);
-    }
-    Ok(())
-}
-
-/// All inputs from one value, whose history each of them has.
-fn whole_inputs(goal: &mut Goal, value: &Value) -> Result<(), String> {
-    match value {
-        Value::Object(entries) => {
-            for (name, value) in entries {
-                add_input(goal, name, value)?;
-            }
-            Ok(())
-        }
-        Value::Output(output) => match &output.value {
-            Some(Value::Object(entries)) => {
-                for (name, value) in entries {
-                    let value = Output {
-                        value: Some(value.clone()),
-                        ..(**output).clone()
-                    };
-                    add_input(goal, name, &Value::Output(Box::new(value)))?;
-                }
-                Ok(())
-            }
-            Some(inner) => whole_inputs(goal, inner),
-            None => Err("properties that only the real run knows are not supported by pulumi-engine; name them one by one".to_owned()),
-        },
-        other => Err(format!("properties must be a map, not {}", other.describe())),
-    }
-}
-
-/// Marks a value secret or open, as a whole.
-fn secret(value: &Value, secret: bool) -> Value {
-    let flat = value.flatten();
-    Value::Output(Box::new(Output {
-        value: flat.value,
-        secret,
-        dependencies: flat.dependencies,
-    }))
-}
-
-fn alias(value: Value) -> Result<Alias, String> {
-    let entries = match value {
-        Value::String(urn) => return Ok(Alias::Urn(Urn::new(urn))),
-        Value::Object(entries) => entries,
-        other => {
-            return Err(format!(
-                "an alias must be a URN or a map, not {}",
-                other.describe()
-            ));
-        }
-    };
-    let (mut name, mut kind, mut stack, mut project, mut parent) = (None, None, None, None, None);
-    for (key, value) in entries {
-        match (key.as_str(), value) {
-            ("urn", Value::String(urn)) => return Ok(Alias::Urn(Urn::new(urn))),
-            ("name", Value::String(text)) => name = Some(text),
-            ("type", Value::String(text)) => kind = Some(text),
-            ("stack", Value::String(text)) => stack = Some(text),
-            ("project", Value::String(text)) => project = Some(text),
-            ("parent", Value::Resource(resource)) => parent = Some(Some(resource.urn)),
-            ("parent", Value::String(urn)) => parent = Some(Some(Urn::new(urn))),
-            ("noParent", Value::Bool(true)) => parent = Some(None),
-            ("noParent", Value::Bool(false)) => {}
-            (key, value) => {
-                return Err(format!(
-                    "alias field {key:?} cannot be {}",
-                    value.describe()
-                ));
-            }
-        }
-    }
-    Ok(Alias::Parts {
-        name,
-        kind,
-        stack,
-        project,
-        parent,
-    })
-}
-
-/// Follows accessors into a value; histories on the way are kept.
-fn enter(value: &Value, steps: &[Accessor]) -> Result<Value, String> {
-    let Some((step, rest)) = steps.split_first() else {
-        return Ok(value.clone());
-    };
-    match value {
-        Value::Object(entries) => {
-            let key = step
-                .key()
-                .ok_or("cannot access an object property using an integer index")?;
-            enter(entries.get(key).unwrap_or(&Value::Null), rest)
-        }
-        Value::List(values) => {
-            let Accessor::Index(index) = step else {
-                return Err("cannot access a list element using a property name".to_owned());
-            };
-            let element = values.get(*index).ok_or_else(|| {
-                format!(
-                    "list index {index} out-of-bounds for list of length {}",
-                    values.len()
-                )
-            })?;
-            // nothing in a list has nothing in it, where nothing in a map is a mistake
-            match element {
-                Value::Null => Ok(Value::Null),
-                element => enter(element, rest),
-            }
-        }
-        Value::Output(output) => {
-            let inner = output
-                .value
-                .as_ref()
-                .map(|value| enter(value, steps))
-                .transpose()?;
-            Ok(Value::Output(Box::new(Output {
-                value: inner,
-                ..(**output).clone()
-            })))
-        }
-        Value::Resource(resource) => enter(&resource_property(resource, step), rest),
-        other => Err(format!(
-            "receiver must be a list or object, not {}",
-            other.describe()
-        )),
-    }
-}
-
-fn resource_property(resource: &ResourceValue, step: &Accessor) -> Value {
-    let dependencies = BTreeSet::from([resource.urn.clone()]);
-    let inner = match step.key().unwrap_or_default() {
-        "urn" => Some(Value::String(resource.urn.to_string())),
-        "id" => resource.id.clone().map(Value::String),
-        name => match resource.outputs.get(name) {
-            Some(property) => Some(Value::from_property(property, &dependencies)),
-            None if resource.partial => None,
-            None => Some(Value::Null),
-        },
-    };
-    Value::Output(Box::new(Output {
-        value: inner,
-        secret: false,
-        dependencies,
-    }))
 }
