@@ -144,16 +144,16 @@ impl ProgramPass<'_> {
         Ok(Generations { kept, referred })
     }
 
-    /// The generations that Workspaces of the namespace name. While nobody can tell, that is all of them.
+    /// The generations that Workspaces of the namespace name. Where one of them can't be read, that is all of them.
     async fn referred(&self, kept: &BTreeSet<i64>) -> BTreeSet<i64> {
         let metadata = self.object.meta();
         let (namespace, name) = (
             metadata.namespace.as_deref().unwrap_or_default(),
             metadata.name.as_deref().unwrap_or_default(),
         );
-        let workspaces = &self.context.workspaces;
-        let is_filled = workspaces.wait_until_ready().await.is_ok();
-        let workspaces = workspaces.state().into_iter();
+        // All caches are filled by then. They themselves wake only one of those who wait for them, and another one does.
+        self.context.turns.are_primed().await;
+        let workspaces = self.context.workspaces.state().into_iter();
         let mut workspaces =
             workspaces.filter(|workspace| workspace.namespace().as_deref() == Some(namespace));
         let named = workspaces.try_fold(BTreeSet::new(), |mut named, workspace| {
@@ -161,7 +161,7 @@ impl ProgramPass<'_> {
             named.extend(generation_at(address, namespace, name));
             Some(named)
         });
-        named.filter(|_| is_filled).unwrap_or_else(|| kept.clone())
+        named.unwrap_or_else(|| kept.clone())
     }
 }
 

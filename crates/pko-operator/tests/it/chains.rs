@@ -15,7 +15,7 @@ async fn program(namespace: &TestNamespace, name: &str) {
     let program = ProgramBuilder::new(name)
         .set(
             "/program/config",
-            json!({ "token": { "type": "string", "secret": true, "default": "none" } }),
+            json!({ "token": { "type": "string", "default": "none" } }),
         )
         .resource("one", "pulumi:index:Stash", &json!({ "input": name }))
         .output("token", "${token}")
