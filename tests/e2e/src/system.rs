@@ -50,6 +50,9 @@ pub(crate) const SHELL_IMAGE: &str = "docker.io/local/shell:1";
 /// A cluster by this name is used, and left up, to try things again and again.
 const KEPT: &str = "PKO_E2E_CLUSTER";
 
+/// How often it is tried to load an image.
+const LOADS: usize = 6;
+
 /// Generous, for a machine that is busy.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
@@ -191,10 +194,17 @@ fn load_images(cluster: &Cluster, folder: &Path) {
     }
 }
 
-/// Once more if need be: containerd's own cleaning may take away what is just being loaded.
+/// Again if need be: containerd's own cleaning may take away what is just being loaded.
 fn load(cluster: &Cluster, archive: &Path, reference: &str) {
-    let load = || cluster.load_image(archive, reference);
-    load().or_else(|_| load()).unwrap();
+    let mut loaded = cluster.load_image(archive, reference);
+    for _ in 1..LOADS {
+        if loaded.is_ok() {
+            break;
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        loaded = cluster.load_image(archive, reference);
+    }
+    loaded.unwrap();
 }
 
 /// What workspaces run in: the engine, or Pulumi's own CLI.
