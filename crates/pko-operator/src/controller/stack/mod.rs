@@ -190,7 +190,7 @@ impl Pass for StackPass<'_> {
                 Ok(Answer::Prerequisites(stacks))
             }
             Question::CreateUpdate(update, status) => {
-                name_update(stack, context, &status).await?;
+                publish_status(stack, context, &status).await?;
                 Ok(Answer::Created(create(context, &update).await?))
             }
             Question::ApplyWorkspace(workspace, status) => {
@@ -424,35 +424,23 @@ async fn publish_status(
     write_status(stack, context, status).await
 }
 
-/// Writes a status that names the next Update. From an old copy of a Stack it would be one too many, and the one that it
-/// has now would be forgotten.
-async fn name_update(
-    stack: &Stack,
-    context: &Context,
-    status: &StackStatus,
-) -> Result<(), PassError> {
-    if stack.status.as_ref() == Some(status) {
-        return Ok(());
-    }
-    let manager = field_managers::STACK_STATUS;
-    context
-        .write_status_unless_changed::<Stack>(stack, status, manager)
-        .await
-}
-
 /// Whether the Stack is an owner of this object.
 fn belongs_to(metadata: &ObjectMeta, stack: &Stack) -> bool {
     let mut owners = metadata.owner_references.iter().flatten();
     owners.any(|owner| Some(&owner.uid) == stack.metadata.uid.as_ref())
 }
 
+/// Writes a status. From an old copy of a Stack it would forget the Update that the Stack has now, and lead to one too
+/// many.
 async fn write_status(
     stack: &impl kube::ResourceExt,
     context: &Context,
     status: &StackStatus,
 ) -> Result<(), PassError> {
     let manager = field_managers::STACK_STATUS;
-    context.write_status::<Stack>(stack, status, manager).await
+    context
+        .write_status_unless_changed::<Stack>(stack, status, manager)
+        .await
 }
 
 #[cfg(test)]
