@@ -1,5 +1,6 @@
 //! Processes as `/proc` shows them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::thread;
@@ -82,20 +83,38 @@ pub(super) fn descendants(ancestor: u32) -> Vec<NodeProcess> {
     }
 }
 
-/// Kills those that a question finds until it finds none, for a while.
+/// Kills those that a question finds until it finds none and all of them are over, for a while.
 pub(super) fn kill_all(patience: Duration, find: impl Fn() -> Vec<NodeProcess>) -> bool {
     let end = Instant::now() + patience;
+    let mut killed = BTreeSet::new();
     loop {
         let found = find();
-        if found.is_empty() {
+        killed.retain(|id| !is_over(*id));
+        if found.is_empty() && killed.is_empty() {
             return true;
         }
         if Instant::now() > end {
             return false;
         }
         found.iter().for_each(NodeProcess::kill);
+        killed.extend(found.iter().map(|process| process.id));
         thread::sleep(PAUSE);
     }
+}
+
+/// Whether a process is gone, or waits for its parent alone.
+fn is_over(id: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{id}/status"));
+    status.map_or(true, |status| is_dead(&status))
+}
+
+/// A process is shown as dead when its first thread is. The others may still be on their way out, and until the last of
+/// them is, it listens to its ports.
+fn is_dead(status: &str) -> bool {
+    let value = |field: &str| status.lines().find_map(|line| line.strip_prefix(field));
+    let state = value("State:").unwrap_or_default().trim_start();
+    let threads = value("Threads:").unwrap_or_default().trim();
+    state.starts_with(['Z', 'X']) && matches!(threads, "" | "0" | "1")
 }
 
 #[cfg(test)]
@@ -103,6 +122,22 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+
+    #[test]
+    fn a_process_is_dead_with_its_last_thread() {
+        let table = [
+            ("State:\tZ (zombie)\nThreads:\t1\n", true),
+            ("State:\tX (dead)\nThreads:\t0\n", true),
+            ("State:\tZ (zombie)\nThreads:\t7\n", false),
+            ("State:\tS (sleeping)\nThreads:\t1\n", false),
+            ("State:\tR (running)\nThreads:\t12\n", false),
+        ];
+        for (status, expected) in table {
+            assert_eq!(is_dead(status), expected, "{status}");
+        }
+        assert!(is_over(u32::MAX));
+        assert!(!is_over(std::process::id()));
+    }
 
     #[test]
     fn what_a_process_started_is_found_and_killed() {
