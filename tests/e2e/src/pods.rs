@@ -111,14 +111,6 @@ impl Place<'_> {
         found.remove(0)
     }
 
-    /// Runs a command in it, as a person does who looks into trouble.
-    pub(crate) fn exec(&self, stack: &str, command: &[&str]) -> String {
-        let pod = pod_name(stack);
-        let mut arguments = vec!["exec", "-n", self.name(), &pod, "-c", "pulumi", "--"];
-        arguments.extend(command);
-        self.system.kubectl(&arguments)
-    }
-
     /// How often the container of the agent was started again.
     pub(crate) async fn restarts(&self, stack: &str) -> i32 {
         let pod = self.pod(stack).await;

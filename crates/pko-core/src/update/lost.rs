@@ -1,22 +1,23 @@
-//! Runs that were lost with what they ran in, and may have left a lock behind.
+//! Runs that did not end by themselves, and may have left a lock behind.
 
 use jiff::Timestamp;
 use pko_api::{
     Update,
-    names::{conditions::ConditionType, reasons::UpdateReason},
+    names::{conditions::ConditionType, failures::FailureClass, reasons::UpdateReason},
 };
 
 use crate::condition_set::{find, is_true};
 
-/// A run that nobody saw end, and that is over all the same: the pod that it ran in was replaced, or its agent died and
-/// the next one has found it interrupted.
+/// A run that is over, and was not let end by itself: the pod that it ran in was replaced, its agent died and the next one
+/// has found it interrupted, or its `pulumi` was killed, for want of memory or because it did not stop when it was told
+/// to. Its agent knows that too, until its pod is replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostRun {
     /// Its id, which is the Update's uid.
     pub id: String,
     /// When it was begun.
     pub begun: Timestamp,
-    /// When it was known to be lost.
+    /// When it was known to be over.
     pub lost: Timestamp,
 }
 
@@ -46,7 +47,11 @@ fn lost(update: &Update) -> Option<LostRun> {
         .filter(|_| is_true(&status.conditions, ConditionType::Failed))?;
     let complete = find(&status.conditions, ConditionType::Complete)
         .filter(|_| is_true(&status.conditions, ConditionType::Complete))?;
-    let is_lost = failed.reason == UpdateReason::Aborted.as_str();
+    let class = status.failure_class.as_deref();
+    let is_lost = failed.reason == UpdateReason::Aborted.as_str()
+        || [FailureClass::Interrupted, FailureClass::Canceled]
+            .iter()
+            .any(|cut_short| class == Some(cut_short.as_str()));
     if !is_lost || status.workspace_instance.is_none() {
         return None;
     }

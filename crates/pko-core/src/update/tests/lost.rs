@@ -54,6 +54,25 @@ fn a_run_that_its_agent_found_interrupted_is_lost_since_the_agent_says_it_began(
 }
 
 #[test]
+fn a_run_whose_pulumi_was_killed_is_lost_whatever_its_agent_says_of_it() {
+    let (mut gone, next) = pair();
+    for class in [FailureClass::Interrupted, FailureClass::Canceled] {
+        let outcome = RunOutcome {
+            reason: Some("UpdateFailed".to_owned()),
+            class: Some(class),
+            start: Some(ago(50).parse().unwrap()),
+            ..RunOutcome::default()
+        };
+        let told = given().progressing().ended(outcome).told();
+        gone["status"] = serde_json::to_value(told.status().unwrap()).unwrap();
+        let [lost] = &lost_beside(&next, std::slice::from_ref(&gone))[..] else {
+            panic!("one lost run")
+        };
+        assert_eq!((lost.begun, lost.lost), (ago(50).parse().unwrap(), now()));
+    }
+}
+
+#[test]
 fn no_other_run_is_lost() {
     let (gone, next) = pair();
     let changed = |change: Value| {
@@ -76,7 +95,14 @@ fn no_other_run_is_lost() {
         ("it succeeded", of(succeeded())),
         ("it failed", of(failed("UpdateFailed"))),
         ("it was in conflict", of(failed("UpdateConflict"))),
-        ("it was canceled, and its end seen", of(failed("Canceled"))),
+        (
+            "it was canceled before it began",
+            of(RunOutcome {
+                class: Some(FailureClass::Canceled),
+                start: None,
+                ..failed("Canceled")
+            }),
+        ),
         (
             "interrupted before it began",
             of(RunOutcome {
