@@ -14,7 +14,7 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams};
-use pko_testkit::{ProgramBuilder, StackBuilder};
+use pko_testkit::{ProgramBuilder, StackBuilder, git_server::TestFile};
 use serde_json::json;
 
 use crate::{
@@ -121,7 +121,11 @@ async fn create(place: &Place<'_>) -> Forge {
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "canary" }, "stringData": data,
     });
     place.create(secret).await;
-    let forge = Forge::start(place.system, "Pulumi.yaml", PROJECT, SECRETS[1].1);
+    let forge = Forge::start(
+        place.system,
+        &[TestFile::plain("Pulumi.yaml", PROJECT)],
+        SECRETS[1].1,
+    );
     place.create(forge.secret("git", SECRETS[1].1)).await;
     place.create(private_stack(&forge.url()).build()).await;
     forge

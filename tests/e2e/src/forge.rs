@@ -20,13 +20,12 @@ pub(crate) struct Forge {
 
 impl Forge {
     /// Serves a program; the user's key is encrypted if there is a passphrase.
-    pub(crate) fn start(system: &System, file: &str, program: &str, passphrase: &str) -> Self {
+    pub(crate) fn start(system: &System, program: &[TestFile], passphrase: &str) -> Self {
         let host = system.cluster.host_address();
         let kinds: [&[&str]; 1] = [&["-t", "ed25519"]];
         let sshd = Sshd::start_at(host, &kinds, &["AcceptEnv GIT_PROTOCOL"]).unwrap();
         let repository = TestRepository::create(sshd.folder(), REPOSITORY).unwrap();
-        let file = TestFile::plain(file, program);
-        repository.commit("main", &[file]).unwrap();
+        repository.commit("main", program).unwrap();
         let key = KeyPair::generate(&["-t", "ed25519"], passphrase).unwrap();
         sshd.authorize(&key.public).unwrap();
         let user = Sshd::user();

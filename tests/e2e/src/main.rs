@@ -23,6 +23,7 @@ mod deletion;
 mod faults;
 mod figures;
 mod handover;
+mod languages;
 mod life;
 mod rights;
 mod scenarios;

@@ -1,11 +1,15 @@
 //! A test's own place: a namespace that enforces restricted Pod Security, with a volume for state and a passphrase.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::{
     Api, Client,
-    api::{DeleteParams, PostParams},
+    api::{DeleteParams, ListParams, PostParams},
 };
 use pko_testkit::{TestNamespace, eventually_within, run_in};
 use serde_json::json;
@@ -20,6 +24,8 @@ const LABELS: [(&str, &str); 2] = [
     ("pod-security.kubernetes.io/enforce", "restricted"),
     ("pod-security.kubernetes.io/enforce-version", "latest"),
 ];
+/// Whose volume it is: volumes are in no namespace.
+const OWNER: &str = "e2e/namespace";
 /// The claim of the volume that keeps state.
 pub(crate) const STATE: &str = "state";
 /// The Secret with the passphrase, and its key.
@@ -64,7 +70,10 @@ async fn run(system: &'static System, test: impl AsyncFnOnce(&Place<'_>)) {
     })
     .await;
     let volumes: Api<PersistentVolume> = Api::all(client);
-    let _ = volumes.delete(&name, &DeleteParams::default()).await;
+    let its_own = ListParams::default().labels(&format!("{OWNER}={name}"));
+    let _ = volumes
+        .delete_collection(&DeleteParams::default(), &its_own)
+        .await;
 }
 
 /// Says what helps when a test has failed.
@@ -100,14 +109,27 @@ impl Place<'_> {
         fs::create_dir_all(&folder).unwrap();
         // Whoever runs in a workspace writes to it
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        self.claim(STATE, &folder).await;
+        let (secret, key) = CREDENTIALS;
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": secret },
+            "stringData": { key: "correct-horse" },
+        });
+        self.namespace.create_object(secret).await.unwrap();
+    }
+
+    /// Makes a folder of this machine a volume, under the name of its claim.
+    pub(crate) async fn claim(&self, claim: &str, folder: &Path) {
         let size = json!({ "storage": "1Gi" });
+        let name = format!("{}-{claim}", self.name());
         let volume = json!({
-            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": self.name() },
+            "apiVersion": "v1", "kind": "PersistentVolume",
+            "metadata": { "name": name, "labels": { OWNER: self.name() } },
             "spec": {
                 "capacity": size, "accessModes": ["ReadWriteMany"], "storageClassName": "",
                 "persistentVolumeReclaimPolicy": "Retain",
                 "hostPath": { "path": folder, "type": "Directory" },
-                "claimRef": { "namespace": self.name(), "name": STATE },
+                "claimRef": { "namespace": self.name(), "name": claim },
             },
         });
         let volumes: Api<PersistentVolume> = Api::all(self.client());
@@ -116,27 +138,21 @@ impl Place<'_> {
             .create(&PostParams::default(), &volume)
             .await
             .unwrap();
-        let claim = json!({
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": STATE },
+        let wanted = json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": claim },
             "spec": {
-                "accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": self.name(),
+                "accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": name,
                 "resources": { "requests": size },
             },
         });
-        self.namespace.create_object(claim).await.unwrap();
+        self.namespace.create_object(wanted).await.unwrap();
         // Or the first pod waits for it, and then for the scheduler
         self.until("the volume to be bound", async || {
-            let claim: PersistentVolumeClaim = self.get(STATE).await?;
+            let claim: PersistentVolumeClaim = self.get(claim).await?;
             let phase = claim.status.and_then(|status| status.phase);
             let phase = phase.unwrap_or_default();
             if phase == "Bound" { Ok(()) } else { Err(phase) }
         })
         .await;
-        let (secret, key) = CREDENTIALS;
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": secret },
-            "stringData": { key: "correct-horse" },
-        });
-        self.namespace.create_object(secret).await.unwrap();
     }
 }

@@ -1,7 +1,10 @@
 //! Where programs come from, served by this machine as a team's server would: git and Flux.
 
 use pko_api::Stack;
-use pko_testkit::flux::{self, ArtifactServer, Kind, Source, State};
+use pko_testkit::{
+    flux::{self, ArtifactServer, Kind, Source, State},
+    git_server::TestFile,
+};
 use serde_json::json;
 use tokio::sync::OnceCell;
 
@@ -71,7 +74,11 @@ async fn a_stack_from_flux_is_ready_and_its_pod_stays_until_it_is_to_be_reclaime
 #[tokio::test]
 async fn a_stack_from_a_private_branch_is_ready_with_its_credentials_and_keeps_secret_outputs() {
     beside_others(async |place| {
-        let forge = Forge::start(place.system, "prod/Pulumi.yaml", PROJECT, "");
+        let forge = Forge::start(
+            place.system,
+            &[TestFile::plain("prod/Pulumi.yaml", PROJECT)],
+            "",
+        );
         place.create(forge.secret("git", "")).await;
         let stack = stack("demo")
             .git(&forge.url(), "main")

@@ -1,5 +1,7 @@
 //! Stacks of a test: made, changed, waited for.
 
+use std::time::Duration;
+
 use k8s_openapi::NamespaceResourceScope;
 use kube::{
     Resource, ResourceExt as _,
@@ -128,7 +130,13 @@ impl Place<'_> {
 
     /// Waits until a Stack is ready and what it wants now has run.
     pub(crate) async fn ready(&self, name: &str) -> Stack {
-        self.until(format!("{name} to be ready"), async || {
+        self.ready_within(name, PATIENCE).await
+    }
+
+    /// The same with another patience than this suite's.
+    pub(crate) async fn ready_within(&self, name: &str, patience: Duration) -> Stack {
+        let what = format!("{name} to be ready");
+        let ready = eventually_within(patience, what, async || {
             let stack: Stack = self.get(name).await?;
             let status = stack.status.clone().unwrap_or_default();
             let mut conditions = status.conditions.iter();
@@ -143,8 +151,8 @@ impl Place<'_> {
             } else {
                 Err(text(&status))
             }
-        })
-        .await
+        });
+        ready.await.unwrap()
     }
 
     /// Waits until a condition of a Stack is true for this reason, with a message that contains a text.

@@ -207,9 +207,14 @@ fn load(cluster: &Cluster, archive: &Path, reference: &str) {
     loaded.unwrap();
 }
 
+/// Whether workspaces have Pulumi's own CLI.
+pub(crate) fn workspaces_have_cli() -> bool {
+    env::var_os(WITH_CLI).is_some()
+}
+
 /// What workspaces run in: the engine, or Pulumi's own CLI.
 pub(crate) fn workspace_image() -> &'static str {
-    if env::var_os(WITH_CLI).is_some() {
+    if workspaces_have_cli() {
         CLI_WORKSPACE_IMAGE
     } else {
         WORKSPACE_IMAGE

@@ -1,0 +1,260 @@
+//! Programs in the languages that Pulumi's own CLI runs by a host beside it. The toolchains are this machine's, and come as
+//! volumes; pods reach no registry, so the packages that an install step wants are fetched before, and come likewise.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use kube::api::DeleteParams;
+use pko_testkit::git_server::TestFile;
+use serde_json::{Value, json};
+
+use crate::{
+    forge::Forge,
+    place::{CREDENTIALS, Place, beside_others},
+    stacks::{STACK, stack, workspace},
+    system::{workspace_image, workspaces_have_cli},
+};
+
+/// The name of all three projects.
+const PROJECT: &str = "languages";
+/// Where a pod has Pulumi's CLI and its hosts, the packages, and what this machine's programs are linked with.
+const CLI: &str = "/pulumi";
+const PACKAGES: &str = "/packages";
+const SYSTEM: &str = "/usr";
+/// A compiler that begins with nothing takes minutes on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(15);
+
+struct Language {
+    /// The folder of its program.
+    name: &'static str,
+    /// Its host, beside Pulumi's CLI.
+    host: &'static str,
+    /// Says where its toolchain is: a folder with a `bin`.
+    toolchain: &'static [&'static str],
+    /// Fetches packages in a copy of the program's folder.
+    fetch: &'static [&'static str],
+    /// The variable that tells it to which folder.
+    fetched: &'static str,
+    /// What makes an install step find them.
+    found: &'static [(&'static str, &'static str)],
+}
+
+const GO: Language = Language {
+    name: "go",
+    host: "pulumi-language-go",
+    toolchain: &["go", "env", "GOROOT"],
+    // What the install step does; it wants more than a build does
+    fetch: &["go", "mod", "tidy"],
+    fetched: "GOMODCACHE",
+    found: &[
+        ("GOPROXY", "file:///packages/cache/download"),
+        ("GOSUMDB", "off"),
+        ("GOTOOLCHAIN", "local"),
+    ],
+};
+const PYTHON: Language = Language {
+    name: "python",
+    host: "pulumi-language-python",
+    toolchain: &["python3", "-c", "import sys; print(sys.base_prefix)"],
+    // The install step renews the first three in an environment of its own
+    fetch: &[
+        "python3",
+        "-m",
+        "pip",
+        "wheel",
+        "pip",
+        "setuptools",
+        "wheel",
+        "-r",
+        "requirements.txt",
+    ],
+    fetched: "PIP_WHEEL_DIR",
+    found: &[("PIP_NO_INDEX", "1"), ("PIP_FIND_LINKS", PACKAGES)],
+};
+const TYPESCRIPT: Language = Language {
+    name: "typescript",
+    host: "pulumi-language-nodejs",
+    toolchain: &[
+        "node",
+        "-p",
+        "require('path').resolve(process.execPath, '../..')",
+    ],
+    fetch: &["npm", "install", "--no-audit", "--no-fund"],
+    fetched: "npm_config_cache",
+    found: &[
+        ("npm_config_cache", PACKAGES),
+        ("npm_config_offline", "true"),
+    ],
+};
+
+#[tokio::test]
+async fn a_program_in_go_is_installed_run_and_destroyed() {
+    GO.lives().await;
+}
+
+#[tokio::test]
+async fn a_program_in_python_is_installed_run_and_destroyed() {
+    PYTHON.lives().await;
+}
+
+#[tokio::test]
+async fn a_program_in_typescript_is_installed_run_and_destroyed() {
+    TYPESCRIPT.lives().await;
+}
+
+impl Language {
+    /// Tries the whole life of a Stack, where this language can be had.
+    async fn lives(&self) {
+        match self.means() {
+            Ok(means) => beside_others(async |place| self.lives_at(place, &means).await).await,
+            Err(obstacle) => println!("skipped: e2e of programs in {}: {obstacle}", self.name),
+        }
+    }
+
+    async fn lives_at(&self, place: &Place<'_>, means: &Means) {
+        let forge = Forge::start(place.system, &self.program(), "");
+        place.create(forge.secret("git", "")).await;
+        let (secret, key) = CREDENTIALS;
+        let password = json!({ "type": "Secret", "secret": { "name": secret, "key": key } });
+        let spec = means.workspace(place, self.found).await;
+        let stack = stack("demo")
+            .set("/spec/workspaceTemplate/spec", spec)
+            .git(&forge.url(), "main")
+            .set("/spec/gitAuthSecret", "git")
+            .config("name", "you")
+            .set("/spec/secretsRef/password", password)
+            .destroy_on_finalize(true);
+        place.create(stack.build()).await;
+        let stack = place.ready_within("demo", PATIENCE).await;
+        let outputs = stack.status.unwrap().outputs.unwrap();
+        assert_eq!(outputs["greeting"], "hello, you");
+        assert_eq!(outputs["password"], "[secret]");
+        assert!(place.has_resources(PROJECT), "{STACK} keeps its resource");
+        place.delete("demo", &DeleteParams::default()).await;
+        assert!(!place.has_resources(PROJECT), "{STACK} was destroyed");
+    }
+
+    fn folder(&self) -> PathBuf {
+        let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
+        programs.join(self.name)
+    }
+
+    fn program(&self) -> Vec<TestFile> {
+        let files = fs::read_dir(self.folder()).unwrap();
+        let file = |file: fs::DirEntry| {
+            let name = file.file_name().into_string().unwrap();
+            TestFile::plain(&name, fs::read(file.path()).unwrap())
+        };
+        files.map(|found| file(found.unwrap())).collect()
+    }
+
+    /// What a pod needs to run such a program, or what is missing on this machine.
+    fn means(&self) -> Result<Means, String> {
+        if !workspaces_have_cli() {
+            return Err("workspaces have no CLI of Pulumi's here".to_owned());
+        }
+        let pulumi = env::var_os("PKO_PULUMI").map(PathBuf::from);
+        let pulumi = pulumi.ok_or("PKO_PULUMI names no CLI of Pulumi's")?;
+        if !pulumi.with_file_name(self.host).is_file() {
+            return Err(format!("there is no {} beside Pulumi's CLI", self.host));
+        }
+        let toolchain = said(self.toolchain)?;
+        Ok(Means {
+            cli: pulumi.parent().unwrap_or(Path::new("/")).to_owned(),
+            toolchain: toolchain.trim().into(),
+            packages: self.packages(),
+        })
+    }
+
+    /// A folder of this machine with all packages that the program wants.
+    fn packages(&self) -> PathBuf {
+        let images = env::var_os("PKO_IMAGES").unwrap_or_default();
+        let folder = Path::new(&images).with_file_name("e2e-packages");
+        let (copy, packages) = (folder.join("programs"), folder.join(self.name));
+        let copy = copy.join(self.name);
+        fs::create_dir_all(&copy).unwrap();
+        fs::create_dir_all(&packages).unwrap();
+        for file in self.program() {
+            fs::write(copy.join(file.path), file.content).unwrap();
+        }
+        let (program, arguments) = self.fetch.split_first().unwrap();
+        let fetched = Command::new(program)
+            .args(arguments)
+            .env(self.fetched, &packages)
+            .current_dir(&copy)
+            .output()
+            .unwrap();
+        assert!(
+            fetched.status.success(),
+            "{:?}: {}",
+            self.fetch,
+            String::from_utf8_lossy(&fetched.stderr)
+        );
+        // Whoever runs in a workspace reads it, and npm writes to what it keeps
+        let opened = Command::new("chmod")
+            .args(["-R", "a+rwX"])
+            .arg(&packages)
+            .status();
+        assert!(opened.unwrap().success(), "{}", packages.display());
+        packages
+    }
+}
+
+/// What a program says.
+fn said(command: &[&str]) -> Result<String, String> {
+    let (program, arguments) = command.split_first().ok_or("no command")?;
+    let output = Command::new(program).args(arguments).output();
+    let output = output.map_err(|error| format!("{program} can't be run: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{program} fails"));
+    }
+    String::from_utf8(output.stdout).map_err(|error| error.to_string())
+}
+
+/// Folders of this machine that a pod gets.
+struct Means {
+    /// With Pulumi's CLI and its hosts.
+    cli: PathBuf,
+    /// With the toolchain's `bin`.
+    toolchain: PathBuf,
+    packages: PathBuf,
+}
+
+impl Means {
+    /// The spec of a workspace that has them, and these variables.
+    async fn workspace(&self, place: &Place<'_>, variables: &[(&str, &str)]) -> Value {
+        let toolchain = self.toolchain.to_str().unwrap();
+        let path = format!("{CLI}:{toolchain}/bin:/usr/local/bin:/usr/bin:/bin");
+        let variables = [&[("PATH", path.as_str())], variables].concat();
+        let variable = |(name, value): &(&str, &str)| json!({ "name": name, "value": value });
+        let mut spec = workspace(workspace_image());
+        spec["env"] = variables.iter().map(variable).collect();
+        for (claim, folder, inside) in [
+            ("cli", self.cli.as_path(), CLI),
+            ("packages", &self.packages, PACKAGES),
+            ("system", Path::new(SYSTEM), SYSTEM),
+            ("toolchain", &self.toolchain, toolchain),
+        ] {
+            // What is part of the system comes with it
+            if claim != "toolchain" || !folder.starts_with(SYSTEM) {
+                place.claim(claim, folder).await;
+                mount(&mut spec["podTemplate"]["spec"], claim, inside);
+            }
+        }
+        spec
+    }
+}
+
+/// Gives a claim's volume to the first container of a pod.
+fn mount(pod: &mut Value, claim: &str, inside: &str) {
+    let volume = json!({ "name": claim, "persistentVolumeClaim": { "claimName": claim } });
+    let mount = json!({ "name": claim, "mountPath": inside });
+    let volumes = pod["volumes"].as_array_mut().unwrap();
+    volumes.push(volume);
+    let mounts = pod["containers"][0]["volumeMounts"].as_array_mut();
+    mounts.unwrap().push(mount);
+}
