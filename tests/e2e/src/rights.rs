@@ -1,7 +1,7 @@
 //! What the operator may do is what it does: the API server's own record shows no request of ours that it refused for
 //! want of a right. Every test that passes is held to it.
 
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 use serde_json::Value;
 
@@ -10,23 +10,42 @@ use crate::{place::beside_others, system::System};
 /// Who the manager is.
 const MANAGER: &str = "system:serviceaccount:pulumi-kubernetes-operator:controller-manager";
 
-/// The manager's requests that were refused for want of a right, so far: verb, address, answer.
+/// The manager's requests that were refused for want of a right, so far.
 pub(crate) fn refused(system: &System) -> Vec<String> {
     let log = fs::read_to_string(system.cluster.audit_log()).unwrap_or_default();
-    let forbidden = log.lines().filter(|line| line.contains("\"code\":403"));
-    forbidden.filter_map(refusal).collect()
+    missing(&log)
 }
 
-fn refusal(line: &str) -> Option<String> {
+/// What was refused in a log and never allowed: an API server that has just been started refuses everything until it has
+/// read who may do what.
+fn missing(log: &str) -> Vec<String> {
+    let requests = |filter: &str, decision: &str| -> BTreeSet<String> {
+        let lines = log.lines().filter(|line| line.contains(filter));
+        lines.filter_map(|line| request(line, decision)).collect()
+    };
+    let refused = requests("\"code\":403", "forbid");
+    if refused.is_empty() {
+        return Vec::new();
+    }
+    let allowed = requests(MANAGER, "allow");
+    refused.difference(&allowed).cloned().collect()
+}
+
+/// What the manager wanted to do with what, if that is how it was decided.
+fn request(line: &str, decision: &str) -> Option<String> {
     let record: Value = serde_json::from_str(line).ok()?;
     let text = |pointer: &str| record.pointer(pointer).and_then(Value::as_str);
     // A namespace that ends refuses new objects by the same code, whatever rights there are
-    let decision = text("/annotations/authorization.k8s.io~1decision")?;
+    let decided = text("/annotations/authorization.k8s.io~1decision")?;
     let is_ours = text("/user/username")? == MANAGER;
-    (is_ours && decision == "forbid").then(|| {
-        let [verb, address] = ["/verb", "/requestURI"].map(|field| text(field).unwrap_or_default());
-        format!("{verb} {address}")
-    })
+    let [group, namespace, resource, part] = ["apiGroup", "namespace", "resource", "subresource"]
+        .map(|field| {
+            let value = text(&format!("/objectRef/{field}"));
+            value.unwrap_or_default()
+        });
+    let verb = text("/verb")?;
+    (is_ours && decided == decision)
+        .then(|| format!("{verb} {group}/{resource}/{part} in {namespace:?}"))
 }
 
 #[tokio::test]
@@ -51,19 +70,40 @@ async fn restricted_pod_security_holds_for_the_operator_and_for_each_workspace()
 }
 
 #[test]
-fn a_refusal_is_the_managers_own_for_want_of_a_right() {
-    let line = |user: &str, decision: &str| {
-        serde_json::json!({
-            "verb": "list", "requestURI": "/api/v1/nodes", "user": { "username": user },
-            "responseStatus": { "code": 403 },
+fn a_right_is_missing_where_the_manager_was_refused_and_never_allowed() {
+    let line = |user: &str, verb: &str, decision: &str| {
+        let code = if decision == "forbid" { 403 } else { 200 };
+        let record = serde_json::json!({
+            "verb": verb, "user": { "username": user }, "responseStatus": { "code": code },
+            "objectRef": { "resource": "nodes" },
             "annotations": { "authorization.k8s.io/decision": decision },
-        })
-        .to_string()
+        });
+        format!("{record}\n")
     };
-    assert_eq!(
-        refusal(&line(MANAGER, "forbid")).as_deref(),
-        Some("list /api/v1/nodes")
-    );
-    assert_eq!(refusal(&line(MANAGER, "allow")), None);
-    assert_eq!(refusal(&line("somebody", "forbid")), None);
+    let table = [
+        (
+            vec![line(MANAGER, "list", "forbid")],
+            vec!["list /nodes/ in \"\""],
+        ),
+        (vec![line("somebody", "list", "forbid")], vec![]),
+        (vec![line(MANAGER, "list", "allow")], vec![]),
+        // At first the API server knew nobody's rights
+        (
+            vec![
+                line(MANAGER, "list", "forbid"),
+                line(MANAGER, "list", "allow"),
+            ],
+            vec![],
+        ),
+        (
+            vec![
+                line(MANAGER, "delete", "forbid"),
+                line(MANAGER, "list", "allow"),
+            ],
+            vec!["delete /nodes/ in \"\""],
+        ),
+    ];
+    for (lines, expected) in table {
+        assert_eq!(missing(&lines.concat()), expected, "{lines:?}");
+    }
 }
