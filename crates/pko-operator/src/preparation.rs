@@ -224,12 +224,10 @@ async fn prepare(
     let uid = workspace.uid().unwrap_or_default();
     let connection = context.agents.connect(&uid, agent).await;
     let mut connection = connection.map_err(|error| unreachable(&error))?;
-    let start = Instant::now();
-    let installed = connection.automation.install(wire::InstallRequest {}).await;
-    context
-        .metrics
-        .installed(installed.is_ok(), start.elapsed());
-    installed.map_err(|status| failed(Stage::Installing, agent_client::text(&status), &status))?;
+    // A project without a program, as a destroy has it, wants nothing; some languages' tools fail for want of a program.
+    if workspace.spec.project_info.is_none() {
+        install(&mut connection, context).await?;
+    }
     stage(Stage::Initializing);
     for stack in &workspace.spec.stacks {
         let initialized = initialize(&mut connection, workspace, agent, context, stack).await;
@@ -241,6 +239,22 @@ async fn prepare(
     }
     let marked = context.places.mark_initialized(workspace, &agent.instance);
     marked.await.map_err(|error| unmarked(&error))
+}
+
+/// Installs what the program wants.
+async fn install(connection: &mut Connection, context: &Context) -> Result<(), Failure> {
+    let start = Instant::now();
+    let installed = connection.automation.install(wire::InstallRequest {}).await;
+    context
+        .metrics
+        .installed(installed.is_ok(), start.elapsed());
+    match installed {
+        Ok(_) => Ok(()),
+        Err(status) => {
+            let message = agent_client::text(&status);
+            Err(failed(Stage::Installing, message, &status))
+        }
+    }
 }
 
 /// Selects a stack. The config goes with each run; only an agent that has no runs of its own gets it now.

@@ -168,6 +168,26 @@ async fn a_destroy_is_tried_for_as_long_as_it_takes() {
     namespace.remove().await.unwrap();
 }
 
+/// The program is not fetched for a destroy, and a language's tools may fail for want of one, as Go's do.
+#[tokio::test]
+async fn a_destroy_without_a_program_installs_nothing() {
+    let system = scripted_system().await;
+    let script = Script::new().on_call("install", 2, Answer::no_go_module());
+    let stand_in = system.stand_in(&script);
+    let namespace = scripted::namespace(&system).await;
+    scripted::create_stack(&namespace, &system, &stand_in, "demo").await;
+    ready(&namespace, "demo").await;
+    let destroys = json!({ "spec": { "destroyOnFinalize": true } });
+    patch_stack(&namespace, "demo", destroys).await;
+    ready(&namespace, "demo").await;
+    let trail = Trail::of(&namespace, "demo");
+    delete(&namespace, &DeleteParams::default()).await;
+    trail.until_gone().await;
+    assert_eq!(stand_in.count("install"), 1);
+    assert_eq!(stand_in.count("destroy"), 1);
+    namespace.remove().await.unwrap();
+}
+
 /// The Workspaces of a namespace, by name, with whose destroy each was made for.
 async fn workspaces(namespace: &TestNamespace) -> Vec<(String, bool)> {
     let workspaces = namespace.api::<Workspace>();
