@@ -10,7 +10,7 @@ const SIGNATURE: &str = "4dabf18193072939515e22adb298388d";
 /// The signature of a secret.
 const SECRET: &str = "1b47061264138c4ac30d75fd1eb44270";
 
-/// In a preview, this text is a value that is not known yet.
+/// This text is a value that is not known: in a preview, or because its resource was none of the targets of an update.
 const UNKNOWN: &str = "04da6b54-80e4-46f7-96ec-b56ff0331ba9";
 /// What stands in the place of a secret.
 const HIDDEN: &str = "[secret]";
@@ -79,6 +79,7 @@ pub(crate) fn secret_texts(outputs: &Outputs) -> Vec<String> {
     texts
 }
 
+/// What has a value. Nobody can do anything with an output that waits for a resource that was no target.
 fn with_secrets(values: &Map<String, Value>, is_secret: impl Fn(&str) -> bool) -> Outputs {
     let output = |(name, value): (&String, &Value)| {
         let output = OutputValue {
@@ -87,7 +88,14 @@ fn with_secrets(values: &Map<String, Value>, is_secret: impl Fn(&str) -> bool) -
         };
         (name.clone(), output)
     };
-    values.iter().map(output).collect()
+    let known = values.iter().filter(|(_, value)| !has_unknown(value));
+    known.map(output).collect()
+}
+
+fn has_unknown(value: &Value) -> bool {
+    let mut texts = Vec::new();
+    collect_texts(value, &mut texts);
+    texts.iter().any(|text| text == UNKNOWN)
 }
 
 fn has_signature(value: &Value) -> bool {
@@ -132,6 +140,15 @@ mod tests {
             Value::Object(map) => map,
             other => panic!("{other}"),
         }
+    }
+
+    #[test]
+    fn what_waits_for_a_resource_that_was_no_target_is_no_output() {
+        let printed = map(json!({ "a": "1", "b": UNKNOWN, "c": { "d": [UNKNOWN] } }));
+        let names = |outputs: Outputs| outputs.into_keys().collect::<Vec<_>>();
+        assert_eq!(names(from_event(&printed).unwrap()), ["a"]);
+        assert_eq!(names(with_event(&printed, &printed)), ["a"]);
+        assert_eq!(names(with_blinded(&printed, &printed)), ["a"]);
     }
 
     fn shown(outputs: &Outputs) -> Vec<(&str, &str, bool)> {
