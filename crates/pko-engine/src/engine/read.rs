@@ -52,7 +52,7 @@ impl Registrar<'_, '_> {
             let Some(id) = &wish.id else { return Ok(()) };
             let request = ReadRequest {
                 id,
-                inputs: Some(&wish.state),
+                inputs: None,
                 outputs: &wish.state,
             };
             let found = existing(provider.read(call, &request)?, id)?;

@@ -11,7 +11,9 @@ use crate::{
     plan::{Failure, Operation, Step, snapshot::Record},
     program::{
         Program,
-        evaluate::{self, Alias, Goal, Host, Invocation, Refusal, Registered, Surroundings},
+        evaluate::{
+            self, Alias, Evaluation, Goal, Host, Invocation, Refusal, Registered, Surroundings,
+        },
     },
     property::{Properties, Property},
     provider::{ProviderError, ResourceType},
@@ -39,18 +41,15 @@ pub(super) fn run(engine: &Engine<'_>, program: &Program, surroundings: &Surroun
         defaults: Mutex::default(),
     };
     registrar.register_stack();
-    match evaluate::evaluate(program, surroundings, &registrar) {
-        Ok(outputs) => registrar.finish(outputs),
-        Err(errors) => {
-            for diagnostic in errors {
-                engine.reporter.failure(&Failure {
-                    urn: None,
-                    diagnostic,
-                });
-            }
-            registrar.stack_done(None);
-        }
+    let Evaluation { outputs, errors } = evaluate::evaluate(program, surroundings, &registrar);
+    let failed = !errors.is_empty();
+    for diagnostic in errors {
+        engine.reporter.failure(&Failure {
+            urn: None,
+            diagnostic,
+        });
     }
+    registrar.finish(outputs, failed);
 }
 
 /// Registers resources for a program.
@@ -268,16 +267,19 @@ impl<'a> Registrar<'_, 'a> {
         self.engine.reporter.stack_done(stack, outputs);
     }
 
-    /// Outputs, then everything the program no longer has.
-    fn finish(&self, mut outputs: Properties) {
-        if self.engine.is_stopped() {
+    /// Outputs, then everything the program no longer has; of a program that failed, what it has is not known.
+    fn finish(&self, outputs: Option<Properties>, failed: bool) {
+        let Some(mut outputs) = outputs.filter(|_| !self.engine.is_stopped()) else {
             return self.stack_done(None);
-        }
+        };
         if !self.engine.task.preview {
             // only what `--target` left out can be unknown here
             outputs.retain(|_, value| *value != Property::Unknown);
         }
         self.stack_done(Some(&outputs));
+        if failed {
+            return;
+        }
         let book = locked(&self.book);
         let selection = self.engine.task.selection;
         self.engine.delete_gone(|old| {
@@ -303,6 +305,11 @@ impl Host for Registrar<'_, '_> {
             .stack()
             .urn(goal.parent.as_ref(), &goal.kind, &goal.name);
         self.enter(&urn)?;
+        if !goal.env_var_mappings.is_empty() && !goal.kind.starts_with(builtin::PROVIDERS) {
+            return Err(Refusal::Message(
+                "envVarMappings can only be used with provider resources".to_owned(),
+            ));
+        }
         if goal.kind.starts_with(builtin::PROVIDERS) {
             self.register_provider(&urn, &goal)
         } else if goal.read.is_some() || goal.kind == builtin::STACK_REFERENCE {

@@ -7,9 +7,6 @@ use crate::{
     urn::Urn,
 };
 
-/// What a program may say of a resource and the engine does not carry out: it is refused before anything runs, never dropped.
-pub const NOT_CARRIED_OUT: [&str; 2] = ["envVarMappings", "replacementTrigger"];
-
 /// A resource as the program wants it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Goal {

@@ -50,7 +50,7 @@ pub fn parse(root: &Node) -> Result<Program, Vec<Diagnostic>> {
     for (key, value) in entries {
         reader.section(&mut program, key, value);
     }
-    default_providers(&mut program, &mut reader.syntax);
+    default_providers(&mut program, &mut reader.semantic);
     let (errors, warnings): (Vec<_>, Vec<_>) =
         reader.syntax.into_iter().partition(Diagnostic::is_error);
     if errors.is_empty() {
@@ -233,7 +233,7 @@ impl Reader {
         }
         if declaration.kind.is_empty() {
             let message = format!("resource {:?} needs a type", declaration.key);
-            self.syntax.push(Diagnostic::error(key.line, message));
+            self.semantic.push(Diagnostic::error(key.line, message));
         }
         if declaration.get.is_some() && !declaration.properties.is_empty() {
             let message = format!(
@@ -442,7 +442,7 @@ mod tests {
             ),
             (
                 "resources: {a: {}}",
-                vec!["load 1: resource \"a\" needs a type"],
+                vec!["run: resource \"a\" needs a type"],
             ),
             (
                 "resources: {a: {type: t, options: {ignoreChanges: ['${b}']}}}",
@@ -450,7 +450,7 @@ mod tests {
             ),
             (
                 "resources: {a: {type: t, defaultProvider: true}}",
-                vec!["load 1: resource \"a\": cannot set defaultProvider on non-provider resource"],
+                vec!["run: resource \"a\": cannot set defaultProvider on non-provider resource"],
             ),
             (
                 "outputs: {x: {'fn::fileAsset': a, b: c}}",

@@ -12,7 +12,7 @@ use crate::{
     property::{Properties, Property},
     provider::{
         Call, ChangeKind, ChangeRequest, CheckFailure, CheckRequest, Checked, Created, Difference,
-        Observed, Provider, ProviderError, ReadRequest, ResourceType,
+        Environment, Observed, Provider, ProviderError, ReadRequest, ResourceType,
         registry::{Package, Registry},
     },
     resource::Resource,
@@ -39,7 +39,7 @@ fn cloud(place: &str) -> Shared {
 
 struct Things(Shared);
 
-fn make(config: &Properties) -> Result<Arc<dyn Provider>, ProviderError> {
+fn make(config: &Properties, _: &Environment) -> Result<Arc<dyn Provider>, ProviderError> {
     let place = match config.get("place") {
         Some(Property::String(place)) => place.as_str(),
         Some(_) => return Err(ProviderError::Failed("place must be text".to_owned())),
