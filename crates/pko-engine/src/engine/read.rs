@@ -35,7 +35,7 @@ impl Registrar<'_, '_> {
             dependencies: goal.dependencies.iter().cloned().collect(),
             additional_secret_outputs: goal.additional_secret_outputs.clone(),
             provider: reference,
-            ..self.dated(old.as_ref(), false)
+            ..Resource::default()
         };
         let replaces = old
             .as_ref()

@@ -30,12 +30,15 @@ pub(super) fn run(engine: &Engine<'_>, program: &Program, surroundings: &Surroun
             diagnostic: warning.clone(),
         });
     }
-    if engine.is_stopped() {
+    let olds = engine.olds();
+    let replace = &engine.task.selection.replace;
+    let known = engine.check_targets(replace, |urn| olds.get(urn).is_some());
+    if engine.is_stopped() || !known {
         return;
     }
     let registrar = Registrar {
         engine,
-        olds: engine.olds(),
+        olds,
         book: Mutex::default(),
         made_room: Condvar::new(),
         defaults: Mutex::default(),
@@ -282,6 +285,8 @@ impl<'a> Registrar<'_, 'a> {
         }
         let book = locked(&self.book);
         let selection = self.engine.task.selection;
+        let known = |urn: &Urn| self.olds.get(urn).is_some() || book.seen.contains(urn);
+        self.engine.check_targets(&selection.targets, known);
         self.engine.delete_gone(|old| {
             let known = book.seen.contains(&old.urn) || book.renamed.contains_key(&old.urn);
             !known && selection.includes(&old.urn)

@@ -148,6 +148,22 @@ pub fn evaluate(
     }
 }
 
+/// A map of the program's own has no entries that are null.
+fn without_nulls(property: Property) -> Property {
+    match property {
+        Property::Object(entries) => {
+            let entries = entries.into_iter();
+            let given = entries.filter(|(_, value)| *value != Property::Null);
+            Property::Object(
+                given
+                    .map(|(key, value)| (key, without_nulls(value)))
+                    .collect(),
+            )
+        }
+        other => other,
+    }
+}
+
 /// A part that was evaluated before the others ran.
 enum Prepared {
     /// All there is to it is done.
@@ -358,15 +374,23 @@ impl<'a, H: Host> Evaluator<'a, H> {
         }
     }
 
-    /// An output with a secret in it is secret as a whole; one that is null is none.
+    /// An output with a secret in it is secret as a whole; one that the program says is null is none, but not one that
+    /// turns out to be.
     fn outputs(&mut self, program: &Program) -> Properties {
         let mut outputs = Properties::new();
         for output in &program.outputs {
-            let result = self
-                .expression(&output.value)
-                .and_then(|value| value.to_property().at(output.value.line));
+            let value = self.expression(&output.value);
+            if matches!(value, Ok(Value::Null)) {
+                continue;
+            }
+            let result = value.and_then(|value| {
+                let property = value.to_property().at(output.value.line)?;
+                Ok(match value {
+                    Value::Object(_) => without_nulls(property),
+                    _ => property,
+                })
+            });
             match result {
-                Ok(Property::Null) => {}
                 Ok(property) => {
                     let (open, secret) = property.opened();
                     let value = if secret { open.into_secret() } else { open };
