@@ -94,7 +94,7 @@ impl Registrar<'_, '_> {
                     .clone()
                     .unwrap_or_else(|| self.stack().stack_urn()),
             ),
-            protect: goal.protect,
+            protect: goal.protect.unwrap_or_default(),
             dependencies: goal.dependencies.iter().cloned().collect(),
             property_dependencies: dependencies
                 .map(|(name, urns)| (name.clone(), Some(urns.iter().cloned().collect())))
@@ -109,7 +109,7 @@ impl Registrar<'_, '_> {
         );
         let old = self.find_old(urn, goal);
         let old = old.as_ref().map(|record| &record.resource);
-        if let Some(old) = old.filter(|old| old.protect && goal.protect)
+        if let Some(old) = old.filter(|old| old.protect && goal.protect == Some(true))
             && !self
                 .provider_difference(old, &inputs)
                 .replace_keys()

@@ -84,8 +84,18 @@ pub(super) struct Book {
     pub(super) cleared: BTreeMap<Urn, (Vec<String>, bool)>,
     /// References to the providers that the program declares.
     pub(super) declared: BTreeMap<Urn, String>,
+    /// Options that children inherit.
+    bequeathed: BTreeMap<Urn, Bequest>,
     /// Providers that children inherit, by package.
     pub(super) inherited: BTreeMap<Urn, BTreeMap<String, String>>,
+}
+
+/// What a resource leaves to its children that do not say otherwise.
+#[derive(Clone)]
+struct Bequest {
+    deleted_with: Option<Urn>,
+    protect: Option<bool>,
+    retain_on_delete: Option<bool>,
 }
 
 /// All that is known of a resource that is about to be made, changed or left.
@@ -154,6 +164,25 @@ impl<'a> Registrar<'_, 'a> {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         Ok(())
+    }
+
+    /// Completes options with those of the parent.
+    fn inherit(&self, urn: &Urn, goal: &mut Goal) {
+        let mut book = locked(&self.book);
+        let parent = goal.parent.as_ref();
+        if let Some(parent) = parent.and_then(|parent| book.bequeathed.get(parent)) {
+            goal.protect = goal.protect.or(parent.protect);
+            goal.retain_on_delete = goal.retain_on_delete.or(parent.retain_on_delete);
+            if goal.deleted_with.is_none() {
+                goal.deleted_with.clone_from(&parent.deleted_with);
+            }
+        }
+        let bequest = Bequest {
+            deleted_with: goal.deleted_with.clone(),
+            protect: goal.protect,
+            retain_on_delete: goal.retain_on_delete,
+        };
+        book.bequeathed.insert(urn.clone(), bequest);
     }
 
     /// The resource before, under its own name or a former one.
@@ -310,6 +339,7 @@ impl Host for Registrar<'_, '_> {
             .stack()
             .urn(goal.parent.as_ref(), &goal.kind, &goal.name);
         self.enter(&urn)?;
+        self.inherit(&urn, &mut goal);
         if !goal.env_var_mappings.is_empty() && !goal.kind.starts_with(builtin::PROVIDERS) {
             return Err(Refusal::Message(
                 "envVarMappings can only be used with provider resources".to_owned(),

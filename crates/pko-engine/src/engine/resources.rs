@@ -285,14 +285,14 @@ impl Registrar<'_, '_> {
             kind: goal.kind,
             inputs: Some(inputs),
             parent: Some(goal.parent.unwrap_or_else(|| self.stack().stack_urn())),
-            protect: goal.protect,
+            protect: goal.protect.unwrap_or_default(),
             dependencies: goal.dependencies.into_iter().collect(),
             provider: wanted.reference.to_owned(),
             property_dependencies: dependencies
                 .map(|(name, urns)| (name, Some(urns.into_iter().collect())))
                 .collect(),
             additional_secret_outputs: secret,
-            retain_on_delete: goal.retain_on_delete,
+            retain_on_delete: goal.retain_on_delete.unwrap_or_default(),
             deleted_with: goal.deleted_with,
             ignore_changes: goal.ignore_changes,
             replace_on_changes: goal.replace_on_changes,

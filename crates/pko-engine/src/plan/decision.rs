@@ -58,7 +58,7 @@ pub fn decide(question: &Question<'_>) -> Result<Decision, String> {
         differences.clear();
     }
     if triggered || !keys.is_empty() || question.old.pending_replacement {
-        if question.old.protect && question.goal.protect {
+        if question.old.protect && question.goal.protect == Some(true) {
             return Err(protected(question.old));
         }
         let asked = question.delete_first || question.difference.delete_before_replace;
@@ -197,7 +197,7 @@ mod tests {
         let first = Goal {
             delete_before_replace: Some(true),
             replace_on_changes: vec!["*".to_owned()],
-            protect: true,
+            protect: Some(true),
             ..Goal::default()
         };
         assert_eq!(

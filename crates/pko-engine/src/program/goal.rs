@@ -28,10 +28,10 @@ pub struct Goal {
     pub aliases: Vec<Alias>,
     /// Resource with which it goes.
     pub deleted_with: Option<Urn>,
-    /// Whether it must not be deleted.
-    pub protect: bool,
-    /// Whether deleting only forgets it.
-    pub retain_on_delete: bool,
+    /// Whether it must not be deleted; none leaves that to its parent.
+    pub protect: Option<bool>,
+    /// Whether deleting only forgets it; none leaves that to its parent.
+    pub retain_on_delete: Option<bool>,
     /// Inputs whose changes do not count.
     pub ignore_changes: Vec<String>,
     /// Inputs whose changes replace it.

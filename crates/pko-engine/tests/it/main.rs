@@ -10,6 +10,7 @@ mod cloud;
 mod config;
 mod conformance;
 mod fuzz;
+mod interchange;
 mod interruption;
 mod kubernetes;
 mod lifecycle;

@@ -134,7 +134,7 @@ impl<H: Host> Evaluator<'_, H> {
             goal.deleted_with = Some(self.one_resource(expression)?);
         }
         if let Some(expression) = &options.protect {
-            goal.protect = self.protect(expression)?;
+            goal.protect = Some(self.protect(expression)?);
         }
         if let Some(expression) = &options.aliases {
             goal.aliases = self.aliases(expression)?;
