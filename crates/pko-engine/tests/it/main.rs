@@ -9,6 +9,7 @@
 mod cloud;
 mod config;
 mod conformance;
+mod crash;
 mod fuzz;
 mod interchange;
 mod interruption;
