@@ -101,6 +101,7 @@ mod trigger {
     };
     use serde_json::{Value, json};
 
+    #[expect(clippy::ref_option, reason = "the signature that serde wants")]
     pub(super) fn serialize<P: Serialize, S: Serializer>(
         trigger: &Option<P>,
         serializer: S,

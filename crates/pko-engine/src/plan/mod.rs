@@ -197,10 +197,7 @@ impl Selection {
     }
 
     /// Those of a list that name one resource, and none that is known.
-    pub fn unknown<'a>(
-        list: &'a [Urn],
-        known: impl Fn(&Urn) -> bool,
-    ) -> impl Iterator<Item = &'a Urn> {
+    pub fn unknown(list: &[Urn], known: impl Fn(&Urn) -> bool) -> impl Iterator<Item = &Urn> {
         let literal = |urn: &&Urn| !urn.as_str().contains('*');
         list.iter().filter(literal).filter(move |urn| !known(urn))
     }

@@ -95,8 +95,9 @@ fn saved(stage: &Stage, child: &mut Child, count: usize) -> bool {
 
 /// Resources of the state by URN, each once; and how many operations it says are under way.
 fn found(stage: &Stage) -> (BTreeSet<String>, usize) {
-    let state: Value = serde_json::from_slice(&fs::read(state(stage)).unwrap()).unwrap();
-    let latest = &state["checkpoint"]["latest"];
+    let content = fs::read(state(stage)).unwrap();
+    let checkpoint: Value = serde_json::from_slice(&content).unwrap();
+    let latest = &checkpoint["checkpoint"]["latest"];
     let list = |key: &str| latest[key].as_array().cloned().unwrap_or_default();
     let resources = list("resources");
     let urn = |resource: &Value| resource["urn"].as_str().unwrap().to_owned();
