@@ -214,7 +214,7 @@ impl<'a> Engine<'a> {
         let inherited = tell_pending(task, &reporter, start.pending);
         Ok(Self {
             task,
-            ledger: Ledger::new(Snapshot::new(start.records, inherited), kept),
+            ledger: Ledger::new(Snapshot::new(start.records, inherited), kept, task.parallel),
             reporter,
             providers,
             failing: AtomicBool::new(false),
