@@ -299,8 +299,10 @@ impl<'a> Registrar<'_, 'a> {
         self.engine.reporter.stack_done(stack, outputs);
     }
 
-    /// Outputs, then everything the program no longer has; of a program that failed, what it has is not known.
+    /// Outputs, then everything the program no longer has; of a program that failed, what it has is not known, and the
+    /// old outputs stay if it has none.
     fn finish(&self, outputs: Option<Properties>, failed: bool) {
+        let outputs = outputs.filter(|outputs| !(failed && outputs.is_empty()));
         let Some(mut outputs) = outputs.filter(|_| !self.engine.is_stopped()) else {
             return self.stack_done(None);
         };
