@@ -18,13 +18,13 @@ use crate::{
 };
 
 impl Registrar<'_, '_> {
-    /// The reference to the provider of a resource. Its children inherit what the program gives it.
+    /// The reference to the provider of a resource. Its children inherit it, and what else the program gives it.
     pub(super) fn provider_of(&self, urn: &Urn, goal: &Goal) -> String {
-        let known = self.given_providers(goal);
-        if !known.is_empty() {
-            locked(&self.book).inherited.insert(urn.clone(), known);
-        }
-        self.choose_provider(goal)
+        let reference = self.choose_provider(goal);
+        let mut known = self.given_providers(goal);
+        known.insert(package_of(&goal.kind).to_owned(), reference.clone());
+        locked(&self.book).inherited.insert(urn.clone(), known);
+        reference
     }
 
     /// The provider that the program names, the parent's, or the default one of the package.

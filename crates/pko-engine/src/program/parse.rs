@@ -5,6 +5,7 @@ use super::{
     expression::{Expression, ExpressionKind},
 };
 use crate::{
+    builtin::PROVIDERS,
     syntax::{Node, NodeValue},
     text,
 };
@@ -70,7 +71,7 @@ fn default_providers(program: &mut Program, diagnostics: &mut Vec<Diagnostic>) {
         .iter()
         .filter(|resource| resource.default_provider)
     {
-        match resource.kind.strip_prefix("pulumi:providers:") {
+        match resource.kind.strip_prefix(PROVIDERS) {
             Some(package) => providers.push((package.to_owned(), resource.key.clone())),
             None => diagnostics.push(Diagnostic::error(
                 resource.line,
@@ -81,7 +82,8 @@ fn default_providers(program: &mut Program, diagnostics: &mut Vec<Diagnostic>) {
             )),
         }
     }
-    for resource in &mut program.resources {
+    let others = program.resources.iter_mut();
+    for resource in others.filter(|resource| !resource.kind.starts_with(PROVIDERS)) {
         let package = resource.kind.split(':').next().unwrap_or_default();
         let default = providers.iter().find(|(name, _)| name == package);
         if let (Some((_, key)), None) = (default, &resource.options.provider) {
