@@ -53,7 +53,7 @@ pub fn program(text: &str) {
     if text.to_ascii_lowercase().contains("unsecret") {
         return;
     }
-    for (name, output) in evaluated.unwrap_or_default() {
+    for (name, output) in evaluated.outputs.unwrap_or_default() {
         let shown = output.shown().to_string();
         assert!(!shown.contains(SECRET), "output {name} shows a secret");
     }

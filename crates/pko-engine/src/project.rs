@@ -199,8 +199,10 @@ impl ProjectFile {
     /// Directory that relative paths of the program start from.
     #[must_use]
     pub fn program_directory(&self) -> PathBuf {
-        self.directory
-            .join(self.project.main.as_deref().unwrap_or_default())
+        match self.project.main.as_deref() {
+            None | Some("") => self.directory.clone(),
+            Some(main) => self.directory.join(main),
+        }
     }
 
     /// The config file of a stack.

@@ -134,6 +134,18 @@ impl Property {
         }
     }
 
+    /// Whether this value or anything inside is only known by the real run.
+    #[must_use]
+    pub fn contains_unknown(&self) -> bool {
+        match self {
+            Self::Unknown => true,
+            Self::Secret(inner) => inner.contains_unknown(),
+            Self::List(values) => values.iter().any(Self::contains_unknown),
+            Self::Object(entries) => entries.values().any(Self::contains_unknown),
+            _ => false,
+        }
+    }
+
     /// The value with secrets in clear and the fact that there were some.
     #[must_use]
     pub fn opened(&self) -> (Self, bool) {

@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{builtin, property::Properties, urn::Urn};
+use crate::{
+    builtin,
+    property::{Properties, Property},
+    urn::Urn,
+};
 
 /// A resource; `P` is how its properties are held.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -72,6 +76,13 @@ pub struct Resource<P = Properties> {
     /// What was not well when it was made or changed last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub init_errors: Vec<String>,
+    /// The value whose change replaces it, under [`TRIGGER`]: it may hold secrets as properties do.
+    #[serde(
+        default = "Option::default",
+        with = "trigger",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub replacement_trigger: Option<P>,
     /// The id that the program gave to import it.
     #[serde(default, rename = "importID", skip_serializing_if = "String::is_empty")]
     pub import_id: String,
@@ -80,12 +91,52 @@ pub struct Resource<P = Properties> {
     pub other: Map<String, Value>,
 }
 
+/// Where a resource holds its replacement trigger.
+pub const TRIGGER: &str = "value";
+
+/// A replacement trigger is any value in states, and a map of one in memory.
+mod trigger {
+    use serde::{
+        Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _,
+    };
+    use serde_json::{Value, json};
+
+    #[expect(clippy::ref_option, reason = "the signature that serde wants")]
+    pub(super) fn serialize<P: Serialize, S: Serializer>(
+        trigger: &Option<P>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut trigger = serde_json::to_value(trigger).map_err(S::Error::custom)?;
+        let value = trigger.get_mut(super::TRIGGER).map(Value::take);
+        value.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, P: Deserialize<'de>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<P>, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::Null => Ok(None),
+            value => P::deserialize(json!({ super::TRIGGER: value }))
+                .map(Some)
+                .map_err(D::Error::custom),
+        }
+    }
+}
+
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "the signature that serde wants"
 )]
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+impl Resource {
+    /// The value whose change replaces it.
+    #[must_use]
+    pub fn trigger(&self) -> Option<&Property> {
+        self.replacement_trigger.as_ref()?.get(TRIGGER)
+    }
 }
 
 impl<P> Resource<P> {
@@ -115,9 +166,14 @@ impl<P> Resource<P> {
             .outputs
             .map(|outputs| convert("outputs", outputs))
             .transpose()?;
+        let replacement_trigger = self
+            .replacement_trigger
+            .map(|trigger| convert("replacementTrigger", trigger))
+            .transpose()?;
         Ok(Resource {
             inputs,
             outputs,
+            replacement_trigger,
             urn: self.urn,
             custom: self.custom,
             delete: self.delete,

@@ -1,5 +1,8 @@
 //! How numbers and whole values read as text, the way Pulumi's Go code writes them. Pure.
 
+use std::io;
+
+use serde::Serialize as _;
 use serde_json::{Number, Value};
 
 /// `; did you mean "name"?` for the name nearest to a mistyped one, or nothing if none is near.
@@ -15,15 +18,25 @@ pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
     })
 }
 
-/// A float as a number: whole ones as integers, since Pulumi does not tell them apart.
+/// A float as a number: whole ones as integers, since Pulumi does not tell them apart. Of those with more digits than a
+/// float has, the rest is zeros, as Go writes them.
 #[must_use]
 pub fn from_float(value: f64) -> Option<Number> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    if value.fract() == 0.0 && value.abs() < EXACT {
-        #[expect(clippy::cast_possible_truncation, reason = "whole and within 53 bits")]
-        return Some(Number::from(value as i64));
+    if value.fract() == 0.0 {
+        let digits = format!("{}", value + 0.0);
+        let whole = digits.parse::<i64>().map(Number::from);
+        if let Ok(whole) = whole.or_else(|_| digits.parse::<u64>().map(Number::from)) {
+            return Some(whole);
+        }
     }
     Number::from_f64(value)
+}
+
+/// A number of a program: Pulumi has floats only.
+#[must_use]
+pub fn as_float(value: &Number) -> Number {
+    let float = value.as_f64().and_then(from_float);
+    float.unwrap_or_else(|| value.clone())
 }
 
 /// A number inside text: shortest form, exponents only for the very large and very small.
@@ -108,11 +121,16 @@ pub fn interpolated(value: &Value) -> String {
     }
 }
 
-/// Compact JSON with `<`, `>` and `&` escaped, as `fn::toJSON` gives it.
+/// Compact JSON with `<`, `>` and `&` escaped and numbers as Go has them, as `fn::toJSON` gives it.
 #[must_use]
 pub fn escaped_json(value: &Value) -> String {
+    let mut json = Vec::new();
+    let mut serializer = serde_json::Serializer::with_formatter(&mut json, GoNumbers);
+    if value.serialize(&mut serializer).is_err() {
+        return String::new();
+    }
     let mut text = String::new();
-    for character in value.to_string().chars() {
+    for character in String::from_utf8_lossy(&json).chars() {
         match character {
             '<' => text.push_str("\\u003c"),
             '>' => text.push_str("\\u003e"),
@@ -123,6 +141,20 @@ pub fn escaped_json(value: &Value) -> String {
         }
     }
     text
+}
+
+/// Compact JSON in which floats have an exponent only where Go writes one.
+struct GoNumbers;
+
+impl serde_json::ser::Formatter for GoNumbers {
+    fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        if value != 0.0 && (value.abs() < 1e-6 || value.abs() >= 1e21) {
+            // of a negative exponent, Go drops the zero in front
+            write!(writer, "{}", with_exponent(value).replace("e-0", "e-"))
+        } else {
+            write!(writer, "{value}")
+        }
+    }
 }
 
 #[cfg(test)]
@@ -171,5 +203,23 @@ mod tests {
             escaped_json(&json!({"b": 1, "a": "x<y>&z"})),
             r#"{"a":"x\u003cy\u003e\u0026z","b":1}"#
         );
+    }
+
+    #[test]
+    fn json_has_numbers_as_go_writes_them() {
+        for (text, expected) in [
+            ("1.0", "1"),
+            ("1e20", "100000000000000000000"),
+            ("1e21", "1e+21"),
+            ("0.000001", "0.000001"),
+            ("0.0000001", "1e-7"),
+            ("-0.0", "0"),
+            ("12345678901234567890", "12345678901234567000"),
+            ("9007199254740993", "9007199254740992"),
+            ("1.5", "1.5"),
+        ] {
+            let value: Number = serde_json::from_str(text).unwrap();
+            assert_eq!(escaped_json(&Value::Number(as_float(&value))), expected);
+        }
     }
 }

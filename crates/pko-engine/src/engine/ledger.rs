@@ -2,11 +2,12 @@
 //!
 //! A step begins once the save that says so is done, so that a killed run leaves no operation unrecorded. One thread
 //! saves: what comes while it writes goes into its next save together. The end of a step is no reason to hurry: it
-//! waits a moment for the beginning of the next one.
+//! waits a moment for the beginning of the next one. A save costs more the larger the state is, so before one begins
+//! other steps get as long as the last one took to join it: many small steps then cost few saves.
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -22,6 +23,8 @@ use crate::{
 
 /// How long the end of a step waits for company.
 const PAUSE: Duration = Duration::from_millis(2);
+/// How long a save waits for more steps to begin, at most.
+const COMPANY: Duration = Duration::from_millis(20);
 /// How often a saver without work looks whether the user has lost patience.
 const GLANCE: Duration = Duration::from_millis(50);
 
@@ -37,6 +40,8 @@ pub(super) struct Ledger {
     changed: Condvar,
     /// Whether anybody saves: previews have nobody.
     kept: bool,
+    /// How many steps can be under way at the same time.
+    width: usize,
 }
 
 struct Book {
@@ -45,6 +50,8 @@ struct Book {
     version: u64,
     /// The change that somebody waits for.
     awaited: u64,
+    /// How many steps wait for a save to begin.
+    waiting: usize,
     /// The last change that is saved.
     saved: u64,
     closing: bool,
@@ -56,18 +63,20 @@ struct Book {
 pub(super) struct Unsaved;
 
 impl Ledger {
-    pub(super) fn new(snapshot: Snapshot, kept: bool) -> Self {
+    pub(super) fn new(snapshot: Snapshot, kept: bool, width: usize) -> Self {
         Self {
             book: Mutex::new(Book {
                 snapshot,
                 version: 0,
                 awaited: 0,
+                waiting: 0,
                 saved: 0,
                 closing: false,
                 broken: None,
             }),
             changed: Condvar::new(),
             kept,
+            width,
         }
     }
 
@@ -81,10 +90,12 @@ impl Ledger {
         book.version += 1;
         let version = book.version;
         book.awaited = version;
+        book.waiting += 1;
         self.changed.notify_all();
         while book.saved < version && book.broken.is_none() {
             book = self.wait(book);
         }
+        book.waiting -= 1;
         if book.broken.is_some() {
             return Err(Unsaved);
         }
@@ -146,6 +157,7 @@ impl Ledger {
     /// Saves until the ledger is closed; then once more, whatever has changed. `hurried` is asked now and then, and
     /// ends it as well.
     pub(super) fn serve(&self, keeper: &mut dyn Keeper, hurried: &dyn Fn() -> bool) {
+        let mut took = Duration::ZERO;
         loop {
             let mut book = locked(&self.book);
             while book.version == book.saved && !book.closing && !hurried() {
@@ -154,10 +166,13 @@ impl Ledger {
             if book.awaited <= book.saved && !book.closing && !hurried() {
                 book = self.wait_for(book, PAUSE);
             }
+            book = self.wait_for_company(book, took, hurried);
             let (last, version) = (book.closing || hurried(), book.version);
             let held = book.snapshot.held();
             drop(book);
+            let begun = Instant::now();
             let kept = keeper.keep(&held);
+            took = begun.elapsed().min(COMPANY);
             let mut book = locked(&self.book);
             book.saved = version;
             let broken = kept.is_err();
@@ -167,6 +182,24 @@ impl Ledger {
                 return;
             }
         }
+    }
+
+    /// Lets more steps join a save, unless all that can be are there.
+    fn wait_for_company<'a>(
+        &'a self,
+        mut book: MutexGuard<'a, Book>,
+        time: Duration,
+        hurried: &dyn Fn() -> bool,
+    ) -> MutexGuard<'a, Book> {
+        let until = Instant::now() + time;
+        while book.waiting > 0 && book.waiting < self.width && !book.closing && !hurried() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            book = self.wait_for(book, left);
+        }
+        book
     }
 
     /// Lets the saver do its last save.

@@ -214,7 +214,7 @@ impl<'a> Engine<'a> {
         let inherited = tell_pending(task, &reporter, start.pending);
         Ok(Self {
             task,
-            ledger: Ledger::new(Snapshot::new(start.records, inherited), kept),
+            ledger: Ledger::new(Snapshot::new(start.records, inherited), kept, task.parallel),
             reporter,
             providers,
             failing: AtomicBool::new(false),
@@ -229,10 +229,10 @@ impl<'a> Engine<'a> {
                     self.reporter.failure(failure);
                 }
             }
-            Work::Refresh => self.refresh(),
+            Work::Refresh => self.refresh(true),
             Work::Destroy { refresh } => {
                 if refresh {
-                    self.refresh();
+                    self.refresh(false);
                 }
                 self.destroy();
             }
@@ -242,7 +242,7 @@ impl<'a> Engine<'a> {
                 refresh,
             } => {
                 if refresh {
-                    self.refresh();
+                    self.refresh(false);
                 }
                 registrar::run(self, program, surroundings);
             }
@@ -289,6 +289,22 @@ impl<'a> Engine<'a> {
             self.failing.store(true, Ordering::SeqCst);
         }
         Halted
+    }
+
+    /// Whether all targets are known; the user is told those that are not.
+    fn check_targets(&self, targets: &[Urn], known: impl Fn(&Urn) -> bool) -> bool {
+        let mut all = true;
+        for target in Selection::unknown(targets, known) {
+            all = false;
+            let hint = if target.as_str().contains('$') {
+                ""
+            } else {
+                " Did you forget to escape $ in your shell?"
+            };
+            let message = format!("Target '{target}' could not be found in the stack.{hint}");
+            self.reporter.failure(&Failure::new(None, message));
+        }
+        all
     }
 
     fn olds(&self) -> Olds {

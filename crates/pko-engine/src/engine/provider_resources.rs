@@ -2,26 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use super::registrar::Registrar;
+use super::{
+    providers::{INTERNAL, VARIABLES},
+    registrar::Registrar,
+};
 use crate::{
     builtin,
-    plan::{Operation, Step},
+    plan::{Operation, Step, decision},
     program::evaluate::{Goal, Refusal, Registered},
     property::{Properties, Property, UNKNOWN},
-    provider::registry::package_of,
+    provider::{Difference, registry::package_of},
     resource::Resource,
     schedule::locked,
     urn::Urn,
 };
 
 impl Registrar<'_, '_> {
-    /// The reference to the provider of a resource. Its children inherit what the program gives it.
+    /// The reference to the provider of a resource. Its children inherit it, and what else the program gives it.
     pub(super) fn provider_of(&self, urn: &Urn, goal: &Goal) -> String {
-        let known = self.given_providers(goal);
-        if !known.is_empty() {
-            locked(&self.book).inherited.insert(urn.clone(), known);
-        }
-        self.choose_provider(goal)
+        let reference = self.choose_provider(goal);
+        let mut known = self.given_providers(goal);
+        known.insert(package_of(&goal.kind).to_owned(), reference.clone());
+        locked(&self.book).inherited.insert(urn.clone(), known);
+        reference
     }
 
     /// The provider that the program names, the parent's, or the default one of the package.
@@ -70,7 +73,9 @@ impl Registrar<'_, '_> {
             ..Resource::default()
         };
         locked(&self.book).seen.insert(urn);
-        let resource = self.provider_resource(new, described(inputs, &version, &address), 0);
+        let inputs = described(inputs, &version, &address, &BTreeMap::new());
+        let old = self.olds.get(&new.urn).map(|record| &record.resource);
+        let resource = self.provider_resource(new, old, inputs, 0);
         let reference = self.engine.providers.remember(&resource);
         defaults.insert(key, reference.clone());
         reference
@@ -89,15 +94,30 @@ impl Registrar<'_, '_> {
                     .clone()
                     .unwrap_or_else(|| self.stack().stack_urn()),
             ),
-            protect: goal.protect,
+            protect: goal.protect.unwrap_or_default(),
             dependencies: goal.dependencies.iter().cloned().collect(),
             property_dependencies: dependencies
                 .map(|(name, urns)| (name.clone(), Some(urns.iter().cloned().collect())))
                 .collect(),
             ..Resource::default()
         };
-        let inputs = described(goal.inputs.clone(), &version, &address);
-        let resource = self.provider_resource(new, inputs, goal.part);
+        let inputs = described(
+            goal.inputs.clone(),
+            &version,
+            &address,
+            &goal.env_var_mappings,
+        );
+        let old = self.find_old(urn, goal);
+        let old = old.as_ref().map(|record| &record.resource);
+        if let Some(old) = old.filter(|old| old.protect && goal.protect == Some(true))
+            && !self
+                .provider_difference(old, &inputs)
+                .replace_keys()
+                .is_empty()
+        {
+            return Err(Refusal::Message(decision::protected(old)));
+        }
+        let resource = self.provider_resource(new, old, inputs, goal.part);
         let reference = self.engine.providers.remember(&resource);
         let declared = (urn.clone(), reference.clone());
         locked(&self.book).declared.extend([declared]);
@@ -109,85 +129,132 @@ impl Registrar<'_, '_> {
         Ok(self.registered(resource, true))
     }
 
-    /// Creates, changes or leaves the resource of a provider.
-    fn provider_resource(&self, new: Resource, inputs: Properties, part: usize) -> Resource {
-        let old = self
-            .olds
-            .get(&new.urn)
-            .map(|record| record.resource.clone());
-        let none = Properties::new();
-        let before = old.as_ref().and_then(|old| old.inputs.as_ref());
-        let differences = differences(before.unwrap_or(&none), &inputs);
-        let operation = match &old {
+    /// Creates, changes, replaces or leaves the resource of a provider, as the provider says of its config.
+    fn provider_resource(
+        &self,
+        new: Resource,
+        old: Option<&Resource>,
+        inputs: Properties,
+        part: usize,
+    ) -> Resource {
+        let difference = old.map(|old| self.provider_difference(old, &inputs));
+        let difference = difference.unwrap_or_default();
+        let replace_keys = difference.replace_keys();
+        let operation = match old {
             None => Operation::Create,
-            Some(_) if differences.is_empty() => Operation::Same,
-            Some(_) => Operation::Update,
+            Some(_) if difference.changes.is_empty() => Operation::Same,
+            Some(_) if replace_keys.is_empty() => Operation::Update,
+            Some(_) => Operation::CreateReplacement,
         };
-        let id = match &old {
+        let kept = old.filter(|_| operation != Operation::CreateReplacement);
+        let id = match kept {
             Some(old) => old.id.clone(),
             None if self.engine.task.preview => UNKNOWN.to_owned(),
             None => self.engine.task.world.new_id(),
         };
-        let inputs = Some(inputs).filter(|inputs| !inputs.is_empty());
-        let dated = self.dated(old.as_ref(), operation == Operation::Update);
+        let dated = self.dated(kept, operation == Operation::Update);
+        let mut config = inputs.clone();
+        config.remove(INTERNAL);
+        let some = |properties: Properties| Some(properties).filter(|some| !some.is_empty());
         let new = Resource {
             custom: true,
             id,
-            outputs: inputs.clone(),
-            inputs,
+            outputs: some(config),
+            inputs: some(inputs),
             created: dated.created,
             modified: dated.modified,
             ..new
         };
-        let step = Step {
-            differences,
-            ..Step::new(operation, old, Some(new.clone()))
+        let step = |operation| Step {
+            differences: difference.keys(),
+            replace_keys: replace_keys.clone(),
+            ..Step::new(operation, old.cloned(), Some(new.clone()))
         };
-        self.engine.pass(&step, part);
+        self.engine.pass(&step(operation), part);
+        if operation == Operation::CreateReplacement {
+            locked(&self.book).anew.insert(new.urn.clone());
+            self.engine.pass(&step(Operation::Replace), part);
+        }
         new
+    }
+
+    /// What a provider says of a change of its own config.
+    fn provider_difference(&self, old: &Resource, inputs: &Properties) -> Difference {
+        let none = Properties::new();
+        let before = old.inputs.as_ref().unwrap_or(&none);
+        let package = package_of(&old.kind);
+        self.engine.providers.difference(package, before, inputs)
+    }
+
+    /// Whether a resource has to be made anew because its provider is another one, or has become one.
+    pub(super) fn has_other_provider(&self, old: &Resource, reference: &str) -> bool {
+        if old.provider == reference {
+            return false;
+        }
+        let before = old.provider.rsplit_once("::");
+        let before = before.and_then(|(urn, _)| self.olds.get(&Urn::new(urn)));
+        let now = self.engine.providers.inputs(reference);
+        before.is_some_and(|before| {
+            let difference = self.provider_difference(&before.resource, &now);
+            !difference.replace_keys().is_empty()
+        })
     }
 }
 
 /// As Pulumi names default providers: with version and address, as far as they are known.
 fn default_name(version: &str, address: &str) -> String {
-    let parts = [version, address];
-    let known = parts.iter().filter(|part| !part.is_empty());
-    let plain = |part: &&str| -> String {
-        part.chars()
-            .map(|letter| {
-                if letter.is_alphanumeric() {
-                    letter
-                } else {
-                    '_'
-                }
-            })
-            .collect()
-    };
-    known.fold("default".to_owned(), |name, part| {
-        format!("{name}_{}", plain(part))
-    })
-}
-
-/// Inputs of a provider with its version and where its plugin would come from.
-fn described(mut inputs: Properties, version: &str, address: &str) -> Properties {
+    let mut name = "default".to_owned();
     if !version.is_empty() {
-        let version = Property::String(version.to_owned());
-        inputs.insert("version".to_owned(), version);
+        name.push('_');
+        name.extend(version.chars().map(|letter| match letter {
+            letter if letter.is_ascii_alphanumeric() => letter,
+            _ => '_',
+        }));
     }
     if !address.is_empty() {
-        let address = Property::String(address.to_owned());
-        let internal = Properties::from([("pluginDownloadURL".to_owned(), address)]);
-        inputs.insert("__internal".to_owned(), Property::Object(internal));
+        let parts = address.split('/').filter(|part| !part.is_empty());
+        let parts: Vec<_> = parts.map(plain).collect();
+        name.push('_');
+        name.push_str(&parts.join("/"));
     }
-    inputs
+    name
 }
 
-fn differences(old: &Properties, new: &Properties) -> Vec<String> {
-    let keys: std::collections::BTreeSet<_> = old.keys().chain(new.keys()).collect();
-    keys.into_iter()
-        .filter(|key| old.get(*key) != new.get(*key))
-        .cloned()
+fn plain(part: &str) -> String {
+    part.bytes()
+        .map(|byte| match byte {
+            b'.' | b'-' => char::from(byte),
+            byte if byte.is_ascii_alphanumeric() => char::from(byte),
+            _ => '_',
+        })
         .collect()
+}
+
+/// Inputs of a provider with its version, where its plugin would come from, and which variables it gets under which names.
+fn described(
+    mut inputs: Properties,
+    version: &str,
+    address: &str,
+    variables: &BTreeMap<String, String>,
+) -> Properties {
+    let text = |text: &str| Property::String(text.to_owned());
+    let mut internal = Properties::new();
+    if !address.is_empty() {
+        internal.insert("pluginDownloadURL".to_owned(), text(address));
+    }
+    if !variables.is_empty() {
+        let variables = variables.iter();
+        let variables = variables.map(|(key, value)| (key.clone(), text(value)));
+        let variables = Property::Object(variables.collect());
+        internal.insert(VARIABLES.to_owned(), variables);
+    }
+    if !internal.is_empty() || !version.is_empty() {
+        inputs.insert(INTERNAL.to_owned(), Property::Object(internal));
+    }
+    if !version.is_empty() {
+        inputs.insert("version".to_owned(), text(version));
+    }
+    inputs
 }
 
 #[cfg(test)]
@@ -200,7 +267,7 @@ mod tests {
         assert_eq!(default_name("4.18.0", ""), "default_4_18_0");
         assert_eq!(
             default_name("1.0.0-alpha.1", "github://x"),
-            "default_1_0_0_alpha_1_github___x"
+            "default_1_0_0_alpha_1_github_/x"
         );
     }
 }

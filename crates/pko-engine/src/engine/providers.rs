@@ -9,9 +9,10 @@ use crate::{
     builtin,
     property::{Properties, Property},
     provider::{
-        Call, ChangeKind, ChangeRequest, CheckRequest, Checked, Created, Difference, Observed,
+        Call, ChangeRequest, CheckRequest, Checked, Created, Difference, Environment, Observed,
         Provider, ProviderError, ReadRequest, ResourceType,
         builtin::{Answers, Builtin},
+        changed,
         registry::{Registry, package_of},
     },
     resource::Resource,
@@ -19,7 +20,11 @@ use crate::{
 };
 
 /// Inputs of a provider's resource that are not its config.
-const NO_CONFIG: [&str; 3] = ["version", "pluginDownloadURL", "__internal"];
+const NO_CONFIG: [&str; 3] = ["version", "pluginDownloadURL", INTERNAL];
+/// Where the inputs of a provider's resource have what is not for the provider.
+pub(super) const INTERNAL: &str = "__internal";
+/// Among that: which environment variables the provider gets under which names.
+pub(super) const VARIABLES: &str = "envVarMappings";
 
 /// A provider for the time of a run.
 pub(super) type Shared<'a> = Arc<dyn Provider + 'a>;
@@ -79,11 +84,41 @@ impl<'a> Providers<'a> {
     }
 
     fn make(&self, package: &str, mut inputs: Properties) -> Result<Shared<'a>, ProviderError> {
+        let environment = environment(&inputs);
         inputs.retain(|name, _| !NO_CONFIG.contains(&name.as_str()));
-        if inputs.values().any(contains_unknown) {
+        if inputs.values().any(Property::contains_unknown) {
             return Ok(Arc::new(Unconfigured));
         }
-        self.registry.make(package, &inputs)
+        self.registry.make(package, &inputs, &environment)
+    }
+
+    /// The inputs of a provider's resource.
+    pub(super) fn inputs(&self, reference: &str) -> Properties {
+        let known = locked(&self.known);
+        let config = known.configs.get(reference);
+        config.map(|(_, inputs)| inputs.clone()).unwrap_or_default()
+    }
+
+    /// What a change of the inputs of a provider's resource means.
+    pub(super) fn difference(
+        &self,
+        package: &str,
+        old: &Properties,
+        new: &Properties,
+    ) -> Difference {
+        let config = |inputs: &Properties| {
+            let mut inputs = inputs.clone();
+            inputs.remove(INTERNAL);
+            inputs
+        };
+        let (old, new) = (config(old), config(new));
+        if package == builtin::PACKAGE {
+            return self.builtin.diff_config(&old, &new);
+        }
+        match self.bare(package) {
+            Ok(bare) => bare.diff_config(&old, &new),
+            Err(_) => changed(&old, &new),
+        }
     }
 
     /// What a program may say of resources of a type.
@@ -96,27 +131,38 @@ impl<'a> Providers<'a> {
         if package == builtin::PACKAGE {
             return self.builtin.resource_type(token);
         }
+        self.bare(package)?.resource_type(token)
+    }
+
+    /// A provider without config.
+    fn bare(&self, package: &str) -> Result<Shared<'a>, ProviderError> {
         let mut known = locked(&self.known);
-        let bare = if let Some(bare) = known.bare.get(package) {
-            Arc::clone(bare)
-        } else {
-            let made: Shared<'a> = self.registry.make(package, &Properties::new())?;
-            known.bare.insert(package.to_owned(), Arc::clone(&made));
-            made
-        };
-        drop(known);
-        bare.resource_type(token)
+        if let Some(bare) = known.bare.get(package) {
+            return Ok(Arc::clone(bare));
+        }
+        let environment = Environment::default();
+        let made: Shared<'a> = self
+            .registry
+            .make(package, &Properties::new(), &environment)?;
+        known.bare.insert(package.to_owned(), Arc::clone(&made));
+        Ok(made)
     }
 }
 
-fn contains_unknown(value: &Property) -> bool {
-    match value {
-        Property::Unknown => true,
-        Property::Secret(inner) => contains_unknown(inner),
-        Property::List(values) => values.iter().any(contains_unknown),
-        Property::Object(entries) => entries.values().any(contains_unknown),
-        _ => false,
-    }
+/// The variables of a provider whose resource has these inputs.
+fn environment(inputs: &Properties) -> Environment {
+    let internal = inputs.get(INTERNAL);
+    let Some(Property::Object(internal)) = internal else {
+        return Environment::default();
+    };
+    let Some(Property::Object(variables)) = internal.get(VARIABLES) else {
+        return Environment::default();
+    };
+    let names = variables.iter().filter_map(|(from, to)| match to {
+        Property::String(to) => Some((from.clone(), to.clone())),
+        _ => None,
+    });
+    Environment::new(names)
 }
 
 /// A provider whose config a preview cannot know: everything that it is asked about may change.
@@ -135,14 +181,7 @@ impl Provider for Unconfigured {
     }
 
     fn diff(&self, _: &Call<'_>, request: &ChangeRequest<'_>) -> Result<Difference, ProviderError> {
-        let keys = request.old_inputs.keys().chain(request.inputs.keys());
-        let changed = keys
-            .filter(|key| request.old_inputs.get(*key) != request.inputs.get(*key))
-            .map(|key| (key.clone(), ChangeKind::Update));
-        Ok(Difference {
-            changes: changed.collect(),
-            delete_before_replace: false,
-        })
+        Ok(changed(request.old_inputs, request.inputs))
     }
 
     fn create(&self, _: &Call<'_>, _: &Properties) -> Result<Created, ProviderError> {

@@ -35,7 +35,7 @@ impl Registrar<'_, '_> {
             dependencies: goal.dependencies.iter().cloned().collect(),
             additional_secret_outputs: goal.additional_secret_outputs.clone(),
             provider: reference,
-            ..self.dated(old.as_ref(), false)
+            ..Resource::default()
         };
         let replaces = old
             .as_ref()
@@ -52,7 +52,7 @@ impl Registrar<'_, '_> {
             let Some(id) = &wish.id else { return Ok(()) };
             let request = ReadRequest {
                 id,
-                inputs: Some(&wish.state),
+                inputs: None,
                 outputs: &wish.state,
             };
             let found = existing(provider.read(call, &request)?, id)?;

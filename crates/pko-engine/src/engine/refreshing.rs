@@ -17,8 +17,13 @@ struct Finding {
 }
 
 impl Engine<'_> {
-    pub(super) fn refresh(&self) {
+    /// Reads resources anew. `alone` is whether that is all the run does: else what it finds is not told as changes.
+    pub(super) fn refresh(&self, alone: bool) {
         let olds = self.olds();
+        if !self.check_targets(&self.task.selection.targets, |urn| olds.get(urn).is_some()) {
+            self.fail();
+            return;
+        }
         let chosen: Vec<_> = olds
             .records
             .iter()
@@ -28,12 +33,12 @@ impl Engine<'_> {
         let needs = vec![Vec::new(); chosen.len()];
         schedule::run(&needs, self.task.parallel, &|number| {
             if let Some(old) = chosen.get(number).filter(|_| !self.is_stopped()) {
-                self.refresh_one(old);
+                self.refresh_one(old, alone);
             }
         });
     }
 
-    fn refresh_one(&self, old: &Resource) {
+    fn refresh_one(&self, old: &Resource, alone: bool) {
         let step = Step::new(Operation::Refresh, Some(old.clone()), Some(old.clone()));
         self.reporter.before(&step);
         self.delay(old);
@@ -42,7 +47,11 @@ impl Engine<'_> {
             Ok(finding) => {
                 let step = Step {
                     new: finding.new,
-                    found: finding.found,
+                    found: if alone {
+                        finding.found
+                    } else {
+                        Operation::Refresh
+                    },
                     differences: finding.differences,
                     ..step
                 };

@@ -11,7 +11,9 @@ use crate::{
     plan::{Failure, Operation, Step, snapshot::Record},
     program::{
         Program,
-        evaluate::{self, Alias, Goal, Host, Invocation, Refusal, Registered, Surroundings},
+        evaluate::{
+            self, Alias, Evaluation, Goal, Host, Invocation, Refusal, Registered, Surroundings,
+        },
     },
     property::{Properties, Property},
     provider::{ProviderError, ResourceType},
@@ -28,29 +30,29 @@ pub(super) fn run(engine: &Engine<'_>, program: &Program, surroundings: &Surroun
             diagnostic: warning.clone(),
         });
     }
-    if engine.is_stopped() {
+    let olds = engine.olds();
+    let replace = &engine.task.selection.replace;
+    let known = engine.check_targets(replace, |urn| olds.get(urn).is_some());
+    if engine.is_stopped() || !known {
         return;
     }
     let registrar = Registrar {
         engine,
-        olds: engine.olds(),
+        olds,
         book: Mutex::default(),
         made_room: Condvar::new(),
         defaults: Mutex::default(),
     };
     registrar.register_stack();
-    match evaluate::evaluate(program, surroundings, &registrar) {
-        Ok(outputs) => registrar.finish(outputs),
-        Err(errors) => {
-            for diagnostic in errors {
-                engine.reporter.failure(&Failure {
-                    urn: None,
-                    diagnostic,
-                });
-            }
-            registrar.stack_done(None);
-        }
+    let Evaluation { outputs, errors } = evaluate::evaluate(program, surroundings, &registrar);
+    let failed = !errors.is_empty();
+    for diagnostic in errors {
+        engine.reporter.failure(&Failure {
+            urn: None,
+            diagnostic,
+        });
     }
+    registrar.finish(outputs, failed);
 }
 
 /// Registers resources for a program.
@@ -82,8 +84,18 @@ pub(super) struct Book {
     pub(super) cleared: BTreeMap<Urn, (Vec<String>, bool)>,
     /// References to the providers that the program declares.
     pub(super) declared: BTreeMap<Urn, String>,
+    /// Options that children inherit.
+    bequeathed: BTreeMap<Urn, Bequest>,
     /// Providers that children inherit, by package.
     pub(super) inherited: BTreeMap<Urn, BTreeMap<String, String>>,
+}
+
+/// What a resource leaves to its children that do not say otherwise.
+#[derive(Clone)]
+struct Bequest {
+    deleted_with: Option<Urn>,
+    protect: Option<bool>,
+    retain_on_delete: Option<bool>,
 }
 
 /// All that is known of a resource that is about to be made, changed or left.
@@ -152,6 +164,25 @@ impl<'a> Registrar<'_, 'a> {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         Ok(())
+    }
+
+    /// Completes options with those of the parent.
+    fn inherit(&self, urn: &Urn, goal: &mut Goal) {
+        let mut book = locked(&self.book);
+        let parent = goal.parent.as_ref();
+        if let Some(parent) = parent.and_then(|parent| book.bequeathed.get(parent)) {
+            goal.protect = goal.protect.or(parent.protect);
+            goal.retain_on_delete = goal.retain_on_delete.or(parent.retain_on_delete);
+            if goal.deleted_with.is_none() {
+                goal.deleted_with.clone_from(&parent.deleted_with);
+            }
+        }
+        let bequest = Bequest {
+            deleted_with: goal.deleted_with.clone(),
+            protect: goal.protect,
+            retain_on_delete: goal.retain_on_delete,
+        };
+        book.bequeathed.insert(urn.clone(), bequest);
     }
 
     /// The resource before, under its own name or a former one.
@@ -268,18 +299,25 @@ impl<'a> Registrar<'_, 'a> {
         self.engine.reporter.stack_done(stack, outputs);
     }
 
-    /// Outputs, then everything the program no longer has.
-    fn finish(&self, mut outputs: Properties) {
-        if self.engine.is_stopped() {
+    /// Outputs, then everything the program no longer has; of a program that failed, what it has is not known, and the
+    /// old outputs stay if it has none.
+    fn finish(&self, outputs: Option<Properties>, failed: bool) {
+        let outputs = outputs.filter(|outputs| !(failed && outputs.is_empty()));
+        let Some(mut outputs) = outputs.filter(|_| !self.engine.is_stopped()) else {
             return self.stack_done(None);
-        }
+        };
         if !self.engine.task.preview {
             // only what `--target` left out can be unknown here
             outputs.retain(|_, value| *value != Property::Unknown);
         }
         self.stack_done(Some(&outputs));
+        if failed {
+            return;
+        }
         let book = locked(&self.book);
         let selection = self.engine.task.selection;
+        let known = |urn: &Urn| self.olds.get(urn).is_some() || book.seen.contains(urn);
+        self.engine.check_targets(&selection.targets, known);
         self.engine.delete_gone(|old| {
             let known = book.seen.contains(&old.urn) || book.renamed.contains_key(&old.urn);
             !known && selection.includes(&old.urn)
@@ -303,6 +341,12 @@ impl Host for Registrar<'_, '_> {
             .stack()
             .urn(goal.parent.as_ref(), &goal.kind, &goal.name);
         self.enter(&urn)?;
+        self.inherit(&urn, &mut goal);
+        if !goal.env_var_mappings.is_empty() && !goal.kind.starts_with(builtin::PROVIDERS) {
+            return Err(Refusal::Message(
+                "envVarMappings can only be used with provider resources".to_owned(),
+            ));
+        }
         if goal.kind.starts_with(builtin::PROVIDERS) {
             self.register_provider(&urn, &goal)
         } else if goal.read.is_some() || goal.kind == builtin::STACK_REFERENCE {

@@ -18,6 +18,7 @@ impl Engine<'_> {
     pub(super) fn destroy(&self) {
         let olds = self.olds();
         let all: Vec<_> = olds.records.iter().map(|record| &record.resource).collect();
+        self.check_targets(&self.task.selection.targets, |urn| olds.get(urn).is_some());
         match deletion::destroyed(&all, self.task.selection) {
             Ok(doomed) => {
                 self.delete_all(&doomed);

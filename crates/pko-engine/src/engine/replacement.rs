@@ -61,8 +61,11 @@ impl Registrar<'_, '_> {
             replace_keys: keys.to_vec(),
             ..Step::new(operation, Some(old.clone()), Some(new.clone()))
         };
-        self.engine
-            .pass(&step(Operation::Replace), wanted.goal.part);
+        let replace = Step {
+            replace_keys: Vec::new(),
+            ..step(Operation::Replace)
+        };
+        self.engine.pass(&replace, wanted.goal.part);
         self.do_create(wanted, step(Operation::CreateReplacement))
     }
 
@@ -219,7 +222,6 @@ impl Registrar<'_, '_> {
         let question = Question {
             old: resource,
             goal: &goal,
-            inputs,
             difference: &difference,
             forced: None,
             delete_first: false,

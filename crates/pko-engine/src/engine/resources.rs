@@ -12,14 +12,18 @@ use crate::{
     },
     program::{
         access::{self, Accessor},
-        evaluate::{Goal, Refusal},
+        evaluate::Refusal,
     },
-    property::Properties,
+    property::{Properties, Property},
     provider::{ChangeRequest, CheckRequest, Difference, ProviderError},
-    resource::Resource,
+    resource::{Resource, TRIGGER},
     schedule::locked,
+    text::from_float,
     urn::Urn,
 };
+
+/// What replaces a resource whose provider is another one.
+const OTHER_PROVIDER: &str = "provider";
 
 impl Registrar<'_, '_> {
     /// Creates, changes, replaces or leaves a resource; says whether it is as it was.
@@ -35,7 +39,7 @@ impl Registrar<'_, '_> {
             let book = locked(&self.book);
             book.cleared.get(wanted.urn).map(|(keys, _)| keys.clone())
         };
-        let forced = self.engine.task.selection.replaces(wanted.urn);
+        let selected = self.engine.task.selection.replaces(wanted.urn);
         let (Some(old), false) = (old, old.is_some_and(|old| old.external)) else {
             let inputs = self.check(wanted, None, &wanted.goal.inputs)?;
             let made = match old {
@@ -50,15 +54,19 @@ impl Registrar<'_, '_> {
             return Ok((made, true));
         }
         let old_inputs = old.inputs.clone().unwrap_or_default();
-        let kept = ignore_changes(wanted.goal, &old_inputs).map_err(Refusal::Message)?;
-        let inputs = self.check(wanted, Some(&old_inputs).filter(|_| !forced), &kept)?;
-        let difference = self.difference(wanted, old, &inputs)?;
+        let kept = self.ignore_changes(wanted, &old_inputs);
+        let inputs = self.check(wanted, Some(&old_inputs).filter(|_| !selected), &kept)?;
+        let forced = self.forced(wanted, old);
+        let difference = match forced {
+            // what another provider says of a resource that it did not make means nothing
+            Some(OTHER_PROVIDER) => Difference::default(),
+            _ => self.difference(wanted, old, &inputs)?,
+        };
         let question = Question {
             old,
             goal: wanted.goal,
-            inputs: &inputs,
             difference: &difference,
-            forced: self.forced(wanted),
+            forced,
             delete_first: wanted.of_type.delete_before_replace,
         };
         match decision::decide(&question).map_err(Refusal::Message)? {
@@ -85,15 +93,41 @@ impl Registrar<'_, '_> {
         }
     }
 
+    /// The inputs with old values in the place of those whose changes do not count.
+    fn ignore_changes(&self, wanted: &Wanted<'_>, old: &Properties) -> Properties {
+        let mut inputs = wanted.goal.inputs.clone();
+        let mut left = Vec::new();
+        for name in &wanted.goal.ignore_changes {
+            let path = Path::parse("ignoreChanges", name);
+            if !path.is_ok_and(|path| path.keep(old, &mut inputs)) {
+                left.push(name.as_str());
+            }
+        }
+        if !left.is_empty() {
+            let message = format!(
+                "cannot ignore changes in added or removed elements of the path: {:?}",
+                left.join(", ")
+            );
+            self.engine.reporter.status(wanted.urn, &message);
+        }
+        inputs
+    }
+
     /// Why a resource is replaced whatever has changed.
-    fn forced(&self, wanted: &Wanted<'_>) -> Option<&'static str> {
+    fn forced(&self, wanted: &Wanted<'_>, old: &Resource) -> Option<&'static str> {
         if self.engine.task.selection.replaces(wanted.urn) {
             return Some("id");
         }
-        let book = locked(&self.book);
-        let mut with = wanted.goal.replace_with.iter();
-        with.any(|urn| book.anew.contains(urn))
-            .then_some("replaceWith")
+        let replaced = {
+            let book = locked(&self.book);
+            let mut with = wanted.goal.replace_with.iter();
+            with.any(|urn| book.anew.contains(urn))
+        };
+        if replaced {
+            return Some("replaceWith");
+        }
+        self.has_other_provider(old, wanted.reference)
+            .then_some(OTHER_PROVIDER)
     }
 
     /// Has the provider look at inputs and complete them.
@@ -251,14 +285,14 @@ impl Registrar<'_, '_> {
             kind: goal.kind,
             inputs: Some(inputs),
             parent: Some(goal.parent.unwrap_or_else(|| self.stack().stack_urn())),
-            protect: goal.protect,
+            protect: goal.protect.unwrap_or_default(),
             dependencies: goal.dependencies.into_iter().collect(),
             provider: wanted.reference.to_owned(),
             property_dependencies: dependencies
                 .map(|(name, urns)| (name, Some(urns.into_iter().collect())))
                 .collect(),
             additional_secret_outputs: secret,
-            retain_on_delete: goal.retain_on_delete,
+            retain_on_delete: goal.retain_on_delete.unwrap_or_default(),
             deleted_with: goal.deleted_with,
             ignore_changes: goal.ignore_changes,
             replace_on_changes: goal.replace_on_changes,
@@ -266,8 +300,12 @@ impl Registrar<'_, '_> {
             custom_timeouts: goal
                 .custom_timeouts
                 .into_iter()
-                .map(|(name, seconds)| (name, json!(seconds)))
+                .map(|(name, seconds)| (name, json!(from_float(seconds))))
                 .collect(),
+            replacement_trigger: goal
+                .replacement_trigger
+                .filter(|trigger| *trigger != Property::Null)
+                .map(|trigger| Properties::from([(TRIGGER.to_owned(), trigger)])),
             hide_diff: goal.hide_diffs.iter().map(|path| parts(path)).collect(),
             ..kept
         }
@@ -285,17 +323,4 @@ fn parts(path: &str) -> Value {
     };
     let steps = access.steps.iter().map(part);
     Value::Array([json!(access.root)].into_iter().chain(steps).collect())
-}
-
-/// The inputs with old values in the place of those whose changes do not count.
-fn ignore_changes(goal: &Goal, old: &Properties) -> Result<Properties, String> {
-    let mut inputs = goal.inputs.clone();
-    for name in &goal.ignore_changes {
-        if name == "*" {
-            inputs.clone_from(old);
-        } else {
-            Path::parse("ignoreChanges", name)?.keep(old, &mut inputs);
-        }
-    }
-    Ok(inputs)
 }

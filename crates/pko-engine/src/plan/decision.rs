@@ -5,8 +5,11 @@ use std::collections::BTreeSet;
 
 use super::path::Path;
 use crate::{
-    program::evaluate::Goal, property::Properties, provider::Difference, resource::Resource,
+    program::evaluate::Goal, property::Property, provider::Difference, resource::Resource,
 };
+
+/// What `replaceOnChanges` can name besides properties: that a resource was not well.
+const INIT_ERRORS: &str = "#initerror";
 
 /// What becomes of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +39,6 @@ pub struct Question<'a> {
     pub old: &'a Resource,
     /// What the program wants.
     pub goal: &'a Goal,
-    /// Its inputs, checked.
-    pub inputs: &'a Properties,
     /// What the provider says.
     pub difference: &'a Difference,
     /// Why it is replaced whatever the difference is: the user says so, or another is replaced.
@@ -48,10 +49,16 @@ pub struct Question<'a> {
 
 /// Decides.
 pub fn decide(question: &Question<'_>) -> Result<Decision, String> {
-    let differences = question.difference.keys();
-    let keys = replace_keys(question, &differences)?;
-    if !keys.is_empty() || question.old.pending_replacement {
-        if question.old.protect && question.goal.protect {
+    let mut differences = question.difference.keys();
+    let mut keys = replace_keys(question)?;
+    let triggered = is_triggered(question);
+    if triggered {
+        // a trigger says that it must be made anew; what else has changed is not asked
+        keys.clear();
+        differences.clear();
+    }
+    if triggered || !keys.is_empty() || question.old.pending_replacement {
+        if question.old.protect && question.goal.protect == Some(true) {
             return Err(protected(question.old));
         }
         let asked = question.delete_first || question.difference.delete_before_replace;
@@ -69,7 +76,23 @@ pub fn decide(question: &Question<'_>) -> Result<Decision, String> {
     }
 }
 
-fn protected(old: &Resource) -> String {
+/// Whether the value that the program gave to trigger a replacement has changed, or may have.
+fn is_triggered(question: &Question<'_>) -> bool {
+    let open = |trigger: Option<&Property>| trigger.map(|trigger| trigger.opened().0);
+    let old = open(question.old.trigger());
+    let new = open(question.goal.replacement_trigger.as_ref());
+    let unknown =
+        |trigger: &Option<Property>| trigger.as_ref().is_some_and(Property::contains_unknown);
+    if unknown(&old) || unknown(&new) {
+        return true;
+    }
+    let given = |trigger: &Option<Property>| !matches!(trigger, None | Some(Property::Null));
+    given(&old) && given(&new) && old != new
+}
+
+/// Why a protected resource cannot be replaced.
+#[must_use]
+pub fn protected(old: &Resource) -> String {
     format!(
         "unable to replace resource {:?}\nas it is currently marked for protection. To unprotect the resource, \
          remove the `protect` flag from the resource in your Pulumi program and run `pulumi up`",
@@ -77,21 +100,30 @@ fn protected(old: &Resource) -> String {
     )
 }
 
-fn replace_keys(question: &Question<'_>, differences: &[String]) -> Result<Vec<String>, String> {
+fn replace_keys(question: &Question<'_>) -> Result<Vec<String>, String> {
     if let Some(forced) = question.forced {
         return Ok(vec![forced.to_owned()]);
     }
     let mut keys: BTreeSet<_> = question.difference.replace_keys().into_iter().collect();
-    let none = Properties::new();
-    let old = question.old.inputs.as_ref().unwrap_or(&none);
+    let mut changed: Vec<_> = question
+        .difference
+        .changes
+        .keys()
+        .map(String::as_str)
+        .collect();
+    if !question.old.init_errors.is_empty() {
+        changed.push(INIT_ERRORS);
+    }
     for name in &question.goal.replace_on_changes {
-        if name == "*" {
-            keys.extend(differences.iter().cloned());
-            continue;
-        }
         let path = Path::parse("replaceOnChanges", name)?;
-        if path.find(old) != path.find(question.inputs) {
-            keys.insert(path.root().to_owned());
+        for change in &changed {
+            // what a provider calls its changes is up to it
+            let Ok(change) = Path::parse("the difference", change) else {
+                continue;
+            };
+            if path.contains(&change) {
+                keys.extend(change.root().map(str::to_owned));
+            }
         }
     }
     Ok(keys.into_iter().collect())
@@ -102,7 +134,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::{property::Property, provider::ChangeKind};
+    use crate::{property::Properties, provider::ChangeKind};
 
     fn inputs(value: &str) -> Properties {
         Properties::from([("x".to_owned(), Property::String(value.to_owned()))])
@@ -136,7 +168,6 @@ mod tests {
             decide(&Question {
                 old,
                 goal,
-                inputs: &inputs("new"),
                 difference: &difference(kind),
                 forced,
                 delete_first: false,
@@ -166,7 +197,7 @@ mod tests {
         let first = Goal {
             delete_before_replace: Some(true),
             replace_on_changes: vec!["*".to_owned()],
-            protect: true,
+            protect: Some(true),
             ..Goal::default()
         };
         assert_eq!(
@@ -191,7 +222,6 @@ mod tests {
             decide(&Question {
                 old: &old,
                 goal: &goal,
-                inputs: &Properties::new(),
                 difference: &difference(Some(ChangeKind::Replace)),
                 forced: None,
                 delete_first: true,

@@ -170,7 +170,7 @@ pub type Changes = BTreeMap<&'static str, usize>;
 pub fn count(changes: &mut Changes, step: &Step) {
     let provider = step.resource().is_some_and(Resource::is_default_provider);
     let operation = match step.operation {
-        Operation::Refresh => Some(step.found),
+        Operation::Refresh => Some(step.found).filter(|found| *found != Operation::Refresh),
         other => other.counted(),
     };
     if let Some(operation) = operation.filter(|_| !provider) {
@@ -194,6 +194,12 @@ impl Selection {
     #[must_use]
     pub fn includes(&self, urn: &Urn) -> bool {
         self.targets.is_empty() || listed(&self.targets, urn) || listed(&self.replace, urn)
+    }
+
+    /// Those of a list that name one resource, and none that is known.
+    pub fn unknown(list: &[Urn], known: impl Fn(&Urn) -> bool) -> impl Iterator<Item = &Urn> {
+        let literal = |urn: &&Urn| !urn.as_str().contains('*');
+        list.iter().filter(literal).filter(move |urn| !known(urn))
     }
 
     /// Whether a resource must be replaced.

@@ -1,109 +1,224 @@
-//! Paths into inputs, as `ignoreChanges` and `replaceOnChanges` have them: `a.b[0]["c"]`. Pure.
+//! Paths into properties, as `ignoreChanges` and `replaceOnChanges` have them: `a.b[0]["c"]`, with `*` for all at one
+//! level. Pure.
 
-use crate::{
-    program::access::{self, Accessor},
-    property::{Properties, Property},
-};
+use crate::property::{Properties, Property};
 
-/// A path that names one place.
-#[derive(Debug, PartialEq)]
+/// A path; with wildcards it stands for many places.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
-    root: String,
-    steps: Vec<Accessor>,
+    parts: Vec<Part>,
+}
+
+/// One level of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Key(String),
+    Index(usize),
+    /// Every key or element.
+    Any,
 }
 
 impl Path {
     /// Reads a path; `option` is for the message.
     pub fn parse(option: &str, text: &str) -> Result<Self, String> {
-        if text.contains('*') {
-            return Err(format!(
-                "{option} with a wildcard inside a path ({text:?}) is not supported by pulumi-engine; name each place, or \"*\" for all"
-            ));
-        }
-        let access = access::parse_path(text)
+        let parts = parse(text)
             .map_err(|error| format!("{text:?} in {option} is no property path: {error}"))?;
-        Ok(Self {
-            root: access.root,
-            steps: access.steps,
-        })
+        Ok(Self { parts })
     }
 
-    /// The input it begins in.
+    /// The property it begins in; none if that may be any.
     #[must_use]
-    pub fn root(&self) -> &str {
-        &self.root
+    pub fn root(&self) -> Option<&str> {
+        match self.parts.first() {
+            Some(Part::Key(key)) => Some(key),
+            _ => None,
+        }
     }
 
-    /// What is there.
+    /// Whether another path is this one or leads on from it.
     #[must_use]
-    pub fn find<'a>(&self, properties: &'a Properties) -> Option<&'a Property> {
-        let mut found = properties.get(&self.root)?;
-        for step in &self.steps {
-            found = enter(found, step)?;
-        }
-        Some(found)
+    pub fn contains(&self, other: &Self) -> bool {
+        let matches = |(part, other): (&Part, &Part)| *part == Part::Any || part == other;
+        other.parts.len() >= self.parts.len() && self.parts.iter().zip(&other.parts).all(matches)
     }
 
-    /// Makes this place in `new` as it is in `old`: with the old value, or without one.
-    pub fn keep(&self, old: &Properties, new: &mut Properties) {
-        let value = self.find(old).cloned();
-        let Some((last, way)) = self.steps.split_last() else {
-            match value {
-                Some(value) => _ = new.insert(self.root.clone(), value),
-                None => _ = new.remove(&self.root),
-            }
-            return;
-        };
-        let mut place = new.get_mut(&self.root);
-        for step in way {
-            place = place.and_then(|place| enter_mut(place, step));
+    /// Makes its places in `new` as they are in `old`: with the old value, or without one. Says whether it could:
+    /// elements that were added to or removed from a list have no counterpart.
+    pub fn keep(&self, old: &Properties, new: &mut Properties) -> bool {
+        let mut whole = Property::Object(std::mem::take(new));
+        let kept = keep(
+            &self.parts,
+            Some(&Property::Object(old.clone())),
+            &mut whole,
+            Sealed::default(),
+        );
+        if let Property::Object(entries) = whole {
+            *new = entries;
         }
-        match (place.map(opened), last, value) {
-            (
-                Some(Property::Object(entries)),
-                Accessor::Name(key) | Accessor::Key(key),
-                Some(value),
-            ) => {
-                entries.insert(key.clone(), value);
+        kept
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<Part>, &'static str> {
+    if text.starts_with('.') {
+        return Err("it must start with a name or an index");
+    }
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix('.') {
+            if after.is_empty() {
+                return Err("it must end with a name or an index");
             }
-            (Some(Property::Object(entries)), Accessor::Name(key) | Accessor::Key(key), None) => {
-                entries.remove(key);
-            }
-            (Some(Property::List(values)), Accessor::Index(index), Some(value)) => {
-                if let Some(place) = values.get_mut(*index) {
-                    *place = value;
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix('[') {
+            let (part, after) = bracketed(after)?;
+            parts.push(part);
+            rest = after;
+        } else {
+            let (name, after) = rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len()));
+            parts.push(key(name));
+            rest = after;
+        }
+    }
+    Ok(parts)
+}
+
+/// What is between brackets, and what follows them.
+fn bracketed(text: &str) -> Result<(Part, &str), &'static str> {
+    if let Some(quoted) = text.strip_prefix('"') {
+        let (name, after) = crate::program::access::parse_quoted(quoted)?;
+        let after = after.strip_prefix(']');
+        return Ok((key(&name), after.ok_or("a closing bracket is missing")?));
+    }
+    let (index, after) = text.split_once(']').ok_or("a closing bracket is missing")?;
+    if index == "*" {
+        return Ok((Part::Any, after));
+    }
+    let index = index.parse().map_err(|_| "an index must be a number")?;
+    Ok((Part::Index(index), after))
+}
+
+fn key(name: &str) -> Part {
+    if name == "*" {
+        Part::Any
+    } else {
+        Part::Key(name.to_owned())
+    }
+}
+
+/// Whether the places around the current one are secret.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sealed {
+    old: bool,
+    new: bool,
+}
+
+impl Sealed {
+    /// An old value for a place in the new properties: a secret stays one.
+    fn carry(self, value: &Property) -> Property {
+        if self.old && !self.new {
+            value.clone().into_secret()
+        } else {
+            value.clone()
+        }
+    }
+}
+
+fn keep(parts: &[Part], old: Option<&Property>, new: &mut Property, mut sealed: Sealed) -> bool {
+    let mut old = old;
+    while let Some(Property::Secret(inner)) = old {
+        (old, sealed.old) = (Some(&**inner), true);
+    }
+    let mut new = new;
+    while let Property::Secret(inner) = new {
+        (new, sealed.new) = (inner, true);
+    }
+    match parts {
+        [] => false,
+        [last] => keep_last(last, old, new, sealed),
+        [first, rest @ ..] => match (first, old, new) {
+            (Part::Key(key), Some(Property::Object(old)), Property::Object(new)) => {
+                match (old.get(key), new.get_mut(key)) {
+                    (old, Some(new)) => keep(rest, old, new, sealed),
+                    (old, None) => old.is_none(),
                 }
             }
-            // where there is no such place in the new inputs, there is nothing to keep
-            _ => {}
+            (Part::Index(index), Some(Property::List(old)), Property::List(new)) => {
+                match (old.get(*index), new.get_mut(*index)) {
+                    (Some(old), Some(new)) => keep(rest, Some(old), new, sealed),
+                    _ => false,
+                }
+            }
+            (Part::Any, Some(Property::Object(old)), Property::Object(new)) => {
+                old.iter().all(|(key, old)| {
+                    new.get_mut(key)
+                        .is_some_and(|new| keep(rest, Some(old), new, sealed))
+                })
+            }
+            (Part::Any, Some(Property::List(old)), Property::List(new)) => {
+                let alike = old.len() == new.len();
+                let kept = old
+                    .iter()
+                    .zip(new)
+                    .all(|(old, new)| keep(rest, Some(old), new, sealed));
+                kept && alike
+            }
+            // where neither has such a place, they are the same there
+            (Part::Key(_), old, new) => !is_object(old) && !is_object(Some(new)),
+            (Part::Index(_), old, new) => !is_list(old) && !is_list(Some(new)),
+            (Part::Any, ..) => false,
+        },
+    }
+}
+
+fn keep_last(part: &Part, old: Option<&Property>, new: &mut Property, sealed: Sealed) -> bool {
+    match (part, old, new) {
+        (Part::Key(key), old, Property::Object(new)) => {
+            let value = match old {
+                Some(Property::Object(old)) => old.get(key),
+                _ => None,
+            };
+            match value {
+                Some(value) => _ = new.insert(key.clone(), sealed.carry(value)),
+                None => _ = new.remove(key),
+            }
+            true
         }
-    }
-}
-
-fn enter<'a>(value: &'a Property, step: &Accessor) -> Option<&'a Property> {
-    match (value, step) {
-        (Property::Secret(inner), _) => enter(inner, step),
-        (Property::Object(entries), Accessor::Name(key) | Accessor::Key(key)) => entries.get(key),
-        (Property::List(values), Accessor::Index(index)) => values.get(*index),
-        _ => None,
-    }
-}
-
-fn enter_mut<'a>(value: &'a mut Property, step: &Accessor) -> Option<&'a mut Property> {
-    match (opened(value), step) {
-        (Property::Object(entries), Accessor::Name(key) | Accessor::Key(key)) => {
-            entries.get_mut(key)
+        (Part::Key(key), Some(Property::Object(old)), _) => !old.contains_key(key),
+        (Part::Key(_), ..) => true,
+        (Part::Index(index), Some(Property::List(old)), Property::List(new)) => {
+            match (old.get(*index), new.get_mut(*index)) {
+                (Some(old), Some(new)) => *new = sealed.carry(old),
+                (None, None) => {}
+                _ => return false,
+            }
+            true
         }
-        (Property::List(values), Accessor::Index(index)) => values.get_mut(*index),
-        _ => None,
+        (Part::Index(_), old, new) => !is_list(old) && !is_list(Some(new)),
+        (Part::Any, Some(Property::Object(old)), Property::Object(new)) => {
+            let carried = old.iter();
+            *new = carried
+                .map(|(key, value)| (key.clone(), sealed.carry(value)))
+                .collect();
+            true
+        }
+        (Part::Any, Some(Property::List(old)), Property::List(new)) => {
+            for (old, new) in old.iter().zip(new.iter_mut()) {
+                *new = sealed.carry(old);
+            }
+            old.len() == new.len()
+        }
+        (Part::Any, _, new) => is_object(Some(new)) || is_list(Some(new)),
     }
 }
 
-fn opened(value: &mut Property) -> &mut Property {
-    match value {
-        Property::Secret(inner) => opened(inner),
-        other => other,
-    }
+fn is_object(value: Option<&Property>) -> bool {
+    matches!(value, Some(Property::Object(_)))
+}
+
+fn is_list(value: Option<&Property>) -> bool {
+    matches!(value, Some(Property::List(_)))
 }
 
 #[cfg(test)]
@@ -121,39 +236,103 @@ mod tests {
 
     #[test]
     fn a_place_stays_as_it_was() {
-        let old = json!({"m": {"a": 1, "l": [1, 2]}, "s": "x"});
-        for (path, new, expected) in [
-            ("m.a", json!({"m": {"a": 2}}), json!({"m": {"a": 1}})),
-            ("m[\"a\"]", json!({"m": {}}), json!({"m": {"a": 1}})),
+        let old = json!({"m": {"a": 1, "l": [1, 2]}, "s": "x", "o": [{"k": 1, "v": 1}, {"k": 2, "v": 2}]});
+        for (path, new, expected, kept) in [
+            ("m.a", json!({"m": {"a": 2}}), json!({"m": {"a": 1}}), true),
+            ("m[\"a\"]", json!({"m": {}}), json!({"m": {"a": 1}}), true),
             (
                 "m.l[1]",
                 json!({"m": {"l": [3, 4]}}),
                 json!({"m": {"l": [3, 2]}}),
+                true,
             ),
-            ("m.l[1]", json!({"m": {"l": []}}), json!({"m": {"l": []}})),
+            (
+                "m.l[1]",
+                json!({"m": {"l": []}}),
+                json!({"m": {"l": []}}),
+                false,
+            ),
             (
                 "m.new",
                 json!({"m": {"new": 1, "b": 2}}),
                 json!({"m": {"b": 2}}),
+                true,
             ),
-            ("s", json!({}), json!({"s": "x"})),
-            ("t", json!({"t": 1}), json!({})),
-            ("m.a", json!({"m": 5}), json!({"m": 5})),
+            ("s", json!({}), json!({"s": "x"}), true),
+            ("t", json!({"t": 1}), json!({}), true),
+            ("m.a", json!({"m": 5}), json!({"m": 5}), false),
+            ("*", json!({"s": "y", "z": 1}), old.clone(), true),
+            (
+                "m.*",
+                json!({"m": {"a": 2, "b": 3}}),
+                json!({"m": {"a": 1, "l": [1, 2]}}),
+                true,
+            ),
+            (
+                "o[*].v",
+                json!({"o": [{"k": 3, "v": 3}, {"k": 4, "v": 4}]}),
+                json!({"o": [{"k": 3, "v": 1}, {"k": 4, "v": 2}]}),
+                true,
+            ),
+            (
+                "o[*].v",
+                json!({"o": [{"k": 3, "v": 3}]}),
+                json!({"o": [{"k": 3, "v": 1}]}),
+                false,
+            ),
+            (
+                "m.l[*]",
+                json!({"m": {"l": [9, 9]}}),
+                json!({"m": {"l": [1, 2]}}),
+                true,
+            ),
         ] {
             let mut new = properties(new);
             let path = Path::parse("ignoreChanges", path).unwrap();
-            path.keep(&properties(old.clone()), &mut new);
+            assert_eq!(
+                path.keep(&properties(old.clone()), &mut new),
+                kept,
+                "{path:?}"
+            );
             assert_eq!(new, properties(expected), "{path:?}");
         }
-        assert!(
-            Path::parse("ignoreChanges", "m.*")
-                .unwrap_err()
-                .contains("wildcard")
-        );
         assert!(
             Path::parse("ignoreChanges", "m[")
                 .unwrap_err()
                 .contains("no property path")
         );
+    }
+
+    #[test]
+    fn what_was_secret_stays_secret() {
+        let old = Properties::from([(
+            "m".to_owned(),
+            Property::from_json(json!({"a": 1})).into_secret(),
+        )]);
+        let mut new = properties(json!({"m": {"a": 2, "b": 3}}));
+        assert!(Path::parse("", "m.a").unwrap().keep(&old, &mut new));
+        let kept = Property::from_json(json!(1)).into_secret();
+        let b = Property::from_json(json!(3));
+        let expected = Properties::from([("a".to_owned(), kept), ("b".to_owned(), b)]);
+        assert_eq!(new.get("m"), Some(&Property::Object(expected)));
+    }
+
+    #[test]
+    fn a_path_contains_what_is_below_it() {
+        for (path, other, contained) in [
+            ("a", "a.b[0]", true),
+            ("a.b", "a", false),
+            ("*", "a.b", true),
+            ("a[*].c", "a[3].c", true),
+            ("a[*].c", "a[3].d", false),
+            ("a[\"*\"]", "a.b", true),
+        ] {
+            let parsed = |text| Path::parse("", text).unwrap();
+            assert_eq!(
+                parsed(path).contains(&parsed(other)),
+                contained,
+                "{path} {other}"
+            );
+        }
     }
 }

@@ -135,7 +135,7 @@ fn parse_access(text: &str) -> Result<(Access, &str), &'static str> {
 }
 
 /// Parses up to the closing quote; `\"` is a quote.
-fn parse_quoted(text: &str) -> Result<(String, &str), &'static str> {
+pub(crate) fn parse_quoted(text: &str) -> Result<(String, &str), &'static str> {
     let mut key = String::new();
     let mut characters = text.char_indices().peekable();
     while let Some((position, character)) = characters.next() {

@@ -8,7 +8,6 @@ use super::{
     access::Access,
     expression::{Expression, ExpressionKind},
     function::Function,
-    goal::NOT_CARRIED_OUT,
     order::{PULUMI, Part},
     types::{ResourceTypes, Type},
 };
@@ -91,12 +90,6 @@ impl Checker<'_> {
     }
 
     fn resource(&mut self, resource: &ResourceDeclaration) {
-        for name in NOT_CARRIED_OUT.iter().filter(|name| resource.uses(name)) {
-            let message = format!(
-                "resource option {name:?} is not supported by pulumi-engine; use an image with Pulumi's CLI"
-            );
-            self.errors.push(Diagnostic::error(resource.line, message));
-        }
         for expression in resource.options.expressions() {
             self.infer(expression);
         }

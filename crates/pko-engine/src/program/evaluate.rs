@@ -71,8 +71,23 @@ pub struct Surroundings<'a> {
     pub files: &'a dyn Files,
 }
 
-/// Outputs of the stack, or why there are none.
-pub type Evaluation = Result<Properties, Vec<Diagnostic>>;
+/// What came of a program.
+#[derive(Debug, Default)]
+pub struct Evaluation {
+    /// Outputs of the stack, as far as they could be computed; none if the program did not even begin.
+    pub outputs: Option<Properties>,
+    /// What is wrong with it.
+    pub errors: Vec<Diagnostic>,
+}
+
+impl Evaluation {
+    fn refused(errors: Vec<Diagnostic>) -> Self {
+        Self {
+            outputs: None,
+            errors,
+        }
+    }
+}
 
 /// Evaluates all of a program; resources are registered as far as the first mistakes allow, each part once those that
 /// it refers to are done.
@@ -88,7 +103,10 @@ pub fn evaluate(
         .keys()
         .chain(declared)
         .flat_map(|name| [name.clone(), format!("{prefix}{name}")]);
-    let parts = order::order(program, &names.collect())?;
+    let parts = match order::order(program, &names.collect()) {
+        Ok(parts) => parts,
+        Err(errors) => return Evaluation::refused(errors),
+    };
     let types = ResourceTypes::of(program, &|token| host.resource_type(token));
     let known = Known {
         config: surroundings.config,
@@ -98,31 +116,96 @@ pub fn evaluate(
     };
     let errors = check::check(program, &parts, known);
     if !errors.is_empty() {
-        return Err(errors);
+        return Evaluation::refused(errors);
     }
     let shared = Shared::new(surroundings, &types);
     let mut before = Evaluator::new(host, &shared, 0);
     before.config(program, surroundings);
     let errors = Mutex::new(BTreeMap::from([(0, before.errors)]));
-    schedule::run(&order::needs(&parts), host.parallel(), &|number| {
+    let needs = order::needs(&parts);
+    let prepared = Mutex::new(prepare(&parts, &needs, host, &shared));
+    schedule::run(&needs, host.parallel(), &|number| {
         let Some(part) = parts.get(number) else {
             return;
         };
+        let ready = locked(&prepared).remove(&number);
         // the stack and default providers come before all parts
         let mut evaluator = Evaluator::new(host, &shared, number + 1);
-        evaluator.part(*part);
+        match ready {
+            Some(Prepared::Done(errors)) => evaluator.errors = errors,
+            Some(Prepared::Resource(goal)) => evaluator.part(*part, Some(*goal)),
+            None => evaluator.part(*part, None),
+        }
         locked(&errors).insert(evaluator.part, evaluator.errors);
     });
     let mut after = Evaluator::new(host, &shared, parts.len() + 1);
     let outputs = after.outputs(program);
     let mut errors = errors.into_inner().unwrap_or_else(PoisonError::into_inner);
     errors.insert(after.part, after.errors);
-    let errors: Vec<_> = errors.into_values().flatten().collect();
-    if errors.is_empty() {
-        Ok(outputs)
-    } else {
-        Err(errors)
+    Evaluation {
+        outputs: Some(outputs),
+        errors: errors.into_values().flatten().collect(),
     }
+}
+
+/// A map of the program's own has no entries that are null.
+fn without_nulls(property: Property) -> Property {
+    match property {
+        Property::Object(entries) => {
+            let entries = entries.into_iter();
+            let given = entries.filter(|(_, value)| *value != Property::Null);
+            Property::Object(
+                given
+                    .map(|(key, value)| (key, without_nulls(value)))
+                    .collect(),
+            )
+        }
+        other => other,
+    }
+}
+
+/// A part that was evaluated before the others ran.
+enum Prepared {
+    /// All there is to it is done.
+    Done(Vec<Diagnostic>),
+    /// It is only left to register it.
+    Resource(Box<Goal>),
+}
+
+/// Evaluates, in the order of the program, all that needs no resource: so that what is wrong there is known before
+/// anything that comes after it is touched, and nothing depends on which thread is faster.
+fn prepare<H: Host>(
+    parts: &[Part<'_>],
+    needs: &[Vec<usize>],
+    host: &H,
+    shared: &Shared<'_>,
+) -> BTreeMap<usize, Prepared> {
+    let mut prepared = BTreeMap::new();
+    for (number, (part, needs)) in parts.iter().zip(needs).enumerate() {
+        let known = |other: &usize| matches!(prepared.get(other), Some(Prepared::Done(_)));
+        if !needs.iter().all(known) {
+            continue;
+        }
+        let mut evaluator = Evaluator::new(host, shared, number + 1);
+        if let Part::Resource(resource) = part
+            && !evaluator.is_wrong()
+        {
+            match evaluator.goal(resource) {
+                Ok(goal) => {
+                    prepared.insert(number, Prepared::Resource(Box::new(goal)));
+                    continue;
+                }
+                Err(failure) => {
+                    evaluator.report(failure);
+                    shared.name(&resource.key, None);
+                }
+            }
+        } else {
+            evaluator.part(*part, None);
+        }
+        prepared.insert(number, Prepared::Done(evaluator.errors));
+    }
+    prepared
 }
 
 /// What the parts of a program share while they are evaluated.
@@ -245,7 +328,11 @@ impl<'a, H: Host> Evaluator<'a, H> {
         }
     }
 
-    fn part(&mut self, part: Part<'_>) {
+    fn is_wrong(&self) -> bool {
+        self.shared.wrong.load(Ordering::SeqCst)
+    }
+
+    fn part(&mut self, part: Part<'_>, goal: Option<Goal>) {
         let (name, result) = match part {
             Part::RequiredVersion(range) => {
                 if let Err(failure) = self.required_version(range) {
@@ -254,7 +341,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
                 return;
             }
             Part::Variable(variable) => (&variable.name, self.expression(&variable.value)),
-            Part::Resource(resource) => (&resource.key, self.resource(resource)),
+            Part::Resource(resource) => (&resource.key, self.resource(resource, goal)),
         };
         let value = result.map_err(|failure| self.report(failure)).ok();
         // a config value that only the stack has comes before a variable, and a resource before both
@@ -287,15 +374,23 @@ impl<'a, H: Host> Evaluator<'a, H> {
         }
     }
 
-    /// An output with a secret in it is secret as a whole; one that is null is none.
+    /// An output with a secret in it is secret as a whole; one that the program says is null is none, but not one that
+    /// turns out to be.
     fn outputs(&mut self, program: &Program) -> Properties {
         let mut outputs = Properties::new();
         for output in &program.outputs {
-            let result = self
-                .expression(&output.value)
-                .and_then(|value| value.to_property().at(output.value.line));
+            let value = self.expression(&output.value);
+            if matches!(value, Ok(Value::Null)) {
+                continue;
+            }
+            let result = value.and_then(|value| {
+                let property = value.to_property().at(output.value.line)?;
+                Ok(match value {
+                    Value::Object(_) => without_nulls(property),
+                    _ => property,
+                })
+            });
             match result {
-                Ok(Property::Null) => {}
                 Ok(property) => {
                     let (open, secret) = property.opened();
                     let value = if secret { open.into_secret() } else { open };

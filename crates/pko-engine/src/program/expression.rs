@@ -58,7 +58,7 @@ impl Expression {
         let kind = match &node.value {
             NodeValue::Null => ExpressionKind::Null,
             NodeValue::Bool(value) => ExpressionKind::Bool(*value),
-            NodeValue::Number(value) => ExpressionKind::Number(value.clone()),
+            NodeValue::Number(value) => ExpressionKind::Number(crate::text::as_float(value)),
             NodeValue::String(text) => read_text(text, node.line, diagnostics),
             NodeValue::List(values) => ExpressionKind::List(
                 values

@@ -7,9 +7,6 @@ use crate::{
     urn::Urn,
 };
 
-/// What a program may say of a resource and the engine does not carry out: it is refused before anything runs, never dropped.
-pub const NOT_CARRIED_OUT: [&str; 2] = ["envVarMappings", "replacementTrigger"];
-
 /// A resource as the program wants it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Goal {
@@ -31,10 +28,10 @@ pub struct Goal {
     pub aliases: Vec<Alias>,
     /// Resource with which it goes.
     pub deleted_with: Option<Urn>,
-    /// Whether it must not be deleted.
-    pub protect: bool,
-    /// Whether deleting only forgets it.
-    pub retain_on_delete: bool,
+    /// Whether it must not be deleted; none leaves that to its parent.
+    pub protect: Option<bool>,
+    /// Whether deleting only forgets it; none leaves that to its parent.
+    pub retain_on_delete: Option<bool>,
     /// Inputs whose changes do not count.
     pub ignore_changes: Vec<String>,
     /// Inputs whose changes replace it.

@@ -203,7 +203,7 @@ pub struct ResourceOptions {
     pub replace_on_changes: Vec<String>,
     pub replace_with: Option<Expression>,
     pub replacement_trigger: Option<Expression>,
-    pub retain_on_delete: bool,
+    pub retain_on_delete: Option<bool>,
     pub version: Option<String>,
 }
 

@@ -57,7 +57,7 @@ impl Reader {
             "import" => options.import = Some(self.text(name, value)),
             "pluginDownloadURL" => options.plugin_download_url = Some(self.text(name, value)),
             "replaceOnChanges" => options.replace_on_changes = self.texts(name, value),
-            "retainOnDelete" => options.retain_on_delete = self.flag(value),
+            "retainOnDelete" => options.retain_on_delete = Some(self.flag(value)),
             "version" => options.version = Some(self.text(name, value)),
             _ => {
                 let value = self.expression(value);

@@ -5,6 +5,7 @@ use super::{
     expression::{Expression, ExpressionKind},
 };
 use crate::{
+    builtin::PROVIDERS,
     syntax::{Node, NodeValue},
     text,
 };
@@ -50,7 +51,7 @@ pub fn parse(root: &Node) -> Result<Program, Vec<Diagnostic>> {
     for (key, value) in entries {
         reader.section(&mut program, key, value);
     }
-    default_providers(&mut program, &mut reader.syntax);
+    default_providers(&mut program, &mut reader.semantic);
     let (errors, warnings): (Vec<_>, Vec<_>) =
         reader.syntax.into_iter().partition(Diagnostic::is_error);
     if errors.is_empty() {
@@ -70,7 +71,7 @@ fn default_providers(program: &mut Program, diagnostics: &mut Vec<Diagnostic>) {
         .iter()
         .filter(|resource| resource.default_provider)
     {
-        match resource.kind.strip_prefix("pulumi:providers:") {
+        match resource.kind.strip_prefix(PROVIDERS) {
             Some(package) => providers.push((package.to_owned(), resource.key.clone())),
             None => diagnostics.push(Diagnostic::error(
                 resource.line,
@@ -81,7 +82,8 @@ fn default_providers(program: &mut Program, diagnostics: &mut Vec<Diagnostic>) {
             )),
         }
     }
-    for resource in &mut program.resources {
+    let others = program.resources.iter_mut();
+    for resource in others.filter(|resource| !resource.kind.starts_with(PROVIDERS)) {
         let package = resource.kind.split(':').next().unwrap_or_default();
         let default = providers.iter().find(|(name, _)| name == package);
         if let (Some((_, key)), None) = (default, &resource.options.provider) {
@@ -233,7 +235,7 @@ impl Reader {
         }
         if declaration.kind.is_empty() {
             let message = format!("resource {:?} needs a type", declaration.key);
-            self.syntax.push(Diagnostic::error(key.line, message));
+            self.semantic.push(Diagnostic::error(key.line, message));
         }
         if declaration.get.is_some() && !declaration.properties.is_empty() {
             let message = format!(
@@ -442,7 +444,7 @@ mod tests {
             ),
             (
                 "resources: {a: {}}",
-                vec!["load 1: resource \"a\" needs a type"],
+                vec!["run: resource \"a\" needs a type"],
             ),
             (
                 "resources: {a: {type: t, options: {ignoreChanges: ['${b}']}}}",
@@ -450,7 +452,7 @@ mod tests {
             ),
             (
                 "resources: {a: {type: t, defaultProvider: true}}",
-                vec!["load 1: resource \"a\": cannot set defaultProvider on non-provider resource"],
+                vec!["run: resource \"a\": cannot set defaultProvider on non-provider resource"],
             ),
             (
                 "outputs: {x: {'fn::fileAsset': a, b: c}}",

@@ -77,6 +77,11 @@ impl Provider for Builtin<'_> {
         })
     }
 
+    /// It has no configuration.
+    fn diff_config(&self, _: &Properties, _: &Properties) -> Difference {
+        Difference::default()
+    }
+
     fn diff(
         &self,
         call: &Call<'_>,

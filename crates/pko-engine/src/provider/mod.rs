@@ -20,6 +20,11 @@ pub trait Provider: Send + Sync {
     /// Looks at inputs and completes them: defaults, names, what Pulumi calls auto-naming.
     fn check(&self, call: &Call<'_>, request: &CheckRequest<'_>) -> Result<Checked, ProviderError>;
 
+    /// What a change of the provider's own configuration means, for it and for all of its resources.
+    fn diff_config(&self, old: &Properties, new: &Properties) -> Difference {
+        changed(old, new)
+    }
+
     /// What a change of inputs means for a resource that exists.
     fn diff(
         &self,
@@ -54,6 +59,29 @@ pub trait Provider: Send + Sync {
         token: &str,
         arguments: &Properties,
     ) -> Result<Properties, ProviderError>;
+}
+
+/// Environment variables as one provider sees them: some under other names (`envVarMappings`).
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// Names of variables by those that the provider asks for.
+    sources: BTreeMap<String, String>,
+}
+
+impl Environment {
+    /// An environment in which each second name stands for the variable of the first, if there is one.
+    pub fn new(names: impl IntoIterator<Item = (String, String)>) -> Self {
+        let sources = names.into_iter().map(|(from, to)| (to, from)).collect();
+        Self { sources }
+    }
+
+    /// The value of a variable.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<String> {
+        let source = self.sources.get(name);
+        let given = source.and_then(|source| std::env::var(source).ok());
+        given.or_else(|| std::env::var(name).ok())
+    }
 }
 
 /// What every call is told.
@@ -163,6 +191,19 @@ impl Difference {
             .collect();
         roots.dedup();
         roots
+    }
+}
+
+/// Top-level properties that differ, all of which can be changed.
+#[must_use]
+pub fn changed(old: &Properties, new: &Properties) -> Difference {
+    let keys = old.keys().chain(new.keys());
+    let changed = keys.filter(|key| old.get(*key) != new.get(*key));
+    Difference {
+        changes: changed
+            .map(|key| (key.clone(), ChangeKind::Update))
+            .collect(),
+        delete_before_replace: false,
     }
 }
 

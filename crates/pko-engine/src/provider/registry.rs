@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use super::{Provider, ProviderError, kubernetes, random};
+use super::{Environment, Provider, ProviderError, kubernetes, random};
 use crate::{builtin, property::Properties};
 
-/// Makes a provider from its config.
-pub type Constructor = fn(&Properties) -> Result<Arc<dyn Provider>, ProviderError>;
+/// Makes a provider from its config and the environment variables that it gets.
+pub type Constructor = fn(&Properties, &Environment) -> Result<Arc<dyn Provider>, ProviderError>;
 
 /// A package of resource types.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ const PACKAGES: &[Package] = &[
     },
     Package {
         name: random::PACKAGE,
-        make: |_| Ok(Arc::new(random::Random)),
+        make: |_, _| Ok(Arc::new(random::Random)),
         outside: false,
     },
 ];
@@ -107,9 +107,10 @@ impl Registry {
         &self,
         package: &str,
         config: &Properties,
+        environment: &Environment,
     ) -> Result<Arc<dyn Provider>, ProviderError> {
         match self.packages.iter().find(|known| known.name == package) {
-            Some(known) => (known.make)(config),
+            Some(known) => (known.make)(config, environment),
             None => Err(ProviderError::Failed(format!(
                 "package {package:?} is not supported by pulumi-engine, which has {}; use an image with Pulumi's CLI",
                 self.names().join(", ")

@@ -156,16 +156,28 @@ impl Checkpoint {
         } else {
             FORMAT.to_string()
         };
-        let mut latest = serde_json::to_string(latest).map_err(CheckpointError::Malformed)?;
+        let latest = serde_json::to_string(latest).map_err(CheckpointError::Malformed)?;
+        let stack = serde_json::to_string(stack).map_err(CheckpointError::Malformed)?;
+        let size: usize = resources.iter().map(|resource| resource.len() + 1).sum();
+        // in one piece: states are large, and saved often
+        let mut text = String::with_capacity(size + latest.len() + stack.len() + 128);
+        text.extend([
+            "{\"version\":",
+            &features,
+            ",\"checkpoint\":{\"stack\":",
+            &stack,
+        ]);
+        text.push_str(",\"latest\":{");
+        for (number, resource) in resources.iter().enumerate() {
+            text.push_str(if number == 0 { "\"resources\":[" } else { "," });
+            text.push_str(resource);
+        }
         if !resources.is_empty() {
             // the state's own fields, of which there is always one, go on after the resources
-            let fields = latest.strip_prefix('{').unwrap_or_default();
-            latest = format!("{{\"resources\":[{}],{fields}", resources.join(","));
+            text.push_str("],");
         }
-        let stack = serde_json::to_string(stack).map_err(CheckpointError::Malformed)?;
-        let text = format!(
-            "{{\"version\":{features},\"checkpoint\":{{\"stack\":{stack},\"latest\":{latest}}}}}"
-        );
+        text.push_str(latest.strip_prefix('{').unwrap_or_default());
+        text.push_str("}}");
         Ok(text.into_bytes())
     }
 

@@ -9,7 +9,9 @@
 mod cloud;
 mod config;
 mod conformance;
+mod crash;
 mod fuzz;
+mod interchange;
 mod interruption;
 mod kubernetes;
 mod lifecycle;

@@ -19,10 +19,6 @@ fn what_is_lacking_is_named() {
             "name: demo\nruntime: yaml\noutputs: {x: {'fn::invoke': {function: f}}}\n",
             "function \"f\" is not supported by pulumi-engine",
         ),
-        (
-            "name: demo\nruntime: yaml\nresources: {a: {type: 'pulumi:index:Stash', properties: {input: 1}, options: {replacementTrigger: x}}}\n",
-            "resource option \"replacementTrigger\" is not supported by pulumi-engine",
-        ),
     ];
     for (program, expected) in cases {
         let stage = Stage::new(PLAIN);

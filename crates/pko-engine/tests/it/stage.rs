@@ -45,6 +45,11 @@ impl Stage {
         Self { directory, cli }
     }
 
+    /// The same stage for another command line from now on.
+    pub(crate) fn hand_to(&mut self, cli: &str) {
+        cli.clone_into(&mut self.cli);
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }

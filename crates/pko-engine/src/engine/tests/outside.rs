@@ -12,7 +12,7 @@ use crate::{
     property::{Properties, Property},
     provider::{
         Call, ChangeKind, ChangeRequest, CheckFailure, CheckRequest, Checked, Created, Difference,
-        Observed, Provider, ProviderError, ReadRequest, ResourceType,
+        Environment, Observed, Provider, ProviderError, ReadRequest, ResourceType,
         registry::{Package, Registry},
     },
     resource::Resource,
@@ -39,7 +39,7 @@ fn cloud(place: &str) -> Shared {
 
 struct Things(Shared);
 
-fn make(config: &Properties) -> Result<Arc<dyn Provider>, ProviderError> {
+fn make(config: &Properties, _: &Environment) -> Result<Arc<dyn Provider>, ProviderError> {
     let place = match config.get("place") {
         Some(Property::String(place)) => place.as_str(),
         Some(_) => return Err(ProviderError::Failed("place must be text".to_owned())),
@@ -91,6 +91,14 @@ impl Provider for Things {
             secret_outputs: vec!["key"],
             ..ResourceType::default()
         })
+    }
+
+    fn diff_config(&self, old: &Properties, new: &Properties) -> Difference {
+        let mut difference = crate::provider::changed(old, new);
+        if let Some(kind) = difference.changes.get_mut("place") {
+            *kind = ChangeKind::Replace;
+        }
+        difference
     }
 
     fn check(&self, _: &Call<'_>, request: &CheckRequest<'_>) -> Result<Checked, ProviderError> {
@@ -505,4 +513,80 @@ fn targets_do_not_touch_the_others() {
     };
     limited.up(&wish("2"));
     assert_eq!(calls(place), ["update a"]);
+}
+
+/// A provider, one resource of it and one that needs that.
+fn with_provider(place: &str, more: &str, options: &str) -> String {
+    let provider = format!(
+        "  p: {{type: 'pulumi:providers:cloud', properties: {{place: {place}{more}}}, options: {{{options}}}}}\n"
+    );
+    program(&[
+        provider,
+        thing("a", "size: 1", "provider: '${p}'"),
+        thing("b", "near: '${a.id}'", "provider: '${p}'"),
+    ])
+}
+
+#[test]
+fn a_provider_that_is_somewhere_else_has_all_of_its_resources_made_anew() {
+    let (here, there) = ("provider-here", "provider-there");
+    let first = stage(here, &[]).up(&with_provider(here, "", ""));
+    assert_eq!(steps(&first)[1..], ["create p", "create a", "create b"]);
+    calls(here);
+    let updated = stage(here, &first.state).up(&with_provider(here, ", note: x", ""));
+    assert_eq!(steps(&updated), ["update p", "same a", "same b"]);
+    assert_eq!(updated.find("p").id, first.find("p").id);
+    assert!(calls(here).is_empty());
+
+    let moved = stage(here, &updated.state).up(&with_provider(there, ", note: x", ""));
+    let expected = [
+        "create-replacement p",
+        "replace p",
+        "create-replacement a",
+        "replace a",
+        "create-replacement b",
+        "replace b",
+        "delete-replaced b",
+        "delete-replaced a",
+        "delete-replaced p",
+    ];
+    assert_eq!(steps(&moved), expected);
+    assert_eq!(calls(there), ["create a", "create b"]);
+    assert_eq!(calls(here), ["delete b", "delete a"]);
+    let provider = moved.find("p");
+    assert_ne!(provider.id, first.find("p").id);
+    let reference = format!("{}::{}", provider.urn, provider.id);
+    assert_eq!(moved.find("b").provider, reference);
+    assert_eq!(moved.state.len(), 4);
+    let again = stage(here, &moved.state).up(&with_provider(there, ", note: x", ""));
+    assert_eq!(steps(&again), ["same p", "same a", "same b"]);
+}
+
+#[test]
+fn a_default_provider_that_is_somewhere_else_has_its_resources_made_anew() {
+    let (here, there) = ("default-here", "default-there");
+    let text = program(&[thing("a", "size: 1", "")]);
+    let first = stage(here, &[]).up(&text);
+    calls(here);
+    let moved = stage(there, &first.state).up(&text);
+    assert!(
+        moved.words.contains(&"delete-replaced a".to_owned()),
+        "{:?}",
+        moved.words
+    );
+    assert_eq!(
+        (calls(there), calls(here)),
+        (vec!["create a".to_owned()], vec!["delete a".to_owned()])
+    );
+}
+
+#[test]
+fn a_protected_provider_stays_where_it_is() {
+    let (here, there) = ("protected-here", "protected-there");
+    let first = stage(here, &[]).up(&with_provider(here, "", "protect: true"));
+    let moved = stage(here, &first.state).up(&with_provider(there, "", "protect: true"));
+    assert_eq!(moved.ending, Ending::Failed);
+    let told = moved.words.join("\n");
+    assert!(told.contains("unable to replace resource"), "{told}");
+    assert_eq!(calls(there), Vec::<String>::new());
 }

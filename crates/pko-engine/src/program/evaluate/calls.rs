@@ -55,7 +55,10 @@ impl<H: Host> Evaluator<'_, H> {
         };
         let (parent, provider) = (one(&options.parent, self)?, one(&options.provider, self)?);
         let needs: BTreeSet<Urn> = match &options.depends_on {
-            Some(expression) => self.resources(expression)?.into_iter().collect(),
+            Some(expression) => {
+                let needed = self.resource_list("dependsOn", expression)?;
+                needed.into_iter().collect()
+            }
             None => BTreeSet::new(),
         };
         let flat = arguments.flatten();

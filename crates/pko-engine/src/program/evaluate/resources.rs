@@ -2,7 +2,6 @@
 
 use jiff::SignedDuration;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 
 use super::{Alias, At as _, Evaluated, Evaluator, Failure, Goal, Host};
 use crate::{
@@ -18,11 +17,16 @@ use crate::{
 
 impl<H: Host> Evaluator<'_, H> {
     /// Once something is wrong no further resource is touched; the rest is only looked through.
-    pub(super) fn resource(&mut self, resource: &ResourceDeclaration) -> Evaluated {
-        if self.shared.wrong.load(Ordering::SeqCst) {
-            return Err(Failure::Poisoned);
-        }
-        let goal = self.goal(resource)?;
+    pub(super) fn resource(
+        &mut self,
+        resource: &ResourceDeclaration,
+        goal: Option<Goal>,
+    ) -> Evaluated {
+        let goal = match goal {
+            Some(goal) => goal,
+            None if self.is_wrong() => return Err(Failure::Poisoned),
+            None => self.goal(resource)?,
+        };
         let (name, kind) = (goal.name.clone(), goal.kind.clone());
         let registered = self.host.register(goal).at(resource.line)?;
         Ok(Value::Resource(Box::new(ResourceValue {
@@ -108,10 +112,11 @@ impl<H: Host> Evaluator<'_, H> {
         options: &ResourceOptions,
     ) -> Result<(), Failure> {
         if let Some(expression) = &options.depends_on {
-            goal.dependencies.extend(self.resources(expression)?);
+            let needed = self.resource_list("dependsOn", expression)?;
+            goal.dependencies.extend(needed);
         }
         if let Some(expression) = &options.replace_with {
-            goal.replace_with = self.resources(expression)?;
+            goal.replace_with = self.resource_list("replaceWith", expression)?;
         }
         if let Some(expression) = &options.parent {
             goal.parent = Some(self.one_resource(expression)?);
@@ -120,19 +125,23 @@ impl<H: Host> Evaluator<'_, H> {
             goal.provider = Some(self.provider(expression)?);
         }
         if let Some(expression) = &options.providers {
-            goal.providers = self.resources(expression)?;
+            goal.providers = self.resource_list("providers", expression)?;
+            for urn in &goal.providers {
+                require_provider(urn).at(expression.line)?;
+            }
         }
         if let Some(expression) = &options.deleted_with {
             goal.deleted_with = Some(self.one_resource(expression)?);
         }
         if let Some(expression) = &options.protect {
-            goal.protect = self.protect(expression)?;
+            goal.protect = Some(self.protect(expression)?);
         }
         if let Some(expression) = &options.aliases {
             goal.aliases = self.aliases(expression)?;
         }
         if let Some(expression) = &options.replacement_trigger {
             let value = self.expression(expression)?;
+            goal.dependencies.extend(value.dependencies());
             goal.replacement_trigger = Some(value.to_property().at(expression.line)?);
         }
         if let Some(expression) = &options.env_var_mappings {
@@ -147,12 +156,8 @@ impl<H: Host> Evaluator<'_, H> {
 
     pub(super) fn provider(&mut self, expression: &Expression) -> Result<Urn, Failure> {
         let urn = self.one_resource(expression)?;
-        let kind = urn.qualified_type().rsplit('$').next().unwrap_or_default();
-        if kind.starts_with("pulumi:providers:") {
-            return Ok(urn);
-        }
-        let message = format!("resource passed as provider is no provider: {}", urn.name());
-        Err(Failure::Message(expression.line, message))
+        require_provider(&urn).at(expression.line)?;
+        Ok(urn)
     }
 
     fn mappings(&mut self, expression: &Expression) -> Result<BTreeMap<String, String>, Failure> {
@@ -197,31 +202,29 @@ impl<H: Host> Evaluator<'_, H> {
         }
     }
 
-    pub(super) fn one_resource(&mut self, expression: &Expression) -> Result<Urn, Failure> {
-        match <[Urn; 1]>::try_from(self.resources(expression)?) {
-            Ok([urn]) => Ok(urn),
-            Err(_) => Err(Failure::Message(
-                expression.line,
-                "one resource is needed here".to_owned(),
-            )),
-        }
-    }
-
-    pub(super) fn resources(&mut self, expression: &Expression) -> Result<Vec<Urn>, Failure> {
+    /// The resources of an option that wants a list, even of one.
+    pub(super) fn resource_list(
+        &mut self,
+        option: &str,
+        expression: &Expression,
+    ) -> Result<Vec<Urn>, Failure> {
         let values = match self.expression(expression)? {
             Value::List(values) => values,
-            value => vec![value],
+            other => {
+                let message = format!(
+                    "resource option {option} value must be a list of resources, not {}",
+                    other.describe()
+                );
+                return Err(Failure::Message(expression.line, message));
+            }
         };
-        values
-            .into_iter()
-            .map(|value| match value {
-                Value::Resource(resource) => Ok(resource.urn),
-                other => Err(Failure::Message(
-                    expression.line,
-                    format!("a resource is needed here, not {}", other.describe()),
-                )),
-            })
-            .collect()
+        let urns = values.into_iter().map(urn_of);
+        urns.collect::<Result<_, _>>().at(expression.line)
+    }
+
+    pub(super) fn one_resource(&mut self, expression: &Expression) -> Result<Urn, Failure> {
+        let value = self.expression(expression)?;
+        urn_of(value).at(expression.line)
     }
 
     fn aliases(&mut self, expression: &Expression) -> Result<Vec<Alias>, Failure> {
@@ -273,6 +276,27 @@ fn whole_inputs(goal: &mut Goal, value: &Value) -> Result<(), String> {
         },
         other => Err(format!("properties must be a map, not {}", other.describe())),
     }
+}
+
+fn urn_of(value: Value) -> Result<Urn, String> {
+    match value {
+        Value::Resource(resource) => Ok(resource.urn),
+        other => Err(format!(
+            "a resource is needed here, not {}",
+            other.describe()
+        )),
+    }
+}
+
+fn require_provider(urn: &Urn) -> Result<(), String> {
+    let kind = urn.qualified_type().rsplit('$').next().unwrap_or_default();
+    if kind.starts_with(builtin::PROVIDERS) {
+        return Ok(());
+    }
+    Err(format!(
+        "resource passed as provider is no provider: {}",
+        urn.name()
+    ))
 }
 
 fn alias(value: Value) -> Result<Alias, String> {

@@ -11,7 +11,7 @@ use std::{
 use http::Request;
 use kube::{
     Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use serde_json::Value;
 use tokio::{
@@ -176,7 +176,7 @@ async fn configuration(settings: &Settings) -> Result<Config, Failure> {
         cluster: settings.cluster.clone(),
         user: None,
     };
-    let unusable = |error: kube::config::KubeconfigError| {
+    let unusable = |error: KubeconfigError| {
         Failure::Configuration(format!(
             "failed to use the kubeconfig of provider `kubernetes`: {error}"
         ))
@@ -186,9 +186,13 @@ async fn configuration(settings: &Settings) -> Result<Config, Failure> {
             .await
             .map_err(unusable);
     }
-    let ambient = std::env::var_os("KUBECONFIG").is_some()
-        || settings.context.is_some()
-        || settings.cluster.is_some();
+    if let Some(kubeconfig) = renamed_kubeconfig(settings)? {
+        return Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(unusable);
+    }
+    let ambient =
+        settings.ambient.is_some() || settings.context.is_some() || settings.cluster.is_some();
     if !ambient && let Ok(config) = Config::incluster() {
         return Ok(config);
     }
@@ -205,18 +209,42 @@ fn kubeconfig(settings: &Settings) -> Result<Option<Kubeconfig>, Failure> {
     let Some(given) = &settings.kubeconfig else {
         return Ok(None);
     };
-    let path = path(given);
-    let read = if path.is_file() {
-        // names the files in it relative to its own place
-        Kubeconfig::read_from(&path)
-    } else {
-        Kubeconfig::from_yaml(given)
-    };
-    read.map(Some).map_err(|_| {
+    read_kubeconfig(given).map(Some).map_err(|_| {
         // the reader's own words may show what it read
         Failure::Configuration(
             "`kubeconfig` of provider `kubernetes` is neither the path of a file nor the content of a kubeconfig".to_owned(),
         )
+    })
+}
+
+/// A kubeconfig from its path or content.
+pub(super) fn read_kubeconfig(given: &str) -> Result<Kubeconfig, KubeconfigError> {
+    let path = path(given);
+    if path.is_file() {
+        // names the files in it relative to its own place
+        Kubeconfig::read_from(&path)
+    } else {
+        Kubeconfig::from_yaml(given)
+    }
+}
+
+/// The kubeconfig of a variable that stands for KUBECONFIG.
+fn renamed_kubeconfig(settings: &Settings) -> Result<Option<Kubeconfig>, Failure> {
+    let own = std::env::var("KUBECONFIG").ok();
+    let Some(files) = settings
+        .ambient
+        .as_ref()
+        .filter(|files| own.as_ref() != Some(files))
+    else {
+        return Ok(None);
+    };
+    let files = std::env::split_paths(files).filter(|file| !file.as_os_str().is_empty());
+    let read = files.map(Kubeconfig::read_from);
+    let merged = read.reduce(|whole, next| whole?.merge(next?));
+    merged.transpose().map_err(|error| {
+        Failure::Configuration(format!(
+            "failed to read the kubeconfig that `envVarMappings` of provider `kubernetes` names: {error}"
+        ))
     })
 }
 

@@ -7,6 +7,7 @@
 mod check;
 mod cluster;
 pub mod compare;
+mod config_change;
 mod create;
 mod delete;
 mod diff;
@@ -35,8 +36,8 @@ use serde_json::Value;
 use crate::{
     property::Properties,
     provider::{
-        Call, ChangeRequest, CheckRequest, Checked, Created, Difference, Observed, Provider,
-        ProviderError, ReadRequest, ResourceType,
+        Call, ChangeRequest, CheckRequest, Checked, Created, Difference, Environment, Observed,
+        Provider, ProviderError, ReadRequest, ResourceType,
     },
 };
 use cluster::Cluster;
@@ -50,8 +51,11 @@ use wait::{Judge, until};
 const MISORDERING: Duration = Duration::from_secs(30);
 
 /// Makes the provider for a run.
-pub fn make(config: &Properties) -> Result<Arc<dyn Provider>, ProviderError> {
-    let provider = Kubernetes::new(config, &|name| std::env::var(name).ok())?;
+pub fn make(
+    config: &Properties,
+    environment: &Environment,
+) -> Result<Arc<dyn Provider>, ProviderError> {
+    let provider = Kubernetes::new(config, &|name| environment.get(name))?;
     Ok(Arc::new(provider))
 }
 
@@ -195,6 +199,10 @@ fn discreet(error: ProviderError, inputs: &Properties) -> ProviderError {
 }
 
 impl Provider for Kubernetes {
+    fn diff_config(&self, old: &Properties, new: &Properties) -> Difference {
+        config_change::difference(old, new)
+    }
+
     fn resource_type(&self, token: &str) -> Result<ResourceType, ProviderError> {
         let token = tokens::parse(token).map_err(ProviderError::Failed)?;
         let is_secret = matches!(token, tokens::Token::Kind(kind) if kind.is("", "Secret"));

@@ -38,6 +38,8 @@ const WITH_EFFECT: &[&str] = &[
 pub struct Settings {
     /// Content or path; never shown, as it may hold keys.
     pub kubeconfig: Option<String>,
+    /// Files that are read where no kubeconfig is given.
+    pub ambient: Option<String>,
     pub context: Option<String>,
     pub cluster: Option<String>,
     pub namespace: Option<String>,
@@ -80,6 +82,7 @@ impl Settings {
         let flag = |name, variable| Ok::<_, String>(options.flag(name, variable)?.unwrap_or(false));
         Ok(Self {
             kubeconfig: options.kubeconfig()?,
+            ambient: environment("KUBECONFIG").filter(|files| !files.is_empty()),
             context: options.text("context", None)?,
             cluster: options.text("cluster", None)?,
             namespace: options.text("namespace", None)?,

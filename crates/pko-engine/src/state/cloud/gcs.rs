@@ -42,7 +42,10 @@ pub(super) fn open(
         anonymous = true;
     }
     if anonymous {
-        builder = builder.with_skip_signature(true);
+        // writes of this client ask for a token even so: any will do, and nobody is asked for one
+        builder = builder
+            .with_skip_signature(true)
+            .with_config(GoogleConfigKey::BearerToken, "anonymous");
     } else if let Some(content) = variables("GOOGLE_CREDENTIALS") {
         builder = builder.with_service_account_key(service_account(content)?);
     } else if let Some(token) = variables("GOOGLE_OAUTH_ACCESS_TOKEN") {
