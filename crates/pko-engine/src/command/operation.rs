@@ -17,7 +17,8 @@ use super::{
 };
 use crate::{
     args::OperationArgs,
-    display,
+    audience::Audience,
+    display::{self, Display, Severity, palette::Colors},
     engine::{self, Ending, Outcome, Task, Work, cancellation::Cancellation, ledger::Keeper},
     event_log::EventLog,
     plan::{Failure, Selection},
@@ -63,7 +64,7 @@ impl Kind {
 /// `10s` or `500ms`.
 const STEP_DELAY: &str = "PKO_ENGINE_STEP_DELAY";
 
-pub(super) fn run(kind: Kind, arguments: &OperationArgs) -> anyhow::Result<()> {
+pub(super) fn run(kind: Kind, arguments: &OperationArgs, colors: Colors) -> anyhow::Result<()> {
     if kind != Kind::Preview && !arguments.yes {
         bail!(
             "--yes or --skip-preview must be passed in to proceed when running in non-interactive mode"
@@ -89,6 +90,7 @@ pub(super) fn run(kind: Kind, arguments: &OperationArgs) -> anyhow::Result<()> {
         lock: lock.as_ref(),
         cancellation,
         step_delay,
+        colors,
     };
     let ended = run.perform(session);
     drop(lock);
@@ -113,6 +115,7 @@ struct Run<'a> {
     lock: Option<&'a Lock<'a>>,
     cancellation: Cancellation,
     step_delay: Duration,
+    colors: Colors,
 }
 
 /// A program file, for messages about it.
@@ -125,23 +128,37 @@ impl Run<'_> {
     fn perform(&self, mut session: Session<'_>) -> anyhow::Result<()> {
         let preview = self.kind == Kind::Preview;
         let started = (Instant::now(), Timestamp::now());
-        let mut events = EventLog::open(self.arguments.event_log.as_deref(), preview)
+        let events = EventLog::open(self.arguments.event_log.as_deref(), preview)
             .context("failed to open the event log")?;
-        display::line(&format!(
-            "{} ({}):\n",
+        let mut audience = Audience {
+            events,
+            display: self.display(&session),
+        };
+        audience.title(
             self.kind.title(),
-            session.stack.name
-        ))?;
-        events.prelude(&session.shown_config())?;
+            &session.stack.name,
+            &session.shown_config(),
+        )?;
         let (source, root) = self.source()?;
-        let outcome = self.work(&mut session, &source, &root, &mut events)?;
+        let outcome = self.work(&mut session, &source, &root, &mut audience)?;
+        if outcome.ending != Ending::Succeeded {
+            let run = if preview { "preview" } else { "update" };
+            let message = format!("{run} {}", outcome.ending.name());
+            audience.said(None, Severity::Error, &message)?;
+        }
         let seconds = started.0.elapsed().as_secs() + 1;
-        display::summary(&outcome.changes, seconds, preview)?;
-        events.summary(seconds, &outcome.changes, outcome.ending.name())?;
+        audience.summary(seconds, &outcome.changes, outcome.ending.name())?;
         if !preview {
             self.remember(&session, &outcome, started.1)?;
         }
         self.conclude(&session, &outcome)
+    }
+
+    fn display(&self, session: &Session<'_>) -> Display {
+        let whole = self.kind == Kind::Refresh;
+        let options = self.arguments.display.options(self.colors, whole);
+        let planning = self.kind == Kind::Preview;
+        Display::new(options, session.stack.stack_urn(), planning)
     }
 
     /// The program, and what it says; a refresh or destroy does without.
@@ -164,7 +181,7 @@ impl Run<'_> {
         session: &mut Session<'_>,
         source: &Source,
         root: &Node,
-        events: &mut EventLog,
+        audience: &mut Audience,
     ) -> anyhow::Result<Outcome> {
         let preview = self.kind == Kind::Preview;
         let selection = self.selection(session)?;
@@ -212,7 +229,7 @@ impl Run<'_> {
             (None, _) => Work::Refresh,
         };
         let keeper = (!preview).then_some(session as &mut dyn Keeper);
-        engine::run(&task, work, start, keeper, events)
+        engine::run(&task, work, start, keeper, audience)
     }
 
     /// The user does not wait for what still runs: the state says that it is under way.
@@ -271,10 +288,8 @@ impl Run<'_> {
     fn conclude(&self, session: &Session<'_>, outcome: &Outcome) -> anyhow::Result<()> {
         let name = self.kind.name();
         match outcome.ending {
-            Ending::Failed => return Err(Exit::error(code::ERROR, format!("{name} failed"))),
-            Ending::Canceled => {
-                return Err(Exit::error(code::CANCELED, format!("{name} canceled")));
-            }
+            Ending::Failed => return Err(Exit::told(code::ERROR)),
+            Ending::Canceled => return Err(Exit::told(code::CANCELED)),
             Ending::Succeeded => {}
         }
         if self.arguments.expect_no_changes

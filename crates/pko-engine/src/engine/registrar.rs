@@ -48,7 +48,7 @@ pub(super) fn run(engine: &Engine<'_>, program: &Program, surroundings: &Surroun
                     diagnostic,
                 });
             }
-            registrar.stack_done(None);
+            registrar.stack_done();
         }
     }
 }
@@ -256,34 +256,33 @@ impl<'a> Registrar<'_, 'a> {
         self.registered(new, false)
     }
 
-    fn stack_done(&self, outputs: Option<&Properties>) {
+    fn stack_done(&self) {
         let urn = self.stack().stack_urn();
-        if let Some(outputs) = outputs {
-            self.engine.ledger.set_outputs(&urn, outputs);
-        }
         let stack = self
             .engine
             .ledger
             .look(|snapshot| snapshot.find(&urn).cloned());
-        self.engine.reporter.stack_done(stack, outputs);
+        self.engine.reporter.stack_done(stack);
     }
 
     /// Outputs, then everything the program no longer has.
     fn finish(&self, mut outputs: Properties) {
         if self.engine.is_stopped() {
-            return self.stack_done(None);
+            return self.stack_done();
         }
         if !self.engine.task.preview {
             // only what `--target` left out can be unknown here
             outputs.retain(|_, value| *value != Property::Unknown);
         }
-        self.stack_done(Some(&outputs));
+        let stack = self.stack().stack_urn();
+        self.engine.ledger.set_outputs(&stack, &outputs);
         let book = locked(&self.book);
         let selection = self.engine.task.selection;
         self.engine.delete_gone(|old| {
             let known = book.seen.contains(&old.urn) || book.renamed.contains_key(&old.urn);
             !known && selection.includes(&old.urn)
         });
+        self.stack_done();
     }
 }
 

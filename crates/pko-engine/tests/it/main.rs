@@ -16,4 +16,5 @@ mod lifecycle;
 mod programs;
 mod random;
 mod refusal;
+mod screens;
 mod stage;

@@ -1,130 +1,15 @@
 //! The command line: that of Pulumi's CLI, as far as a Stack's life needs it. Pure.
 
+mod lists;
+mod operation;
+
 use clap::{
     Args, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-/// Flags that only change what is shown, or what this engine does not do anyway.
-const WITHOUT_EFFECT: [&str; 20] = [
-    "--debug",
-    "--diff",
-    "--disable-integrity-checking",
-    "--emoji",
-    "--fully-qualify-stack-names",
-    "--logflow",
-    "--logtostderr",
-    "--non-interactive",
-    "--show-config",
-    "--show-full-output",
-    "--show-reads",
-    "--show-replacement-steps",
-    "--show-sames",
-    "--strict",
-    "--suppress-outputs",
-    "--suppress-permalink",
-    "--suppress-progress",
-    "-d",
-    "--show-secrets-in-diff",
-    "--verbose-logs",
-];
-/// Flags without a value of their own, which may be written `--flag=true`.
-const SWITCHES: [&str; 16] = [
-    "--all",
-    "--continue-on-error",
-    "--create",
-    "--expect-no-changes",
-    "--force",
-    "--json",
-    "--no-select",
-    "--path",
-    "--preserve-config",
-    "--refresh",
-    "--run-program",
-    "--shell",
-    "--show-secrets",
-    "--skip-preview",
-    "--target-dependents",
-    "--yes",
-];
-/// Flags of Pulumi's CLI that this engine does not have.
-const REFUSED_FLAGS: [&str; 30] = [
-    "--all",
-    "--attach-debugger",
-    "--clear-pending-creates",
-    "--client",
-    "--config",
-    "--config-file",
-    "--config-path",
-    "--copy-config-from",
-    "--exclude",
-    "--exclude-dependents",
-    "--exclude-protected",
-    "--import-file",
-    "--import-pending-creates",
-    "--json",
-    "--neo",
-    "--plan",
-    "--policy-pack",
-    "--policy-pack-config",
-    "--remote",
-    "--remove",
-    "--run-program",
-    "--save-plan",
-    "--shell",
-    "--skip-pending-creates",
-    "--target-replace",
-    "--teams",
-    "--type",
-    "--version",
-    "-c",
-    "--preview-only",
-];
-/// Commands of Pulumi's CLI that this engine does not have.
-const REFUSED_COMMANDS: [&str; 42] = [
-    "about",
-    "ai",
-    "api",
-    "change-secrets-provider",
-    "console",
-    "convert",
-    "convert-trace",
-    "copilot",
-    "cp",
-    "deployment",
-    "env",
-    "gen-completion",
-    "gen-markdown",
-    "graph",
-    "import",
-    "insights",
-    "login",
-    "logout",
-    "logs",
-    "neo",
-    "new",
-    "org",
-    "package",
-    "plugin",
-    "policy",
-    "project",
-    "query",
-    "refresh-all",
-    "rename",
-    "replace-trace",
-    "schema",
-    "search",
-    "state",
-    "tag",
-    "template",
-    "unselect",
-    "view-trace",
-    "watch",
-    "webhook",
-    "do",
-    "edit",
-    "schedule",
-];
+use lists::{REFUSED_COMMANDS, REFUSED_FLAGS, SWITCHES, WITHOUT_EFFECT};
+pub use operation::{DisplayArgs, OperationArgs};
 
 /// A whole command line.
 #[derive(Debug, Parser)]
@@ -138,9 +23,9 @@ pub struct CommandLine {
     /// Run as if in this directory
     #[arg(short = 'C', long, global = true)]
     pub cwd: Option<String>,
-    /// Accepted; this engine prints no colors
-    #[arg(long, global = true, hide = true)]
-    color: Option<String>,
+    /// Colors: always, never, raw or auto
+    #[arg(long, global = true)]
+    pub color: Option<String>,
     /// Accepted; this engine keeps no logs of its own
     #[arg(short, long, global = true, hide = true)]
     verbose: Option<String>,
@@ -385,69 +270,6 @@ pub enum ConfigCommand {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
-}
-
-/// What preview, up, refresh and destroy take.
-#[derive(Debug, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "the flags of Pulumi's command line"
-)]
-pub struct OperationArgs {
-    /// Which stack
-    #[command(flatten)]
-    pub stack: StackName,
-    /// Do not ask
-    #[arg(short, long)]
-    pub yes: bool,
-    /// Do not show first what would be done
-    #[arg(short = 'f', long)]
-    pub skip_preview: bool,
-    /// Fail if there is anything to do
-    #[arg(long)]
-    pub expect_no_changes: bool,
-    /// What to remember of this run
-    #[arg(short, long, default_value = "")]
-    pub message: String,
-    /// Only these resources
-    #[arg(short, long)]
-    pub target: Vec<String>,
-    /// And what depends on them
-    #[arg(long)]
-    pub target_dependents: bool,
-    /// Replace these resources
-    #[arg(long)]
-    pub replace: Vec<String>,
-    /// Bring the state up to date first
-    #[arg(short, long)]
-    pub refresh: bool,
-    /// Go on with other resources after a failure
-    #[arg(long)]
-    pub continue_on_error: bool,
-    /// Write events to this file, one JSON object per line
-    #[arg(long, hide = true)]
-    pub event_log: Option<String>,
-    /// Who started this run
-    #[arg(long, hide = true)]
-    pub exec_kind: Option<String>,
-    /// Who started this run
-    #[arg(long, hide = true)]
-    pub exec_agent: Option<String>,
-    /// How many resources are worked on at the same time; 1 for one after the other
-    #[arg(short, long, env = "PULUMI_PARALLEL")]
-    parallel: Option<i32>,
-}
-
-impl OperationArgs {
-    /// How many resources are worked on at the same time: as Pulumi has it, four for each core unless the user says.
-    #[must_use]
-    pub fn parallel(&self) -> usize {
-        let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        match self.parallel {
-            Some(number) => usize::try_from(number).unwrap_or(1).max(1),
-            None => cores() * 4,
-        }
-    }
 }
 
 /// Parses the words after the program's name. The error is what to print, and whether it is help.
