@@ -79,7 +79,7 @@ pub(super) const REFUSED_FLAGS: [&str; 30] = [
     "--preview-only",
 ];
 /// Commands of Pulumi's CLI that this engine does not have.
-pub(super) const REFUSED_COMMANDS: [&str; 42] = [
+pub(super) const REFUSED_COMMANDS: [&str; 41] = [
     "about",
     "ai",
     "api",
@@ -113,7 +113,6 @@ pub(super) const REFUSED_COMMANDS: [&str; 42] = [
     "schema",
     "search",
     "state",
-    "tag",
     "template",
     "unselect",
     "view-trace",

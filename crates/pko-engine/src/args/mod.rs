@@ -162,9 +162,33 @@ pub enum StackCommand {
         /// Write to this file
         #[arg(long)]
         file: Option<String>,
+        /// An earlier state, which backends of this kind do not give
+        #[arg(long)]
+        version: Option<String>,
         /// Which stack
         #[command(flatten)]
         stack: StackName,
+    },
+    /// Take a state as that of a stack
+    Import {
+        /// Read this file, not standard input
+        #[arg(long)]
+        file: Option<String>,
+        /// Even if something seems to be wrong with it
+        #[arg(short, long)]
+        force: bool,
+        /// Which stack
+        #[command(flatten)]
+        stack: StackName,
+    },
+    /// Names and values that users give to a stack
+    Tag {
+        /// Which stack
+        #[arg(short, long, env = "PULUMI_STACK", global = true)]
+        stack: Option<String>,
+        /// What to do
+        #[command(subcommand)]
+        command: TagCommand,
     },
     /// Remove a stack
     Rm {
@@ -182,6 +206,38 @@ pub enum StackCommand {
         /// Keep its config file
         #[arg(long)]
         preserve_config: bool,
+    },
+}
+
+/// Commands about tags.
+#[derive(Debug, Subcommand)]
+pub enum TagCommand {
+    /// List all tags
+    #[command(visible_alias = "list")]
+    Ls {
+        /// As JSON
+        #[arg(short, long)]
+        json: bool,
+    },
+    /// Print one tag
+    Get {
+        /// Its name
+        name: String,
+    },
+    /// Set one tag
+    #[command(visible_alias = "new")]
+    Set {
+        /// Its name
+        name: String,
+        /// Its value
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+    },
+    /// Remove one tag
+    #[command(visible_alias = "remove")]
+    Rm {
+        /// Its name
+        name: String,
     },
 }
 

@@ -6,6 +6,8 @@ mod operation;
 mod record;
 mod session;
 mod stack;
+mod tag;
+mod transfer;
 
 use std::{io::IsTerminal as _, process::ExitCode};
 

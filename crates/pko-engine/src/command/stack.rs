@@ -4,19 +4,21 @@ use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::{context::Context, pretty};
+use super::{
+    context::Context,
+    pretty, tag,
+    transfer::{self, vault},
+};
 use crate::{
     args::StackCommand,
     config::value,
     display,
     property::{BLINDED, SECRET_SIGNATURE, SIGNATURE_KEY},
-    resource::Resource,
     secrets::{Crypter, Passphrase},
     state::{
         checkpoint::{Checkpoint, Deployment, Manifest, SecretsProvider},
         history,
         lock::Lock,
-        sealing::Vault,
     },
     urn::{STACK_TYPE, StackIdentity},
 };
@@ -78,10 +80,25 @@ pub(super) fn run(command: StackCommand) -> anyhow::Result<()> {
         StackCommand::Export {
             show_secrets,
             file,
+            version,
             stack,
         } => {
             let stack = context.stack(stack.stack.as_deref())?;
-            export(&context, &stack, show_secrets, file.as_deref())
+            if version.is_some() {
+                bail!(
+                    "the current backend ({}) does not provide the ability to export previous deployments",
+                    context.backend.url()
+                );
+            }
+            transfer::export(&context, &stack, show_secrets, file.as_deref())
+        }
+        StackCommand::Import { file, force, stack } => {
+            let stack = context.stack(stack.stack.as_deref())?;
+            transfer::import(&context, &stack, file.as_deref(), force)
+        }
+        StackCommand::Tag { stack, command } => {
+            let stack = context.stack(stack.as_deref())?;
+            tag::run(&context, &stack, &command)
         }
         StackCommand::Rm {
             name,
@@ -223,14 +240,6 @@ fn outputs(
         .collect())
 }
 
-fn vault(context: &Context, deployment: &Deployment) -> anyhow::Result<Vault> {
-    let crypter = deployment
-        .salt()?
-        .map(|salt| context.crypter(salt))
-        .transpose()?;
-    Ok(Vault::new(crypter))
-}
-
 /// A value with a secret in it is hidden as a whole; no passphrase is needed to know that.
 fn blinded(value: Value) -> Value {
     fn has_secret(value: &Value) -> bool {
@@ -325,59 +334,6 @@ fn show_history(
         ))?;
     }
     Ok(())
-}
-
-fn export(
-    context: &Context,
-    stack: &StackIdentity,
-    show_secrets: bool,
-    file: Option<&str>,
-) -> anyhow::Result<()> {
-    let checkpoint = context.require(stack)?;
-    let mut deployment = checkpoint.deployment();
-    if show_secrets {
-        let opened =
-            vault(context, &deployment)?.open(std::mem::take(&mut deployment.resources))?;
-        deployment.resources = opened
-            .into_iter()
-            .map(revealed)
-            .collect::<anyhow::Result<_>>()?;
-    }
-    let version = checkpoint.version.max(3);
-    let mut document = json!({ "version": version, "deployment": deployment });
-    if let (false, Some(document)) = (checkpoint.features.is_empty(), document.as_object_mut()) {
-        document.insert("features".to_owned(), json!(checkpoint.features));
-    }
-    let mut text = Vec::new();
-    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-    serde::Serialize::serialize(
-        &document,
-        &mut serde_json::Serializer::with_formatter(&mut text, formatter),
-    )?;
-    text.push(b'\n');
-    match file {
-        Some(path) => Ok(crate::state::file::write_whole(
-            std::path::Path::new(path),
-            &text,
-        )?),
-        None => Ok(std::io::Write::write_all(&mut std::io::stdout(), &text)?),
-    }
-}
-
-/// A resource with secrets in clear, still marked as such.
-fn revealed(resource: Resource) -> anyhow::Result<Resource<Map<String, Value>>> {
-    resource.map(|_, properties| {
-        properties
-            .into_iter()
-            .map(|(key, value)| {
-                let value = value.to_json_with::<serde_json::Error>("", &mut |_, inner| {
-                    let plain = serde_json::to_string(&inner.revealed())?;
-                    Ok(json!({ SIGNATURE_KEY: SECRET_SIGNATURE, "plaintext": plain }))
-                })?;
-                Ok((key, value))
-            })
-            .collect()
-    })
 }
 
 fn remove(

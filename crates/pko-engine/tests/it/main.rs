@@ -18,3 +18,4 @@ mod random;
 mod refusal;
 mod screens;
 mod stage;
+mod transfer;
