@@ -17,6 +17,8 @@ pub struct Audience {
     pub events: EventLog,
     /// For people.
     pub display: Display,
+    /// Whether steps are kept from both; what goes wrong is told in any case.
+    pub muted: bool,
 }
 
 impl Audience {
@@ -33,18 +35,27 @@ impl Audience {
 
     /// A step begins.
     pub fn before(&mut self, step: &Step) -> io::Result<()> {
+        if self.muted {
+            return Ok(());
+        }
         self.events.before(step)?;
         self.display.before(step)
     }
 
     /// A step is done.
     pub fn after(&mut self, step: &Step) -> io::Result<()> {
+        if self.muted {
+            return Ok(());
+        }
         self.events.after(step)?;
         self.display.after(step)
     }
 
     /// A step could not be done.
     pub fn failed(&mut self, step: &Step) -> io::Result<()> {
+        if self.muted {
+            return Ok(());
+        }
         self.events.failed(step)?;
         self.display.failed(step)
     }

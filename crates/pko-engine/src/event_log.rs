@@ -17,9 +17,13 @@ use crate::{
     urn::Urn,
 };
 
+/// The place that is standard output.
+pub const SCREEN: &str = "-";
+
 /// Where events go.
 enum Sink {
     Nowhere,
+    Screen,
     File(File),
     Listener(EventStream),
 }
@@ -36,6 +40,7 @@ impl EventLog {
     pub fn open(place: Option<&str>, planning: bool) -> io::Result<Self> {
         let sink = match place {
             None => Sink::Nowhere,
+            Some(SCREEN) => Sink::Screen,
             Some(place) => match place.strip_prefix("tcp://") {
                 Some(address) => Sink::Listener(EventStream::open(address)),
                 None => Sink::File(File::create(place)?),
@@ -58,6 +63,7 @@ impl EventLog {
         self.sequence += 1;
         match &mut self.sink {
             Sink::Nowhere => {}
+            Sink::Screen => crate::display::line(&event.to_string())?,
             Sink::File(file) => file.write_all(format!("{event}\n").as_bytes())?,
             Sink::Listener(listener) => listener.send(event.to_string()),
         }

@@ -19,7 +19,7 @@ pub(super) const WITHOUT_EFFECT: [&str; 15] = [
     "-d",
 ];
 /// Flags without a value of their own, which may be written `--flag=true`.
-pub(super) const SWITCHES: [&str; 24] = [
+pub(super) const SWITCHES: [&str; 31] = [
     "--all",
     "--continue-on-error",
     "--create",
@@ -44,39 +44,40 @@ pub(super) const SWITCHES: [&str; 24] = [
     "--show-sames",
     "--suppress-outputs",
     "--urns",
-];
-/// Flags of Pulumi's CLI that this engine does not have.
-pub(super) const REFUSED_FLAGS: [&str; 30] = [
-    "--all",
-    "--attach-debugger",
     "--clear-pending-creates",
-    "--client",
-    "--config",
-    "--config-file",
     "--config-path",
-    "--copy-config-from",
-    "--exclude",
     "--exclude-dependents",
     "--exclude-protected",
+    "--preview-only",
+    "--remove",
+    "--skip-pending-creates",
+];
+/// Flags of Pulumi's CLI that this engine does not have.
+pub(super) const REFUSED_FLAGS: [&str; 24] = [
+    "--all",
+    "--attach-debugger",
+    "--client",
+    "--copy-config-from",
     "--import-file",
-    "--import-pending-creates",
     "--json",
     "--neo",
     "--plan",
     "--policy-pack",
     "--policy-pack-config",
     "--remote",
-    "--remove",
-    "--run-program",
     "--save-plan",
     "--shell",
-    "--skip-pending-creates",
-    "--target-replace",
     "--teams",
     "--type",
     "--version",
-    "-c",
-    "--preview-only",
+    "--ignore-protect",
+    "--override-env",
+    "--skip-config-validation",
+    "--otel-traces",
+    "--profiling",
+    "--tracing",
+    "--tracing-header",
+    "--memprofilerate",
 ];
 /// Commands of Pulumi's CLI that this engine does not have.
 pub(super) const REFUSED_COMMANDS: [&str; 41] = [

@@ -376,7 +376,9 @@ fn explain(error: &clap::Error) -> (String, bool) {
             let argument = context(ContextKind::InvalidArg);
             if REFUSED_FLAGS.contains(&argument.as_str()) {
                 (
-                    format!("flag `{argument}` is not supported by pulumi-engine for this command"),
+                    format!(
+                        "flag `{argument}` is not supported by pulumi-engine for this command; use an image with Pulumi's CLI"
+                    ),
                     false,
                 )
             } else if argument.starts_with('-') {
@@ -389,7 +391,9 @@ fn explain(error: &clap::Error) -> (String, bool) {
             let name = context(ContextKind::InvalidSubcommand);
             if REFUSED_COMMANDS.contains(&name.as_str()) {
                 (
-                    format!("command `{name}` is not supported by pulumi-engine"),
+                    format!(
+                        "command `{name}` is not supported by pulumi-engine; use an image with Pulumi's CLI"
+                    ),
                     false,
                 )
             } else {

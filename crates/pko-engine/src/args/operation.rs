@@ -36,9 +36,51 @@ pub struct OperationArgs {
     /// Replace these resources
     #[arg(long)]
     pub replace: Vec<String>,
+    /// Only these resources, and replace them
+    #[arg(long)]
+    pub target_replace: Vec<String>,
+    /// All but these resources
+    #[arg(short = 'x', long)]
+    pub exclude: Vec<String>,
+    /// And what depends on them
+    #[arg(long)]
+    pub exclude_dependents: bool,
+    /// All but what is protected
+    #[arg(long)]
+    pub exclude_protected: bool,
     /// Bring the state up to date first
     #[arg(short, long)]
     pub refresh: bool,
+    /// Run the program, so that its providers are those of today
+    #[arg(long)]
+    pub run_program: bool,
+    /// Only show what would be done
+    #[arg(long)]
+    pub preview_only: bool,
+    /// Remove the stack once nothing is left in it
+    #[arg(long)]
+    pub remove: bool,
+    /// Forget resources that an earlier run may have created
+    #[arg(long)]
+    pub clear_pending_creates: bool,
+    /// Leave them as they are
+    #[arg(long)]
+    pub skip_pending_creates: bool,
+    /// URN and then ID of such resources, to take them into the state
+    #[arg(long)]
+    pub import_pending_creates: Vec<String>,
+    /// `KEY=VALUE` for the run and the stack's config file
+    #[arg(short, long)]
+    pub config: Vec<String>,
+    /// Keys of these are paths into values
+    #[arg(long)]
+    pub config_path: bool,
+    /// The stack's config file, if it is another
+    #[arg(long)]
+    pub config_file: Option<String>,
+    /// Events on standard output, one JSON object per line
+    #[arg(short, long)]
+    pub json: bool,
     /// Go on with other resources after a failure
     #[arg(long)]
     pub continue_on_error: bool,

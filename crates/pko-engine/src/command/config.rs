@@ -16,6 +16,28 @@ use crate::{
     urn::StackIdentity,
 };
 
+/// Sets values for a run, and for those after it.
+pub(super) fn set_for_run(
+    context: &Context,
+    stack: &StackIdentity,
+    pairs: &[String],
+    path: bool,
+) -> anyhow::Result<()> {
+    if pairs.is_empty() {
+        return Ok(());
+    }
+    let mut editor = Editor {
+        context,
+        stack,
+        file: context.stack_file(stack)?,
+    };
+    for pair in pairs {
+        let (key, text) = pair.split_once('=').unwrap_or((pair, ""));
+        editor.set(key, path, text, false)?;
+    }
+    Ok(editor.file.save()?)
+}
+
 pub(super) fn run(arguments: ConfigArgs) -> anyhow::Result<()> {
     if matches!(arguments.command, Some(ConfigCommand::Env { .. })) {
         bail!(

@@ -25,6 +25,8 @@ use crate::{
 pub(super) struct Context {
     pub(super) project: ProjectFile,
     pub(super) backend: Backend,
+    /// The config file of the stack, if the user names it.
+    pub(super) config_file: Option<std::path::PathBuf>,
     /// Deriving a key is slow on purpose; each salt is done once.
     crypters: Mutex<Vec<Crypter>>,
 }
@@ -37,6 +39,7 @@ impl Context {
         Ok(Self {
             project,
             backend,
+            config_file: None,
             crypters: Mutex::default(),
         })
     }
@@ -77,7 +80,9 @@ impl Context {
     }
 
     pub(super) fn stack_file(&self, stack: &StackIdentity) -> anyhow::Result<StackFile> {
-        let file = StackFile::load(self.project.stack_file(&stack.name))?;
+        let own = || self.project.stack_file(&stack.name);
+        let path = self.config_file.clone().unwrap_or_else(own);
+        let file = StackFile::load(path)?;
         match file.secrets_provider() {
             None | Some("passphrase" | "default") => Ok(file),
             Some(other) => bail!(

@@ -2,8 +2,11 @@
 
 mod config;
 mod context;
+mod flags;
 mod operation;
+mod pending;
 mod record;
+mod selection;
 mod session;
 mod stack;
 mod tag;

@@ -111,7 +111,11 @@ pub(super) fn run(command: StackCommand) -> anyhow::Result<()> {
                 bail!("--yes must be passed in to proceed when running in non-interactive mode");
             }
             let stack = context.stack(name.or(stack).as_deref())?;
-            remove(&context, &stack, force, preserve_config)
+            remove(&context, &stack, force, preserve_config)?;
+            Ok(display::line(&format!(
+                "Stack '{}' has been removed!",
+                stack.name
+            ))?)
         }
     }
 }
@@ -336,7 +340,7 @@ fn show_history(
     Ok(())
 }
 
-fn remove(
+pub(super) fn remove(
     context: &Context,
     stack: &StackIdentity,
     force: bool,
@@ -359,9 +363,8 @@ fn remove(
     if !preserve_config {
         context.stack_file(stack)?.remove()?;
     }
-    context.selected()?.select(context.backend.url(), None)?;
-    Ok(display::line(&format!(
-        "Stack '{}' has been removed!",
-        stack.name
-    ))?)
+    context
+        .selected()?
+        .select(context.backend.url(), None)
+        .map_err(Into::into)
 }

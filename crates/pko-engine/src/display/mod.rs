@@ -3,6 +3,7 @@
 //!
 //! Two views, both pure: [`rows`] is a log with diagnostics and outputs at its end, [`tree`] (`--diff`) shows properties.
 
+mod changes;
 mod details;
 mod difference;
 mod lines;

@@ -280,7 +280,7 @@ impl<'a> Registrar<'_, 'a> {
         let selection = self.engine.task.selection;
         self.engine.delete_gone(|old| {
             let known = book.seen.contains(&old.urn) || book.renamed.contains_key(&old.urn);
-            !known && selection.includes(&old.urn)
+            !known && !selection.keeps_gone && selection.includes(&old.urn)
         });
         self.stack_done();
     }

@@ -9,6 +9,7 @@
 mod cloud;
 mod config;
 mod conformance;
+mod flags;
 mod fuzz;
 mod interruption;
 mod kubernetes;

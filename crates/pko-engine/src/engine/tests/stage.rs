@@ -181,6 +181,7 @@ impl Stage {
         let mut audience = Audience {
             events: EventLog::open(log.path().to_str(), self.preview).unwrap(),
             display: Display::silent(),
+            muted: false,
         };
         let (stack, world) = (identity(), Little::default());
         world.ids.store(self.state.len(), Ordering::SeqCst);
