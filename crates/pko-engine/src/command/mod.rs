@@ -3,6 +3,7 @@
 mod config;
 mod context;
 mod flags;
+mod interruption;
 mod operation;
 mod pending;
 mod record;

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{
     Exit, code, config,
     context::Context,
-    flags, pending, record, selection,
+    flags, interruption, pending, record, selection,
     session::{Outside, Session},
     stack,
 };
@@ -71,7 +71,12 @@ pub(super) fn run(kind: Kind, arguments: &OperationArgs, colors: Colors) -> anyh
     flags::check(kind, arguments)?;
     let only_preview = kind == Kind::Preview || arguments.preview_only;
     let step_delay = step_delay()?;
-    let cancellation = Cancellation::on_signals()?;
+    let quiet = arguments.json;
+    let cancellation = Cancellation::on_signals(move |signal, before| {
+        if !quiet {
+            interruption::tell(signal, before, only_preview, colors);
+        }
+    })?;
     let mut context = Context::load()?;
     context.config_file = arguments.config_file.as_ref().map(PathBuf::from);
     let stack = context.stack(arguments.stack.stack.as_deref())?;

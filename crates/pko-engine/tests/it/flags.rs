@@ -21,8 +21,8 @@ fn stage() -> Stage {
 }
 
 fn names(stage: &Stage) -> Vec<String> {
-    let state = stage.json(&["stack", "export"]);
-    let resources = state["deployment"]["resources"].as_array().unwrap();
+    let document = stage.json(&["stack", "export"]);
+    let resources = document["deployment"]["resources"].as_array().unwrap();
     let name = |resource: &Value| {
         let urn = resource["urn"].as_str().unwrap();
         urn.rsplit("::").next().unwrap().to_owned()
@@ -31,8 +31,8 @@ fn names(stage: &Stage) -> Vec<String> {
 }
 
 fn id(stage: &Stage, urn: &str) -> String {
-    let state = stage.json(&["stack", "export"]);
-    let resources = state["deployment"]["resources"].as_array().unwrap();
+    let document = stage.json(&["stack", "export"]);
+    let resources = document["deployment"]["resources"].as_array().unwrap();
     let found = resources.iter().find(|resource| resource["urn"] == urn);
     found.unwrap()["id"].as_str().unwrap().to_owned()
 }
@@ -195,9 +195,9 @@ fn a_program_runs_before_a_refresh_or_destroy_and_changes_no_resource() {
     let done = run(&stage, "refresh", &["--run-program=true"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(names(&stage), ["demo-dev", "default", "a", "b", "c"]);
-    let state = stage.json(&["stack", "export"]);
+    let document = stage.json(&["stack", "export"]);
     assert_eq!(
-        state["deployment"]["resources"][4]["inputs"]["input"],
+        document["deployment"]["resources"][4]["inputs"]["input"],
         json!(3)
     );
 
@@ -215,13 +215,13 @@ fn a_program_runs_before_a_refresh_or_destroy_and_changes_no_resource() {
 fn leave_pending(stage: &Stage, urn: &str) {
     let path = stage.path("state/.pulumi/stacks/demo/dev.json");
     let text = std::fs::read_to_string(&path).unwrap();
-    let mut state: Value = serde_json::from_str(&text).unwrap();
-    let latest = &mut state["checkpoint"]["latest"];
+    let mut document: Value = serde_json::from_str(&text).unwrap();
+    let latest = &mut document["checkpoint"]["latest"];
     let mut resource = latest["resources"][2].clone();
     resource["urn"] = json!(urn);
     resource.as_object_mut().unwrap().remove("id");
     latest["pending_operations"] = json!([{"resource": resource, "type": "creating"}]);
-    std::fs::write(&path, state.to_string()).unwrap();
+    std::fs::write(&path, document.to_string()).unwrap();
     let _ = std::fs::remove_file(path.with_extension("json.attrs"));
 }
 
@@ -237,8 +237,8 @@ fn creates_that_are_pending_are_dropped_or_taken_over() {
     let done = run(&stage, "refresh", &["--clear-pending-creates"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(!done.stdout.contains("pending operations"), "{done:?}");
-    let state = stage.json(&["stack", "export"]);
-    assert_eq!(state["deployment"].get("pending_operations"), None);
+    let document = stage.json(&["stack", "export"]);
+    assert_eq!(document["deployment"].get("pending_operations"), None);
 
     leave_pending(&stage, urn);
     let unknown = [

@@ -18,5 +18,6 @@ mod programs;
 mod random;
 mod refusal;
 mod screens;
+mod signals;
 mod stage;
 mod transfer;
