@@ -14,6 +14,7 @@ mod fuzz;
 mod interruption;
 mod kubernetes;
 mod lifecycle;
+mod listener;
 mod programs;
 mod random;
 mod refusal;
