@@ -33,6 +33,12 @@ impl Audience {
         self.events.prelude(config)
     }
 
+    /// Whether it is a preview that is told of.
+    #[must_use]
+    pub fn is_preview(&self) -> bool {
+        self.events.is_preview()
+    }
+
     /// A step begins.
     pub fn before(&mut self, step: &Step) -> io::Result<()> {
         if self.muted {

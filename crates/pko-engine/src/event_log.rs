@@ -53,6 +53,12 @@ impl EventLog {
         })
     }
 
+    /// Whether the run is a preview.
+    #[must_use]
+    pub fn is_preview(&self) -> bool {
+        self.planning
+    }
+
     /// Each event is written at once and whole: the agent follows the file.
     fn emit(&mut self, kind: &str, payload: &Value) -> io::Result<()> {
         if matches!(self.sink, Sink::Nowhere) {

@@ -397,7 +397,10 @@ fn explain(error: &clap::Error) -> (String, bool) {
                     false,
                 )
             } else {
-                (format!("unknown command {name:?} for \"pulumi\""), false)
+                let text = format!(
+                    "unknown command {name:?} for \"pulumi\"\nRun 'pulumi --help' for usage."
+                );
+                (text, false)
             }
         }
         ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
@@ -428,6 +431,8 @@ mod tests {
             "--non-interactive stack select --stack dev",
             "--non-interactive stack init dev --secrets-provider passphrase",
             "--non-interactive stack ls --json",
+            "--non-interactive refresh --yes --skip-preview --run-program=true --stack dev",
+            "--non-interactive destroy --yes --skip-preview --run-program=true --stack dev",
             "--non-interactive config set-all --stack dev --path --plaintext demo:[\"a\"]=hi --secret demo:b=-x",
             "--non-interactive config set-all --stack dev --json {}",
             "--non-interactive config set --secret demo:token --stack dev",
@@ -455,21 +460,20 @@ mod tests {
             ("up --nosuchflag --stack dev", "unknown flag: --nosuchflag"),
             (
                 "up --policy-pack x",
-                "flag `--policy-pack` is not supported by pulumi-engine for this command",
-            ),
-            (
-                "refresh --run-program=true",
-                "flag `--run-program` is not supported by pulumi-engine for this command",
+                "flag `--policy-pack` is not supported by pulumi-engine for this command; use an image with Pulumi's CLI",
             ),
             (
                 "import a b c",
-                "command `import` is not supported by pulumi-engine",
+                "command `import` is not supported by pulumi-engine; use an image with Pulumi's CLI",
             ),
             (
                 "stack rename x",
-                "command `rename` is not supported by pulumi-engine",
+                "command `rename` is not supported by pulumi-engine; use an image with Pulumi's CLI",
             ),
-            ("nosuch", "unknown command \"nosuch\" for \"pulumi\""),
+            (
+                "nosuch",
+                "unknown command \"nosuch\" for \"pulumi\"\nRun 'pulumi --help' for usage.",
+            ),
         ] {
             assert_eq!(parsed(line).err().as_deref(), Some(expected), "{line}");
         }

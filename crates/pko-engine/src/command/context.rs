@@ -74,9 +74,18 @@ impl Context {
         self.backend.load(stack)?.ok_or_else(|| {
             Exit::error(
                 code::STACK_NOT_FOUND,
-                format!("no stack named '{}' found", stack.name),
+                format!("no stack named '{}' found", self.shown(stack)),
             )
         })
+    }
+
+    /// The name of a stack: whole, if it is of another project.
+    fn shown(&self, stack: &StackIdentity) -> String {
+        if stack.project == self.project_name() {
+            stack.name.clone()
+        } else {
+            stack.qualified()
+        }
     }
 
     pub(super) fn stack_file(&self, stack: &StackIdentity) -> anyhow::Result<StackFile> {
@@ -108,14 +117,21 @@ impl Context {
         file: &StackFile,
         checkpoint: &Checkpoint,
     ) -> anyhow::Result<Crypter> {
+        self.open_secrets(file, checkpoint)
+            .context("getting stack configuration: get stack secrets manager")
+    }
+
+    /// The same, for what is no run.
+    pub(super) fn open_secrets(
+        &self,
+        file: &StackFile,
+        checkpoint: &Checkpoint,
+    ) -> anyhow::Result<Crypter> {
         let deployment = checkpoint.deployment();
-        let opened = match file.salt().or(deployment.salt()?) {
-            Some(salt) => self.crypter(salt),
-            None => {
-                Passphrase::from_environment().and_then(|passphrase| Crypter::create(&passphrase))
-            }
-        };
-        opened.context("getting stack configuration: get stack secrets manager")
+        Ok(match file.salt().or(deployment.salt()?) {
+            Some(salt) => self.crypter(salt)?,
+            None => Crypter::create(&Passphrase::from_environment()?)?,
+        })
     }
 
     /// Config of a run, checked against the project.
@@ -161,9 +177,7 @@ pub(super) fn identity(name: &str, project: &str) -> anyhow::Result<StackIdentit
         _ => bail!("stack name {name:?} has too many parts"),
     };
     if organization != ORGANIZATION {
-        bail!(
-            "organization {organization:?} does not exist: file backends have one, {ORGANIZATION:?}"
-        );
+        bail!("organization name must be '{ORGANIZATION}'");
     }
     let fits = |text: &str| {
         !text.is_empty()

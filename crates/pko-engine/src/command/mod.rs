@@ -15,7 +15,7 @@ mod transfer;
 
 use std::{io::IsTerminal as _, process::ExitCode};
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::{
     VERSION,
@@ -128,11 +128,18 @@ fn colors(word: Option<&str>) -> anyhow::Result<Colors> {
     Ok(colors)
 }
 
+#[derive(Serialize)]
+struct WhoAmI<'a> {
+    user: &'a str,
+    url: &'a str,
+}
+
 fn whoami(json: bool) -> anyhow::Result<()> {
     let backend = context::backend(None)?;
     let user = lock::user_name();
     let text = if json {
-        pretty(&json!({ "user": user, "url": backend.url() }))?
+        let url = backend.url();
+        pretty(&WhoAmI { user: &user, url })?
     } else {
         user
     };
@@ -153,6 +160,7 @@ fn cancel(yes: bool, name: Option<&str>) -> anyhow::Result<()> {
     ))?)
 }
 
-fn pretty(value: &Value) -> serde_json::Result<String> {
+/// As JSON for people; what has an order in Pulumi's output has it in a type.
+fn pretty(value: &impl Serialize) -> serde_json::Result<String> {
     serde_json::to_string_pretty(value)
 }

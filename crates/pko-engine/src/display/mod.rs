@@ -11,6 +11,7 @@ pub mod palette;
 mod printer;
 mod rows;
 mod summary;
+mod table;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -32,6 +33,7 @@ use crate::{
 use palette::{Color, Colors};
 use rows::Rows;
 pub use rows::Severity;
+pub use table::{ago, table};
 use tree::Tree;
 
 /// What the user wants to see.

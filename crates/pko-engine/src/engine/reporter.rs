@@ -68,7 +68,10 @@ impl<'a> Reporter<'a> {
         let waits = !matches!(step.operation, Operation::Delete | Operation::Refresh);
         if step.urn == self.stack && waits {
             told.stack = Some(step.clone());
-            return;
+            // as Pulumi has it: a preview tells of the stack twice, first without what the program gives
+            if !told.audience.is_preview() {
+                return;
+            }
         }
         let written = told.audience.after(step);
         told.keep(written);

@@ -21,4 +21,5 @@ mod refusal;
 mod screens;
 mod signals;
 mod stage;
+mod transcripts;
 mod transfer;
