@@ -48,7 +48,7 @@ pub(super) fn run(engine: &Engine<'_>, program: &Program, surroundings: &Surroun
                     diagnostic,
                 });
             }
-            registrar.stack_done();
+            registrar.stack_done(None);
         }
     }
 }
@@ -256,8 +256,11 @@ impl<'a> Registrar<'_, 'a> {
         self.registered(new, false)
     }
 
-    fn stack_done(&self) {
+    fn stack_done(&self, outputs: Option<&Properties>) {
         let urn = self.stack().stack_urn();
+        if let Some(outputs) = outputs {
+            self.engine.ledger.set_outputs(&urn, outputs);
+        }
         let stack = self
             .engine
             .ledger
@@ -268,21 +271,19 @@ impl<'a> Registrar<'_, 'a> {
     /// Outputs, then everything the program no longer has.
     fn finish(&self, mut outputs: Properties) {
         if self.engine.is_stopped() {
-            return self.stack_done();
+            return self.stack_done(None);
         }
         if !self.engine.task.preview {
             // only what `--target` left out can be unknown here
             outputs.retain(|_, value| *value != Property::Unknown);
         }
-        let stack = self.stack().stack_urn();
-        self.engine.ledger.set_outputs(&stack, &outputs);
+        self.stack_done(Some(&outputs));
         let book = locked(&self.book);
         let selection = self.engine.task.selection;
         self.engine.delete_gone(|old| {
             let known = book.seen.contains(&old.urn) || book.renamed.contains_key(&old.urn);
             !known && !selection.keeps_gone && selection.includes(&old.urn)
         });
-        self.stack_done();
     }
 }
 

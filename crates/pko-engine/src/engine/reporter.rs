@@ -27,6 +27,8 @@ struct Told<'a> {
     failures: usize,
     /// The stack's own step: it is only done when the outputs are known.
     stack: Option<Step>,
+    /// The same, with the outputs.
+    last: Option<Step>,
     /// Why nothing can be told any more.
     fault: Option<io::Error>,
 }
@@ -46,6 +48,7 @@ impl<'a> Reporter<'a> {
             changes: Changes::new(),
             failures: 0,
             stack: None,
+            last: None,
             fault: None,
         };
         Self {
@@ -77,13 +80,10 @@ impl<'a> Reporter<'a> {
         told.keep(written);
     }
 
-    /// The stack's own step is done, with or without outputs.
+    /// The stack's own step is done, with or without outputs. It is told of once all else is.
     pub(super) fn stack_done(&self, stack: Option<Resource>) {
         let mut told = locked(&self.told);
-        if let Some(step) = told.stack.take() {
-            let written = told.audience.after(&Step { new: stack, ..step });
-            told.keep(written);
-        }
+        told.last = told.stack.take().map(|step| Step { new: stack, ..step });
     }
 
     /// A step could not be done.
@@ -127,10 +127,14 @@ impl<'a> Reporter<'a> {
 
     /// How much was done, unless telling it failed.
     pub(super) fn conclude(self) -> io::Result<Changes> {
-        let told = self
+        let mut told = self
             .told
             .into_inner()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(step) = told.last.take() {
+            let written = told.audience.after(&step);
+            told.keep(written);
+        }
         match told.fault {
             Some(fault) => Err(fault),
             None => Ok(told.changes),

@@ -9,12 +9,12 @@
 mod cloud;
 mod config;
 mod conformance;
-mod flags;
 mod fuzz;
 mod interruption;
 mod kubernetes;
 mod lifecycle;
 mod listener;
+mod operation_flags;
 mod programs;
 mod random;
 mod refusal;
