@@ -17,9 +17,13 @@ use crate::{
     urn::Urn,
 };
 
+/// The place that is standard output.
+pub const SCREEN: &str = "-";
+
 /// Where events go.
 enum Sink {
     Nowhere,
+    Screen,
     File(File),
     Listener(EventStream),
 }
@@ -36,6 +40,7 @@ impl EventLog {
     pub fn open(place: Option<&str>, planning: bool) -> io::Result<Self> {
         let sink = match place {
             None => Sink::Nowhere,
+            Some(SCREEN) => Sink::Screen,
             Some(place) => match place.strip_prefix("tcp://") {
                 Some(address) => Sink::Listener(EventStream::open(address)),
                 None => Sink::File(File::create(place)?),
@@ -48,6 +53,12 @@ impl EventLog {
         })
     }
 
+    /// Whether the run is a preview.
+    #[must_use]
+    pub fn is_preview(&self) -> bool {
+        self.planning
+    }
+
     /// Each event is written at once and whole: the agent follows the file.
     fn emit(&mut self, kind: &str, payload: &Value) -> io::Result<()> {
         if matches!(self.sink, Sink::Nowhere) {
@@ -58,6 +69,7 @@ impl EventLog {
         self.sequence += 1;
         match &mut self.sink {
             Sink::Nowhere => {}
+            Sink::Screen => crate::display::line(&event.to_string())?,
             Sink::File(file) => file.write_all(format!("{event}\n").as_bytes())?,
             Sink::Listener(listener) => listener.send(event.to_string()),
         }

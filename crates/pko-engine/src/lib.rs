@@ -11,6 +11,7 @@
 //! The rest does the I/O around them; [`run`] is the way in.
 
 pub mod args;
+pub mod audience;
 pub mod builtin;
 pub mod command;
 pub mod config;

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, io::Read as _};
 
 use anyhow::{Context as _, bail};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{context::Context, pretty};
 use crate::{
@@ -16,6 +16,28 @@ use crate::{
     urn::StackIdentity,
 };
 
+/// Sets values for a run, and for those after it.
+pub(super) fn set_for_run(
+    context: &Context,
+    stack: &StackIdentity,
+    pairs: &[String],
+    path: bool,
+) -> anyhow::Result<()> {
+    if pairs.is_empty() {
+        return Ok(());
+    }
+    let mut editor = Editor {
+        context,
+        stack,
+        file: context.stack_file(stack)?,
+    };
+    for pair in pairs {
+        let (key, text) = pair.split_once('=').unwrap_or((pair, ""));
+        editor.set(key, path, text, false)?;
+    }
+    Ok(editor.file.save()?)
+}
+
 pub(super) fn run(arguments: ConfigArgs) -> anyhow::Result<()> {
     if matches!(arguments.command, Some(ConfigCommand::Env { .. })) {
         bail!(
@@ -24,6 +46,7 @@ pub(super) fn run(arguments: ConfigArgs) -> anyhow::Result<()> {
     }
     let context = Context::load()?;
     let stack = context.stack(arguments.stack.as_deref())?;
+    context.require(&stack)?;
     let file = context.stack_file(&stack)?;
     let mut editor = Editor {
         context: &context,
@@ -104,7 +127,7 @@ impl Editor<'_> {
     /// Seals a text; the first secret of a file brings the salt into it.
     fn seal(&mut self, text: &str) -> anyhow::Result<Value> {
         let checkpoint = self.context.require(self.stack)?;
-        let crypter = self.context.stack_crypter(&self.file, &checkpoint)?;
+        let crypter = self.context.open_secrets(&self.file, &checkpoint)?;
         if self.file.salt().is_none() {
             self.file.set_salt(crypter.state())?;
         }
@@ -223,45 +246,53 @@ impl Editor<'_> {
     }
 
     fn list(&self, as_json: bool, show_secrets: bool) -> anyhow::Result<()> {
-        let mut values = Map::new();
+        let mut values = BTreeMap::new();
         for (key, stored) in self.file.entries(self.project())? {
-            values.insert(
-                key.to_string(),
-                entry(&stored, show_secrets, &|| self.crypter())?,
-            );
+            let entry = entry(&stored, show_secrets, &|| self.crypter())?;
+            values.insert(key.to_string(), entry);
         }
         if as_json {
-            return Ok(display::line(&pretty(&Value::Object(values))?)?);
+            return Ok(display::line(&pretty(&values)?)?);
         }
-        display::line("KEY  VALUE")?;
+        let mut table = vec![["KEY", "VALUE"].map(ToOwned::to_owned)];
+        let own = format!("{}:", self.project());
         for (key, entry) in values {
-            let text = entry
-                .get("value")
-                .and_then(Value::as_str)
-                .unwrap_or(BLINDED);
-            display::line(&format!("{key}  {text}"))?;
+            let key = key.strip_prefix(&own).unwrap_or(&key).to_owned();
+            let text = entry.value.unwrap_or_else(|| BLINDED.to_owned());
+            table.push([key, text]);
         }
-        Ok(())
+        Ok(display::table("", &table)?)
     }
 }
 
 /// A value as `config --json` shows it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Entry {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object_value: Option<Value>,
+    secret: bool,
+}
+
 pub(super) fn entry(
     stored: &Value,
     show_secrets: bool,
     crypter: &impl Fn() -> Result<Crypter, SecretsError>,
-) -> anyhow::Result<Value> {
+) -> anyhow::Result<Entry> {
     let secret = value::is_secret(stored);
     if secret && !show_secrets {
-        return Ok(json!({ "secret": true }));
+        return Ok(Entry {
+            value: None,
+            object_value: None,
+            secret,
+        });
     }
     let opened = value::opened(stored, crypter)?;
-    let mut entry = json!({ "value": value::as_text(&opened), "secret": secret });
-    if let (true, Some(entry)) = (
-        opened.is_object() || opened.is_array(),
-        entry.as_object_mut(),
-    ) {
-        entry.insert("objectValue".to_owned(), opened);
-    }
-    Ok(entry)
+    Ok(Entry {
+        value: Some(value::as_text(&opened)),
+        object_value: Some(opened).filter(|value| value.is_object() || value.is_array()),
+        secret,
+    })
 }

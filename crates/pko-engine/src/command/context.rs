@@ -25,6 +25,8 @@ use crate::{
 pub(super) struct Context {
     pub(super) project: ProjectFile,
     pub(super) backend: Backend,
+    /// The config file of the stack, if the user names it.
+    pub(super) config_file: Option<std::path::PathBuf>,
     /// Deriving a key is slow on purpose; each salt is done once.
     crypters: Mutex<Vec<Crypter>>,
 }
@@ -37,6 +39,7 @@ impl Context {
         Ok(Self {
             project,
             backend,
+            config_file: None,
             crypters: Mutex::default(),
         })
     }
@@ -71,13 +74,24 @@ impl Context {
         self.backend.load(stack)?.ok_or_else(|| {
             Exit::error(
                 code::STACK_NOT_FOUND,
-                format!("no stack named '{}' found", stack.name),
+                format!("no stack named '{}' found", self.shown(stack)),
             )
         })
     }
 
+    /// The name of a stack: whole, if it is of another project.
+    fn shown(&self, stack: &StackIdentity) -> String {
+        if stack.project == self.project_name() {
+            stack.name.clone()
+        } else {
+            stack.qualified()
+        }
+    }
+
     pub(super) fn stack_file(&self, stack: &StackIdentity) -> anyhow::Result<StackFile> {
-        let file = StackFile::load(self.project.stack_file(&stack.name))?;
+        let own = || self.project.stack_file(&stack.name);
+        let path = self.config_file.clone().unwrap_or_else(own);
+        let file = StackFile::load(path)?;
         match file.secrets_provider() {
             None | Some("passphrase" | "default") => Ok(file),
             Some(other) => bail!(
@@ -103,14 +117,21 @@ impl Context {
         file: &StackFile,
         checkpoint: &Checkpoint,
     ) -> anyhow::Result<Crypter> {
+        self.open_secrets(file, checkpoint)
+            .context("getting stack configuration: get stack secrets manager")
+    }
+
+    /// The same, for what is no run.
+    pub(super) fn open_secrets(
+        &self,
+        file: &StackFile,
+        checkpoint: &Checkpoint,
+    ) -> anyhow::Result<Crypter> {
         let deployment = checkpoint.deployment();
-        let opened = match file.salt().or(deployment.salt()?) {
-            Some(salt) => self.crypter(salt),
-            None => {
-                Passphrase::from_environment().and_then(|passphrase| Crypter::create(&passphrase))
-            }
-        };
-        opened.context("getting stack configuration: get stack secrets manager")
+        Ok(match file.salt().or(deployment.salt()?) {
+            Some(salt) => self.crypter(salt)?,
+            None => Crypter::create(&Passphrase::from_environment()?)?,
+        })
     }
 
     /// Config of a run, checked against the project.
@@ -156,9 +177,7 @@ pub(super) fn identity(name: &str, project: &str) -> anyhow::Result<StackIdentit
         _ => bail!("stack name {name:?} has too many parts"),
     };
     if organization != ORGANIZATION {
-        bail!(
-            "organization {organization:?} does not exist: file backends have one, {ORGANIZATION:?}"
-        );
+        bail!("organization name must be '{ORGANIZATION}'");
     }
     let fits = |text: &str| {
         !text.is_empty()

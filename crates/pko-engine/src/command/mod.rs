@@ -2,19 +2,25 @@
 
 mod config;
 mod context;
+mod flags;
+mod interruption;
 mod operation;
+mod pending;
 mod record;
+mod selection;
 mod session;
 mod stack;
+mod tag;
+mod transfer;
 
-use std::process::ExitCode;
+use std::{io::IsTerminal as _, process::ExitCode};
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::{
     VERSION,
-    args::{self, Command, CommandLine},
-    display,
+    args::{self, Command, CommandLine, OperationArgs},
+    display::{self, palette::Colors},
     state::{backend::BackendError, lock},
 };
 use context::Context;
@@ -37,6 +43,11 @@ struct Exit {
 }
 
 impl Exit {
+    /// A failure of which the user was told.
+    fn told(code: u8) -> anyhow::Error {
+        Self::error(code, String::new())
+    }
+
     fn error(code: u8, message: impl Into<String>) -> anyhow::Error {
         Self {
             code,
@@ -65,7 +76,10 @@ pub fn run(words: Vec<String>) -> ExitCode {
     match dispatch(line) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            display::note(&format!("error: {error:#}"));
+            let text = format!("{error:#}");
+            if !text.is_empty() {
+                display::note(&format!("error: {text}"));
+            }
             ExitCode::from(exit_code(&error))
         }
     }
@@ -86,6 +100,8 @@ fn dispatch(line: CommandLine) -> anyhow::Result<()> {
     if let Some(directory) = &line.cwd {
         std::env::set_current_dir(directory)?;
     }
+    let colors = colors(line.color.as_deref())?;
+    let operate = |kind, arguments: &OperationArgs| operation::run(kind, arguments, colors);
     match line.command {
         Command::Version => Ok(display::line(VERSION)?),
         Command::WhoAmI { json } => whoami(json),
@@ -93,18 +109,37 @@ fn dispatch(line: CommandLine) -> anyhow::Result<()> {
         Command::Cancel { yes, stack, name } => cancel(yes, name.or(stack).as_deref()),
         Command::Stack(command) => stack::run(command),
         Command::Config(arguments) => config::run(arguments),
-        Command::Preview(arguments) => operation::run(operation::Kind::Preview, &arguments),
-        Command::Up(arguments) => operation::run(operation::Kind::Up, &arguments),
-        Command::Refresh(arguments) => operation::run(operation::Kind::Refresh, &arguments),
-        Command::Destroy(arguments) => operation::run(operation::Kind::Destroy, &arguments),
+        Command::Preview(arguments) => operate(operation::Kind::Preview, &arguments),
+        Command::Up(arguments) => operate(operation::Kind::Up, &arguments),
+        Command::Refresh(arguments) => operate(operation::Kind::Refresh, &arguments),
+        Command::Destroy(arguments) => operate(operation::Kind::Destroy, &arguments),
     }
+}
+
+/// Colors as asked for; else only where a terminal shows them and nobody minds.
+fn colors(word: Option<&str>) -> anyhow::Result<Colors> {
+    let terminal = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let word = word.unwrap_or("auto");
+    let Some(colors) = Colors::named(word, terminal) else {
+        anyhow::bail!(
+            "unsupported color option: '{word}'.  Supported values are: auto, always, never, raw"
+        );
+    };
+    Ok(colors)
+}
+
+#[derive(Serialize)]
+struct WhoAmI<'a> {
+    user: &'a str,
+    url: &'a str,
 }
 
 fn whoami(json: bool) -> anyhow::Result<()> {
     let backend = context::backend(None)?;
     let user = lock::user_name();
     let text = if json {
-        pretty(&json!({ "user": user, "url": backend.url() }))?
+        let url = backend.url();
+        pretty(&WhoAmI { user: &user, url })?
     } else {
         user
     };
@@ -125,6 +160,7 @@ fn cancel(yes: bool, name: Option<&str>) -> anyhow::Result<()> {
     ))?)
 }
 
-fn pretty(value: &Value) -> serde_json::Result<String> {
+/// As JSON for people; what has an order in Pulumi's output has it in a type.
+fn pretty(value: &impl Serialize) -> serde_json::Result<String> {
     serde_json::to_string_pretty(value)
 }

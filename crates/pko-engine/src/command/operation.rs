@@ -2,31 +2,33 @@
 
 use std::{
     collections::BTreeMap,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Exit, code,
+    Exit, code, config,
     context::Context,
-    record,
+    flags, interruption, pending, record, selection,
     session::{Outside, Session},
+    stack,
 };
 use crate::{
     args::OperationArgs,
-    display,
+    audience::Audience,
+    display::{self, Display, Severity, palette::Colors},
     engine::{self, Ending, Outcome, Task, Work, cancellation::Cancellation, ledger::Keeper},
-    event_log::EventLog,
+    event_log::{self, EventLog},
     plan::{Failure, Selection},
     program::{Diagnostic, evaluate::Surroundings, files::Folder, parse},
     property::Properties,
     provider::registry::Registry,
     state::{history, lock::Lock},
     syntax::Node,
-    urn::Urn,
+    urn::{StackIdentity, Urn},
 };
 
 /// Which operation.
@@ -49,12 +51,14 @@ impl Kind {
         }
     }
 
-    fn title(self) -> &'static str {
-        match self {
-            Self::Preview => "Previewing update",
-            Self::Up => "Updating",
-            Self::Refresh => "Refreshing",
-            Self::Destroy => "Destroying",
+    fn title(self, preview: bool) -> &'static str {
+        match (self, preview) {
+            (Self::Refresh, true) => "Previewing refresh",
+            (Self::Destroy, true) => "Previewing destroy",
+            (Self::Preview, _) | (Self::Up, true) => "Previewing update",
+            (Self::Up, false) => "Updating",
+            (Self::Refresh, false) => "Refreshing",
+            (Self::Destroy, false) => "Destroying",
         }
     }
 }
@@ -63,36 +67,54 @@ impl Kind {
 /// `10s` or `500ms`.
 const STEP_DELAY: &str = "PKO_ENGINE_STEP_DELAY";
 
-pub(super) fn run(kind: Kind, arguments: &OperationArgs) -> anyhow::Result<()> {
-    if kind != Kind::Preview && !arguments.yes {
-        bail!(
-            "--yes or --skip-preview must be passed in to proceed when running in non-interactive mode"
-        );
-    }
+pub(super) fn run(kind: Kind, arguments: &OperationArgs, colors: Colors) -> anyhow::Result<()> {
+    flags::check(kind, arguments)?;
+    let only_preview = kind == Kind::Preview || arguments.preview_only;
     let step_delay = step_delay()?;
-    let cancellation = Cancellation::on_signals()?;
-    let context = Context::load()?;
+    let quiet = arguments.json;
+    let cancellation = Cancellation::on_signals(move |signal, before| {
+        if !quiet {
+            interruption::tell(signal, before, only_preview, colors);
+        }
+    })?;
+    let mut context = Context::load()?;
+    context.config_file = arguments.config_file.as_ref().map(PathBuf::from);
     let stack = context.stack(arguments.stack.stack.as_deref())?;
     context.require(&stack)?;
+    config::set_for_run(&context, &stack, &arguments.config, arguments.config_path)?;
     // a preview changes nothing, so it neither takes nor minds a lock
-    let lock = (kind != Kind::Preview)
+    let lock = (!only_preview)
         .then(|| Lock::acquire(&context.backend, &stack))
         .transpose()?;
     let registry = Registry::default();
-    // a stack can be destroyed even when its config no longer fits the project
-    let session = Session::open(&context, stack, &registry, kind != Kind::Destroy)?;
-    let run = Run {
+    let run = |preview| Run {
         kind,
+        preview,
         arguments,
         context: &context,
         registry: &registry,
         lock: lock.as_ref(),
-        cancellation,
+        cancellation: &cancellation,
         step_delay,
+        colors,
     };
-    let ended = run.perform(session);
+    if only_preview || !arguments.skip_preview {
+        run(true).perform(&stack)?;
+    }
+    if only_preview {
+        return Ok(());
+    }
+    run(false).perform(&stack)?;
     drop(lock);
-    ended
+    if arguments.remove {
+        stack::remove(&context, &stack, false, false)?;
+        if !arguments.json {
+            display::line(
+                "The resources in the stack have been deleted, and the history and configuration removed.",
+            )?;
+        }
+    }
+    Ok(())
 }
 
 fn step_delay() -> anyhow::Result<Duration> {
@@ -107,12 +129,14 @@ fn step_delay() -> anyhow::Result<Duration> {
 
 struct Run<'a> {
     kind: Kind,
+    preview: bool,
     arguments: &'a OperationArgs,
     context: &'a Context,
     registry: &'a Registry,
     lock: Option<&'a Lock<'a>>,
-    cancellation: Cancellation,
+    cancellation: &'a Cancellation,
     step_delay: Duration,
+    colors: Colors,
 }
 
 /// A program file, for messages about it.
@@ -122,32 +146,94 @@ struct Source {
 }
 
 impl Run<'_> {
-    fn perform(&self, mut session: Session<'_>) -> anyhow::Result<()> {
-        let preview = self.kind == Kind::Preview;
+    fn perform(&self, stack: &StackIdentity) -> anyhow::Result<()> {
         let started = (Instant::now(), Timestamp::now());
-        let mut events = EventLog::open(self.arguments.event_log.as_deref(), preview)
-            .context("failed to open the event log")?;
-        display::line(&format!(
-            "{} ({}):\n",
-            self.kind.title(),
-            session.stack.name
-        ))?;
-        events.prelude(&session.shown_config())?;
-        let (source, root) = self.source()?;
-        let outcome = self.work(&mut session, &source, &root, &mut events)?;
+        let mut session = self.open(stack)?;
+        if self.kind == Kind::Refresh {
+            pending::settle(&mut session, self.arguments, self.preview)?;
+        }
+        let mut audience = self.audience(&session)?;
+        audience.title(
+            self.kind.title(self.preview),
+            &session.stack.name,
+            &session.shown_config(),
+        )?;
+        let selection = selection::selection(self.kind, self.arguments, &session.resources)?;
+        let outcome = if let Some(failed) = self.run_program(&mut session, &mut audience)? {
+            failed
+        } else {
+            if self.runs_program_first() && !self.preview {
+                session = self.open(stack)?;
+            }
+            self.work(&mut session, &selection, self.kind, &mut audience)?
+        };
+        if outcome.ending != Ending::Succeeded {
+            let run = if self.preview { "preview" } else { "update" };
+            let message = format!("{run} {}", outcome.ending.name());
+            audience.said(None, Severity::Error, &message)?;
+        }
         let seconds = started.0.elapsed().as_secs() + 1;
-        display::summary(&outcome.changes, seconds, preview)?;
-        events.summary(seconds, &outcome.changes, outcome.ending.name())?;
-        if !preview {
+        audience.summary(seconds, &outcome.changes, outcome.ending.name())?;
+        if !self.preview {
             self.remember(&session, &outcome, started.1)?;
         }
-        self.conclude(&session, &outcome)
+        self.conclude(&session, &selection, &outcome)
+    }
+
+    fn open(&self, stack: &StackIdentity) -> anyhow::Result<Session<'_>> {
+        // a stack can be destroyed even when its config no longer fits the project
+        let config_must_fit = self.kind != Kind::Destroy || self.arguments.run_program;
+        Session::open(self.context, stack.clone(), self.registry, config_must_fit)
+    }
+
+    fn audience(&self, session: &Session<'_>) -> anyhow::Result<Audience> {
+        let place = match &self.arguments.event_log {
+            None if self.arguments.json => Some(event_log::SCREEN),
+            place => place.as_deref(),
+        };
+        let whole = self.kind == Kind::Refresh;
+        let options = self.arguments.display.options(self.colors, whole);
+        let display = if self.arguments.json {
+            Display::silent()
+        } else {
+            Display::new(options, session.stack.stack_urn(), self.preview)
+        };
+        Ok(Audience {
+            events: EventLog::open(place, self.preview).context("failed to open the event log")?,
+            display,
+            muted: false,
+        })
+    }
+
+    fn runs_program_first(&self) -> bool {
+        self.arguments.run_program && matches!(self.kind, Kind::Refresh | Kind::Destroy)
+    }
+
+    /// Runs the program for its providers alone, before what exists is refreshed or destroyed; gives what came of it if
+    /// it did not work.
+    fn run_program(
+        &self,
+        session: &mut Session<'_>,
+        audience: &mut Audience,
+    ) -> anyhow::Result<Option<Outcome>> {
+        if !self.runs_program_first() {
+            return Ok(None);
+        }
+        let selection = Selection {
+            targets: vec![Urn::new("urn:pulumi:**::pulumi:providers:**")],
+            keeps_gone: true,
+            ..Selection::default()
+        };
+        audience.muted = true;
+        let outcome = self.work(session, &selection, Kind::Up, audience)?;
+        audience.muted = false;
+        Ok(Some(outcome).filter(|outcome| outcome.ending != Ending::Succeeded))
     }
 
     /// The program, and what it says; a refresh or destroy does without.
-    fn source(&self) -> anyhow::Result<(Source, Node)> {
+    fn source(&self, kind: Kind) -> anyhow::Result<(Source, Node)> {
         let project = &self.context.project;
-        let (path, root) = match self.kind {
+        let (path, root) = match kind {
             Kind::Preview | Kind::Up => project.program()?,
             Kind::Refresh | Kind::Destroy => (project.path.clone(), project.root.clone()),
         };
@@ -162,12 +248,12 @@ impl Run<'_> {
     fn work(
         &self,
         session: &mut Session<'_>,
-        source: &Source,
-        root: &Node,
-        events: &mut EventLog,
+        selection: &Selection,
+        kind: Kind,
+        audience: &mut Audience,
     ) -> anyhow::Result<Outcome> {
-        let preview = self.kind == Kind::Preview;
-        let selection = self.selection(session)?;
+        let (source, root) = self.source(kind)?;
+        let preview = self.preview;
         let (stack, start) = (session.stack.clone(), session.start());
         let (config, text) = (session.program_config(), |path: &Path| {
             path.to_string_lossy().into_owned()
@@ -175,18 +261,18 @@ impl Run<'_> {
         let packages = package_configs(session);
         let task = Task {
             stack: &stack,
-            selection: &selection,
+            selection,
             preview,
             parallel: self.arguments.parallel(),
             continue_on_error: self.arguments.continue_on_error,
             step_delay: self.step_delay,
-            cancellation: &self.cancellation,
+            cancellation: self.cancellation,
             registry: self.registry,
             world: &Outside {
                 context: self.context,
             },
             package_config: &|package| packages.get(package).cloned().unwrap_or_default(),
-            explain: &|failure: &Failure| explain(&failure.diagnostic, source),
+            explain: &|failure: &Failure| explain(&failure.diagnostic, &source),
             abandon: &|| self.abandon(),
         };
         let surroundings = Surroundings {
@@ -196,12 +282,12 @@ impl Run<'_> {
             root_directory: &text(&self.context.project.directory),
             files: &Folder::new(self.context.project.program_directory()),
         };
-        let parsed = match self.kind {
-            Kind::Preview | Kind::Up => Some(parse::parse(root).map_err(unreadable)),
+        let parsed = match kind {
+            Kind::Preview | Kind::Up => Some(parse::parse(&root).map_err(unreadable)),
             Kind::Refresh | Kind::Destroy => None,
         };
-        let refresh = self.arguments.refresh;
-        let work = match (&parsed, self.kind) {
+        let refresh = self.arguments.refresh && kind == self.kind;
+        let work = match (&parsed, kind) {
             (Some(Err(failures)), _) => Work::Nothing(failures),
             (Some(Ok(program)), _) => Work::Program {
                 program,
@@ -212,7 +298,7 @@ impl Run<'_> {
             (None, _) => Work::Refresh,
         };
         let keeper = (!preview).then_some(session as &mut dyn Keeper);
-        engine::run(&task, work, start, keeper, events)
+        engine::run(&task, work, start, keeper, audience)
     }
 
     /// The user does not wait for what still runs: the state says that it is under way.
@@ -222,26 +308,6 @@ impl Run<'_> {
         }
         display::note(&format!("error: {} canceled", self.kind.name()));
         std::process::exit(code::CANCELED.into());
-    }
-
-    fn selection(&self, session: &Session<'_>) -> anyhow::Result<Selection> {
-        let given = self.arguments.target.iter().chain(&self.arguments.replace);
-        let known = |urn: &str| {
-            session
-                .resources
-                .iter()
-                .any(|record| record.resource.urn.as_str() == urn)
-        };
-        if matches!(self.kind, Kind::Refresh | Kind::Destroy)
-            && let Some(unknown) = given.clone().find(|urn| !urn.contains('*') && !known(urn))
-        {
-            bail!("no resource named '{unknown}' found");
-        }
-        Ok(Selection {
-            targets: self.arguments.target.iter().map(Urn::new).collect(),
-            dependents: self.arguments.target_dependents,
-            replace: self.arguments.replace.iter().map(Urn::new).collect(),
-        })
     }
 
     fn remember(
@@ -268,22 +334,45 @@ impl Run<'_> {
             .context("failed to write the backup")
     }
 
-    fn conclude(&self, session: &Session<'_>, outcome: &Outcome) -> anyhow::Result<()> {
+    fn conclude(
+        &self,
+        session: &Session<'_>,
+        selection: &Selection,
+        outcome: &Outcome,
+    ) -> anyhow::Result<()> {
         let name = self.kind.name();
         match outcome.ending {
-            Ending::Failed => return Err(Exit::error(code::ERROR, format!("{name} failed"))),
-            Ending::Canceled => {
-                return Err(Exit::error(code::CANCELED, format!("{name} canceled")));
-            }
+            Ending::Failed => return Err(Exit::told(code::ERROR)),
+            Ending::Canceled => return Err(Exit::told(code::CANCELED)),
             Ending::Succeeded => {}
         }
+        // of a run that is only looked at first, the run itself decides
+        let decides = !self.preview || self.kind == Kind::Preview || self.arguments.preview_only;
         if self.arguments.expect_no_changes
+            && decides
             && outcome.changes.keys().any(|change| *change != "same")
         {
             let message = format!("no changes were expected for {name} but changes were proposed");
             return Err(Exit::error(code::CHANGES_NOT_EXPECTED, message));
         }
-        if self.kind == Kind::Destroy && self.arguments.target.is_empty() {
+        if self.kind == Kind::Destroy && !self.preview && !self.arguments.json {
+            self.tell_what_is_left(session, selection)?;
+        }
+        Ok(())
+    }
+
+    fn tell_what_is_left(
+        &self,
+        session: &Session<'_>,
+        selection: &Selection,
+    ) -> anyhow::Result<()> {
+        let left = selection::left_over(selection, &session.resources);
+        if self.arguments.exclude_protected && left > 0 {
+            return Ok(display::line(&format!(
+                "All unprotected resources were destroyed. There are still {left} protected resources associated with this stack."
+            ))?);
+        }
+        if self.arguments.target.is_empty() && !self.arguments.remove {
             display::line(&format!(
                 "The resources in the stack have been deleted, but the history and configuration \
                  associated with the stack are still maintained. \n\

@@ -28,7 +28,7 @@ pub(super) struct Session<'a> {
     pub(super) stack: StackIdentity,
     pub(super) config: Config,
     pub(super) resources: Vec<Arc<Record>>,
-    pending: Vec<Pending>,
+    pub(super) pending: Vec<Pending>,
     deployment: Deployment,
     crypter: Crypter,
     vault: Vault,

@@ -1,22 +1,27 @@
 //! `stack`: make, select, list, export and remove stacks; outputs and history.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{context::Context, pretty};
+use super::{
+    context::Context,
+    pretty, tag,
+    transfer::{self, vault},
+};
 use crate::{
     args::StackCommand,
     config::value,
     display,
     property::{BLINDED, SECRET_SIGNATURE, SIGNATURE_KEY},
-    resource::Resource,
-    secrets::{Crypter, Passphrase},
+    secrets::{Crypter, Passphrase, SecretsError},
     state::{
         checkpoint::{Checkpoint, Deployment, Manifest, SecretsProvider},
         history,
         lock::Lock,
-        sealing::Vault,
     },
     urn::{STACK_TYPE, StackIdentity},
 };
@@ -78,10 +83,25 @@ pub(super) fn run(command: StackCommand) -> anyhow::Result<()> {
         StackCommand::Export {
             show_secrets,
             file,
+            version,
             stack,
         } => {
             let stack = context.stack(stack.stack.as_deref())?;
-            export(&context, &stack, show_secrets, file.as_deref())
+            if version.is_some() {
+                bail!(
+                    "the current backend ({}) does not provide the ability to export previous deployments",
+                    context.backend.url()
+                );
+            }
+            transfer::export(&context, &stack, show_secrets, file.as_deref())
+        }
+        StackCommand::Import { file, force, stack } => {
+            let stack = context.stack(stack.stack.as_deref())?;
+            transfer::import(&context, &stack, file.as_deref(), force)
+        }
+        StackCommand::Tag { stack, command } => {
+            let stack = context.stack(stack.as_deref())?;
+            tag::run(&context, &stack, &command)
         }
         StackCommand::Rm {
             name,
@@ -94,7 +114,11 @@ pub(super) fn run(command: StackCommand) -> anyhow::Result<()> {
                 bail!("--yes must be passed in to proceed when running in non-interactive mode");
             }
             let stack = context.stack(name.or(stack).as_deref())?;
-            remove(&context, &stack, force, preserve_config)
+            remove(&context, &stack, force, preserve_config)?;
+            Ok(display::line(&format!(
+                "Stack '{}' has been removed!",
+                stack.name
+            ))?)
         }
     }
 }
@@ -127,7 +151,9 @@ fn init(context: &Context, stack: &StackIdentity, provider: Option<&str>) -> any
     let mut file = context.stack_file(stack)?;
     let crypter = match file.salt() {
         Some(salt) => context.crypter(salt)?,
-        None => Crypter::create(&Passphrase::from_environment()?)?,
+        None => Passphrase::from_environment()
+            .and_then(|passphrase| Crypter::create(&passphrase))
+            .context("could not create secrets manager for new stack")?,
     };
     if file.salt().is_none() {
         file.set_salt(crypter.state())?;
@@ -160,38 +186,56 @@ fn list(context: &Context, as_json: bool) -> anyhow::Result<()> {
             continue;
         };
         let deployment = checkpoint.deployment();
-        let mut row = json!({
-            "name": name,
-            "current": stack.qualified() == current,
-            "resourceCount": deployment.resources.len(),
+        let time = deployment.manifest.time.parse::<Timestamp>().ok();
+        rows.push(Row {
+            name,
+            current: stack.qualified() == current,
+            last_update: time.map(|time| format!("{time:.3}")),
+            resource_count: deployment.resources.len(),
         });
-        if let (Ok(time), Some(row)) = (
-            deployment.manifest.time.parse::<Timestamp>(),
-            row.as_object_mut(),
-        ) {
-            row.insert("lastUpdate".to_owned(), json!(format!("{time:.3}")));
-        }
-        rows.push(row);
     }
     if as_json {
-        return Ok(display::line(&pretty(&Value::Array(rows))?)?);
+        return Ok(display::line(&pretty(&rows)?)?);
     }
-    display::line("NAME  LAST UPDATE  RESOURCE COUNT")?;
+    let now = Timestamp::now();
+    let mut table = vec![["NAME", "LAST UPDATE", "RESOURCE COUNT"].map(ToOwned::to_owned)];
     for row in rows {
-        let mark = if row.get("current") == Some(&json!(true)) {
-            "*"
-        } else {
-            ""
-        };
-        let text = |key: &str| value::as_text(row.get(key).unwrap_or(&Value::Null));
-        display::line(&format!(
-            "{}{mark}  {}  {}",
-            text("name"),
-            text("lastUpdate"),
-            text("resourceCount")
-        ))?;
+        let mark = if row.current { "*" } else { "" };
+        let time = row.last_update.and_then(|time| time.parse().ok());
+        table.push([
+            format!("{}{mark}", row.name),
+            time.map_or_else(|| "n/a".to_owned(), |time| display::ago(time, now)),
+            row.resource_count.to_string(),
+        ]);
     }
-    Ok(())
+    Ok(display::table("", &table)?)
+}
+
+/// A stack in a list.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    name: String,
+    current: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_update: Option<String>,
+    resource_count: usize,
+}
+
+/// A run in the history.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Run {
+    version: u64,
+    kind: String,
+    start_time: Value,
+    message: String,
+    environment: BTreeMap<String, String>,
+    config: BTreeMap<String, super::config::Entry>,
+    result: String,
+    end_time: Value,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    resource_changes: BTreeMap<String, usize>,
 }
 
 /// The outputs as stored; in clear only if that is asked for.
@@ -212,7 +256,7 @@ fn outputs(
         let outputs = resource.outputs.unwrap_or_default().into_iter();
         return Ok(outputs.map(|(key, value)| (key, blinded(value))).collect());
     }
-    let mut vault = vault(context, &deployment)?;
+    let mut vault = vault(context, &deployment).map_err(undecryptable)?;
     let opened = vault.open(vec![resource])?;
     let outputs = opened
         .into_iter()
@@ -223,12 +267,15 @@ fn outputs(
         .collect())
 }
 
-fn vault(context: &Context, deployment: &Deployment) -> anyhow::Result<Vault> {
-    let crypter = deployment
-        .salt()?
-        .map(|salt| context.crypter(salt))
-        .transpose()?;
-    Ok(Vault::new(crypter))
+/// The passphrase of a state that is only read; the text is one that users know.
+fn undecryptable(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref() {
+        Some(SecretsError::IncorrectPassphrase) => anyhow::anyhow!(
+            "failed to decrypt: incorrect passphrase, please set PULUMI_CONFIG_PASSPHRASE to the correct passphrase or set \
+             PULUMI_CONFIG_PASSPHRASE_FILE to a file containing the passphrase"
+        ),
+        _ => error,
+    }
 }
 
 /// A value with a secret in it is hidden as a whole; no passphrase is needed to know that.
@@ -273,10 +320,18 @@ fn output(
         return Ok(display::line(&pretty(&Value::Object(outputs))?)?);
     }
     display::line(&format!("Current stack outputs ({}):", outputs.len()))?;
-    for (name, value) in outputs {
-        display::line(&format!("    {name}  {}", value::as_text(&value)))?;
+    if outputs.is_empty() {
+        return Ok(display::line(
+            "    No output values currently in this stack",
+        )?);
     }
-    Ok(())
+    let mut table = vec![["OUTPUT", "VALUE"].map(ToOwned::to_owned)];
+    table.extend(
+        outputs
+            .iter()
+            .map(|(name, value)| [name.clone(), value::as_text(value)]),
+    );
+    Ok(display::table("    ", &table)?)
 }
 
 fn show_history(
@@ -292,95 +347,40 @@ fn show_history(
     let crypter = || context.crypter(file.salt().unwrap_or_default());
     let mut runs = Vec::new();
     for run in history::read(&context.backend, stack, skip, count)? {
-        let mut config = Map::new();
+        let mut config = BTreeMap::new();
         for (key, stored) in &run.config {
-            config.insert(
-                key.clone(),
-                super::config::entry(stored, show_secrets, &crypter)?,
-            );
+            let entry = super::config::entry(stored, show_secrets, &crypter)?;
+            config.insert(key.clone(), entry);
         }
-        runs.push(json!({
-            "version": run.version,
-            "kind": run.kind,
-            "startTime": history::printed_time(run.start_time),
-            "message": run.message,
-            "environment": run.environment,
-            "config": config,
-            "result": run.result,
-            "endTime": history::printed_time(run.end_time),
-            "resourceChanges": run.resource_changes,
-        }));
+        runs.push(Run {
+            version: run.version,
+            kind: run.kind,
+            start_time: history::printed_time(run.start_time),
+            message: run.message,
+            environment: run.environment,
+            config,
+            result: run.result,
+            end_time: history::printed_time(run.end_time),
+            resource_changes: run.resource_changes,
+        });
     }
     if as_json {
-        return Ok(display::line(&pretty(&Value::Array(runs))?)?);
+        return Ok(display::line(&pretty(&runs)?)?);
     }
     for run in runs {
-        let text = |key: &str| value::as_text(run.get(key).unwrap_or(&Value::Null));
-        display::line(&format!(
-            "{} {} {} {}",
-            text("startTime"),
-            text("kind"),
-            text("result"),
-            text("message")
-        ))?;
+        let start = value::as_text(&run.start_time);
+        let Run {
+            kind,
+            result,
+            message,
+            ..
+        } = run;
+        display::line(&format!("{start} {kind} {result} {message}"))?;
     }
     Ok(())
 }
 
-fn export(
-    context: &Context,
-    stack: &StackIdentity,
-    show_secrets: bool,
-    file: Option<&str>,
-) -> anyhow::Result<()> {
-    let checkpoint = context.require(stack)?;
-    let mut deployment = checkpoint.deployment();
-    if show_secrets {
-        let opened =
-            vault(context, &deployment)?.open(std::mem::take(&mut deployment.resources))?;
-        deployment.resources = opened
-            .into_iter()
-            .map(revealed)
-            .collect::<anyhow::Result<_>>()?;
-    }
-    let version = checkpoint.version.max(3);
-    let mut document = json!({ "version": version, "deployment": deployment });
-    if let (false, Some(document)) = (checkpoint.features.is_empty(), document.as_object_mut()) {
-        document.insert("features".to_owned(), json!(checkpoint.features));
-    }
-    let mut text = Vec::new();
-    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-    serde::Serialize::serialize(
-        &document,
-        &mut serde_json::Serializer::with_formatter(&mut text, formatter),
-    )?;
-    text.push(b'\n');
-    match file {
-        Some(path) => Ok(crate::state::file::write_whole(
-            std::path::Path::new(path),
-            &text,
-        )?),
-        None => Ok(std::io::Write::write_all(&mut std::io::stdout(), &text)?),
-    }
-}
-
-/// A resource with secrets in clear, still marked as such.
-fn revealed(resource: Resource) -> anyhow::Result<Resource<Map<String, Value>>> {
-    resource.map(|_, properties| {
-        properties
-            .into_iter()
-            .map(|(key, value)| {
-                let value = value.to_json_with::<serde_json::Error>("", &mut |_, inner| {
-                    let plain = serde_json::to_string(&inner.revealed())?;
-                    Ok(json!({ SIGNATURE_KEY: SECRET_SIGNATURE, "plaintext": plain }))
-                })?;
-                Ok((key, value))
-            })
-            .collect()
-    })
-}
-
-fn remove(
+pub(super) fn remove(
     context: &Context,
     stack: &StackIdentity,
     force: bool,
@@ -403,9 +403,8 @@ fn remove(
     if !preserve_config {
         context.stack_file(stack)?.remove()?;
     }
-    context.selected()?.select(context.backend.url(), None)?;
-    Ok(display::line(&format!(
-        "Stack '{}' has been removed!",
-        stack.name
-    ))?)
+    context
+        .selected()?
+        .select(context.backend.url(), None)
+        .map_err(Into::into)
 }

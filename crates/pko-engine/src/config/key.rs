@@ -15,10 +15,16 @@ pub struct Key {
 
 /// A key that is none.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "could not parse {0:?} as a configuration key (it should be of the form `<namespace>:<name>`)"
-)]
-pub struct KeyError(String);
+pub enum KeyError {
+    /// No name and namespace.
+    #[error(
+        "could not parse {0:?} as a configuration key (it should be of the form `<namespace>:<name>`)"
+    )]
+    Name(String),
+    /// No path into a value.
+    #[error("invalid config key path: {0}")]
+    Path(String),
+}
 
 impl Key {
     /// Parses a key; without a namespace it is the project's.
@@ -27,10 +33,10 @@ impl Key {
         let (namespace, name) = match parts.as_slice() {
             [name] => (project, *name),
             [namespace, name] | [namespace, "config", name] => (*namespace, *name),
-            _ => return Err(KeyError(text.to_owned())),
+            _ => return Err(KeyError::Name(text.to_owned())),
         };
         if namespace.is_empty() || name.is_empty() {
-            return Err(KeyError(text.to_owned()));
+            return Err(KeyError::Name(text.to_owned()));
         }
         Ok(Self {
             namespace: namespace.to_owned(),
@@ -41,7 +47,8 @@ impl Key {
     /// Parses a key whose name is a path into the value.
     pub fn parse_path(text: &str, project: &str) -> Result<(Self, Vec<Accessor>), KeyError> {
         let key = Self::parse(text, project)?;
-        let access = access::parse_path(&key.name).map_err(|_| KeyError(text.to_owned()))?;
+        let access =
+            access::parse_path(&key.name).map_err(|error| KeyError::Path(error.to_string()))?;
         Ok((
             Self {
                 namespace: key.namespace,

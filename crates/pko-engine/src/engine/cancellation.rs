@@ -15,21 +15,36 @@ use signal_hook::{
     iterator::Signals,
 };
 
+/// How the user asks a run to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// `SIGINT`
+    Interrupt,
+    /// `SIGTERM`
+    Terminate,
+}
+
 /// How often the user has asked a run to stop. Once: the steps that run are finished. Twice: the state is saved as it
 /// is. Three times: nothing is waited for.
 #[derive(Debug, Clone, Default)]
 pub struct Cancellation(Arc<AtomicUsize>);
 
 impl Cancellation {
-    /// One that SIGINT and SIGTERM count up.
-    pub fn on_signals() -> io::Result<Self> {
+    /// One that SIGINT and SIGTERM count up. `tell` is told which signal came, and how many before it.
+    pub fn on_signals(tell: impl Fn(Signal, usize) + Send + 'static) -> io::Result<Self> {
         let cancellation = Self::default();
         let asked = cancellation.clone();
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
         thread::Builder::new().spawn(move || {
-            for _ in signals.forever() {
+            for signal in signals.forever() {
+                let before = asked.0.load(Ordering::SeqCst);
+                let signal = match signal {
+                    SIGTERM => Signal::Terminate,
+                    _ => Signal::Interrupt,
+                };
+                tell(signal, before);
                 asked.ask();
-                if asked.0.load(Ordering::SeqCst) > 2 {
+                if before > 1 {
                     std::process::exit(1);
                 }
             }

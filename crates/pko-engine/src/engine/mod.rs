@@ -45,7 +45,7 @@ use std::{
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::{
-    event_log::EventLog,
+    audience::Audience,
     plan::{
         Changes, Failure, Selection,
         snapshot::{Pending, Record, Snapshot},
@@ -164,9 +164,9 @@ pub fn run(
     work: Work<'_>,
     start: Start,
     keeper: Option<&mut dyn Keeper>,
-    events: &mut EventLog,
+    audience: &mut Audience,
 ) -> anyhow::Result<Outcome> {
-    let engine = Engine::new(task, start, keeper.is_some(), events)?;
+    let engine = Engine::new(task, start, keeper.is_some(), audience)?;
     thread::scope(|scope| {
         if let Some(keeper) = keeper {
             let engine = &engine;
@@ -198,7 +198,7 @@ impl<'a> Engine<'a> {
         task: &'a Task<'a>,
         start: Start,
         kept: bool,
-        events: &'a mut EventLog,
+        audience: &'a mut Audience,
     ) -> anyhow::Result<Self> {
         let mut seed = [0; 32];
         SystemRandom::new()
@@ -210,7 +210,7 @@ impl<'a> Engine<'a> {
         for resource in own.filter(|resource| resource.is_provider()) {
             providers.remember(resource);
         }
-        let reporter = Reporter::new(events, task.stack.stack_urn(), task.preview, task.explain);
+        let reporter = Reporter::new(audience, task.stack.stack_urn(), task.explain);
         let inherited = tell_pending(task, &reporter, start.pending);
         Ok(Self {
             task,

@@ -296,7 +296,7 @@ impl<'a> Registrar<'_, 'a> {
             .engine
             .ledger
             .look(|snapshot| snapshot.find(&urn).cloned());
-        self.engine.reporter.stack_done(stack, outputs);
+        self.engine.reporter.stack_done(stack);
     }
 
     /// Outputs, then everything the program no longer has; of a program that failed, what it has is not known, and the
@@ -320,7 +320,7 @@ impl<'a> Registrar<'_, 'a> {
         self.engine.check_targets(&selection.targets, known);
         self.engine.delete_gone(|old| {
             let known = book.seen.contains(&old.urn) || book.renamed.contains_key(&old.urn);
-            !known && selection.includes(&old.urn)
+            !known && !selection.keeps_gone && selection.includes(&old.urn)
         });
     }
 }

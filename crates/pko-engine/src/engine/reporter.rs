@@ -4,10 +4,9 @@
 use std::{io, sync::Mutex};
 
 use crate::{
-    display,
-    event_log::EventLog,
+    audience::Audience,
+    display::Severity,
     plan::{self, Changes, Failure, Operation, Step},
-    property::Properties,
     resource::Resource,
     schedule::locked,
     urn::Urn,
@@ -19,16 +18,17 @@ pub type Explain<'a> = &'a (dyn Fn(&Failure) -> String + Sync);
 pub(super) struct Reporter<'a> {
     told: Mutex<Told<'a>>,
     stack: Urn,
-    preview: bool,
     explain: Explain<'a>,
 }
 
 struct Told<'a> {
-    events: &'a mut EventLog,
+    audience: &'a mut Audience,
     changes: Changes,
     failures: usize,
     /// The stack's own step: it is only done when the outputs are known.
     stack: Option<Step>,
+    /// The same, with the outputs.
+    last: Option<Step>,
     /// Why nothing can be told any more.
     fault: Option<io::Error>,
 }
@@ -42,30 +42,25 @@ impl Told<'_> {
 }
 
 impl<'a> Reporter<'a> {
-    pub(super) fn new(
-        events: &'a mut EventLog,
-        stack: Urn,
-        preview: bool,
-        explain: Explain<'a>,
-    ) -> Self {
+    pub(super) fn new(audience: &'a mut Audience, stack: Urn, explain: Explain<'a>) -> Self {
         let told = Told {
-            events,
+            audience,
             changes: Changes::new(),
             failures: 0,
             stack: None,
+            last: None,
             fault: None,
         };
         Self {
             told: Mutex::new(told),
             stack,
-            preview,
             explain,
         }
     }
 
     pub(super) fn before(&self, step: &Step) {
         let mut told = locked(&self.told);
-        let written = told.events.before(step);
+        let written = told.audience.before(step);
         told.keep(written);
     }
 
@@ -73,66 +68,52 @@ impl<'a> Reporter<'a> {
     pub(super) fn after(&self, step: &Step) {
         let mut told = locked(&self.told);
         plan::count(&mut told.changes, step);
-        let shown = display::step(step, self.preview);
-        told.keep(shown);
         let waits = !matches!(step.operation, Operation::Delete | Operation::Refresh);
         if step.urn == self.stack && waits {
             told.stack = Some(step.clone());
-            return;
+            // as Pulumi has it: a preview tells of the stack twice, first without what the program gives
+            if !told.audience.is_preview() {
+                return;
+            }
         }
-        let written = told.events.after(step);
+        let written = told.audience.after(step);
         told.keep(written);
     }
 
-    /// The stack's own step is done, with or without outputs.
-    pub(super) fn stack_done(&self, stack: Option<Resource>, outputs: Option<&Properties>) {
+    /// The stack's own step is done, with or without outputs. It is told of once all else is.
+    pub(super) fn stack_done(&self, stack: Option<Resource>) {
         let mut told = locked(&self.told);
-        if let Some(outputs) = outputs {
-            let shown = display::outputs(outputs);
-            told.keep(shown);
-        }
-        if let Some(step) = told.stack.take() {
-            let written = told.events.after(&Step { new: stack, ..step });
-            told.keep(written);
-        }
+        told.last = told.stack.take().map(|step| Step { new: stack, ..step });
     }
 
     /// A step could not be done.
     pub(super) fn failed(&self, step: &Step, message: &str) {
-        let mut told = locked(&self.told);
-        let written = told.events.failed(step);
-        told.keep(written);
-        drop(told);
         self.failure(&Failure::new(Some(step.urn.clone()), message));
+        let mut told = locked(&self.told);
+        let written = told.audience.failed(step);
+        told.keep(written);
     }
 
     pub(super) fn failure(&self, failure: &Failure) {
-        let message = (self.explain)(failure);
-        let mut told = locked(&self.told);
-        told.failures += 1;
-        display::note(&format!("error: {message}"));
-        let written = told
-            .events
-            .diagnostic(failure.urn.as_ref(), "error", &message);
-        told.keep(written);
+        locked(&self.told).failures += 1;
+        self.say(failure, Severity::Error);
     }
 
     pub(super) fn warning(&self, failure: &Failure) {
+        self.say(failure, Severity::Warning);
+    }
+
+    fn say(&self, failure: &Failure, severity: Severity) {
         let message = (self.explain)(failure);
         let mut told = locked(&self.told);
-        display::note(&format!("warning: {message}"));
-        let written = told
-            .events
-            .diagnostic(failure.urn.as_ref(), "warning", &message);
+        let written = told.audience.said(failure.urn.as_ref(), severity, &message);
         told.keep(written);
     }
 
     /// What a provider says while it works on a resource.
     pub(super) fn status(&self, urn: &Urn, message: &str) {
         let mut told = locked(&self.told);
-        let shown = display::status(urn, message);
-        told.keep(shown);
-        let written = told.events.diagnostic(Some(urn), "info", message);
+        let written = told.audience.said(Some(urn), Severity::Status, message);
         told.keep(written);
     }
 
@@ -146,10 +127,14 @@ impl<'a> Reporter<'a> {
 
     /// How much was done, unless telling it failed.
     pub(super) fn conclude(self) -> io::Result<Changes> {
-        let told = self
+        let mut told = self
             .told
             .into_inner()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(step) = told.last.take() {
+            let written = told.audience.after(&step);
+            told.keep(written);
+        }
         match told.fault {
             Some(fault) => Err(fault),
             None => Ok(told.changes),

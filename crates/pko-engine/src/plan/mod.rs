@@ -187,12 +187,19 @@ pub struct Selection {
     pub dependents: bool,
     /// URNs given with `--replace`.
     pub replace: Vec<Urn>,
+    /// URNs that are left alone.
+    pub exclude: Vec<Urn>,
+    /// Whether nothing is deleted that a program no longer has.
+    pub keeps_gone: bool,
 }
 
 impl Selection {
     /// Whether a resource is meant.
     #[must_use]
     pub fn includes(&self, urn: &Urn) -> bool {
+        if listed(&self.exclude, urn) {
+            return false;
+        }
         self.targets.is_empty() || listed(&self.targets, urn) || listed(&self.replace, urn)
     }
 
@@ -210,7 +217,8 @@ impl Selection {
 }
 
 /// Whether a URN is in a list of URNs and patterns.
-fn listed(list: &[Urn], urn: &Urn) -> bool {
+#[must_use]
+pub fn listed(list: &[Urn], urn: &Urn) -> bool {
     list.iter()
         .any(|pattern| pattern == urn || matches(pattern.as_str(), urn.as_str()))
 }

@@ -16,7 +16,7 @@ use super::{
     bucket::{Bucket, BucketError, Folder},
     checkpoint::{Checkpoint, CheckpointError},
     cloud::{self, AddressError},
-    history,
+    history, tags,
 };
 use crate::{schedule::locked, urn::StackIdentity};
 
@@ -270,6 +270,7 @@ impl Backend {
         }
         self.bucket.remove(&key).map_err(self.access())?;
         locked(&self.known).remove(&key);
+        tags::remove(self, stack).map_err(self.access())?;
         history::remove(self, stack).map_err(self.access())
     }
 }

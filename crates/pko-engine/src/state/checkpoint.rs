@@ -185,19 +185,22 @@ impl Checkpoint {
     pub fn parse(content: &[u8]) -> Result<Self, CheckpointError> {
         let checkpoint: Self =
             serde_json::from_slice(content).map_err(CheckpointError::Malformed)?;
-        let lacking: Vec<_> = checkpoint
-            .features
-            .iter()
-            .filter(|feature| *feature != REPLACE_WITH)
-            .map(String::as_str)
-            .collect();
-        if !lacking.is_empty() {
-            return Err(CheckpointError::Features(lacking.join(", ")));
-        }
+        Self::check_features(&checkpoint.features)?;
         match (checkpoint.version, &checkpoint.checkpoint.latest) {
             // the CLI writes 0 for a stack that never had a state
             (FORMAT | FORMAT_WITH_FEATURES, _) | (0, None) => Ok(checkpoint),
             (other, _) => Err(CheckpointError::Format(other)),
+        }
+    }
+
+    /// Refuses what a state needs and this engine lacks.
+    pub fn check_features(features: &[String]) -> Result<(), CheckpointError> {
+        let lacking = features.iter().filter(|feature| *feature != REPLACE_WITH);
+        let lacking: Vec<_> = lacking.map(String::as_str).collect();
+        if lacking.is_empty() {
+            Ok(())
+        } else {
+            Err(CheckpointError::Features(lacking.join(", ")))
         }
     }
 

@@ -108,7 +108,14 @@ fn refuse_if_held(backend: &Backend, folder: &str, own: Option<&str>) -> Result<
                 )
             },
         );
-        held.push(format!("\n  {}: {holder}", backend.place(&key)));
+        let place = backend.place(&key);
+        // Pulumi's own way to say that files are written where they belong
+        let option = if place.starts_with("file://") {
+            "?no_tmp_dir=true"
+        } else {
+            ""
+        };
+        held.push(format!("\n  {place}{option}: {holder}"));
     }
     if held.is_empty() {
         Ok(())

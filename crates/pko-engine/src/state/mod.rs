@@ -6,5 +6,7 @@ pub mod checkpoint;
 pub mod cloud;
 pub mod file;
 pub mod history;
+pub mod integrity;
 pub mod lock;
 pub mod sealing;
+pub mod tags;

@@ -93,8 +93,13 @@ impl Vault {
         place: &str,
         entries: &Map<String, Value>,
     ) -> Result<Property, SealingError> {
-        let sealed = entries.get("ciphertext").and_then(Value::as_str);
-        let sealed = sealed.ok_or(SealingError::Malformed)?;
+        let text = |key: &str| entries.get(key).and_then(Value::as_str);
+        if let Some(plain) = text("plaintext") {
+            let value = serde_json::from_str(plain).map_err(|_| SealingError::Malformed)?;
+            let inner = self.open_value(place, value)?;
+            return Ok(Property::Secret(Box::new(inner.opened().0)));
+        }
+        let sealed = text("ciphertext").ok_or(SealingError::Malformed)?;
         let crypter = self.crypter.as_ref().ok_or(SealingError::NoProvider)?;
         let plain = crypter.decrypt(sealed)?;
         let value = serde_json::from_str(&plain).map_err(|_| SealingError::Malformed)?;

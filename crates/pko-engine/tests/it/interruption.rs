@@ -28,6 +28,7 @@ fn an_interrupted_run_finishes_its_step_and_lets_go() {
         "up",
         "--yes",
         "--skip-preview",
+        "--diff",
         "--stack",
         "dev",
         "--event-log",

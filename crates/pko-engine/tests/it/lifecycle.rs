@@ -195,7 +195,7 @@ fn a_target_with_dependents_is_not_destroyed_alone() {
     assert_eq!(alone.code, Some(1));
     assert!(
         alone
-            .stderr
+            .stdout
             .contains("will be destroyed but was not specified in --target list"),
         "{alone:?}"
     );

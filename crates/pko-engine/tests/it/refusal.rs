@@ -43,12 +43,12 @@ fn command_lines_are_refused_by_name() {
         (
             vec!["up", "--yes", "--policy-pack", "x"],
             1,
-            "error: flag `--policy-pack` is not supported by pulumi-engine for this command\n",
+            "error: flag `--policy-pack` is not supported by pulumi-engine for this command; use an image with Pulumi's CLI\n",
         ),
         (
             vec!["import"],
             1,
-            "error: command `import` is not supported by pulumi-engine\n",
+            "error: command `import` is not supported by pulumi-engine; use an image with Pulumi's CLI\n",
         ),
         (
             vec!["up"],

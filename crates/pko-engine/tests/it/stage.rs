@@ -113,13 +113,14 @@ impl Stage {
         serde_json::from_str(&self.ok(words).stdout).unwrap()
     }
 
-    /// An up whose events are kept.
+    /// An up whose events are kept; with `--diff`, as the agent has it, errors are on standard error.
     pub(crate) fn up(&self) -> Done {
         let log = self.path("events.jsonl");
         self.run(&[
             "up",
             "--yes",
             "--skip-preview",
+            "--diff",
             "--stack",
             "dev",
             "--event-log",

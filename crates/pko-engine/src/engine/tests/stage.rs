@@ -12,6 +12,8 @@ use std::{
 use serde_json::Value;
 
 use crate::{
+    audience::Audience,
+    display::Display,
     engine::{self, Ending, Start, Task, Work, World, cancellation::Cancellation, ledger::Keeper},
     event_log::EventLog,
     plan::{
@@ -176,7 +178,11 @@ impl Stage {
 
     fn run(&self, work: Work<'_>) -> Done {
         let log = tempfile::NamedTempFile::new().unwrap();
-        let mut events = EventLog::open(log.path().to_str(), self.preview).unwrap();
+        let mut audience = Audience {
+            events: EventLog::open(log.path().to_str(), self.preview).unwrap(),
+            display: Display::silent(),
+            muted: false,
+        };
         let (stack, world) = (identity(), Little::default());
         world.ids.store(self.state.len(), Ordering::SeqCst);
         let task = Task {
@@ -200,7 +206,7 @@ impl Stage {
         let saves = Arc::new(Mutex::new(Vec::new()));
         let mut memory = Memory(Arc::clone(&saves));
         let keeper = (!self.preview).then_some(&mut memory as &mut dyn Keeper);
-        let outcome = engine::run(&task, work, start, keeper, &mut events).unwrap();
+        let outcome = engine::run(&task, work, start, keeper, &mut audience).unwrap();
         let events = std::fs::read_to_string(log.path()).unwrap();
         let saves = locked(&saves).clone();
         let state = saves.last().map(resources).unwrap_or_default();

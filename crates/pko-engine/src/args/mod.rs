@@ -1,130 +1,15 @@
 //! The command line: that of Pulumi's CLI, as far as a Stack's life needs it. Pure.
 
+mod lists;
+mod operation;
+
 use clap::{
     Args, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-/// Flags that only change what is shown, or what this engine does not do anyway.
-const WITHOUT_EFFECT: [&str; 20] = [
-    "--debug",
-    "--diff",
-    "--disable-integrity-checking",
-    "--emoji",
-    "--fully-qualify-stack-names",
-    "--logflow",
-    "--logtostderr",
-    "--non-interactive",
-    "--show-config",
-    "--show-full-output",
-    "--show-reads",
-    "--show-replacement-steps",
-    "--show-sames",
-    "--strict",
-    "--suppress-outputs",
-    "--suppress-permalink",
-    "--suppress-progress",
-    "-d",
-    "--show-secrets-in-diff",
-    "--verbose-logs",
-];
-/// Flags without a value of their own, which may be written `--flag=true`.
-const SWITCHES: [&str; 16] = [
-    "--all",
-    "--continue-on-error",
-    "--create",
-    "--expect-no-changes",
-    "--force",
-    "--json",
-    "--no-select",
-    "--path",
-    "--preserve-config",
-    "--refresh",
-    "--run-program",
-    "--shell",
-    "--show-secrets",
-    "--skip-preview",
-    "--target-dependents",
-    "--yes",
-];
-/// Flags of Pulumi's CLI that this engine does not have.
-const REFUSED_FLAGS: [&str; 30] = [
-    "--all",
-    "--attach-debugger",
-    "--clear-pending-creates",
-    "--client",
-    "--config",
-    "--config-file",
-    "--config-path",
-    "--copy-config-from",
-    "--exclude",
-    "--exclude-dependents",
-    "--exclude-protected",
-    "--import-file",
-    "--import-pending-creates",
-    "--json",
-    "--neo",
-    "--plan",
-    "--policy-pack",
-    "--policy-pack-config",
-    "--remote",
-    "--remove",
-    "--run-program",
-    "--save-plan",
-    "--shell",
-    "--skip-pending-creates",
-    "--target-replace",
-    "--teams",
-    "--type",
-    "--version",
-    "-c",
-    "--preview-only",
-];
-/// Commands of Pulumi's CLI that this engine does not have.
-const REFUSED_COMMANDS: [&str; 42] = [
-    "about",
-    "ai",
-    "api",
-    "change-secrets-provider",
-    "console",
-    "convert",
-    "convert-trace",
-    "copilot",
-    "cp",
-    "deployment",
-    "env",
-    "gen-completion",
-    "gen-markdown",
-    "graph",
-    "import",
-    "insights",
-    "login",
-    "logout",
-    "logs",
-    "neo",
-    "new",
-    "org",
-    "package",
-    "plugin",
-    "policy",
-    "project",
-    "query",
-    "refresh-all",
-    "rename",
-    "replace-trace",
-    "schema",
-    "search",
-    "state",
-    "tag",
-    "template",
-    "unselect",
-    "view-trace",
-    "watch",
-    "webhook",
-    "do",
-    "edit",
-    "schedule",
-];
+use lists::{REFUSED_COMMANDS, REFUSED_FLAGS, SWITCHES, WITHOUT_EFFECT};
+pub use operation::{DisplayArgs, OperationArgs};
 
 /// A whole command line.
 #[derive(Debug, Parser)]
@@ -138,9 +23,9 @@ pub struct CommandLine {
     /// Run as if in this directory
     #[arg(short = 'C', long, global = true)]
     pub cwd: Option<String>,
-    /// Accepted; this engine prints no colors
-    #[arg(long, global = true, hide = true)]
-    color: Option<String>,
+    /// Colors: always, never, raw or auto
+    #[arg(long, global = true)]
+    pub color: Option<String>,
     /// Accepted; this engine keeps no logs of its own
     #[arg(short, long, global = true, hide = true)]
     verbose: Option<String>,
@@ -277,9 +162,33 @@ pub enum StackCommand {
         /// Write to this file
         #[arg(long)]
         file: Option<String>,
+        /// An earlier state, which backends of this kind do not give
+        #[arg(long)]
+        version: Option<String>,
         /// Which stack
         #[command(flatten)]
         stack: StackName,
+    },
+    /// Take a state as that of a stack
+    Import {
+        /// Read this file, not standard input
+        #[arg(long)]
+        file: Option<String>,
+        /// Even if something seems to be wrong with it
+        #[arg(short, long)]
+        force: bool,
+        /// Which stack
+        #[command(flatten)]
+        stack: StackName,
+    },
+    /// Names and values that users give to a stack
+    Tag {
+        /// Which stack
+        #[arg(short, long, env = "PULUMI_STACK", global = true)]
+        stack: Option<String>,
+        /// What to do
+        #[command(subcommand)]
+        command: TagCommand,
     },
     /// Remove a stack
     Rm {
@@ -297,6 +206,38 @@ pub enum StackCommand {
         /// Keep its config file
         #[arg(long)]
         preserve_config: bool,
+    },
+}
+
+/// Commands about tags.
+#[derive(Debug, Subcommand)]
+pub enum TagCommand {
+    /// List all tags
+    #[command(visible_alias = "list")]
+    Ls {
+        /// As JSON
+        #[arg(short, long)]
+        json: bool,
+    },
+    /// Print one tag
+    Get {
+        /// Its name
+        name: String,
+    },
+    /// Set one tag
+    #[command(visible_alias = "new")]
+    Set {
+        /// Its name
+        name: String,
+        /// Its value
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+    },
+    /// Remove one tag
+    #[command(visible_alias = "remove")]
+    Rm {
+        /// Its name
+        name: String,
     },
 }
 
@@ -387,69 +328,6 @@ pub enum ConfigCommand {
     },
 }
 
-/// What preview, up, refresh and destroy take.
-#[derive(Debug, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "the flags of Pulumi's command line"
-)]
-pub struct OperationArgs {
-    /// Which stack
-    #[command(flatten)]
-    pub stack: StackName,
-    /// Do not ask
-    #[arg(short, long)]
-    pub yes: bool,
-    /// Do not show first what would be done
-    #[arg(short = 'f', long)]
-    pub skip_preview: bool,
-    /// Fail if there is anything to do
-    #[arg(long)]
-    pub expect_no_changes: bool,
-    /// What to remember of this run
-    #[arg(short, long, default_value = "")]
-    pub message: String,
-    /// Only these resources
-    #[arg(short, long)]
-    pub target: Vec<String>,
-    /// And what depends on them
-    #[arg(long)]
-    pub target_dependents: bool,
-    /// Replace these resources
-    #[arg(long)]
-    pub replace: Vec<String>,
-    /// Bring the state up to date first
-    #[arg(short, long)]
-    pub refresh: bool,
-    /// Go on with other resources after a failure
-    #[arg(long)]
-    pub continue_on_error: bool,
-    /// Write events to this file, one JSON object per line
-    #[arg(long, hide = true)]
-    pub event_log: Option<String>,
-    /// Who started this run
-    #[arg(long, hide = true)]
-    pub exec_kind: Option<String>,
-    /// Who started this run
-    #[arg(long, hide = true)]
-    pub exec_agent: Option<String>,
-    /// How many resources are worked on at the same time; 1 for one after the other
-    #[arg(short, long, env = "PULUMI_PARALLEL")]
-    parallel: Option<i32>,
-}
-
-impl OperationArgs {
-    /// How many resources are worked on at the same time: as Pulumi has it, four for each core unless the user says.
-    #[must_use]
-    pub fn parallel(&self) -> usize {
-        let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        match self.parallel {
-            Some(number) => usize::try_from(number).unwrap_or(1).max(1),
-            None => cores() * 4,
-        }
-    }
-}
-
 /// Parses the words after the program's name. The error is what to print, and whether it is help.
 pub fn parse(words: Vec<String>, debug_commands: bool) -> Result<CommandLine, (String, bool)> {
     let words = normalise(words);
@@ -498,7 +376,9 @@ fn explain(error: &clap::Error) -> (String, bool) {
             let argument = context(ContextKind::InvalidArg);
             if REFUSED_FLAGS.contains(&argument.as_str()) {
                 (
-                    format!("flag `{argument}` is not supported by pulumi-engine for this command"),
+                    format!(
+                        "flag `{argument}` is not supported by pulumi-engine for this command; use an image with Pulumi's CLI"
+                    ),
                     false,
                 )
             } else if argument.starts_with('-') {
@@ -511,11 +391,16 @@ fn explain(error: &clap::Error) -> (String, bool) {
             let name = context(ContextKind::InvalidSubcommand);
             if REFUSED_COMMANDS.contains(&name.as_str()) {
                 (
-                    format!("command `{name}` is not supported by pulumi-engine"),
+                    format!(
+                        "command `{name}` is not supported by pulumi-engine; use an image with Pulumi's CLI"
+                    ),
                     false,
                 )
             } else {
-                (format!("unknown command {name:?} for \"pulumi\""), false)
+                let text = format!(
+                    "unknown command {name:?} for \"pulumi\"\nRun 'pulumi --help' for usage."
+                );
+                (text, false)
             }
         }
         ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
@@ -546,6 +431,8 @@ mod tests {
             "--non-interactive stack select --stack dev",
             "--non-interactive stack init dev --secrets-provider passphrase",
             "--non-interactive stack ls --json",
+            "--non-interactive refresh --yes --skip-preview --run-program=true --stack dev",
+            "--non-interactive destroy --yes --skip-preview --run-program=true --stack dev",
             "--non-interactive config set-all --stack dev --path --plaintext demo:[\"a\"]=hi --secret demo:b=-x",
             "--non-interactive config set-all --stack dev --json {}",
             "--non-interactive config set --secret demo:token --stack dev",
@@ -573,21 +460,20 @@ mod tests {
             ("up --nosuchflag --stack dev", "unknown flag: --nosuchflag"),
             (
                 "up --policy-pack x",
-                "flag `--policy-pack` is not supported by pulumi-engine for this command",
-            ),
-            (
-                "refresh --run-program=true",
-                "flag `--run-program` is not supported by pulumi-engine for this command",
+                "flag `--policy-pack` is not supported by pulumi-engine for this command; use an image with Pulumi's CLI",
             ),
             (
                 "import a b c",
-                "command `import` is not supported by pulumi-engine",
+                "command `import` is not supported by pulumi-engine; use an image with Pulumi's CLI",
             ),
             (
                 "stack rename x",
-                "command `rename` is not supported by pulumi-engine",
+                "command `rename` is not supported by pulumi-engine; use an image with Pulumi's CLI",
             ),
-            ("nosuch", "unknown command \"nosuch\" for \"pulumi\""),
+            (
+                "nosuch",
+                "unknown command \"nosuch\" for \"pulumi\"\nRun 'pulumi --help' for usage.",
+            ),
         ] {
             assert_eq!(parsed(line).err().as_deref(), Some(expected), "{line}");
         }

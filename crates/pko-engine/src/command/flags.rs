@@ -1,0 +1,59 @@
+//! Flags that belong together, or do not. Pure.
+
+use anyhow::bail;
+
+use super::operation::Kind;
+use crate::args::OperationArgs;
+
+/// Flags that one operation has and another has not.
+pub(super) fn check(kind: Kind, arguments: &OperationArgs) -> anyhow::Result<()> {
+    let update = matches!(kind, Kind::Preview | Kind::Up);
+    let wrong = [
+        ("--preview-only", arguments.preview_only && update),
+        ("--remove", arguments.remove && kind != Kind::Destroy),
+        (
+            "--exclude-protected",
+            arguments.exclude_protected && kind != Kind::Destroy,
+        ),
+        (
+            "--exclude-dependents",
+            arguments.exclude_dependents && kind == Kind::Destroy,
+        ),
+        ("--replace", !arguments.replace.is_empty() && !update),
+        (
+            "--target-replace",
+            !arguments.target_replace.is_empty() && !update,
+        ),
+        (
+            "--clear-pending-creates",
+            arguments.clear_pending_creates && kind != Kind::Refresh,
+        ),
+        (
+            "--skip-pending-creates",
+            arguments.skip_pending_creates && kind != Kind::Refresh,
+        ),
+        (
+            "--import-pending-creates",
+            !arguments.import_pending_creates.is_empty() && kind != Kind::Refresh,
+        ),
+    ];
+    if let Some((flag, _)) = wrong.iter().find(|(_, wrong)| *wrong) {
+        bail!("unknown flag: {flag}");
+    }
+    if !arguments.exclude.is_empty() && !arguments.target.is_empty() {
+        bail!(
+            "if any flags in the group [target exclude] are set none of the others can be; [exclude target] were all set"
+        );
+    }
+    if kind == Kind::Preview && arguments.json {
+        bail!(
+            "flag `--json` is not supported by pulumi-engine for this command; `--event-log FILE` has all that a preview tells"
+        );
+    }
+    if kind != Kind::Preview && !arguments.yes && !arguments.preview_only {
+        bail!(
+            "--yes or --skip-preview must be passed in to proceed when running in non-interactive mode"
+        );
+    }
+    Ok(())
+}

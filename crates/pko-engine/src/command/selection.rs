@@ -1,0 +1,80 @@
+//! Which resources a run is limited to, by its flags and what the state holds. Pure.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use anyhow::bail;
+
+use super::operation::Kind;
+use crate::{
+    args::OperationArgs,
+    plan::{Selection, listed, snapshot::Record},
+    urn::Urn,
+};
+
+pub(super) fn selection(
+    kind: Kind,
+    arguments: &OperationArgs,
+    records: &[Arc<Record>],
+) -> anyhow::Result<Selection> {
+    let urns = |texts: &[String]| -> Vec<Urn> { texts.iter().map(Urn::new).collect() };
+    let targets = [urns(&arguments.target), urns(&arguments.target_replace)].concat();
+    let replace = [urns(&arguments.replace), urns(&arguments.target_replace)].concat();
+    let known = |urn: &Urn| records.iter().any(|record| record.resource.urn == *urn);
+    if matches!(kind, Kind::Refresh | Kind::Destroy)
+        && let Some(unknown) = targets
+            .iter()
+            .chain(&replace)
+            .find(|urn| !urn.as_str().contains('*') && !known(urn))
+    {
+        bail!("no resource named '{unknown}' found");
+    }
+    if arguments.exclude_protected && !targets.is_empty() {
+        bail!("you cannot specify --target and --exclude-protected");
+    }
+    Ok(Selection {
+        targets,
+        dependents: arguments.target_dependents,
+        replace,
+        exclude: excluded(kind, arguments, records),
+        keeps_gone: false,
+    })
+}
+
+/// What must be left alone: what the user names, and what would go with it.
+fn excluded(kind: Kind, arguments: &OperationArgs, records: &[Arc<Record>]) -> Vec<Urn> {
+    let named: Vec<Urn> = arguments.exclude.iter().map(Urn::new).collect();
+    let resources = || records.iter().map(|record| &record.resource);
+    let mut excluded: BTreeSet<Urn> = resources()
+        .filter(|resource| {
+            listed(&named, &resource.urn) || (arguments.exclude_protected && resource.protect)
+        })
+        .map(|resource| resource.urn.clone())
+        .collect();
+    if arguments.exclude_dependents {
+        // a state is in order: what depends on something comes after it
+        for resource in resources() {
+            if resource
+                .references()
+                .any(|other| excluded.contains(&Urn::new(other)))
+            {
+                excluded.insert(resource.urn.clone());
+            }
+        }
+    }
+    if kind == Kind::Destroy {
+        // what stays needs all it refers to
+        for resource in resources().collect::<Vec<_>>().into_iter().rev() {
+            if excluded.contains(&resource.urn) {
+                excluded.extend(resource.references().map(Urn::new));
+            }
+        }
+    }
+    named.into_iter().chain(excluded).collect()
+}
+
+/// How many resources of a state stay because they are protected, or needed by those that are.
+pub(super) fn left_over(selection: &Selection, records: &[Arc<Record>]) -> usize {
+    let own = records.iter().map(|record| &record.resource);
+    own.filter(|resource| listed(&selection.exclude, &resource.urn))
+        .count()
+}

@@ -1,0 +1,295 @@
+//! What a person sees of a run, on standard output; errors and warnings go to standard error where a tree is shown, as
+//! Pulumi's CLI has it.
+//!
+//! Two views, both pure: [`rows`] is a log with diagnostics and outputs at its end, [`tree`] (`--diff`) shows properties.
+
+mod changes;
+mod details;
+mod difference;
+mod lines;
+pub mod palette;
+mod printer;
+mod rows;
+mod summary;
+mod table;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod words;
+
+use std::{
+    io::{self, Write as _},
+    time::Instant,
+};
+
+use serde_json::{Map, Value};
+
+use crate::{
+    plan::{Changes, Step},
+    program::Diagnostic,
+    syntax::Place,
+    urn::Urn,
+};
+use palette::{Color, Colors};
+use rows::Rows;
+pub use rows::Severity;
+pub use table::{ago, table};
+use tree::Tree;
+
+/// What the user wants to see.
+#[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the flags of Pulumi's command line"
+)]
+pub struct Options {
+    /// A tree with properties, not a log.
+    pub diff: bool,
+    /// Also what stays as it is.
+    pub show_sames: bool,
+    /// Also what is only read.
+    pub show_reads: bool,
+    /// Also the parts of a replacement.
+    pub show_replacement_steps: bool,
+    /// Secrets in clear.
+    pub show_secrets: bool,
+    /// The config of the run.
+    pub show_config: bool,
+    /// URNs in place of types and names.
+    pub show_urns: bool,
+    /// No outputs.
+    pub suppress_outputs: bool,
+    /// Long texts as they are.
+    pub full_output: bool,
+    /// Colors.
+    pub colors: Colors,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            diff: false,
+            show_sames: false,
+            show_reads: false,
+            show_replacement_steps: false,
+            show_secrets: false,
+            show_config: false,
+            show_urns: false,
+            suppress_outputs: false,
+            full_output: true,
+            colors: Colors::Never,
+        }
+    }
+}
+
+impl Options {
+    /// Whether a step that changes nothing is shown: when asked for, or when what protects the resource changes.
+    fn shows_same(&self, step: &Step) -> bool {
+        let protects = |resource: &Option<crate::resource::Resource>| {
+            resource.as_ref().is_some_and(|resource| resource.protect)
+        };
+        self.show_sames || protects(&step.old) != protects(&step.new)
+    }
+}
+
+/// Shows a run while it goes on.
+#[derive(Debug)]
+pub struct Display {
+    options: Options,
+    view: View,
+    planning: bool,
+    begun: Instant,
+}
+
+#[derive(Debug)]
+enum View {
+    Nothing,
+    Rows(Rows),
+    Tree(Tree),
+}
+
+impl Display {
+    /// For a run on this stack; `planning` is whether it is a preview.
+    #[must_use]
+    pub fn new(options: Options, stack: Urn, planning: bool) -> Self {
+        let view = if options.diff {
+            View::Tree(Tree::default())
+        } else {
+            View::Rows(Rows::new(stack, planning))
+        };
+        Self {
+            options,
+            view,
+            planning,
+            begun: Instant::now(),
+        }
+    }
+
+    /// Shows nothing.
+    #[must_use]
+    pub fn silent() -> Self {
+        Self {
+            options: Options::default(),
+            view: View::Nothing,
+            planning: false,
+            begun: Instant::now(),
+        }
+    }
+
+    /// What is done to which stack, with which config.
+    pub fn title(&self, title: &str, stack: &str, config: &Map<String, Value>) -> io::Result<()> {
+        if matches!(self.view, View::Nothing) {
+            return Ok(());
+        }
+        let title = format!("{title} ({stack}):");
+        line(&self.options.colors.paint(Color::Headline, &title))?;
+        if self.options.show_config {
+            print(&prelude(config))?;
+        }
+        match self.view {
+            View::Rows(_) => line(""),
+            View::Nothing | View::Tree(_) => Ok(()),
+        }
+    }
+
+    /// A step begins.
+    pub fn before(&mut self, step: &Step) -> io::Result<()> {
+        let now = self.begun.elapsed();
+        match &mut self.view {
+            View::Nothing => Ok(()),
+            View::Rows(rows) => print(&rows.before(&self.options, step, now)),
+            View::Tree(tree) => print(&tree.before(&self.options, step)),
+        }
+    }
+
+    /// A step is done.
+    pub fn after(&mut self, step: &Step) -> io::Result<()> {
+        let now = self.begun.elapsed();
+        match &mut self.view {
+            View::Nothing => Ok(()),
+            View::Rows(rows) => print(&rows.after(&self.options, step, now)),
+            View::Tree(tree) => print(&tree.after(&self.options, step, self.planning)),
+        }
+    }
+
+    /// A step could not be done; in a preview nothing is.
+    pub fn failed(&mut self, step: &Step) -> io::Result<()> {
+        let now = self.begun.elapsed();
+        match &mut self.view {
+            _ if self.planning => Ok(()),
+            View::Nothing => Ok(()),
+            View::Rows(rows) => print(&rows.failed(&self.options, step, now)),
+            View::Tree(tree) => {
+                tree.failed += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Something is said about a resource, or about the run.
+    pub fn said(&mut self, urn: Option<&Urn>, severity: Severity, text: &str) -> io::Result<()> {
+        let now = self.begun.elapsed();
+        match (&mut self.view, severity, urn) {
+            (View::Nothing, ..) => {}
+            (View::Rows(rows), ..) => {
+                return print(&rows.said(&self.options, urn, severity, text, now));
+            }
+            (View::Tree(_), Severity::Status, Some(urn)) => {
+                note(&format!("{} ({}): {text}", urn.kind(), urn.name()));
+            }
+            (View::Tree(_), ..) => note(&format!("{}{text}", prefix(&self.options, severity))),
+        }
+        Ok(())
+    }
+
+    /// The run is over.
+    pub fn summary(&mut self, changes: &Changes, seconds: u64) -> io::Result<()> {
+        let now = self.begun.elapsed();
+        let seconds = (!self.planning).then_some(seconds);
+        match &mut self.view {
+            View::Nothing => Ok(()),
+            View::Rows(rows) => {
+                let end = rows.end(&self.options, now);
+                let summary = summary::summary(&self.options, changes, rows.errored(), seconds);
+                print(&format!("{end}{summary}\n"))
+            }
+            View::Tree(tree) => print(&summary::summary(
+                &self.options,
+                changes,
+                tree.failed,
+                seconds,
+            )),
+        }
+    }
+}
+
+/// The config of a run.
+fn prelude(config: &Map<String, Value>) -> String {
+    let entry = |(key, value): (&String, &Value)| {
+        let text = value.as_str().unwrap_or_default();
+        format!("    {key}: {text}\n")
+    };
+    let entries: String = config.iter().map(entry).collect();
+    format!("Configuration:\n{entries}")
+}
+
+/// The word before a diagnostic.
+fn prefix(options: &Options, severity: Severity) -> String {
+    match severity {
+        Severity::Status => String::new(),
+        Severity::Warning => options.colors.paint(Color::Yellow, "warning: "),
+        Severity::Error => options.colors.paint(Color::Red, "error: "),
+    }
+}
+
+/// Prints a text that has its own line ends.
+fn print(text: &str) -> io::Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    unless_nobody_reads(io::stdout().write_all(text.as_bytes()))
+}
+
+/// Prints a line.
+pub fn line(text: &str) -> io::Result<()> {
+    unless_nobody_reads(writeln!(io::stdout(), "{text}"))
+}
+
+/// That nobody reads it any more is no reason to stop a run half way.
+fn unless_nobody_reads(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+/// Prints a line for what is no data.
+pub fn note(text: &str) {
+    // nothing better can be done when even that fails
+    _ = writeln!(io::stderr(), "{text}");
+}
+
+/// A diagnostic with the line of the program it is about.
+#[must_use]
+pub fn diagnostic(diagnostic: &Diagnostic, file: &str, source: &str) -> String {
+    let Some(Place {
+        line: number,
+        column,
+    }) = diagnostic.line
+    else {
+        return diagnostic.message.clone();
+    };
+    let within = if column > 0 {
+        format!(", column {column}")
+    } else {
+        String::new()
+    };
+    let text = source
+        .lines()
+        .nth(number.saturating_sub(1))
+        .unwrap_or_default();
+    format!(
+        "{}\n\n  on {file} line {number}{within}:\n\n  {number:>2}: {text}\n",
+        diagnostic.message
+    )
+}

@@ -1,0 +1,126 @@
+//! Colors of a run's output, by what they stand for. Pure.
+
+use crate::plan::Operation;
+
+/// Whether and how colors are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Colors {
+    /// Not at all.
+    #[default]
+    Never,
+    /// As terminals have them.
+    Always,
+    /// As Pulumi's own marks, for others to replace.
+    Raw,
+}
+
+/// What a color stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Color {
+    /// Nothing special, and the end of everything else.
+    Plain,
+    /// A step that runs.
+    Strong,
+    /// A heading.
+    Headline,
+    /// The name of a resource above its diagnostics.
+    Resource,
+    /// Something that goes, or an error.
+    Red,
+    /// Something that is new.
+    Green,
+    /// Something that changes, or a warning.
+    Yellow,
+    /// Something to know.
+    Magenta,
+    /// A part of a replacement that goes.
+    BrightRed,
+    /// A part of a replacement that is new.
+    BrightGreen,
+    /// A replacement.
+    BrightMagenta,
+    /// Something that is read.
+    BrightCyan,
+}
+
+impl Colors {
+    /// By the word of the command line. Only a terminal gets colors without being asked.
+    #[must_use]
+    pub fn named(word: &str, terminal: bool) -> Option<Self> {
+        match word {
+            "always" => Some(Self::Always),
+            "raw" => Some(Self::Raw),
+            "auto" if terminal => Some(Self::Always),
+            "auto" | "never" => Some(Self::Never),
+            _ => None,
+        }
+    }
+
+    /// What switches a color on; [`Color::Plain`] switches all off.
+    #[must_use]
+    pub fn start(self, color: Color) -> &'static str {
+        match self {
+            Self::Never => "",
+            Self::Always => escape(color),
+            Self::Raw => mark(color),
+        }
+    }
+
+    /// A text in a color.
+    #[must_use]
+    pub fn paint(self, color: Color, text: &str) -> String {
+        let end = self.start(Color::Plain);
+        format!("{}{text}{end}", self.start(color))
+    }
+}
+
+fn escape(color: Color) -> &'static str {
+    match color {
+        Color::Plain => "\x1b[0m",
+        Color::Strong => "\x1b[1m",
+        Color::Headline => "\x1b[38;5;13m\x1b[1m",
+        Color::Resource => "\x1b[38;5;12m",
+        Color::Red => "\x1b[38;5;1m",
+        Color::Green => "\x1b[38;5;2m",
+        Color::Yellow => "\x1b[38;5;3m",
+        Color::Magenta => "\x1b[38;5;5m",
+        Color::BrightRed => "\x1b[38;5;9m",
+        Color::BrightGreen => "\x1b[38;5;10m",
+        Color::BrightMagenta => "\x1b[38;5;13m",
+        Color::BrightCyan => "\x1b[38;5;14m",
+    }
+}
+
+fn mark(color: Color) -> &'static str {
+    match color {
+        Color::Plain => "<{%reset%}>",
+        Color::Strong => "<{%bold%}>",
+        Color::Headline => "<{%fg 13%}><{%bold%}>",
+        Color::Resource => "<{%fg 12%}>",
+        Color::Red => "<{%fg 1%}>",
+        Color::Green => "<{%fg 2%}>",
+        Color::Yellow => "<{%fg 3%}>",
+        Color::Magenta => "<{%fg 5%}>",
+        Color::BrightRed => "<{%fg 9%}>",
+        Color::BrightGreen => "<{%fg 10%}>",
+        Color::BrightMagenta => "<{%fg 13%}>",
+        Color::BrightCyan => "<{%fg 14%}>",
+    }
+}
+
+/// The color of what is said about an operation.
+#[must_use]
+pub fn color(operation: Operation) -> Color {
+    match operation {
+        Operation::Same | Operation::RemovePendingReplace => Color::Plain,
+        Operation::Create | Operation::Import => Color::Green,
+        Operation::Delete | Operation::Discard | Operation::DiscardReplaced => Color::Red,
+        Operation::Update | Operation::Refresh => Color::Yellow,
+        Operation::Replace | Operation::ReadReplacement | Operation::ImportReplacement => {
+            Color::BrightMagenta
+        }
+        Operation::CreateReplacement => Color::BrightGreen,
+        Operation::DeleteReplaced => Color::BrightRed,
+        Operation::Read => Color::BrightCyan,
+    }
+}

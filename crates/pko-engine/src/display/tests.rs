@@ -1,0 +1,21 @@
+use super::*;
+
+#[test]
+fn diagnostics_show_their_column_where_it_is_known() {
+    let place = Place { line: 1, column: 4 };
+    let shown = diagnostic(&Diagnostic::error(place, "wrong"), "Main.yaml", "a: b");
+    assert!(shown.contains("on Main.yaml line 1, column 4:"), "{shown}");
+}
+
+#[test]
+fn diagnostics_show_their_line() {
+    let shown = diagnostic(
+        &Diagnostic::error(2, "no such name"),
+        "Pulumi.yaml",
+        "a: 1\nb: ${c}\n",
+    );
+    assert_eq!(
+        shown,
+        "no such name\n\n  on Pulumi.yaml line 2:\n\n   2: b: ${c}\n"
+    );
+}
