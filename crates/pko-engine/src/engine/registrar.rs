@@ -15,7 +15,7 @@ use crate::{
             self, Alias, Evaluation, Goal, Host, Invocation, Refusal, Registered, Surroundings,
         },
     },
-    property::{Properties, Property},
+    property::Properties,
     provider::{ProviderError, ResourceType},
     resource::Resource,
     schedule::locked,
@@ -266,13 +266,7 @@ impl<'a> Registrar<'_, 'a> {
     /// A resource that `--target` leaves as it is, or as it is not.
     fn leave(&self, urn: &Urn, old: Option<&Resource>, goal: &Goal) -> Registered {
         let Some(old) = old else {
-            locked(&self.book).skipped.insert(urn.clone());
-            return Registered {
-                urn: urn.clone(),
-                id: None,
-                outputs: Properties::new(),
-                partial: true,
-            };
+            return self.skip(urn, goal);
         };
         if !old.provider.is_empty() {
             self.provider_of(urn, goal);
@@ -285,6 +279,30 @@ impl<'a> Registrar<'_, 'a> {
         let step = Step::new(Operation::Same, Some(old.clone()), Some(new.clone()));
         self.engine.pass(&step, goal.part);
         self.registered(new, false)
+    }
+
+    /// A new resource that `--target` leaves out. It is told of as one that stays as it is, and is in no state.
+    fn skip(&self, urn: &Urn, goal: &Goal) -> Registered {
+        locked(&self.book).skipped.insert(urn.clone());
+        let stack = || self.stack().stack_urn();
+        let skipped = Resource {
+            urn: urn.clone(),
+            custom: true,
+            kind: goal.kind.clone(),
+            inputs: Some(goal.inputs.clone()),
+            parent: Some(goal.parent.clone().unwrap_or_else(stack)),
+            outputs: Some(Properties::new()),
+            ..self.dated(None, false)
+        };
+        let step = Step::new(Operation::Same, Some(skipped.clone()), Some(skipped));
+        self.engine.reporter.before(&step);
+        self.engine.reporter.after(&step);
+        Registered {
+            urn: urn.clone(),
+            id: None,
+            outputs: Properties::new(),
+            partial: true,
+        }
     }
 
     fn stack_done(&self, outputs: Option<&Properties>) {
@@ -303,13 +321,9 @@ impl<'a> Registrar<'_, 'a> {
     /// old outputs stay if it has none.
     fn finish(&self, outputs: Option<Properties>, failed: bool) {
         let outputs = outputs.filter(|outputs| !(failed && outputs.is_empty()));
-        let Some(mut outputs) = outputs.filter(|_| !self.engine.is_stopped()) else {
+        let Some(outputs) = outputs.filter(|_| !self.engine.is_stopped()) else {
             return self.stack_done(None);
         };
-        if !self.engine.task.preview {
-            // only what `--target` left out can be unknown here
-            outputs.retain(|_, value| *value != Property::Unknown);
-        }
         self.stack_done(Some(&outputs));
         if failed {
             return;
