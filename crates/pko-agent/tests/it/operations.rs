@@ -233,9 +233,8 @@ async fn an_update_that_should_change_nothing_fails_if_it_does(cli: Cli) {
     events_and_result(stream).await.1.unwrap();
 }
 
-/// The embedded engine has no such log.
 async fn a_high_log_level_is_warned_of(cli: Cli) {
-    if !cli.is_there("a_high_log_level_is_warned_of") {
+    if !cli.has_log("a_high_log_level_is_warned_of") {
         return;
     }
     let (_place, _agent, mut client) = begin(cli, &["--pulumi-log-level", "11"]).await;

@@ -198,11 +198,7 @@ async fn an_organization_on_a_file_backend_is_an_error(cli: Cli) {
         let status = selected(&mut client, stack, true, None).await.unwrap_err();
         assert_eq!(status.code(), Code::Unknown);
         let text = status.message();
-        // The embedded engine says the same in other words.
-        let expected = match cli {
-            Cli::Engine => "file backends have one, \"organization\"",
-            Cli::StandIn | Cli::Real => "organization name must be 'organization'",
-        };
+        let expected = "organization name must be 'organization'";
         assert!(text.contains(expected), "{text}");
     }
 }

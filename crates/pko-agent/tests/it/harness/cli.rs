@@ -36,6 +36,17 @@ impl Cli {
         }
         there
     }
+
+    /// Whether it is there and keeps a log, as all but the embedded engine do, which `PKO_PULUMI` may name, too.
+    #[expect(clippy::print_stdout, reason = "a test says that it was skipped")]
+    pub(crate) fn has_log(self, test: &str) -> bool {
+        let program = self.program().unwrap_or_default();
+        let is_engine = program.ends_with("pulumi-engine");
+        if is_engine {
+            println!("skipped {test} with {self:?}: the embedded engine keeps no log");
+        }
+        !is_engine && self.is_there(test)
+    }
 }
 
 /// Makes three tests of each function: with the stand-in, with the embedded engine, and with a real CLI.
