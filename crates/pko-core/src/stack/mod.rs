@@ -25,7 +25,7 @@ pub use references::{Field, Reference, ReferenceKind, User, references};
 pub use rules::{finalize::is_held, workspace::is_ready};
 pub use source::{
     Artifact, FluxWanted, GitLogin, GitRevision, GitWanted, Location, NoSource, SecretKey, Source,
-    Wanted, flux_source, git_keys, git_source, program_source,
+    Wanted, flux_source, git_keys, git_source, is_behind, program_source,
 };
 pub use world::{
     Answer, Effect, Event, Outputs, Prerequisites, Question, Refusal, Settings, Versions, World,

@@ -99,6 +99,8 @@ impl Journey {
         command
             .args(arguments.map(real))
             .current_dir(self.path("project"))
+            // Who recorded them
+            .env("USER", "root")
             .env("HOME", self.path("home"))
             .env("PULUMI_HOME", self.path("home"))
             .env("PULUMI_BACKEND_URL", self.real("file:///state"))

@@ -16,7 +16,7 @@ use pko_api::{
 pub use flux::{Artifact, FluxWanted, flux_source};
 pub use git::{GitRevision, GitWanted, git_source};
 pub use login::{GitLogin, SecretKey, keys as git_keys};
-pub use program::program_source;
+pub use program::{is_behind, program_source};
 
 /// What a Stack says of where its program is.
 #[derive(Clone, Debug, PartialEq)]

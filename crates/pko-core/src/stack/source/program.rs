@@ -50,6 +50,27 @@ fn is_at(stack: &Stack, revision: &str) -> bool {
     last.is_some_and(|last| last.last_attempted_commit.as_deref() == Some(revision))
 }
 
+/// Whether a Stack has come farther than this copy of its Program. Generations only grow, so it is an old copy, as a
+/// cache may have it that began with an old list, or the Program was made anew: only the API server knows. To run an
+/// old program would undo what the new one has done.
+#[must_use]
+pub fn is_behind(program: &Decoded<Program>, stack: &Stack) -> bool {
+    let status = stack.status.as_ref();
+    let last = status.and_then(|status| status.last_update.as_ref());
+    let current = status.and_then(|status| status.current_update.as_ref());
+    let reached = [
+        last.and_then(|last| last.last_attempted_commit.as_deref()),
+        current.and_then(|current| current.commit.as_deref()),
+    ];
+    let reached = reached
+        .into_iter()
+        .flatten()
+        .filter_map(|revision| revision.parse::<i64>().ok());
+    let program = program.as_result().ok();
+    let generation = program.and_then(|program| program.metadata.generation);
+    generation.is_some_and(|generation| reached.max() > Some(generation))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -98,6 +119,47 @@ mod tests {
             let problem = program_source(&stack(last), "p", Some(&edited)).unwrap_err();
             assert!(matches!(problem, NoSource::Pending(_)), "{problem:?}");
         }
+    }
+
+    #[test]
+    fn a_program_of_an_older_generation_than_the_stack_has_run_is_not_believed() {
+        let at = |last: Value, current: Value| -> Stack {
+            let stack = json!({
+                "metadata": { "name": "s" }, "spec": { "stack": "dev" },
+                "status": { "lastUpdate": last, "currentUpdate": current },
+            });
+            serde_json::from_value(stack).unwrap()
+        };
+        let last = |revision: &str| json!({ "lastAttemptedCommit": revision });
+        let current = |revision: &str| json!({ "name": "u", "commit": revision });
+        let table = [
+            ("it never ran", at(Value::Null, Value::Null), false),
+            (
+                "it ran with the one before",
+                at(last("1"), Value::Null),
+                false,
+            ),
+            ("it ran with this one", at(last("2"), Value::Null), false),
+            ("it ran with a later one", at(last("3"), Value::Null), true),
+            (
+                "it runs with a later one",
+                at(last("1"), current("3")),
+                true,
+            ),
+            ("it runs with this one", at(last("1"), current("2")), false),
+            (
+                "it ran from git",
+                at(
+                    last("3af1c0de5b6a4f8e9d2c7b1a0f3e5d4c6b8a9e7f"),
+                    Value::Null,
+                ),
+                false,
+            ),
+        ];
+        for (what, stack, expected) in table {
+            assert_eq!(is_behind(&program(&status(2)), &stack), expected, "{what}");
+        }
+        assert!(!is_behind(&program(&status(2)), &stack(None)));
     }
 
     #[test]

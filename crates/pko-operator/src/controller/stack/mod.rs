@@ -25,7 +25,7 @@ use pko_api::{
 };
 use pko_core::stack::{
     Answer, Effect, NoSource, Question, Refusal, Source, Wanted, World, decide_undecodable,
-    is_ready, program_source, workspace_name,
+    is_behind, is_ready, program_source, workspace_name,
 };
 use pko_kube::{Notice, RequestError};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -338,8 +338,8 @@ async fn source(
     }
 }
 
-/// The source that a Program is, as the cache has it. Its absence is believed from a live read only: after a start
-/// the cache may not be filled yet, which is no reason to call a Ready Stack stalled.
+/// The source that a Program is, as the cache has it. Its absence is believed from a live read only, and so is a
+/// generation that the Stack has left behind: after a start the cache may not be filled yet, or with an old list.
 async fn program(
     stack: &Stack,
     context: &Context,
@@ -349,7 +349,7 @@ async fn program(
     let cached = context
         .programs
         .get(&ObjectRef::new(name).within(&namespace));
-    if let Some(program) = cached {
+    if let Some(program) = cached.filter(|program| !is_behind(program, stack)) {
         return Ok(program_source(stack, name, Some(program.as_ref())));
     }
     let live: Option<Decoded<Program>> = pko_kube::find(&context.client, &namespace, name).await?;
