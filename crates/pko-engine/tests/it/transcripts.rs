@@ -6,6 +6,7 @@ use std::{
     io::Write as _,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    sync::OnceLock,
 };
 
 use pko_engine::syntax;
@@ -76,6 +77,15 @@ struct Recorded {
     exit: i64,
     environment: BTreeMap<String, String>,
     input: String,
+}
+
+/// Who runs this.
+fn user() -> &'static str {
+    static USER: OnceLock<String> = OnceLock::new();
+    USER.get_or_init(|| {
+        let output = Command::new("id").arg("-un").output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    })
 }
 
 fn folder() -> PathBuf {
@@ -229,7 +239,9 @@ impl Journey {
             let changing = begins
                 .into_iter()
                 .find(|begin| line.trim_start().starts_with(begin));
-            text + changing.unwrap_or(line) + "\n"
+            // who recorded them
+            let user = (line == user()).then_some("root");
+            text + changing.or(user).unwrap_or(line) + "\n"
         })
     }
 
