@@ -36,9 +36,10 @@ const E2E: &str = "pko-e2e";
 /// Its folder, by which its program of tests is known.
 const E2E_PROGRAM: &str = "e2e/e2e";
 /// Those of its tests that are about a Stack's life, not about the node: they also run with Pulumi's own CLI.
-const WITH_CLI: [&str; 6] = [
+const WITH_CLI: [&str; 7] = [
     "backends::",
     "deletion::",
+    "figures::",
     "languages::",
     "life::",
     "scenarios::",
