@@ -79,6 +79,8 @@ pub(super) struct Book {
     skipped: BTreeSet<Urn>,
     /// What `--target` includes, with dependents.
     targeted: BTreeSet<Urn>,
+    /// Whether a resource can't be as the program wants it.
+    refused: bool,
     /// Resources that were deleted because what they depend on was deleted before its replacement: the inputs that
     /// change, and whether they are gone already.
     pub(super) cleared: BTreeMap<Urn, (Vec<String>, bool)>,
@@ -283,6 +285,7 @@ impl<'a> Registrar<'_, 'a> {
 
     /// A new resource that `--target` leaves out. It is told of as one that stays as it is, and is in no state.
     fn skip(&self, urn: &Urn, goal: &Goal) -> Registered {
+        self.provider_of(urn, goal);
         locked(&self.book).skipped.insert(urn.clone());
         let stack = || self.stack().stack_urn();
         let skipped = Resource {
@@ -317,10 +320,11 @@ impl<'a> Registrar<'_, 'a> {
         self.engine.reporter.stack_done(stack);
     }
 
-    /// Outputs, then everything the program no longer has; of a program that failed, what it has is not known, and the
-    /// old outputs stay if it has none.
+    /// Outputs, then everything the program no longer has; of a program that failed, what it has is not known. The old
+    /// outputs stay if it has none, and if a resource was refused.
     fn finish(&self, outputs: Option<Properties>, failed: bool) {
-        let outputs = outputs.filter(|outputs| !(failed && outputs.is_empty()));
+        let stay = locked(&self.book).refused;
+        let outputs = outputs.filter(|outputs| !(failed && outputs.is_empty()) && !stay);
         let Some(outputs) = outputs.filter(|_| !self.engine.is_stopped()) else {
             return self.stack_done(None);
         };
@@ -366,7 +370,9 @@ impl Host for Registrar<'_, '_> {
         } else if goal.read.is_some() || goal.kind == builtin::STACK_REFERENCE {
             self.read(&urn, &goal)
         } else {
-            self.register_resource(&urn, &goal)
+            let registered = self.register_resource(&urn, &goal);
+            locked(&self.book).refused |= registered.is_err();
+            registered
         }
     }
 
