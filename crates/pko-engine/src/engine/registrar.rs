@@ -324,7 +324,7 @@ impl<'a> Registrar<'_, 'a> {
     /// outputs stay if it has none, and if a resource was refused.
     fn finish(&self, outputs: Option<Properties>, failed: bool) {
         let stay = locked(&self.book).refused;
-        let outputs = outputs.filter(|outputs| !(failed && outputs.is_empty()) && !stay);
+        let outputs = outputs.filter(|outputs| !(stay || failed && outputs.is_empty()));
         let Some(outputs) = outputs.filter(|_| !self.engine.is_stopped()) else {
             return self.stack_done(None);
         };
