@@ -132,31 +132,19 @@ mod tests {
         };
         let last = |revision: &str| json!({ "lastAttemptedCommit": revision });
         let current = |revision: &str| json!({ "name": "u", "commit": revision });
+        let none = Value::Null;
+        let commit = "3af1c0de5b6a4f8e9d2c7b1a0f3e5d4c6b8a9e7f";
         let table = [
-            ("it never ran", at(Value::Null, Value::Null), false),
-            (
-                "it ran with the one before",
-                at(last("1"), Value::Null),
-                false,
-            ),
-            ("it ran with this one", at(last("2"), Value::Null), false),
-            ("it ran with a later one", at(last("3"), Value::Null), true),
-            (
-                "it runs with a later one",
-                at(last("1"), current("3")),
-                true,
-            ),
-            ("it runs with this one", at(last("1"), current("2")), false),
-            (
-                "it ran from git",
-                at(
-                    last("3af1c0de5b6a4f8e9d2c7b1a0f3e5d4c6b8a9e7f"),
-                    Value::Null,
-                ),
-                false,
-            ),
+            ("it never ran", none.clone(), none.clone(), false),
+            ("it ran with the one before", last("1"), none.clone(), false),
+            ("it ran with this one", last("2"), none.clone(), false),
+            ("it ran with a later one", last("3"), none.clone(), true),
+            ("it runs with a later one", last("1"), current("3"), true),
+            ("it runs with this one", last("1"), current("2"), false),
+            ("it ran from git", last(commit), none, false),
         ];
-        for (what, stack, expected) in table {
+        for (what, last, current, expected) in table {
+            let stack = at(last, current);
             assert_eq!(is_behind(&program(&status(2)), &stack), expected, "{what}");
         }
         assert!(!is_behind(&program(&status(2)), &stack(None)));
