@@ -93,10 +93,19 @@ async fn a_run_whose_agent_is_killed_is_told_and_made_up_for() {
                 if told { Ok(()) } else { Err(text(&updates)) }
             })
             .await;
-        assert_eq!(place.pod_uid("demo").await, uid, "the pod stays");
-        assert_eq!(place.restarts("demo").await, 1);
         // Whoever is killed leaves its lock behind, with Pulumi's CLI as with ours.
         place.ready("demo").await;
+        assert_eq!(place.pod_uid("demo").await, uid, "the pod stays");
+        place
+            .until("the agent to be started again, once", async || {
+                let restarts = place.restarts("demo").await;
+                if restarts == 1 {
+                    Ok(())
+                } else {
+                    Err(restarts.to_string())
+                }
+            })
+            .await;
         assert!(!place.is_locked("demo"), "the lock was removed");
     })
     .await;
