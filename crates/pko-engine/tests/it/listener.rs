@@ -65,8 +65,12 @@ fn stage() -> Stage {
     stage
 }
 
+/// A run whose events go to a listener.
 fn up(stage: &Stage, address: SocketAddr) -> Done {
-    let place = format!("tcp://{address}");
+    up_with_events_to(stage, &format!("tcp://{address}"))
+}
+
+fn up_with_events_to(stage: &Stage, place: &str) -> Done {
     let words = [
         "up",
         "--yes",
@@ -74,8 +78,10 @@ fn up(stage: &Stage, address: SocketAddr) -> Done {
         "--parallel=1",
         "--stack",
         "dev",
+        "--event-log",
+        place,
     ];
-    stage.run(&[&words[..], &["--event-log", &place]].concat())
+    stage.run(&words)
 }
 
 /// What an event is, without what differs from run to run.
@@ -106,16 +112,8 @@ fn a_listener_hears_in_order_what_a_file_would_hold() {
 
     let other = self::stage();
     let log = other.path("events.jsonl");
-    let words = [
-        "up",
-        "--yes",
-        "--skip-preview",
-        "--parallel=1",
-        "--stack",
-        "dev",
-        "--event-log",
-    ];
-    other.ok(&[&words[..], &[log.to_str().unwrap()]].concat());
+    let done = up_with_events_to(&other, log.to_str().unwrap());
+    assert_eq!(done.code, Some(0), "{done:?}");
     let filed: Vec<_> = other.events().iter().map(essence).collect();
     assert_eq!(heard_essence, filed);
     assert!(heard.len() > 8, "{heard_essence:?}");

@@ -138,6 +138,17 @@ async fn scripted_system() -> System {
     System::start(&[("PKO_PULUMI", program.as_str())]).await
 }
 
+/// A namespace with a Stack that is ready, and is to be destroyed when it is deleted.
+async fn stack_to_destroy(system: &System, stand_in: &StandIn) -> TestNamespace {
+    let namespace = scripted::namespace(system).await;
+    scripted::create_stack(&namespace, system, stand_in, "demo").await;
+    ready(&namespace, "demo").await;
+    let destroys = json!({ "spec": { "destroyOnFinalize": true } });
+    patch_stack(&namespace, "demo", destroys).await;
+    ready(&namespace, "demo").await;
+    namespace
+}
+
 #[tokio::test]
 async fn a_destroy_is_tried_for_as_long_as_it_takes() {
     let system = scripted_system().await;
@@ -174,12 +185,7 @@ async fn a_destroy_without_a_program_installs_nothing() {
     let system = scripted_system().await;
     let script = Script::new().on_call("install", 2, Answer::no_go_module());
     let stand_in = system.stand_in(&script);
-    let namespace = scripted::namespace(&system).await;
-    scripted::create_stack(&namespace, &system, &stand_in, "demo").await;
-    ready(&namespace, "demo").await;
-    let destroys = json!({ "spec": { "destroyOnFinalize": true } });
-    patch_stack(&namespace, "demo", destroys).await;
-    ready(&namespace, "demo").await;
+    let namespace = stack_to_destroy(&system, &stand_in).await;
     let trail = Trail::of(&namespace, "demo");
     delete(&namespace, &DeleteParams::default()).await;
     trail.until_gone().await;
@@ -205,12 +211,7 @@ async fn a_stack_that_is_let_go_by_hand_in_a_foreground_deletion_leaves_no_works
     let system = scripted_system().await;
     let in_use = Answer::fails(255, "error: it is still in use");
     let stand_in = system.stand_in(&Script::new().on("destroy", in_use));
-    let namespace = scripted::namespace(&system).await;
-    scripted::create_stack(&namespace, &system, &stand_in, "demo").await;
-    ready(&namespace, "demo").await;
-    let destroys = json!({ "spec": { "destroyOnFinalize": true } });
-    patch_stack(&namespace, "demo", destroys).await;
-    ready(&namespace, "demo").await;
+    let namespace = stack_to_destroy(&system, &stand_in).await;
     // What a user has written is nobody's as well, and stays, whatever its labels say.
     let by_hand = WorkspaceBuilder::new("by-hand")
         .local("/nonexistent")
