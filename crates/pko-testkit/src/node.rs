@@ -174,6 +174,13 @@ impl Node {
         self.shared.kill(&pod, AGENT_CONTAINER, true)
     }
 
+    /// The process of a pod's agent, without the ones that it starts and that come and go.
+    #[must_use]
+    pub fn agent(&self, namespace: &str, pod: &str) -> Option<u32> {
+        let pod = format!("{namespace}/{pod}");
+        self.shared.process(&pod, AGENT_CONTAINER)
+    }
+
     /// All processes of all its pods.
     #[must_use]
     pub fn processes(&self) -> Vec<u32> {

@@ -59,6 +59,10 @@ impl Process {
         Ok(Self { id, ended })
     }
 
+    pub(super) fn id(&self) -> u32 {
+        self.id
+    }
+
     /// Waits for its end and gives the exit code.
     pub(super) async fn end(&self) -> i32 {
         let mut ended = self.ended.clone();

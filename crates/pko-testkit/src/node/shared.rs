@@ -104,6 +104,13 @@ impl Shared {
         std::mem::take(&mut known.out_of_memory)
     }
 
+    /// The number of the first process of a container that runs.
+    pub(super) fn process(&self, pod: &str, container: &str) -> Option<u32> {
+        let pods = self.pods();
+        let process = pods.get(pod)?.running.get(container)?;
+        Some(process.id())
+    }
+
     /// Kills the first process of a container; whether there is one.
     pub(super) fn kill(&self, pod: &str, container: &str, out_of_memory: bool) -> bool {
         let mut pods = self.pods();
