@@ -36,6 +36,7 @@ pub mod namespace;
 pub mod node;
 mod shared_folder;
 pub mod stand_in;
+pub mod transcripts;
 
 pub use builders::{Builder, ProgramBuilder, StackBuilder, UpdateBuilder, WorkspaceBuilder};
 pub use cluster::Cluster;
