@@ -52,7 +52,7 @@ pub(super) fn settle(
             records: session.resources.clone(),
             pending: session.pending.clone(),
         };
-        session.keep(&state)?;
+        session.keep(&state, true)?;
     }
     Ok(())
 }

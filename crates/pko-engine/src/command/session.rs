@@ -220,11 +220,11 @@ fn stored(pending: &Pending) -> serde_json::Result<Value> {
 }
 
 impl Keeper for Session<'_> {
-    fn keep(&mut self, state: &Held) -> anyhow::Result<()> {
+    fn keep(&mut self, state: &Held, last: bool) -> anyhow::Result<()> {
         let content = self.checkpoint(state)?;
         self.context
             .backend
-            .save_content(&self.stack, content)
+            .save_content(&self.stack, content, last)
             .context("failed to write the state")
     }
 }

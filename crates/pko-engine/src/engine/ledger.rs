@@ -30,8 +30,8 @@ const GLANCE: Duration = Duration::from_millis(50);
 
 /// Keeps the state.
 pub trait Keeper: Send {
-    /// Writes the state as it is now.
-    fn keep(&mut self, state: &Held) -> anyhow::Result<()>;
+    /// Writes the state as it is now; more of it follows unless this is the last time.
+    fn keep(&mut self, state: &Held, last: bool) -> anyhow::Result<()>;
 }
 
 /// The state and what of it is saved.
@@ -171,7 +171,7 @@ impl Ledger {
             let held = book.snapshot.held();
             drop(book);
             let begun = Instant::now();
-            let kept = keeper.keep(&held);
+            let kept = keeper.keep(&held, last);
             took = begun.elapsed().min(COMPANY);
             let mut book = locked(&self.book);
             book.saved = version;

@@ -68,6 +68,8 @@ struct Known {
     content: Vec<u8>,
     /// Whether the checkpoint from before is beside it already.
     backed_up: bool,
+    /// Whether all that belongs to the file is there, or was only written for now.
+    complete: bool,
 }
 
 impl Backend {
@@ -178,6 +180,7 @@ impl Backend {
                     Known {
                         content: content.clone(),
                         backed_up,
+                        complete: true,
                     },
                 );
             }
@@ -202,14 +205,15 @@ impl Backend {
 
     /// Writes the checkpoint of a stack: one file. The one from before this command stays beside it.
     pub fn save(&self, stack: &StackIdentity, checkpoint: &Checkpoint) -> Result<(), BackendError> {
-        self.save_content(stack, checkpoint.encode()?)
+        self.save_content(stack, checkpoint.encode()?, true)
     }
 
-    /// The same for a checkpoint that is in JSON already.
+    /// The same for a checkpoint that is in JSON already; others follow soon unless it is the last one.
     pub fn save_content(
         &self,
         stack: &StackIdentity,
         content: Vec<u8>,
+        last: bool,
     ) -> Result<(), BackendError> {
         if !self.marked.swap(true, Ordering::SeqCst) {
             self.bucket
@@ -222,7 +226,7 @@ impl Backend {
         }
         let mut known = locked(&self.known);
         if let Some(before) = known.get_mut(&key) {
-            if before.content == content {
+            if before.content == content && (before.complete || !last) {
                 return Ok(());
             }
             if !before.backed_up {
@@ -231,12 +235,18 @@ impl Backend {
                     .map_err(self.access())?;
             }
         }
-        self.bucket.write(&key, &content).map_err(self.access())?;
+        let written = if last {
+            self.bucket.write(&key, &content)
+        } else {
+            self.bucket.write_for_now(&key, &content)
+        };
+        written.map_err(self.access())?;
         known.insert(
             key,
             Known {
                 content,
                 backed_up: true,
+                complete: last,
             },
         );
         Ok(())
@@ -310,6 +320,14 @@ mod tests {
     use super::*;
     use crate::state::file;
 
+    fn stack() -> StackIdentity {
+        StackIdentity {
+            organization: ORGANIZATION.into(),
+            project: "demo".into(),
+            name: "dev".into(),
+        }
+    }
+
     #[test]
     fn other_backends_are_refused_by_name() {
         let error = Backend::open("postgres://u@h/d").unwrap_err().to_string();
@@ -367,11 +385,7 @@ mod tests {
         let bucket = Counted::default();
         let calls = Arc::clone(&bucket.calls);
         let backend = Backend::of("s3://states".to_owned(), Box::new(bucket)).unwrap();
-        let stack = StackIdentity {
-            organization: ORGANIZATION.into(),
-            project: "demo".into(),
-            name: "dev".into(),
-        };
+        let stack = stack();
         backend
             .save(&stack, &Checkpoint::new("a".into(), None))
             .unwrap();
@@ -383,6 +397,21 @@ mod tests {
         }
         let write = "write .pulumi/stacks/demo/dev.json";
         assert_eq!(*locked(&calls), [write; 3]);
+    }
+
+    #[test]
+    fn the_last_save_of_a_run_completes_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let url = format!("file://{}", directory.path().display());
+        let backend = Backend::open(&url).unwrap();
+        let stack = stack();
+        let attributes = directory.path().join(".pulumi/stacks/demo/dev.json.attrs");
+        for (content, last) in [("a", true), ("b", false), ("b", false), ("b", true)] {
+            let content = content.as_bytes().to_vec();
+            backend.save_content(&stack, content, last).unwrap();
+            assert_eq!(attributes.exists(), last);
+        }
+        assert_eq!(backend.latest(&stack), b"b");
     }
 
     #[test]

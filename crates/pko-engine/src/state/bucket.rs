@@ -41,6 +41,10 @@ pub trait Bucket: fmt::Debug + Send + Sync {
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, BucketError>;
     /// Writes a file.
     fn write(&self, key: &str, content: &[u8]) -> Result<(), BucketError>;
+    /// Writes a file that will be written again soon: what readers can do without may wait for that.
+    fn write_for_now(&self, key: &str, content: &[u8]) -> Result<(), BucketError> {
+        self.write(key, content)
+    }
     /// Removes a file; one that is gone is fine.
     fn remove(&self, key: &str) -> Result<(), BucketError>;
     /// Keys of the files directly in a folder that end so, by name.
@@ -73,8 +77,13 @@ impl Bucket for Folder {
     }
 
     fn write(&self, key: &str, content: &[u8]) -> Result<(), BucketError> {
-        let state = key.starts_with(".pulumi/stacks/");
-        Ok(file::write(&self.path(key), content, state)?)
+        let durable = is_state(key);
+        Ok(file::write(&self.path(key), content, durable)?)
+    }
+
+    fn write_for_now(&self, key: &str, content: &[u8]) -> Result<(), BucketError> {
+        let durable = is_state(key);
+        Ok(file::write_bare(&self.path(key), content, durable)?)
     }
 
     fn remove(&self, key: &str) -> Result<(), BucketError> {
@@ -96,4 +105,9 @@ impl Bucket for Folder {
             _ => Ok(()),
         }
     }
+}
+
+/// Only a state is worth waiting for the disk.
+fn is_state(key: &str) -> bool {
+    key.starts_with(".pulumi/stacks/")
 }

@@ -30,7 +30,7 @@ fn replace(path: &Path, content: &[u8], durable: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file of the backend and its attributes; only a state is worth waiting for the disk.
+/// Writes a file of the backend and its attributes.
 pub fn write(path: &Path, content: &[u8], durable: bool) -> io::Result<()> {
     let attributes = format!(
         "{{\"user.cache_control\":\"\",\"user.content_disposition\":\"\",\
@@ -43,15 +43,25 @@ pub fn write(path: &Path, content: &[u8], durable: bool) -> io::Result<()> {
     replace(&attributes_of(path), attributes.as_bytes(), false)
 }
 
+/// Writes a file of the backend without attributes, which readers can do without: the hash in them costs more than all
+/// else about a large file.
+pub fn write_bare(path: &Path, content: &[u8], durable: bool) -> io::Result<()> {
+    // first, so that they are never those of another content
+    remove_one(&attributes_of(path))?;
+    replace(path, content, durable)
+}
+
 /// Removes a file of the backend and its attributes; one that is gone is fine.
 pub fn remove(path: &Path) -> io::Result<()> {
-    for path in [path.to_owned(), attributes_of(path)] {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+    remove_one(path)?;
+    remove_one(&attributes_of(path))
+}
+
+fn remove_one(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Reads a file; none if there is none.
@@ -100,6 +110,12 @@ mod tests {
         assert_eq!(
             list(path.parent().unwrap(), ".yaml").unwrap(),
             std::slice::from_ref(&path)
+        );
+        write_bare(&path, b"version: 2\n", false).unwrap();
+        assert_eq!(read(&path).unwrap().unwrap(), b"version: 2\n");
+        assert!(
+            !attributes_of(&path).exists(),
+            "they were those of another content"
         );
         remove(&path).unwrap();
         remove(&path).unwrap();

@@ -86,7 +86,7 @@ impl Done {
 struct Memory(Arc<Mutex<Vec<Held>>>);
 
 impl Keeper for Memory {
-    fn keep(&mut self, state: &Held) -> anyhow::Result<()> {
+    fn keep(&mut self, state: &Held, _: bool) -> anyhow::Result<()> {
         in_order(state);
         locked(&self.0).push(state.clone());
         Ok(())
