@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use crate::syntax::{self, Node, SyntaxError};
 
-use crate::syntax::{self, Node, NodeValue, SyntaxError};
+mod declaration;
+
+pub use declaration::ConfigDeclaration;
 
 /// Names of project files, in the order Pulumi looks for them.
 const FILES: [&str; 3] = ["Pulumi.yaml", "Pulumi.yml", "Pulumi.json"];
@@ -47,19 +49,6 @@ pub struct Project {
     pub backend: Option<String>,
 }
 
-/// A config value that a project declares.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ConfigDeclaration {
-    /// Type, if one is given.
-    pub kind: Option<String>,
-    /// Type of list elements.
-    pub items: Option<Box<ConfigDeclaration>>,
-    /// What it is unless the stack says otherwise.
-    pub default: Option<Value>,
-    /// Whether the stack must have it sealed.
-    pub secret: bool,
-}
-
 impl Project {
     /// Reads the content of a project file.
     pub fn parse(root: &Node) -> Result<Self, ProjectError> {
@@ -73,7 +62,12 @@ impl Project {
             .unwrap_or_default();
         let config = config
             .iter()
-            .map(|(key, value)| Ok((key.scalar_text(), declaration(&key.scalar_text(), value)?)))
+            .map(|(key, value)| {
+                let key = key.scalar_text();
+                let declaration = declaration::read(&key, value, &name);
+                let declaration = declaration.map_err(ProjectError::Invalid)?;
+                Ok((key, declaration))
+            })
             .collect::<Result<_, ProjectError>>()?;
         Ok(Self {
             name,
@@ -109,44 +103,6 @@ fn check_runtime(root: &Node) -> Result<(), ProjectError> {
         }
         None => Ok(()),
     }
-}
-
-fn declaration(key: &str, node: &Node) -> Result<ConfigDeclaration, ProjectError> {
-    if node.entries().is_none() {
-        // the short form: just a value
-        return Ok(ConfigDeclaration {
-            default: Some(node.to_json()),
-            ..Default::default()
-        });
-    }
-    let kind = node
-        .get("type")
-        .and_then(Node::as_str)
-        .map(ToOwned::to_owned);
-    let known = ["string", "integer", "boolean", "array", "object"];
-    if let Some(kind) = kind.as_deref().filter(|kind| !known.contains(kind)) {
-        return Err(ProjectError::Invalid(format!(
-            "config {key:?} has type {kind:?}; types are {}",
-            known.join(", ")
-        )));
-    }
-    let items = node
-        .get("items")
-        .map(|items| declaration(key, items))
-        .transpose()?;
-    let default = node
-        .get("default")
-        .or_else(|| node.get("value"))
-        .map(Node::to_json);
-    Ok(ConfigDeclaration {
-        kind,
-        items: items.map(Box::new),
-        default,
-        secret: matches!(
-            node.get("secret").map(|secret| &secret.value),
-            Some(NodeValue::Bool(true))
-        ),
-    })
 }
 
 /// A project and where it is.

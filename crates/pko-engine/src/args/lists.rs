@@ -53,7 +53,7 @@ pub(super) const SWITCHES: [&str; 31] = [
     "--skip-pending-creates",
 ];
 /// Flags of Pulumi's CLI that this engine does not have.
-pub(super) const REFUSED_FLAGS: [&str; 24] = [
+pub(super) const REFUSED_FLAGS: [&str; 23] = [
     "--all",
     "--attach-debugger",
     "--client",
@@ -72,7 +72,6 @@ pub(super) const REFUSED_FLAGS: [&str; 24] = [
     "--version",
     "--ignore-protect",
     "--override-env",
-    "--skip-config-validation",
     "--otel-traces",
     "--profiling",
     "--tracing",

@@ -60,6 +60,9 @@ pub struct OperationArgs {
     /// Remove the stack once nothing is left in it
     #[arg(long)]
     pub remove: bool,
+    /// Take the config as it is, whatever the project says of it
+    #[arg(long)]
+    pub skip_config_validation: bool,
     /// Forget resources that an earlier run may have created
     #[arg(long)]
     pub clear_pending_creates: bool,

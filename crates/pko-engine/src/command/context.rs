@@ -134,18 +134,23 @@ impl Context {
         })
     }
 
-    /// Config of a run, checked against the project.
+    /// Config of a run; it `must_fit` what the project declares, or is taken as it is.
     pub(super) fn config(
         &self,
         stack: &StackIdentity,
         file: &StackFile,
         crypter: &Crypter,
+        must_fit: bool,
     ) -> anyhow::Result<Config> {
         let entries = file.entries(self.project_name())?;
-        resolve::resolve(&stack.name, &self.project.project, entries, &|| {
-            Ok(crypter.clone())
-        })
-        .context("validating stack config")
+        let (project, crypter) = (&self.project.project, || Ok(crypter.clone()));
+        if must_fit {
+            resolve::resolve(&stack.name, project, entries, &crypter)
+                .context("validating stack config")
+        } else {
+            let (config, _) = resolve::merge(project, entries, &crypter)?;
+            Ok(config)
+        }
     }
 }
 

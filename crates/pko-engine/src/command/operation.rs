@@ -23,11 +23,11 @@ use crate::{
     engine::{self, Ending, Outcome, Task, Work, cancellation::Cancellation, ledger::Keeper},
     event_log::{self, EventLog},
     plan::{Failure, Selection},
-    program::{Diagnostic, evaluate::Surroundings, files::Folder, parse},
+    program::{Diagnostic, Program, evaluate::Surroundings, files::Folder, parse},
     property::Properties,
     provider::registry::Registry,
     state::{history, lock::Lock},
-    syntax::Node,
+    syntax::{self, Node},
     urn::{StackIdentity, Urn},
 };
 
@@ -182,7 +182,8 @@ impl Run<'_> {
 
     fn open(&self, stack: &StackIdentity) -> anyhow::Result<Session<'_>> {
         // a stack can be destroyed even when its config no longer fits the project
-        let config_must_fit = self.kind != Kind::Destroy || self.arguments.run_program;
+        let runs_program = self.kind != Kind::Destroy || self.arguments.run_program;
+        let config_must_fit = runs_program && !self.arguments.skip_config_validation;
         Session::open(self.context, stack.clone(), self.registry, config_must_fit)
     }
 
@@ -283,7 +284,7 @@ impl Run<'_> {
             files: &Folder::new(self.context.project.program_directory()),
         };
         let parsed = match kind {
-            Kind::Preview | Kind::Up => Some(parse::parse(&root).map_err(unreadable)),
+            Kind::Preview | Kind::Up => Some(read_program(&root, &source).map_err(unreadable)),
             Kind::Refresh | Kind::Destroy => None,
         };
         let refresh = self.arguments.refresh && kind == self.kind;
@@ -390,6 +391,14 @@ fn package_configs(session: &Session<'_>) -> BTreeMap<String, Properties> {
     packages
         .map(|package| (package.clone(), session.package_config(&package)))
         .collect()
+}
+
+fn read_program(root: &Node, source: &Source) -> Result<Program, Vec<Diagnostic>> {
+    if let Some(place) = syntax::first_alias(&source.text) {
+        let message = "alias nodes are not supported: write the value once more, or name it under `variables`";
+        return Err(vec![Diagnostic::error(place, message)]);
+    }
+    parse::parse(root)
 }
 
 /// A text that is no program: nothing of it runs.

@@ -49,10 +49,7 @@ impl<'a> Session<'a> {
             );
         }
         let crypter = context.stack_crypter(&file, &checkpoint)?;
-        let config = match context.config(&stack, &file, &crypter) {
-            Err(error) if config_must_fit => return Err(error),
-            config => config.unwrap_or_default(),
-        };
+        let config = context.config(&stack, &file, &crypter, config_must_fit)?;
         let mut deployment = checkpoint.deployment();
         let sealed_with = deployment
             .salt()?

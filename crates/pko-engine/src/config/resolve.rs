@@ -46,11 +46,14 @@ fn plural(keys: &[String]) -> &'static str {
     if keys.len() == 1 { "value" } else { "values" }
 }
 
+/// In order, and as one says it: "'a', 'b' and 'c'".
 fn quoted(keys: &[String]) -> String {
-    keys.iter()
-        .map(|key| format!("'{key}'"))
-        .collect::<Vec<_>>()
-        .join(", ")
+    let mut keys: Vec<_> = keys.iter().map(|key| format!("'{key}'")).collect();
+    keys.sort();
+    match keys.pop() {
+        Some(last) if !keys.is_empty() => format!("{} and {last}", keys.join(", ")),
+        only => only.unwrap_or_default(),
+    }
 }
 
 /// One value, in clear.
@@ -58,6 +61,8 @@ fn quoted(keys: &[String]) -> String {
 pub struct Resolved {
     /// As text, the way a program gets it.
     pub text: String,
+    /// A list or map if the stack keeps one; else the text, whatever is in it.
+    content: Value,
     /// As the stack's file keeps it: secrets are sealed.
     pub stored: Value,
     /// Whether it must not be shown.
@@ -67,13 +72,30 @@ pub struct Resolved {
 /// Config of a run.
 pub type Config = BTreeMap<Key, Resolved>;
 
-/// Puts together the values of a stack and of its project.
+/// Puts together the values of a stack and of its project, and checks them against what the project declares.
 pub fn resolve(
     stack: &str,
     project: &Project,
     entries: Vec<(Key, Value)>,
     crypter: &impl Fn() -> Result<Crypter, SecretsError>,
 ) -> Result<Config, ResolveError> {
+    let (config, missing) = merge(project, entries, crypter)?;
+    if missing.is_empty() {
+        check(stack, project, &config)?;
+        return Ok(config);
+    }
+    Err(ResolveError::Missing {
+        stack: stack.to_owned(),
+        keys: missing,
+    })
+}
+
+/// Values of a stack over those of its project, and the names of those that neither has.
+pub fn merge(
+    project: &Project,
+    entries: Vec<(Key, Value)>,
+    crypter: &impl Fn() -> Result<Crypter, SecretsError>,
+) -> Result<(Config, Vec<String>), ResolveError> {
     let mut config = Config::new();
     for (key, stored) in entries {
         config.insert(key, resolved(stored, crypter)?);
@@ -90,63 +112,49 @@ pub fn resolve(
             None => {}
         }
     }
-    if !missing.is_empty() {
-        return Err(ResolveError::Missing {
-            stack: stack.to_owned(),
-            keys: missing,
-        });
-    }
-    for (name, declaration) in &project.config {
+    Ok((config, missing))
+}
+
+fn check(stack: &str, project: &Project, config: &Config) -> Result<(), ResolveError> {
+    for (name, declaration) in typed(project) {
         let key = Key::parse(name, &project.name)?;
-        if let Some(resolved) = config.get(&key)
-            && declaration.secret
-            && !resolved.secret
-        {
-            return Err(ResolveError::Open {
-                stack: stack.to_owned(),
-                key: name.clone(),
-            });
+        let Some(resolved) = config.get(&key) else {
+            continue;
+        };
+        let (stack, key) = (stack.to_owned(), name.clone());
+        if declaration.secret && !resolved.secret {
+            return Err(ResolveError::Open { stack, key });
         }
-        if let (Some(kind), Some(resolved)) = (&declaration.kind, config.get(&key))
-            && !fits(declaration, &resolved.text)
-        {
-            let stack = stack.to_owned();
-            return Err(ResolveError::Type {
-                stack,
-                key: name.clone(),
-                kind: kind.clone(),
-            });
+        if !declaration.fits(&resolved.content) {
+            let kind = declaration.type_name();
+            return Err(ResolveError::Type { stack, key, kind });
         }
     }
-    Ok(config)
+    Ok(())
+}
+
+/// What the project says the type of, by name.
+fn typed(project: &Project) -> BTreeMap<&String, &ConfigDeclaration> {
+    let declared = project.config.iter().map(|(name, value)| (name, value));
+    declared.filter(|(_, value)| value.kind.is_some()).collect()
 }
 
 fn resolved(
     stored: Value,
     crypter: &impl Fn() -> Result<Crypter, SecretsError>,
 ) -> Result<Resolved, SecretsError> {
-    let text = value::as_text(&value::opened(&stored, crypter)?);
+    let opened = value::opened(&stored, crypter)?;
+    let text = value::as_text(&opened);
+    let content = match opened {
+        Value::Object(_) | Value::Array(_) => opened,
+        _ => Value::String(text.clone()),
+    };
     Ok(Resolved {
         text,
+        content,
         secret: value::is_secret(&stored),
         stored,
     })
-}
-
-fn fits(declaration: &ConfigDeclaration, text: &str) -> bool {
-    match declaration.kind.as_deref() {
-        Some("integer") => text.parse::<i64>().is_ok(),
-        Some("boolean") => text == "true" || text == "false",
-        Some("array") => serde_json::from_str::<Vec<Value>>(text).is_ok_and(|values| {
-            declaration.items.as_deref().is_none_or(|items| {
-                values
-                    .iter()
-                    .all(|value| fits(items, &value::as_text(value)))
-            })
-        }),
-        Some("object") => serde_json::from_str::<BTreeMap<String, Value>>(text).is_ok(),
-        _ => true,
-    }
 }
 
 /// Config as a program sees it: by name without the project's prefix.
@@ -244,9 +252,9 @@ mod tests {
                 "Stack 'dev' is missing configuration value 'need'",
             ),
             (
-                "{a: {type: string}, b: {type: string}}",
+                "{c: {type: string}, b: {type: string}, a: {type: string}}",
                 vec![],
-                "Stack 'dev' is missing configuration values 'a', 'b'",
+                "Stack 'dev' is missing configuration values 'a', 'b' and 'c'",
             ),
             (
                 "{n: {type: integer}}",
@@ -261,7 +269,12 @@ mod tests {
             (
                 "{l: {type: array, items: {type: integer}}}",
                 vec![("l", json!(["x"]))],
-                "Stack 'dev' with configuration key 'l' must be of type 'array'",
+                "Stack 'dev' with configuration key 'l' must be of type 'array<integer>'",
+            ),
+            (
+                "{l: {type: array, items: {type: string}}}",
+                vec![("l", json!("[\"x\"]"))],
+                "Stack 'dev' with configuration key 'l' must be of type 'array<string>'",
             ),
             (
                 "{o: {type: object}}",

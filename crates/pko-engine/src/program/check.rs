@@ -297,7 +297,7 @@ mod tests {
     fn errors(text: &str) -> Vec<String> {
         let program = parse::parse(&syntax::parse(text).unwrap()).unwrap();
         let config = BTreeMap::from([("o".to_owned(), Property::Object(BTreeMap::new()))]);
-        let parts = order::order(&program, &BTreeSet::from(["o".to_owned()])).unwrap();
+        let parts = order::order(&program, &BTreeSet::from(["o".to_owned()]), &|_| false).unwrap();
         let known = Known {
             config: &config,
             project: "demo",

@@ -103,7 +103,8 @@ pub fn evaluate(
         .keys()
         .chain(declared)
         .flat_map(|name| [name.clone(), format!("{prefix}{name}")]);
-    let parts = match order::order(program, &names.collect()) {
+    let given = |name: &str| surroundings.config.contains_key(name);
+    let parts = match order::order(program, &names.collect(), &given) {
         Ok(parts) => parts,
         Err(errors) => return Evaluation::refused(errors),
     };

@@ -66,11 +66,12 @@ impl<'a> Part<'a> {
 
 /// Sorts the parts so that each comes after all it refers to.
 ///
-/// `known` are the names that need no evaluation: config values. Outputs come last of all, and what they lack is only
-/// missed then.
+/// `known` are the names that need no evaluation: config values, of which those that are `given` have their value from
+/// the stack or the project already. Outputs come last of all, and what they lack is only missed then.
 pub fn order<'a>(
     program: &'a Program,
     known: &BTreeSet<String>,
+    given: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Part<'a>>, Vec<Diagnostic>> {
     let mut sorter = Sorter::new(known);
     let parts: Vec<_> = program
@@ -81,7 +82,7 @@ pub fn order<'a>(
         .collect();
     sorter.declare_config(program);
     for part in &parts {
-        sorter.declare(*part);
+        sorter.declare(*part, given);
     }
     if sorter.errors.is_empty() {
         let settings = program.required_version.iter().map(Part::RequiredVersion);
@@ -163,11 +164,13 @@ impl<'a, 'k> Sorter<'a, 'k> {
         }
     }
 
-    fn declare(&mut self, part: Part<'a>) {
+    fn declare(&mut self, part: Part<'a>, given: &dyn Fn(&str) -> bool) {
         let (name, kind) = (part.name(), part.kind());
+        // a given value comes before that of a variable, as with Pulumi's language host
+        let has_value = matches!(part, Part::Variable(_)) && given(name);
         let taken = if name == PULUMI {
             Some(format!("{kind} {name} uses the reserved name pulumi"))
-        } else if self.config.contains(name) {
+        } else if self.config.contains(name) && !has_value {
             Some(format!(
                 "{kind} {name} cannot have the same name as config {name}"
             ))
@@ -235,7 +238,7 @@ mod tests {
     fn ordered(text: &str, known: &[&str]) -> String {
         let program = parse::parse(&syntax::parse(text).unwrap()).unwrap();
         let known = known.iter().map(ToString::to_string).collect();
-        match order(&program, &known) {
+        match order(&program, &known, &|name| name == "given") {
             Ok(parts) => parts
                 .iter()
                 .map(|part| part.name())
@@ -265,6 +268,10 @@ mod tests {
                 "variables: {a: '${known.deep}', b: '${pulumi.stack}'}",
                 "a b",
             ),
+            (
+                "config: {given: {type: string}}\nvariables: {given: 1}",
+                "given",
+            ),
         ] {
             assert_eq!(ordered(text, &["known"]), expected, "{text}");
         }
@@ -288,6 +295,10 @@ mod tests {
             (
                 "config: {known: {type: string}}\nvariables: {known: 1}",
                 "variable known cannot have the same name as config known",
+            ),
+            (
+                "config: {given: {type: string}}\nresources: {given: {type: t}}",
+                "resource given cannot have the same name as config given",
             ),
             (
                 "variables: {a: 1}\nresources: {a: {type: t}}",

@@ -163,13 +163,14 @@ impl Reader {
 
     pub(super) fn entries<'a>(&mut self, what: &str, node: &'a Node) -> &'a [(Node, Node)] {
         let entries = match &node.value {
-            NodeValue::Null => &[],
             NodeValue::Object(entries) => entries.as_slice(),
-            _ => {
-                self.syntax.push(Diagnostic::error(
-                    node.line,
-                    format!("{what} must be a map"),
-                ));
+            other => {
+                let hint = match other {
+                    NodeValue::Null => "; leave it out if there is nothing in it",
+                    _ => "",
+                };
+                let message = format!("{what} must be an object{hint}");
+                self.syntax.push(Diagnostic::error(node.line, message));
                 &[]
             }
         };
@@ -219,7 +220,8 @@ impl Reader {
             get: None,
             line: key.line,
         };
-        for (field, value) in self.entries("a resource", node) {
+        let what = format!("resource {:?}", declaration.key);
+        for (field, value) in self.entries(&what, node) {
             match self.named(field, &FIELDS) {
                 Some("type") => declaration.kind = self.text("type", value),
                 Some("name") => match self.text("name", value) {
@@ -264,9 +266,8 @@ impl Reader {
 
     fn inputs(&mut self, node: &Node) -> Inputs {
         match &node.value {
-            NodeValue::Null | NodeValue::Object(_) => {
-                Inputs::Named(self.variables("properties", node))
-            }
+            NodeValue::Null => Inputs::default(),
+            NodeValue::Object(_) => Inputs::Named(self.variables("properties", node)),
             _ => Inputs::Whole(self.expression(node)),
         }
     }
@@ -437,7 +438,10 @@ mod tests {
                     "load 1: the argument to fn::join must be a two-valued list",
                 ],
             ),
-            ("variables: [1]", vec!["load 1: variables must be a map"]),
+            (
+                "variables: [1]",
+                vec!["load 1: variables must be an object"],
+            ),
             (
                 "variables: {a: {1: x}}",
                 vec!["load 1: mapping keys must be strings: write \"1\""],

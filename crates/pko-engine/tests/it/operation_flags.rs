@@ -273,7 +273,6 @@ fn flags_that_cannot_have_their_effect_are_refused_by_name() {
         "--attach-debugger",
         "--ignore-protect",
         "--neo",
-        "--skip-config-validation",
         "--override-env=a",
     ] {
         let done = stage.run(&["preview", flag]);

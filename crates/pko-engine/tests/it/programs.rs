@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use pko_engine::syntax;
 use serde_json::{Map, Value, json};
 
-use crate::stage::{Done, ENGINE, Stage, finish};
+use crate::stage::{Done, ENGINE, Stage, finish, judge_all};
 
 /// What a run may say in `case.yaml`; anything else is a mistake in the case.
 const FIELDS: [&str; 12] = [
@@ -53,30 +53,7 @@ fn run_table(cli: &str) {
         "{} programs",
         folders.len()
     );
-    let share = folders.len().div_ceil(4).max(1);
-    let problems: Vec<String> = std::thread::scope(|scope| {
-        let judges: Vec<_> = folders
-            .chunks(share)
-            .map(|folders| {
-                scope.spawn(move || -> Vec<_> {
-                    folders
-                        .iter()
-                        .flat_map(|folder| judge(cli, folder))
-                        .collect()
-                })
-            })
-            .collect();
-        judges
-            .into_iter()
-            .flat_map(|judge| judge.join().unwrap())
-            .collect()
-    });
-    assert!(
-        problems.is_empty(),
-        "{} problems:\n{}",
-        problems.len(),
-        problems.join("\n")
-    );
+    judge_all(&folders, |folder| judge(cli, folder));
 }
 
 fn judge(cli: &str, folder: &Path) -> Vec<String> {

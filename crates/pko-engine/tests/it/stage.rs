@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::Write as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -165,4 +165,23 @@ impl From<std::process::Output> for Done {
             stderr: String::from_utf8(output.stderr).unwrap(),
         }
     }
+}
+
+/// Judges many cases, a few at a time; panics with all problems of all of them.
+pub(crate) fn judge_all(folders: &[PathBuf], judge: impl Fn(&Path) -> Vec<String> + Sync) {
+    let share = folders.len().div_ceil(4).max(1);
+    let judge = &judge;
+    let problems: Vec<String> = std::thread::scope(|scope| {
+        let judges: Vec<_> = folders
+            .chunks(share)
+            .map(|folders| {
+                let judged = move || folders.iter().flat_map(|folder| judge(folder)).collect();
+                scope.spawn(judged)
+            })
+            .collect();
+        let judged = judges.into_iter().map(|judge| judge.join().unwrap());
+        judged.flat_map(|problems: Vec<String>| problems).collect()
+    });
+    let count = problems.len();
+    assert!(count == 0, "{count} problems:\n{}", problems.join("\n"));
 }

@@ -34,6 +34,7 @@ impl<H: Host> Evaluator<'_, H> {
                 line,
                 format!("a resource is needed here, not {}", other.describe()),
             )),
+            (Function::ReadFile, value) => self.read_file(&value, line),
             (function, value) => {
                 let files = self.shared.files;
                 value
@@ -41,6 +42,27 @@ impl<H: Host> Evaluator<'_, H> {
                     .at(line)
             }
         }
+    }
+
+    /// A file that cannot be read is reported, and stands for an empty text, as with Pulumi's language host: what else
+    /// is wrong is then told as well.
+    fn read_file(&mut self, path: &Value, line: Place) -> Evaluated {
+        let files = self.shared.files;
+        let mut unreadable = None;
+        let text = path.lift(|path| {
+            let is_path = matches!(path, Value::String(_));
+            function::apply(Function::ReadFile, path, files).or_else(|message| {
+                if !is_path {
+                    return Err(message);
+                }
+                unreadable = Some(Failure::Message(line, message));
+                Ok(Value::String(String::new()))
+            })
+        });
+        if let Some(failure) = unreadable {
+            self.report(failure);
+        }
+        text.at(line)
     }
 
     /// A function of a provider. It is only called when all its arguments are known.

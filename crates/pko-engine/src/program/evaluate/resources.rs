@@ -63,7 +63,12 @@ impl<H: Host> Evaluator<'_, H> {
         };
         self.inputs(&mut goal, resource)?;
         self.options(&mut goal, options)?;
-        Ok(goal)
+        if self.errors.is_empty() {
+            Ok(goal)
+        } else {
+            // something in it was wrong, and was reported on the way
+            Err(Failure::Poisoned)
+        }
     }
 
     fn inputs(&mut self, goal: &mut Goal, resource: &ResourceDeclaration) -> Result<(), Failure> {
