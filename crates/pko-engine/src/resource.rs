@@ -70,9 +70,9 @@ pub struct Resource<P = Properties> {
     pub pending_replacement: bool,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub custom_timeouts: Map<String, Value>,
-    /// Paths, each a list of its parts.
+    /// Paths of properties whose changes are not shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hide_diff: Vec<Value>,
+    pub hide_diff: Vec<String>,
     /// What was not well when it was made or changed last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub init_errors: Vec<String>,

@@ -8,7 +8,7 @@ use super::{
     words::{is_stack, sign},
 };
 use crate::{
-    plan::{Operation, Step},
+    plan::{Operation, Step, path::Path},
     property::{Properties, Property},
     resource::Resource,
 };
@@ -107,10 +107,10 @@ fn compared(
 fn hide(differences: &mut Differences, resource: &Resource) -> Vec<String> {
     let mut hidden = Vec::new();
     for path in &resource.hide_diff {
-        let Some(parts) = path.as_array() else {
+        let Ok(path) = Path::parse("hideDiffs", path) else {
             continue;
         };
-        let parts: Vec<_> = parts.iter().map(part).collect();
+        let parts = path.names();
         if take(differences, &parts) {
             hidden.push(parts.join("."));
         }
@@ -118,13 +118,6 @@ fn hide(differences: &mut Differences, resource: &Resource) -> Vec<String> {
     hidden.sort();
     hidden.dedup();
     hidden
-}
-
-fn part(part: &serde_json::Value) -> String {
-    match part.as_str() {
-        Some(text) => text.to_owned(),
-        None => part.to_string(),
-    }
 }
 
 fn take(differences: &mut Differences, path: &[String]) -> bool {

@@ -230,7 +230,7 @@ impl<'a> Registrar<'_, 'a> {
         }
         let missing = {
             let book = locked(&self.book);
-            let mut needs = goal.dependencies.iter();
+            let mut needs = goal.dependencies.iter().chain(&goal.parent);
             needs.find(|urn| book.skipped.contains(urn)).cloned()
         };
         if let Some(missing) = missing {

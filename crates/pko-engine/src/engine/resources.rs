@@ -1,7 +1,7 @@
 //! One resource of a program: checked, compared with what is there, and created, changed, replaced or left.
 
 use ring::digest;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::registrar::{Registrar, Wanted};
 use crate::{
@@ -10,10 +10,7 @@ use crate::{
         decision::{self, Decision, Question},
         path::Path,
     },
-    program::{
-        access::{self, Accessor},
-        evaluate::Refusal,
-    },
+    program::evaluate::Refusal,
     property::{Properties, Property},
     provider::{ChangeRequest, CheckRequest, Difference, ProviderError},
     resource::{Resource, TRIGGER},
@@ -69,7 +66,11 @@ impl Registrar<'_, '_> {
             forced,
             delete_first: wanted.of_type.delete_before_replace,
         };
-        match decision::decide(&question).map_err(Refusal::Message)? {
+        let decision = decision::decide(&question).map_err(Refusal::Message)?;
+        if matches!(decision, Decision::Replace { .. }) {
+            self.refuse_protected(wanted, old)?;
+        }
+        match decision {
             Decision::Same if imported_now => Ok((old.clone(), false)),
             Decision::Same => Ok((self.leave_as_is(wanted, old, inputs), false)),
             Decision::Update { differences } => {
@@ -91,6 +92,20 @@ impl Registrar<'_, '_> {
                 Ok((made, true))
             }
         }
+    }
+
+    /// A run ends at what is protected and would be replaced; a preview tells it, and goes on to show what would be.
+    fn refuse_protected(&self, wanted: &Wanted<'_>, old: &Resource) -> Result<(), Refusal> {
+        if !old.protect || wanted.goal.protect != Some(true) {
+            return Ok(());
+        }
+        let message = decision::protected(old);
+        if !self.engine.task.preview {
+            return Err(Refusal::Message(message));
+        }
+        let failure = Failure::new(Some(wanted.urn.clone()), message);
+        self.engine.reporter.failure(&failure);
+        Ok(())
     }
 
     /// The inputs with old values in the place of those whose changes do not count.
@@ -306,21 +321,13 @@ impl Registrar<'_, '_> {
                 .replacement_trigger
                 .filter(|trigger| *trigger != Property::Null)
                 .map(|trigger| Properties::from([(TRIGGER.to_owned(), trigger)])),
-            hide_diff: goal.hide_diffs.iter().map(|path| parts(path)).collect(),
+            hide_diff: goal.hide_diffs.iter().map(|path| written(path)).collect(),
             ..kept
         }
     }
 }
 
-/// A path as states have it.
-fn parts(path: &str) -> Value {
-    let Ok(access) = access::parse_path(path) else {
-        return json!([path]);
-    };
-    let part = |step: &Accessor| match step {
-        Accessor::Index(index) => json!(index),
-        other => json!(other.key()),
-    };
-    let steps = access.steps.iter().map(part);
-    Value::Array([json!(access.root)].into_iter().chain(steps).collect())
+/// A path as states have it: in one way, however the program has it.
+fn written(path: &str) -> String {
+    Path::parse("hideDiffs", path).map_or_else(|_| path.to_owned(), |path| path.to_string())
 }

@@ -58,9 +58,6 @@ pub fn decide(question: &Question<'_>) -> Result<Decision, String> {
         differences.clear();
     }
     if triggered || !keys.is_empty() || question.old.pending_replacement {
-        if question.old.protect && question.goal.protect == Some(true) {
-            return Err(protected(question.old));
-        }
         let asked = question.delete_first || question.difference.delete_before_replace;
         return Ok(Decision::Replace {
             differences,
@@ -204,11 +201,6 @@ mod tests {
             ask(&plain, &first, changed, None),
             Ok(replace(&["x"], &["x"], true))
         );
-        let kept = Resource {
-            protect: true,
-            ..plain
-        };
-        assert!(ask(&kept, &first, changed, None).is_err());
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Paths into properties, as `ignoreChanges` and `replaceOnChanges` have them: `a.b[0]["c"]`, with `*` for all at one
 //! level. Pure.
 
+use std::fmt;
+
 use crate::property::{Properties, Property};
 
 /// A path; with wildcards it stands for many places.
@@ -35,6 +37,17 @@ impl Path {
         }
     }
 
+    /// What it leads through, as text.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let name = |part: &Part| match part {
+            Part::Key(key) => key.clone(),
+            Part::Index(index) => index.to_string(),
+            Part::Any => "*".to_owned(),
+        };
+        self.parts.iter().map(name).collect()
+    }
+
     /// Whether another path is this one or leads on from it.
     #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
@@ -57,6 +70,28 @@ impl Path {
         }
         kept
     }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, part) in self.parts.iter().enumerate() {
+            match part {
+                Part::Index(index) => write!(formatter, "[{index}]")?,
+                Part::Key(key) if !is_word(key) => {
+                    write!(formatter, "[\"{}\"]", key.replace('"', "\\\""))?;
+                }
+                Part::Key(key) if number == 0 => formatter.write_str(key)?,
+                Part::Key(key) => write!(formatter, ".{key}")?,
+                Part::Any => formatter.write_str("[\"*\"]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_word(key: &str) -> bool {
+    let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    key.chars().all(letter)
 }
 
 fn parse(text: &str) -> Result<Vec<Part>, &'static str> {
@@ -231,6 +266,22 @@ mod tests {
         match Property::from_json(value) {
             Property::Object(entries) => entries,
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_path_is_written_in_one_way() {
+        for (text, expected) in [
+            ("input", "input"),
+            ("input.x[0]", "input.x[0]"),
+            (r#"["input"]["x"][1].y_2"#, "input.x[1].y_2"),
+            (r#"input["a.b"]"#, r#"input["a.b"]"#),
+            (r#"["a\"b"].c"#, r#"["a\"b"].c"#),
+            ("input.*", r#"input["*"]"#),
+        ] {
+            let path = Path::parse("", text).unwrap();
+            assert_eq!(path.to_string(), expected, "{text}");
+            assert_eq!(Path::parse("", expected), Ok(path), "{text}");
         }
     }
 

@@ -140,11 +140,17 @@ pub fn evaluate(
         locked(&errors).insert(evaluator.part, evaluator.errors);
     });
     let mut after = Evaluator::new(host, &shared, parts.len() + 1);
-    let outputs = after.outputs(program);
     let mut errors = errors.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // another version of Pulumi might give other outputs
+    let is_refused = |(part, number): (&Part<'_>, usize)| {
+        matches!(part, Part::RequiredVersion(_))
+            && errors.get(&number).is_some_and(|errors| !errors.is_empty())
+    };
+    let refused = parts.iter().zip(1..).any(is_refused);
+    let outputs = (!refused).then(|| after.outputs(program));
     errors.insert(after.part, after.errors);
     Evaluation {
-        outputs: Some(outputs),
+        outputs,
         errors: errors.into_values().flatten().collect(),
     }
 }
@@ -162,6 +168,17 @@ fn without_nulls(property: Property) -> Property {
             )
         }
         other => other,
+    }
+}
+
+/// Whether a program says that a value is null, be it as a secret.
+fn is_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Output(output) => {
+            output.secret && output.dependencies.is_empty() && output.value == Some(Value::Null)
+        }
+        _ => false,
     }
 }
 
@@ -381,7 +398,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
         let mut outputs = Properties::new();
         for output in &program.outputs {
             let value = self.expression(&output.value);
-            if matches!(value, Ok(Value::Null)) {
+            if value.as_ref().is_ok_and(is_null) {
                 continue;
             }
             let result = value.and_then(|value| {

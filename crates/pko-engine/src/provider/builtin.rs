@@ -124,8 +124,11 @@ impl Provider for Builtin<'_> {
             (Kind::StackReference, _) => {
                 self.reference(request.outputs.get("name").unwrap_or(&Property::Null))?
             }
-            (Kind::Stash, Some(_)) => request.outputs.clone(),
-            (Kind::Stash, None) => {
+            // it is nowhere but in the state and the program: what they say of it is so
+            (Kind::Stash, inputs) if inputs.is_some() || !request.outputs.is_empty() => {
+                request.outputs.clone()
+            }
+            (Kind::Stash, _) => {
                 return Err(ProviderError::Failed(
                     "stash can not be imported".to_owned(),
                 ));

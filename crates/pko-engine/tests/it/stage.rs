@@ -137,7 +137,7 @@ impl Stage {
 
     /// Everything below the state and project folders, as one text.
     pub(crate) fn everything(&self) -> String {
-        fn collect(directory: &std::path::Path, text: &mut String) {
+        fn collect(directory: &Path, text: &mut String) {
             for entry in fs::read_dir(directory).unwrap() {
                 let path = entry.unwrap().path();
                 if path.is_dir() {
@@ -179,8 +179,8 @@ pub(crate) fn judge_all(folders: &[PathBuf], judge: impl Fn(&Path) -> Vec<String
                 scope.spawn(judged)
             })
             .collect();
-        let judged = judges.into_iter().map(|judge| judge.join().unwrap());
-        judged.flat_map(|problems: Vec<String>| problems).collect()
+        let all = judges.into_iter().map(|judge| judge.join().unwrap());
+        all.flat_map(|problems: Vec<String>| problems).collect()
     });
     let count = problems.len();
     assert!(count == 0, "{count} problems:\n{}", problems.join("\n"));

@@ -222,7 +222,7 @@ fn what_is_protected_is_not_replaced() {
     let first = Stage::default().up(&two("1", options));
     let a = first.find("a");
     assert_eq!(a.custom_timeouts["create"], serde_json::json!(90));
-    assert_eq!(a.hide_diff, [serde_json::json!(["input", "x", 0])]);
+    assert_eq!(a.hide_diff, ["input.x[0]"]);
     let refused = Stage::from(&first.state).up(&two("2", options)).words;
     assert!(
         refused.last().unwrap().contains("marked for protection"),
