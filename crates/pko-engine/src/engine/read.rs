@@ -17,6 +17,11 @@ impl Registrar<'_, '_> {
         let old = old.map(|record| record.resource.clone());
         let wish = wish(goal)?;
         let reference = self.provider_of(urn, goal);
+        if wish.id.as_deref() == Some("") {
+            return Err(Refusal::Message(format!(
+                "Expected an ID for {urn}: \"get\" needs the id of a resource"
+            )));
+        }
         let provider = self.engine.providers.get(&reference, &goal.kind);
         let provider = provider.map_err(|error| refused(&error))?;
         let new = Resource {

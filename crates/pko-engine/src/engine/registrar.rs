@@ -8,7 +8,7 @@ use std::{
 use super::{Engine, Halted, Olds, providers::Shared};
 use crate::{
     builtin,
-    plan::{Failure, Operation, Step, snapshot::Record},
+    plan::{Failure, Operation, Step, path::Path, snapshot::Record},
     program::{
         Program,
         evaluate::{
@@ -239,6 +239,9 @@ impl<'a> Registrar<'_, 'a> {
             )));
         }
         let reference = self.provider_of(urn, goal);
+        if let Some(fault) = fault(goal) {
+            return Err(Refusal::Message(fault));
+        }
         let provider = self.engine.providers.get(&reference, &goal.kind);
         let provider = provider.map_err(|error| refused(&error))?;
         let of_type = provider
@@ -440,4 +443,11 @@ fn former_urn(stack: &StackIdentity, alias: &Alias, goal: &Goal, parent: Option<
             identity.urn(parent, kind, name.as_ref().unwrap_or(&goal.name))
         }
     }
+}
+
+/// What is wrong with a goal that its program could not see.
+fn fault(goal: &Goal) -> Option<String> {
+    let mut paths = goal.hide_diffs.iter();
+    let unreadable = || paths.find_map(|path| Path::parse("hideDiffs", path).err());
+    goal.fault.clone().or_else(unreadable)
 }

@@ -40,6 +40,15 @@ pub enum ExpressionKind {
 }
 
 impl Expression {
+    /// A plain text.
+    #[must_use]
+    pub fn text(text: &str, line: Place) -> Self {
+        Self {
+            kind: ExpressionKind::String(text.to_owned()),
+            line,
+        }
+    }
+
     /// A reference to all of something.
     #[must_use]
     pub fn reference(name: &str, line: Place) -> Self {

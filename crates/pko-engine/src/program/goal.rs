@@ -60,6 +60,8 @@ pub struct Goal {
     pub replacement_trigger: Option<Property>,
     /// Environment variables of a provider's plugin: which of its own becomes which.
     pub env_var_mappings: BTreeMap<String, String>,
+    /// Why it cannot be: what Pulumi's engine finds and not its language host, so that the provider is there by then.
+    pub fault: Option<String>,
     /// Which part of the program it is: the state keeps the order of parts.
     pub part: usize,
 }

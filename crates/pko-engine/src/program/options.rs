@@ -1,7 +1,10 @@
 //! The options of a resource, as written. Pure.
 
-use super::{Diagnostic, ResourceOptions, expression::Expression, parse::Reader};
-use crate::{syntax::Node, text};
+use super::{Diagnostic, ResourceOptions, expression::Expression, parse::Reader, version_range};
+use crate::{
+    syntax::{Node, NodeValue},
+    text,
+};
 
 /// All options of Pulumi YAML.
 const OPTIONS: [&str; 20] = [
@@ -25,6 +28,10 @@ const OPTIONS: [&str; 20] = [
     "replacementTrigger",
     "retainOnDelete",
     "version",
+];
+/// What an alias can say.
+const ALIAS_FIELDS: [&str; 7] = [
+    "name", "noParent", "parent", "project", "stack", "type", "urn",
 ];
 /// Operations that can have a time limit.
 const TIMEOUTS: [&str; 4] = ["create", "delete", "read", "update"];
@@ -58,14 +65,47 @@ impl Reader {
             "pluginDownloadURL" => options.plugin_download_url = Some(self.text(name, value)),
             "replaceOnChanges" => options.replace_on_changes = self.texts(name, value),
             "retainOnDelete" => options.retain_on_delete = Some(self.flag(value)),
-            "version" => options.version = Some(self.text(name, value)),
+            "version" => options.version = Some(self.version(value)),
             _ => {
+                self.check_option(name, value);
                 let value = self.expression(value);
                 if let Some(place) = expression(options, name) {
                     *place = Some(value);
                 }
             }
         }
+    }
+
+    /// What can be seen of a computed option without computing it.
+    fn check_option(&mut self, name: &str, value: &Node) {
+        let aliases = match (name, &value.value) {
+            ("envVarMappings", NodeValue::Bool(_) | NodeValue::Number(_) | NodeValue::List(_)) => {
+                let message = "envVarMappings must be an object with string values";
+                self.semantic.push(Diagnostic::error(value.line, message));
+                return;
+            }
+            ("aliases", NodeValue::List(aliases)) => aliases,
+            _ => return,
+        };
+        let fields = aliases.iter().filter_map(Node::entries).flatten();
+        for (field, _) in fields {
+            let name = field.scalar_text();
+            if !ALIAS_FIELDS.contains(&name.as_str()) {
+                let near = text::did_you_mean(&name, ALIAS_FIELDS);
+                let message = format!("an alias has no field {name:?}{near}");
+                self.semantic.push(Diagnostic::error(field.line, message));
+            }
+        }
+    }
+
+    /// A version of a plugin, of which parts may be left out.
+    fn version(&mut self, node: &Node) -> String {
+        let text = self.text("version", node);
+        if !version_range::is_version(&text) {
+            let message = format!("unable to parse provider version {text:?}");
+            self.semantic.push(Diagnostic::error(node.line, message));
+        }
+        text
     }
 
     fn timeouts(&mut self, node: &Node) -> Vec<(String, Expression)> {

@@ -286,11 +286,9 @@ impl Reader {
                 }
             }
         }
-        if id.is_none() {
-            let message = "\"get\" needs the id of a resource";
-            self.semantic.push(Diagnostic::error(node.line, message));
-        }
-        Some(Get { id: id?, state })
+        // without an id it is missed when it is to be read, as with Pulumi's CLI
+        let id = id.unwrap_or_else(|| Expression::text("", node.line));
+        Some(Get { id, state })
     }
 
     /// A literal text.
@@ -427,8 +425,12 @@ mod tests {
                 ],
             ),
             (
-                "resources: {a: {type: t, get: {}}}",
-                vec!["run: \"get\" needs the id of a resource"],
+                "resources: {a: {type: t, options: {aliases: [{nam: x}], envVarMappings: 1, version: abc}}}",
+                vec![
+                    "run: an alias has no field \"nam\"; did you mean \"name\"?",
+                    "run: envVarMappings must be an object with string values",
+                    "run: unable to parse provider version \"abc\"",
+                ],
             ),
             (
                 "outputs: {x: '${', y: '${}', z: {'fn::join': [1]}}",

@@ -12,6 +12,16 @@ pub fn contains(range: &str, version: &str) -> Result<bool, String> {
     Ok(any)
 }
 
+/// Whether a text is a version; of the numbers the last ones may be left out.
+#[must_use]
+pub fn is_version(text: &str) -> bool {
+    let text = text.trim();
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let numbers = text.split(['-', '+']).next().unwrap_or_default();
+    let count = numbers.split('.').count();
+    count <= 3 && numbers.split('.').all(|part| part.parse::<u64>().is_ok())
+}
+
 type Version = [u64; 3];
 
 /// Numbers of a version; what follows them, and a `v` before, do not count here.
@@ -82,6 +92,16 @@ fn bounds(text: &str) -> Option<(Version, Option<Version>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_may_leave_out_its_last_numbers() {
+        for text in ["1", "1.2", "v1.2.3", "1.2.3-beta.1+build"] {
+            assert!(is_version(text), "{text}");
+        }
+        for text in ["", "abc", "1.x", "1.2.3.4", "1..2"] {
+            assert!(!is_version(text), "{text}");
+        }
+    }
 
     #[test]
     fn ranges_hold_or_not() {

@@ -64,9 +64,10 @@ impl Provider for Builtin<'_> {
 
     fn check(&self, call: &Call<'_>, request: &CheckRequest<'_>) -> Result<Checked, ProviderError> {
         let input = kind_of(call)?.input();
-        let failures = match request.inputs.get(input) {
-            Some(_) => Vec::new(),
-            None => vec![CheckFailure {
+        let given = request.inputs.get(input).map(|value| value.opened().0);
+        let failures = match given {
+            Some(value) if value != Property::Null => Vec::new(),
+            _ => vec![CheckFailure {
                 property: input.to_owned(),
                 reason: format!("missing required property {input:?}"),
             }],

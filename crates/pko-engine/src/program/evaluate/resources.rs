@@ -102,11 +102,10 @@ impl<H: Host> Evaluator<'_, H> {
                 .iter()
                 .find(|name| !goal.inputs.contains_key(**name))
         {
-            let message = format!(
+            goal.fault = Some(format!(
                 "resource {:?} is missing required property {missing:?}",
                 resource.key
-            );
-            return Err(Failure::Message(resource.line, message));
+            ));
         }
         Ok(())
     }
@@ -153,8 +152,10 @@ impl<H: Host> Evaluator<'_, H> {
             goal.env_var_mappings = self.mappings(expression)?;
         }
         for (name, expression) in &options.custom_timeouts {
-            let seconds = self.timeout(name, expression)?;
-            goal.custom_timeouts.push((name.clone(), seconds));
+            match self.timeout(name, expression)? {
+                Ok(seconds) => goal.custom_timeouts.push((name.clone(), seconds)),
+                Err(fault) => goal.fault = Some(fault),
+            }
         }
         Ok(())
     }
@@ -182,19 +183,20 @@ impl<H: Host> Evaluator<'_, H> {
             .collect()
     }
 
-    /// How long an operation may take, in seconds.
-    fn timeout(&mut self, name: &str, expression: &Expression) -> Result<f64, Failure> {
-        let duration = match self.expression(expression)?.flatten().value {
-            Some(Value::String(text)) => text.parse::<SignedDuration>().ok(),
-            _ => None,
-        };
-        duration
-            .map(|duration| duration.as_secs_f64())
-            .ok_or_else(|| {
-                let message =
-                    format!("{name:?} of customTimeouts must be a duration such as \"10m\"");
-                Failure::Message(expression.line, message)
-            })
+    /// How long an operation may take, in seconds; or why a text is no time.
+    fn timeout(
+        &mut self,
+        name: &str,
+        expression: &Expression,
+    ) -> Result<Result<f64, String>, Failure> {
+        let wrong = format!("{name:?} of customTimeouts must be a duration such as \"10m\"");
+        match self.expression(expression)?.flatten().value {
+            Some(Value::String(text)) => Ok(text
+                .parse::<SignedDuration>()
+                .map(|duration| duration.as_secs_f64())
+                .map_err(|_| wrong)),
+            _ => Err(Failure::Message(expression.line, wrong)),
+        }
     }
 
     fn protect(&mut self, expression: &Expression) -> Result<bool, Failure> {
@@ -304,9 +306,18 @@ fn require_provider(urn: &Urn) -> Result<(), String> {
     ))
 }
 
+fn alias_urn(text: String) -> Result<Alias, String> {
+    // the stack, the project, the type and the name
+    if text.starts_with("urn:pulumi:") && text.split("::").count() >= 4 {
+        Ok(Alias::Urn(Urn::new(text)))
+    } else {
+        Err(format!("invalid alias URN: invalid URN {text:?}"))
+    }
+}
+
 fn alias(value: Value) -> Result<Alias, String> {
     let entries = match value {
-        Value::String(urn) => return Ok(Alias::Urn(Urn::new(urn))),
+        Value::String(urn) => return alias_urn(urn),
         Value::Object(entries) => entries,
         other => {
             return Err(format!(
@@ -318,7 +329,7 @@ fn alias(value: Value) -> Result<Alias, String> {
     let (mut name, mut kind, mut stack, mut project, mut parent) = (None, None, None, None, None);
     for (key, value) in entries {
         match (key.as_str(), value) {
-            ("urn", Value::String(urn)) => return Ok(Alias::Urn(Urn::new(urn))),
+            ("urn", Value::String(urn)) => return alias_urn(urn),
             ("name", Value::String(text)) => name = Some(text),
             ("type", Value::String(text)) => kind = Some(text),
             ("stack", Value::String(text)) => stack = Some(text),
