@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsString,
-    fs,
+    fs, io,
     os::unix::{ffi::OsStringExt as _, fs::PermissionsExt as _},
     path::{Path, PathBuf},
     process::Stdio,
@@ -100,7 +100,7 @@ async fn replace(agent: u32, record: &Path, flags: &[&str], auth: Option<Value>)
     let variables = self::words(&format!("/proc/{agent}/environ"));
     let folder = fs::read_link(format!("/proc/{agent}/cwd")).unwrap();
     let socket = socket(agent);
-    kill(agent).await;
+    kill(agent, &socket).await;
     let end = words.iter().position(|word| word == "--auth-mode");
     let (program, arguments) = words[..end.unwrap_or(words.len())].split_first().unwrap();
     let variables = variables.iter().filter_map(|variable| {
@@ -124,19 +124,23 @@ async fn replace(agent: u32, record: &Path, flags: &[&str], auth: Option<Value>)
     fields.remove("auth");
     fields.extend(auth.map(|auth| ("auth".to_owned(), auth)));
     fs::write(record, text.to_string()).unwrap();
-    let listening = eventually("the agent to listen", async || {
-        UnixStream::connect(socket.trim_start_matches("unix:")).await
-    });
+    let listening = eventually("the agent to listen", async || connect(&socket).await);
     listening.await.unwrap();
     child
 }
 
-async fn kill(agent: u32) {
+async fn connect(socket: &str) -> io::Result<UnixStream> {
+    UnixStream::connect(socket.trim_start_matches("unix:")).await
+}
+
+/// A process that was killed has no command line any more a moment before its socket is closed.
+async fn kill(agent: u32, socket: &str) {
     let process = Pid::from_raw(i32::try_from(agent).unwrap()).unwrap();
     kill_process(process, Signal::KILL).unwrap();
     let gone = eventually("the agent to be gone", async || {
         let left = fs::read(format!("/proc/{agent}/cmdline")).unwrap_or_default();
-        left.is_empty().then_some(()).ok_or("it runs")
+        let gone = left.is_empty() && connect(socket).await.is_err();
+        gone.then_some(()).ok_or("it runs")
     });
     gone.await.unwrap();
 }
