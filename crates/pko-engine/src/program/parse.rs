@@ -231,7 +231,7 @@ impl Reader {
                 Some("defaultProvider") => declaration.default_provider = self.flag(value),
                 Some("properties") => declaration.properties = self.inputs(value),
                 Some("options") => declaration.options = self.options(value),
-                Some("get") => declaration.get = self.get(value),
+                Some("get") => declaration.get = Some(self.get(value)),
                 _ => self.no_field(&declaration.key, field),
             }
         }
@@ -272,7 +272,7 @@ impl Reader {
         }
     }
 
-    fn get(&mut self, node: &Node) -> Option<Get> {
+    fn get(&mut self, node: &Node) -> Get {
         let (mut id, mut state) = (None, Vec::new());
         for (field, value) in self.entries("get", node) {
             match self.named(field, &["id", "state"]) {
@@ -288,7 +288,7 @@ impl Reader {
         }
         // without an id it is missed when it is to be read, as with Pulumi's CLI
         let id = id.unwrap_or_else(|| Expression::text("", node.line));
-        Some(Get { id, state })
+        Get { id, state }
     }
 
     /// A literal text.
