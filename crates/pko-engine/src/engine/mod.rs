@@ -29,6 +29,7 @@ mod removal;
 mod replacement;
 pub mod reporter;
 mod resources;
+mod targeting;
 #[cfg(test)]
 mod tests;
 

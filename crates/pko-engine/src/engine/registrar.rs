@@ -76,9 +76,9 @@ pub(super) struct Book {
     /// Resources that are made anew in this run.
     pub(super) anew: BTreeSet<Urn>,
     /// New resources that `--target` leaves out.
-    skipped: BTreeSet<Urn>,
+    pub(super) skipped: BTreeSet<Urn>,
     /// What `--target` includes, with dependents.
-    targeted: BTreeSet<Urn>,
+    pub(super) targeted: BTreeSet<Urn>,
     /// Whether a resource can't be as the program wants it.
     refused: bool,
     /// Resources that were deleted because what they depend on was deleted before its replacement: the inputs that
@@ -203,41 +203,13 @@ impl<'a> Registrar<'_, 'a> {
         Some(old)
     }
 
-    /// Whether the run is about this resource; then also what depends on it may be.
-    fn is_included(&self, urn: &Urn, old: Option<&Resource>, goal: &Goal) -> bool {
-        let selection = self.engine.task.selection;
-        let mut book = locked(&self.book);
-        let by_dependency = selection.dependents
-            && goal
-                .dependencies
-                .iter()
-                .chain(&goal.parent)
-                .any(|other| book.targeted.contains(other));
-        let included = by_dependency
-            || selection.includes(urn)
-            || old.is_some_and(|old| selection.includes(&old.urn));
-        if included && !selection.targets.is_empty() {
-            book.targeted.insert(urn.clone());
-        }
-        included
-    }
-
     fn register_resource(&self, urn: &Urn, goal: &Goal) -> Result<Registered, Refusal> {
         let old = self.find_old(urn, goal);
         let old = old.as_ref().map(|record| &record.resource);
         if !self.is_included(urn, old, goal) {
             return Ok(self.leave(urn, old, goal));
         }
-        let missing = {
-            let book = locked(&self.book);
-            let mut needs = goal.dependencies.iter().chain(&goal.parent);
-            needs.find(|urn| book.skipped.contains(urn)).cloned()
-        };
-        if let Some(missing) = missing {
-            return Err(Refusal::Message(format!(
-                "resource {urn} depends on {missing}, which was not specified in --target list"
-            )));
-        }
+        self.require_targets(urn, goal)?;
         let reference = self.provider_of(urn, goal);
         if let Some(fault) = fault(goal) {
             return Err(Refusal::Message(fault));
@@ -265,49 +237,6 @@ impl<'a> Registrar<'_, 'a> {
             id: Some(resource.id).filter(|id| !id.is_empty()),
             outputs: resource.outputs.unwrap_or_default(),
             partial: changed && self.engine.task.preview,
-        }
-    }
-
-    /// A resource that `--target` leaves as it is, or as it is not.
-    fn leave(&self, urn: &Urn, old: Option<&Resource>, goal: &Goal) -> Registered {
-        let Some(old) = old else {
-            return self.skip(urn, goal);
-        };
-        if !old.provider.is_empty() {
-            self.provider_of(urn, goal);
-        }
-        let new = Resource {
-            urn: urn.clone(),
-            ..old.clone()
-        };
-        self.engine.ledger.settle(old, goal.part);
-        let step = Step::new(Operation::Same, Some(old.clone()), Some(new.clone()));
-        self.engine.pass(&step, goal.part);
-        self.registered(new, false)
-    }
-
-    /// A new resource that `--target` leaves out. It is told of as one that stays as it is, and is in no state.
-    fn skip(&self, urn: &Urn, goal: &Goal) -> Registered {
-        self.provider_of(urn, goal);
-        locked(&self.book).skipped.insert(urn.clone());
-        let stack = || self.stack().stack_urn();
-        let skipped = Resource {
-            urn: urn.clone(),
-            custom: true,
-            kind: goal.kind.clone(),
-            inputs: Some(goal.inputs.clone()),
-            parent: Some(goal.parent.clone().unwrap_or_else(stack)),
-            outputs: Some(Properties::new()),
-            ..self.dated(None, false)
-        };
-        let step = Step::new(Operation::Same, Some(skipped.clone()), Some(skipped));
-        self.engine.reporter.before(&step);
-        self.engine.reporter.after(&step);
-        Registered {
-            urn: urn.clone(),
-            id: None,
-            outputs: Properties::new(),
-            partial: true,
         }
     }
 
