@@ -147,7 +147,7 @@ pub fn evaluate(
             && errors.get(&number).is_some_and(|errors| !errors.is_empty())
     };
     let refused = parts.iter().zip(1..).any(is_refused);
-    let outputs = (!refused).then(|| after.outputs(program));
+    let outputs = (!refused).then(|| after.outputs(program)).flatten();
     errors.insert(after.part, after.errors);
     Evaluation {
         outputs,
@@ -393,9 +393,10 @@ impl<'a, H: Host> Evaluator<'a, H> {
     }
 
     /// An output with a secret in it is secret as a whole; one that the program says is null is none, but not one that
-    /// turns out to be.
-    fn outputs(&mut self, program: &Program) -> Properties {
+    /// turns out to be. As with Pulumi's language host there are none at all if one fails for what it had to wait for.
+    fn outputs(&mut self, program: &Program) -> Option<Properties> {
         let mut outputs = Properties::new();
+        let mut abandoned = false;
         for output in &program.outputs {
             let value = self.expression(&output.value);
             if value.as_ref().is_ok_and(is_null) {
@@ -414,10 +415,29 @@ impl<'a, H: Host> Evaluator<'a, H> {
                     let value = if secret { open.into_secret() } else { open };
                     outputs.insert(output.name.clone(), value);
                 }
-                Err(failure) => self.report(failure),
+                Err(failure) => {
+                    abandoned |=
+                        matches!(failure, Failure::Message(..)) && self.waits(&output.value);
+                    self.report(failure);
+                }
             }
         }
-        outputs
+        (!abandoned).then_some(outputs)
+    }
+
+    /// Whether an expression needs what only a run can tell: something of a resource, or a secret.
+    fn waits(&self, expression: &Expression) -> bool {
+        let names = self.shared.names.read();
+        let names = names.unwrap_or_else(PoisonError::into_inner);
+        let mut any = false;
+        expression.each_access(&mut |access, _| {
+            any |= match names.get(&access.root) {
+                Some(Some(Value::Resource(_))) => true,
+                Some(Some(value)) => value.flatten().lifted,
+                _ => false,
+            };
+        });
+        any
     }
 
     fn expression(&mut self, expression: &Expression) -> Evaluated {
