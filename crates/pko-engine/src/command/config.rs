@@ -152,12 +152,10 @@ impl Editor<'_> {
         steps: &[crate::program::access::Accessor],
         new: Value,
     ) -> anyhow::Result<()> {
-        let mut root = if steps.is_empty() {
-            Value::Null
-        } else {
-            self.stored(key)?.unwrap_or_default()
-        };
-        value::set(&mut root, steps, new)?;
+        // a plain value gives way to the list or map that the path makes
+        let stored = self.stored(key)?.filter(value::is_structured);
+        let mut root = stored.filter(|_| !steps.is_empty()).unwrap_or_default();
+        value::set(&mut root, steps, new).context("could not set config")?;
         Ok(self.file.set(key, &root)?)
     }
 
@@ -246,10 +244,12 @@ impl Editor<'_> {
     }
 
     fn list(&self, as_json: bool, show_secrets: bool) -> anyhow::Result<()> {
-        let mut values = BTreeMap::new();
+        let (mut values, mut blinded) = (BTreeMap::new(), BTreeMap::new());
         for (key, stored) in self.file.entries(self.project())? {
             let entry = entry(&stored, show_secrets, &|| self.crypter())?;
             values.insert(key.to_string(), entry);
+            let text = value::as_text(&value::blinded(&stored, BLINDED));
+            blinded.insert(key.to_string(), text);
         }
         if as_json {
             return Ok(display::line(&pretty(&values)?)?);
@@ -257,9 +257,9 @@ impl Editor<'_> {
         let mut table = vec![["KEY", "VALUE"].map(ToOwned::to_owned)];
         let own = format!("{}:", self.project());
         for (key, entry) in values {
+            let blinded = blinded.remove(&key).unwrap_or_default();
             let key = key.strip_prefix(&own).unwrap_or(&key).to_owned();
-            let text = entry.value.unwrap_or_else(|| BLINDED.to_owned());
-            table.push([key, text]);
+            table.push([key, entry.value.unwrap_or(blinded)]);
         }
         Ok(display::table("", &table)?)
     }

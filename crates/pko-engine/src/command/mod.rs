@@ -3,6 +3,7 @@
 mod config;
 mod context;
 mod flags;
+mod history;
 mod interruption;
 mod operation;
 mod pending;

@@ -1,7 +1,5 @@
 //! `stack`: make, select, list, export and remove stacks; outputs and history.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -9,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     context::Context,
-    pretty, tag,
+    history, pretty, tag,
     transfer::{self, vault},
 };
 use crate::{
@@ -20,7 +18,6 @@ use crate::{
     secrets::{Crypter, Passphrase, SecretsError},
     state::{
         checkpoint::{Checkpoint, Deployment, Manifest, SecretsProvider},
-        history,
         lock::Lock,
     },
     urn::{STACK_TYPE, StackIdentity},
@@ -78,7 +75,7 @@ pub(super) fn run(command: StackCommand) -> anyhow::Result<()> {
         } => {
             let stack = context.stack(stack.stack.as_deref())?;
             let skip = page_size.saturating_mul(page.saturating_sub(1));
-            show_history(&context, &stack, json, show_secrets, skip, page_size)
+            history::show(&context, &stack, json, show_secrets, skip, page_size)
         }
         StackCommand::Export {
             show_secrets,
@@ -222,22 +219,6 @@ struct Row {
     resource_count: usize,
 }
 
-/// A run in the history.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Run {
-    version: u64,
-    kind: String,
-    start_time: Value,
-    message: String,
-    environment: BTreeMap<String, String>,
-    config: BTreeMap<String, super::config::Entry>,
-    result: String,
-    end_time: Value,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    resource_changes: BTreeMap<String, usize>,
-}
-
 /// The outputs as stored; in clear only if that is asked for.
 fn outputs(
     context: &Context,
@@ -332,52 +313,6 @@ fn output(
             .map(|(name, value)| [name.clone(), value::as_text(value)]),
     );
     Ok(display::table("    ", &table)?)
-}
-
-fn show_history(
-    context: &Context,
-    stack: &StackIdentity,
-    as_json: bool,
-    show_secrets: bool,
-    skip: usize,
-    count: usize,
-) -> anyhow::Result<()> {
-    context.require(stack)?;
-    let file = context.stack_file(stack)?;
-    let crypter = || context.crypter(file.salt().unwrap_or_default());
-    let mut runs = Vec::new();
-    for run in history::read(&context.backend, stack, skip, count)? {
-        let mut config = BTreeMap::new();
-        for (key, stored) in &run.config {
-            let entry = super::config::entry(stored, show_secrets, &crypter)?;
-            config.insert(key.clone(), entry);
-        }
-        runs.push(Run {
-            version: run.version,
-            kind: run.kind,
-            start_time: history::printed_time(run.start_time),
-            message: run.message,
-            environment: run.environment,
-            config,
-            result: run.result,
-            end_time: history::printed_time(run.end_time),
-            resource_changes: run.resource_changes,
-        });
-    }
-    if as_json {
-        return Ok(display::line(&pretty(&runs)?)?);
-    }
-    for run in runs {
-        let start = value::as_text(&run.start_time);
-        let Run {
-            kind,
-            result,
-            message,
-            ..
-        } = run;
-        display::line(&format!("{start} {kind} {result} {message}"))?;
-    }
-    Ok(())
 }
 
 pub(super) fn remove(

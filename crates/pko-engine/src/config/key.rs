@@ -18,7 +18,7 @@ pub struct Key {
 pub enum KeyError {
     /// No name and namespace.
     #[error(
-        "could not parse {0:?} as a configuration key (it should be of the form `<namespace>:<name>`)"
+        "invalid configuration key: could not parse {0} as a configuration key (configuration keys should be of the form `<namespace>:<name>`)"
     )]
     Name(String),
     /// No path into a value.

@@ -39,6 +39,34 @@ fn ciphertext(entries: &Map<String, Value>) -> Option<&str> {
     }
 }
 
+/// Whether it is a list or a map; what is sealed is a text.
+#[must_use]
+pub fn is_structured(value: &Value) -> bool {
+    match value {
+        Value::Object(entries) => ciphertext(entries).is_none(),
+        value => value.is_array(),
+    }
+}
+
+/// The value with a word in the place of sealed parts.
+#[must_use]
+pub fn blinded(value: &Value, word: &str) -> Value {
+    let inner = |value: &Value| blinded(value, word);
+    match value {
+        Value::Object(entries) if ciphertext(entries).is_some() => Value::from(word),
+        Value::Object(entries) => {
+            let entries = entries.iter();
+            Value::Object(
+                entries
+                    .map(|(key, value)| (key.clone(), inner(value)))
+                    .collect(),
+            )
+        }
+        Value::Array(values) => Value::Array(values.iter().map(inner).collect()),
+        plain => plain.clone(),
+    }
+}
+
 /// The value with sealed parts opened.
 pub fn opened(
     value: &Value,
@@ -109,7 +137,7 @@ pub fn set(root: &mut Value, steps: &[Accessor], value: Value) -> Result<(), Pat
             let length = values.len();
             let element = values.get_mut(*index).ok_or_else(|| {
                 PathError(format!(
-                    "array index {index} is out of range: the list has {length} elements"
+                    "array index out of range: {index}, and the list has {length} elements"
                 ))
             })?;
             set(element, rest, value)

@@ -1,0 +1,138 @@
+//! `stack history`: what was done to a stack.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{context::Context, pretty};
+use crate::{
+    display,
+    state::history::{self, Record},
+    urn::StackIdentity,
+};
+
+/// A run in the history.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Run {
+    version: u64,
+    kind: String,
+    start_time: Value,
+    message: String,
+    environment: BTreeMap<String, String>,
+    config: BTreeMap<String, super::config::Entry>,
+    result: String,
+    end_time: Value,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    resource_changes: BTreeMap<String, usize>,
+}
+
+/// Prints some of the runs, latest first.
+pub(super) fn show(
+    context: &Context,
+    stack: &StackIdentity,
+    as_json: bool,
+    show_secrets: bool,
+    skip: usize,
+    count: usize,
+) -> anyhow::Result<()> {
+    context.require(stack)?;
+    let file = context.stack_file(stack)?;
+    let crypter = || context.crypter(file.salt().unwrap_or_default());
+    let mut runs = Vec::new();
+    let records = history::read(&context.backend, stack, skip, count)?;
+    if !as_json {
+        return tell(&records);
+    }
+    for run in records {
+        let mut config = BTreeMap::new();
+        for (key, stored) in &run.config {
+            let entry = super::config::entry(stored, show_secrets, &crypter)?;
+            config.insert(key.clone(), entry);
+        }
+        runs.push(Run {
+            version: run.version,
+            kind: run.kind,
+            start_time: history::printed_time(run.start_time),
+            message: run.message,
+            environment: run.environment,
+            config,
+            result: run.result,
+            end_time: history::printed_time(run.end_time),
+            resource_changes: run.resource_changes,
+        });
+    }
+    Ok(display::line(&pretty(&runs)?)?)
+}
+
+fn tell(records: &[Record]) -> anyhow::Result<()> {
+    if records.is_empty() {
+        return Ok(display::line("Stack has never been updated")?);
+    }
+    let now = Timestamp::now();
+    for record in records {
+        display::line(&told(record, now))?;
+    }
+    Ok(())
+}
+
+/// A run in words, as Pulumi's CLI has them.
+fn told(record: &Record, now: Timestamp) -> String {
+    let count = |change: &str| record.resource_changes.get(change).copied().unwrap_or(0);
+    let end = Timestamp::from_second(record.end_time).unwrap_or(now);
+    let mut text = format!(
+        "Version: {}\nUpdateKind: {}\nStatus: {}\nMessage: {}\n+{}-{}~{} {} Updated {} took {}\n",
+        record.version,
+        record.kind,
+        record.result,
+        record.message,
+        count("create"),
+        count("delete"),
+        count("update"),
+        count("same"),
+        display::ago(end, now),
+        duration(record.end_time - record.start_time),
+    );
+    for (key, value) in &record.environment {
+        text.extend(["    ", key, ": ", value, "\n"]);
+    }
+    text
+}
+
+/// `1h2m3s`, without the units in front that are not needed.
+fn duration(seconds: i64) -> String {
+    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{rest}s"),
+        (0, _) => format!("{minutes}m{rest}s"),
+        _ => format!("{hours}h{minutes}m{rest}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_told_in_a_few_lines() {
+        let record = Record {
+            kind: "update".to_owned(),
+            message: "first one".to_owned(),
+            result: "succeeded".to_owned(),
+            start_time: 1_000,
+            end_time: 1_065,
+            resource_changes: BTreeMap::from([("create".to_owned(), 2), ("same".to_owned(), 1)]),
+            environment: BTreeMap::from([("exec.kind".to_owned(), "cli".to_owned())]),
+            ..Record::default()
+        };
+        let now = Timestamp::from_second(1_066).unwrap();
+        assert_eq!(
+            told(&record, now),
+            "Version: 0\nUpdateKind: update\nStatus: succeeded\nMessage: first one\n\
+             +2-0~0 1 Updated 1 second ago took 1m5s\n    exec.kind: cli\n"
+        );
+        assert_eq!(duration(7_205), "2h0m5s");
+    }
+}
