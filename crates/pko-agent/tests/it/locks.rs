@@ -278,14 +278,14 @@ async fn the_lock_of_a_cli_that_was_killed_under_its_agent_is_removed() {
     let [cli] = children(agent.process())[..] else {
         panic!("one CLI")
     };
+    // while it runs: a lock that is taken later is none of its own
+    let taken = Timestamp::now();
     kill_process_group(cli, Signal::KILL).unwrap();
     let result = soon("its end", finished(&mut client, "one")).await;
     assert!(result.error.unwrap().message.contains("signal: killed"));
 
     let process = u32::try_from(cli.as_raw_nonzero().get()).unwrap();
-    let locked = Answer::new()
-        .complains(&complaint(process, Timestamp::now()))
-        .exits(1);
+    let locked = Answer::new().complains(&complaint(process, taken)).exits(1);
     place
         .stand_in
         .follow(&Script::new().on_call("up", 1, locked));
