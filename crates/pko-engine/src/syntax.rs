@@ -157,6 +157,10 @@ pub fn parse(text: &str) -> Result<Node, SyntaxError> {
 /// Where a text first repeats a part of itself by an alias. Pulumi's programs may not.
 #[must_use]
 pub fn first_alias(text: &str) -> Option<Place> {
+    // most programs need no second look
+    if !text.contains('*') {
+        return None;
+    }
     let mut events = Parser::new_from_str(text).map_while(Result::ok);
     let (_, span) = events.find(|(event, _)| matches!(event, Event::Alias(_)))?;
     Some(place(&span.start))

@@ -153,8 +153,10 @@ impl Editor<'_> {
         new: Value,
     ) -> anyhow::Result<()> {
         // a plain value gives way to the list or map that the path makes
-        let stored = self.stored(key)?.filter(value::is_structured);
-        let mut root = stored.filter(|_| !steps.is_empty()).unwrap_or_default();
+        let mut root = match self.stored(key)? {
+            Some(stored) if !steps.is_empty() && value::is_structured(&stored) => stored,
+            _ => Value::Null,
+        };
         value::set(&mut root, steps, new).context("could not set config")?;
         Ok(self.file.set(key, &root)?)
     }
@@ -244,22 +246,22 @@ impl Editor<'_> {
     }
 
     fn list(&self, as_json: bool, show_secrets: bool) -> anyhow::Result<()> {
-        let (mut values, mut blinded) = (BTreeMap::new(), BTreeMap::new());
+        let mut values = BTreeMap::new();
         for (key, stored) in self.file.entries(self.project())? {
             let entry = entry(&stored, show_secrets, &|| self.crypter())?;
-            values.insert(key.to_string(), entry);
-            let text = value::as_text(&value::blinded(&stored, BLINDED));
-            blinded.insert(key.to_string(), text);
+            values.insert(key.to_string(), (entry, stored));
         }
         if as_json {
-            return Ok(display::line(&pretty(&values)?)?);
+            let entries = values.iter().map(|(key, (entry, _))| (key, entry));
+            let entries: BTreeMap<_, _> = entries.collect();
+            return Ok(display::line(&pretty(&entries)?)?);
         }
         let mut table = vec![["KEY", "VALUE"].map(ToOwned::to_owned)];
         let own = format!("{}:", self.project());
-        for (key, entry) in values {
-            let blinded = blinded.remove(&key).unwrap_or_default();
+        for (key, (entry, stored)) in values {
+            let blinded = || value::as_text(&value::blinded(&stored, BLINDED));
             let key = key.strip_prefix(&own).unwrap_or(&key).to_owned();
-            table.push([key, entry.value.unwrap_or(blinded)]);
+            table.push([key, entry.value.unwrap_or_else(blinded)]);
         }
         Ok(display::table("", &table)?)
     }

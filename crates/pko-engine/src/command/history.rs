@@ -39,13 +39,13 @@ pub(super) fn show(
     count: usize,
 ) -> anyhow::Result<()> {
     context.require(stack)?;
-    let file = context.stack_file(stack)?;
-    let crypter = || context.crypter(file.salt().unwrap_or_default());
-    let mut runs = Vec::new();
     let records = history::read(&context.backend, stack, skip, count)?;
     if !as_json {
         return tell(&records);
     }
+    let file = context.stack_file(stack)?;
+    let crypter = || context.crypter(file.salt().unwrap_or_default());
+    let mut runs = Vec::new();
     for run in records {
         let mut config = BTreeMap::new();
         for (key, stored) in &run.config {
@@ -82,6 +82,8 @@ fn tell(records: &[Record]) -> anyhow::Result<()> {
 fn told(record: &Record, now: Timestamp) -> String {
     let count = |change: &str| record.resource_changes.get(change).copied().unwrap_or(0);
     let end = Timestamp::from_second(record.end_time).unwrap_or(now);
+    // a clock may have been set back
+    let seconds = u64::try_from(record.end_time - record.start_time).unwrap_or_default();
     let mut text = format!(
         "Version: {}\nUpdateKind: {}\nStatus: {}\nMessage: {}\n+{}-{}~{} {} Updated {} took {}\n",
         record.version,
@@ -93,22 +95,12 @@ fn told(record: &Record, now: Timestamp) -> String {
         count("update"),
         count("same"),
         display::ago(end, now),
-        duration(record.end_time - record.start_time),
+        display::duration(seconds),
     );
     for (key, value) in &record.environment {
         text.extend(["    ", key, ": ", value, "\n"]);
     }
     text
-}
-
-/// `1h2m3s`, without the units in front that are not needed.
-fn duration(seconds: i64) -> String {
-    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    match (hours, minutes) {
-        (0, 0) => format!("{rest}s"),
-        (0, _) => format!("{minutes}m{rest}s"),
-        _ => format!("{hours}h{minutes}m{rest}s"),
-    }
 }
 
 #[cfg(test)]
@@ -133,6 +125,6 @@ mod tests {
             "Version: 0\nUpdateKind: update\nStatus: succeeded\nMessage: first one\n\
              +2-0~0 1 Updated 1 second ago took 1m5s\n    exec.kind: cli\n"
         );
-        assert_eq!(duration(7_205), "2h0m5s");
+        assert_eq!(display::duration(7_205), "2h0m5s");
     }
 }

@@ -33,6 +33,7 @@ use crate::{
 use palette::{Color, Colors};
 use rows::Rows;
 pub use rows::Severity;
+pub use summary::duration;
 pub use table::{ago, table};
 use tree::Tree;
 

@@ -65,8 +65,9 @@ pub(super) fn summary(
     out
 }
 
-/// `1h2m3s`
-fn duration(seconds: u64) -> String {
+/// `1h2m3s`, without the units in front that are not needed.
+#[must_use]
+pub fn duration(seconds: u64) -> String {
     let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     match (hours, minutes) {
         (0, 0) => format!("{rest}s"),

@@ -67,6 +67,7 @@ const OTHERWISE: [(&str, &str); 5] = [
 fn journey() -> Journey {
     Journey::new(ENGINE)
         .own_text(OWN_TEXT.map(|(name, _)| name))
+        .changing(["Duration: "])
         .leave_out(OTHERWISE.map(|(name, _)| name))
 }
 

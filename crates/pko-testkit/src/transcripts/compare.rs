@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-pub(super) fn text(file: &Path) -> String {
+fn text(file: &Path) -> String {
     fs::read_to_string(file).unwrap_or_default()
 }
 
