@@ -1,9 +1,9 @@
 //! The programs of a control plane: where they are, and how they get there.
 //!
 //! They come from `KUBEBUILDER_ASSETS` where that is set. Otherwise they are built from their Go
-//! modules, once, into a cache outside the checkout. `components/go.mod` is the one place where
-//! their versions are pinned, `components/go.sum` is what they are checked against. Files that are
-//! of use as they are come the same way ([`crate::flux`]).
+//! modules, once, into a cache outside the checkout. The `go.mod` files in `components/` are the one
+//! place where their versions are pinned, the `go.sum` files what they are checked against. Files
+//! that are of use as they are come the same way ([`crate::flux`]).
 
 use std::env;
 use std::ffi::OsString;
@@ -19,6 +19,7 @@ mod workshop;
 
 use build::Build;
 pub(crate) use module::Module;
+use pins::Pins;
 
 /// A program that the testkit can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,11 +38,17 @@ pub enum Component {
     Kubelet,
     /// Leads the addresses of Services to pods, on a node.
     KubeProxy,
-    /// Kubernetes' strategic merge as a program of ours (`components/strategic-merge`), which answers a
+    /// Kubernetes' strategic merge as a program of ours (`components/kubernetes/strategic-merge`), which answers a
     /// line with a line.
     StrategicMerge,
-    /// What holds a pod together and what our test images run (`components/pause`), a static program of ours.
+    /// What holds a pod together and what our test images run (`components/kubernetes/pause`), a static program of ours.
     Pause,
+    /// Pulumi's own CLI.
+    Pulumi,
+    /// Its host for YAML programs, which it looks for beside itself.
+    PulumiLanguageYaml,
+    /// A server with Google Cloud Storage's API.
+    FakeGcsServer,
 }
 
 impl Component {
@@ -56,6 +63,25 @@ impl Component {
     /// What a cluster with a node has besides.
     pub const NODE: [Self; 3] = [Self::KubeScheduler, Self::Kubelet, Self::KubeProxy];
 
+    /// Pulumi's CLI and what it runs YAML programs with.
+    pub const PULUMI: [Self; 2] = [Self::Pulumi, Self::PulumiLanguageYaml];
+
+    /// All that can be built.
+    pub const EVERY: [Self; 12] = [
+        Self::Etcd,
+        Self::KubeApiserver,
+        Self::KubeControllerManager,
+        Self::Kubectl,
+        Self::KubeScheduler,
+        Self::Kubelet,
+        Self::KubeProxy,
+        Self::StrategicMerge,
+        Self::Pause,
+        Self::Pulumi,
+        Self::PulumiLanguageYaml,
+        Self::FakeGcsServer,
+    ];
+
     /// The file name of the program.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -69,31 +95,57 @@ impl Component {
             Self::KubeProxy => "kube-proxy",
             Self::StrategicMerge => "strategic-merge",
             Self::Pause => "pause",
+            Self::Pulumi => "pulumi",
+            Self::PulumiLanguageYaml => "pulumi-language-yaml",
+            Self::FakeGcsServer => "fake-gcs-server",
         }
     }
 
     /// The source of a program that is ours and no part of its module.
     fn source(self) -> Option<&'static str> {
         match self {
-            Self::StrategicMerge => Some(include_str!("../components/strategic-merge/main.go")),
-            Self::Pause => Some(include_str!("../components/pause/main.go")),
+            Self::StrategicMerge => Some(include_str!(
+                "../components/kubernetes/strategic-merge/main.go"
+            )),
+            Self::Pause => Some(include_str!("../components/kubernetes/pause/main.go")),
             _ => None,
         }
     }
 
+    /// The module that has its source.
     fn module(self) -> &'static str {
         match self {
             Self::Etcd => "go.etcd.io/etcd/server/v3",
             Self::StrategicMerge => "k8s.io/apimachinery",
+            Self::Pulumi => "github.com/pulumi/pulumi/pkg/v3",
+            Self::PulumiLanguageYaml => "github.com/pulumi/pulumi-yaml",
+            Self::FakeGcsServer => "github.com/fsouza/fake-gcs-server",
             _ => "k8s.io/kubernetes",
+        }
+    }
+
+    /// The module of ours that pins it.
+    fn pins(self) -> Pins {
+        match self {
+            Self::Pulumi | Self::PulumiLanguageYaml => Pins::Pulumi,
+            Self::FakeGcsServer => Pins::FakeGcsServer,
+            _ => Pins::Kubernetes,
         }
     }
 
     fn package(self) -> String {
         match self {
-            Self::Etcd => self.module().to_owned(),
+            Self::Etcd | Self::FakeGcsServer => self.module().to_owned(),
             Self::StrategicMerge | Self::Pause => format!("./{}", self.name()),
             _ => format!("{}/cmd/{}", self.module(), self.name()),
+        }
+    }
+
+    /// What `go build` calls the program.
+    fn built_name(self) -> &'static str {
+        match self {
+            Self::Etcd => "server",
+            _ => self.name(),
         }
     }
 }
@@ -150,6 +202,23 @@ impl Components {
     /// [`Components::new`] for the environment of this process.
     pub fn from_environment() -> Result<Self, ComponentsError> {
         Self::new(&Surroundings::of_this_process())
+    }
+
+    /// Builds all of these that are to be built and are missing, with one `go build` a module.
+    ///
+    /// Blocks for minutes; says so on standard error.
+    pub fn prepare(&self, components: &[Component]) -> Result<(), ComponentsError> {
+        match &self.0 {
+            Origin::Ready(directory) => {
+                let is_ready = |component: &&Component| {
+                    Component::ALL.contains(component) || directory.join(component.name()).is_file()
+                };
+                let missing = components.iter().filter(|it| !is_ready(it)).copied();
+                let build = Build::of(&Surroundings::of_this_process())?;
+                build.all(&missing.collect::<Vec<_>>())
+            }
+            Origin::Built(build) => build.all(components),
+        }
     }
 
     /// The path of a program that is ours, whatever `KUBEBUILDER_ASSETS` has.
@@ -211,6 +280,9 @@ pub enum ComponentsError {
     /// Neither `PKO_CACHE` nor a home directory.
     #[error("no folder to build into: set PKO_CACHE or HOME")]
     NoCache,
+    /// `PKO_PULUMI` names no program.
+    #[error("PKO_PULUMI names {}, which is not there; unset it to use the pinned CLI", .0.display())]
+    NoPulumi(PathBuf),
     /// Go is needed and missing.
     #[error(
         "`go` is not on the PATH: install Go {version} or newer (https://go.dev/dl), or point \
@@ -242,14 +314,26 @@ pub enum ComponentsError {
         source: io::Error,
     },
     /// `go build` failed.
-    #[error("failed to build {name} ({status}); the end of what `go build` said:\n{output}")]
+    #[error("failed to build {names} ({status}); the end of what `go build` said:\n{output}")]
     Build {
-        /// The component.
-        name: &'static str,
+        /// The components.
+        names: String,
         /// How it ended.
         status: ExitStatus,
         /// The last lines of its output.
         output: String,
+    },
+    /// There is no room for what is built.
+    #[error(
+        "failed to build {names}: the disk is full; free some space at {}, or set PKO_CACHE to a \
+         folder on another disk",
+        folder.display()
+    )]
+    DiskFull {
+        /// The components.
+        names: String,
+        /// Where they are built.
+        folder: PathBuf,
     },
     /// `go mod download` failed.
     #[error(

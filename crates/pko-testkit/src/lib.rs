@@ -34,7 +34,9 @@ mod last_lines;
 mod leftovers;
 pub mod namespace;
 pub mod node;
+mod pulumi_cli;
 mod shared_folder;
+mod skip;
 pub mod stand_in;
 pub mod transcripts;
 
@@ -48,5 +50,7 @@ pub use fuzzing::{try_many, try_some};
 pub use leftovers::{end_processes_of, processes_of};
 pub use namespace::{TestNamespace, run_in, with_namespace};
 pub use node::Node;
+pub use pulumi_cli::{PKO_PULUMI, pulumi_cli};
 pub use shared_folder::shared_folder;
+pub use skip::{SKIPPED, skip};
 pub use stand_in::{Answer, Interrupt, Script, StandIn};

@@ -73,7 +73,7 @@ fn the_committed_files_are_what_the_types_say() {
 
 #[test]
 fn whatever_upstream_accepts_is_accepted() {
-    let Some(tool) = shared_folder("tools", "whatever_upstream_accepts_is_accepted") else {
+    let Some(tool) = shared_folder("tools") else {
         return;
     };
     let python = Command::new("python3").args(["-c", "import yaml"]).output();
@@ -144,11 +144,10 @@ async fn readable(client: &kube::Client, objects: &[Value]) -> Vec<Value> {
 
 #[tokio::test]
 async fn ours_and_upstreams_can_take_turns() {
-    let test = "ours_and_upstreams_can_take_turns";
-    let Some(upstream) = shared_folder("upstream-crds", test) else {
+    let Some(upstream) = shared_folder("upstream-crds") else {
         return;
     };
-    let Some(cluster) = shared_folder("fixtures/upstream-cluster", test) else {
+    let Some(cluster) = shared_folder("fixtures/upstream-cluster") else {
         return;
     };
     let plane = ControlPlane::builder().start().await.unwrap();

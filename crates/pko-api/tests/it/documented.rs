@@ -43,8 +43,7 @@ async fn default_namespace(plane: &ControlPlane) {
 
 #[tokio::test]
 async fn all_of_them_are_accepted_by_strict_validation() {
-    let Some(folder) = shared_folder(FOLDER, "all_of_them_are_accepted_by_strict_validation")
-    else {
+    let Some(folder) = shared_folder(FOLDER) else {
         return;
     };
     let plane = with_our_crds().await;
@@ -69,10 +68,7 @@ async fn all_of_them_are_accepted_by_strict_validation() {
 
 #[tokio::test]
 async fn the_old_python_form_is_refused_with_the_right_names() {
-    let Some(folder) = shared_folder(
-        FOLDER,
-        "the_old_python_form_is_refused_with_the_right_names",
-    ) else {
+    let Some(folder) = shared_folder(FOLDER) else {
         return;
     };
     let plane = with_our_crds().await;

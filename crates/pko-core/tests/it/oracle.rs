@@ -8,7 +8,7 @@ use std::{
 use pko_testkit::{Component, Components};
 use serde_json::Value;
 
-/// What Kubernetes says to each question; see `components/strategic-merge`.
+/// What Kubernetes says to each question; see `components/kubernetes/strategic-merge`.
 pub(crate) fn oracle(questions: &[Value]) -> Vec<Value> {
     let program = Components::own(Component::StrategicMerge).unwrap();
     let mut child = Command::new(program)

@@ -257,8 +257,8 @@ struct TakenOver {
 
 impl TakenOver {
     /// Starts our manager so long after upstream has gone.
-    async fn after(ago: SignedDuration, test: &str) -> Option<Self> {
-        let folder = shared_folder("fixtures/upstream-cluster", test)?;
+    async fn after(ago: SignedDuration) -> Option<Self> {
+        let folder = shared_folder("fixtures/upstream-cluster")?;
         let files = tempfile::tempdir().unwrap();
         let stand_in = StandIn::new(files.path(), &Script::new());
         let mut system = System::in_pods_without_manager(&[
@@ -306,10 +306,9 @@ impl TakenOver {
 
 #[tokio::test]
 async fn a_cluster_of_upstream_is_taken_over() {
-    let test = "a_cluster_of_upstream_is_taken_over";
     // The destroy that failed is due again after a minute and a half, the update after four and a half
     let ago = SignedDuration::from_mins(2);
-    let Some(taken) = TakenOver::after(ago, test).await else {
+    let Some(taken) = TakenOver::after(ago).await else {
         return;
     };
     taken.judge(&TABLE).await;
@@ -327,8 +326,7 @@ async fn a_cluster_of_upstream_is_taken_over() {
 
 #[tokio::test]
 async fn what_is_due_a_day_after_upstream_is_done_once() {
-    let test = "what_is_due_a_day_after_upstream_is_done_once";
-    let Some(taken) = TakenOver::after(SignedDuration::from_hours(25), test).await else {
+    let Some(taken) = TakenOver::after(SignedDuration::from_hours(25)).await else {
         return;
     };
     let due = |expected: Expected| {

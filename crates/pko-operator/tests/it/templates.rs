@@ -93,8 +93,7 @@ fn source(workspace: &Workspace) -> Source {
 
 #[tokio::test]
 async fn upstreams_workspaces_are_taken_over_as_they_are() {
-    let test = "the takeover of upstream's Workspaces";
-    let Some(folder) = shared_folder("fixtures/upstream-cluster", test) else {
+    let Some(folder) = shared_folder("fixtures/upstream-cluster") else {
         return;
     };
     let objects = fixtures::load(&folder).unwrap();

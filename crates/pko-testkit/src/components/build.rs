@@ -5,21 +5,24 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command, Output};
 use std::time::Instant;
 
+use super::pins::Pins;
 use super::workshop::{Workshop, attempt, run, short_digest};
-use super::{Component, ComponentsError, Surroundings, pins};
+use super::{Component, ComponentsError, Surroundings};
 use crate::last_lines::last_lines;
 
 const FLAGS: [&str; 2] = ["-mod=readonly", "-trimpath"];
+/// How Go and the kernel name a disk without room.
+const DISK_FULL: &str = "no space left on device";
 
-/// A folder of the cache that belongs to one set of pinned versions and build flags.
+/// Programs of the cache. Each module has a folder that belongs to one set of pinned versions and
+/// build flags.
 #[derive(Clone, Debug)]
 pub(super) struct Build(Workshop);
 
 impl Build {
     /// In the cache of these surroundings.
     pub(super) fn of(surroundings: &Surroundings) -> Result<Self, ComponentsError> {
-        let folder = format!("components/{}", fingerprint());
-        Ok(Self(Workshop::of(surroundings, &folder)?))
+        Ok(Self(Workshop::of(surroundings, "components")?))
     }
 
     /// The path of a program; it is built if it is not there.
@@ -27,70 +30,111 @@ impl Build {
     /// A program gets its name only when it is complete, so one that is there can be used without
     /// asking for the lock.
     pub(super) fn path(&self, component: Component) -> Result<PathBuf, ComponentsError> {
-        let path = self.0.directory.join(file_name(component));
-        if path.is_file() {
-            return Ok(path);
-        }
-        let go = self.0.go()?;
-        let _lock = self.0.lock(component.name())?;
-        if !path.is_file() {
-            self.build(component, &go, &path)?;
-        }
-        Ok(path)
+        self.all(&[component])?;
+        Ok(self.file(component))
     }
 
-    fn build(&self, component: Component, go: &Path, path: &Path) -> Result<(), ComponentsError> {
-        self.0.write_module(pins::GO_MOD, pins::GO_SUM)?;
-        self.write_source(component)?;
-        let name = component.name();
-        let version = pins::version(component)?;
-        (self.0.say)(format_args!(
-            "building {name} {version} (once; a few minutes) ..."
-        ));
-        let start = Instant::now();
-        // Its own name: a build whose process was killed may still be writing to its file
-        let unfinished = path.with_extension(format!("unfinished-{}", process::id()));
-        let output = run(self.command(component, go, &unfinished)?)?;
-        if !output.status.success() {
-            return Err(failure(component, &output));
+    /// Builds those that are missing, with one `go build` for each module.
+    pub(super) fn all(&self, components: &[Component]) -> Result<(), ComponentsError> {
+        let mut left = self.missing(components);
+        while let Some(first) = left.first() {
+            let pins = first.pins();
+            let (group, rest) = left.into_iter().partition(|it| it.pins() == pins);
+            self.build_module(pins, &group)?;
+            left = rest;
         }
-        attempt("rename", &unfinished, |unfinished| {
-            fs::rename(unfinished, path)
-        })?;
-        (self.0.say)(format_args!(
-            "built {name} {version} in {} s",
-            start.elapsed().as_secs()
-        ));
         Ok(())
     }
 
-    fn write_source(&self, component: Component) -> Result<(), ComponentsError> {
-        let Some(source) = component.source() else {
-            return Ok(());
-        };
-        let folder = self.0.directory.join(component.name());
-        attempt("create", &folder, |path| fs::create_dir_all(path))?;
-        attempt("write", &folder.join("main.go"), |path| {
-            fs::write(path, source)
-        })
+    fn file(&self, component: Component) -> PathBuf {
+        self.folder(component.pins()).join(file_name(component))
     }
 
-    fn command(
-        &self,
-        component: Component,
-        go: &Path,
-        output: &Path,
-    ) -> Result<Command, ComponentsError> {
-        let mut command = self.0.command(go);
-        command
-            .arg("build")
-            .args(FLAGS)
-            .arg(format!("-ldflags={}", pins::linker_flags()?))
-            .arg("-o")
-            .arg(output)
-            .arg(component.package());
-        Ok(command)
+    fn folder(&self, pins: Pins) -> PathBuf {
+        self.0.directory.join(fingerprint(pins))
     }
+
+    fn missing(&self, components: &[Component]) -> Vec<Component> {
+        let is_missing = |component: &Component| !self.file(*component).is_file();
+        components.iter().copied().filter(is_missing).collect()
+    }
+
+    fn build_module(&self, pins: Pins, wanted: &Vec<Component>) -> Result<(), ComponentsError> {
+        let go = self.0.go(&pins.go())?;
+        let workshop = self.0.at(self.folder(pins));
+        let _lock = workshop.lock(&names(wanted))?;
+        // Another process may have built them while this one waited for the lock
+        let missing = self.missing(wanted);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        workshop.write_module(pins.go_mod(), pins.go_sum())?;
+        for component in &missing {
+            write_source(&workshop, *component)?;
+        }
+        let names = names(&missing);
+        (workshop.say)(format_args!("building {names} (once; minutes) ..."));
+        let start = Instant::now();
+        // Its own name: a build whose process was killed may still be writing to its files
+        let unfinished = workshop
+            .directory
+            .join(format!("unfinished-{}", process::id()));
+        let output = run(command(&workshop, pins, &missing, &go, &unfinished)?)?;
+        if !output.status.success() {
+            let _ = fs::remove_dir_all(&unfinished);
+            return Err(failure(names, &workshop.directory, &output));
+        }
+        for component in missing {
+            let built = unfinished.join(component.built_name());
+            attempt("rename", &built, |built| {
+                fs::rename(built, self.file(component))
+            })?;
+        }
+        let _ = fs::remove_dir_all(&unfinished);
+        let seconds = start.elapsed().as_secs();
+        (workshop.say)(format_args!("built {names} in {seconds} s"));
+        Ok(())
+    }
+}
+
+fn names(components: &[Component]) -> String {
+    let names: Vec<&str> = components
+        .iter()
+        .map(|component| component.name())
+        .collect();
+    names.join(", ")
+}
+
+fn write_source(workshop: &Workshop, component: Component) -> Result<(), ComponentsError> {
+    let Some(source) = component.source() else {
+        return Ok(());
+    };
+    let folder = workshop.directory.join(component.name());
+    attempt("create", &folder, |path| fs::create_dir_all(path))?;
+    attempt("write", &folder.join("main.go"), |path| {
+        fs::write(path, source)
+    })
+}
+
+/// One `go build` for all of them: what they share is compiled once, and they link side by side.
+fn command(
+    workshop: &Workshop,
+    pins: Pins,
+    components: &[Component],
+    go: &Path,
+    output: &Path,
+) -> Result<Command, ComponentsError> {
+    attempt("create", output, |path| fs::create_dir_all(path))?;
+    let mut command = workshop.command(go);
+    command
+        .arg("build")
+        .args(FLAGS)
+        .arg(format!("-ldflags={}", pins.linker_flags()?))
+        .arg("-o")
+        // With the slash at its end it is a folder for the programs, even for a single one
+        .arg(output.join(""))
+        .args(components.iter().map(|component| component.package()));
+    Ok(command)
 }
 
 /// The name of a program; one of ours is built anew when its source has changed.
@@ -102,14 +146,25 @@ fn file_name(component: Component) -> String {
 }
 
 /// Names the versions and the way of building, so that a change of either builds anew.
-fn fingerprint() -> String {
-    let linker_flags = pins::linker_flags().unwrap_or_default();
-    short_digest([pins::GO_MOD, pins::GO_SUM, &FLAGS.join(" "), &linker_flags])
+fn fingerprint(pins: Pins) -> String {
+    let linker_flags = pins.linker_flags().unwrap_or_default();
+    short_digest([
+        pins.go_mod(),
+        pins.go_sum(),
+        &FLAGS.join(" "),
+        &linker_flags,
+    ])
 }
 
-fn failure(component: Component, output: &Output) -> ComponentsError {
+fn failure(names: String, folder: &Path, output: &Output) -> ComponentsError {
+    if String::from_utf8_lossy(&output.stderr).contains(DISK_FULL) {
+        return ComponentsError::DiskFull {
+            names,
+            folder: folder.to_owned(),
+        };
+    }
     ComponentsError::Build {
-        name: component.name(),
+        names,
         status: output.status,
         output: last_lines(&output.stderr),
     }
@@ -132,7 +187,7 @@ mod tests {
     fn many_askers_build_once() {
         // $6 is what follows `-o`
         let (folder, build) =
-            with_go("sleep 0.1; echo x >>\"$(dirname \"$0\")/builds\"; echo ok >\"$6\"");
+            with_go("sleep 0.1; echo x >>\"$(dirname \"$0\")/builds\"; echo ok >\"$6/server\"");
         thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| build.path(Component::Etcd).unwrap());
@@ -146,9 +201,30 @@ mod tests {
     }
 
     #[test]
+    fn one_go_build_makes_all_programs_of_a_module() {
+        let (folder, build) = with_go(
+            "echo x >>\"$(dirname \"$0\")/builds\"\n\
+             out=$6; shift 6; for it; do echo ok >\"$out/$(basename \"${it%/v3}\")\"; done",
+        );
+        let wanted = [
+            Component::Etcd,
+            Component::Pulumi,
+            Component::Kubectl,
+            Component::PulumiLanguageYaml,
+        ];
+        build.all(&wanted).unwrap();
+        for component in wanted {
+            assert!(build.path(component).unwrap().is_file());
+        }
+        let builds = fs::read_to_string(folder.path().join("builds")).unwrap();
+        assert_eq!(builds, "x\nx\n", "one for Kubernetes, one for Pulumi");
+    }
+
+    #[test]
     fn a_failed_build_leaves_no_program_and_shows_the_end_of_its_output() {
-        let (_folder, build) =
-            with_go("echo half >\"$6\"; seq 1 30 >&2; echo 'checksum mismatch' >&2; exit 1");
+        let (_folder, build) = with_go(
+            "echo half >\"$6/kubectl\"; seq 1 30 >&2; echo 'checksum mismatch' >&2; exit 1",
+        );
         let error = build.path(Component::Kubectl).unwrap_err().to_string();
         assert!(
             error.starts_with("failed to build kubectl (exit status: 1)"),
@@ -156,22 +232,48 @@ mod tests {
         );
         assert!(error.ends_with("  30\n  checksum mismatch\n"), "{error}");
         assert!(!error.contains("\n  5\n"), "{error}");
-        assert!(!build.0.directory.join("kubectl").exists());
+        let left = fs::read_dir(build.folder(Pins::Kubernetes)).unwrap();
+        let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        assert!(!left.contains(&"kubectl".into()), "{left:?}");
+        assert!(
+            left.iter()
+                .all(|name| !name.to_string_lossy().starts_with("unfinished")),
+            "{left:?}"
+        );
+    }
+
+    #[test]
+    fn a_full_disk_is_named_with_the_way_out() {
+        let (_folder, build) =
+            with_go("echo 'write /tmp/go-link: no space left on device' >&2; exit 1");
+        let error = build.path(Component::Kubectl).unwrap_err().to_string();
+        assert!(
+            error.starts_with("failed to build kubectl: the disk is full; free some space at /"),
+            "{error}"
+        );
+        assert!(error.ends_with(", or set PKO_CACHE to a folder on another disk"));
     }
 
     #[test]
     fn the_module_is_written_where_it_is_built() {
-        let (_folder, build) = with_go("cp go.mod \"$6\"");
+        let (_folder, build) = with_go("cp go.mod \"$6/kube-apiserver\"");
         let path = build.path(Component::KubeApiserver).unwrap();
-        assert_eq!(fs::read_to_string(path).unwrap(), pins::GO_MOD);
+        assert_eq!(fs::read_to_string(path).unwrap(), Pins::Kubernetes.go_mod());
     }
 
     #[test]
     fn settings_for_other_builds_do_not_reach_ours() {
-        let build = Build(Workshop::new("/cache".into(), OsString::new()));
-        let command = build
-            .command(Component::Etcd, Path::new("go"), Path::new("etcd"))
-            .unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let workshop = Workshop::new(folder.path().into(), OsString::new());
+        let output = folder.path().join("out");
+        let command = command(
+            &workshop,
+            Pins::Kubernetes,
+            &[Component::Etcd],
+            Path::new("go"),
+            &output,
+        )
+        .unwrap();
         let setting = |name: &str| command.get_envs().find(|(key, _)| *key == OsStr::new(name));
         assert_eq!(setting("GOWORK").unwrap().1, Some(OsStr::new("off")));
         assert_eq!(setting("GOOS").unwrap().1, None);

@@ -6,8 +6,9 @@ use std::process::{self, Output};
 
 use serde_json::Value;
 
+use super::pins::{Pins, required};
 use super::workshop::{Workshop, attempt, run, short_digest};
-use super::{ComponentsError, Surroundings, pins};
+use super::{ComponentsError, Surroundings};
 use crate::last_lines::last_lines;
 
 /// A module, and the folder in it that is of use.
@@ -38,7 +39,7 @@ impl Module {
         if files.is_dir() {
             return Ok(files);
         }
-        let go = workshop.go()?;
+        let go = workshop.go(&Pins::Kubernetes.go())?;
         let _lock = workshop.lock(self.path)?;
         if !files.is_dir() {
             workshop.write_module(self.go_mod, self.go_sum)?;
@@ -52,7 +53,7 @@ impl Module {
 
     /// Where Go keeps the module.
     fn download(&self, workshop: &Workshop, go: &Path) -> Result<PathBuf, ComponentsError> {
-        let version = pins::required(self.go_mod, self.path);
+        let version = required(self.go_mod, self.path);
         let version = version.ok_or(ComponentsError::Unpinned(self.path))?;
         let module = format!("{}@{version}", self.path);
         (workshop.say)(format_args!("downloading {module} (once) ..."));

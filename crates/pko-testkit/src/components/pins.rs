@@ -1,27 +1,59 @@
-//! The pinned versions, read from `components/go.mod`; pure.
+//! The Go modules that pin the components: versions, checksums and linker flags; pure.
 
 use super::{Component, ComponentsError};
 
-pub(super) const GO_MOD: &str = include_str!("../../components/go.mod");
-pub(super) const GO_SUM: &str = include_str!("../../components/go.sum");
-
-/// The version of a component, such as `v1.34.4`.
-pub(super) fn version(component: Component) -> Result<&'static str, ComponentsError> {
-    required(GO_MOD, component.module()).ok_or(ComponentsError::Unpinned(component.module()))
+/// A module in `components/` that requires the sources of some components in fixed versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pins {
+    Kubernetes,
+    Pulumi,
+    FakeGcsServer,
 }
 
-/// The oldest Go that builds them, such as `1.24`.
-pub(super) fn go() -> String {
-    let pinned = GO_MOD.lines().find_map(|line| line.strip_prefix("go "));
-    let mut numbers = pinned.unwrap_or_default().split('.');
-    [numbers.next(), numbers.next()]
-        .map(Option::unwrap_or_default)
-        .join(".")
+impl Pins {
+    pub(super) fn go_mod(self) -> &'static str {
+        match self {
+            Self::Kubernetes => include_str!("../../components/kubernetes/go.mod"),
+            Self::Pulumi => include_str!("../../components/pulumi/go.mod"),
+            Self::FakeGcsServer => include_str!("../../components/fake-gcs-server/go.mod"),
+        }
+    }
+
+    pub(super) fn go_sum(self) -> &'static str {
+        match self {
+            Self::Kubernetes => include_str!("../../components/kubernetes/go.sum"),
+            Self::Pulumi => include_str!("../../components/pulumi/go.sum"),
+            Self::FakeGcsServer => include_str!("../../components/fake-gcs-server/go.sum"),
+        }
+    }
+
+    /// The version that a module is required in, such as `v1.34.4`.
+    pub(super) fn version(self, module: &'static str) -> Result<&'static str, ComponentsError> {
+        required(self.go_mod(), module).ok_or(ComponentsError::Unpinned(module))
+    }
+
+    /// The oldest Go that builds them, such as `1.24`.
+    pub(super) fn go(self) -> String {
+        let mut lines = self.go_mod().lines();
+        let line = lines.find_map(|line| line.strip_prefix("go "));
+        let mut numbers = line.unwrap_or_default().split('.');
+        [numbers.next(), numbers.next()]
+            .map(Option::unwrap_or_default)
+            .join(".")
+    }
+
+    /// What makes programs small, and sets the version that `go build` alone does not.
+    pub(super) fn linker_flags(self) -> Result<String, ComponentsError> {
+        match self {
+            Self::Kubernetes => kubernetes_linker_flags(),
+            Self::Pulumi => pulumi_linker_flags(),
+            Self::FakeGcsServer => Ok("-s -w".to_owned()),
+        }
+    }
 }
 
-/// What tells the Kubernetes programs their own version, which `go build` alone does not.
-pub(super) fn linker_flags() -> Result<String, ComponentsError> {
-    let version = version(Component::KubeApiserver)?;
+fn kubernetes_linker_flags() -> Result<String, ComponentsError> {
+    let version = Pins::Kubernetes.version(Component::KubeApiserver.module())?;
     let mut numbers = version.trim_start_matches('v').split('.');
     let [major, minor] = [numbers.next(), numbers.next()].map(Option::unwrap_or_default);
     let variables = [
@@ -32,6 +64,15 @@ pub(super) fn linker_flags() -> Result<String, ComponentsError> {
     let settings =
         variables.map(|(name, value)| format!("-X k8s.io/component-base/version.{name}={value}"));
     Ok(format!("-s -w {}", settings.join(" ")))
+}
+
+fn pulumi_linker_flags() -> Result<String, ComponentsError> {
+    let cli = Pins::Pulumi.version(Component::Pulumi.module())?;
+    let host = Pins::Pulumi.version(Component::PulumiLanguageYaml.module())?;
+    Ok(format!(
+        "-s -w -X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version={cli} \
+         -X github.com/pulumi/pulumi-yaml/pkg/version.Version={host}"
+    ))
 }
 
 /// The version in which a `go.mod` requires a module.
@@ -57,22 +98,22 @@ mod tests {
 
     #[test]
     fn every_component_is_pinned() {
-        for component in Component::ALL.into_iter().chain(Component::NODE) {
-            assert!(
-                version(component).unwrap().starts_with('v'),
-                "{component:?}"
-            );
+        for component in Component::EVERY {
+            let version = component.pins().version(component.module()).unwrap();
+            assert!(version.starts_with('v'), "{component:?}");
         }
     }
 
     #[test]
     fn linker_flags_carry_the_pinned_version() {
-        let version = version(Component::Kubectl).unwrap();
-        let flags = linker_flags().unwrap();
+        let version = Pins::Kubernetes.version("k8s.io/kubernetes").unwrap();
+        let flags = Pins::Kubernetes.linker_flags().unwrap();
         assert!(
             flags.contains(&format!("version.gitVersion={version} ")),
             "{flags}"
         );
         assert!(flags.contains("version.gitMajor=1 "), "{flags}");
+        let flags = Pins::Pulumi.linker_flags().unwrap();
+        assert!(flags.contains("/version.Version=v3."), "{flags}");
     }
 }

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use sha2::{Digest, Sha256};
 
-use super::{ComponentsError, Surroundings, absolute, cache, pins};
+use super::{ComponentsError, Surroundings, absolute, cache};
 
 /// The folder, and where `go` is looked for.
 #[derive(Clone, Debug)]
@@ -36,12 +36,21 @@ impl Workshop {
         }
     }
 
-    pub(super) fn go(&self) -> Result<PathBuf, ComponentsError> {
+    /// The same for another folder.
+    pub(super) fn at(&self, directory: PathBuf) -> Self {
+        Self {
+            directory,
+            ..self.clone()
+        }
+    }
+
+    /// Where `go` is; `version` is the oldest that will do, for who has none.
+    pub(super) fn go(&self, version: &str) -> Result<PathBuf, ComponentsError> {
         env::split_paths(&self.search_path)
             .map(|directory| directory.join(format!("go{}", env::consts::EXE_SUFFIX)))
             .find(|path| path.is_file())
             .ok_or_else(|| ComponentsError::NoGo {
-                version: pins::go(),
+                version: version.to_owned(),
             })
     }
 

@@ -80,7 +80,7 @@ async fn the_server_knows_the_version_that_is_pinned() {
             .eq(["k8s.io/kubernetes", &version.git_version])
     };
     assert!(
-        include_str!("../../components/go.mod")
+        include_str!("../../components/kubernetes/go.mod")
             .lines()
             .any(is_pinned),
         "{version:?}"

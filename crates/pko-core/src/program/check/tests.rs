@@ -514,8 +514,7 @@ fn problems_of_project(text: &str) -> Vec<String> {
 
 #[test]
 fn nothing_that_the_cli_runs_is_refused() {
-    let test = "nothing_that_the_cli_runs_is_refused";
-    let Some(folder) = pko_testkit::shared_folder("conformance", test) else {
+    let Some(folder) = pko_testkit::shared_folder("conformance") else {
         return;
     };
     let mut programs = 0;
@@ -551,9 +550,7 @@ fn nothing_that_the_cli_runs_is_refused() {
 
 #[test]
 fn no_documented_program_is_refused() {
-    let test = "no_documented_program_is_refused";
-    let Some(folder) = pko_testkit::shared_folder("fixtures/documented-manifests/accepted", test)
-    else {
+    let Some(folder) = pko_testkit::shared_folder("fixtures/documented-manifests/accepted") else {
         return;
     };
     let objects = pko_testkit::fixtures::load(&folder).unwrap();

@@ -11,7 +11,7 @@ const FIXTURES: &str = "fixtures/upstream-cluster";
 
 /// The objects of a file, by the name of their Stack.
 fn objects(file: &str) -> Option<Vec<Value>> {
-    let folder = pko_testkit::shared_folder(FIXTURES, "the shape of upstream's objects")?;
+    let folder = pko_testkit::shared_folder(FIXTURES)?;
     Some(pko_testkit::fixtures::load(&folder.join(file)).unwrap())
 }
 
@@ -153,8 +153,7 @@ fn each_stack_wants_the_updates_that_upstream_made() {
 /// Whatever upstream's documents show is a Workspace in the end.
 #[test]
 fn each_stack_of_the_documents_wants_a_workspace() {
-    let test = "the Workspaces of documented Stacks";
-    let folder = pko_testkit::shared_folder("fixtures/documented-manifests/accepted", test);
+    let folder = pko_testkit::shared_folder("fixtures/documented-manifests/accepted");
     let Some(folder) = folder else {
         return;
     };

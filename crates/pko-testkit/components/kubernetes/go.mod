@@ -1,4 +1,4 @@
-module pko-testkit/components
+module pko-testkit/components/kubernetes
 
 go 1.24.0
 
