@@ -1,4 +1,4 @@
-//! States in buckets, on servers that stand in for the clouds. One that is not there is skipped in one line.
+//! States in buckets, on servers that stand in for the clouds.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use pko_testkit::{Component, Components};
 use serde_json::json;
 
 use crate::stage::{Done, Stage, finish};
@@ -54,7 +55,7 @@ fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// A program of the environment, of the cache that `.ci/run` fills, or of the path.
+/// A program of the environment, of the cache that `cargo xtask test` fills, or of the path.
 fn found(variable: &str, cached: &str, name: &str) -> Option<PathBuf> {
     let cache = std::env::var("PKO_CACHE").map(PathBuf::from);
     let cache = cache.unwrap_or_else(|_| {
@@ -146,10 +147,9 @@ fn end(mut child: Child) {
 #[test]
 fn a_stack_lives_in_s3() {
     let Some(program) = found("PKO_MOTO_SERVER", "moto/bin/moto_server", "moto_server") else {
-        println!(
-            "skipped: no moto_server; `pip install moto[server]`, or name it in PKO_MOTO_SERVER"
+        return pko_testkit::skip(
+            "no moto_server; `pip install moto[server]`, or name it in PKO_MOTO_SERVER",
         );
-        return;
     };
     let port = free_port();
     let mut command = Command::new(program);
@@ -191,15 +191,9 @@ fn a_stack_lives_in_s3() {
 
 #[test]
 fn a_stack_lives_in_google_cloud_storage() {
-    let Some(program) = found(
-        "PKO_FAKE_GCS_SERVER",
-        "bin/fake-gcs-server",
-        "fake-gcs-server",
-    ) else {
-        println!(
-            "skipped: no fake-gcs-server; `go install github.com/fsouza/fake-gcs-server@latest`, or name it in PKO_FAKE_GCS_SERVER"
-        );
-        return;
+    let program = match std::env::var_os("PKO_FAKE_GCS_SERVER").filter(|named| !named.is_empty()) {
+        Some(named) => PathBuf::from(named),
+        None => Components::own(Component::FakeGcsServer).unwrap(),
     };
     let relay = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = format!("127.0.0.1:{}", relay.local_addr().unwrap().port());
@@ -278,8 +272,9 @@ fn a_stack_lives_in_azure_blob_storage() {
         "azurite/node_modules/.bin/azurite-blob",
         "azurite-blob",
     ) else {
-        println!("skipped: no azurite-blob; `npm install azurite`, or name it in PKO_AZURITE_BLOB");
-        return;
+        return pko_testkit::skip(
+            "no azurite-blob; `npm install azurite`, or name it in PKO_AZURITE_BLOB",
+        );
     };
     // the account and key that the emulator is known for
     let key =

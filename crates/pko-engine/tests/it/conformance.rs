@@ -1,11 +1,14 @@
-//! All recorded cases of what YAML programs do under the real CLI. They live outside a clone.
+//! What YAML programs did under Pulumi's own CLI 3.259.0, held against the engine and against that CLI.
+//!
+//! In a folder of `tests/conformance`, `case.yaml` has the steps and `expected.json` what the CLI made of each: exit
+//! code, outputs with and without secrets, changes, steps and the resources in the state.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 use pko_engine::syntax;
 use serde_json::{Map, Value, json};
 
-use crate::stage::{Stage, finish, judge_all};
+use crate::stage::{ENGINE, Stage, finish, judge_all, real_cli};
 
 const SECRET: &str = "4dabf18193072939515e22adb298388d";
 const KEEP: [&str; 15] = [
@@ -27,29 +30,34 @@ const KEEP: [&str; 15] = [
 ];
 
 #[test]
-fn programs_do_what_they_do_under_the_real_cli() {
-    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance");
-    let Ok(entries) = fs::read_dir(&cases) else {
-        println!("skipped: the recorded cases are not beside this clone");
-        return;
-    };
-    let mut folders: Vec<_> = entries
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.join("case.yaml").exists())
-        .collect();
-    folders.sort();
-    judge_all(&folders, judge);
-    println!("{} cases passed", folders.len());
+fn engine_matches_recorded_cases() {
+    run_cases(ENGINE);
 }
 
-fn judge(folder: &Path) -> Vec<String> {
+#[test]
+fn real_cli_matches_recorded_cases() {
+    run_cases(real_cli());
+}
+
+fn run_cases(cli: &str) {
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance");
+    let mut folders: Vec<_> = fs::read_dir(&cases)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    folders.sort();
+    assert!(folders.len() >= 37, "{} cases", folders.len());
+    judge_all(&folders, |folder| judge(cli, folder));
+}
+
+fn judge(cli: &str, folder: &Path) -> Vec<String> {
     let name = folder.file_name().unwrap().to_string_lossy().into_owned();
     let case = syntax::parse(&fs::read_to_string(folder.join("case.yaml")).unwrap())
         .unwrap()
         .to_json();
     let expected: Value =
         serde_json::from_slice(&fs::read(folder.join("expected.json")).unwrap()).unwrap();
-    let stage = Stage::empty();
+    let stage = Stage::with(cli);
     let steps = case["steps"]
         .as_array()
         .unwrap()
@@ -93,9 +101,7 @@ fn perform(stage: &Stage, step: &Value) -> (Value, String) {
     for (name, text) in step["files"].as_object().into_iter().flatten() {
         stage.write(name, text.as_str().unwrap());
     }
-    if stage.run(&["stack", "select", "--stack", stack]).code != Some(0) {
-        stage.run(&["stack", "init", stack]);
-    }
+    stage.ensure_stack(stack);
     for (key, value) in step["config"].as_object().into_iter().flatten() {
         let mut words = vec!["config", "set", key, "--stack", stack];
         if step["path"] == json!(true) {
@@ -155,8 +161,7 @@ fn observe(stage: &Stage, stack: &str, code: Option<i32>) -> Value {
                 .into()
         })
         .collect();
-    let export = stage.json(&["stack", "export", "--stack", stack]);
-    let resources = export["deployment"]["resources"]
+    let resources = stage.deployment(stack)["resources"]
         .as_array()
         .cloned()
         .unwrap_or_default();

@@ -1,15 +1,13 @@
-//! One stack, two command lines: what the engine writes the real CLI goes on with, and the other way round. The real
-//! one is named by `PKO_PULUMI`; without it these tests say that they are skipped.
+//! One stack, two command lines: the engine and Pulumi's own CLI continue each other's work.
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
 
 use serde_json::{Value, json};
 
-use crate::stage::{ENGINE, Stage};
+use crate::stage::{ENGINE, Stage, judge_all, real_cli};
 
 const FIRST: &str = r#"name: demo
 runtime: yaml
@@ -33,26 +31,14 @@ resources:
 outputs: {token: "${renamed.output}", other: "${other.output}"}
 "#;
 
-fn real() -> Option<String> {
-    std::env::var("PKO_PULUMI")
-        .ok()
-        .filter(|cli| !cli.is_empty())
-}
-
 #[test]
 fn the_real_cli_goes_on_with_what_the_engine_made() {
-    match real() {
-        Some(real) => exchange(ENGINE, &real),
-        None => println!("skipped: PKO_PULUMI names no CLI"),
-    }
+    exchange(ENGINE, real_cli());
 }
 
 #[test]
 fn the_engine_goes_on_with_what_the_real_cli_made() {
-    match real() {
-        Some(real) => exchange(&real, ENGINE),
-        None => println!("skipped: PKO_PULUMI names no CLI"),
-    }
+    exchange(real_cli(), ENGINE);
 }
 
 /// One makes a stack, the other looks at it, changes it and hands it back.
@@ -206,79 +192,52 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// States that the real CLI wrote are read, updated and still read by it.
+/// The engine and the CLI continue with states that the CLI 3.259.0 wrote. `tests/states` has one of
+/// each kind, and the config that belongs to it in the same folder.
 #[test]
-fn recorded_states_are_gone_on_with() {
-    let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/transcripts");
-    let is_state = |path: &PathBuf| {
-        let name = path.to_string_lossy();
-        let kept = name.contains("/stacks/") || name.contains("/backups/");
-        (kept && name.ends_with(".json")) || name.ends_with(".checkpoint.json")
+fn recorded_states_continue_under_both() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/states");
+    let is_state = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "json");
+    let states: Vec<_> = files(&folder).into_iter().filter(is_state).collect();
+    assert!(states.len() >= 6, "{} states", states.len());
+    judge_all(&states, continue_state);
+}
+
+fn continue_state(recorded: &Path) -> Vec<String> {
+    let config = fs::read_to_string(recorded.with_file_name("Pulumi.dev.yaml")).unwrap();
+    let mut problems = Vec::new();
+    let mut differ = |what: &str, got: String, want: String| {
+        if got != want {
+            let name = recorded.display();
+            problems.push(format!("{name}: {what}: got {got}, want {want}"));
+        }
     };
-    // many are the same: a backup is a state that was current before
-    let states = files(&recordings).into_iter().filter(is_state);
-    let states = states.filter(|path| config_beside(path).is_some());
-    let states: BTreeMap<_, _> = states
-        .map(|path| (fs::read(&path).unwrap(), path))
-        .collect();
-    if states.is_empty() {
-        println!("skipped: the recordings are not beside this clone");
-        return;
-    }
-    let real = real();
-    if real.is_none() {
-        println!("skipped in part: PKO_PULUMI names no CLI");
-    }
-    for state in states.values() {
-        go_on_with(state, real.as_deref());
-    }
-    println!("{} states gone on with", states.len());
-}
-
-/// The config of the recording that a state belongs to.
-fn config_beside(state: &Path) -> Option<PathBuf> {
-    let mut files = state
-        .ancestors()
-        .map(|folder| folder.join("Pulumi.dev.yaml"));
-    files.find(|file| file.exists())
-}
-
-fn go_on_with(recorded: &Path, real: Option<&str>) {
-    let config = fs::read_to_string(config_beside(recorded).unwrap()).unwrap();
     let mut stage = Stage::new(SECOND);
     stage.write("Pulumi.dev.yaml", &config);
     let place = state_file(&stage);
     fs::create_dir_all(place.parent().unwrap()).unwrap();
-    // its content alone: the recording may be one that must not be written
-    fs::write(&place, fs::read(recorded).unwrap()).unwrap();
+    fs::copy(recorded, &place).unwrap();
     fs::write(stage.path("state/.pulumi/meta.yaml"), "version: 1\n").unwrap();
 
     let before = resources(&stage);
-    if let Some(real) = real {
-        stage.hand_to(real);
-        assert_eq!(resources(&stage), before, "{}", recorded.display());
-        stage.hand_to(ENGINE);
-    }
-    // what a recorded program protects is not to be replaced or deleted here
-    stage.ok(&["stack", "export", "--stack", "dev"]);
+    stage.hand_to(real_cli());
+    let of_cli = resources(&stage);
+    differ("resources", format!("{before:?}"), format!("{of_cli:?}"));
+    stage.hand_to(ENGINE);
+    // what a recorded program protects is replaced or deleted here
     let document: Value = serde_json::from_slice(&fs::read(&place).unwrap()).unwrap();
     fs::write(&place, unprotected(document).to_string()).unwrap();
     stage.ok(&[
         "config", "set", "--secret", "token", "hush", "--stack", "dev",
     ]);
     up(&stage);
-    let seen = look(&stage);
-    assert_eq!(
-        seen.outputs["token"],
-        json!("hush"),
-        "{}",
-        recorded.display()
-    );
-    if let Some(real) = real {
-        stage.hand_to(real);
-        assert_eq!(look(&stage), seen, "{}", recorded.display());
-        stage.ok(&["preview", "--expect-no-changes", "--stack", "dev"]);
-    }
+    let of_engine = look(&stage);
+    differ("token", of_engine.outputs["token"].to_string(), json!("hush").to_string());
+    stage.hand_to(real_cli());
+    let of_cli = look(&stage);
+    differ("after", format!("{of_cli:?}"), format!("{of_engine:?}"));
+    stage.ok(&["preview", "--expect-no-changes", "--stack", "dev"]);
+    problems
 }
 
 fn unprotected(mut document: Value) -> Value {

@@ -1,4 +1,4 @@
-//! Our own table of programs: what each does, run by run. With `PKO_PULUMI` the same table runs against a real CLI.
+//! Our own table of programs: what each does, run by run, on the engine and on Pulumi's own CLI.
 //!
 //! A folder of `tests/programs` has the program (`Pulumi.yaml`, later ones beside it), whatever files it reads, and
 //! `case.yaml`: the runs, and after each what it printed, which steps it took, what the stack gives and what the state holds.
@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use pko_engine::syntax;
 use serde_json::{Map, Value, json};
 
-use crate::stage::{Done, ENGINE, Stage, finish, judge_all};
+use crate::stage::{Done, ENGINE, Stage, finish, judge_all, real_cli};
 
 /// What a run may say in `case.yaml`; anything else is a mistake in the case.
 const FIELDS: [&str; 12] = [
@@ -33,10 +33,7 @@ fn programs_do_what_the_table_says() {
 
 #[test]
 fn programs_do_the_same_under_the_real_cli() {
-    match std::env::var("PKO_PULUMI") {
-        Ok(cli) if !cli.is_empty() => run_table(&cli),
-        _ => println!("skipped: PKO_PULUMI names no CLI"),
-    }
+    run_table(real_cli());
 }
 
 fn run_table(cli: &str) {
@@ -160,9 +157,7 @@ fn perform(stage: &Stage, folder: &Path, run: &Value, stack: &str) -> Done {
     if let Some(program) = run["program"].as_str() {
         fs::copy(folder.join(program), stage.path("project/Pulumi.yaml")).unwrap();
     }
-    if stage.run(&["stack", "select", "--stack", stack]).code != Some(0) {
-        stage.ok(&["stack", "init", stack]);
-    }
+    stage.ensure_stack(stack);
     for (key, value) in run["config"].as_object().into_iter().flatten() {
         let mut words = vec!["config", "set", "--path", key, "--stack", stack];
         match value["secret"].as_str() {
@@ -238,8 +233,7 @@ fn outputs(stage: &Stage, stack: &str, secrets: bool) -> (Value, Value) {
 
 /// Resources of the state by name, and those to be deleted under `name (old)`.
 fn resources(stage: &Stage, stack: &str) -> BTreeMap<String, Value> {
-    let export = stage.json(&["stack", "export", "--stack", stack]);
-    let resources = export["deployment"]["resources"].as_array().cloned();
+    let resources = stage.deployment(stack)["resources"].as_array().cloned();
     let named = |resource: Value| {
         let name = short(resource["urn"].as_str().unwrap()).to_owned();
         let old = if resource["delete"] == json!(true) {

@@ -1,4 +1,4 @@
-//! What people see: whole sessions as the real CLI prints them. With `PKO_PULUMI` the same sessions run against it.
+//! What people see: whole sessions, printed alike by the engine and by Pulumi's own CLI.
 //!
 //! A folder of `tests/screens` has programs and `session.txt`: a line `$ use a.yaml` takes a program, any other line that
 //! begins with `$` is a command; what follows is its standard output, then `! ` before each line of its standard error.
@@ -6,7 +6,7 @@
 
 use std::{fmt::Write as _, fs, path::Path};
 
-use crate::stage::{ENGINE, Stage};
+use crate::stage::{ENGINE, Stage, judge_all, real_cli};
 
 #[test]
 fn sessions_read_as_those_of_pulumi() {
@@ -15,10 +15,7 @@ fn sessions_read_as_those_of_pulumi() {
 
 #[test]
 fn sessions_read_so_under_the_real_cli() {
-    match std::env::var("PKO_PULUMI") {
-        Ok(cli) if !cli.is_empty() => run_all(&cli),
-        _ => println!("skipped: PKO_PULUMI names no CLI"),
-    }
+    run_all(real_cli());
 }
 
 fn run_all(cli: &str) {
@@ -29,16 +26,15 @@ fn run_all(cli: &str) {
         .collect();
     cases.sort();
     assert!(!cases.is_empty());
-    for case in cases {
+    judge_all(&cases, |case| {
         let expected = fs::read_to_string(case.join("session.txt")).unwrap();
-        let seen = replay(cli, &case, &expected);
-        assert!(
-            seen == expected,
-            "{}:\n{}",
-            case.display(),
-            first_difference(&expected, &seen)
-        );
-    }
+        let seen = replay(cli, case, &expected);
+        let difference = || {
+            let difference = first_difference(&expected, &seen);
+            format!("{}:\n{difference}", case.display())
+        };
+        (seen != expected).then(difference).into_iter().collect()
+    });
 }
 
 fn first_difference(expected: &str, seen: &str) -> String {

@@ -1,15 +1,30 @@
 //! A project folder and a state backend, thrown away afterwards.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::Write as _,
+    num::NonZero,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::{
+        LazyLock, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use serde_json::Value;
 
 pub(crate) const ENGINE: &str = env!("CARGO_BIN_EXE_pulumi-engine");
+
+/// Pulumi's own CLI.
+pub(crate) fn real_cli() -> &'static str {
+    static CLI: LazyLock<String> = LazyLock::new(|| {
+        let path = pko_testkit::pulumi_cli().unwrap();
+        path.into_os_string().into_string().unwrap()
+    });
+    &CLI
+}
 
 pub(crate) struct Stage {
     directory: tempfile::TempDir,
@@ -85,6 +100,52 @@ impl Stage {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
+    }
+
+    /// Creates a stack of project `demo` if it is not there.
+    ///
+    /// The first stack is a copy of one that the same CLI created in another stage, because deriving
+    /// the key from the passphrase makes `stack init` expensive.
+    pub(crate) fn ensure_stack(&self, stack: &str) {
+        let created = self.path("state/.pulumi").exists();
+        if !created && stack == "dev" {
+            self.copy_new_stack();
+        } else if !self.state_file(stack).exists() {
+            self.ok(&["stack", "init", stack]);
+        }
+    }
+
+    fn copy_new_stack(&self) {
+        static NEW: Mutex<BTreeMap<String, Vec<Vec<u8>>>> = Mutex::new(BTreeMap::new());
+        const FILES: [&str; 3] = [
+            "project/Pulumi.dev.yaml",
+            "state/.pulumi/meta.yaml",
+            "state/.pulumi/stacks/demo/dev.json",
+        ];
+        let mut new = NEW.lock().unwrap();
+        let contents = new.entry(self.cli.clone()).or_insert_with(|| {
+            let stage = Self::with(&self.cli);
+            stage.write("Pulumi.yaml", "name: demo\nruntime: yaml\n");
+            stage.ok(&["stack", "init", "dev"]);
+            let content = |file| fs::read(stage.path(file)).unwrap();
+            FILES.map(content).to_vec()
+        });
+        for (file, content) in FILES.iter().zip(contents) {
+            fs::create_dir_all(self.path(file).parent().unwrap()).unwrap();
+            fs::write(self.path(file), content).unwrap();
+        }
+    }
+
+    /// Where the file backend keeps the state of a stack of project `demo`.
+    pub(crate) fn state_file(&self, stack: &str) -> PathBuf {
+        self.path(&format!("state/.pulumi/stacks/demo/{stack}.json"))
+    }
+
+    /// What the state of a stack holds, as it is stored: `stack export` gives the same.
+    pub(crate) fn deployment(&self, stack: &str) -> Value {
+        let content = fs::read(self.state_file(stack)).unwrap();
+        let mut document: Value = serde_json::from_slice(&content).unwrap();
+        document["checkpoint"]["latest"].take()
     }
 
     pub(crate) fn run(&self, words: &[&str]) -> Done {
@@ -169,18 +230,17 @@ impl From<std::process::Output> for Done {
 
 /// Judges many cases, a few at a time; panics with all problems of all of them.
 pub(crate) fn judge_all(folders: &[PathBuf], judge: impl Fn(&Path) -> Vec<String> + Sync) {
-    let share = folders.len().div_ceil(4).max(1);
-    let judge = &judge;
+    let cores = std::thread::available_parallelism().map_or(2, NonZero::get);
+    let next = AtomicUsize::new(0);
+    let take = || folders.get(next.fetch_add(1, Ordering::Relaxed));
+    let work = || -> Vec<String> {
+        let taken = std::iter::from_fn(take);
+        taken.flat_map(|folder| judge(folder)).collect()
+    };
     let problems: Vec<String> = std::thread::scope(|scope| {
-        let judges: Vec<_> = folders
-            .chunks(share)
-            .map(|folders| {
-                let judged = move || folders.iter().flat_map(|folder| judge(folder)).collect();
-                scope.spawn(judged)
-            })
-            .collect();
-        let all = judges.into_iter().map(|judge| judge.join().unwrap());
-        all.flat_map(|problems: Vec<String>| problems).collect()
+        let workers: Vec<_> = (0..cores + 1).map(|_| scope.spawn(work)).collect();
+        let all = workers.into_iter().map(|worker| worker.join().unwrap());
+        all.flatten().collect()
     });
     let count = problems.len();
     assert!(count == 0, "{count} problems:\n{}", problems.join("\n"));
