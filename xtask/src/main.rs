@@ -25,7 +25,7 @@ use clap::Parser;
 enum Command {
     /// Show the whole system on this machine, with one Stack
     Quickstart(quickstart::Arguments),
-    /// Run the tests and print `N passed, M failed`
+    /// Run the tests and print `N passed, M failed, K skipped`
     Test(test::Arguments),
     /// A real cluster with one node, to try things by hand: up, run, load, down
     Cluster(cluster::Arguments),
@@ -70,6 +70,13 @@ fn target_folder() -> anyhow::Result<PathBuf> {
     folder.context("this program is in no folder")
 }
 
+/// Where cargo puts our programs: beside this one.
+fn programs_folder() -> anyhow::Result<PathBuf> {
+    let this = std::env::current_exe()?;
+    let folder = this.parent().map(Path::to_owned);
+    folder.context("this program is in no folder")
+}
+
 /// The checkout that this binary was built from.
 fn checkout() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -78,9 +85,39 @@ fn checkout() -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use clap::CommandFactory as _;
 
     use super::*;
+
+    /// The packages of a build with their features, one a line.
+    fn packages(arguments: &[&str]) -> BTreeSet<String> {
+        let mut command = cargo();
+        command.args([
+            "tree", "--locked", "--prefix", "none", "--format", "{p} {f}",
+        ]);
+        let output = command.args(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let lines = text
+            .lines()
+            .map(|line| line.trim_end_matches(" (*)").to_owned());
+        // Of those in the checkout, each is built with all that it has
+        lines.filter(|line| !line.contains(" (/")).collect()
+    }
+
+    #[test]
+    fn one_set_of_features() {
+        let ours = packages(&["--package", "xtask", "--edges", "normal,build"]);
+        let all = packages(&["--workspace", "--edges", "normal,build,dev"]);
+        let other: Vec<&String> = ours.difference(&all).collect();
+        assert!(
+            other.is_empty(),
+            "other packages turn on more features of these, which are compiled twice then; \
+             turn them on in xtask/Cargo.toml, too: {other:#?}"
+        );
+    }
 
     #[test]
     fn the_command_line_is_sound() {

@@ -12,6 +12,11 @@ impl Step {
         Self(Instant::now())
     }
 
+    /// Begins one that says nothing of it.
+    pub(crate) fn quiet() -> Self {
+        Self(Instant::now())
+    }
+
     /// How long it has taken so far.
     pub(crate) fn elapsed(&self) -> String {
         seconds(self.0.elapsed())

@@ -2,7 +2,6 @@
 //! folder is changed by root alone.
 #![expect(
     clippy::indexing_slicing,
-    clippy::print_stdout,
     clippy::unwrap_used,
     reason = "a test says why it is skipped, and fails by panicking"
 )]
@@ -17,6 +16,7 @@ use std::{
 };
 
 use flate2::read::GzDecoder;
+use pko_testkit::skip;
 use serde_json::Value;
 
 /// All that a program said.
@@ -24,17 +24,17 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&*output.stdout, &*output.stderr].concat()).into_owned()
 }
 
-/// The images of this machine's architecture, if there are some and their programs can be run.
-fn images(test: &str) -> Option<PathBuf> {
-    let Some(folder) = std::env::var_os("PKO_IMAGES") else {
-        println!("skipped {test}: PKO_IMAGES names no folder of images");
-        return None;
-    };
+/// The images of this machine's architecture; where there are none, or their programs can't be run, the test is skipped.
+fn images() -> Option<PathBuf> {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped {test}: not root");
+        skip("only root can run a program in another root folder");
         return None;
     }
-    Some(folder.into())
+    let folder = std::env::var_os("PKO_IMAGES");
+    if folder.is_none() {
+        skip("PKO_IMAGES names no folder of images: run `cargo xtask test e2e`");
+    }
+    folder.map(PathBuf::from)
 }
 
 /// An image of which a root folder was made.
@@ -113,7 +113,7 @@ impl Root {
 
 #[test]
 fn programs_run_where_there_is_nothing_else() {
-    let Some(images) = images("programs_run_where_there_is_nothing_else") else {
+    let Some(images) = images() else {
         return;
     };
     let operator = Root::of(&images, "operator");
@@ -126,7 +126,7 @@ fn programs_run_where_there_is_nothing_else() {
 
 #[test]
 fn the_engine_runs_a_program_at_home() {
-    let Some(images) = images("the_engine_runs_a_program_at_home") else {
+    let Some(images) = images() else {
         return;
     };
     let workspace = Root::of(&images, "workspace");
@@ -202,7 +202,7 @@ fn request_for(root: &Root, host: &str) -> String {
 
 #[test]
 fn names_are_looked_up_by_dns_and_in_the_hosts_file() {
-    let Some(images) = images("names_are_looked_up_by_dns_and_in_the_hosts_file") else {
+    let Some(images) = images() else {
         return;
     };
     let root = Root::of(&images, "operator");

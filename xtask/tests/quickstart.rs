@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output},
 };
 
-use pko_testkit::{Component, Components};
+use pko_testkit::{Component, Components, skip};
 
 /// The user that owns nothing.
 const NOBODY: u32 = 65534;
@@ -48,6 +48,14 @@ fn a_newcomer_sees_a_whole_life() {
 }
 
 #[test]
+fn quickstart_with_cli_uses_pulumis_own() {
+    let output = quickstart().arg("--cli").output().unwrap();
+    shows_a_whole_life(&output);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("with Pulumi's CLI v3."), "{said}");
+}
+
+#[test]
 fn an_unprivileged_user_sees_it_too() {
     // Only root can become somebody else.
     if !Command::new("id")
@@ -55,7 +63,7 @@ fn an_unprivileged_user_sees_it_too() {
         .output()
         .is_ok_and(|output| output.stdout == b"0\n")
     {
-        println!("skipped an_unprivileged_user_sees_it_too: not root");
+        skip("only root can become another user");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -58,6 +58,7 @@ pub async fn help(arguments: &[String]) -> Result<(), String> {
     }
 }
 
+pub use machine::missing_packages;
 pub use parts::{PAUSE_IMAGE, Part};
 pub use processes::NodeProcess;
 

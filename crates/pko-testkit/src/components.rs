@@ -251,7 +251,7 @@ impl Components {
 }
 
 /// The folder of everything that is kept from run to run.
-pub(crate) fn cache_folder() -> Result<PathBuf, ComponentsError> {
+pub fn cache_folder() -> Result<PathBuf, ComponentsError> {
     let folder = cache::directory(&Surroundings::of_this_process());
     absolute(folder.ok_or(ComponentsError::NoCache)?)
 }

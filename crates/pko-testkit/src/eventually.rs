@@ -9,6 +9,10 @@ use tokio::time::{Instant, sleep};
 /// never does.
 pub const DEADLINE: Duration = Duration::from_mins(3);
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
+/// Between the first questions: what is there soon is seen soon.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// Between later ones: what takes long must not take longer because it is asked for all the time.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Asks again and again until the answer is `Ok`, for at most [`DEADLINE`].
 ///
@@ -41,6 +45,7 @@ pub async fn eventually_within<T, E: Display>(
     mut question: impl AsyncFnMut() -> Result<T, E>,
 ) -> Result<T, TimedOut> {
     let end = Instant::now() + deadline;
+    let mut pause = FIRST_PAUSE;
     loop {
         match question().await {
             Ok(answer) => return Ok(answer),
@@ -52,8 +57,9 @@ pub async fn eventually_within<T, E: Display>(
                     deadline,
                 });
             }
-            Err(_) => sleep(PAUSE).await,
+            Err(_) => sleep(pause).await,
         }
+        pause = (pause * 5 / 4).min(LONGEST_PAUSE);
     }
 }
 

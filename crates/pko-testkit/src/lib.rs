@@ -47,7 +47,7 @@ pub use control_plane::ControlPlane;
 pub use eventually::{DEADLINE, TimedOut, eventually, eventually_within};
 pub use fault_proxy::FaultProxy;
 pub use fuzzing::{try_many, try_some};
-pub use leftovers::{end_processes_of, processes_of};
+pub use leftovers::{FolderKeeper, end_processes_of, kill_processes_of, processes_of};
 pub use namespace::{TestNamespace, run_in, with_namespace};
 pub use node::Node;
 pub use pulumi_cli::{PKO_PULUMI, pulumi_cli};

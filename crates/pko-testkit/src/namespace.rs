@@ -56,7 +56,9 @@ pub async fn run_in<T: Outcome>(
     if failed {
         print(&namespace.dump().await);
     }
-    if let Err(error) = namespace.remove().await {
+    if !namespace.is_kept.load(Ordering::Relaxed)
+        && let Err(error) = namespace.remove().await
+    {
         print(&format!(
             "failed to remove namespace {}: {error:?}\n",
             namespace.name()
@@ -89,6 +91,7 @@ pub struct TestNamespace {
     client: Client,
     has_controllers: bool,
     judges: AtomicBool,
+    is_kept: AtomicBool,
 }
 
 impl TestNamespace {
@@ -128,6 +131,7 @@ impl TestNamespace {
             client,
             has_controllers,
             judges: AtomicBool::new(true),
+            is_kept: AtomicBool::new(false),
         };
         created.ensure_default_service_account().await?;
         Ok(created)
@@ -204,6 +208,12 @@ impl TestNamespace {
     /// Statuses are no matter of this test: it writes ones itself that nobody should.
     pub fn judge_no_status(&self) {
         self.judges.store(false, Ordering::Relaxed);
+    }
+
+    /// [`run_in`] leaves it where it is: it ends with its plane. To remove one takes a hundred
+    /// requests.
+    pub fn keep(&self) {
+        self.is_kept.store(true, Ordering::Relaxed);
     }
 
     /// What is wrong with the statuses in it.

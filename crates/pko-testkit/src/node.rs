@@ -19,7 +19,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use kube::Client;
 use tempfile::TempDir;
@@ -46,11 +45,13 @@ pub use address::free as free_address;
 
 use crate::control_plane::{AccessError, ControlPlane, MASTERS};
 use crate::keeper::Keeper;
-use crate::leftovers::{end_processes_of, processes_of};
+use crate::leftovers::{FolderKeeper, kill_processes_of};
 use shared::Shared;
 
 /// The name under which a node appears in the audit log.
 pub const USER: &str = "pretend-node";
+/// The folder of all pods.
+const PODS: &str = "pods";
 /// The container in which the agent serves.
 const AGENT_CONTAINER: &str = "pulumi";
 
@@ -76,6 +77,8 @@ pub struct Node {
     thread: Option<JoinHandle<()>>,
     keeper: Keeper,
     folder: TempDir,
+    /// For what has left the group of the first keeper
+    _folder_keeper: FolderKeeper,
 }
 
 impl Node {
@@ -87,6 +90,7 @@ impl Node {
         let config = plane.config_as(USER, &[MASTERS])?;
         let folder = TempDir::with_prefix("pko-node-")?;
         let keeper = Keeper::new(folder.path())?;
+        let folder_keeper = FolderKeeper::new(&folder.path().join(PODS))?;
         let number = NODES.fetch_add(1, Ordering::Relaxed);
         let name = format!("{USER}-{}-{number}", std::process::id());
         let path = folder.path().to_owned();
@@ -116,6 +120,7 @@ impl Node {
             thread: Some(thread),
             keeper,
             folder,
+            _folder_keeper: folder_keeper,
         })
     }
 
@@ -208,7 +213,7 @@ impl Node {
     }
 
     fn pods(&self) -> PathBuf {
-        self.folder.path().join("pods")
+        self.folder.path().join(PODS)
     }
 }
 
@@ -218,11 +223,8 @@ impl Drop for Node {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        process::kill_all(&self.pods());
-        // What cleared its environment, but was started with a path of a pod
-        if !processes_of(&self.pods()).is_empty() {
-            end_processes_of(&self.pods(), Duration::ZERO);
-        }
+        // By its variables, or, if it cleared them, by a path of a pod in its arguments
+        kill_processes_of(&self.pods());
         self.keeper.end();
     }
 }

@@ -9,10 +9,11 @@ use std::{
 };
 
 use kube::api::DeleteParams;
-use pko_testkit::eventually;
+use pko_testkit::{eventually, skip};
 use serde_json::json;
 
 use crate::{
+    cli::on_each_cli,
     place::beside_others,
     stacks::{program, program_stack},
 };
@@ -97,12 +98,13 @@ fn emulator() -> Option<PathBuf> {
         .or_else(|| on_path.find(|path| path.is_file()))
 }
 
-#[tokio::test]
+on_each_cli! {
+    a_stack_lives_in_s3_and_leaves_nothing_there
+}
+
 async fn a_stack_lives_in_s3_and_leaves_nothing_there() {
     let Some(moto) = emulator() else {
-        println!(
-            "skipped: a Stack in S3: no moto_server; `pip install moto[server]`, or name it in PKO_MOTO_SERVER"
-        );
+        skip("no moto_server: `pip install moto[server]`, or name it in PKO_MOTO_SERVER");
         return;
     };
     beside_others(async |place| {

@@ -6,6 +6,7 @@ use pko_api::Stack;
 use serde_json::json;
 
 use crate::{
+    cli::on_each_cli,
     place::{Place, beside_others},
     stacks::{program, program_stack, text},
 };
@@ -36,7 +37,10 @@ async fn namespace_goes(place: &Place<'_>) {
         .await;
 }
 
-#[tokio::test]
+on_each_cli! {
+    a_foreground_deletion_destroys_first_and_takes_everything_along
+}
+
 async fn a_foreground_deletion_destroys_first_and_takes_everything_along() {
     beside_others(async |place| {
         create(place, true).await;

@@ -1,4 +1,4 @@
-//! Programs in the languages that Pulumi's own CLI runs by a host beside it. The toolchains are this machine's, and come as
+//! Programs in the languages that Pulumi's own CLI runs by a host of its own. The toolchains are this machine's, and come as
 //! volumes; pods reach no registry, so the packages that an install step wants are fetched before, and come likewise.
 
 use std::{
@@ -9,20 +9,22 @@ use std::{
 };
 
 use kube::api::DeleteParams;
-use pko_testkit::git_server::TestFile;
+use pko_testkit::{git_server::TestFile, pulumi_cli, skip};
 use serde_json::{Value, json};
 
 use crate::{
+    cli::Cli,
     forge::Forge,
     place::{CREDENTIALS, Place, beside_others},
     stacks::{STACK, stack, workspace},
-    system::{workspace_image, workspaces_have_cli},
+    system::workspace_image,
 };
 
 /// The name of all three projects.
 const PROJECT: &str = "languages";
-/// Where a pod has Pulumi's CLI and its hosts, the packages, and what this machine's programs are linked with.
+/// Where a pod has Pulumi's CLI, its language hosts, the packages, and what this machine's programs are linked with.
 const CLI: &str = "/pulumi";
+const HOSTS: &str = "/hosts";
 const PACKAGES: &str = "/packages";
 const SYSTEM: &str = "/usr";
 /// A compiler that begins with nothing takes minutes on a busy machine.
@@ -31,7 +33,7 @@ const PATIENCE: Duration = Duration::from_mins(15);
 struct Language {
     /// The folder of its program.
     name: &'static str,
-    /// Its host, beside Pulumi's CLI.
+    /// Its language host.
     host: &'static str,
     /// Says where its toolchain is: a folder with a `bin`.
     toolchain: &'static [&'static str],
@@ -110,8 +112,11 @@ impl Language {
     /// Tries the whole life of a Stack, where this language can be had.
     async fn lives(&self) {
         match self.means() {
-            Ok(means) => beside_others(async |place| self.lives_at(place, &means).await).await,
-            Err(obstacle) => println!("skipped: e2e of programs in {}: {obstacle}", self.name),
+            Ok(means) => {
+                let test = beside_others(async |place| self.lives_at(place, &means).await);
+                Cli::Pulumi.run(test).await;
+            }
+            Err(obstacle) => skip(obstacle),
         }
     }
 
@@ -154,17 +159,17 @@ impl Language {
 
     /// What a pod needs to run such a program, or what is missing on this machine.
     fn means(&self) -> Result<Means, String> {
-        if !workspaces_have_cli() {
-            return Err("workspaces have no CLI of Pulumi's here".to_owned());
-        }
-        let pulumi = env::var_os("PKO_PULUMI").map(PathBuf::from);
-        let pulumi = pulumi.ok_or("PKO_PULUMI names no CLI of Pulumi's")?;
-        if !pulumi.with_file_name(self.host).is_file() {
-            return Err(format!("there is no {} beside Pulumi's CLI", self.host));
-        }
+        let hosts = env::var_os("PKO_PULUMI_HOSTS").map(PathBuf::from);
+        let hosts = hosts.filter(|hosts| hosts.join(self.host).is_file());
+        let hosts = hosts.ok_or(format!(
+            "PKO_PULUMI_HOSTS names no folder with {}",
+            self.host
+        ))?;
+        let pulumi = pulumi_cli().map_err(|error| error.to_string())?;
         let toolchain = said(self.toolchain)?;
         Ok(Means {
             cli: pulumi.parent().unwrap_or(Path::new("/")).to_owned(),
+            hosts,
             toolchain: toolchain.trim().into(),
             packages: self.packages(),
         })
@@ -217,8 +222,10 @@ fn said(command: &[&str]) -> Result<String, String> {
 
 /// Folders of this machine that a pod gets.
 struct Means {
-    /// With Pulumi's CLI and its hosts.
+    /// With Pulumi's CLI.
     cli: PathBuf,
+    /// With its language hosts.
+    hosts: PathBuf,
     /// With the toolchain's `bin`.
     toolchain: PathBuf,
     packages: PathBuf,
@@ -228,13 +235,14 @@ impl Means {
     /// The spec of a workspace that has them, and these variables.
     async fn workspace(&self, place: &Place<'_>, variables: &[(&str, &str)]) -> Value {
         let toolchain = self.toolchain.to_str().unwrap();
-        let path = format!("{CLI}:{toolchain}/bin:/usr/local/bin:/usr/bin:/bin");
+        let path = format!("{CLI}:{HOSTS}:{toolchain}/bin:/usr/local/bin:/usr/bin:/bin");
         let variables = [&[("PATH", path.as_str())], variables].concat();
         let variable = |(name, value): &(&str, &str)| json!({ "name": name, "value": value });
         let mut spec = workspace(workspace_image());
         spec["env"] = variables.iter().map(variable).collect();
         for (claim, folder, inside) in [
             ("cli", self.cli.as_path(), CLI),
+            ("hosts", &self.hosts, HOSTS),
             ("packages", &self.packages, PACKAGES),
             ("system", Path::new(SYSTEM), SYSTEM),
             ("toolchain", &self.toolchain, toolchain),

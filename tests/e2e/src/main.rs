@@ -11,6 +11,7 @@
     reason = "a test says why it is skipped, and fails by panicking"
 )]
 
+mod cli;
 mod forge;
 mod place;
 mod pods;

@@ -5,13 +5,19 @@ use pko_testkit::{ProgramBuilder, WorkspaceBuilder};
 use serde_json::{Value, json};
 
 use crate::{
+    cli::on_each_cli,
     place::{CREDENTIALS, beside_others},
     stacks::{BACKEND, program, program_stack, workspace},
     system::{OLD_WORKSPACE_IMAGE, SHELL_IMAGE, workspace_image},
 };
 
+on_each_cli! {
+    a_run_of_one_target_touches_nothing_else
+    an_update_runs_in_a_workspace_without_a_stack
+    config_of_each_type_reaches_the_program_as_it_was_written
+}
+
 /// Upstream's `targets`.
-#[tokio::test]
 async fn a_run_of_one_target_touches_nothing_else() {
     beside_others(async |place| {
         place.create(program("demo", &["one", "two"]).build()).await;
@@ -106,7 +112,6 @@ async fn what_an_init_container_writes_to_the_env_file_is_in_the_runs_environmen
 }
 
 /// Upstream's `structured-config`.
-#[tokio::test]
 async fn config_of_each_type_reaches_the_program_as_it_was_written() {
     beside_others(async |place| {
         let values = [
@@ -224,7 +229,6 @@ async fn finalizers_belong_to_those_who_applied_them() {
 }
 
 /// A Workspace and an Update by themselves, as people use them who need no Stack.
-#[tokio::test]
 async fn an_update_runs_in_a_workspace_without_a_stack() {
     beside_others(async |place| {
         place.create(bare_workspace(workspace_image())).await;

@@ -9,6 +9,7 @@ use serde_json::json;
 use tokio::sync::OnceCell;
 
 use crate::{
+    cli::on_each_cli,
     forge::Forge,
     place::{Place, beside_others},
     stacks::stack,
@@ -46,8 +47,12 @@ async fn publish(place: &Place<'_>, server: &ArtifactServer, project: &str) -> S
     source
 }
 
+on_each_cli! {
+    a_stack_from_flux_is_ready_and_its_pod_stays_until_it_is_to_be_reclaimed
+    a_stack_from_a_private_branch_is_ready_with_its_credentials_and_keeps_secret_outputs
+}
+
 /// Upstream's `random-yaml-nonroot`.
-#[tokio::test]
 async fn a_stack_from_flux_is_ready_and_its_pod_stays_until_it_is_to_be_reclaimed() {
     beside_others(async |place| {
         install_flux(place.system).await;
@@ -71,7 +76,6 @@ async fn a_stack_from_flux_is_ready_and_its_pod_stays_until_it_is_to_be_reclaime
 }
 
 /// Upstream's `git-auth-nonroot`.
-#[tokio::test]
 async fn a_stack_from_a_private_branch_is_ready_with_its_credentials_and_keeps_secret_outputs() {
     beside_others(async |place| {
         let forge = Forge::start(

@@ -11,9 +11,11 @@ use kube::{Api, Client, api::ListParams};
 use pko_testkit::{
     Cluster,
     cluster::{Helper, Options},
-    eventually_within,
+    eventually_within, skip,
 };
 use tokio::sync::{OnceCell, RwLock};
+
+use crate::cli::Cli;
 
 /// Where the operator is.
 pub(crate) const OPERATOR_NAMESPACE: &str = "pulumi-kubernetes-operator";
@@ -25,11 +27,12 @@ pub(crate) const MANAGERS: &str = "control-plane=controller-manager";
 pub(crate) const MANAGER: &str = "manager";
 
 /// The images that `cargo xtask test e2e` makes: file, and full name.
-const IMAGES: [(&str, &str); 5] = [
+const IMAGES: [(&str, &str); 6] = [
     ("operator", OPERATOR_IMAGE),
     ("workspace", WORKSPACE_IMAGE),
     ("operator", NEXT_OPERATOR_IMAGE),
     ("workspace-old", OLD_WORKSPACE_IMAGE),
+    ("workspace-cli", CLI_WORKSPACE_IMAGE),
     ("shell", SHELL_IMAGE),
 ];
 /// The operator of the install file.
@@ -40,10 +43,8 @@ pub(crate) const NEXT_OPERATOR_IMAGE: &str = "docker.io/pulumi/pulumi-kubernetes
 const WORKSPACE_IMAGE: &str = "docker.io/pulumi/pulumi-kubernetes-operator-workspace:v0.1.0";
 /// The same with a CLI that says it is an old one.
 pub(crate) const OLD_WORKSPACE_IMAGE: &str = "docker.io/local/workspace:v3.197.0";
-/// The same with Pulumi's own CLI, if there is one.
+/// The same with Pulumi's own CLI.
 const CLI_WORKSPACE_IMAGE: &str = "docker.io/local/workspace:cli";
-/// Says that workspaces have Pulumi's own CLI, where their image makes no difference to a test.
-const WITH_CLI: &str = "PKO_E2E_CLI";
 /// A shell, and nothing else.
 pub(crate) const SHELL_IMAGE: &str = "docker.io/local/shell:1";
 
@@ -63,25 +64,23 @@ pub(crate) struct System {
     pub(crate) calm: RwLock<()>,
 }
 
-static SYSTEM: OnceCell<Option<System>> = OnceCell::const_new();
+static SYSTEM: OnceCell<Result<System, String>> = OnceCell::const_new();
 
 impl System {
-    /// The one of this process; nothing where there can be none, and then it was said why.
+    /// The one of this process; where there can be none, the test is skipped.
     pub(crate) async fn get() -> Option<&'static Self> {
-        SYSTEM.get_or_init(Self::start).await.as_ref()
+        let system = SYSTEM.get_or_init(Self::start).await;
+        system.as_ref().map_err(skip).ok()
     }
 
-    async fn start() -> Option<Self> {
-        let Some(images) = env::var_os("PKO_IMAGES") else {
-            println!(
-                "skipped: e2e: PKO_IMAGES names no folder of images: run `cargo xtask test e2e`"
-            );
-            return None;
-        };
+    /// An error says why there can be none.
+    async fn start() -> Result<Self, String> {
         if let Some(obstacle) = Cluster::obstacle() {
-            println!("skipped: e2e: {obstacle}");
-            return None;
+            return Err(obstacle);
         }
+        let Some(images) = env::var_os("PKO_IMAGES") else {
+            return Err("PKO_IMAGES names no folder of images: run `cargo xtask test e2e`".into());
+        };
         let cluster = Cluster::up(options()).await.unwrap();
         load_images(&cluster, Path::new(&images));
         let system = Self {
@@ -89,7 +88,7 @@ impl System {
             calm: RwLock::default(),
         };
         system.install().await;
-        Some(system)
+        Ok(system)
     }
 
     /// As the documentation says it is done.
@@ -188,10 +187,6 @@ fn load_images(cluster: &Cluster, folder: &Path) {
     for (file, reference) in IMAGES {
         load(cluster, &archive(file), reference);
     }
-    if env::var_os("PKO_PULUMI").is_some() {
-        let file = archive("workspace-cli");
-        load(cluster, &file, CLI_WORKSPACE_IMAGE);
-    }
 }
 
 /// Again if need be: containerd's own cleaning may take away what is just being loaded.
@@ -207,17 +202,11 @@ fn load(cluster: &Cluster, archive: &Path, reference: &str) {
     loaded.unwrap();
 }
 
-/// Whether workspaces have Pulumi's own CLI.
-pub(crate) fn workspaces_have_cli() -> bool {
-    env::var_os(WITH_CLI).is_some()
-}
-
-/// What workspaces run in: the engine, or Pulumi's own CLI.
+/// What the workspaces of this test run in.
 pub(crate) fn workspace_image() -> &'static str {
-    if workspaces_have_cli() {
-        CLI_WORKSPACE_IMAGE
-    } else {
-        WORKSPACE_IMAGE
+    match Cli::of_this_test() {
+        Cli::Engine => WORKSPACE_IMAGE,
+        Cli::Pulumi => CLI_WORKSPACE_IMAGE,
     }
 }
 

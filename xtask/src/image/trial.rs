@@ -3,12 +3,13 @@
 
 use std::{
     collections::BTreeSet,
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use anyhow::Context;
+use pko_testkit::pulumi_cli;
 use serde_json::json;
 
 use super::{
@@ -34,24 +35,18 @@ pub(crate) fn run(profile: &str, output: &Path) -> anyhow::Result<()> {
         ("operator", contents::operator(&programs, name, TAG)),
         ("workspace", contents::workspace(&programs, name, TAG)),
         ("workspace-old", old_workspace(&programs, name)?),
+        (
+            "workspace-cli",
+            pulumis_workspace(&programs, &pulumi_cli()?, name)?,
+        ),
         ("shell", shell(name)?),
     ] {
         save(image.plain(), &output.join(format!("{file}-{name}")), None)?;
     }
-    match env::var_os("PKO_PULUMI") {
-        None => Ok(()),
-        Some(pulumi) => {
-            let image = pulumis_workspace(&programs, Path::new(&pulumi), name)?;
-            save(
-                image.plain(),
-                &output.join(format!("workspace-cli-{name}")),
-                None,
-            )
-        }
-    }
+    Ok(())
 }
 
-/// Pulumi's own CLI, with what lies beside it: language hosts, most of all.
+/// Pulumi's own CLI, with what is beside it: its host for YAML programs, most of all.
 fn pulumis_workspace(
     programs: &Programs,
     pulumi: &Path,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use pko_testkit::{ControlPlane, end_processes_of, eventually};
+use pko_testkit::{ControlPlane, PKO_PULUMI, end_processes_of, eventually};
 use tempfile::TempDir;
 
 use crate::ready::is_ready;
@@ -24,8 +24,12 @@ pub(super) struct Manager {
 }
 
 impl Manager {
-    /// Starts a manager and waits until it is ready.
-    pub(super) async fn start(programs: &Path, plane: &ControlPlane) -> anyhow::Result<Self> {
+    /// Starts a manager and waits until it is ready. Its workspaces run this `pulumi`, if one is named.
+    pub(super) async fn start(
+        programs: &Path,
+        plane: &ControlPlane,
+        pulumi: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("pko-").tempdir()?;
         let health = format!("127.0.0.1:{}", free_port()?);
         let log = File::create(folder.path().join("manager.log"))?;
@@ -41,6 +45,7 @@ impl Manager {
                 "--health-probe-bind-address",
                 &health,
             ])
+            .envs(pulumi.map(|pulumi| (PKO_PULUMI, pulumi)))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)

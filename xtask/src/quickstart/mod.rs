@@ -3,13 +3,17 @@
 mod manager;
 mod story;
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, bail};
-use pko_testkit::ControlPlane;
+use pko_testkit::{ControlPlane, pulumi_cli};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{cargo, progress::Step};
+use crate::{cargo, programs_folder, progress::Step};
 use manager::Manager;
 
 /// The place in the example where the state's folder goes.
@@ -20,12 +24,16 @@ pub(crate) struct Arguments {
     /// End after the Stack was Ready and is deleted again; fail if it does not get there
     #[arg(long)]
     once: bool,
+    /// Run the program with Pulumi's own CLI, which is built first if `PKO_PULUMI` names none,
+    /// instead of the embedded engine
+    #[arg(long)]
+    cli: bool,
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     // Whichever comes first; the parts are ended by their drop in both cases.
     tokio::select! {
-        told = told(arguments.once) => told,
+        told = told(arguments) => told,
         () = interrupted() => {
             println!("\nending …");
             Ok(())
@@ -33,8 +41,12 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
 }
 
-async fn told(once: bool) -> anyhow::Result<()> {
+async fn told(arguments: &Arguments) -> anyhow::Result<()> {
     let programs = programs()?;
+    let pulumi = match arguments.cli {
+        true => Some(tokio::task::spawn_blocking(pulumi_cli).await??),
+        false => None,
+    };
     let step = Step::begin("starting a control plane");
     let plane = ControlPlane::builder()
         .controller_manager(true)
@@ -47,8 +59,11 @@ async fn told(once: bool) -> anyhow::Result<()> {
     );
 
     let step = Step::begin("starting the manager");
-    let manager = Manager::start(&programs, &plane).await?;
-    println!("  ready, {}", step.elapsed());
+    let manager = Manager::start(&programs, &plane, pulumi.as_deref()).await?;
+    match &pulumi {
+        Some(pulumi) => println!("  ready, with {}, {}", version(pulumi)?, step.elapsed()),
+        None => println!("  ready, {}", step.elapsed()),
+    }
 
     let manifest = manifest(&manager)?;
     apply(&plane, &manifest)?;
@@ -57,7 +72,7 @@ async fn told(once: bool) -> anyhow::Result<()> {
         .until_ready()
         .await
         .with_context(|| manager.last_words())?;
-    if once {
+    if arguments.once {
         story
             .delete_and_wait()
             .await
@@ -67,6 +82,14 @@ async fn told(once: bool) -> anyhow::Result<()> {
     }
     story::say_what_to_try(&plane, &manager);
     std::future::pending().await
+}
+
+/// A CLI's name and version.
+fn version(pulumi: &Path) -> anyhow::Result<String> {
+    let output = Command::new(pulumi).arg("version").output();
+    let output = output.with_context(|| format!("failed to run {}", pulumi.display()))?;
+    let version = String::from_utf8_lossy(&output.stdout);
+    Ok(format!("Pulumi's CLI {}", version.trim()))
 }
 
 /// The folder that has our programs: `$PKO_BIN_DIR`, or they are built.
@@ -83,10 +106,7 @@ fn programs() -> anyhow::Result<PathBuf> {
         bail!("manager, agent and pulumi-engine do not build");
     }
     println!("  manager, agent and pulumi-engine, {}", step.elapsed());
-    let this = std::env::current_exe()?;
-    this.parent()
-        .map(PathBuf::from)
-        .context("this program is in no folder")
+    programs_folder()
 }
 
 /// The example, with a folder for its state.
@@ -102,7 +122,7 @@ fn manifest(manager: &Manager) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-fn apply(plane: &ControlPlane, manifest: &std::path::Path) -> anyhow::Result<()> {
+fn apply(plane: &ControlPlane, manifest: &Path) -> anyhow::Result<()> {
     println!("kubectl apply -f examples/hello/stack.yaml");
     let output = plane
         .kubectl()?

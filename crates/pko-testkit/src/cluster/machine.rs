@@ -83,7 +83,9 @@ pub(super) fn prepare(say: &dyn Fn(&str)) -> Result<(), ClusterError> {
     }
 }
 
-fn missing_packages() -> Vec<&'static str> {
+/// Debian's packages that a cluster needs and this machine lacks.
+#[must_use]
+pub fn missing_packages() -> Vec<&'static str> {
     let programs = PROGRAMS.iter().filter(|(name, _)| program(name).is_none());
     let mut packages: Vec<&str> = programs.map(|(_, package)| *package).collect();
     if plugins().is_none() {

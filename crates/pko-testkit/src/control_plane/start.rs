@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http::Request;
 use kube::Client;
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::{Instant, sleep};
@@ -15,7 +16,7 @@ use super::access::{self, AccessError};
 use super::certificates::{Authority, CertificateError};
 use super::flags::{Layout, LayoutError};
 use super::processes::{Ended, Processes};
-use super::{ControlPlane, ports};
+use super::{ControlPlane, InstallError, ports};
 use crate::components::{Component, Components, ComponentsError};
 
 /// How often other ports are tried when one was taken between choice and use.
@@ -32,13 +33,15 @@ pub(super) const CONTROLLERS: &str = "system:kube-controller-manager";
 pub struct ControlPlaneBuilder {
     controller_manager: bool,
     components: Option<Components>,
+    crds: Vec<Value>,
 }
 
 impl ControlPlaneBuilder {
     /// Whether the built-in controllers run. Without them no StatefulSet gets pods, nothing is
     /// garbage collected, namespaces do not end, and no service account appears by itself.
     ///
-    /// The garbage collector notices new kinds only every 30 seconds.
+    /// The garbage collector notices new kinds only every 30 seconds; see
+    /// [`ControlPlaneBuilder::crds`].
     #[must_use]
     pub fn controller_manager(mut self, wanted: bool) -> Self {
         self.controller_manager = wanted;
@@ -49,6 +52,13 @@ impl ControlPlaneBuilder {
     #[must_use]
     pub fn components(mut self, components: Components) -> Self {
         self.components = Some(components);
+        self
+    }
+
+    /// Installs CRDs before the built-in controllers start, which then know these kinds at once.
+    #[must_use]
+    pub fn crds(mut self, crds: Vec<Value>) -> Self {
+        self.crds = crds;
         self
     }
 
@@ -70,6 +80,7 @@ struct Programs {
     etcd: PathBuf,
     apiserver: PathBuf,
     controller_manager: bool,
+    crds: Vec<Value>,
 }
 
 impl Programs {
@@ -86,6 +97,7 @@ impl Programs {
             etcd: components.path(Component::Etcd)?,
             apiserver: components.path(Component::KubeApiserver)?,
             controller_manager: builder.controller_manager,
+            crds: builder.crds,
             components,
         })
     }
@@ -97,6 +109,7 @@ impl Programs {
             plane.layout.etcd(&self.etcd, plane.etcd_port),
         )?;
         plane.start_api_server().await?;
+        plane.install_crds(&self.crds).await.map_err(Box::new)?;
         if self.controller_manager {
             plane.start_controllers()?;
             let proof = "/api/v1/namespaces/default/serviceaccounts/default";
@@ -194,6 +207,9 @@ pub enum StartError {
     /// There is no way in.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// A CRD is not installed.
+    #[error(transparent)]
+    Crds(#[from] Box<InstallError>),
     /// No directory, no port, or no news of a process.
     #[error("failed to prepare a control plane")]
     Prepare(#[from] io::Error),

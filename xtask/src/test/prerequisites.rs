@@ -1,0 +1,148 @@
+//! What the tests need on this machine. Does I/O: runs apt-get, pip, npm, go.
+//!
+//! As root on Debian whatever is missing is installed. Where something can't be had, one line says
+//! so, and the tests that need it skip themselves.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, bail};
+use pko_testkit::{Cluster, Component, Components, PKO_PULUMI, pulumi_cli};
+
+use super::Layer;
+use crate::progress::Step;
+
+/// OpenSSH's server, and Debian's package that has it.
+const SSHD: (&str, &str) = ("/usr/sbin/sshd", "openssh-server");
+/// A server with the API of S3.
+const MOTO: &str = "moto[server]==5.2.5";
+/// A server with the API of Azure Blob Storage.
+const AZURITE: &str = "azurite@3.37.0";
+
+/// Installs what is missing and can be installed; says what can't.
+pub(super) fn install(layer: Option<Layer>) -> anyhow::Result<()> {
+    install_packages(layer)?;
+    let cache = pko_testkit::components::cache_folder()?;
+    if !cache.join("moto/bin/moto_server").is_file() {
+        optional("moto, for tests with S3", || {
+            install_moto(&cache.join("moto"))
+        });
+    }
+    let azurite = cache.join("azurite");
+    let is_wanted = layer != Some(Layer::E2e);
+    if is_wanted && !azurite.join("node_modules/.bin/azurite-blob").exists() {
+        optional("azurite, for tests with Azure Blob Storage", || {
+            install_azurite(&azurite)
+        });
+    }
+    Ok(())
+}
+
+/// Builds the programs that tests run beside ours: they would wait for that without a word.
+pub(super) fn build(layer: Option<Layer>) -> anyhow::Result<()> {
+    let step = Step::begin("Kubernetes and Pulumi");
+    let mut wanted = Component::ALL.to_vec();
+    wanted.push(Component::StrategicMerge);
+    if layer != Some(Layer::E2e) {
+        wanted.push(Component::FakeGcsServer);
+    }
+    if Cluster::obstacle().is_none() {
+        wanted.extend(Component::NODE);
+        wanted.push(Component::Pause);
+    }
+    if std::env::var_os(PKO_PULUMI).is_none() {
+        wanted.extend(Component::PULUMI);
+    }
+    Components::from_environment()?.prepare(&wanted)?;
+    let pulumi = pulumi_cli()?;
+    if !pulumi.with_file_name("pulumi-language-yaml").is_file() {
+        bail!(
+            "there is no pulumi-language-yaml beside {}: put it there, or unset {PKO_PULUMI} to use the pinned CLI",
+            pulumi.display()
+        );
+    }
+    println!("  ready, {}", step.elapsed());
+    Ok(())
+}
+
+fn install_packages(layer: Option<Layer>) -> anyhow::Result<()> {
+    let mut packages = Vec::new();
+    if !Path::new(SSHD.0).is_file() {
+        packages.push(SSHD.1);
+    }
+    let obstacle = Cluster::obstacle();
+    if layer != Some(Layer::It) && obstacle.is_none() {
+        packages.extend(pko_testkit::cluster::missing_packages());
+    }
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let list = packages.join(" ");
+    if !rustix::process::geteuid().is_root() || !is_on_path("apt-get") {
+        println!(
+            "not installed: {list} (needs root and apt-get); tests that need them are skipped"
+        );
+        return Ok(());
+    }
+    let step = Step::begin(&format!("installing {list}"));
+    run(apt_get().arg("update"))?;
+    let install = ["install", "--yes", "--no-install-recommends"];
+    run(apt_get().args(install).args(&packages))?;
+    println!("  installed, {}", step.elapsed());
+    Ok(())
+}
+
+fn apt_get() -> Command {
+    let mut command = Command::new("apt-get");
+    command.env("DEBIAN_FRONTEND", "noninteractive").arg("-qq");
+    command
+}
+
+/// Tries to install something that a few tests need.
+fn optional(what: &str, install: impl FnOnce() -> anyhow::Result<()>) {
+    let step = Step::begin(&format!("installing {what}"));
+    match install() {
+        Ok(()) => println!("  installed, {}", step.elapsed()),
+        Err(error) => println!("  not installed: {error:#}"),
+    }
+}
+
+fn install_moto(folder: &Path) -> anyhow::Result<()> {
+    let is_made = run(Command::new("python3").args(["-m", "venv"]).arg(folder)).is_ok();
+    if !is_made {
+        // Debian's Python comes without the module
+        run(apt_get().args(["install", "--yes", "python3-venv"]))?;
+        run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+    }
+    run(Command::new(folder.join("bin/pip")).args(["install", "--quiet", MOTO]))
+}
+
+fn install_azurite(folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(folder)?;
+    let install = ["install", "--no-audit", "--no-fund", "--silent", "--prefix"];
+    run(Command::new("npm").args(install).arg(folder).arg(AZURITE))
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut files = std::env::split_paths(&path).map(|folder: PathBuf| folder.join(program));
+    files.any(|file| file.is_file())
+}
+
+/// Runs a command; its failure has the last line that it printed.
+fn run(command: &mut Command) -> anyhow::Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("failed to run {program}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let printed = String::from_utf8_lossy(&output.stderr);
+    let last = printed.lines().rev().find(|line| !line.trim().is_empty());
+    bail!("{program} failed: {}", last.unwrap_or("it printed nothing"));
+}

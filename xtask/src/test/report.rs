@@ -1,0 +1,173 @@
+//! Progress while suites run, and what they came to.
+
+use std::{
+    collections::BTreeMap,
+    io::{IsTerminal as _, Write as _, stdout},
+    time::Instant,
+};
+
+use super::output::Output;
+use crate::progress::seconds;
+
+/// What has come of all suites so far.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    passed: usize,
+    failed: Vec<String>,
+    /// How many failed without a name: a suite that did not run to its end.
+    nameless: usize,
+    /// Reasons, and who gave them.
+    skipped: BTreeMap<String, Vec<String>>,
+    ignored: usize,
+}
+
+impl Report {
+    /// Adds a suite that has ended.
+    pub(super) fn add(&mut self, suite: &str, output: &Output) {
+        self.passed += output.passed();
+        self.ignored += output.ignored;
+        let named = output.failed.iter().map(|test| format!("{suite} {test}"));
+        self.failed.extend(named);
+        self.nameless += output.failed_count().saturating_sub(output.failed.len());
+        for (test, reason) in &output.skipped {
+            if !output.failed.contains(test) {
+                let skipped = self.skipped.entry(reason.clone()).or_default();
+                skipped.push(format!("{suite} {test}"));
+            }
+        }
+    }
+
+    /// Adds a failure that is no test's.
+    pub(super) fn fail(&mut self, what: String) {
+        self.failed.push(what);
+    }
+
+    pub(super) fn failed(&self) -> usize {
+        self.failed.len() + self.nameless
+    }
+
+    fn skipped(&self) -> usize {
+        self.skipped.values().map(Vec::len).sum::<usize>() + self.ignored
+    }
+
+    /// Prints what was skipped and why, what failed, and the one line of counts.
+    pub(super) fn print(&self, elapsed: &str) {
+        print!("{}", self.text(elapsed));
+    }
+
+    fn text(&self, elapsed: &str) -> String {
+        let mut text = String::new();
+        if self.skipped() > 0 {
+            text += "\nskipped:\n";
+        }
+        for (reason, tests) in &self.skipped {
+            let count = tests.len();
+            let plural = if count == 1 { "" } else { "s" };
+            text += &format!("  {count} test{plural}: {reason}\n");
+            for test in tests.iter().take(5) {
+                text += &format!("    {test}\n");
+            }
+            if count > 5 {
+                text += &format!("    … and {} more\n", count - 5);
+            }
+        }
+        if self.ignored > 0 {
+            text += &format!("  {} marked #[ignore]\n", self.ignored);
+        }
+        if self.failed() > 0 {
+            text += "\nfailed:\n";
+        }
+        for test in &self.failed {
+            text += &format!("  {test}\n");
+        }
+        let (passed, failed, skipped) = (self.passed, self.failed(), self.skipped());
+        text + &format!("\nin {elapsed}:\n{passed} passed, {failed} failed, {skipped} skipped\n")
+    }
+}
+
+/// The line of a suite that has ended.
+pub(super) fn suite_line(name: &str, output: &Output, start: Instant) -> String {
+    let mut counts = vec![format!("{} passed", output.passed())];
+    for (count, word) in [
+        (output.failed_count(), "failed"),
+        (output.skipped_count(), "skipped"),
+        (output.ignored, "ignored"),
+    ] {
+        if count > 0 {
+            counts.push(format!("{count} {word}"));
+        }
+    }
+    let counts = counts.join(", ");
+    format!("{name:<34} {counts}, {}", seconds(start.elapsed()))
+}
+
+/// One line that is written over again and again, where somebody watches.
+pub(super) struct StatusLine {
+    is_shown: bool,
+    start: Instant,
+}
+
+impl StatusLine {
+    pub(super) fn new() -> Self {
+        Self {
+            is_shown: stdout().is_terminal(),
+            start: Instant::now(),
+        }
+    }
+
+    /// Shows which suites run, and how many of how many tests they have done.
+    pub(super) fn show(&self, running: &[(String, usize, usize)], left: usize) {
+        if !self.is_shown {
+            return;
+        }
+        let suites = running
+            .iter()
+            .map(|(name, done, tests)| format!("{name} {done}/{tests}"));
+        let mut text = suites.collect::<Vec<_>>().join(", ");
+        if left > 0 {
+            text += &format!("; {left} more");
+        }
+        let elapsed = seconds(self.start.elapsed());
+        print!("\r\x1b[2K  {elapsed}  {text}");
+        let _ = stdout().flush();
+    }
+
+    /// Makes room for a line that stays.
+    pub(super) fn clear(&self) {
+        if self.is_shown {
+            print!("\r\x1b[2K");
+            let _ = stdout().flush();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn report_lists_skipped_and_failed_tests_once() {
+        let mut output = Output::default();
+        let lines = "test a ... ok\ntest b ... ok\ntest c ... FAILED\n\
+                     ---- b stdout ----\nskipped: no sshd\n\
+                     test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n";
+        lines.lines().for_each(|line| output.read(line));
+        let mut report = Report::default();
+        report.add("pko-api/it", &output);
+        assert_eq!(
+            report.text("3.0 s"),
+            "\nskipped:\n  1 test: no sshd\n    pko-api/it b\n\
+             \nfailed:\n  pko-api/it c\n\
+             \nin 3.0 s:\n1 passed, 1 failed, 1 skipped\n"
+        );
+    }
+
+    #[test]
+    fn suite_that_died_counts_as_a_failure() {
+        let mut report = Report::default();
+        report.add("pko-api/it", &Output::default());
+        assert_eq!(report.failed(), 0);
+        report.fail("pko-api/it ended with signal 9 before its tests did".to_owned());
+        assert_eq!(report.failed(), 1);
+    }
+}
