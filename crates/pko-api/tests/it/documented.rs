@@ -1,6 +1,6 @@
 //! Manifests as users find them in the public documents.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
@@ -8,19 +8,14 @@ use kube::{
     api::{ObjectMeta, PostParams},
 };
 use pko_api::Stack;
-use pko_testkit::{ControlPlane, shared_folder};
+use pko_testkit::{ControlPlane, fixtures};
 
 use crate::plane::{kubectl, with_our_crds};
 
-const FOLDER: &str = "fixtures/documented-manifests";
-
-fn files(folder: &Path) -> Vec<String> {
-    let files = std::fs::read_dir(folder).unwrap();
-    let mut files: Vec<_> = files
-        .map(|file| file.unwrap().path().to_str().unwrap().to_owned())
-        .collect();
-    files.sort();
-    files
+/// Our manifests of each shape that the public documents show.
+fn manifests(folder: &str) -> PathBuf {
+    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/manifests");
+    manifests.join(folder)
 }
 
 /// The API server makes the namespace `default` a moment after it is ready.
@@ -43,39 +38,36 @@ async fn default_namespace(plane: &ControlPlane) {
 
 #[tokio::test]
 async fn all_of_them_are_accepted_by_strict_validation() {
-    let Some(folder) = shared_folder(FOLDER) else {
-        return;
-    };
     let plane = with_our_crds().await;
     default_namespace(&plane).await;
-    let files = files(&folder.join("accepted"));
-    assert_eq!(files.len(), 24);
-    for file in files {
-        // Some have the same name and other sources: each is a manifest of its own.
-        let dry = kubectl(
-            &plane,
-            &[
-                "apply",
-                "--dry-run=server",
-                "--validate=strict",
-                "-f",
-                &file,
-            ],
-        );
-        assert!(dry.0, "{file}: {}", dry.1);
+    let folder = manifests("accepted");
+    let (accepted, output) = kubectl(
+        &plane,
+        &[
+            "apply",
+            "--dry-run=server",
+            "--validate=strict",
+            "-f",
+            folder.to_str().unwrap(),
+        ],
+    );
+    assert!(accepted, "{output}");
+    let objects = fixtures::load(&folder).unwrap();
+    assert!(objects.len() > 20, "{}", objects.len());
+    for object in objects {
+        let kind = object["kind"].as_str().unwrap().to_lowercase();
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let named = |line: &&str| line.contains(&kind) && line.contains(&format!("/{name} "));
+        assert_eq!(output.lines().filter(named).count(), 1, "{name}: {output}");
     }
 }
 
 #[tokio::test]
 async fn the_old_python_form_is_refused_with_the_right_names() {
-    let Some(folder) = shared_folder(FOLDER) else {
-        return;
-    };
     let plane = with_our_crds().await;
     default_namespace(&plane).await;
-    let [file] = &files(&folder.join("rejected"))[..] else {
-        panic!("one file")
-    };
+    let file = manifests("refused/v1alpha1-snake-case.yaml");
+    let file = file.to_str().unwrap();
     // Also by a client that does not ask for strict validation, and would lose the fields unawares.
     for validation in ["--validate=strict", "--validate=ignore"] {
         let (accepted, said) = kubectl(&plane, &["apply", validation, "-f", file]);

@@ -153,10 +153,8 @@ fn each_stack_wants_the_updates_that_upstream_made() {
 /// Whatever upstream's documents show is a Workspace in the end.
 #[test]
 fn each_stack_of_the_documents_wants_a_workspace() {
-    let folder = pko_testkit::shared_folder("fixtures/documented-manifests/accepted");
-    let Some(folder) = folder else {
-        return;
-    };
+    let repository = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = repository.join("tests/manifests/accepted");
     let objects = pko_testkit::fixtures::load(&folder).unwrap();
     let stacks = objects.iter().filter(|object| object["kind"] == "Stack");
     let mut templates = 0;
