@@ -5,9 +5,9 @@
 //! another source or environment, or the end of the Workspace, ends it: first SIGTERM, then SIGKILL.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     ffi::OsString,
-    fs::{self, File},
+    fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
     process::Stdio,
@@ -40,8 +40,9 @@ use crate::{
     manager_key,
 };
 
-/// How long an agent may take to listen.
-const START_DEADLINE: Duration = Duration::from_secs(30);
+/// How long an agent may take to listen. One that is alive is waited for: on a busy machine it is
+/// slow, and another one would be slower.
+const START_DEADLINE: Duration = Duration::from_mins(5);
 /// How long an agent leaves a run that it interrupts.
 const STOP_PATIENCE: Duration = Duration::from_mins(9);
 /// How long an agent may take to end before it is killed: longer than it is patient.
@@ -51,6 +52,8 @@ const KILL_DEADLINE: Duration = Duration::from_secs(10);
 /// After a start that failed, the next one is not before this.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
+/// The agent's own folder in that of a workspace.
+const DATA: &str = ".pko";
 /// A process that is gone tells nobody.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
@@ -119,8 +122,12 @@ enum StartError {
     Fetch(String),
     #[error("the agent of before does not end")]
     NotEnding,
-    #[error("the agent did not start: {0}")]
-    NotListening(String),
+    #[error("the agent ended before it listened: {0}")]
+    Ended(String),
+    #[error("the agent did not listen within {0} s and was killed")]
+    NotListening(u64),
+    #[error("another agent still serves this workspace; it is stopped before the next attempt")]
+    Occupied,
 }
 
 impl Processes {
@@ -255,7 +262,7 @@ impl Processes {
         }
     }
 
-    /// Starts an agent unless one is being started, or just failed to.
+    /// Starts an agent unless one is being started, or just failed to be.
     fn attempt(&self, key: String, fingerprint: String, workspace: &Workspace) -> Place {
         let Ok(mut attempts) = self.attempts.lock() else {
             return Place::Failed("a start went wrong".to_owned());
@@ -319,6 +326,9 @@ impl Processes {
         let folder = self.folder(workspace);
         let turn = self.turn(&folder);
         let _turn = turn.lock().await;
+        if self.adopt(&folder, workspace, fingerprint).await {
+            return Ok(());
+        }
         if !stop(&folder).await {
             return Err(StartError::NotEnding);
         }
@@ -346,7 +356,23 @@ impl Processes {
             child.kill().await?;
             return Err(error.into());
         }
-        listening(&folder, record.process, child).await
+        listening(&folder, record.process, START_DEADLINE, child).await
+    }
+
+    /// Waits for an agent that an earlier manager started for the same workspace, if it is alive and
+    /// does not listen yet. Returns whether it listens.
+    async fn adopt(&self, folder: &Path, workspace: &Workspace, fingerprint: &str) -> bool {
+        let record = Record::read(folder).filter(|record| {
+            record.fingerprint == fingerprint
+                && Some(&record.uid) == workspace.metadata.uid.as_ref()
+                && self.is_known_to(&record.auth)
+        });
+        let Some(Record { process, .. }) = record else {
+            return false;
+        };
+        let is_alive = || record::is_agent(process, folder);
+        let waited = wait_until_listening(folder, process, START_DEADLINE, is_alive);
+        waited.await == Start::Listening
     }
 
     /// Prepares the folder and starts an agent in it.
@@ -367,7 +393,7 @@ impl Processes {
             .arg("--listen")
             .arg(format!("unix:{}", record::socket(folder).display()))
             .arg("--data-dir")
-            .arg(folder.join(".pko"))
+            .arg(folder.join(DATA))
             .args(["--stop-patience", &STOP_PATIENCE.as_secs().to_string()])
             .args(["--pulumi-log-level", &log_level])
             .args(["--auth-mode", "manager", "--kube-audience"])
@@ -527,47 +553,95 @@ fn fingerprint(workspace: &Workspace) -> String {
     short_hash(text.as_bytes(), 16)
 }
 
-/// Waits until a new agent listens, or has ended.
-async fn listening(folder: &Path, process: i32, mut child: Child) -> Result<(), StartError> {
-    let end = Instant::now() + START_DEADLINE;
-    loop {
-        if record::listener(folder).await == Some(process) {
-            return Ok(());
+/// How the wait for an agent ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    Listening,
+    Ended,
+    TimedOut,
+}
+
+/// Waits until a new agent listens. One that does not is gone when this returns.
+async fn listening(
+    folder: &Path,
+    process: i32,
+    deadline: Duration,
+    mut child: Child,
+) -> Result<(), StartError> {
+    let is_alive = || matches!(child.try_wait(), Ok(None));
+    match wait_until_listening(folder, process, deadline, is_alive).await {
+        Start::Listening => Ok(()),
+        Start::TimedOut => {
+            child.kill().await?;
+            Err(StartError::NotListening(deadline.as_secs()))
         }
-        let ended = child.try_wait()?.is_some();
-        if ended || Instant::now() > end {
+        Start::Ended if is_locked(folder) => Err(StartError::Occupied),
+        Start::Ended => {
             let log = fs::read_to_string(folder.join("agent.log")).unwrap_or_default();
-            return Err(StartError::NotListening(last_lines(&log)));
+            Err(StartError::Ended(last_lines(&log)))
+        }
+    }
+}
+
+/// Waits until a process listens for a folder, for as long as it is alive.
+async fn wait_until_listening(
+    folder: &Path,
+    process: i32,
+    deadline: Duration,
+    mut is_alive: impl FnMut() -> bool,
+) -> Start {
+    let end = Instant::now() + deadline;
+    loop {
+        // Asked first: one that ends after it listened did start
+        let is_alive = is_alive();
+        if record::listener(folder).await == Some(process) {
+            return Start::Listening;
+        }
+        if !is_alive {
+            return Start::Ended;
+        }
+        if Instant::now() > end {
+            return Start::TimedOut;
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Ends the agents of a folder: the one of its record, and one that listens without a record. Says whether they are
-/// gone.
+/// Whether an agent has the journal of a folder. It keeps this lock until all of its threads are
+/// gone, which can be long after its command line is.
+fn is_locked(folder: &Path) -> bool {
+    let lock = File::open(folder.join(DATA).join("lock"));
+    lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
+/// Ends the agents of a folder: the one of its record, one that listens without a record, and any
+/// other that has not got that far. Returns whether they are gone.
 async fn stop(folder: &Path) -> bool {
     let recorded = Record::read(folder).map(|record| record.process);
-    let agents: Vec<i32> = recorded
+    let agents: BTreeSet<i32> = recorded
         .into_iter()
         .chain(record::listener(folder).await)
+        .chain(record::agents(folder))
         .collect();
+    let is_gone = || !agents.iter().any(|agent| record::is_agent(*agent, folder));
     for (signal, patience) in [(Signal::TERM, STOP_DEADLINE), (Signal::KILL, KILL_DEADLINE)] {
         for agent in &agents {
             record::signal(*agent, folder, signal);
         }
         let end = Instant::now() + patience;
-        while agents.iter().any(|agent| record::is_agent(*agent, folder)) {
-            if Instant::now() > end {
-                break;
-            }
+        while !is_gone() && Instant::now() <= end {
             tokio::time::sleep(PAUSE).await;
         }
     }
-    let gone = !agents.iter().any(|agent| record::is_agent(*agent, folder));
-    if gone {
+    let end = Instant::now() + KILL_DEADLINE;
+    while is_locked(folder) && Instant::now() <= end {
+        tokio::time::sleep(PAUSE).await;
+    }
+    let is_free = is_gone() && !is_locked(folder);
+    if is_free {
         let _ = fs::remove_file(record::socket(folder));
     }
-    gone
+    is_free
 }
 
 fn last_lines(text: &str) -> String {
@@ -588,4 +662,91 @@ fn full_text(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::UnixListener;
+
+    use super::*;
+
+    /// A workspace's folder with the lock of its agent's journal.
+    fn workspace() -> (tempfile::TempDir, PathBuf, File) {
+        let all = tempfile::tempdir().unwrap();
+        let folder = all.path().join("namespace/name");
+        fs::create_dir_all(folder.join(DATA)).unwrap();
+        fs::create_dir_all(record::socket(&folder).parent().unwrap()).unwrap();
+        let lock = File::create(folder.join(DATA).join("lock")).unwrap();
+        (all, folder, lock)
+    }
+
+    /// Runs until its standard input ends, with the socket of a folder in its command line.
+    fn slow_agent(folder: &Path) -> Child {
+        let listen = format!("unix:{}", record::socket(folder).display());
+        Command::new("sh")
+            .args(["-c", "read -r _", "agent", &listen])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    fn id(child: &Child) -> i32 {
+        i32::try_from(child.id().unwrap()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn agent_start_waits_for_a_slow_agent() {
+        let (_all, folder, _lock) = workspace();
+        let this = i32::try_from(std::process::id()).unwrap();
+        let child = slow_agent(&folder);
+        let listens = async {
+            tokio::time::sleep(20 * PAUSE).await;
+            UnixListener::bind(record::socket(&folder)).unwrap()
+        };
+        let started = listening(&folder, this, START_DEADLINE, child);
+        let (started, _socket) = tokio::join!(started, listens);
+        started.unwrap();
+    }
+
+    #[tokio::test]
+    async fn agent_that_never_listens_is_killed() {
+        let (_all, folder, _lock) = workspace();
+        let child = slow_agent(&folder);
+        let process = id(&child);
+        let started = listening(&folder, process, 2 * PAUSE, child).await;
+        assert!(matches!(started, Err(StartError::NotListening(_))));
+        assert!(!record::is_agent(process, &folder));
+    }
+
+    #[tokio::test]
+    async fn agent_that_finds_another_one_says_so_without_its_log() {
+        let (_all, folder, lock) = workspace();
+        lock.lock().unwrap();
+        fs::write(folder.join("agent.log"), "it holds the lock").unwrap();
+        let child = Command::new("false").spawn().unwrap();
+        let process = id(&child);
+        let error = listening(&folder, process, START_DEADLINE, child).await;
+        let error = error.unwrap_err();
+        assert!(error.to_string().starts_with("another agent still serves"));
+    }
+
+    #[tokio::test]
+    async fn agent_stop_ends_one_that_neither_listens_nor_is_recorded() {
+        let (_all, folder, _lock) = workspace();
+        let mut child = slow_agent(&folder);
+        assert!(stop(&folder).await);
+        assert!(!child.wait().await.unwrap().success());
+    }
+
+    #[tokio::test]
+    async fn agent_stop_returns_when_the_lock_is_free() {
+        let (_all, folder, lock) = workspace();
+        lock.lock().unwrap();
+        let (stopped, ()) = tokio::join!(stop(&folder), async {
+            tokio::time::sleep(10 * PAUSE).await;
+            drop(lock);
+        });
+        assert!(stopped);
+        assert!(!is_locked(&folder));
+    }
 }

@@ -71,6 +71,15 @@ pub(crate) fn is_agent(process: i32, folder: &Path) -> bool {
         .any(|argument| argument.ends_with(socket))
 }
 
+/// All agents of a folder, whether or not they listen.
+pub(crate) fn agents(folder: &Path) -> Vec<i32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten();
+    processes
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|process| is_agent(*process, folder))
+        .collect()
+}
+
 /// Sends a signal to the agent of a folder, if the process still is that.
 pub(crate) fn signal(process: i32, folder: &Path, signal: Signal) {
     if let Some(id) = Pid::from_raw(process).filter(|_| is_agent(process, folder)) {

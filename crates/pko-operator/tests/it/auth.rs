@@ -23,7 +23,10 @@ use tokio::{
 };
 use tonic::{Code, transport::Endpoint};
 
-use crate::{system::System, trail::Trail};
+use crate::{
+    system::{System, Watched},
+    trail::Trail,
+};
 
 async fn create_stack(system: &System, namespace: &TestNamespace) {
     let secret = json!({
@@ -148,7 +151,7 @@ async fn kill(agent: u32, socket: &str) {
 #[tokio::test]
 async fn a_manager_and_its_agents_know_each_other() {
     let mut system = System::start(&[]).await;
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let namespace = system.namespace().await;
     let trail = Trail::of(&namespace, "demo");
     create_stack(&system, &namespace).await;
     trail.until("Ready").await;
@@ -208,9 +211,9 @@ async fn answer_to(
 
 #[tokio::test]
 async fn a_token_for_one_workspace_is_worth_nothing_at_another() {
-    let system = System::start(&[]).await;
-    let one = TestNamespace::create(&system.plane).await.unwrap();
-    let other = TestNamespace::create(&system.plane).await.unwrap();
+    let system = System::start_watching(Watched::Namespaces(2), &[]).await;
+    let one = system.namespace().await;
+    let other = system.namespace().await;
     for namespace in [&one, &other] {
         let trail = Trail::of(namespace, "demo");
         create_stack(&system, namespace).await;
@@ -230,7 +233,7 @@ async fn an_agent_that_asks_the_api_server_gets_a_token_of_the_managers_account(
         ("POD_SA_NAME", "controller-manager"),
     ];
     let mut system = System::start(&account).await;
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let namespace = system.namespace().await;
     let trail = Trail::of(&namespace, "demo");
     create_stack(&system, &namespace).await;
     trail.until("Ready").await;

@@ -2,12 +2,12 @@
 
 use kube::api::DeleteParams;
 use pko_api::Stack;
-use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, with_namespace};
+use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace};
 use serde_json::json;
 
 use crate::{
     scripted::{credentials, patch_stack, publish, ready},
-    system::System,
+    system::{System, with_namespace},
     trail::Trail,
 };
 
@@ -40,7 +40,7 @@ async fn prepared(namespace: &TestNamespace) {
 #[tokio::test]
 async fn a_chain_of_three_runs_in_order() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         prepared(namespace).await;
         let (second, third) = (Trail::of(namespace, "second"), Trail::of(namespace, "third"));
         let create = async |stack: StackBuilder| {
@@ -75,7 +75,7 @@ async fn a_chain_of_three_runs_in_order() {
 #[tokio::test]
 async fn a_circle_is_named_and_can_be_opened() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         prepared(namespace).await;
         let (one, other) = (Trail::of(namespace, "one"), Trail::of(namespace, "other"));
         for (name, first) in [("one", "other"), ("other", "one")] {
@@ -98,7 +98,7 @@ async fn a_circle_is_named_and_can_be_opened() {
 #[tokio::test]
 async fn one_that_is_out_of_date_runs_again_first() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         prepared(namespace).await;
         namespace
             .create_object(stack(&system, "base").build())
@@ -144,7 +144,7 @@ async fn one_that_is_out_of_date_runs_again_first() {
 #[tokio::test]
 async fn two_stacks_on_one_pulumi_stack() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         prepared(namespace).await;
         let shared = |name: &str| {
             stack(&system, name)
@@ -194,7 +194,7 @@ async fn two_stacks_on_one_pulumi_stack() {
 #[tokio::test]
 async fn a_secrets_provider_survives_a_change_of_source() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         prepared(namespace).await;
         program(namespace, "other").await;
         let token = json!({ "type": "Literal", "literal": { "value": "hunter2" } });

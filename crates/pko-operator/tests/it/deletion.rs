@@ -11,13 +11,13 @@ use pko_api::{
 };
 use pko_testkit::{
     Answer, ProgramBuilder, Script, StackBuilder, StandIn, TestNamespace, WorkspaceBuilder,
-    eventually, with_namespace,
+    eventually,
 };
 use serde_json::{Value, json};
 
 use crate::{
     scripted::{self, credentials, patch_stack, ready},
-    system::System,
+    system::{System, Watched, with_namespace},
     trail::Trail,
 };
 
@@ -49,7 +49,7 @@ async fn delete(namespace: &TestNamespace, parameters: &DeleteParams) {
 #[tokio::test]
 async fn a_foreground_deletion_destroys_first() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         create(namespace, &system, json!({})).await;
         ready(namespace, "demo").await;
         let trail = Trail::of(namespace, "demo");
@@ -69,7 +69,7 @@ async fn a_foreground_deletion_destroys_first() {
 #[tokio::test]
 async fn a_source_that_went_before_the_stack_is_not_needed() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         // A template that brings a source of its own must not get in the way, either.
         create(namespace, &system, json!({})).await;
         ready(namespace, "demo").await;
@@ -95,7 +95,7 @@ async fn a_source_that_went_before_the_stack_is_not_needed() {
 #[tokio::test]
 async fn a_stack_of_which_nothing_was_ever_applied_goes() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         create(
             namespace,
             &system,
@@ -114,7 +114,7 @@ async fn a_stack_of_which_nothing_was_ever_applied_goes() {
 #[tokio::test]
 async fn a_preview_destroys_what_was_applied_before_it() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         create(namespace, &system, json!({})).await;
         ready(namespace, "demo").await;
         patch_stack(namespace, "demo", json!({ "spec": { "preview": true } })).await;
@@ -251,8 +251,8 @@ async fn a_stack_that_is_let_go_by_hand_in_a_foreground_deletion_leaves_no_works
 
 #[tokio::test]
 async fn a_namespace_that_goes_says_what_to_do() {
-    let system = System::start(&[]).await;
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let system = System::start_watching(Watched::Cluster, &[]).await;
+    let namespace = system.namespace().await;
     create(
         &namespace,
         &system,

@@ -3,10 +3,14 @@
 mod counts;
 mod polls;
 
-use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, with_namespace};
+use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace};
 use serde_json::json;
 
-use crate::{scripted::publish, system::System, trail::Trail};
+use crate::{
+    scripted::publish,
+    system::{System, Watched, with_namespace},
+    trail::Trail,
+};
 
 /// Upstream's operator writes 28 times for the same, events included.
 const MOST_WRITES: usize = 20;
@@ -42,8 +46,8 @@ async fn become_ready(system: &System, namespace: &TestNamespace, name: &str) {
 
 #[tokio::test]
 async fn a_manager_that_starts_again_writes_nothing_to_what_is_well() {
-    let mut system = System::start(&[]).await;
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let mut system = System::start_watching(Watched::Cluster, &[]).await;
+    let namespace = system.namespace().await;
     create_credentials(&namespace).await;
     become_ready(&system, &namespace, "demo").await;
     system.kill_manager();
@@ -51,8 +55,7 @@ async fn a_manager_that_starts_again_writes_nothing_to_what_is_well() {
     system.start_manager();
     // By the time that a new one is Ready, the old one was looked at.
     become_ready(&system, &namespace, "other").await;
-    let requests = system.plane.requests_since(mark).await.unwrap();
-    let writes = requests.by_user("manager").writes();
+    let writes = system.requests_since(mark).await.writes();
     let writes = writes.only(|request| request.name.starts_with("demo"));
     assert!(writes.is_empty(), "{}", writes.counts());
 }
@@ -60,16 +63,11 @@ async fn a_manager_that_starts_again_writes_nothing_to_what_is_well() {
 #[tokio::test]
 async fn a_first_update_takes_few_writes() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         create_credentials(namespace).await;
         let mark = system.plane.audit_mark().await.unwrap();
         become_ready(&system, namespace, "demo").await;
-        let requests = system
-            .plane
-            .requests_since(mark)
-            .await
-            .unwrap()
-            .by_user("manager");
+        let requests = system.requests_since(mark).await;
         let counts = requests.counts();
         let writes = requests.writes().len();
         assert!(writes <= MOST_WRITES, "{writes} writes:\n{counts}");

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::{
     scripted::{begun, create_stack, namespace, ready, updates},
-    system::{MANAGER, System},
+    system::{System, Watched},
     trail::Trail,
 };
 
@@ -34,7 +34,7 @@ impl Stage {
     async fn new() -> Self {
         let program = StandIn::program().display().to_string();
         let mut system = System::without_manager(&[("PKO_PULUMI", &program)]).await;
-        let proxy = FaultProxy::start(&system.plane, MANAGER, &[]).unwrap();
+        let proxy = system.proxy();
         system.put_behind(&proxy);
         system.start_manager();
         let stand_in = system.stand_in(&Script::new());
@@ -89,7 +89,8 @@ impl Stage {
 #[tokio::test]
 async fn a_run_that_ends_while_there_is_no_api_server_is_recorded_once() {
     let program = StandIn::program().display().to_string();
-    let system = System::start(&[("PKO_PULUMI", &program)]).await;
+    let environment = [("PKO_PULUMI", program.as_str())];
+    let system = System::start_watching(Watched::Cluster, &environment).await;
     let gated = Answer::new().waits_for("gate").as_usual();
     let stand_in = system.stand_in(&Script::new().on("up", gated));
     let namespace = namespace(&system).await;
@@ -228,7 +229,7 @@ async fn an_end_whose_recording_was_not_answered_gives_the_turn_back() {
 async fn a_workspace_that_an_old_list_does_not_have_keeps_its_agent() {
     let program = StandIn::program().display().to_string();
     let mut system = System::without_manager(&[("PKO_PULUMI", &program)]).await;
-    let proxy = FaultProxy::start(&system.plane, MANAGER, &[]).unwrap();
+    let proxy = system.proxy();
     system.put_behind(&proxy);
     system.start_manager();
     let namespace = namespace(&system).await;

@@ -10,12 +10,11 @@ use pko_api::Workspace;
 use pko_testkit::{
     StackBuilder,
     flux::{self, Artifact, ArtifactServer, Kind, Source, State},
-    with_namespace,
 };
 use serde_json::{Value, json};
 
 use crate::{
-    system::{MANAGER, System},
+    system::{System, Watched, with_namespace},
     trail::Trail,
 };
 
@@ -53,9 +52,9 @@ async fn revision(trail: &Trail) -> String {
 /// is told, and each leads to the next.
 #[tokio::test]
 async fn from_a_kind_that_is_missing_to_a_new_revision() {
-    let system = System::start(&[]).await;
+    let system = System::start_watching(Watched::Cluster, &[]).await;
     let server = ArtifactServer::start().unwrap();
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         let source = Source::new(Kind::GitRepository, namespace.name(), "infra");
         let trail = Trail::of(namespace, "demo");
         let demo = stack(&system, "demo", source.reference()).set("/spec/fluxSource/dir", "prod");
@@ -114,7 +113,7 @@ async fn any_kind_with_an_artifact_can_be_a_source_if_the_manager_may_read_it() 
     let system = System::start(&[]).await;
     system.plane.install_crds(&[crd()]).await.unwrap();
     let server = ArtifactServer::start().unwrap();
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         let client = namespace.client();
         let thing = json!({
             "apiVersion": "example.test/v1", "kind": "Thing", "metadata": { "name": "made" },
@@ -148,7 +147,7 @@ async fn any_kind_with_an_artifact_can_be_a_source_if_the_manager_may_read_it() 
         create(bindings, json!({
             "metadata": { "name": "things" },
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "things" },
-            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": MANAGER }],
+            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": system.user() }],
         })).await;
         trail.until("Ready").await;
         assert_eq!(greeting(&trail).await, "hello");

@@ -19,13 +19,12 @@ use pko_testkit::{
     audit::Mark,
     eventually,
     kstatus::{self, Protocol},
-    with_namespace,
 };
 use serde_json::{Value, json};
 
 use crate::{
     scripted::{credentials, ready},
-    system::{MANAGER, System},
+    system::{System, with_namespace},
 };
 use stacks::Generator;
 
@@ -158,8 +157,7 @@ async fn create_good(namespace: &TestNamespace, system: &System) {
 
 /// How often the manager wrote to each Stack.
 async fn writes_since(system: &System, mark: Mark) -> BTreeMap<String, usize> {
-    let requests = system.plane.requests_since(mark).await.unwrap();
-    let writes = requests.by_user(MANAGER).writes();
+    let writes = system.requests_since(mark).await.writes();
     let writes = writes.only(|request| request.resource.starts_with("stacks.pulumi.com"));
     let mut each = BTreeMap::new();
     for write in writes.iter() {
@@ -171,7 +169,7 @@ async fn writes_since(system: &System, mark: Mark) -> BTreeMap<String, usize> {
 #[tokio::test]
 async fn a_thousand_wrong_stacks_say_what_is_wrong_and_hold_up_nobody() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         namespace.create_object(credentials()).await.unwrap();
         let program = ProgramBuilder::new("good").output("size", 4).build();
         namespace.create_object(program).await.unwrap();

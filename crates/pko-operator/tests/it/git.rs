@@ -47,7 +47,7 @@ async fn a_program_from_git_is_fetched_and_run() {
     let server = GitServer::start(repositories.path()).unwrap();
     server.require("git", "canary-of-git");
     let system = System::start(&[]).await;
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let namespace = system.namespace().await;
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "git" },
         "stringData": { "accessToken": "canary-of-git" },

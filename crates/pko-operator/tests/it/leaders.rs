@@ -3,24 +3,43 @@
 use std::process::Child;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
-use pko_api::Update;
+use pko_api::{
+    Update,
+    rbac::{GROUP, LEADER_ELECTION, TOKEN_REQUEST},
+};
 use pko_testkit::{
     Answer, Script, StandIn, TestNamespace, UpdateBuilder, WorkspaceBuilder, eventually,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::{scripted::begun, system::System};
+use crate::{
+    rights::give_in,
+    scripted::begun,
+    system::{System, Watched},
+};
 
-const ELECTION: [&str; 6] = [
-    "--leader-elect",
-    "--leader-election-lease-duration=4s",
-    "--leader-election-renew-deadline=3s",
-    "--leader-election-retry-period=1s",
-    "--namespace",
-    "default",
-];
+/// Starts one of several managers whose Lease is in the test's namespace.
+fn start(system: &System, namespace: &TestNamespace, name: &str) -> Child {
+    let election = [
+        "--leader-elect",
+        "--leader-election-lease-duration=4s",
+        "--leader-election-renew-deadline=3s",
+        "--leader-election-retry-period=1s",
+        "--namespace",
+        namespace.name(),
+    ];
+    system.start_another(name, &election)
+}
+
+/// Allows the managers to have their Lease, and their key, in a namespace.
+async fn allow_election(system: &System, namespace: &TestNamespace) {
+    let client = system.plane.client().unwrap();
+    let managers = [json!({ "kind": "User", "name": system.user(), "apiGroup": GROUP })];
+    for role in [LEADER_ELECTION, TOKEN_REQUEST] {
+        give_in(&client, namespace.name(), role, &managers).await;
+    }
+}
 
 fn signal(manager: &Child, signal: Signal) {
     let process = i32::try_from(manager.id()).ok().and_then(Pid::from_raw);
@@ -28,16 +47,16 @@ fn signal(manager: &Child, signal: Signal) {
 }
 
 /// The Lease's holder, who may be nobody.
-async fn holder(system: &System) -> Option<String> {
-    let leases: Api<Lease> = Api::namespaced(system.plane.client().unwrap(), "default");
+async fn holder(namespace: &TestNamespace) -> Option<String> {
+    let leases = namespace.api::<Lease>();
     let lease = leases.get_opt("operator.pulumi.com").await.unwrap()?;
     lease.spec?.holder_identity
 }
 
-async fn leads(system: &System, manager: &Child) {
+async fn leads(namespace: &TestNamespace, manager: &Child) {
     let mark = format!("_{}-", manager.id());
     eventually("the manager to lead", async || {
-        let holder = holder(system).await.unwrap_or_default();
+        let holder = holder(namespace).await.unwrap_or_default();
         if holder.contains(&mark) {
             Ok(())
         } else {
@@ -60,30 +79,29 @@ async fn exit_code(manager: &mut Child) -> Option<i32> {
 #[tokio::test]
 async fn one_leads_and_another_takes_over() {
     let system = System::without_manager(&[]).await;
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
-    let mut first = system.start_another("first", &ELECTION);
-    leads(&system, &first).await;
-    let mut second = system.start_another("second", &ELECTION);
+    let namespace = system.namespace().await;
+    allow_election(&system, &namespace).await;
+    let mut first = start(&system, &namespace, "first");
+    leads(&namespace, &first).await;
+    let mut second = start(&system, &namespace, "second");
     System::works(&namespace, "one").await;
-    leads(&system, &first).await;
+    leads(&namespace, &first).await;
 
     // One that slept through its own Lease does nothing more when it wakes up.
     signal(&first, Signal::STOP);
-    leads(&system, &second).await;
+    leads(&namespace, &second).await;
     System::works(&namespace, "two").await;
     signal(&first, Signal::CONT);
     assert_eq!(exit_code(&mut first).await, Some(1));
-    leads(&system, &second).await;
+    leads(&namespace, &second).await;
 
     // One that is told to end lets the next one begin at once.
     signal(&second, Signal::TERM);
     assert_eq!(exit_code(&mut second).await, Some(0));
-    assert_eq!(holder(&system).await.as_deref(), Some(""));
-    let mut third = system.start_another("third", &ELECTION);
-    leads(&system, &third).await;
+    assert_eq!(holder(&namespace).await.as_deref(), Some(""));
+    let third = start(&system, &namespace, "third");
+    leads(&namespace, &third).await;
     System::works(&namespace, "three").await;
-    third.kill().unwrap();
-    third.wait().unwrap();
 }
 
 /// A Workspace whose `pulumi` is the stand-in, and an Update of it.
@@ -124,25 +142,27 @@ async fn is_true(namespace: &TestNamespace, condition: &str) -> Update {
 #[tokio::test]
 async fn a_leader_that_slept_through_its_lease_runs_nothing_twice() {
     let program = StandIn::program().display().to_string();
-    let system = System::in_pods_without_manager(&[("PKO_PULUMI", &program)]).await;
+    let environment = [("PKO_PULUMI", program.as_str())];
+    let system = System::in_pods_without_manager(Watched::Namespaces(1), &environment).await;
     let gated = Answer::new().waits_for("gate").as_usual();
     let stand_in = system.stand_in(&Script::new().on("up", gated));
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
-    let mut first = system.start_another("first", &ELECTION);
-    leads(&system, &first).await;
-    let mut second = system.start_another("second", &ELECTION);
+    let namespace = system.namespace().await;
+    allow_election(&system, &namespace).await;
+    let mut first = start(&system, &namespace, "first");
+    leads(&namespace, &first).await;
+    let second = start(&system, &namespace, "second");
     create_run(&system, &namespace, &stand_in).await;
     begun(&stand_in, 1).await;
 
     signal(&first, Signal::STOP);
-    leads(&system, &second).await;
+    leads(&namespace, &second).await;
     System::works(&namespace, "taken-over").await;
     // Both know of the run now, and one of them thinks that it leads still.
     signal(&first, Signal::CONT);
     assert_eq!(exit_code(&mut first).await, Some(1));
     stand_in.create("gate");
     let update = is_true(&namespace, "Complete").await;
-    leads(&system, &second).await;
+    leads(&namespace, &second).await;
 
     let ups = stand_in.calls().into_iter().filter(|call| call.is("up"));
     let ends: Vec<_> = ups.map(|call| (call.signals, call.code)).collect();
@@ -150,8 +170,6 @@ async fn a_leader_that_slept_through_its_lease_runs_nothing_twice() {
     let conditions = update.status.unwrap().conditions;
     let failed = conditions.iter().find(|found| found.type_ == "Failed");
     assert_eq!(failed.unwrap().status, "False");
-    second.kill().unwrap();
-    second.wait().unwrap();
 }
 
 #[test]

@@ -2,12 +2,12 @@
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use pko_api::{Program, Stack, Update};
-use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually, with_namespace};
+use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually};
 use serde_json::{Value, json};
 
 use crate::{
     scripted::{patch_stack, publish},
-    system::System,
+    system::{System, Watched, with_namespace},
     trail::Trail,
 };
 
@@ -65,7 +65,7 @@ async fn outputs(trail: &Trail) -> Value {
 #[tokio::test]
 async fn from_creation_to_destruction() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         secret(namespace).await;
         published_program(namespace).await;
         let trail = Trail::of(namespace, "demo");
@@ -136,8 +136,8 @@ async fn from_creation_to_destruction() {
 
 #[tokio::test]
 async fn a_bad_stack_says_so_and_leaves_others_alone() {
-    let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    let system = System::start_watching(Watched::Cluster, &[]).await;
+    with_namespace(&system, async |namespace| {
         secret(namespace).await;
         published_program(namespace).await;
         for (name, field, value, message) in [

@@ -9,6 +9,7 @@
 
 mod auth;
 mod chains;
+mod cli_life;
 mod deletion;
 mod economy;
 mod faults;
@@ -23,6 +24,7 @@ mod life;
 mod locks;
 mod metrics;
 mod outputs;
+mod planes;
 mod pods;
 mod program_server;
 mod queue;
@@ -30,6 +32,7 @@ mod references;
 mod rights;
 mod scope;
 mod scripted;
+mod slow_agent;
 mod sources;
 mod stack_scenarios;
 mod survival;

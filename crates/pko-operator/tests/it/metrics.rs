@@ -1,7 +1,5 @@
 //! The metrics as a scraper sees them: by HTTPS with a token of somebody who may read them.
 
-use std::process::Child;
-
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
     core::v1::ServiceAccount,
@@ -12,7 +10,7 @@ use kube::{
     config::AuthInfo,
 };
 use pko_api::{Stack, rbac::METRICS_READER};
-use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually};
+use pko_testkit::{ProgramBuilder, StackBuilder, eventually};
 use serde_json::json;
 
 use crate::{
@@ -20,16 +18,6 @@ use crate::{
     system::{OWN_NAMESPACE, System, free_address},
     trail::Trail,
 };
-
-/// A manager that ends with its test.
-struct Manager(Child);
-
-impl Drop for Manager {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// The token of a new service account.
 async fn token_of(system: &System, name: &str) -> String {
@@ -86,10 +74,10 @@ async fn tell(url: &str, token: Option<&str>, lines: &[&str], nowhere: &str) {
 #[tokio::test]
 async fn a_scraper_sees_a_stacks_life_if_it_may() {
     let system = System::without_manager(&[]).await;
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let namespace = system.namespace().await;
     let address = free_address();
     let flags = ["--metrics-bind-address", &address];
-    let _manager = Manager(system.start_another("measured", &flags));
+    system.start_another("measured", &flags);
     let stack = StackBuilder::new("demo")
         .stack("dev")
         .backend(&system.backend())
@@ -152,8 +140,8 @@ async fn everybody_sees_metrics_that_are_served_by_http() {
     let system = System::without_manager(&[]).await;
     let address = free_address();
     let flags = ["--metrics-bind-address", &address, "--metrics-secure=false"];
-    let _manager = Manager(system.start_another("open", &flags));
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    system.start_another("open", &flags);
+    let namespace = system.namespace().await;
     System::works(&namespace, "demo").await;
     let lines = [
         "programs_active 1",

@@ -9,12 +9,12 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use pko_api::{Stack, Update};
-use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, audit::Mark, eventually};
+use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually};
 use serde_json::json;
 
 use crate::{
     scripted::{self, patch_stack},
-    system::{MANAGER, System},
+    system::System,
     trail::Trail,
 };
 
@@ -175,10 +175,8 @@ async fn outputs_go_into_the_objects_that_a_stack_names() {
         data([("mine", "1")])
     );
 
-    let requests = system.plane.requests_since(Mark::START).await.unwrap();
-    let refused = requests
-        .by_user(MANAGER)
-        .only(|request| request.code == 403);
+    let requests = system.requests().await;
+    let refused = requests.only(|request| request.code == 403);
     assert!(refused.is_empty(), "{}", refused.counts());
 }
 

@@ -11,11 +11,14 @@ use kube::{
 use pko_api::{Stack, Workspace};
 use pko_testkit::{
     Answer, ProgramBuilder, Script, StackBuilder, StandIn, TestNamespace, UpdateBuilder,
-    WorkspaceBuilder, eventually, with_namespace,
+    WorkspaceBuilder, eventually,
 };
 use serde_json::{Value, json};
 
-use crate::{system::System, trail::Trail};
+use crate::{
+    system::{System, with_namespace},
+    trail::Trail,
+};
 
 const POD: &str = "demo-workspace-0";
 
@@ -114,7 +117,7 @@ async fn request(namespace: &TestNamespace, value: &str) {
 #[tokio::test]
 async fn a_stack_lives_in_a_pod_that_a_change_of_config_does_not_replace() {
     let system = System::in_pods(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         let trail = Trail::of(namespace, "demo");
         create_stack(&system, namespace).await;
         trail.until("Ready").await;
@@ -208,7 +211,7 @@ async fn a_stack_lives_in_a_pod_that_a_change_of_config_does_not_replace() {
 #[tokio::test]
 async fn a_manager_that_starts_again_writes_nothing_to_a_workspace_that_is_well() {
     let mut system = System::in_pods(&[]).await;
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let namespace = system.namespace().await;
     let trail = Trail::of(&namespace, "demo");
     create_stack(&system, &namespace).await;
     trail.until("Ready").await;
@@ -233,8 +236,7 @@ async fn a_manager_that_starts_again_writes_nothing_to_a_workspace_that_is_well(
     })
     .await
     .unwrap();
-    let requests = system.plane.requests_since(mark).await.unwrap();
-    let writes = requests.by_user("manager").writes();
+    let writes = system.requests_since(mark).await.writes();
     let writes = writes.only(|request| request.name.starts_with("demo"));
     assert!(writes.is_empty(), "{}", writes.counts());
 }
@@ -242,7 +244,7 @@ async fn a_manager_that_starts_again_writes_nothing_to_a_workspace_that_is_well(
 #[tokio::test]
 async fn what_goes_wrong_in_or_before_the_pod_is_in_the_condition_and_passes() {
     let system = System::in_pods(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         system.node().break_image("nope:1");
         let mut broken = workspace(&system);
         broken["spec"]["image"] = json!("nope:1");
@@ -297,7 +299,7 @@ async fn what_goes_wrong_in_or_before_the_pod_is_in_the_condition_and_passes() {
 #[tokio::test]
 async fn a_spec_that_can_not_be_made_stalls_and_leaves_the_pod_alone() {
     let system = System::in_pods(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         namespace.create_object(workspace(&system)).await.unwrap();
         until(namespace, "True", "Succeeded", "").await;
         let set = namespace
@@ -369,7 +371,7 @@ async fn a_spec_that_can_not_be_made_stalls_and_leaves_the_pod_alone() {
 #[tokio::test]
 async fn a_field_that_can_not_be_changed_makes_the_set_anew() {
     let system = System::in_pods(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         // As a version of before may have left it.
         let old = json!({
             "apiVersion": "apps/v1", "kind": "StatefulSet",
@@ -409,7 +411,7 @@ async fn a_field_that_can_not_be_changed_makes_the_set_anew() {
 #[tokio::test]
 async fn an_upgrade_of_the_operator_replaces_a_pod_when_its_next_run_comes() {
     let mut system = System::in_pods(&[]).await;
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let namespace = system.namespace().await;
     let trail = Trail::of(&namespace, "demo");
     create_stack(&system, &namespace).await;
     trail.until("Ready").await;
@@ -432,7 +434,7 @@ async fn an_upgrade_of_the_operator_replaces_a_pod_when_its_next_run_comes() {
 #[tokio::test]
 async fn an_idle_workspace_has_no_pod_until_the_next_run() {
     let system = System::in_pods(&[("PKO_WORKSPACE_IDLE_TIMEOUT", "1s")]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         let trail = Trail::of(namespace, "demo");
         create_stack(&system, namespace).await;
         trail.until("Ready").await;
@@ -459,7 +461,7 @@ async fn a_pod_is_not_replaced_under_a_run() {
     let system = System::in_pods(&[("PKO_PULUMI", &stand_in)]).await;
     let script = Script::new().on("up", Answer::new().waits_for("gate").as_usual());
     let stand_in = system.stand_in(&script);
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         let mut workspace = workspace(&system);
         let folder = json!({ "name": "PKO_STAND_IN", "value": stand_in.folder() });
         workspace["spec"]["env"] = environment(&system, std::slice::from_ref(&folder));
@@ -508,7 +510,7 @@ async fn a_pod_is_not_replaced_under_a_run() {
 #[tokio::test]
 async fn a_pod_that_is_gone_is_not_ready_and_comes_back() {
     let system = System::in_pods(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         namespace.create_object(workspace(&system)).await.unwrap();
         until(namespace, "True", "Succeeded", "").await;
         system.node().stop();

@@ -3,14 +3,14 @@
 use k8s_openapi::api::{apps::v1::ControllerRevision, core::v1::Event};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use pko_api::{Program, Workspace, names::labels, pulumi::v1::Artifact};
-use pko_testkit::{ProgramBuilder, TestNamespace, WorkspaceBuilder, eventually, with_namespace};
+use pko_testkit::{ProgramBuilder, TestNamespace, WorkspaceBuilder, eventually};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
 
-use crate::system::System;
+use crate::system::{System, with_namespace};
 
 /// An answer of the server.
 struct Answer {
@@ -144,7 +144,7 @@ fn workspace(name: &str, artifact: &Artifact) -> Value {
 #[tokio::test]
 async fn the_current_generation_is_served() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         let artifact = created(namespace, "demo").await;
         let answer = fetched(&artifact).await;
         assert_eq!(answer.status, "HTTP/1.1 200 OK");
@@ -221,7 +221,7 @@ async fn the_current_generation_is_served() {
 #[tokio::test]
 async fn an_archive_has_a_tag_that_stays_and_is_not_sent_twice() {
     let mut system = System::start(&[]).await;
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let namespace = system.namespace().await;
     let artifact = created(&namespace, "demo").await;
     let tag = fetched(&artifact).await.tag();
     assert_eq!(tag, format!("\"{}\"", artifact.digest.as_ref().unwrap()));
@@ -254,7 +254,7 @@ async fn an_archive_has_a_tag_that_stays_and_is_not_sent_twice() {
 #[tokio::test]
 async fn a_generation_that_a_workspace_refers_to_is_served_after_edits() {
     let mut system = System::start(&[]).await;
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let namespace = system.namespace().await;
     let first = created(&namespace, "demo").await;
     let original = fetched(&first).await;
     namespace
@@ -304,7 +304,7 @@ async fn a_generation_that_a_workspace_refers_to_is_served_after_edits() {
 #[tokio::test]
 async fn a_program_that_is_wrong_says_what_and_is_served_all_the_same() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         let options = json!({ "dependsOn": ["bukcet"] });
         let program = ProgramBuilder::new("demo")
             .resource("bucket", "pulumi:index:Stash", &json!({ "input": "${" }))
@@ -354,8 +354,8 @@ async fn a_program_that_is_wrong_says_what_and_is_served_all_the_same() {
 async fn a_sealed_program_is_served_to_who_was_told_its_address_only() {
     let mut system = System::start(&[("PKO_PROGRAM_FS_SEALED", "true")]).await;
     // Two tenants, each with a Program of the same name.
-    let one = TestNamespace::create(&system.plane).await.unwrap();
-    let other = TestNamespace::create(&system.plane).await.unwrap();
+    let one = system.namespace().await;
+    let other = system.namespace().await;
     let (ones, others) = (created(&one, "demo").await, created(&other, "demo").await);
     for artifact in [&ones, &others] {
         let answer = fetched(artifact).await;

@@ -6,7 +6,7 @@ use pko_testkit::{Answer, Script, StandIn, TestNamespace, eventually};
 
 use crate::{
     scripted::{create_stack, namespace},
-    system::System,
+    system::{System, Watched},
 };
 
 /// The Progressing conditions of all Updates: status, reason and message.
@@ -54,7 +54,7 @@ async fn are_ready(namespaces: &[&TestNamespace], count: usize) -> bool {
 async fn one_run_at_a_time_in_the_cluster_also_across_a_restart() {
     let program = StandIn::program().display().to_string();
     let environment = [("PKO_PULUMI", program.as_str()), ("PKO_MAX_RUNS", "1")];
-    let mut system = System::start(&environment).await;
+    let mut system = System::start_watching(Watched::Namespaces(2), &environment).await;
     let gated = Answer::new().waits_for("gate").as_usual();
     let stand_in = system.stand_in(&Script::new().on("up", gated));
     let (one, two) = (namespace(&system).await, namespace(&system).await);

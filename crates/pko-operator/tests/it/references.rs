@@ -7,16 +7,13 @@ use pko_api::{
     names::annotations::RECONCILIATION_REQUEST,
     rbac::{GROUP, WATCH_SECRETS},
 };
-use pko_testkit::{
-    ProgramBuilder, Script, StackBuilder, StandIn, TestNamespace, audit::Mark, eventually,
-    with_namespace,
-};
+use pko_testkit::{ProgramBuilder, Script, StackBuilder, StandIn, TestNamespace, eventually};
 use serde_json::{Value, json};
 
 use crate::{
     rights::give,
     scripted::begun,
-    system::{MANAGER, System, folder_of},
+    system::{System, folder_of, with_namespace},
     trail::Trail,
 };
 
@@ -101,7 +98,7 @@ async fn environment(stand_in: &StandIn, runs: usize, variables: &[&str]) -> Vec
 #[tokio::test]
 async fn a_config_map_that_changes_is_run_with_its_new_value() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         create_credentials(namespace).await;
         create_config_map(namespace, "sizes", json!({ "usual": "small" })).await;
         create_config_map(namespace, "colours", json!({ "warm": "red" })).await;
@@ -158,7 +155,7 @@ async fn an_environment_is_made_anew(system: &System) {
         .records("TOKEN");
     let stand_in = system.stand_in(&script);
     let all = ["GREETING", "NAME", "TOKEN"];
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         create_credentials(namespace).await;
         create_config_map(namespace, "greetings", json!({ "GREETING": "hello" })).await;
         create_config_map(namespace, "names", json!({ "name": "world" })).await;
@@ -209,8 +206,8 @@ async fn an_environment_is_made_anew(system: &System) {
         );
     })
     .await;
-    let requests = system.plane.requests_since(Mark::START).await.unwrap();
-    let secrets = requests.by_user(MANAGER).only(|request| {
+    let requests = system.requests().await;
+    let secrets = requests.only(|request| {
         request.resource == "secrets" && ["list", "watch"].contains(&&*request.verb)
     });
     assert!(secrets.is_empty(), "{}", secrets.counts());
@@ -233,7 +230,7 @@ async fn the_environment_of_a_pod_is_made_anew() {
 #[tokio::test]
 async fn what_is_missing_is_named_and_waited_for() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         let text = json!({ "type": "string" });
         create_program(namespace, json!({ "size": text })).await;
         let trail = Trail::of(namespace, "demo");
@@ -274,11 +271,11 @@ async fn a_secret_that_is_watched_is_run_with_at_once() {
         ("PKO_WATCH_SECRETS", "true"),
     ];
     let mut system = System::without_manager(&environment_of).await;
-    let subject = json!({ "kind": "User", "name": MANAGER, "apiGroup": GROUP });
+    let subject = json!({ "kind": "User", "name": system.user(), "apiGroup": GROUP });
     give(&system.plane.client().unwrap(), WATCH_SECRETS, &[subject]).await;
     system.start_manager();
     let stand_in = system.stand_in(&Script::new().records("TOKEN"));
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         create_credentials(namespace).await;
         create_program(namespace, json!({})).await;
         let trail = Trail::of(namespace, "demo");
@@ -298,8 +295,8 @@ async fn a_secret_that_is_watched_is_run_with_at_once() {
         trail.told(expected).await;
     })
     .await;
-    let requests = system.plane.requests_since(Mark::START).await.unwrap();
-    let lists = requests.by_user(MANAGER).only(|request| {
+    let requests = system.requests().await;
+    let lists = requests.only(|request| {
         request.resource == "secrets" && request.verb == "list" && request.code == 200
     });
     assert!(!lists.is_empty(), "it is watched");
@@ -308,7 +305,7 @@ async fn a_secret_that_is_watched_is_run_with_at_once() {
 #[tokio::test]
 async fn a_manager_that_starts_finds_what_changed_while_there_was_none() {
     let mut system = System::start(&[]).await;
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let namespace = system.namespace().await;
     create_credentials(&namespace).await;
     create_config_map(&namespace, "sizes", json!({ "usual": "small" })).await;
     create_program(&namespace, json!({ "size": { "type": "string" } })).await;

@@ -9,14 +9,12 @@ use pko_api::rbac::{
     CONTROLLER_MANAGER, GROUP, LEADER_ELECTION, METRICS_AUTH, PROCESS_WORKSPACES, Role, Scope,
     TOKEN_REQUEST,
 };
-use pko_testkit::{
-    ControlPlane, ProgramBuilder, StackBuilder, TestNamespace, audit::Mark, eventually,
-};
+use pko_testkit::{ControlPlane, ProgramBuilder, StackBuilder, eventually};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
-    system::{MANAGER, OWN_NAMESPACE, System},
+    system::{OWN_NAMESPACE, System, Watched},
     trail::Trail,
 };
 
@@ -29,14 +27,17 @@ const ROLES: [Role; 5] = [
     PROCESS_WORKSPACES,
 ];
 
-/// Makes the roles, and gives them to the manager and to the service account that it has.
+/// The group of all managers: those of different tests are different users.
+pub(crate) const MANAGERS: &str = "managers";
+
+/// Makes the roles, and gives them to all managers and to the service account that they have.
 pub(crate) async fn grant(plane: &ControlPlane) {
     let client = plane.client().unwrap();
     let account = json!({ "metadata": { "name": "controller-manager" } });
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), OWN_NAMESPACE);
     create(accounts, account).await;
     let subjects = [
-        json!({ "kind": "User", "name": MANAGER, "apiGroup": GROUP }),
+        json!({ "kind": "Group", "name": MANAGERS, "apiGroup": GROUP }),
         json!({ "kind": "ServiceAccount", "name": "controller-manager", "namespace": OWN_NAMESPACE }),
     ];
     for role in ROLES {
@@ -44,8 +45,13 @@ pub(crate) async fn grant(plane: &ControlPlane) {
     }
 }
 
-/// Makes a role and gives it to somebody.
+/// Makes a role, in the manager's own namespace if it is not for the cluster, and binds it.
 pub(crate) async fn give(client: &Client, role: Role, subjects: &[Value]) {
+    give_in(client, OWN_NAMESPACE, role, subjects).await;
+}
+
+/// [`give`] for a manager with another namespace of its own.
+pub(crate) async fn give_in(client: &Client, namespace: &str, role: Role, subjects: &[Value]) {
     let client = client.clone();
     match role.scope {
         Scope::Cluster => {
@@ -54,14 +60,10 @@ pub(crate) async fn give(client: &Client, role: Role, subjects: &[Value]) {
             create(Api::<ClusterRoleBinding>::all(client), binding).await;
         }
         Scope::OwnNamespace => {
-            let roles = Api::<NamespacedRole>::namespaced(client.clone(), OWN_NAMESPACE);
+            let roles = Api::<NamespacedRole>::namespaced(client.clone(), namespace);
             create(roles, role.object()).await;
-            let binding = role.binding(Some(OWN_NAMESPACE), subjects);
-            create(
-                Api::<RoleBinding>::namespaced(client, OWN_NAMESPACE),
-                binding,
-            )
-            .await;
+            let binding = role.binding(Some(namespace), subjects);
+            create(Api::<RoleBinding>::namespaced(client, namespace), binding).await;
         }
     }
 }
@@ -79,8 +81,8 @@ where
 
 #[tokio::test]
 async fn a_stack_lives_and_ends_under_these_rights() {
-    let system = System::start(&[]).await;
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let system = System::start_watching(Watched::Cluster, &[]).await;
+    let namespace = system.namespace().await;
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "credentials" },
         "stringData": { "passphrase": "correct-horse" },
@@ -110,13 +112,12 @@ async fn a_stack_lives_and_ends_under_these_rights() {
     .await
     .unwrap();
 
-    let requests = system.plane.requests_since(Mark::START).await.unwrap();
-    let requests = requests.by_user(MANAGER);
+    let requests = system.requests().await;
     let refused = requests.clone().only(|request| request.code == 403);
     assert!(refused.is_empty(), "{}", refused.counts());
     let secrets = requests.clone().only(|request| {
         request.resource == "secrets" && !["get", "create"].contains(&&*request.verb)
     });
     assert!(secrets.is_empty(), "{}", secrets.counts());
-    assert!(requests.count(MANAGER, "patch", "stacks.pulumi.com/status") > 0);
+    assert!(requests.count(system.user(), "patch", "stacks.pulumi.com/status") > 0);
 }

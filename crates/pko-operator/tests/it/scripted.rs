@@ -20,7 +20,7 @@ pub(crate) fn credentials() -> Value {
 
 /// A namespace with that Secret.
 pub(crate) async fn namespace(system: &System) -> TestNamespace {
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let namespace = system.namespace().await;
     namespace.create_object(credentials()).await.unwrap();
     namespace
 }

@@ -10,14 +10,13 @@ use pko_testkit::{
         Fault, GitServer, TestFile, TestRepository,
         sshd::{KeyPair, Sshd},
     },
-    with_namespace,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
     scripted::patch_stack,
-    system::{MANAGER, System},
+    system::{System, with_namespace},
     trail::Trail,
 };
 
@@ -108,7 +107,7 @@ async fn a_branch_is_followed_and_a_commit_is_not() {
     let first = served.push("main", "first");
     served.repository.git(&["tag", "v1", &first]).unwrap();
     let system = System::start(&OFTEN).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         let url = served.url();
         let [branch, pinned, tag] =
             ["branch", "pinned", "tag"].map(|name| Trail::of(namespace, name));
@@ -162,7 +161,7 @@ async fn credentials_come_from_secrets_and_may_come_later() {
     let pair = KeyPair::generate(&["-t", "ed25519"], "canary-passphrase").unwrap();
     sshd.authorize(&pair.public).unwrap();
     let system = System::start(&OFTEN).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         let url = served.url();
         let ssh_url = format!(
             "ssh://{}@127.0.0.1:{}{}/app.git",
@@ -218,7 +217,7 @@ async fn what_is_wrong_is_said_and_a_branch_may_come_later() {
     served.push("main", "hello");
     served.server.require("git", "right");
     let system = System::start(&OFTEN).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         let url = served.server.url_with("git", "right", "app.git");
         let shown = served.url();
         let later = Trail::of(namespace, "later");
@@ -282,7 +281,7 @@ async fn a_server_that_goes_away_for_a_while_harms_nobody() {
     let served = Served::start();
     served.push("main", "first");
     let mut system = System::start(&OFTEN).await;
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let namespace = system.namespace().await;
     let trail = Trail::of(&namespace, "demo");
     let demo = stack(&system, "demo", &served.url()).set("/spec/branch", "main");
     namespace.create_object(demo.build()).await.unwrap();
@@ -313,10 +312,8 @@ async fn a_server_that_goes_away_for_a_while_harms_nobody() {
     })
     .await
     .unwrap();
-    let requests = system.plane.requests_since(mark).await.unwrap();
-    let writes = requests.by_user(MANAGER).only(|request| {
-        request.resource == "stacks" && !["get", "list", "watch"].contains(&&*request.verb)
-    });
+    let writes = system.requests_since(mark).await.writes();
+    let writes = writes.only(|request| request.resource.starts_with("stacks.pulumi.com"));
     assert!(writes.is_empty(), "{}", writes.counts());
 
     served.server.fault(None);
@@ -346,7 +343,7 @@ async fn fifty_silent_git_servers_do_not_hold_up_another_stack() {
     let served = Served::start();
     served.push("main", "hello");
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         for (number, server) in silent.iter().enumerate() {
             let url = format!("http://{}/a/b", server.local_addr().unwrap());
             let stack = stack(&system, &format!("silent-{number}"), &url);
@@ -373,7 +370,7 @@ async fn a_request_has_the_server_asked_at_once() {
     let served = Served::start();
     served.push("main", "first");
     let system = System::start(&[("PKO_GIT_POLL_INTERVAL", "1h")]).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         let names = ["one", "two", "three"];
         let trails = names.map(|name| Trail::of(namespace, name));
         for name in names {
@@ -414,7 +411,7 @@ async fn the_life_of_a_stack_in_git() {
     let served = Served::start();
     let first = served.push("main", "first");
     let system = System::start(&OFTEN).await;
-    with_namespace(&system.plane, async |namespace| {
+    with_namespace(&system, async |namespace| {
         let trail = Trail::of(namespace, "demo");
         let demo = stack(&system, "demo", &served.url())
             .set("/spec/branch", "main")

@@ -167,7 +167,7 @@ async fn pod(namespace: &TestNamespace) -> Option<Pod> {
 #[tokio::test]
 async fn scenario_137_a_variable_from_a_container_a_bad_image_and_reclaim() {
     let system = System::in_pods(&[]).await;
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let namespace = system.namespace().await;
     let script = "echo 'PULUMI_CONFIG_PASSPHRASE=correct-horse' > /share/.env";
     let extra = json!({
         "name": "extra", "image": "busybox", "command": ["sh", "-c", script],
@@ -209,7 +209,7 @@ async fn scenario_137_a_cli_that_is_too_old() {
     let program = StandIn::program().display().to_string();
     let system = System::in_pods(&[("PKO_PULUMI", program.as_str())]).await;
     let stand_in = system.stand_in(&Script::new().version("3.147.0"));
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let namespace = system.namespace().await;
     let passphrase = json!({ "type": "Literal", "literal": { "value": "correct-horse" } });
     let fields = json!({
         "config": { "object": { "deep": [1, true, null] } },
@@ -232,7 +232,7 @@ async fn scenario_137_a_cli_that_is_too_old() {
 #[tokio::test]
 async fn scenario_137_config_of_all_types() {
     let system = System::start(&[]).await;
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let namespace = system.namespace().await;
     namespace.create_object(credentials()).await.unwrap();
     let values = [
         ("text", json!({ "type": "string" }), json!("a b")),

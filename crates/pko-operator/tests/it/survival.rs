@@ -23,7 +23,7 @@ async fn a_killed_manager_interrupts_nothing() {
     let mut system = System::start(&[("PKO_PULUMI", &program)]).await;
     let gated = Answer::new().waits_for("gate").as_usual();
     let stand_in = system.stand_in(&Script::new().on("up", gated));
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let namespace = system.namespace().await;
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "credentials" },
         "stringData": { "passphrase": "correct-horse" },

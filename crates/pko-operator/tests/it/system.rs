@@ -1,39 +1,77 @@
-//! A control plane, a manager with process workspaces, and their certain end.
+//! A manager with process workspaces on a control plane, and their certain end.
+//!
+//! Most tests share one control plane: each has a namespace of its own in it, and a manager that
+//! watches nothing else. Tests of a manager of all namespaces have a control plane for themselves,
+//! one after the other.
 
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    time::Duration,
+    sync::{
+        Arc, LazyLock, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use pko_api::Program;
 use pko_testkit::{
-    ControlPlane, FaultProxy, Node, ProgramBuilder, Script, StandIn, TestNamespace,
-    end_processes_of, eventually, node, processes_of,
+    ControlPlane, FaultProxy, FolderKeeper, Node, ProgramBuilder, Script, StandIn, TestNamespace,
+    audit::{Mark, Requests},
+    eventually, kill_processes_of, node, processes_of, run_in,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::rights::grant;
+use crate::{
+    planes::{self, PlaneUse},
+    rights::MANAGERS,
+};
 
-/// The user that a manager is to the API server.
-pub(crate) const MANAGER: &str = "manager";
 /// The namespace that a manager calls its own.
 pub(crate) const OWN_NAMESPACE: &str = "default";
 
+/// Every file of every test is below it. What runs there ends with this program, however that ends.
+static FOLDER: LazyLock<FolderKeeper> = LazyLock::new(|| {
+    let folder = tempfile::Builder::new().prefix("pko-it-").tempdir();
+    FolderKeeper::new(&folder.unwrap().keep()).unwrap()
+});
+
+static USERS: AtomicUsize = AtomicUsize::new(0);
+
+/// What a manager watches.
+#[derive(Clone, Copy)]
+pub(crate) enum Watched {
+    /// So many namespaces, which exist when the manager starts.
+    Namespaces(usize),
+    /// All namespaces. Nothing else runs on the control plane meanwhile.
+    Cluster,
+}
+
 /// A control plane with our CRDs, and a manager.
 pub(crate) struct System {
-    pub(crate) plane: ControlPlane,
+    pub(crate) plane: Arc<ControlPlane>,
+    /// What the manager is to the API server; no other test has it.
+    user: String,
+    /// Where the audit log was when this began.
+    start: Mark,
     manager: Option<Child>,
     folder: TempDir,
     environment: Vec<(String, String)>,
+    /// The program of the agents.
+    agent: PathBuf,
     /// Where every manager serves Programs: another place would be another source.
     programs: String,
+    /// The namespaces that the manager watches; all, if there are none.
+    namespaces: Vec<String>,
+    /// Those of them that the test has not taken yet.
+    unused: Mutex<Vec<TestNamespace>>,
     /// Where pods run, if workspaces are pods.
     node: Option<Node>,
     /// The way to the API server, if it is not the direct one.
     detour: Option<PathBuf>,
+    /// Given back last.
+    _use: PlaneUse,
 }
 
 /// How a manager is started.
@@ -48,30 +86,49 @@ pub(crate) struct Launch<'launch> {
 }
 
 impl System {
-    /// Starts everything; the variables are those of the manager and so of its workspaces.
+    /// Starts a manager of one namespace; the variables are its own and so those of its workspaces.
     pub(crate) async fn start(environment: &[(&str, &str)]) -> Self {
-        let mut system = Self::without_manager(environment).await;
+        Self::start_watching(Watched::Namespaces(1), environment).await
+    }
+
+    /// [`System::start`] for a manager of other namespaces than one.
+    pub(crate) async fn start_watching(watched: Watched, environment: &[(&str, &str)]) -> Self {
+        let mut system = Self::without_manager_watching(watched, environment).await;
         system.start_manager();
         system
     }
 
-    /// Starts everything, with workspaces that are pods of a pretend node.
+    /// Starts a manager of one namespace, with workspaces that are pods of a pretend node.
     pub(crate) async fn in_pods(environment: &[(&str, &str)]) -> Self {
-        let mut system = Self::in_pods_without_manager(environment).await;
+        Self::in_pods_watching(Watched::Namespaces(1), environment).await
+    }
+
+    /// [`System::in_pods`] for a manager of other namespaces than one.
+    pub(crate) async fn in_pods_watching(watched: Watched, environment: &[(&str, &str)]) -> Self {
+        let mut system = Self::in_pods_without_manager(watched, environment).await;
         system.start_manager();
         system
     }
 
     /// Starts everything but the manager, whose workspaces will be pods.
-    pub(crate) async fn in_pods_without_manager(environment: &[(&str, &str)]) -> Self {
-        let mut system = Self::without_manager(environment).await;
+    pub(crate) async fn in_pods_without_manager(
+        watched: Watched,
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let mut system = Self::without_manager_watching(watched, environment).await;
+        system.start_node();
+        system
+    }
+
+    /// Starts a node for the pods of the one namespace, or of all.
+    pub(crate) fn start_node(&mut self) {
+        assert!(self.namespaces.len() <= 1, "a node has one namespace");
         let settings = node::Settings {
             agent: program("agent"),
-            environment: system.environment.clone(),
-            namespace: None,
+            environment: self.environment.clone(),
+            namespace: self.namespaces.first().cloned(),
         };
-        system.node = Some(Node::start(&system.plane, settings).unwrap());
-        system
+        self.node = Some(Node::start(&self.plane, settings).unwrap());
     }
 
     /// The node on which the pods run.
@@ -84,37 +141,111 @@ impl System {
         self.environment.push((name.to_owned(), value.to_owned()));
     }
 
+    /// Has the next manager start this program as the agent of a process workspace.
+    pub(crate) fn use_agent(&mut self, agent: PathBuf) {
+        self.agent = agent;
+    }
+
     /// The variables of the manager, and so of its workspaces.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         self.environment.clone()
     }
 
-    /// Starts everything but the manager.
+    /// Starts everything but the manager of one namespace.
     pub(crate) async fn without_manager(environment: &[(&str, &str)]) -> Self {
-        let plane = ControlPlane::builder()
-            .controller_manager(true)
-            .start()
-            .await
-            .unwrap();
-        plane.install_crds(&pko_api::crd::all()).await.unwrap();
-        grant(&plane).await;
-        let environment = environment
+        Self::without_manager_watching(Watched::Namespaces(1), environment).await
+    }
+
+    /// Starts everything but the manager.
+    pub(crate) async fn without_manager_watching(
+        watched: Watched,
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let (plane, plane_use) = planes::plane(watched).await;
+        Self::on(plane, plane_use, watched, environment).await
+    }
+
+    /// Starts everything but the manager, on a control plane that no other test will ever have.
+    pub(crate) async fn on_new_plane(environment: &[(&str, &str)]) -> Self {
+        let plane = planes::start().await;
+        Self::on(plane, PlaneUse::Shared, Watched::Cluster, environment).await
+    }
+
+    async fn on(
+        plane: Arc<ControlPlane>,
+        plane_use: PlaneUse,
+        watched: Watched,
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let mut unused = Vec::new();
+        if let Watched::Namespaces(count) = watched {
+            for _ in 0..count {
+                unused.push(new_namespace(&plane).await);
+            }
+        }
+        // Whatever `pulumi` this machine has, and whatever it is told to test with
+        let engine = program("pulumi-engine").display().to_string();
+        let environment = [("PKO_PULUMI", engine.as_str())]
             .iter()
+            .chain(environment)
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
         let folder = tempfile::Builder::new()
-            .prefix("pko-it-")
-            .tempdir()
+            .prefix("system-")
+            .tempdir_in(FOLDER.folder())
             .unwrap();
         Self {
+            user: format!("manager-{}", USERS.fetch_add(1, Ordering::Relaxed)),
+            start: plane.audit_mark().await.unwrap(),
             plane,
             manager: None,
             folder,
             environment,
+            agent: program("agent"),
             programs: free_address(),
+            namespaces: unused.iter().map(|it| it.name().to_owned()).collect(),
+            unused: Mutex::new(unused),
             node: None,
             detour: None,
+            _use: plane_use,
         }
+    }
+
+    /// What the manager is to the API server.
+    pub(crate) fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// All requests of the managers of this test.
+    pub(crate) async fn requests(&self) -> Requests {
+        self.requests_since(self.start).await
+    }
+
+    /// The requests of the managers of this test since a mark.
+    pub(crate) async fn requests_since(&self, mark: Mark) -> Requests {
+        let requests = self.plane.requests_since(mark).await.unwrap();
+        requests.by_user(&self.user)
+    }
+
+    /// A proxy that is to the API server what the manager is.
+    pub(crate) fn proxy(&self) -> FaultProxy {
+        FaultProxy::start(&self.plane, &self.user, &[MANAGERS]).unwrap()
+    }
+
+    /// A namespace that the manager watches.
+    pub(crate) async fn namespace(&self) -> TestNamespace {
+        if self.namespaces.is_empty() {
+            return new_namespace(&self.plane).await;
+        }
+        let namespace = self.unused.lock().unwrap().pop();
+        namespace.expect("the test asks for as many namespaces as it has in Watched::Namespaces")
+    }
+
+    /// Has the next manager watch a new namespace and nothing else.
+    pub(crate) async fn move_to_new_namespace(&mut self) -> TestNamespace {
+        let namespace = new_namespace(&self.plane).await;
+        self.namespaces = vec![namespace.name().to_owned()];
+        namespace
     }
 
     /// Starts a manager, the first or the next one.
@@ -123,23 +254,28 @@ impl System {
         self.manager = Some(manager);
     }
 
-    /// Starts one of several managers, with workspaces of its own, which it has to be asked for.
+    /// Starts one of several managers, with workspaces of its own. It ends with the test at the
+    /// latest.
     pub(crate) fn start_another(&self, name: &str, flags: &[&str]) -> Child {
         let workspaces = self.folder.path().join(name);
         self.spawn_manager(&workspaces, &free_address(), flags)
     }
 
     fn spawn_manager(&self, workspaces: &Path, programs: &str, flags: &[&str]) -> Child {
+        let namespaces = self.namespaces.join(",");
+        let mut all_flags = vec!["--namespaces", &namespaces];
+        all_flags.extend(flags);
         self.launch(&Launch {
             kubeconfig: &self.kubeconfig(),
             workspaces,
             programs,
-            flags,
+            flags: &all_flags,
             log: &self.log(),
         })
     }
 
-    /// Starts a manager anywhere; who asked for it has to end it.
+    /// Starts a manager anywhere, of all namespaces unless the flags name some. It ends with the test
+    /// if the test does not end it before.
     pub(crate) fn launch(&self, launch: &Launch<'_>) -> Child {
         let log = File::options()
             .create(true)
@@ -158,7 +294,7 @@ impl System {
             .arg("--workspace-dir")
             .arg(launch.workspaces)
             .arg("--agent")
-            .arg(program("agent"))
+            .arg(&self.agent)
             .args(launch.flags)
             .args([
                 "--program-fs-addr",
@@ -184,7 +320,7 @@ impl System {
     }
 
     fn kubeconfig(&self) -> PathBuf {
-        let direct = || self.plane.kubeconfig_as(MANAGER, &[]).unwrap();
+        let direct = || self.plane.kubeconfig_as(&self.user, &[MANAGERS]).unwrap();
         self.detour.clone().unwrap_or_else(direct)
     }
 
@@ -203,6 +339,14 @@ impl System {
         let mut manager = self.manager.take().expect("a manager runs");
         manager.kill().unwrap();
         manager.wait().unwrap();
+    }
+
+    /// Kills the manager, if one runs, and starts the next one.
+    pub(crate) fn restart_manager(&mut self) {
+        if self.manager.is_some() {
+            self.kill_manager();
+        }
+        self.start_manager();
     }
 
     /// Waits until the manager takes care of what is new: it has started, and found what there was.
@@ -314,7 +458,7 @@ impl Drop for System {
             let _ = manager.kill();
             let _ = manager.wait();
         }
-        end_processes_of(&self.workspaces(), Duration::from_secs(1));
+        kill_processes_of(self.folder.path());
         if std::thread::panicking() {
             let log = fs::read_to_string(self.log()).unwrap_or_default();
             eprintln_lines("manager", &log);
@@ -328,6 +472,18 @@ impl Drop for System {
             }
         }
     }
+}
+
+/// Runs a test in a namespace that the manager watches; see [`run_in`].
+pub(crate) async fn with_namespace(system: &System, test: impl AsyncFnOnce(&TestNamespace)) {
+    run_in(system.namespace().await, test).await;
+}
+
+/// A namespace that stays until its control plane ends.
+async fn new_namespace(plane: &ControlPlane) -> TestNamespace {
+    let namespace = TestNamespace::create(plane).await.unwrap();
+    namespace.keep();
+    namespace
 }
 
 #[expect(clippy::print_stderr, reason = "what a failing test has to say")]

@@ -261,12 +261,13 @@ impl TakenOver {
         let folder = shared_folder("fixtures/upstream-cluster")?;
         let files = tempfile::tempdir().unwrap();
         let stand_in = StandIn::new(files.path(), &Script::new());
-        let mut system = System::in_pods_without_manager(&[
+        let mut system = System::on_new_plane(&[
             ("PKO_PULUMI", StandIn::program().to_str().unwrap()),
             ("PKO_STAND_IN", stand_in.folder().to_str().unwrap()),
             ("POD_SA_NAME", "controller-manager"),
         ])
         .await;
+        system.start_node();
         system.node().break_image(NO_SUCH_IMAGE);
         let lab = Lab::restore(&system, &folder, ago).await;
         let client = system.plane.client().unwrap();

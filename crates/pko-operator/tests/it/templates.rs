@@ -1,7 +1,7 @@
 //! Workspaces as the API server stores them: upstream's are taken over as they are, templates stay as they were written,
 //! and a field that somebody else holds is named.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use kube::{
@@ -21,12 +21,13 @@ use serde_json::{Value, json};
 
 use crate::{
     scripted::{credentials, patch_stack, ready},
-    system::System,
+    system::{self, System},
     trail::Trail,
 };
 
-async fn plane() -> ControlPlane {
-    let plane = ControlPlane::builder().start().await.unwrap();
+/// Without controllers, which would remove a Workspace whose Stack is not there.
+async fn plane() -> Arc<ControlPlane> {
+    let plane = ControlPlane::shared().await.unwrap();
     plane.install_crds(&pko_api::crd::all()).await.unwrap();
     plane
 }
@@ -241,7 +242,7 @@ async fn prepared(namespace: &TestNamespace) {
 #[tokio::test]
 async fn a_field_that_somebody_else_holds_is_named_and_given_back() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    system::with_namespace(&system, async |namespace| {
         prepared(namespace).await;
         let stack = stack(&system, "demo")
             .set("/spec/workspaceTemplate/spec/imagePullPolicy", "Always")
@@ -283,7 +284,7 @@ async fn a_field_that_somebody_else_holds_is_named_and_given_back() {
 #[tokio::test]
 async fn a_workspace_under_another_name_is_the_stacks_own() {
     let system = System::start(&[]).await;
-    with_namespace(&system.plane, async |namespace| {
+    system::with_namespace(&system, async |namespace| {
         prepared(namespace).await;
         let own = stack(&system, "demo").set("/spec/updateTemplate/spec/message", "as we say");
         namespace.create_object(own.build()).await.unwrap();

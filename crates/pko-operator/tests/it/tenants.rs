@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     scripted::{begun, create_stack, namespace, ready},
-    system::System,
+    system::{System, Watched},
 };
 
 async fn create<K>(objects: Api<K>, object: Value)
@@ -81,7 +81,8 @@ async fn all_refusals(client: &Client, namespace: &TestNamespace) -> Vec<[u16; 2
 #[tokio::test]
 async fn neither_reads_what_is_the_others() {
     let program = StandIn::program().display().to_string();
-    let system = System::start(&[("PKO_PULUMI", &program)]).await;
+    let environment = [("PKO_PULUMI", program.as_str())];
+    let system = System::start_watching(Watched::Cluster, &environment).await;
     let stand_in = system.stand_in(&Script::new());
     let roles = Api::<ClusterRole>::all(system.plane.client().unwrap());
     for role in [EDIT, VIEW] {
@@ -116,7 +117,7 @@ async fn a_flood_of_runs_of_one_does_not_delay_the_other() {
         ("PKO_PULUMI", program.as_str()),
         ("PKO_MAX_RUNS_PER_NAMESPACE", "1"),
     ];
-    let system = System::start(&environment).await;
+    let system = System::start_watching(Watched::Cluster, &environment).await;
     let gated = Answer::new().waits_for("gate").as_usual();
     let slow = system.stand_in(&Script::new().on("up", gated));
     let quick = StandIn::new(slow.folder().with_file_name("quick"), &Script::new());

@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::{
     common::v1::{KeyValue, any_value::Value},
     trace::v1::Span,
 };
-use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually};
+use pko_testkit::{ProgramBuilder, StackBuilder, eventually};
 use serde_json::json;
 use tonic::{Request, Response, Status, transport::Server};
 
@@ -76,7 +76,7 @@ async fn a_collector_gets_the_looks_at_an_object_and_the_run() {
         ("OTEL_BSP_SCHEDULE_DELAY", "100"),
     ];
     let system = System::start(&variables).await;
-    let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    let namespace = system.namespace().await;
     let program = ProgramBuilder::new("demo").output("a", "b").build();
     namespace.create_object(program).await.unwrap();
     let passphrase = json!({ "type": "Literal", "literal": { "value": "x" } });

@@ -48,7 +48,7 @@ impl Stage {
         let source = stand_in.folder().join("source");
         fs::create_dir_all(&source).unwrap();
         fs::write(source.join("Pulumi.yaml"), source_text).unwrap();
-        let namespace = TestNamespace::create(&system.plane).await.unwrap();
+        let namespace = system.namespace().await;
         let variable = |name: &str, value: &str| json!({ "name": name, "value": value });
         let workspace = WorkspaceBuilder::new("ws")
             .local(source.to_str().unwrap())

@@ -33,7 +33,7 @@ use tokio::task::JoinHandle;
 
 use crate::{
     scripted::namespace,
-    system::{MANAGER, System, folder_of},
+    system::{System, Watched, folder_of},
 };
 
 const STACKS: usize = 20;
@@ -62,7 +62,8 @@ struct Crowd {
 impl Crowd {
     async fn start() -> Self {
         let program = StandIn::program().display().to_string();
-        let system = System::in_pods(&[("PKO_PULUMI", &program)]).await;
+        let environment = [("PKO_PULUMI", program.as_str())];
+        let system = System::in_pods_watching(Watched::Cluster, &environment).await;
         let namespace = namespace(&system).await;
         System::works(&namespace, "demo").await;
         let stand_ins = (0..STACKS).map(|number| format!("stack-{number}"));
@@ -131,8 +132,7 @@ impl Crowd {
 
     /// What the manager has asked about these Stacks.
     async fn requests_since(&self, mark: Mark) -> Requests {
-        let requests = self.system.plane.requests_since(mark).await.unwrap();
-        let requests = requests.by_user(MANAGER);
+        let requests = self.system.requests_since(mark).await;
         requests.only(|request| request.namespace == self.namespace.name())
     }
 
@@ -286,7 +286,7 @@ async fn twenty_stacks_take_few_requests_and_few_processes() {
     let most = LATER_WRITES * STACKS;
     assert!(writes <= most, "{writes} writes, not {most}:\n{counts}");
     let reads = requests.only(|request| ["get", "list"].contains(&&*request.verb));
-    let secrets = reads.count(MANAGER, "get", "secrets");
+    let secrets = reads.count(crowd.system.user(), "get", "secrets");
     assert_eq!(reads.len(), secrets, "besides Secrets:\n{}", reads.counts());
     // Nobody watches Secrets, so each run asks for the version of the one that its environment comes from.
     let credentials = reads.only(|request| request.name == "credentials").len();

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Each try has a namespace, a manager that looks nowhere else, and a proxy of its own, so that several go side by
-//! side on one control plane. `PKO_FULL=1` tries all points and writes `docs/reliability.md`; without it a sample is
-//! tried, another one with `PKO_SEED=number`. `PKO_POINTS=text` tries those whose name has that text, such as
-//! `create: killed before write 3`.
+//! side on one control plane. `PKO_FULL=1` tries all points and writes `docs/reliability.md`. Without it two samples
+//! are tried, with one point of each scenario: one sample is always the same, the other one is that of the day, or of
+//! `PKO_SEED=number`. `PKO_POINTS=text` tries those whose name has that text, such as `create: killed before write 3`.
 
 mod end;
 mod fault;
@@ -25,7 +25,7 @@ use std::{
     collections::BTreeMap,
     env, fs,
     hash::{DefaultHasher, Hash as _, Hasher as _},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use futures::{StreamExt as _, stream};
@@ -44,8 +44,9 @@ const LANES: usize = 16;
 const LANES_OF_A_SAMPLE: usize = 4;
 /// A sample has none that lasts longer.
 const LONGEST: u64 = 5;
-/// How many points of a goal in a scenario are in a sample.
-const SAMPLE: [(Goal, usize); 4] = [(Goal::R1, 2), (Goal::R4, 1), (Goal::R5, 1), (Goal::R6, 1)];
+/// The sample that is tried every day.
+const FIXED_SEED: u64 = 0;
+const DAY: Duration = Duration::from_hours(24);
 
 /// A fault in a scenario.
 #[derive(Clone, Copy)]
@@ -81,7 +82,8 @@ impl Choice {
             return Self::All;
         }
         let seed = env::var("PKO_SEED");
-        Self::Sample(seed.map_or(1, |seed| seed.parse().expect("PKO_SEED is a number")))
+        let seed = seed.map(|seed| seed.parse().expect("PKO_SEED is a number"));
+        Self::Sample(seed.unwrap_or_else(|_| today()))
     }
 
     fn lanes(&self) -> usize {
@@ -92,28 +94,38 @@ impl Choice {
     }
 
     /// Those that are tried, in an order in which those that wait are not together.
-    fn of(&self, points: Vec<Point>) -> Vec<Point> {
-        let points = shuffled(points, self.seed());
+    fn of(&self, points: &[Point]) -> Vec<Point> {
         match self {
-            Self::All => points,
+            Self::All => shuffled(points, FIXED_SEED),
             Self::Named(text) => {
                 let wanted = |point: &Point| point.name().contains(text);
-                points.into_iter().filter(wanted).collect()
+                let points = shuffled(points, FIXED_SEED).into_iter();
+                points.filter(wanted).collect()
             }
-            Self::Sample(_) => sample(points),
-        }
-    }
-
-    fn seed(&self) -> u64 {
-        match self {
-            Self::All | Self::Named(_) => 0,
-            Self::Sample(seed) => *seed,
+            Self::Sample(seed) => {
+                let both = [FIXED_SEED, *seed]
+                    .map(|seed| sample(points, seed))
+                    .concat();
+                // A point that is in both is tried once
+                let names: BTreeMap<String, Point> = both
+                    .into_iter()
+                    .map(|point| (point.name(), point))
+                    .collect();
+                shuffled(&names.into_values().collect::<Vec<_>>(), *seed)
+            }
         }
     }
 }
 
+/// The number of the day.
+fn today() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_secs() / DAY.as_secs()
+}
+
 /// Ordered by what the seed makes of their names.
-fn shuffled(mut points: Vec<Point>, seed: u64) -> Vec<Point> {
+fn shuffled(points: &[Point], seed: u64) -> Vec<Point> {
+    let mut points = points.to_vec();
     let place = |point: &Point| {
         let mut hasher = DefaultHasher::new();
         (seed, point.name()).hash(&mut hasher);
@@ -123,27 +135,26 @@ fn shuffled(mut points: Vec<Point>, seed: u64) -> Vec<Point> {
     points
 }
 
-/// The first so many of each goal and scenario.
-fn sample(mut points: Vec<Point>) -> Vec<Point> {
-    let mut left: BTreeMap<(Goal, Scenario), usize> = BTreeMap::new();
-    let mut is_wanted = |point: &Point| {
-        let most = SAMPLE.iter().find(|(goal, _)| *goal == point.fault.goal());
-        let left = left
-            .entry(point.group())
-            .or_insert(most.map_or(0, |(_, most)| *most));
-        let is_wanted = *left > 0 && point.fault.seconds() <= LONGEST;
-        *left -= usize::from(is_wanted);
-        is_wanted
+/// A point of each scenario, with all goals among them. Another seed has other points, and each goal
+/// in other scenarios.
+fn sample(points: &[Point], seed: u64) -> Vec<Point> {
+    let points = shuffled(points, seed);
+    let goals = [Goal::R1, Goal::R4, Goal::R5, Goal::R6].into_iter().cycle();
+    let first = usize::try_from(seed % 4).unwrap_or_default();
+    let pairs = Scenario::ALL.into_iter().zip(goals.skip(first));
+    let point = |(scenario, goal): (Scenario, Goal)| {
+        let mut points = points.iter();
+        points.find(|point| point.group() == (goal, scenario) && point.fault.seconds() <= LONGEST)
     };
-    points.retain(|point| is_wanted(point));
-    points
+    pairs.filter_map(point).copied().collect()
 }
 
 #[tokio::test]
 async fn every_scenario_ends_as_it_does_undisturbed_whatever_goes_wrong() {
     let choice = Choice::from_environment();
     let program = StandIn::program().display().to_string();
-    let system = System::without_manager(&[("PKO_PULUMI", &program)]).await;
+    // Of its own: some faults restart the API server
+    let system = System::on_new_plane(&[("PKO_PULUMI", &program)]).await;
     let lanes = choice.lanes();
     let clean = Box::pin(clean_runs(&system, lanes)).await;
     let points = clean.iter().flat_map(|(scenario, clean)| {
@@ -151,15 +162,17 @@ async fn every_scenario_ends_as_it_does_undisturbed_whatever_goes_wrong() {
         let faults = Fault::all(clean.writes, scenario.edits_programs()).into_iter();
         faults.map(move |fault| Point { scenario, fault })
     });
-    let points = choice.of(points.collect());
+    let points = choice.of(&points.collect::<Vec<_>>());
     let (table, failures) = tried(&system, &clean, points, lanes).await;
     if let Choice::All = choice {
         fs::write(report::file(), report::text(&table)).unwrap();
     }
-    if let Choice::Sample(seed) = choice {
-        say(&format!("PKO_SEED={seed} tries the same points again"));
-    }
-    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    let again = match choice {
+        Choice::Sample(seed) => format!("PKO_SEED={seed} tries the same points again"),
+        Choice::All | Choice::Named(_) => String::new(),
+    };
+    say(&again);
+    assert!(failures.is_empty(), "{}\n\n{again}", failures.join("\n\n"));
 }
 
 /// What is right.

@@ -16,7 +16,7 @@ use pko_testkit::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::user::FENCE;
-use crate::system::{Launch, MANAGER, System, free_address};
+use crate::system::{Launch, System, free_address};
 
 pub(super) struct Operator<'system> {
     system: &'system System,
@@ -32,7 +32,7 @@ impl<'system> Operator<'system> {
     pub(super) fn start(system: &'system System, folder: &Path, namespace: &str) -> Self {
         let mut operator = Self {
             system,
-            proxy: FaultProxy::start(&system.plane, MANAGER, &[]).unwrap(),
+            proxy: system.proxy(),
             namespace: namespace.to_owned(),
             folder: folder.to_owned(),
             programs: free_address(),

@@ -36,7 +36,7 @@ impl User {
         scenario: Scenario,
         patience: Duration,
     ) -> Self {
-        let namespace = TestNamespace::create(&system.plane).await.unwrap();
+        let namespace = system.namespace().await;
         let stand_in = StandIn::new(folder.join("stand-in"), &scenario.script());
         Self {
             namespace,

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
-use crate::system::{MANAGER, System};
+use crate::system::System;
 
 /// The Program that shows that a manager works; what is written for it does not count.
 const FENCE: &str = "fence";
@@ -30,7 +30,7 @@ trait Play: Sized {
     fn name(scenario: &Self::Scenario) -> &'static str;
 
     /// What there is before it.
-    async fn prepare(system: &System, scenario: &Self::Scenario) -> Self;
+    async fn prepare(system: &System, namespace: TestNamespace, scenario: &Self::Scenario) -> Self;
 
     /// Does it, and waits until it is done and the manager looks after what is new.
     async fn play(&self, scenario: &Self::Scenario) -> Result<(), TimedOut>;
@@ -52,7 +52,7 @@ struct Point {
     when: When,
 }
 
-/// A control plane, and a manager behind a proxy.
+/// A manager behind a proxy; each try has a namespace of its own.
 struct Stage {
     system: System,
     proxy: FaultProxy,
@@ -63,15 +63,21 @@ impl Stage {
         let program = StandIn::program().display().to_string();
         let environment = [("PKO_PULUMI", program.as_str())];
         let mut system = System::without_manager(&environment).await;
-        let proxy = FaultProxy::start(&system.plane, MANAGER, &[]).unwrap();
+        let proxy = system.proxy();
         system.put_behind(&proxy);
-        system.start_manager();
         Self { system, proxy }
     }
 
+    /// What there is before a try, and a manager that watches only this.
+    async fn prepare<P: Play>(&mut self, scenario: &P::Scenario) -> P {
+        let namespace = self.system.move_to_new_namespace().await;
+        self.system.restart_manager();
+        P::prepare(&self.system, namespace, scenario).await
+    }
+
     /// Does it without any harm: what is right, and the writes that it takes.
-    async fn clean<P: Play>(&self, scenario: &P::Scenario) -> (P::End, usize) {
-        let tried = P::prepare(&self.system, scenario).await;
+    async fn clean<P: Play>(&mut self, scenario: &P::Scenario) -> (P::End, usize) {
+        let tried: P = self.prepare(scenario).await;
         let before = self.proxy.writes().len();
         tried.play(scenario).await.unwrap();
         let end = tried.end(&self.system).await;
@@ -88,7 +94,7 @@ impl Stage {
         point: Point,
         right: &P::End,
     ) -> Result<bool, TimedOut> {
-        let tried = P::prepare(&self.system, scenario).await;
+        let tried: P = self.prepare(scenario).await;
         let died = self.kill_at(point);
         let mut played = pin!(tried.play(scenario));
         let is_killed = tokio::select! {
@@ -98,8 +104,7 @@ impl Stage {
         };
         // One that did not die may still do so until all is well.
         self.proxy.heal();
-        self.system.kill_manager();
-        self.system.start_manager();
+        self.system.restart_manager();
         if is_killed {
             played.await?;
         }

@@ -62,8 +62,7 @@ impl Play for Try {
         scenario.name
     }
 
-    async fn prepare(system: &System, scenario: &Scenario) -> Self {
-        let namespace = TestNamespace::create(&system.plane).await.unwrap();
+    async fn prepare(system: &System, namespace: TestNamespace, scenario: &Scenario) -> Self {
         let stand_in = system.stand_in_at(namespace.name(), &scenario.script);
         let source = stand_in.folder().join("source");
         fs::create_dir_all(&source).unwrap();

@@ -18,7 +18,6 @@ use kube::{
 };
 use pko_testkit::{fixtures, node};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use crate::system::{System, eprintln_lines, program};
@@ -37,7 +36,6 @@ const PASSPHRASE: &str = "correct-horse";
 pub(super) struct Lab {
     agents: Arc<Mutex<Vec<Agent>>>,
     kubelet: JoinHandle<()>,
-    _folder: TempDir,
 }
 
 impl Lab {
@@ -45,10 +43,10 @@ impl Lab {
     pub(super) async fn restore(system: &System, folder: &Path, ago: SignedDuration) -> Self {
         let mut objects = fixtures::load(folder).unwrap();
         move_times(&mut objects, ago);
-        let folder = TempDir::with_prefix("pko-lab-").unwrap();
+        let folder = system.subfolder();
         let programs = programs(&objects);
         let pods = objects.iter_mut().filter(|object| serves(object));
-        let agents = pods.map(|pod| Agent::start(system, pod, &programs, folder.path()));
+        let agents = pods.map(|pod| Agent::start(system, pod, &programs, &folder));
         let agents = Arc::new(Mutex::new(agents.collect()));
         // While a part of them is there, controllers would act on what is missing
         system.plane.stop_controllers().unwrap();
@@ -58,7 +56,6 @@ impl Lab {
         Self {
             kubelet: tokio::spawn(end_pods(client, Arc::clone(&agents))),
             agents,
-            _folder: folder,
         }
     }
 }
