@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Cli, Place, configured, finished, on_each_cli};
 
-on_each_cli!(engine Engine: every_kind_of_value_comes_out_as_it_went_in paths_reach_into_what_the_source_says);
-on_each_cli!(real Real: every_kind_of_value_comes_out_as_it_went_in paths_reach_into_what_the_source_says);
+on_each_cli!(engine and real: every_kind_of_value_comes_out_as_it_went_in paths_reach_into_what_the_source_says);
 
 const PROGRAM: &str = "name: my.project\nruntime: yaml\n";
 

@@ -1,6 +1,10 @@
 //! Locks that a dead run has left behind, and those of others.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use jiff::{SignedDuration, Timestamp};
 use pko_proto::{
@@ -11,7 +15,17 @@ use pko_testkit::{Answer, Script};
 use rustix::process::{Signal, kill_process_group};
 use serde_json::{Value, json};
 
-use crate::harness::{Agent, Cli, Place, children, finished, get, soon, update, watch};
+use crate::harness::{
+    Agent, Cli, Place, children, finished, get, on_each_cli, soon, until, update, watch,
+};
+
+on_each_cli!(engine and real:
+    the_lock_of_a_killed_run_is_removed_by_the_next_agent_and_the_run_succeeds
+    a_foreign_lock_beside_it_keeps_both
+    a_foreign_lock_stays_and_it_is_said_who_holds_it_and_what_to_do
+    the_managers_word_is_enough_for_a_lock_of_this_host_that_is_from_then
+    a_process_that_is_there_keeps_its_lock_whatever_the_manager_says
+);
 
 const PROGRAM: &str = "\
 name: demo
@@ -33,7 +47,7 @@ fn host() -> String {
 
 /// The number of a process that has ended.
 fn dead_process() -> u32 {
-    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let mut child = Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     child.id()
 }
@@ -77,8 +91,35 @@ async fn run(agent: &Agent, request: StartRunRequest) -> RunResult {
     soon("the end of a run", finished(&mut client, &run_id)).await
 }
 
-/// An `up` under the id `one` is killed in the midst of a step, and its agent with it.
-async fn killed(slow: &Place) {
+/// With the real CLI: the language host waits at `gate`, a pipe to which nothing is written.
+const BLOCKED_PROGRAM: &str = "\
+name: demo
+runtime: yaml
+resources:
+  first:
+    type: pulumi:index:Stash
+    properties:
+      input: x
+  second:
+    type: pulumi:index:Stash
+    properties:
+      input: {fn::join: ['', ['${first.output}', {fn::readFile: ./gate}]]}
+";
+
+/// Whether the update has come to where it is blocked, and has written what it has done so far. A CLI
+/// that is killed while it writes a checkpoint may leave one that it cannot read.
+fn is_blocked(cli: Cli, place: &Place) -> bool {
+    let file = place.path("state/.pulumi/stacks/demo/dev.json");
+    let written = fs::read_to_string(file).unwrap_or_default();
+    match cli {
+        Cli::Real => written.contains("::first\"") && !written.contains("pending_operations"),
+        _ => !locks(place).is_empty(),
+    }
+}
+
+/// An `up` under the id `one` is killed in the middle, with its agent and all that it has started, as
+/// the end of a pod does.
+async fn killed(cli: Cli, slow: &Place) {
     let agent = slow.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -96,27 +137,38 @@ async fn killed(slow: &Place) {
         }
     };
     soon("a step of the run", begun).await;
-    let [engine] = children(agent.process())[..] else {
-        panic!("one engine")
+    until("the update is blocked", || is_blocked(cli, slow)).await;
+    let [process] = children(agent.process())[..] else {
+        panic!("one CLI")
     };
+    let plugins = children(process);
     agent.kill().await;
-    kill_process_group(engine, Signal::KILL).unwrap();
+    for group in [process].into_iter().chain(plugins) {
+        // A plugin may be of the CLI's group, and gone with it.
+        let _gone = kill_process_group(group, Signal::KILL);
+    }
     assert_eq!(locks(slow).len(), 1, "it was left behind");
 }
 
-/// A place where an `up` was killed, with an engine that is quick from now on.
-async fn after_a_kill() -> Place {
-    let slow = Place::with(Cli::Engine, PROGRAM).variable("PKO_ENGINE_STEP_DELAY", "10m");
-    killed(&slow).await;
-    slow.without_variable("PKO_ENGINE_STEP_DELAY")
+/// A place where an `up` was killed, with a CLI and a program that are not blocked any more.
+async fn after_a_kill(cli: Cli) -> Place {
+    let place = match cli {
+        Cli::Real => Place::with(cli, BLOCKED_PROGRAM),
+        _ => Place::with(cli, PROGRAM).variable("PKO_ENGINE_STEP_DELAY", "10m"),
+    };
+    make_pipe(&place.workspace().join("gate"));
+    killed(cli, &place).await;
+    place.write("Pulumi.yaml", PROGRAM);
+    place.without_variable("PKO_ENGINE_STEP_DELAY")
 }
 
-#[tokio::test]
-async fn the_lock_of_a_killed_run_is_removed_by_the_next_agent_and_the_run_succeeds() {
-    if !Cli::Engine.is_there("the_lock_of_a_killed_run_is_removed") {
-        return;
-    }
-    let place = after_a_kill().await;
+fn make_pipe(path: &Path) {
+    let made = Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success());
+}
+
+async fn the_lock_of_a_killed_run_is_removed_by_the_next_agent_and_the_run_succeeds(cli: Cli) {
+    let place = after_a_kill(cli).await;
     let agent = place.serve(&[]).await;
     let result = run(&agent, update("two")).await;
     assert!(result.error.is_none(), "{:?} {}", result.error, agent.log());
@@ -140,12 +192,8 @@ async fn the_lock_of_a_killed_run_is_removed_by_the_next_agent_and_the_run_succe
     assert!(result.error.is_none() && result.notes.is_empty());
 }
 
-#[tokio::test]
-async fn a_foreign_lock_beside_it_keeps_both() {
-    if !Cli::Engine.is_there("a_foreign_lock_beside_it_keeps_both") {
-        return;
-    }
-    let place = after_a_kill().await;
+async fn a_foreign_lock_beside_it_keeps_both(cli: Cli) {
+    let place = after_a_kill(cli).await;
     write_lock(&place, "foreign", "laptop", 4242, Timestamp::now());
     let agent = place.serve(&[]).await;
     let result = run(&agent, update("two")).await;
@@ -162,12 +210,8 @@ async fn a_foreign_lock_beside_it_keeps_both() {
 }
 
 /// What is said of a lock that stays.
-#[tokio::test]
-async fn a_foreign_lock_stays_and_it_is_said_who_holds_it_and_what_to_do() {
-    if !Cli::Engine.is_there("a_foreign_lock_stays") {
-        return;
-    }
-    let place = Place::with(Cli::Engine, PROGRAM);
+async fn a_foreign_lock_stays_and_it_is_said_who_holds_it_and_what_to_do(cli: Cli) {
+    let place = Place::with(cli, PROGRAM);
     place.run(&["stack", "init", "dev"]);
     let taken = Timestamp::now() - SignedDuration::from_mins(125);
     write_lock(&place, "foreign", "laptop", 4242, taken);
@@ -210,12 +254,8 @@ fn lost_since(run_id: &str, time: Timestamp) -> StartRunRequest {
 }
 
 /// The pod was replaced, and its journal with it: only the manager knows that there was a run.
-#[tokio::test]
-async fn the_managers_word_is_enough_for_a_lock_of_this_host_that_is_from_then() {
-    if !Cli::Engine.is_there("the_managers_word_is_enough") {
-        return;
-    }
-    let place = Place::with(Cli::Engine, PROGRAM);
+async fn the_managers_word_is_enough_for_a_lock_of_this_host_that_is_from_then(cli: Cli) {
+    let place = Place::with(cli, PROGRAM);
     place.run(&["stack", "init", "dev"]);
     let agent = place.serve(&[]).await;
     let taken = Timestamp::now() - SignedDuration::from_hours(1);
@@ -238,12 +278,8 @@ async fn the_managers_word_is_enough_for_a_lock_of_this_host_that_is_from_then()
     assert_eq!(locks(&place), Vec::<String>::new());
 }
 
-#[tokio::test]
-async fn a_process_that_is_there_keeps_its_lock_whatever_the_manager_says() {
-    if !Cli::Engine.is_there("a_process_that_is_there_keeps_its_lock") {
-        return;
-    }
-    let place = Place::with(Cli::Engine, PROGRAM);
+async fn a_process_that_is_there_keeps_its_lock_whatever_the_manager_says(cli: Cli) {
+    let place = Place::with(cli, PROGRAM);
     place.run(&["stack", "init", "dev"]);
     let agent = place.serve(&[]).await;
     let taken = Timestamp::now();

@@ -233,10 +233,8 @@ async fn an_update_that_should_change_nothing_fails_if_it_does(cli: Cli) {
     events_and_result(stream).await.1.unwrap();
 }
 
+/// Not with the embedded engine, which keeps no log.
 async fn a_high_log_level_is_warned_of(cli: Cli) {
-    if !cli.has_log("a_high_log_level_is_warned_of") {
-        return;
-    }
     let (_place, _agent, mut client) = begin(cli, &["--pulumi-log-level", "11"]).await;
     let warning = "log level 11 will print sensitive information";
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
@@ -270,9 +268,6 @@ async fn a_high_log_level_is_warned_of_by_a_real_cli() {
 /// The CLI elides the contents of assets in events, so they must come from what it prints.
 #[tokio::test]
 async fn assets_among_the_outputs_are_what_the_cli_prints() {
-    if !Cli::Real.is_there("assets_among_the_outputs_are_what_the_cli_prints") {
-        return;
-    }
     let program = "name: simple\nruntime: yaml\noutputs:\n  text: {fn::stringAsset: hello}\n  pair: {fn::assetArchive: {one: {fn::stringAsset: uno}}}\n";
     let place = Place::with(Cli::Real, program);
     let agent = place.serve(&["--stack", "dev"]).await;
@@ -373,28 +368,22 @@ async fn a_shutdown_cancels_an_update_of_the_stand_in() {
 
 #[tokio::test]
 async fn a_shutdown_cancels_an_update_of_the_engine() {
-    if Cli::Engine.is_there("a_shutdown_cancels_an_update_of_the_engine") {
-        let place = Place::with(Cli::Engine, PROGRAM).variable("PKO_ENGINE_STEP_DELAY", "60s");
-        a_shutdown_cancels_an_update_and_tells_its_end(place).await;
-    }
+    let place = Place::with(Cli::Engine, PROGRAM).variable("PKO_ENGINE_STEP_DELAY", "60s");
+    a_shutdown_cancels_an_update_and_tells_its_end(place).await;
 }
 
 /// Resources one after the other, so that there is a middle.
 #[tokio::test]
 async fn a_shutdown_cancels_an_update_of_a_real_cli() {
-    if Cli::Real.is_there("a_shutdown_cancels_an_update_of_a_real_cli") {
-        let resource = |index: u32| {
-            let input = match index.checked_sub(1) {
-                Some(before) => format!("${{r{before}.output}}"),
-                None => "x".to_owned(),
-            };
-            format!(
-                "  r{index}: {{type: 'pulumi:index:Stash', properties: {{input: '{input}'}}}}\n"
-            )
+    let resource = |index: u32| {
+        let input = match index.checked_sub(1) {
+            Some(before) => format!("${{r{before}.output}}"),
+            None => "x".to_owned(),
         };
-        let resources: String = (0..400).map(resource).collect();
-        let program = format!("name: simple\nruntime: yaml\nresources:\n{resources}");
-        let place = Place::with(Cli::Real, &program);
-        a_shutdown_cancels_an_update_and_tells_its_end(place).await;
-    }
+        format!("  r{index}: {{type: 'pulumi:index:Stash', properties: {{input: '{input}'}}}}\n")
+    };
+    let resources: String = (0..400).map(resource).collect();
+    let program = format!("name: simple\nruntime: yaml\nresources:\n{resources}");
+    let place = Place::with(Cli::Real, &program);
+    a_shutdown_cancels_an_update_and_tells_its_end(place).await;
 }

@@ -13,8 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::harness::{Cli, Place, configured, finished, on_each_cli};
 
-on_each_cli!(engine Engine: fields_are_those_that_upstream_asks_for without_a_message_it_is_the_title_of_the_commit);
-on_each_cli!(real Real: fields_are_those_that_upstream_asks_for without_a_message_it_is_the_title_of_the_commit);
+on_each_cli!(engine and real: fields_are_those_that_upstream_asks_for without_a_message_it_is_the_title_of_the_commit);
 
 const PROGRAM: &str = r#"
 name: demo

@@ -1,58 +1,47 @@
 //! The programs that the same test is tried with.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::LazyLock};
 
 use pko_testkit::StandIn;
 
 /// A program that takes Pulumi's command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cli {
-    /// Does what a test says; without a word it is a small Pulumi.
+    /// Does what a test says; without a script it is a small Pulumi.
     StandIn,
-    /// The embedded engine in `PKO_BIN_DIR`.
+    /// The embedded engine, in `PKO_BIN_DIR` or beside the agent.
     Engine,
-    /// The one that `PKO_PULUMI` names.
+    /// Pulumi's own CLI, the pinned one unless `PKO_PULUMI` names another.
     Real,
 }
 
+/// Found once: to look whether the pinned CLI is complete takes a moment.
+static REAL: LazyLock<PathBuf> = LazyLock::new(|| pko_testkit::pulumi_cli().unwrap());
+
 impl Cli {
-    /// Where it is, if it is there.
-    pub(crate) fn program(self) -> Option<PathBuf> {
-        let named = |variable| std::env::var_os(variable).map(PathBuf::from);
-        let program = match self {
-            Self::StandIn => Some(StandIn::program()),
-            Self::Engine => named("PKO_BIN_DIR").map(|folder| folder.join("pulumi-engine")),
-            Self::Real => named("PKO_PULUMI"),
-        };
-        program.filter(|file| file.exists())
-    }
-
-    /// Says so if there is none.
-    #[expect(clippy::print_stdout, reason = "a test says that it was skipped")]
-    pub(crate) fn is_there(self, test: &str) -> bool {
-        let there = self.program().is_some();
-        if !there {
-            println!("skipped {test} with {self:?}: neither PKO_PULUMI nor PKO_BIN_DIR has it");
+    /// Where it is. A CLI that is missing fails the test: `cargo xtask test` builds them all.
+    pub(crate) fn program(self) -> PathBuf {
+        match self {
+            Self::StandIn => StandIn::program(),
+            Self::Engine => engine(),
+            Self::Real => REAL.clone(),
         }
-        there
-    }
-
-    /// Whether it is there and keeps a log, as all but the embedded engine do, which `PKO_PULUMI` may name, too.
-    #[expect(clippy::print_stdout, reason = "a test says that it was skipped")]
-    pub(crate) fn has_log(self, test: &str) -> bool {
-        let program = self.program().unwrap_or_default();
-        let is_engine = program.ends_with("pulumi-engine");
-        if is_engine {
-            println!("skipped {test} with {self:?}: the embedded engine keeps no log");
-        }
-        !is_engine && self.is_there(test)
     }
 }
 
-/// Makes three tests of each function: with the stand-in, with the embedded engine, and with a real CLI.
+fn engine() -> PathBuf {
+    const PROGRAM: &str = "pulumi-engine";
+    let named = std::env::var_os("PKO_BIN_DIR").map(|folder| PathBuf::from(folder).join(PROGRAM));
+    let built = PathBuf::from(env!("CARGO_BIN_EXE_agent")).with_file_name(PROGRAM);
+    let mut found = named.into_iter().chain([built]);
+    found
+        .find(|file| file.is_file())
+        .unwrap_or_else(|| panic!("{PROGRAM} is not built: `cargo build -p pko-engine --bins`"))
+}
+
+/// Makes a test of each function with each CLI that is named, with all three if none is.
 macro_rules! on_each_cli {
-    ($($test:ident)*) => {
-        $crate::harness::on_each_cli!(stand_in StandIn: $($test)*);
+    (engine and real: $($test:ident)*) => {
         $crate::harness::on_each_cli!(engine Engine: $($test)*);
         $crate::harness::on_each_cli!(real Real: $($test)*);
     };
@@ -63,12 +52,14 @@ macro_rules! on_each_cli {
             $(
                 #[tokio::test]
                 async fn $test() {
-                    if Cli::$cli.is_there(stringify!($test)) {
-                        super::$test(Cli::$cli).await;
-                    }
+                    super::$test(Cli::$cli).await;
                 }
             )*
         }
+    };
+    ($($test:ident)*) => {
+        $crate::harness::on_each_cli!(stand_in StandIn: $($test)*);
+        $crate::harness::on_each_cli!(engine and real: $($test)*);
     };
 }
 

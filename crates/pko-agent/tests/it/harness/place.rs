@@ -57,7 +57,7 @@ impl Place {
         let stand_in = StandIn::new(folder.path().join("stand-in"), &Script::new());
         let place = Self {
             folder,
-            pulumi: cli.program().unwrap(),
+            pulumi: cli.program(),
             variables: Vec::new(),
             stand_in,
         };
