@@ -278,10 +278,12 @@ impl<'a> Engine<'a> {
 
     /// Whether nothing more may begin.
     fn is_stopped(&self) -> bool {
-        self.task.cancellation.is_set()
-            || self.failing.load(Ordering::SeqCst)
-            || self.reporter.is_broken()
-            || self.ledger.is_broken()
+        self.failing.load(Ordering::SeqCst) || self.is_cut_off()
+    }
+
+    /// Whether the run ends for another reason than a step that failed.
+    fn is_cut_off(&self) -> bool {
+        self.task.cancellation.is_set() || self.reporter.is_broken() || self.ledger.is_broken()
     }
 
     /// A step has failed: others may go on only if the user said so.

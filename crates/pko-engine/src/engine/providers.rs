@@ -124,8 +124,13 @@ impl<'a> Providers<'a> {
     /// What a program may say of resources of a type.
     pub(super) fn resource_type(&self, token: &str) -> Result<ResourceType, ProviderError> {
         self.registry.require(token)?;
-        if token.starts_with(builtin::PROVIDERS) {
-            return Ok(ResourceType::default());
+        if let Some(package) = token.strip_prefix(builtin::PROVIDERS) {
+            // the provider of the built-in types has no config
+            let inputs = (package == builtin::PACKAGE).then(Vec::new);
+            return Ok(ResourceType {
+                inputs,
+                ..ResourceType::default()
+            });
         }
         let package = package_of(token);
         if package == builtin::PACKAGE {

@@ -44,7 +44,11 @@ pub(super) fn run(engine: &Engine<'_>, program: &Program, surroundings: &Surroun
         defaults: Mutex::default(),
     };
     registrar.register_stack();
-    let Evaluation { outputs, errors } = evaluate::evaluate(program, surroundings, &registrar);
+    let Evaluation {
+        outputs,
+        stuck,
+        errors,
+    } = evaluate::evaluate(program, surroundings, &registrar);
     let failed = !errors.is_empty();
     for diagnostic in errors {
         engine.reporter.failure(&Failure {
@@ -52,7 +56,10 @@ pub(super) fn run(engine: &Engine<'_>, program: &Program, surroundings: &Surroun
             diagnostic,
         });
     }
-    registrar.finish(outputs, failed);
+    // a program that waits for what failed never gives its outputs, unless it is told of the failure
+    if !stuck || engine.task.continue_on_error {
+        registrar.finish(outputs, failed);
+    }
 }
 
 /// Registers resources for a program.
@@ -79,7 +86,7 @@ pub(super) struct Book {
     pub(super) skipped: BTreeSet<Urn>,
     /// What `--target` includes, with dependents.
     pub(super) targeted: BTreeSet<Urn>,
-    /// Whether a resource can't be as the program wants it.
+    /// Whether a resource can't be as the program wants it, which its provider has nothing to do with.
     refused: bool,
     /// Resources that were deleted because what they depend on was deleted before its replacement: the inputs that
     /// change, and whether they are gone already.
@@ -257,11 +264,11 @@ impl<'a> Registrar<'_, 'a> {
     fn finish(&self, outputs: Option<Properties>, failed: bool) {
         let stay = locked(&self.book).refused;
         let outputs = outputs.filter(|outputs| !(stay || failed && outputs.is_empty()));
-        let Some(outputs) = outputs.filter(|_| !self.engine.is_stopped()) else {
+        let Some(outputs) = outputs.filter(|_| !self.engine.is_cut_off()) else {
             return self.stack_done(None);
         };
         self.stack_done(Some(&outputs));
-        if failed {
+        if failed || self.engine.is_stopped() {
             return;
         }
         let book = locked(&self.book);
@@ -303,7 +310,8 @@ impl Host for Registrar<'_, '_> {
             self.read(&urn, &goal)
         } else {
             let registered = self.register_resource(&urn, &goal);
-            locked(&self.book).refused |= registered.is_err();
+            let refused = matches!(registered, Err(Refusal::Message(_)));
+            locked(&self.book).refused |= refused;
             registered
         }
     }

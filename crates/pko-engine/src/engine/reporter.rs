@@ -86,9 +86,15 @@ impl<'a> Reporter<'a> {
         told.last = told.stack.take().map(|step| Step { new: stack, ..step });
     }
 
-    /// A step could not be done.
+    /// A step could not be done. Of a preview there is only the message, as with Pulumi's CLI.
     pub(super) fn failed(&self, step: &Step, message: &str) {
+        let preview = locked(&self.told).audience.is_preview();
+        let words = if preview { "Preview failed: " } else { "" };
+        let message = format!("{words}{message}");
         self.failure(&Failure::new(Some(step.urn.clone()), message));
+        if preview {
+            return;
+        }
         let mut told = locked(&self.told);
         let written = told.audience.failed(step);
         told.keep(written);

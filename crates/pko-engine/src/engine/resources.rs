@@ -12,7 +12,7 @@ use crate::{
     },
     program::evaluate::Refusal,
     property::{Properties, Property},
-    provider::{ChangeRequest, CheckRequest, Difference, ProviderError},
+    provider::{ChangeRequest, CheckFailure, CheckRequest, Difference, ProviderError},
     resource::{Resource, TRIGGER},
     schedule::locked,
     text::from_float,
@@ -161,20 +161,24 @@ impl Registrar<'_, '_> {
             inputs,
             random_seed: seed.as_ref(),
         };
-        let checked = self.engine.call(wanted.urn, None, |call| {
-            wanted.provider.check(call, &request)
-        });
-        let checked = checked.map_err(|error| self.failed(wanted.urn, &error))?;
-        if checked.failures.is_empty() {
-            return Ok(checked.inputs);
+        let mut failures = missing(wanted, inputs);
+        if failures.is_empty() {
+            let checked = self.engine.call(wanted.urn, None, |call| {
+                wanted.provider.check(call, &request)
+            });
+            let checked = checked.map_err(|error| self.failed(wanted.urn, &error))?;
+            if checked.failures.is_empty() {
+                return Ok(checked.inputs);
+            }
+            failures = checked.failures;
         }
-        for failure in &checked.failures {
+        for failure in &failures {
             let (kind, name) = (&wanted.goal.kind, wanted.urn.name());
             let message = if failure.property.is_empty() {
                 format!("{kind} resource '{name}' has a problem: {}", failure.reason)
             } else {
                 let value = inputs.get(&failure.property);
-                let value = value.map_or_else(String::new, |value| format!("{value:?}"));
+                let value = value.map_or_else(|| "<nil>".to_owned(), |value| format!("{value:?}"));
                 format!(
                     "{kind} resource '{name}': property {} value {{{value}}} has a problem: {}",
                     failure.property, failure.reason
@@ -325,6 +329,17 @@ impl Registrar<'_, '_> {
             ..kept
         }
     }
+}
+
+/// The required inputs that are not there.
+fn missing(wanted: &Wanted<'_>, inputs: &Properties) -> Vec<CheckFailure> {
+    let required = wanted.of_type.required.iter();
+    let missing = required.filter(|name| !inputs.contains_key(**name));
+    let failure = |name: &&str| CheckFailure {
+        property: (*name).to_owned(),
+        reason: format!("missing required property {name:?}"),
+    };
+    missing.map(failure).collect()
 }
 
 /// A path as states have it: in one way, however the program has it.

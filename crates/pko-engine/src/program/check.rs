@@ -116,8 +116,17 @@ impl Checker<'_> {
             return self.named(&resource.kind, state, kind.outputs.as_deref());
         }
         match &resource.properties {
+            Inputs::Absent => {}
             Inputs::Whole(expression) => match self.infer(expression) {
-                Type::Any | Type::Map(_) | Type::Object(_) | Type::Union(_) => {}
+                Type::Object(entries) => {
+                    let given: Vec<_> = entries.keys().map(String::as_str).collect();
+                    for name in &given {
+                        let known = kind.inputs.as_deref();
+                        self.exists(&resource.kind, name, expression.line, known);
+                    }
+                    self.required(resource, &given, kind);
+                }
+                Type::Any | Type::Map(_) | Type::Union(_) => {}
                 other => {
                     let message = format!("properties must be a map, not a {other}");
                     self.errors
@@ -126,35 +135,33 @@ impl Checker<'_> {
             },
             Inputs::Named(properties) => {
                 self.named(&resource.kind, properties, kind.inputs.as_deref());
-                self.required(resource, properties, kind);
+                let names = properties.iter().map(|property| property.name.as_str());
+                self.required(resource, &names.collect::<Vec<_>>(), kind);
             }
         }
     }
 
     fn named(&mut self, kind: &str, properties: &[Variable], known: Option<&[&str]>) {
         for property in properties {
-            if let Some(known) = known
-                && !known.contains(&property.name.as_str())
-            {
-                let message = format!(
-                    "property {:?} does not exist on type {kind:?}{}",
-                    property.name,
-                    text::did_you_mean(&property.name, known.iter().copied())
-                );
-                self.errors.push(Diagnostic::error(property.line, message));
-            }
+            self.exists(kind, &property.name, property.line, known);
             self.infer(&property.value);
         }
     }
 
-    fn required(
-        &mut self,
-        resource: &ResourceDeclaration,
-        given: &[Variable],
-        kind: &ResourceType,
-    ) {
+    fn exists(&mut self, kind: &str, name: &str, line: Place, known: Option<&[&str]>) {
+        let Some(known) = known.filter(|known| !known.contains(&name)) else {
+            return;
+        };
+        let message = format!(
+            "property {name:?} does not exist on type {kind:?}{}",
+            text::did_you_mean(name, known.iter().copied())
+        );
+        self.errors.push(Diagnostic::error(line, message));
+    }
+
+    fn required(&mut self, resource: &ResourceDeclaration, given: &[&str], kind: &ResourceType) {
         for name in &kind.required {
-            if !given.iter().any(|property| property.name == *name) {
+            if !given.contains(name) {
                 let message = format!(
                     "resource {:?} is missing required property {name:?}",
                     resource.key
@@ -340,7 +347,12 @@ mod tests {
                 "\"nosuch\" does not exist on type",
             ),
             (
-                "resources: {a: {type: 'pulumi:index:Stash'}}".to_owned(),
+                "resources: {a: {type: 'pulumi:index:Stash', properties: {}}}".to_owned(),
+                "missing required property \"input\"",
+            ),
+            (
+                "variables: {v: {}}\nresources: {a: {type: 'pulumi:index:Stash', properties: '${v}'}}"
+                    .to_owned(),
                 "missing required property \"input\"",
             ),
             (
@@ -385,6 +397,8 @@ mod tests {
             "outputs: {s: '${o.a.b[0]}', t: '${demo:o.a}'}",
             "resources: {a: {type: 'pulumi:Stash', properties: '${o}'}}",
             "variables: {l: [{a: 1}, {a: x}]}\noutputs: {q: '${l[1].a}'}",
+            // left to the provider
+            "resources: {a: {type: 'pulumi:index:Stash'}}",
         ] {
             assert!(errors(text).is_empty(), "{text}");
         }

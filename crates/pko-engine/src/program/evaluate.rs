@@ -76,6 +76,8 @@ pub struct Surroundings<'a> {
 pub struct Evaluation {
     /// Outputs of the stack, as far as they could be computed; none if the program did not even begin.
     pub outputs: Option<Properties>,
+    /// Whether an output had to wait for a resource and failed, or needs a resource that failed.
+    pub stuck: bool,
     /// What is wrong with it.
     pub errors: Vec<Diagnostic>,
 }
@@ -83,8 +85,8 @@ pub struct Evaluation {
 impl Evaluation {
     fn refused(errors: Vec<Diagnostic>) -> Self {
         Self {
-            outputs: None,
             errors,
+            ..Self::default()
         }
     }
 }
@@ -147,10 +149,14 @@ pub fn evaluate(
             && errors.get(&number).is_some_and(|errors| !errors.is_empty())
     };
     let refused = parts.iter().zip(1..).any(is_refused);
-    let outputs = (!refused).then(|| after.outputs(program)).flatten();
+    let (outputs, stuck) = match refused {
+        true => (None, false),
+        false => after.outputs(program),
+    };
     errors.insert(after.part, after.errors);
     Evaluation {
         outputs,
+        stuck,
         errors: errors.into_values().flatten().collect(),
     }
 }
@@ -394,9 +400,10 @@ impl<'a, H: Host> Evaluator<'a, H> {
 
     /// An output with a secret in it is secret as a whole; one that the program says is null is none, but not one that
     /// turns out to be. As with Pulumi's language host there are none at all if one fails for what it had to wait for.
-    fn outputs(&mut self, program: &Program) -> Option<Properties> {
+    /// The second value is [`Evaluation::stuck`].
+    fn outputs(&mut self, program: &Program) -> (Option<Properties>, bool) {
         let mut outputs = Properties::new();
-        let mut abandoned = false;
+        let (mut abandoned, mut poisoned) = (false, false);
         for output in &program.outputs {
             let value = self.expression(&output.value);
             if value.as_ref().is_ok_and(is_null) {
@@ -416,13 +423,15 @@ impl<'a, H: Host> Evaluator<'a, H> {
                     outputs.insert(output.name.clone(), value);
                 }
                 Err(failure) => {
-                    abandoned |=
-                        matches!(failure, Failure::Message(..)) && self.waits(&output.value);
+                    match failure {
+                        Failure::Message(..) => abandoned |= self.waits(&output.value),
+                        Failure::Poisoned => poisoned |= !self.is_wrong(),
+                    }
                     self.report(failure);
                 }
             }
         }
-        (!abandoned).then_some(outputs)
+        ((!abandoned).then_some(outputs), abandoned || poisoned)
     }
 
     /// Whether an expression needs what only a run can tell: something of a resource, or a secret.

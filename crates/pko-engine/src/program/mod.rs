@@ -140,31 +140,33 @@ impl ResourceDeclaration {
 }
 
 /// The inputs of a resource.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum Inputs {
+    /// The program has no `properties` for it: its provider finds out what is missing.
+    #[default]
+    Absent,
     /// Each by its name.
     Named(Vec<Variable>),
     /// All of them from one expression.
     Whole(Expression),
 }
 
-impl Default for Inputs {
-    fn default() -> Self {
-        Self::Named(Vec::new())
-    }
-}
-
 impl Inputs {
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        matches!(self, Self::Named(properties) if properties.is_empty())
+        match self {
+            Self::Absent => true,
+            Self::Named(properties) => properties.is_empty(),
+            Self::Whole(_) => false,
+        }
     }
 
     /// The expressions in them.
     #[must_use]
     pub fn expressions(&self) -> Vec<&Expression> {
         match self {
+            Self::Absent => Vec::new(),
             Self::Named(properties) => properties.iter().map(|property| &property.value).collect(),
             Self::Whole(expression) => vec![expression],
         }

@@ -266,7 +266,7 @@ impl Reader {
 
     fn inputs(&mut self, node: &Node) -> Inputs {
         match &node.value {
-            NodeValue::Null => Inputs::default(),
+            NodeValue::Null => Inputs::Named(Vec::new()),
             NodeValue::Object(_) => Inputs::Named(self.variables("properties", node)),
             _ => Inputs::Whole(self.expression(node)),
         }

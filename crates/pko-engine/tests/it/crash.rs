@@ -51,7 +51,7 @@ fn program() -> String {
 fn ready() -> Stage {
     let stage = Stage::with(ENGINE);
     stage.write("Pulumi.yaml", &program());
-    stage.ok(&["stack", "init", "dev"]);
+    stage.ensure_stack("dev");
     stage
 }
 

@@ -232,7 +232,11 @@ fn continue_state(recorded: &Path) -> Vec<String> {
     ]);
     up(&stage);
     let of_engine = look(&stage);
-    differ("token", of_engine.outputs["token"].to_string(), json!("hush").to_string());
+    differ(
+        "token",
+        of_engine.outputs["token"].to_string(),
+        json!("hush").to_string(),
+    );
     stage.hand_to(real_cli());
     let of_cli = look(&stage);
     differ("after", format!("{of_cli:?}"), format!("{of_engine:?}"));

@@ -95,6 +95,8 @@ impl Stage {
             .env("PULUMI_CONFIG_PASSPHRASE", "correct-horse")
             .env("PULUMI_DEBUG_COMMANDS", "true")
             .env("PULUMI_SKIP_UPDATE_CHECK", "true")
+            // Pulumi's CLI ends before its garbage matters
+            .env("GOGC", "off")
             .env("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "true")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

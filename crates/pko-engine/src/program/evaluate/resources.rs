@@ -1,13 +1,13 @@
 //! From a declaration of a resource to what the program wants of it. Pure.
 
 use jiff::SignedDuration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Alias, At as _, Evaluated, Evaluator, Failure, Goal, Host};
 use crate::{
     builtin,
     program::{
-        Inputs, ResourceDeclaration, ResourceOptions,
+        Inputs, ResourceDeclaration, ResourceOptions, Variable,
         expression::Expression,
         value::{Output, ResourceValue, Value},
     },
@@ -72,7 +72,7 @@ impl<H: Host> Evaluator<'_, H> {
     }
 
     fn inputs(&mut self, goal: &mut Goal, resource: &ResourceDeclaration) -> Result<(), Failure> {
-        let named = match &resource.get {
+        let named: &[Variable] = match &resource.get {
             Some(get) => {
                 let id = self.expression(&get.id)?;
                 goal.dependencies.extend(id.dependencies());
@@ -80,6 +80,7 @@ impl<H: Host> Evaluator<'_, H> {
                 &get.state
             }
             None => match &resource.properties {
+                Inputs::Absent => &[],
                 Inputs::Named(properties) => properties,
                 Inputs::Whole(expression) => {
                     let value = self.expression(expression)?;
@@ -92,20 +93,16 @@ impl<H: Host> Evaluator<'_, H> {
             add_input(goal, &property.name, &value).at(property.line)?;
         }
         if goal.kind == builtin::STACK_REFERENCE && !goal.inputs.contains_key("name") {
-            let name = Value::String(resource.key.clone());
-            add_input(goal, "name", &name).at(resource.line)?;
-        }
-        if let Ok((_, kind)) = self.shared.types.get(&resource.kind)
-            && goal.read.is_none()
-            && let Some(missing) = kind
-                .required
-                .iter()
-                .find(|name| !goal.inputs.contains_key(**name))
-        {
-            goal.fault = Some(format!(
-                "resource {:?} is missing required property {missing:?}",
-                resource.key
-            ));
+            let given = named.iter().any(|property| property.name == "name");
+            let name = match given {
+                // the name is null, which is refused like any other value that is no text
+                true => Property::Null,
+                false => Property::String(resource.key.clone()),
+            };
+            let dependencies = BTreeSet::new();
+            goal.property_dependencies
+                .insert("name".to_owned(), dependencies);
+            goal.inputs.insert("name".to_owned(), name);
         }
         Ok(())
     }
@@ -251,7 +248,8 @@ fn add_input(goal: &mut Goal, name: &str, value: &Value) -> Result<(), String> {
     let needs = value.dependencies();
     let property = value.to_property()?;
     goal.dependencies.extend(needs.iter().cloned());
-    if property != Property::Null {
+    // null that turns out to be so is an input, null that the program has is none
+    if property != Property::Null || !needs.is_empty() {
         goal.property_dependencies.insert(name.to_owned(), needs);
         goal.inputs.insert(name.to_owned(), property);
     }
