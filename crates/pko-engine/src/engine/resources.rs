@@ -333,8 +333,13 @@ impl Registrar<'_, '_> {
 
 /// The required inputs that are not there.
 fn missing(wanted: &Wanted<'_>, inputs: &Properties) -> Vec<CheckFailure> {
+    let is_given = |name: &&str| match inputs.get(*name).map(Property::opened) {
+        // a secret null is none, null that a resource gives is one
+        Some((Property::Null, secret)) => !secret,
+        given => given.is_some(),
+    };
     let required = wanted.of_type.required.iter();
-    let missing = required.filter(|name| !inputs.contains_key(**name));
+    let missing = required.filter(|name| !is_given(name));
     let failure = |name: &&str| CheckFailure {
         property: (*name).to_owned(),
         reason: format!("missing required property {name:?}"),
