@@ -1,5 +1,9 @@
 //! The project's front door: everything that one does with a checkout is a command here.
-#![expect(clippy::print_stdout, reason = "a command line talks to a person")]
+#![expect(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "a command line talks to a person"
+)]
 
 mod bench;
 mod cluster;
@@ -13,7 +17,7 @@ mod test;
 
 use std::{
     path::{Path, PathBuf},
-    process,
+    process::{self, ExitCode},
 };
 
 use anyhow::Context;
@@ -38,8 +42,18 @@ enum Command {
 }
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    match Command::parse() {
+async fn main() -> ExitCode {
+    match run(Command::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(command: Command) -> anyhow::Result<()> {
+    match command {
         Command::Quickstart(arguments) => quickstart::run(&arguments).await,
         Command::Test(arguments) => test::run(&arguments),
         Command::Cluster(arguments) => cluster::run(&arguments).await,

@@ -7,9 +7,9 @@ use pko_api::{Program, Stack, Update};
 use serde_json::json;
 
 use crate::{
-    cli::on_each_cli,
+    cli::{Cli, on_each_cli},
     place::{Place, beside_others},
-    stacks::{STACK, holds, program, program_stack, text},
+    stacks::{STACK, holds, program, program_stack, slow, text},
 };
 
 /// A lock that another CLI holds, as both CLIs write it.
@@ -142,23 +142,31 @@ async fn stack_waits_for_a_foreign_lock_and_names_its_holder() {
     .await;
 }
 
-async fn canceled_run_ends_and_the_next_one_succeeds() {
-    beside_others(async |place| {
-        // A pipe that nobody writes to: the run reads it until it is canceled
+/// A Stack whose run ends only when it is canceled: the engine's step lasts for an hour, and the CLI's
+/// program reads a pipe that has no writer.
+async fn create_endless(place: &Place<'_>) {
+    let mut endless = program("demo", &["one"]);
+    if Cli::of_this_test() == Cli::Pulumi {
         let pipe = place.state_folder().join("pipe");
         let made = Command::new("mkfifo")
             .args(["-m", "666"])
             .arg(&pipe)
             .status();
         assert!(made.unwrap().success());
-        let waiting = program("demo", &["one"])
-            .set(
-                "/program/variables",
-                json!({ "text": { "fn::readFile": "/state/pipe" } }),
-            )
+        let read = json!({ "text": { "fn::readFile": "/state/pipe" } });
+        endless = endless
+            .set("/program/variables", read)
             .output("text", "${text}");
-        place.create(waiting.build()).await;
-        place.create(program_stack("demo").build()).await;
+    }
+    place.create(endless.build()).await;
+    place
+        .create(slow(program_stack("demo"), "3600s").build())
+        .await;
+}
+
+async fn canceled_run_ends_and_the_next_one_succeeds() {
+    beside_others(async |place| {
+        create_endless(place).await;
         place.run_begins("demo").await;
         let updates = place.updates_of("demo").await.unwrap();
         let update = updates[0].metadata.name.clone().unwrap();
@@ -173,9 +181,10 @@ async fn canceled_run_ends_and_the_next_one_succeeds() {
             .await;
         assert!(!place.is_locked("demo"), "the lock is released");
 
-        let nothing = json!({ "program": { "variables": null, "outputs": { "text": null } } });
-        place.patch::<Program>("demo", nothing).await;
-        place.request("demo", "again").await;
+        let program = json!({ "program": { "variables": null, "outputs": { "text": null } } });
+        place.patch::<Program>("demo", program).await;
+        let stack = json!({ "spec": { "workspaceTemplate": { "spec": { "env": null } } } });
+        place.patch::<Stack>("demo", stack).await;
         place.ready("demo").await;
         assert!(place.has_resources("demo"));
     })

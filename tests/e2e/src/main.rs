@@ -13,6 +13,7 @@
 
 mod cli;
 mod forge;
+mod order;
 mod place;
 mod pods;
 mod stacks;

@@ -15,7 +15,7 @@ use pko_testkit::{TestNamespace, eventually_within, run_in};
 use serde_json::json;
 
 use crate::{
-    rights,
+    order, rights,
     system::{PATIENCE, System},
 };
 
@@ -39,16 +39,17 @@ pub(crate) struct Place<'a> {
 
 /// Runs a test beside others.
 pub(crate) async fn beside_others(test: impl AsyncFnOnce(&Place<'_>)) {
+    let _waiting = order::Waiting::begin();
     if let Some(system) = System::get().await {
-        let _calm = system.calm.read().await;
+        let _turn = order::beside_others().await;
         Box::pin(run(system, test)).await;
     }
 }
 
-/// Runs a test while no other does: it disturbs everybody.
+/// Runs a test while no other does, as it disturbs all others.
 pub(crate) async fn alone(test: impl AsyncFnOnce(&Place<'_>)) {
     if let Some(system) = System::get().await {
-        let _alone = system.calm.write().await;
+        let _turn = order::alone().await;
         Box::pin(run(system, test)).await;
     }
 }

@@ -13,7 +13,7 @@ use pko_testkit::{
     cluster::{Helper, Options},
     eventually_within, skip,
 };
-use tokio::sync::{OnceCell, RwLock};
+use tokio::sync::OnceCell;
 
 use crate::cli::Cli;
 
@@ -60,8 +60,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 /// The cluster and what was installed in it.
 pub(crate) struct System {
     pub(crate) cluster: Cluster,
-    /// Held by each test; whole by one that disturbs the others.
-    pub(crate) calm: RwLock<()>,
 }
 
 static SYSTEM: OnceCell<Result<System, String>> = OnceCell::const_new();
@@ -83,10 +81,7 @@ impl System {
         };
         let cluster = Cluster::up(options()).await.unwrap();
         load_images(&cluster, Path::new(&images));
-        let system = Self {
-            cluster,
-            calm: RwLock::default(),
-        };
+        let system = Self { cluster };
         system.install().await;
         Ok(system)
     }
