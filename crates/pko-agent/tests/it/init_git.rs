@@ -201,8 +201,10 @@ fn a_github_app_asks_for_its_token_first() {
 
 #[test]
 fn over_ssh_with_a_key_and_a_known_server() {
+    let Some(sshd) = Sshd::usual_or_skip().unwrap() else {
+        return;
+    };
     let scene = Scene::new();
-    let sshd = Sshd::usual().unwrap();
     let pair = KeyPair::generate(&["-t", "ed25519"], CANARY).unwrap();
     sshd.authorize(&pair.public).unwrap();
     let path = scene.repository.path().display();

@@ -28,7 +28,7 @@ on_each_cli!(engine and real:
 );
 
 const PROGRAM: &str = "\
-name: demo
+name: simple
 runtime: yaml
 resources:
   first:
@@ -53,7 +53,7 @@ fn dead_process() -> u32 {
 }
 
 fn locks_folder(place: &Place) -> PathBuf {
-    place.path("state/.pulumi/locks/organization/demo/dev")
+    place.path("state/.pulumi/locks/organization/simple/dev")
 }
 
 /// Their contents; each has a second file with its attributes, which is none.
@@ -93,7 +93,7 @@ async fn run(agent: &Agent, request: StartRunRequest) -> RunResult {
 
 /// With the real CLI: the language host waits at `gate`, a pipe to which nothing is written.
 const BLOCKED_PROGRAM: &str = "\
-name: demo
+name: simple
 runtime: yaml
 resources:
   first:
@@ -109,7 +109,7 @@ resources:
 /// Whether the update has come to where it is blocked, and has written what it has done so far. A CLI
 /// that is killed while it writes a checkpoint may leave one that it cannot read.
 fn is_blocked(cli: Cli, place: &Place) -> bool {
-    let file = place.path("state/.pulumi/stacks/demo/dev.json");
+    let file = place.path("state/.pulumi/stacks/simple/dev.json");
     let written = fs::read_to_string(file).unwrap_or_default();
     match cli {
         Cli::Real => written.contains("::first\"") && !written.contains("pending_operations"),
@@ -211,8 +211,7 @@ async fn a_foreign_lock_beside_it_keeps_both(cli: Cli) {
 
 /// What is said of a lock that stays.
 async fn a_foreign_lock_stays_and_it_is_said_who_holds_it_and_what_to_do(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
-    place.run(&["stack", "init", "dev"]);
+    let place = Place::with_stack(cli, PROGRAM);
     let taken = Timestamp::now() - SignedDuration::from_mins(125);
     write_lock(&place, "foreign", "laptop", 4242, taken);
     let agent = place.serve(&[]).await;
@@ -255,8 +254,7 @@ fn lost_since(run_id: &str, time: Timestamp) -> StartRunRequest {
 
 /// The pod was replaced, and its journal with it: only the manager knows that there was a run.
 async fn the_managers_word_is_enough_for_a_lock_of_this_host_that_is_from_then(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
-    place.run(&["stack", "init", "dev"]);
+    let place = Place::with_stack(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let taken = Timestamp::now() - SignedDuration::from_hours(1);
     write_lock(&place, "left", &host(), dead_process(), taken);
@@ -279,8 +277,7 @@ async fn the_managers_word_is_enough_for_a_lock_of_this_host_that_is_from_then(c
 }
 
 async fn a_process_that_is_there_keeps_its_lock_whatever_the_manager_says(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
-    place.run(&["stack", "init", "dev"]);
+    let place = Place::with_stack(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let taken = Timestamp::now();
     write_lock(&place, "held", &host(), std::process::id(), taken);

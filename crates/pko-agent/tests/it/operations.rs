@@ -46,7 +46,7 @@ outputs:
 
 /// An agent with a selected stack.
 async fn begin(cli: Cli, flags: &[&str]) -> (Place, Agent, AutomationServiceClient<Channel>) {
-    let place = Place::with(cli, PROGRAM);
+    let place = Place::with_stack(cli, PROGRAM);
     let agent = place.serve(flags).await;
     let mut client = agent.automation().await;
     select(&mut client, "dev").await;
@@ -304,15 +304,13 @@ async fn known_failures_have_details() {
 }
 
 async fn a_passphrase_that_is_wrong_is_an_error(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
-    place.run(&["stack", "init", "dev"]);
+    let place = Place::with_stack(cli, PROGRAM);
     let text = refused(place.variable("PULUMI_CONFIG_PASSPHRASE", "another-one")).await;
     assert!(text.contains("incorrect passphrase"), "{text}");
 }
 
 async fn a_passphrase_that_is_missing_is_an_error(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
-    place.run(&["stack", "init", "dev"]);
+    let place = Place::with_stack(cli, PROGRAM);
     let text = refused(place.without_variable("PULUMI_CONFIG_PASSPHRASE")).await;
     assert!(
         text.contains("passphrase must be set with PULUMI_CONFIG_PASSPHRASE"),

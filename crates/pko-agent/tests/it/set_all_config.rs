@@ -32,7 +32,7 @@ const PROGRAM: &str = "name: simple\nruntime: yaml\n";
 
 /// An agent with a selected stack.
 async fn begin(cli: Cli) -> (Place, Agent) {
-    let place = Place::with(cli, PROGRAM).variable("FOO", "bar");
+    let place = Place::with_stack(cli, PROGRAM).variable("FOO", "bar");
     let agent = place.serve(&[]).await;
     select(&mut agent.automation().await, "dev").await;
     (place, agent)

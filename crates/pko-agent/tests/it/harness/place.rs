@@ -21,6 +21,43 @@ static USER: LazyLock<String> = LazyLock::new(|| {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 });
 
+const INIT: [&str; 3] = ["stack", "init", "dev"];
+
+/// The files of a new stack `dev` of the project `simple`, as each CLI writes them: made once, since
+/// the key of a passphrase is expensive by design.
+static ENGINE_STACK: LazyLock<Vec<(PathBuf, Vec<u8>)>> = LazyLock::new(|| new_stack(Cli::Engine));
+static REAL_STACK: LazyLock<Vec<(PathBuf, Vec<u8>)>> = LazyLock::new(|| new_stack(Cli::Real));
+
+fn new_stack(cli: Cli) -> Vec<(PathBuf, Vec<u8>)> {
+    let place = Place::with(cli, "name: simple\nruntime: yaml\n");
+    place.run(&INIT);
+    let file = place.workspace().join("Pulumi.dev.yaml");
+    let mut files = vec![(
+        PathBuf::from("workspace/Pulumi.dev.yaml"),
+        fs::read(file).unwrap(),
+    )];
+    let mut folders = vec![PathBuf::from("state")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(place.folder.path().join(&folder)).unwrap() {
+            let name = folder.join(entry.unwrap().file_name());
+            let path = place.folder.path().join(&name);
+            if path.is_dir() {
+                folders.push(name);
+            } else {
+                files.push((name, fs::read(path).unwrap()));
+            }
+        }
+    }
+    files
+}
+
+/// In memory where there is such a folder: the agent waits for the disk a dozen times in each run.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
+}
+
 /// A workspace and its surroundings, thrown away afterwards.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
@@ -53,7 +90,7 @@ impl Place {
 
     /// With any CLI, as it is, and a program.
     pub(crate) fn with(cli: Cli, program: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = folder();
         let stand_in = StandIn::new(folder.path().join("stand-in"), &Script::new());
         let place = Self {
             folder,
@@ -70,6 +107,26 @@ impl Place {
             .variable("USER", &USER)
             .variable("PULUMI_BACKEND_URL", &backend)
             .variable("PULUMI_CONFIG_PASSPHRASE", "correct-horse")
+    }
+
+    /// As [`Self::with`], and the stack `dev` exists. The project's name is `simple`.
+    pub(crate) fn with_stack(cli: Cli, program: &str) -> Self {
+        let place = Self::with(cli, program);
+        match cli {
+            Cli::StandIn => drop(place.run(&INIT)),
+            Cli::Engine => place.unpack(&ENGINE_STACK),
+            Cli::Real => place.unpack(&REAL_STACK),
+        }
+        place
+    }
+
+    /// Writes files by their names within this place.
+    fn unpack(&self, files: &[(PathBuf, Vec<u8>)]) {
+        for (name, content) in files {
+            let file = self.folder.path().join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, content).unwrap();
+        }
     }
 
     /// One more variable for the agent.
@@ -163,6 +220,8 @@ impl Place {
     }
 
     /// Gives a process the surroundings of this place.
+    ///
+    /// A CLI lives too briefly for garbage collection to be of use: without it each takes a fifth less.
     pub(super) fn surround(&self, command: &mut Command) {
         command
             .current_dir(self.workspace())
@@ -171,6 +230,7 @@ impl Place {
             .env("PULUMI_HOME", self.path("home"))
             .env("HOME", self.path("home"))
             .env("TMPDIR", self.path("tmp"))
+            .env("GOGC", "off")
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
     }
