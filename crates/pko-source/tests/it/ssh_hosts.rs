@@ -7,7 +7,9 @@ use crate::ssh_harness::{ED25519, command, error_of, key_of, output, soon, usual
 
 #[test]
 fn an_unknown_server_is_refused_with_the_line_to_add() {
-    let (server, key) = usual();
+    let Some((server, key)) = usual() else {
+        return;
+    };
     let target = command(&server, "echo hello");
     let error = error_of(ssh::connect(&target, &key, &KnownHosts::built_in(), soon()));
     let message = error.to_string();
@@ -36,7 +38,9 @@ fn an_unknown_server_is_refused_with_the_line_to_add() {
 
 #[test]
 fn a_server_with_another_key_is_refused_louder() {
-    let (server, key) = usual();
+    let Some((server, key)) = usual() else {
+        return;
+    };
     let other = KeyPair::generate(ED25519, "").unwrap();
     let name = format!("[127.0.0.1]:{}", server.port());
     let known = KnownHosts::none().with_text("the list", &format!("{name} {}", other.public));
@@ -66,7 +70,9 @@ fn the_key_that_is_known_is_the_one_that_is_asked_for() {
         &["-t", "ecdsa", "-b", "384"],
         &["-t", "rsa", "-b", "2048"],
     ];
-    let server = Sshd::start(&kinds, &[]).unwrap();
+    let Some(server) = Sshd::start_or_skip(&kinds, &[]).unwrap() else {
+        return;
+    };
     let pair = KeyPair::generate(ED25519, "").unwrap();
     server.authorize(&pair.public).unwrap();
     for line in server.known_hosts().lines() {

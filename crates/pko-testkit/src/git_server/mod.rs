@@ -189,7 +189,9 @@ impl State {
 
     /// Answers until there is no other request, or an answer that was the last.
     fn answer_all(&self, wire: &mut dyn Wire, connection: u64) -> io::Result<()> {
-        while let Some(request) = message::Request::read(wire)? {
+        while !self.is_stopped()
+            && let Some(request) = message::Request::read(wire)?
+        {
             lock(&self.seen).push(request.seen(connection));
             self.answer(&request, wire)?;
         }
@@ -218,6 +220,10 @@ impl State {
             self.old_protocol.load(Ordering::Relaxed),
             wire,
         )
+    }
+
+    fn is_stopped(&self) -> bool {
+        *lock(&self.stopped)
     }
 
     /// Waits a while; true when the server ends.

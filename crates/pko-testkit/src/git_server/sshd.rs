@@ -9,23 +9,29 @@ use std::{
     net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
     os::{
         fd::OwnedFd,
-        unix::fs::{MetadataExt as _, PermissionsExt as _},
+        unix::{
+            fs::{MetadataExt as _, PermissionsExt as _},
+            process::CommandExt as _,
+        },
     },
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tempfile::TempDir;
 
 use crate::eventually::{DEADLINE, PAUSE};
+use crate::skip;
 
 const PROGRAM: &str = "/usr/sbin/sshd";
+const SERVER_PACKAGE: &str = "openssh-server";
 
 /// A server that could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +101,36 @@ struct State {
     over: AtomicBool,
     connections: AtomicUsize,
     open: AtomicUsize,
+    /// Processes that serve a connection each. One that is in the list is not reaped.
+    servers: Mutex<Vec<u32>>,
+}
+
+impl State {
+    fn servers(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the end of a process.
+    fn reap(&self, mut server: Child) {
+        if let Some(id) = process(server.id()) {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            let _ended = waitid(WaitId::Pid(id), options);
+        }
+        let mut servers = self.servers();
+        drop(server.wait());
+        servers.retain(|id| *id != server.id());
+    }
+
+    /// Ends the processes that the end of their connection has not ended.
+    fn end_servers(&self) {
+        for id in self.servers().iter().filter_map(|id| process(*id)) {
+            let _gone = kill_process_group(id, Signal::KILL);
+        }
+    }
+}
+
+fn process(id: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(id).ok()?)
 }
 
 impl Sshd {
@@ -113,7 +149,7 @@ impl Sshd {
         if !Path::new(PROGRAM).exists() {
             return Err(SshdError::Missing {
                 program: PROGRAM,
-                package: "openssh-server",
+                package: SERVER_PACKAGE,
             });
         }
         let folder = tempfile::tempdir()?;
@@ -142,6 +178,18 @@ impl Sshd {
     /// A server with an Ed25519 key that passes `GIT_PROTOCOL` on, as the big forges do.
     pub fn usual() -> Result<Self, SshdError> {
         Self::start(&[&["-t", "ed25519"]], &["AcceptEnv GIT_PROTOCOL"])
+    }
+
+    /// As [`Self::start`]. Where OpenSSH's server is not installed, the test is skipped: it returns at
+    /// once.
+    pub fn start_or_skip(host_keys: &[&[&str]], lines: &[&str]) -> Result<Option<Self>, SshdError> {
+        skip_if_missing(Self::start(host_keys, lines))
+    }
+
+    /// As [`Self::usual`]. Where OpenSSH's server is not installed, the test is skipped: it returns at
+    /// once.
+    pub fn usual_or_skip() -> Result<Option<Self>, SshdError> {
+        skip_if_missing(Self::usual())
     }
 
     /// Where it listens.
@@ -246,10 +294,13 @@ impl Listener {
             self.state.connections.fetch_add(1, Ordering::SeqCst);
             self.state.open.fetch_add(1, Ordering::SeqCst);
             let state = Arc::clone(&self.state);
-            let served = self.command(stream);
+            let served = self.command(stream).and_then(|mut command| command.spawn());
+            if let Ok(server) = &served {
+                state.servers().push(server.id());
+            }
             thread::spawn(move || {
-                if let Ok(mut command) = served {
-                    drop(command.status());
+                if let Ok(server) = served {
+                    state.reap(server);
                 }
                 state.open.fetch_sub(1, Ordering::SeqCst);
             });
@@ -257,6 +308,7 @@ impl Listener {
         for stream in open {
             drop(stream.shutdown(Shutdown::Both));
         }
+        self.state.end_servers();
     }
 
     fn command(&self, stream: TcpStream) -> io::Result<Command> {
@@ -266,10 +318,23 @@ impl Listener {
             .open(&self.log)?;
         let mut command = Command::new(PROGRAM);
         command.args(["-i", "-e", "-f"]).arg(&self.configuration);
+        // To be ended with the programs that it starts and waits for.
+        command.process_group(0);
         command.stdin(Stdio::from(OwnedFd::from(stream.try_clone()?)));
         command.stdout(Stdio::from(OwnedFd::from(stream)));
         command.stderr(log);
         Ok(command)
+    }
+}
+
+fn skip_if_missing(started: Result<Sshd, SshdError>) -> Result<Option<Sshd>, SshdError> {
+    match started {
+        Err(SshdError::Missing { package, .. }) if package == SERVER_PACKAGE => {
+            let install = format_args!("apt-get install {package}");
+            skip(format_args!("OpenSSH's server is not installed: {install}"));
+            Ok(None)
+        }
+        started => started.map(Some),
     }
 }
 
