@@ -178,12 +178,21 @@ fn forget_peak_memory() {
     fs::write("/proc/self/clear_refs", "5").unwrap();
 }
 
+/// A million with `PKO_FULL=1`; otherwise as many as would be seen if they were kept.
+fn how_many_references() -> usize {
+    if std::env::var_os("PKO_FULL").is_some() {
+        1_000_000
+    } else {
+        200_000
+    }
+}
+
 #[test]
-fn a_million_references_take_no_memory() {
+fn many_references_take_no_memory() {
     let outcome = std::process::Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "git_hostile::lists_a_million_references",
+            "git_hostile::lists_many_references",
             "--ignored",
             "--nocapture",
         ])
@@ -199,33 +208,32 @@ fn a_million_references_take_no_memory() {
 
 #[test]
 #[ignore = "run by the test above, in a process of its own"]
-fn lists_a_million_references() {
+fn lists_many_references() {
     let mut scene = Scene::new();
     let commit = scene
         .repository
         .commit("main", &[TestFile::plain("a", "1")])
         .unwrap();
     let mut lines = "# pack-refs with: peeled fully-peeled sorted \n".to_owned();
-    for number in 0..1_000_000 {
+    let count = how_many_references();
+    for number in 0..count {
         writeln!(lines, "{commit} refs/heads/branch-{number:07}").unwrap();
     }
     fs::write(scene.repository.path().join("packed-refs"), lines).unwrap();
-    assert_eq!(scene.resolve("branch-0999999").unwrap().to_string(), commit);
+    let last = format!("{:07}", count - 1);
+    let found = scene.resolve(&format!("branch-{last}")).unwrap();
+    assert_eq!(found.to_string(), commit);
     for old in [false, true] {
         if old {
             scene.server.is_old();
         }
         forget_peak_memory();
         let before = peak_memory();
-        let error = scene.resolve("brunch-0999999").unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .ends_with(r#"did you mean "branch-0999999"?"#),
-            "{error}"
-        );
+        let error = scene.resolve(&format!("brunch-{last}")).unwrap_err();
+        let hint = format!("did you mean \"branch-{last}\"?");
+        assert!(error.to_string().ends_with(&hint), "{error}");
         let grown = peak_memory() - before;
-        println!("a million references, old server: {old}: {grown} KiB more");
+        println!("{count} references, old server: {old}: {grown} KiB more");
         assert!(grown < 5 << 10, "{grown} KiB");
     }
     scene.limits.references = 10_000;
