@@ -74,7 +74,7 @@ fn the_committed_files_are_what_the_types_say() {
     assert!(committed == ours, "run `cargo xtask generate`");
 }
 
-/// Stands for PyYAML where the documents are JSON, which is YAML.
+/// Stands for `PyYAML` where the documents are JSON, which is YAML.
 const YAML_MODULE: &str = "\
 import json
 SafeLoader = None

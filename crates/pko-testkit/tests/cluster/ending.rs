@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use pko_testkit::cluster::Options;
 use pko_testkit::{Cluster, eventually};
 
-use crate::skipped;
+use crate::can_run;
 use crate::traces::Traces;
 
 /// Tells a child process of a test that it is one, and whether its cluster stays.
@@ -54,7 +54,7 @@ async fn half_made(name: &str) -> PathBuf {
 
 #[tokio::test]
 async fn a_killed_owner_leaves_nothing_or_what_down_takes_away() {
-    if skipped("a_killed_owner_leaves_nothing_or_what_down_takes_away") {
+    if !can_run() {
         return;
     }
     for name in ["testkit-killed", "testkit-stays"] {

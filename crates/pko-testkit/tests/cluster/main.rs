@@ -6,30 +6,24 @@ mod faults;
 mod pods;
 mod traces;
 
-use pko_testkit::Cluster;
 use pko_testkit::cluster::Options;
+use pko_testkit::{Cluster, skip};
 
 use traces::Traces;
 
-/// Whether this machine can't; says so in a line that `cargo xtask test` shows.
-#[expect(
-    clippy::print_stdout,
-    reason = "this is how a test says that it was skipped"
-)]
-fn skipped(test: &str) -> bool {
-    match Cluster::obstacle() {
-        Some(obstacle) => {
-            println!("skipped {test}: {obstacle}");
-            true
-        }
-        None => false,
+/// Whether the test runs; it is skipped where this machine cannot run a cluster.
+fn can_run() -> bool {
+    let obstacle = Cluster::obstacle();
+    if let Some(obstacle) = &obstacle {
+        skip(obstacle);
     }
+    obstacle.is_none()
 }
 
 /// One cluster for all of it: bringing one up is what takes time.
 #[tokio::test]
 async fn pods_run_and_faults_pass_and_nothing_is_left() {
-    if skipped("pods_run_and_faults_pass_and_nothing_is_left") {
+    if !can_run() {
         return;
     }
     let name = "testkit";
