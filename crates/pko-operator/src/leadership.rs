@@ -244,18 +244,30 @@ impl Office {
     }
 
     async fn give_back(&self) {
-        let Some(mut lease) = self.held() else {
+        let Some(lease) = self.held() else {
             return;
         };
-        let spec = lease.spec.get_or_insert_default();
-        spec.holder_identity = Some(String::new());
-        spec.lease_duration_seconds = Some(1);
-        spec.renew_time = Some(MicroTime(Timestamp::now()));
-        let given = timeout(self.timing.retry, self.write(lease)).await;
+        let given = timeout(self.timing.renew_deadline, self.give_back_held(lease)).await;
         if let Ok(Ok(())) = given {
             tracing::info!("The Lease is given back");
         } else {
             tracing::warn!("The Lease could not be given back: it ends by itself");
+        }
+    }
+
+    /// A renewal that was under way when this manager was stopped may have been written: then the
+    /// Lease is another one than the one that is held, and still ours.
+    async fn give_back_held(&self, lease: Lease) -> Result<(), RequestError> {
+        match self.write(given_back(lease)).await {
+            Err(error) if error.status_code() == Some(409) => {
+                let found: Option<Lease> =
+                    pko_kube::find(&self.client, &self.namespace, NAME).await?;
+                match found.filter(|lease| seen(lease).holder == self.identity) {
+                    Some(lease) => self.write(given_back(lease)).await,
+                    None => Ok(()),
+                }
+            }
+            written => written,
         }
     }
 
@@ -269,6 +281,14 @@ impl Office {
     fn hold(&self, lease: Option<Lease>) {
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) = lease;
     }
+}
+
+fn given_back(mut lease: Lease) -> Lease {
+    let spec = lease.spec.get_or_insert_default();
+    spec.holder_identity = Some(String::new());
+    spec.lease_duration_seconds = Some(1);
+    spec.renew_time = Some(MicroTime(Timestamp::now()));
+    lease
 }
 
 fn seen(lease: &Lease) -> Seen {
@@ -293,4 +313,81 @@ fn identity() -> String {
         std::process::id(),
         start.as_nanos()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tower::{BoxError, service_fn};
+
+    use super::*;
+
+    /// An API server with one Lease, which refuses to replace another version than the last.
+    fn api_server(lease: Value) -> (Client, Arc<Mutex<Value>>) {
+        let stored = Arc::new(Mutex::new(lease));
+        let server = Arc::clone(&stored);
+        let service = service_fn(move |request: Request<Body>| {
+            let stored = Arc::clone(&server);
+            async move {
+                let method = request.method().clone();
+                let body = request.into_body().collect_bytes().await?;
+                let mut stored = stored.lock().unwrap();
+                let written: Value = serde_json::from_slice(&body).unwrap_or_default();
+                let version = "/metadata/resourceVersion";
+                let (code, answer) = if method == Method::GET {
+                    (200, stored.clone())
+                } else if written.pointer(version) == stored.pointer(version) {
+                    *stored = written;
+                    (200, stored.clone())
+                } else {
+                    let conflict = json!({
+                        "kind": "Status", "apiVersion": "v1", "status": "Failure",
+                        "code": 409, "reason": "Conflict", "message": "another version",
+                    });
+                    (409, conflict)
+                };
+                let response = Response::builder().status(code);
+                let body = Body::from(answer.to_string().into_bytes());
+                Ok::<_, BoxError>(response.body(body)?)
+            }
+        });
+        (Client::new(service, "default"), stored)
+    }
+
+    fn lease(holder: &str, version: &str) -> Value {
+        json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": { "name": NAME, "namespace": "system", "resourceVersion": version },
+            "spec": { "holderIdentity": holder },
+        })
+    }
+
+    /// Gives back a Lease that is held in version 1, and returns who holds the stored one then.
+    async fn holder_after(stored: Value) -> Value {
+        let (client, stored) = api_server(stored);
+        let seconds = Duration::from_secs;
+        let office = Office {
+            client,
+            namespace: "system".to_owned(),
+            identity: "us".to_owned(),
+            timing: Timing {
+                lease: seconds(4),
+                renew_deadline: seconds(3),
+                retry: seconds(1),
+            },
+            held: Mutex::new(serde_json::from_value(lease("us", "1")).unwrap()),
+        };
+        office.give_back().await;
+        let stored = stored.lock().unwrap();
+        stored["spec"]["holderIdentity"].clone()
+    }
+
+    #[tokio::test]
+    async fn lease_is_given_back_also_after_a_renewal_that_was_not_answered() {
+        assert_eq!(holder_after(lease("us", "1")).await, "");
+        assert_eq!(holder_after(lease("us", "2")).await, "");
+        assert_eq!(holder_after(lease("another", "2")).await, "another");
+    }
 }

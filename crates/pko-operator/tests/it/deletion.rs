@@ -3,10 +3,10 @@
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams},
 };
 use pko_api::{
-    Program, Stack, Update, Workspace,
+    Program, Stack, Workspace,
     names::{annotations, labels},
 };
 use pko_testkit::{
@@ -133,9 +133,9 @@ async fn a_preview_destroys_what_was_applied_before_it() {
 }
 
 /// A manager whose `pulumi` is the stand-in.
-async fn scripted_system() -> System {
+async fn scripted_system(watched: Watched) -> System {
     let program = StandIn::program().display().to_string();
-    System::start(&[("PKO_PULUMI", program.as_str())]).await
+    System::start_watching(watched, &[("PKO_PULUMI", program.as_str())]).await
 }
 
 /// A namespace with a Stack that is ready, and is to be destroyed when it is deleted.
@@ -151,7 +151,7 @@ async fn stack_to_destroy(system: &System, stand_in: &StandIn) -> TestNamespace 
 
 #[tokio::test]
 async fn a_destroy_is_tried_for_as_long_as_it_takes() {
-    let system = scripted_system().await;
+    let system = scripted_system(Watched::Namespaces(1)).await;
     let mut script = Script::new();
     for call in 1..=5 {
         script = script.on_call(
@@ -182,7 +182,7 @@ async fn a_destroy_is_tried_for_as_long_as_it_takes() {
 /// The program is not fetched for a destroy, and a language's tools may fail for want of one, as Go's do.
 #[tokio::test]
 async fn a_destroy_without_a_program_installs_nothing() {
-    let system = scripted_system().await;
+    let system = scripted_system(Watched::Namespaces(1)).await;
     let script = Script::new().on_call("install", 2, Answer::no_go_module());
     let stand_in = system.stand_in(&script);
     let namespace = stack_to_destroy(&system, &stand_in).await;
@@ -208,7 +208,7 @@ async fn workspaces(namespace: &TestNamespace) -> Vec<(String, bool)> {
 /// The garbage collector leaves the Workspace of such a destroy alone, and the Stack that would delete it is gone.
 #[tokio::test]
 async fn a_stack_that_is_let_go_by_hand_in_a_foreground_deletion_leaves_no_workspace() {
-    let system = scripted_system().await;
+    let system = scripted_system(Watched::Cluster).await;
     let in_use = Answer::fails(255, "error: it is still in use");
     let stand_in = system.stand_in(&Script::new().on("destroy", in_use));
     let namespace = stack_to_destroy(&system, &stand_in).await;
@@ -219,13 +219,8 @@ async fn a_stack_that_is_let_go_by_hand_in_a_foreground_deletion_leaves_no_works
         .build();
     namespace.create_object(by_hand).await.unwrap();
 
-    // Without its own, the garbage collector would let the Stack go, and the Workspace would be the Stack's once more.
-    let held = json!({ "metadata": { "finalizers": ["test.pulumi.com/held"] } });
-    for update in scripted::updates(&namespace).await {
-        let updates = namespace.api::<Update>();
-        let (parameters, held) = (PatchParams::default(), Patch::Merge(&held));
-        updates.patch(&update, &parameters, &held).await.unwrap();
-    }
+    // The garbage collector comes later: it would delete the Workspace before that is nobody's.
+    system.plane.stop_controllers().unwrap();
     delete(&namespace, &DeleteParams::foreground()).await;
     let names = |marked: &[(&str, bool)]| -> Vec<(String, bool)> {
         let names = marked.iter();
@@ -245,6 +240,7 @@ async fn a_stack_that_is_let_go_by_hand_in_a_foreground_deletion_leaves_no_works
     until(names(&[("by-hand", false), ("demo", true)])).await;
     let nobody = json!({ "metadata": { "finalizers": [] } });
     patch_stack(&namespace, "demo", nobody).await;
+    system.plane.start_controllers().unwrap();
     until(names(&[("by-hand", false)])).await;
     namespace.remove().await.unwrap();
 }

@@ -10,7 +10,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::system::{System, with_namespace};
+use crate::system::{System, Watched, with_namespace};
 
 /// An answer of the server.
 struct Answer {
@@ -352,7 +352,8 @@ async fn a_program_that_is_wrong_says_what_and_is_served_all_the_same() {
 
 #[tokio::test]
 async fn a_sealed_program_is_served_to_who_was_told_its_address_only() {
-    let mut system = System::start(&[("PKO_PROGRAM_FS_SEALED", "true")]).await;
+    let environment = [("PKO_PROGRAM_FS_SEALED", "true")];
+    let mut system = System::start_watching(Watched::Namespaces(2), &environment).await;
     // Two tenants, each with a Program of the same name.
     let one = system.namespace().await;
     let other = system.namespace().await;

@@ -1,13 +1,16 @@
 //! What a user sees of a Stack: its conditions as they change, and its events.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
 
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Event;
 use kube::{
     Api, ResourceExt as _,
     api::ListParams,
-    runtime::{WatchStreamExt as _, watcher},
+    runtime::watcher::{self, Event as WatchEvent, watcher},
 };
 use pko_api::{Decoded, Stack};
 use pko_testkit::{TestNamespace, eventually, kstatus};
@@ -20,6 +23,7 @@ pub(crate) struct Trail {
     events: Api<Event>,
     name: String,
     seen: Arc<Mutex<Vec<String>>>,
+    is_gone: Arc<AtomicBool>,
     watching: JoinHandle<()>,
 }
 
@@ -28,12 +32,30 @@ impl Trail {
     pub(crate) fn of(namespace: &TestNamespace, name: &str) -> Self {
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
         let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-        let stream = watcher(namespace.api::<Decoded<Stack>>(), config).applied_objects();
-        let notes = seen.clone();
+        let mut stream = Box::pin(watcher(namespace.api::<Decoded<Stack>>(), config));
+        let is_gone = Arc::new(AtomicBool::new(false));
+        let (notes, gone) = (seen.clone(), Arc::clone(&is_gone));
         let watching = tokio::spawn(async move {
-            let mut stream = std::pin::pin!(stream.map_ok(|stack| summary(&stack)));
             let mut last = String::new();
-            while let Some(Ok(summary)) = stream.next().await {
+            // Whether a list has it
+            let mut is_listed = false;
+            while let Some(Ok(event)) = stream.next().await {
+                let summary = match event {
+                    WatchEvent::Apply(stack) | WatchEvent::InitApply(stack) => {
+                        is_listed = true;
+                        summary(&stack)
+                    }
+                    WatchEvent::Init => {
+                        is_listed = false;
+                        continue;
+                    }
+                    WatchEvent::InitDone if is_listed => continue,
+                    WatchEvent::InitDone | WatchEvent::Delete(_) => {
+                        gone.store(true, Ordering::SeqCst);
+                        continue;
+                    }
+                };
+                gone.store(false, Ordering::SeqCst);
                 if !summary.is_empty() && summary != last {
                     last.clone_from(&summary);
                     notes.lock().unwrap().push(summary);
@@ -45,6 +67,7 @@ impl Trail {
             events: namespace.api(),
             name: name.to_owned(),
             seen,
+            is_gone,
             watching,
         }
     }
@@ -76,13 +99,14 @@ impl Trail {
         self.stacks.get(&self.name).await.unwrap()
     }
 
-    /// Waits until the Stack is gone, and gives all conditions that were seen since the last call.
+    /// Waits until the Stack is gone, and gives all conditions that were seen since the last call. The
+    /// watch is asked, not the API server: by then it has shown all that came before.
     pub(crate) async fn until_gone(&self) -> Vec<String> {
         let gone = eventually("the Stack to be gone", async || {
-            match self.stacks.get_opt(&self.name).await.unwrap() {
-                None => Ok(()),
-                Some(stack) => Err(format!("{:#?}", stack.status)),
+            if self.is_gone.load(Ordering::SeqCst) {
+                return Ok(());
             }
+            Err(format!("{:#?}", self.stacks.get_opt(&self.name).await))
         });
         gone.await.unwrap();
         self.seen.lock().unwrap().drain(..).collect()
