@@ -236,6 +236,15 @@ impl Place {
     }
 }
 
+impl Drop for Place {
+    /// A test that fails leaves a CLI running that its agent would have stopped.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            pko_testkit::kill_processes_of(self.folder.path());
+        }
+    }
+}
+
 /// Everything in a folder, as text.
 pub(crate) fn all_text(folder: &Path) -> String {
     let mut text = String::new();
