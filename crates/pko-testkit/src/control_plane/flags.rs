@@ -37,6 +37,10 @@ const CONTROLLERS: [&str; 13] = [
     "validatingadmissionpolicy-status-controller",
 ];
 
+/// A component lets this much garbage gather, in percent of what it uses, before it collects it: a
+/// tenth less of CPU time for some hundred megabytes.
+const GARBAGE: &str = "400";
+
 /// The data directory of a plane: what its files are called.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout(PathBuf);
@@ -144,7 +148,9 @@ impl Layout {
             ))
             .arg(format!("--audit-log-path={}", self.audit_log().display()))
             // One file, never rotated, in megabytes
-            .arg("--audit-log-maxsize=100000");
+            .arg("--audit-log-maxsize=100000")
+            .arg("--profiling=false")
+            .env("GOGC", GARBAGE);
         command
     }
 
@@ -163,7 +169,8 @@ impl Layout {
             // The limits are there to spare a shared API server
             .args(["--kube-api-qps=500", "--kube-api-burst=1000"])
             // No server of its own: it is ready when its work is seen
-            .arg("--secure-port=0");
+            .arg("--secure-port=0")
+            .env("GOGC", GARBAGE);
         command
     }
 }
