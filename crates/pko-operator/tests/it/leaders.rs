@@ -16,11 +16,11 @@ use serde_json::json;
 use crate::{
     rights::give_in,
     scripted::begun,
-    system::{System, Watched},
+    system::{Manager, System, Watched},
 };
 
 /// Starts one of several managers whose Lease is in the test's namespace.
-fn start(system: &System, namespace: &TestNamespace, name: &str) -> Child {
+fn start(system: &System, namespace: &TestNamespace, name: &str) -> Manager {
     let election = [
         "--leader-elect",
         "--leader-election-lease-duration=4s",

@@ -77,7 +77,7 @@ async fn a_scraper_sees_a_stacks_life_if_it_may() {
     let namespace = system.namespace().await;
     let address = free_address();
     let flags = ["--metrics-bind-address", &address];
-    system.start_another("measured", &flags);
+    let _manager = system.start_another("measured", &flags);
     let stack = StackBuilder::new("demo")
         .stack("dev")
         .backend(&system.backend())
@@ -140,7 +140,7 @@ async fn everybody_sees_metrics_that_are_served_by_http() {
     let system = System::without_manager(&[]).await;
     let address = free_address();
     let flags = ["--metrics-bind-address", &address, "--metrics-secure=false"];
-    system.start_another("open", &flags);
+    let _manager = system.start_another("open", &flags);
     let namespace = system.namespace().await;
     System::works(&namespace, "demo").await;
     let lines = [

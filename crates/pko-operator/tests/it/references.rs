@@ -155,7 +155,7 @@ async fn an_environment_is_made_anew(system: &System) {
         .records("TOKEN");
     let stand_in = system.stand_in(&script);
     let all = ["GREETING", "NAME", "TOKEN"];
-    with_namespace(&system, async |namespace| {
+    with_namespace(system, async |namespace| {
         create_credentials(namespace).await;
         create_config_map(namespace, "greetings", json!({ "GREETING": "hello" })).await;
         create_config_map(namespace, "names", json!({ "name": "world" })).await;

@@ -6,6 +6,7 @@
 
 use std::{
     fs::{self, File},
+    ops::{Deref, DerefMut},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
@@ -72,6 +73,30 @@ pub(crate) struct System {
     detour: Option<PathBuf>,
     /// Given back last.
     _use: PlaneUse,
+}
+
+/// One of several managers, which is killed when this is dropped.
+pub(crate) struct Manager(Child);
+
+impl Deref for Manager {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Manager {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// How a manager is started.
@@ -254,11 +279,10 @@ impl System {
         self.manager = Some(manager);
     }
 
-    /// Starts one of several managers, with workspaces of its own. It ends with the test at the
-    /// latest.
-    pub(crate) fn start_another(&self, name: &str, flags: &[&str]) -> Child {
+    /// Starts one of several managers, with workspaces of its own.
+    pub(crate) fn start_another(&self, name: &str, flags: &[&str]) -> Manager {
         let workspaces = self.folder.path().join(name);
-        self.spawn_manager(&workspaces, &free_address(), flags)
+        Manager(self.spawn_manager(&workspaces, &free_address(), flags))
     }
 
     fn spawn_manager(&self, workspaces: &Path, programs: &str, flags: &[&str]) -> Child {
