@@ -5,7 +5,7 @@
 //! is killed; any number run side by side.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempDir;
 use tokio::sync;
@@ -48,11 +48,12 @@ pub struct ControlPlane {
     controller_manager: bool,
 }
 
-/// A plane that the tests of this process share while at least one of them holds it.
-type Shared = sync::Mutex<Weak<ControlPlane>>;
+/// A plane that the tests of this process share. It ends with the process: nothing drops it, and
+/// its keeper notices that the process is gone.
+type Shared = sync::OnceCell<Arc<ControlPlane>>;
 
-static SHARED: Shared = sync::Mutex::const_new(Weak::new());
-static SHARED_WITH_CONTROLLERS: Shared = sync::Mutex::const_new(Weak::new());
+static SHARED: Shared = sync::OnceCell::const_new();
+static SHARED_WITH_CONTROLLERS: Shared = sync::OnceCell::const_new();
 
 impl ControlPlane {
     /// Settles what will run; [`ControlPlaneBuilder::start`] starts it.
@@ -61,7 +62,8 @@ impl ControlPlane {
         ControlPlaneBuilder::default()
     }
 
-    /// The plane that all tests of this process share: started by the first, ended by the last.
+    /// The plane that all tests of this process share: the first one starts it, and it ends with the
+    /// process.
     ///
     /// It has no controller manager.
     pub async fn shared() -> Result<Arc<Self>, StartError> {
@@ -132,11 +134,6 @@ async fn share(
     shared: &Shared,
     builder: ControlPlaneBuilder,
 ) -> Result<Arc<ControlPlane>, StartError> {
-    let mut shared = shared.lock().await;
-    if let Some(plane) = shared.upgrade() {
-        return Ok(plane);
-    }
-    let plane = Arc::new(builder.start().await?);
-    *shared = Arc::downgrade(&plane);
-    Ok(plane)
+    let started = shared.get_or_try_init(async || builder.start().await.map(Arc::new));
+    started.await.cloned()
 }

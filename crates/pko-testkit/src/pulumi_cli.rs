@@ -13,10 +13,10 @@ pub const PKO_PULUMI: &str = "PKO_PULUMI";
 pub fn pulumi_cli() -> Result<PathBuf, ComponentsError> {
     if let Some(named) = env::var_os(PKO_PULUMI).filter(|named| !named.is_empty()) {
         let path = PathBuf::from(named);
-        return match path.is_file() {
-            true => Ok(path),
-            false => Err(ComponentsError::NoPulumi(path)),
-        };
+        if path.is_file() {
+            return Ok(path);
+        }
+        return Err(ComponentsError::NoPulumi(path));
     }
     let surroundings = Surroundings {
         assets: None,

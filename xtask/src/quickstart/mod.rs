@@ -43,10 +43,10 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 async fn told(arguments: &Arguments) -> anyhow::Result<()> {
     let programs = programs()?;
-    let pulumi = match arguments.cli {
-        true => Some(tokio::task::spawn_blocking(pulumi_cli).await??),
-        false => None,
-    };
+    let mut pulumi = None;
+    if arguments.cli {
+        pulumi = Some(tokio::task::spawn_blocking(pulumi_cli).await??);
+    }
     let step = Step::begin("starting a control plane");
     let plane = ControlPlane::builder()
         .controller_manager(true)

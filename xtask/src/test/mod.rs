@@ -47,6 +47,8 @@ pub(crate) enum Layer {
     E2e,
 }
 
+/// How long each fuzz test tries values.
+const FUZZ_SECONDS: &str = "PKO_FUZZ_SECONDS";
 /// Cargo's profile for the programs in the images of e2e.
 const E2E_PROFILE: &str = "trial";
 
@@ -85,6 +87,8 @@ fn variables(full: bool, images: Option<&Path>) -> anyhow::Result<Vec<(&'static 
     let mut variables = vec![("PKO_BIN_DIR", crate::programs_folder()?)];
     if full {
         variables.push(("PKO_FULL", "1".into()));
+    } else if env::var_os(FUZZ_SECONDS).is_none() {
+        variables.push((FUZZ_SECONDS, "2".into()));
     }
     if let Some(images) = images {
         variables.push(("PKO_IMAGES", images.to_owned()));

@@ -39,7 +39,8 @@ impl Build {
         let mut left = self.missing(components);
         while let Some(first) = left.first() {
             let pins = first.pins();
-            let (group, rest) = left.into_iter().partition(|it| it.pins() == pins);
+            let (group, rest): (Vec<_>, Vec<_>) =
+                left.into_iter().partition(|it| it.pins() == pins);
             self.build_module(pins, &group)?;
             left = rest;
         }
@@ -59,7 +60,7 @@ impl Build {
         components.iter().copied().filter(is_missing).collect()
     }
 
-    fn build_module(&self, pins: Pins, wanted: &Vec<Component>) -> Result<(), ComponentsError> {
+    fn build_module(&self, pins: Pins, wanted: &[Component]) -> Result<(), ComponentsError> {
         let go = self.0.go(&pins.go())?;
         let workshop = self.0.at(self.folder(pins));
         let _lock = workshop.lock(&names(wanted))?;
