@@ -9,6 +9,9 @@ use std::{
 use super::output::Output;
 use crate::progress::seconds;
 
+/// How many tests that were skipped for one reason are listed.
+const SHOWN_TESTS: usize = 5;
+
 /// What has come of all suites so far.
 #[derive(Debug, Default)]
 pub(super) struct Report {
@@ -56,32 +59,32 @@ impl Report {
     }
 
     fn text(&self, elapsed: &str) -> String {
-        let mut text = String::new();
+        let mut lines = Vec::new();
         if self.skipped() > 0 {
-            text += "\nskipped:\n";
+            lines.push("\nskipped:".to_owned());
         }
         for (reason, tests) in &self.skipped {
             let count = tests.len();
             let plural = if count == 1 { "" } else { "s" };
-            text += &format!("  {count} test{plural}: {reason}\n");
-            for test in tests.iter().take(5) {
-                text += &format!("    {test}\n");
-            }
-            if count > 5 {
-                text += &format!("    … and {} more\n", count - 5);
+            lines.push(format!("  {count} test{plural}: {reason}"));
+            let shown = tests.iter().take(SHOWN_TESTS);
+            lines.extend(shown.map(|test| format!("    {test}")));
+            if count > SHOWN_TESTS {
+                lines.push(format!("    … and {} more", count - SHOWN_TESTS));
             }
         }
         if self.ignored > 0 {
-            text += &format!("  {} marked #[ignore]\n", self.ignored);
+            lines.push(format!("  {} marked #[ignore]", self.ignored));
         }
         if self.failed() > 0 {
-            text += "\nfailed:\n";
+            lines.push("\nfailed:".to_owned());
         }
-        for test in &self.failed {
-            text += &format!("  {test}\n");
-        }
+        lines.extend(self.failed.iter().map(|test| format!("  {test}")));
         let (passed, failed, skipped) = (self.passed, self.failed(), self.skipped());
-        text + &format!("\nin {elapsed}:\n{passed} passed, {failed} failed, {skipped} skipped\n")
+        lines.push(format!(
+            "\nin {elapsed}:\n{passed} passed, {failed} failed, {skipped} skipped\n"
+        ));
+        lines.join("\n")
     }
 }
 
@@ -123,12 +126,9 @@ impl StatusLine {
         let suites = running
             .iter()
             .map(|(name, done, tests)| format!("{name} {done}/{tests}"));
-        let mut text = suites.collect::<Vec<_>>().join(", ");
-        if left > 0 {
-            text += &format!("; {left} more");
-        }
+        let suites = suites.collect::<Vec<_>>().join(", ");
         let elapsed = seconds(self.start.elapsed());
-        print!("\r\x1b[2K  {elapsed}  {text}");
+        print!("\r\x1b[2K  {elapsed}  {suites}; {left} more to start");
         let _ = stdout().flush();
     }
 

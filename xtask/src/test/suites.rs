@@ -19,7 +19,7 @@ const DOCUMENTATION: &str = "documentation";
 const THREADS: [(&str, usize); 7] = [
     // All at once: the suite itself chooses which of them run when
     ("e2e/e2e", 100),
-    ("pko-operator/it", 8),
+    ("pko-operator/it", 12),
     ("pko-engine/it", 3),
     ("pko-agent/it", 6),
     ("pko-testkit/cluster", 2),

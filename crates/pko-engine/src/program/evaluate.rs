@@ -149,9 +149,10 @@ pub fn evaluate(
             && errors.get(&number).is_some_and(|errors| !errors.is_empty())
     };
     let refused = parts.iter().zip(1..).any(is_refused);
-    let (outputs, stuck) = match refused {
-        true => (None, false),
-        false => after.outputs(program),
+    let (outputs, stuck) = if refused {
+        (None, false)
+    } else {
+        after.outputs(program)
     };
     errors.insert(after.part, after.errors);
     Evaluation {

@@ -240,7 +240,7 @@ pub(crate) fn judge_all(folders: &[PathBuf], judge: impl Fn(&Path) -> Vec<String
         taken.flat_map(|folder| judge(folder)).collect()
     };
     let problems: Vec<String> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..cores + 1).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..=cores).map(|_| scope.spawn(work)).collect();
         let all = workers.into_iter().map(|worker| worker.join().unwrap());
         all.flatten().collect()
     });

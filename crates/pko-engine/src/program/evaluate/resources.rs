@@ -94,10 +94,11 @@ impl<H: Host> Evaluator<'_, H> {
         }
         if goal.kind == builtin::STACK_REFERENCE && !goal.inputs.contains_key("name") {
             let given = named.iter().any(|property| property.name == "name");
-            let name = match given {
+            let name = if given {
                 // the name is null, which is refused like any other value that is no text
-                true => Property::Null,
-                false => Property::String(resource.key.clone()),
+                Property::Null
+            } else {
+                Property::String(resource.key.clone())
             };
             let dependencies = BTreeSet::new();
             goal.property_dependencies
