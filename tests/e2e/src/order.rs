@@ -6,7 +6,7 @@
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, SemaphorePermit, watch};
 
 /// How many run side by side: most of the time a test waits for the node.
-const LANES: usize = 8;
+const LANES: usize = 6;
 
 static SLOTS: Semaphore = Semaphore::const_new(LANES);
 static CALM: RwLock<()> = RwLock::const_new(());

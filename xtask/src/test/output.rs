@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 
 use pko_testkit::SKIPPED;
 
+/// How the reason begins for which a test is marked `#[ignore]` that another test runs, in a
+/// process of its own: it is a part of that one, and not skipped.
+const PART_OF_ANOTHER: &str = "run by the test above";
+
 /// What the lines so far say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Output {
@@ -59,7 +63,8 @@ impl Output {
             match result {
                 Finished::Ok => self.ok += 1,
                 Finished::Failed => self.failed.push(name.to_owned()),
-                Finished::Ignored => self.ignored += 1,
+                Finished::Ignored(reason) if reason.starts_with(PART_OF_ANOTHER) => {}
+                Finished::Ignored(_) => self.ignored += 1,
             }
         }
     }
@@ -74,29 +79,27 @@ impl Output {
         self.closing.1.max(self.failed.len())
     }
 
-    /// Those that skipped themselves, and those that are marked `#[ignore]`. A failed test is not
-    /// skipped, whatever it said before.
+    /// Those that skipped themselves. A failed test is not skipped, whatever it said before.
     pub(super) fn skipped_count(&self) -> usize {
         let is_ok = |name: &&String| !self.failed.contains(name);
         self.skipped.keys().filter(is_ok).count()
     }
 }
 
-enum Finished {
+enum Finished<'a> {
     Ok,
     Failed,
-    Ignored,
+    Ignored(&'a str),
 }
 
 /// The test that a line says has ended: `test a::b ... ok`.
-fn finished(line: &str) -> Option<(&str, Finished)> {
+fn finished(line: &str) -> Option<(&str, Finished<'_>)> {
     let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
     let name = name.strip_suffix(" - should panic").unwrap_or(name);
     let result = match result {
         "ok" => Finished::Ok,
         "FAILED" => Finished::Failed,
-        ignored if ignored.starts_with("ignored") => Finished::Ignored,
-        _ => return None,
+        other => Finished::Ignored(other.strip_prefix("ignored")?.trim_start_matches(", ")),
     };
     Some((name, result))
 }
@@ -137,6 +140,15 @@ mod tests {
         assert_eq!((output.passed(), output.skipped_count()), (2, 1));
         assert_eq!(output.skipped["b"], "no sshd");
         assert_eq!(output.figures, ["measured: 3 s"]);
+    }
+
+    #[test]
+    fn part_of_another_test_is_not_ignored() {
+        let output = read(
+            "test a ... ignored, run by the test above, in a process of its own\n\
+             test b ... ignored, takes a day\ntest c ... ignored\n",
+        );
+        assert_eq!((output.done, output.ignored), (3, 2));
     }
 
     #[test]

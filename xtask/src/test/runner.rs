@@ -38,7 +38,7 @@ use crate::{progress::seconds, target_folder};
 /// How many suites of unit tests run at a time: they compute.
 pub(super) const UNIT_LANES: usize = 2;
 /// How many other suites run at a time: most of their time is waiting.
-pub(super) const LANES: usize = 4;
+pub(super) const LANES: usize = 3;
 /// After this long a suite is taken for hung.
 pub(super) const LONGEST: Duration = Duration::from_mins(25);
 /// How long what a suite has started may take to notice that it has ended.

@@ -19,9 +19,9 @@ const DOCUMENTATION: &str = "documentation";
 const THREADS: [(&str, usize); 7] = [
     // All at once: the suite itself chooses which of them run when
     ("e2e/e2e", 100),
-    ("pko-operator/it", 12),
-    ("pko-engine/it", 3),
-    ("pko-agent/it", 6),
+    ("pko-operator/it", 8),
+    ("pko-engine/it", 2),
+    ("pko-agent/it", 5),
     ("pko-testkit/cluster", 2),
     ("pko-source/it", 6),
     ("pko-testkit/it", 4),

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::process::Stdio;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::Api;
 use pko_testkit::cluster::PAUSE_IMAGE;
 use pko_testkit::{Cluster, eventually};
@@ -71,6 +71,20 @@ pub(crate) async fn wait_for(cluster: &Cluster, namespace: &str, name: &str, pha
     })
     .await
     .unwrap()
+}
+
+/// Waits until a claim has its volume. A pod that the scheduler sees before that may wait for minutes.
+async fn wait_until_bound(cluster: &Cluster, namespace: &str, name: &str) {
+    let claims: Api<PersistentVolumeClaim> =
+        Api::namespaced(cluster.client().await.unwrap(), namespace);
+    eventually(format!("claim {name} to be bound"), async || {
+        let claim = claims.get(name).await.map_err(|error| error.to_string())?;
+        let phase = claim.status.and_then(|status| status.phase);
+        let phase = phase.unwrap_or_default();
+        if phase == "Bound" { Ok(()) } else { Err(phase) }
+    })
+    .await
+    .unwrap();
 }
 
 /// Runs a pod to its end, which must be a good one, and gives what it said.
@@ -238,11 +252,9 @@ pub(crate) async fn keep_files_on_volumes(cluster: &Cluster) {
             }],
         },
     });
-    apply(
-        cluster,
-        &[namespace("files", "baseline"), volume, claim, user],
-    )
-    .unwrap();
+    apply(cluster, &[namespace("files", "baseline"), volume, claim]).unwrap();
+    wait_until_bound(cluster, "files", "state").await;
+    apply(cluster, &[user]).unwrap();
     wait_for(cluster, "files", "user", "Succeeded").await;
     cluster
         .run_kubectl(&["delete", "namespace", "files"])
