@@ -9,7 +9,9 @@ use serde_json::Value;
 use super::Layer;
 use crate::{cargo, progress::Step};
 
-/// Suites that need images, beside those of that package.
+/// The suite on a real cluster.
+const E2E: &str = "e2e/e2e";
+/// Another one that needs images.
 const OF_IMAGES: &str = "xtask/image";
 /// Examples in the documentation, which rustdoc builds and runs.
 const DOCUMENTATION: &str = "documentation";
@@ -18,7 +20,7 @@ const DOCUMENTATION: &str = "documentation";
 /// order is the order of starts: the longest first.
 const THREADS: [(&str, usize); 7] = [
     // All at once: the suite itself chooses which of them run when
-    ("e2e/e2e", 100),
+    (E2E, 100),
     ("pko-operator/it", 8),
     ("pko-engine/it", 2),
     ("pko-agent/it", 5),
@@ -54,7 +56,13 @@ impl Suite {
     pub(super) fn command(&self) -> Command {
         let mut command = match self.name.as_str() {
             DOCUMENTATION => cargo(),
-            _ => Command::new(&self.program),
+            E2E => Command::new(&self.program),
+            // E2e lasts longest and waits most: what it computes comes first
+            _ => {
+                let mut command = Command::new("nice");
+                command.arg(&self.program);
+                command
+            }
         };
         command
             .args(&self.arguments)
@@ -129,7 +137,7 @@ fn command(layer: Option<Layer>) -> Command {
 }
 
 fn is_wanted(layer: Option<Layer>, suite: &Suite) -> bool {
-    let needs_images = suite.name.starts_with("e2e/") || suite.name == OF_IMAGES;
+    let needs_images = suite.name == E2E || suite.name == OF_IMAGES;
     match layer {
         None => true,
         Some(Layer::Unit) => suite.is_unit_tests,

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::stage::{Done, ENGINE, Stage, finish, judge_all, real_cli};
 
 /// What a run may say in `case.yaml`; anything else is a mistake in the case.
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 13] = [
     "args",
     "config",
     "env",
@@ -20,6 +20,7 @@ const FIELDS: [&str; 12] = [
     "op",
     "outputs",
     "program",
+    "races",
     "resources",
     "secret",
     "stack",
@@ -110,7 +111,9 @@ fn judge_run(stage: &Stage, folder: &Path, run: &Value) -> Vec<String> {
         differ("steps", &taken(stage), &sorted(steps));
     }
     let secrets = list(&run["secret"]);
-    if run.get("outputs").is_some() || !secrets.is_empty() {
+    // where the CLI stores outputs or not, as its timing has it, the engine alone is held to one of them
+    let is_race = stage.cli() != ENGINE && list(&run["races"]).contains(&"outputs".to_owned());
+    if (run.get("outputs").is_some() && !is_race) || !secrets.is_empty() {
         let (open, shown) = outputs(stage, stack, !secrets.is_empty());
         differ(
             "outputs",

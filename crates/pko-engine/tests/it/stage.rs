@@ -65,6 +65,11 @@ impl Stage {
         cli.clone_into(&mut self.cli);
     }
 
+    /// The command line that it is for.
+    pub(crate) fn cli(&self) -> &str {
+        &self.cli
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
