@@ -1,6 +1,6 @@
 //! The life of a Stack on a real node, and what its user sees of it.
 
-use std::{fs, process::Command};
+use std::{fs, path::PathBuf, process::Command};
 
 use kube::api::DeleteParams;
 use pko_api::{Program, Stack, Update};
@@ -142,16 +142,13 @@ async fn stack_waits_for_a_foreign_lock_and_names_its_holder() {
     .await;
 }
 
-/// A Stack whose run ends only when it is canceled: the engine's step lasts for an hour, and the CLI's
-/// program reads a pipe that has no writer.
+/// A Stack whose run does not end by itself: the engine's step lasts for an hour, and the CLI's program
+/// reads a pipe that has no writer.
 async fn create_endless(place: &Place<'_>) {
     let mut endless = program("demo", &["one"]);
     if Cli::of_this_test() == Cli::Pulumi {
-        let pipe = place.state_folder().join("pipe");
-        let made = Command::new("mkfifo")
-            .args(["-m", "666"])
-            .arg(&pipe)
-            .status();
+        let mut mkfifo = Command::new("mkfifo");
+        let made = mkfifo.args(["-m", "666"]).arg(pipe(place)).status();
         assert!(made.unwrap().success());
         let read = json!({ "text": { "fn::readFile": "/state/pipe" } });
         endless = endless
@@ -162,6 +159,17 @@ async fn create_endless(place: &Place<'_>) {
     place
         .create(slow(program_stack("demo"), "3600s").build())
         .await;
+}
+
+fn pipe(place: &Place<'_>) -> PathBuf {
+    place.state_folder().join("pipe")
+}
+
+/// Lets the program of a canceled run come to its end: Pulumi's CLI waits for that.
+fn write_to_pipe(place: &Place<'_>) {
+    let mut timeout = Command::new("timeout");
+    let write = ["1", "sh", "-c", "echo text >\"$0\""];
+    timeout.args(write).arg(pipe(place)).status().unwrap();
 }
 
 async fn canceled_run_ends_and_the_next_one_succeeds() {
@@ -175,8 +183,12 @@ async fn canceled_run_ends_and_the_next_one_succeeds() {
         place
             .until("the Update to be canceled", async || {
                 let update: Update = place.get(&update).await?;
-                let status = update.status.unwrap_or_default();
-                holds(Some(&status.conditions), "Failed", "True", "Canceled", "")
+                let conditions = update.status.unwrap_or_default().conditions;
+                let is_told = holds(Some(&conditions), "Progressing", "True", "", "canceled");
+                if is_told.is_ok() && Cli::of_this_test() == Cli::Pulumi {
+                    write_to_pipe(place);
+                }
+                holds(Some(&conditions), "Failed", "True", "Canceled", "")
             })
             .await;
         assert!(!place.is_locked("demo"), "the lock is released");

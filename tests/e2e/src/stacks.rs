@@ -91,13 +91,15 @@ impl Place<'_> {
         self.run_begins(name).await;
     }
 
-    /// Waits until a run of a Stack's Program is under way: the engine holds the lock of its state.
+    /// Waits until a run of a Stack's Program is under way: it holds the lock of its state.
     pub(crate) async fn run_begins(&self, name: &str) {
         self.until(format!("a run of {name} to begin"), async || {
-            if self.is_locked(name) {
+            // Who makes the stack holds its lock for a moment, too, before there is an Update
+            let updates = self.updates_of(name).await?;
+            if !updates.is_empty() && self.is_locked(name) {
                 return Ok(());
             }
-            Err(statuses(&self.updates_of(name).await?))
+            Err(statuses(&updates))
         })
         .await;
     }
