@@ -26,7 +26,6 @@ use pko_testkit::Cluster;
 use crate::{fuzz, image::trial, progress::Step, target_folder};
 use report::Report;
 use runner::Runner;
-use suites::Suite;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -67,11 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let longest = (!arguments.full).then_some(runner::LONGEST);
     let runner = Runner::new(variables(arguments.full, images.as_deref())?, longest)?;
     let mut report = Report::default();
-    let (units, others): (Vec<Suite>, Vec<Suite>) =
-        suites.into_iter().partition(Suite::is_unit_tests);
-    for (suites, lanes) in [(units, runner::UNIT_LANES), (others, runner::LANES)] {
-        runner.run(suites, lanes, &mut report)?;
-    }
+    runner.run(suites, &mut report)?;
     report.print(&start.elapsed());
     if report.failed() > 0 {
         bail!("not all tests passed");

@@ -35,10 +35,8 @@ use super::{
 };
 use crate::{progress::seconds, target_folder};
 
-/// How many suites of unit tests run at a time: they compute.
-pub(super) const UNIT_LANES: usize = 2;
-/// How many other suites run at a time: most of their time is waiting.
-pub(super) const LANES: usize = 3;
+/// How many suites run at a time: unit tests compute, the others wait most of the time.
+const LANES: usize = 3;
 /// After this long a suite is taken for hung.
 pub(super) const LONGEST: Duration = Duration::from_mins(25);
 /// How long what a suite has started may take to notice that it has ended.
@@ -107,20 +105,15 @@ impl Runner {
         })
     }
 
-    /// Runs suites, so many at a time, and adds what they come to.
-    pub(super) fn run(
-        &self,
-        suites: Vec<Suite>,
-        lanes: usize,
-        report: &mut Report,
-    ) -> anyhow::Result<()> {
+    /// Runs suites, a few at a time, and adds what they come to.
+    pub(super) fn run(&self, suites: Vec<Suite>, report: &mut Report) -> anyhow::Result<()> {
         let mut waiting: VecDeque<Suite> = suites.into();
         let mut running: Vec<Option<Running>> = Vec::new();
         let (sender, ended) = mpsc::channel();
         let line = StatusLine::new();
         loop {
             let active = running.iter().flatten().count();
-            if active < lanes
+            if active < LANES
                 && !self.groups.is_interrupted()
                 && let Some(suite) = waiting.pop_front()
             {

@@ -16,8 +16,8 @@ const OF_IMAGES: &str = "xtask/image";
 /// Examples in the documentation, which rustdoc builds and runs.
 const DOCUMENTATION: &str = "documentation";
 
-/// Where most of a suite's time is waiting, more tests run at a time than there are cores. The
-/// order is the order of starts: the longest first.
+/// Where most of a suite's time is waiting, more tests run at a time than there are cores. After e2e
+/// and the unit tests, suites start in this order: the longest first.
 const THREADS: [(&str, usize); 7] = [
     // All at once: the suite itself chooses which of them run when
     (E2E, 100),
@@ -41,11 +41,6 @@ pub(super) struct Suite {
 }
 
 impl Suite {
-    /// Whether it needs nothing but the code.
-    pub(super) fn is_unit_tests(&self) -> bool {
-        self.is_unit_tests
-    }
-
     /// How many of its tests run at a time; the number of cores if nothing is said.
     fn threads(&self) -> Option<usize> {
         let known = THREADS.iter().find(|(name, _)| *name == self.name);
@@ -81,12 +76,16 @@ impl Suite {
         format!("{}.log", name.trim_matches('-'))
     }
 
+    /// The sooner it starts, the smaller. What tests of e2e compute, others can wait for, so it
+    /// comes first; then what is soon done.
     fn order(&self) -> usize {
-        if self.name == DOCUMENTATION {
-            return 0;
-        }
         let place = THREADS.iter().position(|(name, _)| *name == self.name);
-        place.unwrap_or(THREADS.len())
+        match self.name.as_str() {
+            E2E => 0,
+            DOCUMENTATION => 1,
+            _ if self.is_unit_tests => 2,
+            _ => 3 + place.unwrap_or(THREADS.len()),
+        }
     }
 
     /// Examples in the documentation; cargo says the same of them as a suite does.
