@@ -41,6 +41,10 @@ const LANES: usize = 3;
 pub(super) const LONGEST: Duration = Duration::from_mins(25);
 /// How long what a suite has started may take to notice that it has ended.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long a cluster may take to be taken down.
+const CLUSTER_GRACE: Duration = Duration::from_mins(2);
+/// What the command lines of a cluster of e2e have in them, and of the guards of all clusters of tests.
+const CLUSTER_PROCESSES: [&str; 2] = ["cluster/e2e", "pko-cluster-guard"];
 /// How often the status line is renewed.
 const TICK: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(50);
@@ -133,6 +137,7 @@ impl Runner {
             }
         }
         if self.groups.is_interrupted() {
+            wait_for_clusters();
             bail!("interrupted: the suites were ended, and nothing of them is left running");
         }
         Ok(())
@@ -326,6 +331,19 @@ impl Running {
             }
             println!("all that it printed is in {}", log.display());
         }
+    }
+}
+
+/// Waits until the clusters of suites that were killed are down: their guards see to that.
+fn wait_for_clusters() {
+    let end = Instant::now() + CLUSTER_GRACE;
+    let is_up = || {
+        CLUSTER_PROCESSES
+            .iter()
+            .any(|text| !processes_of(Path::new(text)).is_empty())
+    };
+    while is_up() && Instant::now() < end {
+        thread::sleep(PAUSE);
     }
 }
 
