@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use pko_testkit::{ControlPlane, pulumi_cli};
+use pko_testkit::{Component, Components, ControlPlane, components::ComponentsError, pulumi_cli};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{cargo, programs_folder, progress::Step};
@@ -47,6 +47,7 @@ async fn told(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.cli {
         pulumi = Some(tokio::task::spawn_blocking(pulumi_cli).await??);
     }
+    tokio::task::spawn_blocking(build_control_plane).await??;
     let step = Step::begin("starting a control plane");
     let plane = ControlPlane::builder()
         .controller_manager(true)
@@ -82,6 +83,11 @@ async fn told(arguments: &Arguments) -> anyhow::Result<()> {
     }
     story::say_what_to_try(&plane, &manager);
     std::future::pending().await
+}
+
+/// Builds what is missing of a control plane, all with one `go build`.
+fn build_control_plane() -> Result<(), ComponentsError> {
+    Components::from_environment()?.prepare(&Component::ALL)
 }
 
 /// A CLI's name and version.
