@@ -22,7 +22,7 @@ pub(super) struct Output {
     /// Lines with figures, which a test prints for people to read.
     pub(super) figures: Vec<String>,
     /// From the closing lines, which are there whatever the format of the others.
-    closing: (usize, usize, usize),
+    closing: (usize, usize),
     /// Whose output is being shown.
     shown: Option<String>,
     /// What the failed tests printed.
@@ -44,7 +44,6 @@ impl Output {
         } else if let Some(closing) = line.strip_prefix("test result: ") {
             self.closing.0 += count(closing, "passed");
             self.closing.1 += count(closing, "failed");
-            self.closing.2 += count(closing, "ignored");
             self.is_in_failures = false;
         } else if line == "failures:" {
             self.is_in_failures = true;

@@ -188,19 +188,7 @@ fn observe(stage: &Stage, stack: &str, code: Option<i32>) -> Value {
         .unwrap_or_default();
     let mut resources: Vec<_> = resources.iter().map(kept).collect();
     resources.sort_by_key(|resource| resource["urn"].to_string());
-    let blinded = stage.json(&["stack", "output", "--json", "--stack", stack]);
-    let outputs = if blinded.to_string().contains("[secret]") {
-        stage.json(&[
-            "stack",
-            "output",
-            "--json",
-            "--show-secrets",
-            "--stack",
-            stack,
-        ])
-    } else {
-        blinded.clone()
-    };
+    let (outputs, blinded) = stage.outputs(stack);
     json!({
         "exit": code,
         "outputs": outputs,

@@ -114,7 +114,7 @@ fn judge_run(stage: &Stage, folder: &Path, run: &Value) -> Vec<String> {
     // where the CLI stores outputs or not, as its timing has it, the engine alone is held to one of them
     let is_race = stage.cli() != ENGINE && list(&run["races"]).contains(&"outputs".to_owned());
     if (run.get("outputs").is_some() && !is_race) || !secrets.is_empty() {
-        let (open, shown) = outputs(stage, stack, !secrets.is_empty());
+        let (open, shown) = stage.outputs(stack);
         differ(
             "outputs",
             &open,
@@ -214,24 +214,6 @@ fn taken(stage: &Stage) -> Value {
 /// The name in a URN.
 fn short(urn: &str) -> &str {
     urn.rsplit("::").next().unwrap()
-}
-
-/// The outputs of the stack in clear, and as they are shown.
-fn outputs(stage: &Stage, stack: &str, secrets: bool) -> (Value, Value) {
-    let shown = stage.json(&["stack", "output", "--json", "--stack", stack]);
-    let open = if secrets {
-        stage.json(&[
-            "stack",
-            "output",
-            "--json",
-            "--show-secrets",
-            "--stack",
-            stack,
-        ])
-    } else {
-        shown.clone()
-    };
-    (open, shown)
 }
 
 /// Resources of the state by name, and those to be deleted under `name (old)`.

@@ -65,6 +65,20 @@ impl Stage {
         cli.clone_into(&mut self.cli);
     }
 
+    /// The outputs of a stack in clear, and as they are shown.
+    pub(crate) fn outputs(&self, stack: &str) -> (Value, Value) {
+        let shown = ["stack", "output", "--json", "--stack", stack];
+        let (clear, shown) = (
+            [&shown[..], &["--show-secrets"]].concat(),
+            self.json(&shown),
+        );
+        if shown.to_string().contains("[secret]") {
+            (self.json(&clear), shown)
+        } else {
+            (shown.clone(), shown)
+        }
+    }
+
     /// The command line that it is for.
     pub(crate) fn cli(&self) -> &str {
         &self.cli
