@@ -92,6 +92,10 @@ impl Descriptions {
         if records.path.is_some() || records.size.is_some() || records.sparse {
             return Err(UnpackError::Malformed("a description of all entries"));
         }
+        // POSIX keeps what an earlier description has and a later one lacks; GNU tar forgets it.
+        if self.modified.is_some() && records.modified.is_none() {
+            return Err(UnpackError::Malformed("two descriptions of all entries"));
+        }
         self.modified = records.modified.or(self.modified);
         Ok(())
     }

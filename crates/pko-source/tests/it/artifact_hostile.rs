@@ -176,6 +176,12 @@ fn descriptions_of_nothing_and_of_too_much() {
         vec![path(b"a"), Block::long_name("b"), Block::file("c", "")],
         vec![Block::new(b'L', "L", "name"), Block::file("c", "")],
         vec![Block::new(b'g', "g", b"10 path=a\n"), Block::file("c", "")],
+        // Readers differ in whether the first time still counts.
+        vec![
+            Block::new(b'g', "g", b"13 mtime=1.5\n"),
+            Block::new(b'g', "g", b""),
+            Block::file("c", ""),
+        ],
         vec![Block::new(b'x', "x", b"99 path=a\n"), Block::file("c", "")],
         vec![
             Block::records(&[("GNU.sparse.major", b"1")]),
