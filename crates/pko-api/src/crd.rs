@@ -271,10 +271,13 @@ fn refuse_snake_case(spec: &mut Value) {
         .iter()
         .filter_map(|(name, property)| {
             let snake = snake_case(name)?;
-            let mut refused = json!({ "x-kubernetes-validations": [{
-                "rule": "false",
-                "message": format!("{snake} is spelled {name}"),
-            }] });
+            let mut refused = json!({
+                "description": misspelled(name),
+                "x-kubernetes-validations": [{
+                    "rule": "false",
+                    "message": format!("{snake} is spelled {name}"),
+                }],
+            });
             for key in ["type", "items"] {
                 if let Some(value) = property.get(key) {
                     add(&mut refused, key, value.clone());
@@ -291,6 +294,11 @@ fn refuse_snake_case(spec: &mut Value) {
         })
         .collect();
     properties.extend(wrong);
+}
+
+/// What `kubectl explain` shows of such a field: without it, it looks like one to use.
+fn misspelled(name: &str) -> String {
+    format!("misspelled; use {name}")
 }
 
 /// The name in snake case, if that is another one.
@@ -366,6 +374,23 @@ mod tests {
     #[test]
     fn nothing_of_our_own_marks_is_left() {
         assert!(!json!(all()).to_string().contains("x-embedded"));
+    }
+
+    #[test]
+    fn snake_case_fields_say_which_name_to_use() {
+        let spec = schema::of::<StackSpec>();
+        let names = spec["properties"].as_object().unwrap().keys();
+        let names: Vec<&String> = names.filter(|name| snake_case(name).is_some()).collect();
+        assert!(names.len() > 30, "{names:?}");
+        let stacks = stacks();
+        for version in [0, 1] {
+            let path = format!("/spec/versions/{version}/schema/openAPIV3Schema/properties/spec");
+            let properties = &stacks.pointer(&path).unwrap()["properties"];
+            for name in &names {
+                let snake = snake_case(name).unwrap();
+                assert_eq!(properties[&snake]["description"], misspelled(name));
+            }
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use kube::{
     api::{ObjectMeta, PostParams},
 };
 use pko_api::Stack;
-use pko_testkit::{ControlPlane, fixtures};
+use pko_testkit::{ControlPlane, eventually, fixtures};
 
 use crate::plane::{kubectl, with_our_crds};
 
@@ -84,6 +84,32 @@ async fn the_old_python_form_is_refused_with_the_right_names() {
             );
         }
     }
+}
+
+#[tokio::test]
+async fn kubectl_explain_names_the_right_spelling() {
+    let plane = with_our_crds().await;
+    // The API server publishes a schema a moment after the kind is served.
+    let explained = eventually("kubectl explain", async || {
+        let (explained, said) = kubectl(&plane, &["explain", "stacks.spec"]);
+        if explained { Ok(said) } else { Err(said) }
+    });
+    let explained = explained.await.unwrap();
+    let lines: Vec<&str> = explained.lines().map(str::trim).collect();
+    let field = |line: &str| {
+        let (name, _type) = line.split_once('\t')?;
+        Some(name.to_owned()).filter(|name| name.contains('_'))
+    };
+    let mut snake_case = 0;
+    for (line, next) in lines.iter().zip(lines.iter().skip(1)) {
+        if let Some(field) = field(line) {
+            assert!(next.starts_with("misspelled; use "), "{field}: {next}");
+            snake_case += 1;
+        }
+    }
+    assert!(snake_case > 30, "{explained}");
+    let one = "access_token_secret\t<string>\n    misspelled; use accessTokenSecret\n";
+    assert!(explained.contains(one), "{explained}");
 }
 
 #[tokio::test]
