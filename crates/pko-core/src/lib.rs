@@ -9,6 +9,7 @@ pub mod error_class;
 mod hex;
 pub mod leadership;
 pub mod merge;
+pub mod plain_text;
 pub mod program;
 pub mod queue;
 pub mod redaction;

@@ -19,7 +19,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::capture::Capture;
+use super::{capture::Capture, plain_text::plain};
 use crate::redacted::{Mask, Redacted};
 
 /// How long the pipes are read after the end, if something that the CLI left behind holds them.
@@ -233,10 +233,15 @@ impl Cli {
         }
         let (stdout, stderr) = tokio::join!(stdout.text(), stderr.text());
         let exact = invocation.exact && exit == Exit::Code(0);
+        // Colors in the middle of a secret would hide it from the mask.
         Finished {
             exit,
-            stdout: if exact { stdout } else { self.masked(stdout) },
-            stderr: self.masked(stderr),
+            stdout: if exact {
+                stdout
+            } else {
+                self.masked(plain(&stdout))
+            },
+            stderr: self.masked(plain(&stderr)),
         }
     }
 
@@ -352,7 +357,7 @@ async fn read(pipe: impl AsyncRead + Unpin, take: impl Fn(&[u8])) {
 }
 
 fn log_line(stream: Stream, mask: &Mask, line: &[u8]) {
-    let line = String::from_utf8_lossy(line);
+    let line = plain(&String::from_utf8_lossy(line));
     let line = line.trim_end();
     if line.is_empty() {
         return;
@@ -428,6 +433,17 @@ mod tests {
         };
         let finished = cli.run(exact, StopSource::new().signal()).await;
         assert_eq!(finished.stdout, "canary-value\n");
+    }
+
+    #[tokio::test]
+    async fn output_is_kept_without_escape_sequences() {
+        let cli = shell(Duration::ZERO);
+        cli.mask.add("canary-value");
+        let colored = r"printf '\033[31mError\033[0m: \033[1;4mcanary-\033[0mvalue\n'";
+        let text = format!("{colored}; {colored} >&2");
+        let finished = cli.run(script(&text), StopSource::new().signal()).await;
+        let expected = "Error: [secret]\n";
+        assert_eq!((&*finished.stdout, &*finished.stderr), (expected, expected));
     }
 
     #[tokio::test]

@@ -11,6 +11,7 @@ mod locate;
 mod locks;
 mod operation;
 pub(crate) mod outputs;
+mod plain_text;
 mod project;
 pub(crate) mod version;
 

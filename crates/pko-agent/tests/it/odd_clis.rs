@@ -246,6 +246,30 @@ async fn text_that_is_no_utf8_is_repaired() {
 }
 
 #[tokio::test]
+async fn cli_colors_are_in_no_message_and_no_log() {
+    let answer = Answer::new()
+        .event(json!({"sequence": 0}))
+        .prints("\u{1b}[1mUpdating\u{1b}[0m (dev)\n")
+        .complains("\u{1b}[31mError\u{1b}[0m: no \u{1b}[1;4mnosuch:index:Thing\u{1b}[0m\n");
+    let place = Place::new(&answer.clone());
+    let agent = place.serve(&["--stack", "dev"]).await;
+    let mut client = agent.automation().await;
+    let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+    let result = soon("the result", events_and_result(stream)).await.1;
+    let result = result.unwrap();
+    assert_eq!(result.stdout, "Updating (dev)\n");
+    assert_eq!(result.stderr, "Error: no nosuch:index:Thing\n");
+
+    place.stand_in.follow(&Place::script(&answer.exits(1)));
+    let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
+    let status = soon("the failure", events_and_result(stream)).await.1;
+    let status = status.unwrap_err();
+    let expected = "stdout: Updating (dev)\n\nstderr: Error: no nosuch:index:Thing\n";
+    assert!(status.message().contains(expected), "{status}");
+    assert!(!agent.log().contains('\u{1b}'), "{}", agent.log());
+}
+
+#[tokio::test]
 async fn events_of_an_unknown_kind_pass_through_as_they_are() {
     for version in VERSIONS {
         passes_strange_events_through(version).await;

@@ -1,6 +1,6 @@
 //! What a failed call of an agent tells besides its text; pure.
 
-use pko_core::workspace::AgentError;
+use pko_core::{plain_text::plain, workspace::AgentError};
 use pko_proto::{details, run::ErrorClass};
 use tonic::{Code, Status};
 
@@ -23,7 +23,7 @@ pub(crate) fn refusal(status: &Status) -> AgentError {
     let reason = known.as_ref().map(|known| known.reason.clone());
     AgentError::Refused {
         reason: reason.unwrap_or_else(|| format!("{:?}", status.code())),
-        message: known.map_or_else(|| status.message().to_owned(), |known| known.message),
+        message: known.map_or_else(|| plain(status.message()), |known| plain(&known.message)),
     }
 }
 
@@ -54,9 +54,9 @@ mod tests {
             AgentError::Refused { reason, message } => (reason, message),
             AgentError::Unreachable(message) => ("unreachable".to_owned(), message),
         };
-        let plain = Status::unauthenticated("who are you?");
+        let bare = Status::unauthenticated("who are \u{1b}[1myou\u{1b}[0m?");
         assert_eq!(
-            refused(&plain),
+            refused(&bare),
             ("Unauthenticated".into(), "who are you?".into())
         );
         let info = PulumiErrorInfo {

@@ -18,7 +18,10 @@ mod test_agent;
 
 use std::time::Duration;
 
-use pko_core::update::{Run, RunError};
+use pko_core::{
+    plain_text::plain,
+    update::{Run, RunError},
+};
 use pko_proto::run as runs;
 use tonic::{Code, Status};
 
@@ -121,7 +124,7 @@ pub(crate) async fn until_end(connection: &Connection, run: &str) -> Result<(), 
 fn run_error(status: &Status) -> RunError {
     match status.code() {
         Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound => {
-            RunError::Refused(status.message().to_owned())
+            RunError::Refused(plain(status.message()))
         }
         _ => RunError::Unreachable(text(status)),
     }
@@ -139,7 +142,8 @@ pub(crate) async fn in_time<T>(
         .map(tonic::Response::into_inner)
 }
 
-/// A status as a sentence; never its details, which are bytes.
+/// A status as a sentence; never its details, which are bytes. Upstream's agents pass on the colors
+/// of the CLI.
 pub(crate) fn text(status: &Status) -> String {
-    format!("{:?}: {}", status.code(), status.message())
+    format!("{:?}: {}", status.code(), plain(status.message()))
 }

@@ -4,7 +4,10 @@ use pko_api::{
     auto::v1alpha1::ProjectInfo,
     names::{failures::FailureClass, reasons::UpdateReason},
 };
-use pko_core::update::{Output, Run, RunOutcome};
+use pko_core::{
+    plain_text::plain,
+    update::{Output, Run, RunOutcome},
+};
 use pko_proto::{agent as wire, convert::from_proto_timestamp, run as runs};
 
 /// What the agent says of a run, in the words of the decisions.
@@ -34,7 +37,7 @@ fn outcome(state: runs::RunState, result: runs::RunResult) -> RunOutcome {
         succeeded,
         reason,
         class: error.as_ref().and_then(|error| class(error.class())),
-        message: error.map_or(summary.message, |error| error.message),
+        message: plain(&error.map_or(summary.message, |error| error.message)),
         start: summary.start_time.as_ref().and_then(from_proto_timestamp),
         end: summary.end_time.as_ref().and_then(from_proto_timestamp),
         permalink: result.permalink,
@@ -46,7 +49,7 @@ fn outcome(state: runs::RunState, result: runs::RunResult) -> RunOutcome {
             .collect(),
         changes: result.resource_changes.into_iter().collect(),
         printed: printed(&result.stdout, &result.stderr),
-        notes: result.notes,
+        notes: result.notes.iter().map(|note| plain(note)).collect(),
     }
 }
 
@@ -54,7 +57,7 @@ fn outcome(state: runs::RunState, result: runs::RunResult) -> RunOutcome {
 pub(super) fn printed(stdout: &str, stderr: &str) -> String {
     let parts = [stdout.trim_end(), stderr.trim_end()];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    parts.join("\n")
+    plain(&parts.join("\n"))
 }
 
 pub(super) fn class(class: runs::ErrorClass) -> Option<FailureClass> {
@@ -101,7 +104,7 @@ mod tests {
         let result = RunResult {
             summary: Some(summary),
             permalink: Some("https://x/1".to_owned()),
-            stdout: "out\n".to_owned(),
+            stdout: "\u{1b}[1mout\u{1b}[0m\n".to_owned(),
             stderr: "err\n".to_owned(),
             resource_changes: [("create".to_owned(), 1)].into(),
             error,
@@ -120,7 +123,7 @@ mod tests {
 
     fn error(class: ErrorClass, reason: Option<&str>) -> RunError {
         RunError {
-            message: "it broke".to_owned(),
+            message: "it \u{1b}[31mbroke\u{1b}[0m".to_owned(),
             class: class.into(),
             info: reason.map(|reason| wire::PulumiErrorInfo {
                 reason: reason.to_owned(),

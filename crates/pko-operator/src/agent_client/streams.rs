@@ -16,7 +16,10 @@ use pko_api::{
     Decoded, Update,
     names::{failures::FailureClass, reasons::UpdateReason},
 };
-use pko_core::update::{Run, RunOutcome};
+use pko_core::{
+    plain_text::plain,
+    update::{Run, RunOutcome},
+};
 use pko_proto::{
     agent as wire,
     agent::{destroy_stream, preview_stream, refresh_stream, up_stream},
@@ -254,7 +257,7 @@ fn ended(result: Streamed, started: Timestamp) -> RunOutcome {
         None => (true, String::new(), Some(started), Some(now)),
         Some(summary) => (
             summary.result == "succeeded",
-            summary.message,
+            plain(&summary.message),
             summary.start_time.as_ref().and_then(from_proto_timestamp),
             summary.end_time.as_ref().and_then(from_proto_timestamp),
         ),
@@ -298,13 +301,13 @@ fn failed(status: &Status) -> RunOutcome {
         Some(info) => RunOutcome {
             class: class.or((info.code == 409).then_some(FailureClass::Conflict)),
             reason: Some(info.reason),
-            message: info.message,
+            message: plain(&info.message),
             ..RunOutcome::default()
         },
         None => RunOutcome {
             class,
             reason: Some(UpdateReason::Unknown.as_str().to_owned()),
-            message: status.message().to_owned(),
+            message: plain(status.message()),
             ..RunOutcome::default()
         },
     }

@@ -184,6 +184,12 @@ async fn failures_have_upstreams_reasons() {
             ("Unknown", "up failed: exit status 255", None),
         ),
         (
+            Ending::Status(Status::unknown(
+                "up failed: \u{1b}[31mError\u{1b}[0m: no plugin",
+            )),
+            ("Unknown", "up failed: Error: no plugin", None),
+        ),
+        (
             Ending::Status(conflict()),
             (
                 "UpdateConflict",

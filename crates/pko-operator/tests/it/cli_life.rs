@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use kube::api::DeleteParams;
-use pko_api::{Stack, Update, auto::v1alpha1::UpdateStatus};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use pko_api::{Program, Stack, Update, auto::v1alpha1::UpdateStatus};
 use pko_testkit::{
     ProgramBuilder, StackBuilder, TestNamespace, UpdateBuilder, eventually, pulumi_cli,
 };
@@ -39,7 +39,34 @@ async fn run(namespace: &TestNamespace, operation: &str) -> UpdateStatus {
     complete.await.unwrap()
 }
 
-/// Creation, a change with a refresh before it, a refresh, a preview, and deletion with a destroy.
+/// Gives the Program an output of a resource that it does not have. The CLI's host for YAML programs
+/// colors that complaint, which is nothing for a status.
+async fn break_program_and_mend_it(namespace: &TestNamespace, trail: &Trail) {
+    let output = |value: Value| {
+        let change = Patch::Merge(json!({ "program": { "outputs": { "two": value } } }));
+        async move {
+            let programs = namespace.api::<Program>();
+            let parameters = PatchParams::default();
+            programs.patch("demo", &parameters, &change).await.unwrap();
+        }
+    };
+    output(json!("${nobody.output}")).await;
+    trail.until("Reconciling RetryingAfterFailure").await;
+    let status = json!(trail.stack().await.status);
+    let message = status["lastUpdate"]["message"].as_str().unwrap();
+    assert!(message.contains("nobody"), "{message}");
+    let updates = namespace.api::<Update>();
+    let updates = updates.list(&ListParams::default()).await.unwrap();
+    let updates = json!(updates.items);
+    for text in [status.to_string(), updates.to_string()] {
+        assert!(!text.contains("\\u001b"), "{text}");
+    }
+    output(Value::Null).await;
+    trail.until("Ready").await;
+}
+
+/// Creation, a change with a refresh before it, a mistake in the program, a refresh, a preview, and
+/// deletion with a destroy.
 async fn stack_lives_and_ends(cli: &Path) {
     let cli = cli.to_str().unwrap();
     let system = System::start(&[("PKO_PULUMI", cli)]).await;
@@ -74,6 +101,8 @@ async fn stack_lives_and_ends(cli: &Path) {
         patch_stack(namespace, "demo", change).await;
         trail.until("Ready").await;
         assert_eq!(outputs(&trail).await["size"], 2);
+
+        break_program_and_mend_it(namespace, &trail).await;
 
         let before = system.executed("demo", "dev");
         let refresh = run(namespace, "refresh").await;
