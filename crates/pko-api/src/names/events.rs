@@ -16,7 +16,7 @@ text_enum! {
     StackEvent {
         /// Normal: an update is needed, and why.
         StackUpdateDetected = "StackUpdateDetected",
-        /// Normal: an Update succeeded.
+        /// Normal: an Update succeeded that is no destroy.
         StackCreated = "StackCreated",
         /// Warning: an Update failed.
         StackUpdateFailure = "StackUpdateFailure",
@@ -34,7 +34,7 @@ text_enum! {
         StackOutputRetrievalFailure = "StackOutputRetrievalFailure",
         /// Warning: the stack is not in its backend.
         StackNotFound = "StackNotFound",
-        /// Normal: the stack's resources are gone.
+        /// Normal: a destroy succeeded.
         StackDestroyed = "StackDestroyed",
     }
 }

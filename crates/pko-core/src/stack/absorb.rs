@@ -131,7 +131,7 @@ fn take_outputs(
 fn recorded(mut case: Case, current: &CurrentUpdate, ending: Ending) -> Case {
     case.absorbed = Some(Absorbed {
         release: ending.release.clone(),
-        events: events(&ending.result, &ending.note),
+        events: events(&ending),
     });
     let previous = case.status.last_update.take();
     let spec = &case.world.stack.spec;
@@ -142,29 +142,36 @@ fn recorded(mut case: Case, current: &CurrentUpdate, ending: Ending) -> Case {
     case
 }
 
-fn events(result: &Result<Option<String>, Failure>, note: &str) -> Vec<Event> {
+/// Upstream's events, but for a destroy, which upstream reports as `StackCreated`.
+fn events(ending: &Ending) -> Vec<Event> {
     let event = |reason, message: String, warning| Event {
         reason,
         message,
         warning,
     };
-    match result {
+    let is_destroy = ending.operation == Some(OperationType::Destroy);
+    match &ending.result {
         Ok(remark) => {
-            let mut done = "Successfully updated stack".to_owned();
-            if !note.is_empty() {
-                done = format!("{done}; {note}");
+            let (reason, done) = if is_destroy {
+                (StackEvent::StackDestroyed, "Successfully destroyed stack")
+            } else {
+                (StackEvent::StackCreated, "Successfully updated stack")
+            };
+            let mut done = done.to_owned();
+            if !ending.note.is_empty() {
+                done = format!("{done}; {}", ending.note);
             }
-            let done = event(StackEvent::StackCreated, done, false);
+            let done = event(reason, done, false);
             let remark = remark.clone();
             let remark =
                 remark.map(|text| event(StackEvent::StackOutputRetrievalFailure, text, true));
             [done].into_iter().chain(remark).collect()
         }
-        Err(failure) => vec![event(
-            StackEvent::StackUpdateFailure,
-            format!("Failed to update stack: {}", failure.message),
-            true,
-        )],
+        Err(failure) => {
+            let verb = if is_destroy { "destroy" } else { "update" };
+            let message = format!("Failed to {verb} stack: {}", failure.message);
+            vec![event(StackEvent::StackUpdateFailure, message, true)]
+        }
     }
 }
 

@@ -182,7 +182,8 @@ fn a_whole_life() {
             .count()
     };
     assert_eq!(count("StackUpdateDetected"), 9);
-    assert_eq!(count("StackCreated"), 5);
+    assert_eq!(count("StackCreated"), 4);
+    assert_eq!(count("StackDestroyed"), 1);
     assert_eq!(count("StackUpdateFailure"), 4);
 }
 

@@ -121,8 +121,9 @@ async fn from_creation_to_destruction() {
                 "Normal StackUpdateDetected: New commit detected: \"3\"",
                 &failed,
                 "Normal StackUpdateDetected: New commit detected: \"4\"",
+                "Normal StackCreated: Successfully updated stack (5 times)",
                 "Normal StackUpdateDetected: Stack marked for deletion",
-                "Normal StackCreated: Successfully updated stack (6 times)",
+                "Normal StackDestroyed: Successfully destroyed stack",
         ];
         let told = eventually("the events", async || {
             let events = trail.events().await;

@@ -182,7 +182,7 @@ fn the_result_of_a_destroy_is_recorded_before_the_stack_goes() {
             "release demo-2",
             "delete workspace",
             "let go",
-            "event StackCreated: Successfully updated stack",
+            "event StackDestroyed: Successfully destroyed stack",
             "settled",
         ]
     );

@@ -21,6 +21,11 @@ fn rows() -> Vec<(StackEvent, &'static str, Given)> {
         .current(ended(false));
     unpublished.update.as_mut().unwrap()["status"]["outputs"] = json!("demo-2-stack-outputs");
     unpublished.published = Err("the Secret \"o\" is somebody else's".to_owned());
+    let destroyed = |failed| {
+        let mut given = owing().current(ended(failed));
+        given.update.as_mut().unwrap()["spec"]["type"] = json!("destroy");
+        given
+    };
     vec![
         (
             StackEvent::StackUpdateDetected,
@@ -51,6 +56,17 @@ fn rows() -> Vec<(StackEvent, &'static str, Given)> {
             StackEvent::WorkspaceDeleted,
             "event WorkspaceDeleted: Workspace deleted per reclaim policy",
             reclaimed,
+        ),
+        // Ours: upstream defines it, and reports a destroy as an update.
+        (
+            StackEvent::StackDestroyed,
+            "event StackDestroyed: Successfully destroyed stack",
+            destroyed(false),
+        ),
+        (
+            StackEvent::StackUpdateFailure,
+            "event! StackUpdateFailure: Failed to destroy stack: no such region",
+            destroyed(true),
         ),
         // Ours: upstream defines it, and has no outputs that could not be written.
         (
@@ -113,7 +129,6 @@ fn each_event_has_a_row_or_is_never_told() {
         StackEvent::StackGitAuthenticationFailure,
         StackEvent::StackUpdateConflictDetected,
         StackEvent::StackNotFound,
-        StackEvent::StackDestroyed,
     ];
     let rows = rows();
     for event in StackEvent::ALL {
