@@ -32,6 +32,7 @@ use crate::{
         context::{Applied, Followed, Reporters},
         feed::Watching,
         feeds::{Feeds, Woken},
+        last_rules::LastRules,
     },
     health::{self, Readiness},
     leadership::{Elected, Leadership},
@@ -104,6 +105,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         seals: seals.clone(),
         written: pko_kube::Written::default(),
         applied: Applied::default(),
+        last_rules: LastRules::default(),
         reporters: Reporters::new(&client),
         followed: Followed::new(wake_update.clone()),
         streams: Streams::new(wake_update.clone()),
@@ -415,6 +417,7 @@ async fn sweep(context: Arc<Context>, readiness: Readiness, mut elected: Elected
         });
         context.sources.tidy();
         context.agents.tidy();
+        context.forget_gone_objects();
         tokio::time::sleep(SWEEP_EVERY).await;
     }
 }

@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{PassError, versions::KnownVersions};
+use super::{PassError, last_rules::LastRules, versions::KnownVersions};
 use crate::{
     agent_client::{Agents, Streams},
     metrics::Metrics,
@@ -63,6 +63,7 @@ pub(crate) struct Context {
     pub(crate) metrics: Arc<Metrics>,
 }
 
+    pub(crate) last_rules: LastRules,
 impl Context {
     /// A run is over, or does not begin now: its turn and its place are another's.
     pub(super) fn leave(&self, run: &str) {
@@ -73,6 +74,18 @@ impl Context {
     /// Writes a status, and remembers that: a copy from before it is stale.
     pub(super) async fn write_status<K>(
         &self,
+    /// Forgets the last rules of objects that are gone, once there are more than objects.
+    pub(crate) fn forget_gone_objects(&self) {
+        let count = self.stacks.len() + self.workspaces.len() + self.updates.len();
+        if self.last_rules.len() > count + self.programs.len() {
+            let live = uids(&self.stacks)
+                .chain(uids(&self.workspaces))
+                .chain(uids(&self.updates))
+                .chain(uids(&self.programs));
+            self.last_rules.keep_only(&live.collect());
+        }
+    }
+
         object: &impl kube::ResourceExt,
         status: &impl Serialize,
         manager: &str,
@@ -123,6 +136,14 @@ impl Context {
 /// The object as the cache has it once it has seen our own last write. Where that takes too long, the API server is
 /// asked.
 pub(super) async fn fresh<K>(
+fn uids<K: StoredKind>(store: &Store<Decoded<K>>) -> impl Iterator<Item = String>
+where
+    Decoded<K>: Namespaced,
+{
+    let objects = store.state().into_iter();
+    objects.filter_map(|object| object.uid())
+}
+
     object: Arc<Decoded<K>>,
     store: &Store<Decoded<K>>,
     context: &Context,

@@ -3,6 +3,7 @@
 pub(crate) mod context;
 pub(crate) mod feed;
 pub(crate) mod feeds;
+pub(crate) mod last_rules;
 mod pod_feeds;
 mod program;
 mod stack;
@@ -14,6 +15,7 @@ mod workspace;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::controller::Action;
 use pko_core::{Machine, Plan, Requeue, Step};
 use pko_kube::RequestError;
@@ -61,19 +63,42 @@ trait Pass: Sync {
         effect: <Self::World as Machine>::Effect,
     ) -> impl Future<Output = Result<(), PassError>> + Send;
 
-    /// Says what was decided.
-    fn log(&self, rule: &'static str);
+    /// The kind and the metadata of the object.
+    fn object(&self) -> (&'static str, &ObjectMeta);
+
+    /// What all passes share.
+    fn context(&self) -> &Context;
+
+    /// Whether an effect changes more than the memory of this process.
+    fn is_change(_effect: &<Self::World as Machine>::Effect) -> bool {
+        true
+    }
 }
 
 /// The only loop, the same for all kinds: asks until there is a plan, then carries it out in order.
 async fn drive<P: Pass>(pass: &P, mut world: P::World) -> Result<Action, PassError> {
     let plan = plan(pass, &mut world).await?;
-    pass.log(plan.rule);
+    log_decision(pass, &plan);
     supervise::decided(plan.rule);
     for effect in plan.effects {
         pass.act(&world, effect).await?;
     }
     Ok(action(plan.requeue))
+}
+
+/// Logs a decision: at level info if it changes something, or if another rule decided the last
+/// time. An object that waits is decided on again and again, which is for level debug.
+fn log_decision<P: Pass>(pass: &P, plan: &Plan<<P::World as Machine>::Effect>) {
+    let (kind, object) = pass.object();
+    let uid = object.uid.as_deref().unwrap_or_default();
+    let is_other_rule = pass.context().last_rules.replace(uid, plan.rule);
+    let (namespace, name) = (object.namespace.as_deref(), object.name.as_deref());
+    let (generation, rule) = (object.generation, plan.rule);
+    if is_other_rule || plan.effects.iter().any(P::is_change) {
+        tracing::info!(namespace, name, generation, rule, "{kind} decided");
+    } else {
+        tracing::debug!(namespace, name, generation, rule, "{kind} decided");
+    }
 }
 
 async fn plan<P: Pass>(

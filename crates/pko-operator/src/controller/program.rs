@@ -3,7 +3,9 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::{
+    Resource as _, api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{
     Resource as _, ResourceExt as _,
     runtime::{Controller, controller::Action},
@@ -88,13 +90,12 @@ impl Pass for ProgramPass<'_> {
         self.carry_out(effect).await
     }
 
-    fn log(&self, rule: &'static str) {
-        tracing::debug!(
-            namespace = self.object.namespace(),
-            name = self.object.name_any(),
-            rule,
-            "Program decided"
-        );
+    fn object(&self) -> (&'static str, &ObjectMeta) {
+        (Program::KIND, self.object.meta())
+    }
+
+    fn context(&self) -> &Context {
+        self.context
     }
 }
 

@@ -4,9 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, stream::BoxStream};
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    apps::v1::StatefulSet,
-    core::v1::{Pod, Service},
+use k8s_openapi::{
+    Resource as _,
+    api::{
+        apps::v1::StatefulSet,
+        core::v1::{Pod, Service},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
     Resource as _, ResourceExt as _,
@@ -172,13 +176,12 @@ impl Pass for WorkspacePass<'_> {
         Ok(())
     }
 
-    fn log(&self, rule: &'static str) {
-        tracing::debug!(
-            namespace = self.workspace.namespace(),
-            name = self.workspace.name_any(),
-            rule,
-            "Workspace decided"
-        );
+    fn object(&self) -> (&'static str, &ObjectMeta) {
+        (Workspace::KIND, &self.workspace.metadata)
+    }
+
+    fn context(&self) -> &Context {
+        self.context
     }
 }
 

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
-use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    Resource as _, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{
     ResourceExt as _,
     runtime::{
@@ -211,15 +213,12 @@ impl Pass for StackPass<'_> {
         Box::pin(act(self.stack, self.context, effect)).await
     }
 
-    fn log(&self, rule: &'static str) {
-        let Self { stack, .. } = self;
-        tracing::info!(
-            namespace = stack.namespace(),
-            name = stack.name_any(),
-            generation = stack.metadata.generation,
-            rule,
-            "Stack decided"
-        );
+    fn object(&self) -> (&'static str, &ObjectMeta) {
+        (Stack::KIND, &self.stack.metadata)
+    }
+
+    fn context(&self) -> &Context {
+        self.context
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
+use k8s_openapi::{Resource as _, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
     ResourceExt as _,
     runtime::{Controller, controller::Action, reflector::ObjectRef},
@@ -188,13 +189,16 @@ impl Pass for UpdatePass<'_> {
         Ok(())
     }
 
-    fn log(&self, rule: &'static str) {
-        tracing::debug!(
-            namespace = self.update.namespace(),
-            name = self.update.name_any(),
-            rule,
-            "Update decided"
-        );
+    fn object(&self) -> (&'static str, &ObjectMeta) {
+        (Update::KIND, &self.update.metadata)
+    }
+
+    fn context(&self) -> &Context {
+        self.context
+    }
+
+    fn is_change(effect: &Effect) -> bool {
+        !matches!(effect, Effect::FollowRun | Effect::GiveBackTurn)
     }
 }
 
