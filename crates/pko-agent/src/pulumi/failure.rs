@@ -6,7 +6,7 @@ use pko_proto::{agent::PulumiErrorInfo, run::ErrorClass};
 
 use super::{
     Exit, Finished, Locks,
-    known::{Known, recognise},
+    known::{Known, recognise, state_folder_advice},
     shortened,
 };
 
@@ -66,8 +66,8 @@ impl Failure {
     pub(crate) fn new(what: &'static str, finished: Finished) -> Self {
         Self {
             what,
+            particular_advice: state_folder_advice(&finished.stderr),
             finished,
-            particular_advice: None,
         }
     }
 

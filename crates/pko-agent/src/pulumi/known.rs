@@ -36,7 +36,7 @@ const ANYWHERE: [Known; 2] = [
 ];
 
 /// Looked for in the lines with which the CLI itself complains: a program may print anything.
-const COMPLAINTS: [Known; 8] = [
+const COMPLAINTS: [Known; 9] = [
     Known {
         texts: &["PULUMI_ACCESS_TOKEN must be set"],
         class: ErrorClass::Authentication,
@@ -82,6 +82,16 @@ const COMPLAINTS: [Known; 8] = [
     },
     Known {
         texts: &[
+            "unable to open state directory",
+            "unable to open bucket file://",
+            "unable to access state directory",
+            "write \".pulumi/meta.yaml\"",
+        ],
+        class: ErrorClass::Configuration,
+        advice: None,
+    },
+    Known {
+        texts: &[
             "connection refused",
             "connection reset",
             "i/o timeout",
@@ -101,6 +111,40 @@ const COMPLAINTS: [Known; 8] = [
         advice: Some("the state backend could not be reached; this may pass by itself"),
     },
 ];
+
+/// What can be done about a folder for states that is not there, or that can't be written to. The
+/// embedded engine says it itself.
+pub(super) fn state_folder_advice(stderr: &str) -> Option<String> {
+    let mut complaints = stderr.lines().filter(|line| line.starts_with("error:"));
+    let folder =
+        complaints.find_map(|line| missing_folder(line).or_else(|| denied_folder(line)))?;
+    Some(format!(
+        "the state needs a volume at {folder} that the pod's group can write to: add `volumes`, \
+         `volumeMounts` and `securityContext.fsGroup` to `workspaceTemplate.spec.podTemplate.spec`, \
+         as examples/hello/stack.yaml does"
+    ))
+}
+
+/// `unable to open state directory "file:///state": stat /state: no such file or directory`; older
+/// CLIs call it a bucket.
+fn missing_folder(line: &str) -> Option<&str> {
+    let (_, cause) = line
+        .split_once("unable to open state directory")
+        .or_else(|| line.split_once("unable to open bucket file://"))?;
+    let (_, path) = cause.split_once(": stat ")?;
+    let (path, _) = path.split_once(": no such file or directory")?;
+    Some(path)
+}
+
+/// `mkdir /state/.pulumi: permission denied`, or another call of the system.
+fn denied_folder(line: &str) -> Option<&str> {
+    let (before, _) = line
+        .split_once(": permission denied")
+        .or_else(|| line.split_once(": read-only file system"))?;
+    let path = before.rsplit(' ').next()?;
+    let (folder, _) = path.split_once("/.pulumi")?;
+    folder.starts_with('/').then_some(folder)
+}
 
 /// The first that fits.
 pub(super) fn recognise(stdout: &str, stderr: &str) -> Option<&'static Known> {
@@ -175,6 +219,14 @@ mod tests {
                 ErrorClass::Transient,
             ),
             (
+                "error: unable to open state directory \"file:///state\": stat /state: no such file or directory",
+                ErrorClass::Configuration,
+            ),
+            (
+                "error: write \".pulumi/meta.yaml\": blob (key \".pulumi/meta.yaml\") (code=Unknown): mkdir /state/.pulumi: permission denied",
+                ErrorClass::Configuration,
+            ),
+            (
                 "error: could not query stack: [503] Service Unavailable",
                 ErrorClass::Transient,
             ),
@@ -195,6 +247,42 @@ mod tests {
             class("invalid access token", ""),
             Some(ErrorClass::Authentication)
         );
+    }
+
+    #[test]
+    fn state_folder_advice_names_the_volume_to_mount() {
+        for (complaint, folder) in [
+            (
+                "unable to open state directory \"file:///state\": stat /state: no such file or directory",
+                Some("/state"),
+            ),
+            (
+                "unable to open bucket file:///my/state?no_tmp_dir=true: stat /my/state: no such file or directory",
+                Some("/my/state"),
+            ),
+            (
+                "write \".pulumi/meta.yaml\": blob (key \".pulumi/meta.yaml\") (code=Unknown): mkdir /state/.pulumi: permission denied",
+                Some("/state"),
+            ),
+            (
+                "could not lock: mkdir /state/.pulumi: read-only file system",
+                Some("/state"),
+            ),
+            ("open /etc/shadow: permission denied", None),
+            ("unable to open bucket s3://state: no such bucket", None),
+            ("update failed", None),
+        ] {
+            let advice = state_folder_advice(&format!("Logging in\nerror: {complaint}\n"));
+            match folder {
+                Some(folder) => {
+                    let start = format!("the state needs a volume at {folder} that");
+                    assert!(advice.unwrap().starts_with(&start), "{complaint}");
+                }
+                None => assert_eq!(advice, None, "{complaint}"),
+            }
+            let of_program = format!("  error: {complaint}");
+            assert_eq!(state_folder_advice(&of_program), None, "{complaint}");
+        }
     }
 
     #[test]

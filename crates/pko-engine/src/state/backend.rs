@@ -36,6 +36,12 @@ pub enum BackendError {
         "backend {0:?} is not supported by pulumi-engine, which has file://, s3://, gs:// and azblob:// backends; use an image with Pulumi's CLI"
     )]
     Unsupported(String),
+    /// There is no such folder. The text begins as that of Pulumi's CLI does.
+    #[error("unable to open state directory {0:?}: no such file or directory; {advice}", advice = advice(.0))]
+    NoFolder(String),
+    /// The folder is there, and can't be written to.
+    #[error("unable to access state directory {0:?}: {1}; {advice}", advice = advice(.0))]
+    Unwritable(String, io::Error),
     /// A layout of another time.
     #[error("the state is in a layout that pulumi-engine does not support: {0}")]
     Layout(&'static str),
@@ -51,6 +57,16 @@ pub enum BackendError {
     /// A checkpoint is unusable.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
+}
+
+/// How a workspace gets a folder for states, which this engine mostly runs in.
+fn advice(url: &str) -> String {
+    let path = url.strip_prefix("file://").unwrap_or(url);
+    format!(
+        "in a workspace, mount a volume at {path} that the pod's group can write to: `volumes`, \
+         `volumeMounts` and `securityContext.fsGroup` in \
+         spec.workspaceTemplate.spec.podTemplate.spec of the Stack, as in examples/hello/stack.yaml"
+    )
 }
 
 /// A backend.
@@ -115,7 +131,17 @@ impl Backend {
 
     fn access(&self) -> impl Fn(BucketError) -> BackendError {
         let place = self.url.split('?').next().unwrap_or_default().to_owned();
-        move |error| BackendError::Access(place.clone(), error)
+        move |error| match error {
+            BucketError::Folder(reason) if is_unwritable(&reason) => {
+                BackendError::Unwritable(place.clone(), reason)
+            }
+            error => BackendError::Access(place.clone(), error),
+        }
+    }
+
+    /// The error of a file of this backend.
+    pub(super) fn error(&self, error: BucketError) -> BackendError {
+        self.access()(error)
     }
 
     /// Before projects had folders of their own, stacks were files in one.
@@ -290,7 +316,12 @@ fn opened(url: &str) -> Result<(String, Box<dyn Bucket>), BackendError> {
     if let Some(rest) = url.strip_prefix("file://") {
         let path = rest.split_once('?').map_or(rest, |(path, _)| path);
         let url = format!("file://{}", path.trim_end_matches('/'));
-        return Ok((url, Box::new(Folder::new(directory(path)?))));
+        let directory = directory(path)?;
+        // A folder that we make is in a pod's own file system, and gone with the pod.
+        if !directory.exists() {
+            return Err(BackendError::NoFolder(url));
+        }
+        return Ok((url, Box::new(Folder::new(directory))));
     }
     if let Some(bucket) = cloud::open(url)? {
         return Ok((url.to_owned(), Box::new(bucket)));
@@ -301,6 +332,11 @@ fn opened(url: &str) -> Result<(String, Box<dyn Bucket>), BackendError> {
     } else {
         Err(BackendError::Unsupported(url.to_owned()))
     }
+}
+
+fn is_unwritable(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
 fn directory(path: &str) -> Result<PathBuf, BackendError> {
@@ -336,6 +372,68 @@ mod tests {
                 && error.contains("azblob://"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn state_directory_that_is_missing_is_named_and_not_made() {
+        let parent = tempfile::tempdir().unwrap();
+        let missing = parent.path().join("state");
+        let url = format!("file://{}", missing.display());
+        let error = Backend::open(&url).unwrap_err().to_string();
+        let start = format!("unable to open state directory {url:?}: no such file or directory; ");
+        assert!(error.starts_with(&start), "{error}");
+        let advice = format!("mount a volume at {} that", missing.display());
+        assert!(error.contains(&advice), "{error}");
+        assert!(!missing.exists());
+    }
+
+    /// Keeps files that nobody can change.
+    #[derive(Debug)]
+    struct ReadOnly(io::ErrorKind);
+
+    impl Bucket for ReadOnly {
+        fn read(&self, _: &str) -> Result<Option<Vec<u8>>, BucketError> {
+            Ok(None)
+        }
+
+        fn write(&self, _: &str, _: &[u8]) -> Result<(), BucketError> {
+            Err(io::Error::from(self.0).into())
+        }
+
+        fn remove(&self, _: &str) -> Result<(), BucketError> {
+            Ok(())
+        }
+
+        fn list(&self, _: &str, _: &str) -> Result<Vec<String>, BucketError> {
+            Ok(Vec::new())
+        }
+
+        fn remove_folder(&self, _: &str) -> Result<(), BucketError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn state_directory_that_is_unwritable_says_which_volume_to_mount() {
+        use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
+        let saved = |kind| {
+            let url = "file:///state".to_owned();
+            let backend = Backend::of(url, Box::new(ReadOnly(kind))).unwrap();
+            let checkpoint = Checkpoint::new("a".into(), None);
+            let locked = super::super::lock::Lock::acquire(&backend, &stack()).unwrap_err();
+            let saved = backend.save(&stack(), &checkpoint).unwrap_err();
+            [anyhow::Error::from(locked), saved.into()].map(|error| format!("{error:#}"))
+        };
+        for kind in [PermissionDenied, ReadOnlyFilesystem] {
+            for error in saved(kind) {
+                let text = "unable to access state directory \"file:///state\": ";
+                assert!(error.contains(text), "{error}");
+                assert!(error.contains("mount a volume at /state that"), "{error}");
+            }
+        }
+        for error in saved(StorageFull) {
+            assert!(!error.contains("volume"), "{error}");
+        }
     }
 
     /// Counts what is asked of it.

@@ -5,7 +5,10 @@ use std::fs;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{backend::Backend, bucket::BucketError};
+use super::{
+    backend::{Backend, BackendError},
+    bucket::BucketError,
+};
 use crate::urn::StackIdentity;
 
 /// Why a stack could not be locked.
@@ -20,7 +23,7 @@ pub enum LockError {
     Held(Vec<String>),
     /// The backend failed.
     #[error("failed to access the locks of the stack")]
-    Access(#[from] BucketError),
+    Access(#[from] BackendError),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -50,9 +53,11 @@ impl<'a> Lock<'a> {
             hostname: host_name(),
             timestamp: Timestamp::now(),
         };
-        let content =
-            serde_json::to_vec(&content).map_err(|error| BucketError::Folder(error.into()))?;
-        backend.bucket().write(&key, &content)?;
+        let content = serde_json::to_vec(&content)
+            .map_err(|error| BucketError::Folder(error.into()))
+            .map_err(|error| backend.error(error))?;
+        let written = backend.bucket().write(&key, &content);
+        written.map_err(|error| backend.error(error))?;
         let lock = Self { backend, key };
         refuse_if_held(backend, &folder, Some(&lock.key))?;
         Ok(lock)
@@ -91,12 +96,13 @@ fn folder(stack: &StackIdentity) -> String {
 
 fn refuse_if_held(backend: &Backend, folder: &str, own: Option<&str>) -> Result<(), LockError> {
     let mut held = Vec::new();
-    for key in backend.bucket().list(folder, ".json")? {
+    let access = |error| backend.error(error);
+    for key in backend.bucket().list(folder, ".json").map_err(access)? {
         if Some(key.as_str()) == own {
             continue;
         }
         // a lock that goes away while we look is none
-        let Some(content) = backend.bucket().read(&key)? else {
+        let Some(content) = backend.bucket().read(&key).map_err(access)? else {
             continue;
         };
         let holder = serde_json::from_slice::<Content>(&content).map_or_else(

@@ -1,6 +1,6 @@
 //! What the engine lacks it names, and touches nothing.
 
-use crate::stage::{Stage, finish};
+use crate::stage::{ENGINE, Stage, finish, real_cli};
 
 const PLAIN: &str = "name: demo\nruntime: yaml\n";
 
@@ -76,6 +76,23 @@ fn command_lines_are_refused_by_name() {
         done.stderr,
         "error: PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions\n"
     );
+}
+
+#[test]
+fn state_directory_that_is_missing_is_refused_as_by_the_cli() {
+    for cli in [ENGINE, real_cli()] {
+        let stage = Stage::with(cli);
+        stage.write("Pulumi.yaml", PLAIN);
+        std::fs::remove_dir(stage.path("state")).unwrap();
+        let url = format!("file://{}", stage.path("state").display());
+        let done = stage.run(&["stack", "init", "dev"]);
+        assert_ne!(done.code, Some(0), "{cli}");
+        let text = format!("unable to open state directory {url:?}: ");
+        assert!(done.stderr.contains(&text), "{cli}: {}", done.stderr);
+        let text = "no such file or directory";
+        assert!(done.stderr.contains(text), "{cli}: {}", done.stderr);
+        assert!(!stage.path("state").exists(), "{cli}");
+    }
 }
 
 #[test]
