@@ -3,6 +3,7 @@
 mod abandoned;
 mod compatibility;
 mod delegation;
+mod log_end;
 pub mod pod;
 mod rules;
 mod status;
@@ -22,6 +23,7 @@ use pko_api::{
 };
 
 pub use abandoned::is_awaited;
+pub use log_end::end_of_log;
 pub use world::{
     AgentError, Answer, Case, Effect, Event, Place, Preparation, Question, Running, Stage, World,
 };

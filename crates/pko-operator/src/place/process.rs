@@ -17,7 +17,7 @@ use std::{
 
 use kube::{Client, ResourceExt as _, runtime::reflector::ObjectRef};
 use pko_api::{Decoded, Workspace};
-use pko_core::workspace::{Place, Running, pod};
+use pko_core::workspace::{Place, Running, end_of_log, pod};
 use pko_proto::token::audience;
 use rustix::process::Signal;
 use tokio::{
@@ -457,9 +457,8 @@ impl Processes {
             .map_err(|error| self.not_run(error))?;
         if !output.status.success() {
             let said = [output.stdout, output.stderr].concat();
-            return Err(StartError::Fetch(last_lines(&String::from_utf8_lossy(
-                &said,
-            ))));
+            let said = String::from_utf8_lossy(&said);
+            return Err(StartError::Fetch(end_of_log(&said)));
         }
         Ok(target.join(fetch.inside.trim_start_matches('/')))
     }
@@ -578,7 +577,7 @@ async fn listening(
         Start::Ended if is_locked(folder) => Err(StartError::Occupied),
         Start::Ended => {
             let log = fs::read_to_string(folder.join("agent.log")).unwrap_or_default();
-            Err(StartError::Ended(last_lines(&log)))
+            Err(StartError::Ended(end_of_log(&log)))
         }
     }
 }
@@ -642,16 +641,6 @@ async fn stop(folder: &Path) -> bool {
         let _ = fs::remove_file(record::socket(folder));
     }
     is_free
-}
-
-fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    lines
-        .iter()
-        .skip(lines.len().saturating_sub(10))
-        .copied()
-        .collect::<Vec<_>>()
-        .join("\n")
 }
 
 fn full_text(error: &dyn std::error::Error) -> String {

@@ -1,8 +1,8 @@
-//! What is wrong with a workspace's pod, in a sentence: the container, the reason, and the last lines of its log.
+//! What is wrong with a workspace's pod, in a sentence: the container, the reason, and the end of its log.
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 
-use crate::redaction::redacted;
+use crate::{redaction::redacted, workspace::end_of_log};
 
 /// Words of a kubelet for a container that will not come up by itself soon.
 const BAD_WAITS: [&str; 10] = [
@@ -17,8 +17,6 @@ const BAD_WAITS: [&str; 10] = [
     "CreateContainerError",
     "RunContainerError",
 ];
-/// As much of a log as fits in a status that people read.
-const MOST_LINES: usize = 10;
 
 /// What is wrong with a pod, if something is.
 #[must_use]
@@ -70,7 +68,7 @@ fn of_container(kind: &str, container: &ContainerStatus) -> Option<String> {
     Some(sentence(&format!("{name} {end}"), &log))
 }
 
-/// How a container ended badly, and the last lines of its log as the kubelet has them.
+/// How a container ended badly, and the end of its log as the kubelet has it.
 fn ended(state: &ContainerState) -> Option<(String, String)> {
     let terminated = state.terminated.as_ref()?;
     if terminated.exit_code == 0 {
@@ -82,13 +80,12 @@ fn ended(state: &ContainerState) -> Option<(String, String)> {
     } else {
         format!("failed with exit code {}: {reason}", terminated.exit_code)
     };
-    Some((end, terminated.message.clone().unwrap_or_default()))
+    let log = terminated.message.as_deref().unwrap_or_default();
+    Some((end, end_of_log(log)))
 }
 
 fn sentence(head: &str, tail: &str) -> String {
-    let lines: Vec<&str> = tail.trim().lines().collect();
-    let last = lines.get(lines.len().saturating_sub(MOST_LINES)..);
-    let tail = last.unwrap_or_default().join("\n");
+    let tail = tail.trim();
     let text = if tail.is_empty() {
         head.to_owned()
     } else if tail.contains('\n') {
@@ -153,7 +150,13 @@ mod tests {
 
     #[test]
     fn each_kind_of_trouble_has_its_sentence() {
-        let table: [(Value, &str); 9] = [
+        let log = "2026-11-18T12:00:00.000Z\tINFO\tcmd.init\tfetching\n\
+                   2026-11-18T12:00:01.000Z\tERROR\tcmd.init\tfailed to fetch: 404\n";
+        let table: [(Value, &str); 10] = [
+            (
+                init("fetch", &ended(1, "Error", log), json!({})),
+                "init container \"fetch\" failed with exit code 1: Error: failed to fetch: 404",
+            ),
             (
                 init("fetch", &ended(1, "Error", "no such branch"), json!({})),
                 "init container \"fetch\" failed with exit code 1: Error: no such branch",

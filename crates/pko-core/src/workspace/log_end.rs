@@ -1,0 +1,200 @@
+//! What the end of a container's log says went wrong: an agent's own error as a sentence, or the
+//! last lines of any other log as they are. No I/O.
+
+use serde_json::Value;
+
+use crate::plain_text::plain;
+
+/// As much of a log as fits in a status that people read.
+const MOST_LINES: usize = 10;
+/// The levels of a line, as zap and tracing write them, those of errors last.
+const LEVELS: [&str; 8] = [
+    "trace", "debug", "info", "warn", "error", "dpanic", "panic", "fatal",
+];
+
+/// The end of a log. Of lines that a logger wrote, time, level and logger are left out: the last
+/// error counts, or the last message where there is none. Plain lines after them come from a
+/// program that broke down, and count more.
+#[must_use]
+pub fn end_of_log(log: &str) -> String {
+    let log = plain(log);
+    let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+    let entries: Vec<Option<Entry>> = lines.iter().map(|line| Entry::parse(line)).collect();
+    let after_entries = entries
+        .iter()
+        .rposition(Option::is_some)
+        .map_or(0, |at| at + 1);
+    match lines.get(after_entries..) {
+        Some(rest) if !rest.is_empty() => last_lines(rest),
+        _ => last_error(entries.into_iter().flatten().collect()),
+    }
+}
+
+fn last_error(mut entries: Vec<Entry>) -> String {
+    let error = entries.iter().rposition(|entry| entry.is_error);
+    let entry = match error {
+        Some(at) => Some(entries.swap_remove(at)),
+        None => entries.pop(),
+    };
+    entry.map(Entry::into_sentence).unwrap_or_default()
+}
+
+fn last_lines(lines: &[&str]) -> String {
+    let first = lines.len().saturating_sub(MOST_LINES);
+    let last = lines.get(first..).unwrap_or_default();
+    last.join("\n").trim().to_owned()
+}
+
+/// A line that a logger wrote.
+struct Entry {
+    is_error: bool,
+    message: String,
+    error: Option<String>,
+}
+
+impl Entry {
+    fn parse(line: &str) -> Option<Self> {
+        Self::parse_columns(line).or_else(|| Self::parse_json(line))
+    }
+
+    /// `time<TAB>level<TAB>logger<TAB>message<TAB>{fields}`: what both agents write.
+    fn parse_columns(line: &str) -> Option<Self> {
+        let mut columns = line.split('\t');
+        let time = columns.next()?;
+        let is_error = is_error(columns.next()?)?;
+        let (_logger, message) = (columns.next()?, columns.next()?);
+        let fields = columns.next().map(serde_json::from_str::<Value>);
+        let fields = fields.and_then(Result::ok).unwrap_or_default();
+        time.starts_with(|first: char| first.is_ascii_digit())
+            .then(|| Self {
+                is_error,
+                // The agents keep a message on one line.
+                message: message.replace("\\n", "\n"),
+                error: text(&fields, "error"),
+            })
+    }
+
+    /// An object with a level and a message, as most loggers for machines write it.
+    fn parse_json(line: &str) -> Option<Self> {
+        let fields = line.trim_start().starts_with('{').then_some(line)?;
+        let fields: Value = serde_json::from_str(fields).ok()?;
+        Some(Self {
+            is_error: is_error(fields.get("level")?.as_str()?)?,
+            message: text(&fields, "msg").or_else(|| text(&fields, "message"))?,
+            error: text(&fields, "error"),
+        })
+    }
+
+    fn into_sentence(self) -> String {
+        match self.error {
+            Some(error) if !self.message.contains(&error) => format!("{}: {error}", self.message),
+            _ => self.message,
+        }
+    }
+}
+
+/// Whether a level is that of an error; nothing if it is no level.
+fn is_error(level: &str) -> Option<bool> {
+    let level = level.to_ascii_lowercase();
+    let rank = LEVELS.iter().position(|known| *known == level)?;
+    Some(rank >= LEVELS.iter().position(|known| *known == "error")?)
+}
+
+fn text(fields: &Value, name: &str) -> Option<String> {
+    let text = fields.get(name)?.as_str()?;
+    Some(text.to_owned()).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agent_log_ends_with_one_sentence() {
+        let fetch = "2026-11-18T12:00:00.000Z\tINFO\tcmd.init\tfetching\t{\"url\": \"http://x\"}";
+        for (what, log, expected) in [
+            (
+                "ours",
+                format!(
+                    "{fetch}\n2026-11-18T12:00:01.000Z\tERROR\tcmd.init\tfailed to fetch the artifact: 404\n"
+                ),
+                "failed to fetch the artifact: 404",
+            ),
+            (
+                "upstream's, whose error is a field",
+                format!(
+                    "{fetch}\n2026-11-18T12:00:01.000+0000\tERROR\tcmd.init\tinit failed\t{{\"error\": \"no such host\"}}"
+                ),
+                "init failed: no such host",
+            ),
+            (
+                "an error that is followed by what it leads to",
+                format!(
+                    "2026-11-18T12:00:01.000Z\tERROR\tserver\tno journal\n{}",
+                    "2026-11-18T12:00:02.000Z\tINFO\tserver\tending"
+                ),
+                "no journal",
+            ),
+            (
+                "a message of several lines",
+                "2026-11-18T12:00:01.000Z\tERROR\tcmd.init\tunknown host\\nadd this line".to_owned(),
+                "unknown host\nadd this line",
+            ),
+            (
+                "no error at all",
+                format!("{fetch}\n"),
+                "fetching",
+            ),
+            (
+                "JSON",
+                r#"{"level":"info","msg":"begin"}
+{"level":"error","ts":1.5,"logger":"setup","msg":"failed to start","error":"address in use"}
+{"level":"info","msg":"end"}"#
+                    .to_owned(),
+                "failed to start: address in use",
+            ),
+            (
+                "colors",
+                "2026-11-18T12:00:01.000Z\t\u{1b}[31mERROR\u{1b}[0m\tcmd.init\tno \u{1b}[1mway\u{1b}[0m"
+                    .to_owned(),
+                "no way",
+            ),
+        ] {
+            assert_eq!(end_of_log(&log), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn plain_lines_after_an_agents_log_say_why_it_broke_down() {
+        let log = "2026-11-18T12:00:01.000Z\tERROR\tserver\tearlier\n\
+                   thread 'main' panicked at src/main.rs:1:\nno way";
+        let expected = "thread 'main' panicked at src/main.rs:1:\nno way";
+        assert_eq!(end_of_log(log), expected);
+        // A kubelet keeps the end of a log, which may begin within a line.
+        let log = "NFO\tcmd.init\tcut off\n2026-11-18T12:00:01.000Z\tERROR\tcmd.init\tno way";
+        assert_eq!(end_of_log(log), "no way");
+    }
+
+    #[test]
+    fn other_logs_end_with_their_last_lines() {
+        assert_eq!(end_of_log(""), "");
+        assert_eq!(
+            end_of_log("\n cloning\nfatal: no such branch\n\n"),
+            "cloning\nfatal: no such branch"
+        );
+        let lines: Vec<String> = (0..50).map(|number| format!("line {number}")).collect();
+        let end = end_of_log(&lines.join("\n"));
+        assert!(
+            end.starts_with("line 40\n") && end.ends_with("line 49"),
+            "{end}"
+        );
+        for text in [
+            "a\tb\tc\td",
+            "{\"level\": 3}",
+            "{not json",
+            "{\"level\":\"odd\",\"msg\":\"m\"}",
+        ] {
+            assert_eq!(end_of_log(text), text);
+        }
+    }
+}
