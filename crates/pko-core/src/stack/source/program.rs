@@ -13,17 +13,23 @@ pub fn program_source(
     name: &str,
     program: Option<&Decoded<Program>>,
 ) -> Result<Source, NoSource> {
-    let unavailable = |message: &str| NoSource::Unavailable(message.to_owned());
-    let program = program.ok_or_else(|| unavailable("unable to retrieve program for stack"))?;
+    let unavailable = NoSource::Unavailable;
+    // Upstream's users know its beginning.
+    let missing =
+        || format!("unable to retrieve program for stack: Program \"{name}\" does not exist");
+    let program = program.ok_or_else(|| unavailable(missing()))?;
     let program = program
         .as_result()
-        .map_err(|bad| unavailable(&format!("Program \"{name}\": {}", bad.error)))?;
+        .map_err(|bad| unavailable(format!("Program \"{name}\": {}", bad.error)))?;
     let status = program.status.as_ref();
     let published =
         status.is_some_and(|status| status.observed_generation == program.metadata.generation);
     let artifact = match status.and_then(|status| status.artifact.clone()) {
         Some(artifact) if published || is_at(stack, &artifact.revision) => artifact,
-        None if published => return Err(unavailable("Program has no artifact")),
+        None if published => {
+            let message = format!("Program \"{name}\" has no artifact");
+            return Err(unavailable(message));
+        }
         // Its controller is at it: that is no failure.
         _ => {
             let message = format!("waiting for Program \"{name}\" to be published");
@@ -167,9 +173,12 @@ mod tests {
             Err(NoSource::Unavailable(message)) => message,
             other => panic!("{other:?}"),
         };
-        assert_eq!(message(None), "unable to retrieve program for stack");
+        assert_eq!(
+            message(None),
+            "unable to retrieve program for stack: Program \"p\" does not exist"
+        );
         let empty = program(&json!({ "observedGeneration": 2 }));
-        assert_eq!(message(Some(empty)), "Program has no artifact");
+        assert_eq!(message(Some(empty)), "Program \"p\" has no artifact");
         let bad = json!({ "metadata": { "name": "p" }, "program": { "resources": [] } });
         let said = message(Some(Decoded::from_value(bad).unwrap()));
         assert!(
