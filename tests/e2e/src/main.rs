@@ -22,6 +22,7 @@ mod system;
 mod backends;
 mod canary;
 mod deletion;
+mod examples;
 mod faults;
 mod figures;
 mod handover;

@@ -12,7 +12,7 @@ use kube::{
     api::{DeleteParams, ListParams, PostParams},
 };
 use pko_testkit::{TestNamespace, eventually_within, run_in};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     order, rights,
@@ -119,31 +119,28 @@ impl Place<'_> {
         self.namespace.create_object(secret).await.unwrap();
     }
 
+    /// Makes a folder of this machine a volume for the claim of this name, as a provisioner does. The
+    /// kubelet gives such a volume to a pod's `fsGroup`.
+    pub(crate) async fn provision(&self, claim: &str, folder: &Path) {
+        let on_this_node = json!({ "key": "kubernetes.io/hostname", "operator": "Exists" });
+        let source = json!({
+            "local": { "path": folder },
+            "nodeAffinity": { "required": {
+                "nodeSelectorTerms": [{ "matchExpressions": [on_this_node] }],
+            } },
+        });
+        self.create_volume(claim, source).await;
+    }
+
     /// Makes a folder of this machine a volume, under the name of its claim.
     pub(crate) async fn claim(&self, claim: &str, folder: &Path) {
-        let size = json!({ "storage": "1Gi" });
-        let name = format!("{}-{claim}", self.name());
-        let volume = json!({
-            "apiVersion": "v1", "kind": "PersistentVolume",
-            "metadata": { "name": name, "labels": { OWNER: self.name() } },
-            "spec": {
-                "capacity": size, "accessModes": ["ReadWriteMany"], "storageClassName": "",
-                "persistentVolumeReclaimPolicy": "Retain",
-                "hostPath": { "path": folder, "type": "Directory" },
-                "claimRef": { "namespace": self.name(), "name": claim },
-            },
-        });
-        let volumes: Api<PersistentVolume> = Api::all(self.client());
-        let volume = serde_json::from_value(volume).unwrap();
-        volumes
-            .create(&PostParams::default(), &volume)
-            .await
-            .unwrap();
+        let source = json!({ "hostPath": { "path": folder, "type": "Directory" } });
+        let name = self.create_volume(claim, source).await;
         let wanted = json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": claim },
             "spec": {
                 "accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": name,
-                "resources": { "requests": size },
+                "resources": { "requests": { "storage": "1Gi" } },
             },
         });
         self.namespace.create_object(wanted).await.unwrap();
@@ -155,5 +152,29 @@ impl Place<'_> {
             if phase == "Bound" { Ok(()) } else { Err(phase) }
         })
         .await;
+    }
+
+    /// Creates a volume that is reserved for a claim of this namespace; returns its name.
+    async fn create_volume(&self, claim: &str, source: Value) -> String {
+        let name = format!("{}-{claim}", self.name());
+        let mut volume = json!({
+            "apiVersion": "v1", "kind": "PersistentVolume",
+            "metadata": { "name": name, "labels": { OWNER: self.name() } },
+            "spec": {
+                "capacity": { "storage": "1Gi" }, "storageClassName": "",
+                "accessModes": ["ReadWriteOnce", "ReadWriteMany"],
+                "persistentVolumeReclaimPolicy": "Retain",
+                "claimRef": { "namespace": self.name(), "name": claim },
+            },
+        });
+        let spec = volume["spec"].as_object_mut().unwrap();
+        spec.extend(source.as_object().unwrap().clone());
+        let volumes: Api<PersistentVolume> = Api::all(self.client());
+        let volume = serde_json::from_value(volume).unwrap();
+        volumes
+            .create(&PostParams::default(), &volume)
+            .await
+            .unwrap();
+        name
     }
 }

@@ -40,7 +40,8 @@ const OPERATOR_IMAGE: &str = "docker.io/pulumi/pulumi-kubernetes-operator:v0.1.0
 /// The same under the tag of a version to come.
 pub(crate) const NEXT_OPERATOR_IMAGE: &str = "docker.io/pulumi/pulumi-kubernetes-operator:v0.1.1";
 /// What workspaces run in.
-const WORKSPACE_IMAGE: &str = "docker.io/pulumi/pulumi-kubernetes-operator-workspace:v0.1.0";
+pub(crate) const WORKSPACE_IMAGE: &str =
+    "docker.io/pulumi/pulumi-kubernetes-operator-workspace:v0.1.0";
 /// The same with a CLI that says it is an old one.
 pub(crate) const OLD_WORKSPACE_IMAGE: &str = "docker.io/local/workspace:v3.197.0";
 /// The same with Pulumi's own CLI.

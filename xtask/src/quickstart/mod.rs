@@ -16,8 +16,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::{cargo, programs_folder, progress::Step};
 use manager::Manager;
 
-/// The place in the example where the state's folder goes.
-const STATE: &str = "file:///state";
+/// The example, as it is applied to a cluster, too.
+const EXAMPLE: &str = include_str!("../../../examples/hello/stack.yaml");
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -66,7 +66,9 @@ async fn told(arguments: &Arguments) -> anyhow::Result<()> {
         None => println!("  ready, {}", step.elapsed()),
     }
 
-    let manifest = manifest(&manager)?;
+    // This program may run where there is no checkout.
+    let manifest = manager.folder().join("hello.yaml");
+    fs::write(&manifest, EXAMPLE)?;
     apply(&plane, &manifest)?;
     let story = story::Story::begin(&plane)?;
     story
@@ -113,19 +115,6 @@ fn programs() -> anyhow::Result<PathBuf> {
     }
     println!("  manager, agent and pulumi-engine, {}", step.elapsed());
     programs_folder()
-}
-
-/// The example, with a folder for its state.
-fn manifest(manager: &Manager) -> anyhow::Result<PathBuf> {
-    let state = manager.folder().join("state");
-    fs::create_dir_all(&state)?;
-    let example = include_str!("../../../examples/hello/stack.yaml");
-    let path = manager.folder().join("hello.yaml");
-    fs::write(
-        &path,
-        example.replace(STATE, &format!("file://{}", state.display())),
-    )?;
-    Ok(path)
 }
 
 fn apply(plane: &ControlPlane, manifest: &Path) -> anyhow::Result<()> {

@@ -1,8 +1,12 @@
-//! The files of a process workspace: its folder, and the Secrets and ConfigMaps that a pod would mount.
+//! The files of a process workspace: its folder, and the volumes that a pod would mount.
+//!
+//! A process has no mounts of its own. What a pod has at `/state` is at `volumes/state` in the
+//! workspace's folder, and a variable that names a file there gets that path. A claim is a folder
+//! beside the workspaces of its namespace (`.volumes/CLAIM`), which outlives them.
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink},
     path::{Component, Path, PathBuf},
 };
 
@@ -11,17 +15,24 @@ use serde_json::Value;
 
 use super::environment::{Data, EnvironmentError, Reader, present};
 
-/// A Secret or a ConfigMap, and where a pod would mount it.
+/// The folder of claims in that of a namespace; no workspace's name begins with a dot.
+const CLAIMS: &str = ".volumes";
+
+/// A volume, and where a pod would mount it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mount {
     pub(super) path: String,
-    pub(super) source: Source,
+    pub(super) source: Volume,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum Volume {
     Secret(String),
     ConfigMap(String),
+    /// Empty at each start of an agent.
+    Empty,
+    /// A `PersistentVolumeClaim` of this name.
+    Claim(String),
 }
 
 /// Makes a folder that only this user can enter.
@@ -38,6 +49,33 @@ pub(super) fn local_path(folder: &Path, path: &str) -> PathBuf {
         .components()
         .filter(|part| matches!(part, Component::Normal(_)));
     folder.join("volumes").join(inside.collect::<PathBuf>())
+}
+
+/// The folder of a claim in the namespace of a workspace's folder.
+fn claim_folder(folder: &Path, claim: &str) -> PathBuf {
+    let namespace = folder.parent().unwrap_or(folder);
+    namespace.join(CLAIMS).join(claim)
+}
+
+/// The value of a variable for a process: the path of a file in a mount, or a `file://` URL of one,
+/// is replaced by where that file really is.
+pub(super) fn local_value(folder: &Path, mounts: &[Mount], value: String) -> String {
+    let (scheme, rest) = match value.strip_prefix("file://") {
+        Some(rest) => ("file://", rest),
+        None => ("", value.as_str()),
+    };
+    let (path, query) = match rest.find('?').filter(|_| !scheme.is_empty()) {
+        Some(at) => rest.split_at(at),
+        None => (rest, ""),
+    };
+    let leads_out = Path::new(path)
+        .components()
+        .any(|part| part == Component::ParentDir);
+    let is_inside = |mount: &Mount| Path::new(path).starts_with(&mount.path);
+    if leads_out || !mounts.iter().any(is_inside) {
+        return value;
+    }
+    format!("{scheme}{}{query}", local_path(folder, path).display())
 }
 
 /// The mounts of the workspace's container.
@@ -58,42 +96,57 @@ pub(super) fn mounts(spec: &WorkspaceSpec) -> Vec<Mount> {
             let volume = volumes?
                 .iter()
                 .find(|volume| volume.get("name") == mount.get("name"))?;
-            let text = |pointer: &str| {
-                volume
-                    .pointer(pointer)
-                    .and_then(Value::as_str)
-                    .map(str::to_owned)
-            };
-            let secret = text("/secret/secretName").map(Source::Secret);
-            let source = secret.or_else(|| text("/configMap/name").map(Source::ConfigMap))?;
             Some(Mount {
                 path: mount.get("mountPath")?.as_str()?.to_owned(),
-                source,
+                source: volume_source(volume)?,
             })
         })
         .collect()
 }
 
-/// Writes what the mounts hold, anew.
+fn volume_source(volume: &Value) -> Option<Volume> {
+    let text = |pointer: &str| {
+        let text = volume.pointer(pointer).and_then(Value::as_str);
+        text.map(str::to_owned)
+    };
+    if volume.get("emptyDir").is_some() {
+        return Some(Volume::Empty);
+    }
+    text("/secret/secretName")
+        .map(Volume::Secret)
+        .or_else(|| text("/configMap/name").map(Volume::ConfigMap))
+        .or_else(|| text("/persistentVolumeClaim/claimName").map(Volume::Claim))
+}
+
+/// Writes what the mounts hold, anew; what claims hold stays.
 pub(super) async fn write_mounts(
     folder: &Path,
-    spec: &WorkspaceSpec,
+    mounts: &[Mount],
     reader: &Reader<'_>,
 ) -> Result<(), MountError> {
     let volumes = folder.join("volumes");
     if volumes.exists() {
         fs::remove_dir_all(&volumes)?;
     }
-    for mount in mounts(spec) {
+    for mount in mounts {
+        let path = local_path(folder, &mount.path);
         let data = match &mount.source {
-            Source::Secret(name) => present(
+            Volume::Empty => {
+                private_folder(&path)?;
+                continue;
+            }
+            Volume::Claim(claim) => {
+                link_claim(&claim_folder(folder, claim), &path)?;
+                continue;
+            }
+            Volume::Secret(name) => present(
                 reader.secret(name).await?,
                 "Secret",
                 name,
                 None,
                 "the workspace's config",
             )?,
-            Source::ConfigMap(name) => present(
+            Volume::ConfigMap(name) => present(
                 reader.config_map(name).await?,
                 "ConfigMap",
                 name,
@@ -101,9 +154,18 @@ pub(super) async fn write_mounts(
                 "the workspace's config",
             )?,
         };
-        write_files(&local_path(folder, &mount.path), &data)?;
+        write_files(&path, &data)?;
     }
     Ok(())
+}
+
+/// Makes a claim's folder appear at a path.
+fn link_claim(claim: &Path, path: &Path) -> io::Result<()> {
+    private_folder(claim)?;
+    if let Some(parent) = path.parent() {
+        private_folder(parent)?;
+    }
+    symlink(claim, path)
 }
 
 fn write_files(folder: &Path, data: &Data) -> io::Result<()> {
@@ -158,11 +220,14 @@ mod tests {
         let spec = serde_json::from_value(json!({ "podTemplate": { "spec": {
             "containers": [{ "name": "pulumi", "volumeMounts": [
                 { "name": "secret-a", "mountPath": "/s/a" }, { "name": "configmap-b", "mountPath": "/c/b" },
+                { "name": "state", "mountPath": "/state" }, { "name": "scratch", "mountPath": "/scratch" },
             ] }],
             "volumes": [
                 { "name": "secret-a", "secret": { "secretName": "a" } },
                 { "name": "configmap-b", "configMap": { "name": "b" } },
                 { "name": "unused", "secret": { "secretName": "c" } },
+                { "name": "state", "persistentVolumeClaim": { "claimName": "d" } },
+                { "name": "scratch", "emptyDir": {} },
             ],
         } } }))
         .unwrap();
@@ -171,13 +236,74 @@ mod tests {
             [
                 Mount {
                     path: "/s/a".into(),
-                    source: Source::Secret("a".into())
+                    source: Volume::Secret("a".into())
                 },
                 Mount {
                     path: "/c/b".into(),
-                    source: Source::ConfigMap("b".into())
+                    source: Volume::ConfigMap("b".into())
+                },
+                Mount {
+                    path: "/state".into(),
+                    source: Volume::Claim("d".into())
+                },
+                Mount {
+                    path: "/scratch".into(),
+                    source: Volume::Empty
                 },
             ]
         );
+    }
+
+    fn mount(path: &str, source: Volume) -> Mount {
+        Mount {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    #[test]
+    fn variable_that_names_a_file_in_a_mount_gets_its_local_path() {
+        let mounts = [
+            mount("/state", Volume::Claim("state".into())),
+            mount("/keys/", Volume::Secret("keys".into())),
+        ];
+        for (value, expected) in [
+            ("file:///state", "file:///w/volumes/state"),
+            ("file:///state/", "file:///w/volumes/state"),
+            (
+                "file:///state/a?no_tmp_dir=true",
+                "file:///w/volumes/state/a?no_tmp_dir=true",
+            ),
+            ("/keys/google.json", "/w/volumes/keys/google.json"),
+            ("/state", "/w/volumes/state"),
+            ("file:///stateful", "file:///stateful"),
+            ("file:///elsewhere", "file:///elsewhere"),
+            ("/state/../etc/passwd", "/state/../etc/passwd"),
+            ("s3://state", "s3://state"),
+            ("state", "state"),
+            ("", ""),
+        ] {
+            let value = local_value(Path::new("/w"), &mounts, value.to_owned());
+            assert_eq!(value, expected);
+        }
+        let value = local_value(Path::new("/w"), &[], "file:///state".to_owned());
+        assert_eq!(
+            value, "file:///state",
+            "without a mount it is this machine's"
+        );
+    }
+
+    #[test]
+    fn claim_folder_outlives_the_mounts_of_a_workspace() {
+        let all = tempfile::tempdir().unwrap();
+        let folder = all.path().join("namespace/name");
+        let claim = claim_folder(&folder, "state");
+        let path = local_path(&folder, "/deep/state");
+        link_claim(&claim, &path).unwrap();
+        fs::write(path.join("kept"), "text").unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        link_claim(&claim, &path).unwrap();
+        assert_eq!(fs::read_to_string(path.join("kept")).unwrap(), "text");
+        assert!(claim.starts_with(all.path().join("namespace/.volumes")));
     }
 }

@@ -383,7 +383,11 @@ impl Processes {
             namespace: &namespace,
         };
         let environment = reader.environment(&workspace.spec).await?;
-        files::write_mounts(folder, &workspace.spec, &reader).await?;
+        let mounts = files::mounts(&workspace.spec);
+        let environment = environment
+            .into_iter()
+            .map(|(name, value)| (name, files::local_value(folder, &mounts, value)));
+        files::write_mounts(folder, &mounts, &reader).await?;
         let source = self.fetch(workspace, folder, &reader).await?;
         let log = File::create(folder.join("agent.log"))?;
         let log_level = workspace.spec.pulumi_log_level.unwrap_or(0).to_string();

@@ -1,70 +1,164 @@
 //! What a process can't be, by the field's name; pure.
 
+use std::path::Path;
+
 use pko_api::{JsonObject, auto::v1alpha1::WorkspaceSpec};
 use serde_json::Value;
 
+/// Volumes that a process workspace has, and the one field of each that it understands.
+const VOLUMES: [(&str, &str); 4] = [
+    ("secret", "secretName"),
+    ("configMap", "name"),
+    ("persistentVolumeClaim", "claimName"),
+    ("emptyDir", ""),
+];
+
 /// The first field that asks for something that only a pod can be.
 pub(super) fn unsupported(spec: &WorkspaceSpec) -> Option<String> {
-    let field = first_unsupported(spec)?;
-    Some(format!(
-        "spec.{field} is not for a process workspace: it has no pod, and its program stays in its folder"
-    ))
+    if let Some(field) = first_unsupported(spec) {
+        return Some(format!(
+            "spec.{field} is not for a process workspace: it has no pod, and its program stays in its folder"
+        ));
+    }
+    let pod = pod(spec)?;
+    let problem = claims(pod).or_else(|| mounts(pod))?;
+    Some(format!("spec.podTemplate.spec.{problem}"))
+}
+
+fn pod(spec: &WorkspaceSpec) -> Option<&JsonObject> {
+    let template = spec.pod_template.as_ref();
+    template.and_then(|template| template.spec.as_ref())
 }
 
 fn first_unsupported(spec: &WorkspaceSpec) -> Option<String> {
     if !spec.init_containers.is_empty() {
         return Some("initContainers".to_owned());
     }
-    let pod = spec
-        .pod_template
-        .as_ref()
-        .and_then(|template| template.spec.as_ref())?;
-    pod_field(pod).map(|field| format!("podTemplate.spec.{field}"))
+    pod_field(pod(spec)?).map(|field| format!("podTemplate.spec.{field}"))
 }
 
 fn pod_field(pod: &JsonObject) -> Option<String> {
     pod.iter().find_map(|(name, value)| match name.as_str() {
         "containers" => containers(value),
         "volumes" => volumes(value),
+        "securityContext" => security_context(value),
         other => Some(other.to_owned()),
     })
 }
 
+/// A process is the manager's own user, and so is the owner of its volumes: what a pod needs to
+/// write to them is fulfilled.
+fn security_context(context: &Value) -> Option<String> {
+    let known = ["fsGroup", "fsGroupChangePolicy"];
+    let other = other_field(context.as_object()?, &known)?;
+    Some(format!("securityContext.{other}"))
+}
+
+fn other_field<'field>(fields: &'field JsonObject, known: &[&str]) -> Option<&'field str> {
+    let mut names = fields.keys().map(String::as_str);
+    names.find(|name| !known.contains(name))
+}
+
+/// The objects of a list, with their numbers.
+fn objects(list: &Value) -> impl Iterator<Item = (usize, &JsonObject)> {
+    let items = list.as_array().into_iter().flatten().enumerate();
+    items.filter_map(|(index, item)| Some((index, item.as_object()?)))
+}
+
 fn containers(containers: &Value) -> Option<String> {
-    let containers = containers.as_array().into_iter().flatten().enumerate();
-    containers
-        .filter_map(|(index, container)| Some((index, container.as_object()?)))
-        .find_map(|(index, container)| {
-            if container.get("name").is_none_or(|name| name != "pulumi") {
-                return Some(format!("containers[{index}]"));
-            }
-            let known = ["name", "volumeMounts", "resources"];
-            let other = container
-                .keys()
-                .find(|key| !known.contains(&key.as_str()))?;
-            Some(format!("containers[{index}].{other}"))
-        })
+    objects(containers).find_map(|(index, container)| {
+        if container.get("name").is_none_or(|name| name != "pulumi") {
+            return Some(format!("containers[{index}]"));
+        }
+        let known = ["name", "volumeMounts", "resources"];
+        let other = other_field(container, &known);
+        let other = other.map(str::to_owned).or_else(|| {
+            objects(container.get("volumeMounts")?).find_map(|(mount, fields)| {
+                let other = other_field(fields, &["name", "mountPath", "readOnly"])?;
+                Some(format!("volumeMounts[{mount}].{other}"))
+            })
+        })?;
+        Some(format!("containers[{index}].{other}"))
+    })
 }
 
 fn volumes(volumes: &Value) -> Option<String> {
-    let volumes = volumes.as_array().into_iter().flatten().enumerate();
-    volumes
-        .filter_map(|(index, volume)| Some((index, volume.as_object()?)))
-        .find_map(|(index, volume)| {
-            let known = ["name", "secret", "configMap"];
-            let other = volume.keys().find(|key| !known.contains(&key.as_str()));
-            let field = other.cloned().or_else(|| inside_volume(volume))?;
-            Some(format!("volumes[{index}].{field}"))
-        })
+    objects(volumes).find_map(|(index, volume)| {
+        let known = VOLUMES.map(|(source, _)| source);
+        let known: Vec<&str> = known.into_iter().chain(["name"]).collect();
+        let other = other_field(volume, &known).map(str::to_owned);
+        let field = other.or_else(|| inside_volume(volume))?;
+        Some(format!("volumes[{index}].{field}"))
+    })
 }
 
-/// A Secret or a ConfigMap is written as it is: picking keys and modes is for pods.
+/// A volume is taken as a whole: picking keys, modes and sizes is for pods.
 fn inside_volume(volume: &JsonObject) -> Option<String> {
-    let sources = [("secret", "secretName"), ("configMap", "name")];
-    sources.into_iter().find_map(|(source, name)| {
-        let fields = volume.get(source)?.as_object()?;
-        let other = fields.keys().find(|key| *key != name)?;
+    VOLUMES.into_iter().find_map(|(source, name)| {
+        let other = other_field(volume.get(source)?.as_object()?, &[name])?;
         Some(format!("{source}.{other}"))
+    })
+}
+
+/// A claim whose name can be no object's: it names a folder here.
+fn claims(pod: &JsonObject) -> Option<String> {
+    objects(pod.get("volumes")?).find_map(|(index, volume)| {
+        let claim = claim_name(volume)?;
+        (!is_object_name(claim)).then(|| {
+            format!(
+                "volumes[{index}].persistentVolumeClaim.claimName: {claim:?} can be no object's name"
+            )
+        })
+    })
+}
+
+fn claim_name(volume: &JsonObject) -> Option<&str> {
+    volume
+        .get("persistentVolumeClaim")?
+        .get("claimName")?
+        .as_str()
+}
+
+fn is_object_name(name: &str) -> bool {
+    let is_usable = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+    name.starts_with(|first: char| first.is_ascii_alphanumeric()) && name.chars().all(is_usable)
+}
+
+/// A mount that no folder can be. What is mounted inside of a claim would be written into it.
+fn mounts(pod: &JsonObject) -> Option<String> {
+    let volumes = || pod.get("volumes").into_iter().flat_map(objects);
+    let is_claim = |mount: &JsonObject| {
+        volumes().any(|(_, volume)| {
+            volume.get("name") == mount.get("name") && claim_name(volume).is_some()
+        })
+    };
+    let containers = objects(pod.get("containers")?);
+    let mounts: Vec<(usize, usize, &JsonObject)> = containers
+        .flat_map(|(container, fields)| {
+            let mounts = fields.get("volumeMounts").into_iter().flat_map(objects);
+            mounts.map(move |(mount, fields)| (container, mount, fields))
+        })
+        .collect();
+    let path = |mount: &JsonObject| Some(mount.get("mountPath")?.as_str()?.to_owned());
+    mounts.iter().find_map(|(container, number, mount)| {
+        let field = format!("containers[{container}].volumeMounts[{number}]");
+        let own = path(mount).unwrap_or_default();
+        if !own.starts_with('/') || Path::new(&own) == Path::new("/") {
+            return Some(format!(
+                "{field}.mountPath: {own:?} is no absolute path of a folder"
+            ));
+        }
+        if is_claim(mount) && mount.get("readOnly").is_some_and(|it| *it == true) {
+            return Some(format!(
+                "{field}.readOnly is not for a process workspace, which can write to its claims"
+            ));
+        }
+        let around = mounts.iter().filter(|(_, _, other)| is_claim(other));
+        let mut around = around.filter_map(|(_, _, other)| path(other));
+        let around = around.find(|other| *other != own && Path::new(&own).starts_with(other))?;
+        Some(format!(
+            "{field}.mountPath: {own:?} is inside of the claim at {around:?}, which is not for a process workspace"
+        ))
     })
 }
 
@@ -105,10 +199,70 @@ mod tests {
                 json!({ "podTemplate": { "spec": { "volumes": [{ "name": "v", "hostPath": {} }] } } }),
                 "spec.podTemplate.spec.volumes[0].hostPath ",
             ),
+            (
+                json!({ "podTemplate": { "spec": { "volumes": [{ "name": "v", "emptyDir": { "medium": "Memory" } }] } } }),
+                "spec.podTemplate.spec.volumes[0].emptyDir.medium ",
+            ),
+            (
+                json!({ "podTemplate": { "spec": { "securityContext": { "fsGroup": 1000, "runAsUser": 7 } } } }),
+                "spec.podTemplate.spec.securityContext.runAsUser ",
+            ),
+            (
+                mounted(
+                    &json!({ "emptyDir": {} }),
+                    &json!({ "mountPath": "/x", "subPath": "y" }),
+                ),
+                "spec.podTemplate.spec.containers[0].volumeMounts[0].subPath ",
+            ),
+            (
+                mounted(&json!({ "emptyDir": {} }), &json!({ "mountPath": "state" })),
+                "spec.podTemplate.spec.containers[0].volumeMounts[0].mountPath: \"state\" is no absolute path",
+            ),
+            (
+                mounted(&json!({ "emptyDir": {} }), &json!({ "mountPath": "/" })),
+                "spec.podTemplate.spec.containers[0].volumeMounts[0].mountPath: \"/\" is no absolute path",
+            ),
+            (
+                mounted(
+                    &claim("state"),
+                    &json!({ "mountPath": "/x", "readOnly": true }),
+                ),
+                "spec.podTemplate.spec.containers[0].volumeMounts[0].readOnly ",
+            ),
+            (
+                mounted(&claim("../../elsewhere"), &json!({ "mountPath": "/x" })),
+                "spec.podTemplate.spec.volumes[0].persistentVolumeClaim.claimName: ",
+            ),
+            (
+                json!({ "podTemplate": { "spec": {
+                    "containers": [{ "name": "pulumi", "volumeMounts": [
+                        { "name": "secret", "mountPath": "/state/keys" }, { "name": "state", "mountPath": "/state" },
+                    ] }],
+                    "volumes": [
+                        { "name": "secret", "secret": { "secretName": "s" } },
+                        { "name": "state", "persistentVolumeClaim": { "claimName": "state" } },
+                    ],
+                } } }),
+                "spec.podTemplate.spec.containers[0].volumeMounts[0].mountPath: \"/state/keys\" is inside of the claim",
+            ),
         ] {
             let message = message(spec).unwrap();
             assert!(message.starts_with(field), "{message}");
         }
+    }
+
+    fn claim(name: &str) -> Value {
+        json!({ "persistentVolumeClaim": { "claimName": name } })
+    }
+
+    /// A spec with one volume and one mount of it.
+    fn mounted(volume: &Value, mount: &Value) -> Value {
+        let (mut volume, mut mount) = (volume.clone(), mount.clone());
+        volume["name"] = json!("v");
+        mount["name"] = json!("v");
+        json!({ "podTemplate": { "spec": {
+            "containers": [{ "name": "pulumi", "volumeMounts": [mount] }], "volumes": [volume],
+        } } })
     }
 
     #[test]
@@ -119,5 +273,17 @@ mod tests {
         } } });
         assert_eq!(message(spec), None);
         assert_eq!(message(json!({})), None);
+    }
+
+    #[test]
+    fn volume_for_state_is_supported() {
+        for volume in [claim("hello-state"), json!({ "emptyDir": {} })] {
+            let mut spec = mounted(&volume, &json!({ "mountPath": "/state" }));
+            spec["podTemplate"]["spec"]["securityContext"] = json!({ "fsGroup": 1000 });
+            assert_eq!(message(spec), None);
+        }
+        let keys = json!({ "secret": { "secretName": "s" } });
+        let read_only = json!({ "mountPath": "/keys", "readOnly": true });
+        assert_eq!(message(mounted(&keys, &read_only)), None);
     }
 }

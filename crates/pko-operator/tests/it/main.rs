@@ -12,6 +12,7 @@ mod chains;
 mod cli_life;
 mod deletion;
 mod economy;
+mod examples;
 mod faults;
 mod flux;
 mod generated;

@@ -1,0 +1,178 @@
+//! The manifests that newcomers apply, as they are, and what they read where the volume for the
+//! state is missing.
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use k8s_openapi::api::core::v1::Event;
+use kube::api::ListParams;
+use serde_json::json;
+
+use crate::{
+    cli::{Cli, on_each_cli},
+    place::{Place, beside_others},
+    stacks::{program, program_stack, text, workspace},
+    system::{WORKSPACE_IMAGE, workspace_image},
+};
+
+/// The claim of both manifests.
+const CLAIM: &str = "hello-state";
+/// The group of the workspace's user, which both manifests name as `fsGroup`.
+const GROUP: u32 = 1000;
+
+on_each_cli! {
+    hello_example_lives_and_keeps_its_state
+    missing_state_volume_is_named
+    unwritable_state_volume_is_named
+}
+
+/// Where this checkout is.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A folder of this machine that only root can write to, as a new volume mostly is.
+fn new_volume(place: &Place<'_>, name: &str) -> PathBuf {
+    let folder = place.state_folder();
+    let folder = folder.with_file_name(format!("{}-{name}", place.name()));
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
+fn kubectl(place: &Place<'_>, arguments: &[&str]) -> String {
+    let namespace = ["-n", place.name()];
+    place.system.kubectl(&[&namespace, arguments].concat())
+}
+
+/// The example, with the image of this test's CLI.
+fn hello_manifest(place: &Place<'_>) -> PathBuf {
+    let example = root().join("examples/hello/stack.yaml");
+    let image = WORKSPACE_IMAGE.trim_start_matches("docker.io/");
+    let text = fs::read_to_string(&example).unwrap();
+    assert!(text.contains(&format!("image: {image}\n")), "{text}");
+    if Cli::of_this_test() == Cli::Engine {
+        return example;
+    }
+    let file = place.state_folder().join("hello.yaml");
+    fs::write(&file, text.replace(image, workspace_image())).unwrap();
+    file
+}
+
+/// How many runs the backend has recorded, and whether it knows of resources.
+fn recorded(volume: &Path) -> (usize, bool) {
+    let history = fs::read_dir(volume.join(".pulumi/history/hello/dev"));
+    let names = history.into_iter().flatten().flatten();
+    let names = names.map(|file| file.file_name().to_string_lossy().into_owned());
+    let runs = names.filter(|name| name.ends_with(".history.json")).count();
+    let checkpoint = fs::read_to_string(volume.join(".pulumi/stacks/hello/dev.json"));
+    let checkpoint = checkpoint.unwrap_or_default();
+    (runs, checkpoint.contains("pulumi:index:Stash"))
+}
+
+async fn hello_example_lives_and_keeps_its_state() {
+    beside_others(async |place| {
+        let volume = new_volume(place, "hello");
+        place.provision(CLAIM, &volume).await;
+        let manifest = hello_manifest(place);
+        let manifest = manifest.to_str().unwrap();
+        kubectl(place, &["apply", "-f", manifest]);
+        let stack = place.ready("hello").await;
+        let outputs = json!(stack.status.unwrap().outputs);
+        let expected =
+            json!({ "greeting": "hello, Kubernetes", "password": "[secret]", "stack": "dev" });
+        assert_eq!(outputs, expected);
+        assert_eq!(recorded(&volume), (1, true));
+        assert_eq!(fs::metadata(&volume).unwrap().gid(), GROUP);
+
+        let uid = place.pod_uid("hello").await;
+        place.delete_pod("hello").await;
+        place.request("hello", "in another pod").await;
+        place.ready("hello").await;
+        assert_ne!(place.pod_uid("hello").await, uid);
+        assert_eq!(recorded(&volume), (2, true), "the state was found again");
+
+        kubectl(place, &["delete", "--wait=false", "-f", manifest]);
+        place.gone("hello").await;
+        assert_eq!(recorded(&volume), (3, false), "it was destroyed");
+        let reasons = last_reasons(place).await;
+        assert!(
+            reasons.contains(&"StackDestroyed".to_owned()),
+            "{reasons:?}"
+        );
+    })
+    .await;
+}
+
+/// The reasons of the events about Stacks.
+async fn last_reasons(place: &Place<'_>) -> Vec<String> {
+    place
+        .until("the event of the destroy", async || {
+            let events = place.namespace.api::<Event>();
+            let events = events.list(&ListParams::default()).await;
+            let events = events.map_err(|error| error.to_string())?.items.into_iter();
+            let about_stacks =
+                events.filter(|event| event.involved_object.kind.as_deref() == Some("Stack"));
+            let reasons: Vec<String> = about_stacks.filter_map(|event| event.reason).collect();
+            if reasons.iter().any(|reason| reason == "StackDestroyed") {
+                Ok(reasons)
+            } else {
+                Err(text(&reasons))
+            }
+        })
+        .await
+}
+
+#[tokio::test]
+async fn readme_manifest_becomes_ready_as_it_is() {
+    beside_others(async |place| {
+        place.provision(CLAIM, &new_volume(place, "readme")).await;
+        let readme = fs::read_to_string(root().join("README.md")).unwrap();
+        let (_, block) = readme.split_once("```yaml\n").unwrap();
+        let (manifest, _) = block.split_once("```\n").unwrap();
+        let file = place.state_folder().join("readme.yaml");
+        fs::write(&file, manifest).unwrap();
+        kubectl(place, &["apply", "-f", file.to_str().unwrap()]);
+        let stack = place.ready("hello").await;
+        let outputs = stack.status.unwrap().outputs.unwrap();
+        assert_eq!(outputs["greeting"], json!("hello from dev"));
+    })
+    .await;
+}
+
+/// Waits until the Stack says that a volume is missing at `/state`, and how one is mounted.
+async fn names_the_volume(place: &Place<'_>) {
+    for part in ["/state", "volume", "fsGroup", "examples/hello/stack.yaml"] {
+        place
+            .stack_is("demo", "Stalled", "WorkspaceFailed", part)
+            .await;
+    }
+}
+
+async fn missing_state_volume_is_named() {
+    beside_others(async |place| {
+        place.create(program("demo", &["one"]).build()).await;
+        let without_volume = json!({ "image": workspace_image() });
+        let stack = program_stack("demo").set("/spec/workspaceTemplate/spec", without_volume);
+        place.create(stack.build()).await;
+        names_the_volume(place).await;
+    })
+    .await;
+}
+
+async fn unwritable_state_volume_is_named() {
+    beside_others(async |place| {
+        place.claim("locked", &new_volume(place, "locked")).await;
+        place.create(program("demo", &["one"]).build()).await;
+        let mut template = workspace(workspace_image());
+        template["podTemplate"]["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] =
+            json!("locked");
+        let stack = program_stack("demo").set("/spec/workspaceTemplate/spec", template);
+        place.create(stack.build()).await;
+        names_the_volume(place).await;
+    })
+    .await;
+}
