@@ -23,6 +23,7 @@ mod kills;
 mod leaders;
 mod life;
 mod locks;
+mod messages;
 mod metrics;
 mod outputs;
 mod planes;
