@@ -415,9 +415,9 @@ async fn sweep(context: Arc<Context>, readiness: Readiness, mut elected: Elected
             let known = context.updates.get(update);
             known.is_some_and(|known| known.uid().as_deref() == Some(run))
         });
+        context.forget_gone_objects();
         context.sources.tidy();
         context.agents.tidy();
-        context.forget_gone_objects();
         tokio::time::sleep(SWEEP_EVERY).await;
     }
 }

@@ -60,10 +60,10 @@ pub(crate) struct Context {
     /// How long a run may take that does not say it itself.
     pub(crate) run_timeout: Option<Duration>,
     pub(crate) applied: Applied,
+    pub(crate) last_rules: LastRules,
     pub(crate) metrics: Arc<Metrics>,
 }
 
-    pub(crate) last_rules: LastRules,
 impl Context {
     /// A run is over, or does not begin now: its turn and its place are another's.
     pub(super) fn leave(&self, run: &str) {
@@ -71,9 +71,6 @@ impl Context {
         self.occupancy.leave(run);
     }
 
-    /// Writes a status, and remembers that: a copy from before it is stale.
-    pub(super) async fn write_status<K>(
-        &self,
     /// Forgets the last rules of objects that are gone, once there are more than objects.
     pub(crate) fn forget_gone_objects(&self) {
         let count = self.stacks.len() + self.workspaces.len() + self.updates.len();
@@ -86,6 +83,9 @@ impl Context {
         }
     }
 
+    /// Writes a status, and remembers that: a copy from before it is stale.
+    pub(super) async fn write_status<K>(
+        &self,
         object: &impl kube::ResourceExt,
         status: &impl Serialize,
         manager: &str,
@@ -133,9 +133,6 @@ impl Context {
     }
 }
 
-/// The object as the cache has it once it has seen our own last write. Where that takes too long, the API server is
-/// asked.
-pub(super) async fn fresh<K>(
 fn uids<K: StoredKind>(store: &Store<Decoded<K>>) -> impl Iterator<Item = String>
 where
     Decoded<K>: Namespaced,
@@ -144,6 +141,9 @@ where
     objects.filter_map(|object| object.uid())
 }
 
+/// The object as the cache has it once it has seen our own last write. Where that takes too long, the API server is
+/// asked.
+pub(super) async fn fresh<K>(
     object: Arc<Decoded<K>>,
     store: &Store<Decoded<K>>,
     context: &Context,
