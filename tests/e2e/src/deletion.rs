@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     cli::on_each_cli,
-    place::{Place, beside_others},
+    place::{CREDENTIALS, Place, beside_others},
     stacks::{program, program_stack, text},
 };
 
@@ -45,6 +45,42 @@ async fn a_foreground_deletion_destroys_first_and_takes_everything_along() {
     beside_others(async |place| {
         create(place, true).await;
         place.delete("demo", &DeleteParams::foreground()).await;
+        assert!(!place.has_resources("demo"), "it was destroyed");
+        place.no_pod("demo").await;
+    })
+    .await;
+}
+
+/// kubectl deletes in the order of the file: what the Stack needs goes first.
+#[tokio::test]
+async fn kubectl_delete_of_a_whole_file_destroys_in_the_running_pod() {
+    beside_others(async |place| {
+        let (credentials, _) = CREDENTIALS;
+        let tokens = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "tokens" },
+            "stringData": { "TOKEN": "one" },
+        });
+        let token = json!({ "type": "Secret", "secret": { "name": "tokens", "key": "TOKEN" } });
+        let stack = program_stack("demo")
+            .push("/spec/envSecrets", "tokens")
+            .set("/spec/secretsRef/token", token)
+            .destroy_on_finalize(true);
+        let program = program("demo", &["one"])
+            .set("/program/config", json!({ "token": { "type": "string" } }));
+        let items = [tokens, program.build(), stack.build()];
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
+        let file = place.system.cluster.folder().join(place.name());
+        std::fs::write(&file, list.to_string()).unwrap();
+        let file = file.to_str().unwrap();
+        let kubectl = |arguments: &[&str]| {
+            let namespace = ["-n", place.name()];
+            place.system.kubectl(&[&namespace, arguments].concat())
+        };
+        kubectl(&["apply", "-f", file]);
+        place.ready("demo").await;
+        kubectl(&["delete", "secret", credentials]);
+        kubectl(&["delete", "--wait=false", "-f", file]);
+        place.gone("demo").await;
         assert!(!place.has_resources("demo"), "it was destroyed");
         place.no_pod("demo").await;
     })

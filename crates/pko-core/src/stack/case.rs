@@ -156,6 +156,7 @@ impl Case {
         if self.owes_nothing_after(class) {
             return finalize::release(self);
         }
+        let class = finalize::with_way_out(self, class);
         self.plan(self.summarised(&class.summary()), [], None, class.requeue())
     }
 
@@ -176,6 +177,7 @@ impl Case {
         if self.owes_nothing_after(class) {
             return finalize::release(self);
         }
+        let class = finalize::with_way_out(self, class);
         let message = class.message();
         let stalled = find(&self.status.conditions, ConditionType::Stalled);
         let told = stalled.is_some_and(|condition| condition.message == shortened(message));

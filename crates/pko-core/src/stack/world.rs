@@ -33,6 +33,8 @@ pub struct World {
     pub secrets: Known<Versions>,
     /// The Stacks that come first.
     pub prerequisites: Known<Prerequisites>,
+    /// The Workspace that a deletion finds, before anything is applied.
+    pub existing_workspace: Known<Option<Workspace>>,
     /// The Workspace after it was applied.
     pub workspace: Known<Result<Workspace, Refusal>>,
     /// Whether the next Update was created.
@@ -88,6 +90,8 @@ pub enum Question {
     Secrets(BTreeSet<String>),
     /// The Stacks that can be reached through prerequisites.
     Prerequisites,
+    /// The Workspace of this name as it is; absence is believed from a live read only.
+    ExistingWorkspace(String),
     /// The Workspace, applied as it is here. The status is published first unless it is stored already, so
     /// that a user sees what is waited for. One that is like this and ready is not waited for: nothing is written.
     ApplyWorkspace(Box<Workspace>, Box<StackStatus>),
@@ -107,6 +111,9 @@ pub enum Effect {
     PatchStatus(Box<StackStatus>),
     /// Removes our finalizer from an Update whose result is recorded; one that is gone or free is left alone.
     ReleaseUpdate(String),
+    /// Deletes an Update that is held by our finalizer: its controller cancels it, and its end is
+    /// recorded as any other.
+    DeleteUpdate(String),
     /// Deletes the Workspace, if there is one.
     DeleteWorkspace,
     /// Asks a Stack that comes first to run again, with this value of the request annotation.
@@ -153,6 +160,8 @@ pub enum Answer {
     Secrets(Versions),
     /// To [`Question::Prerequisites`].
     Prerequisites(Prerequisites),
+    /// To [`Question::ExistingWorkspace`].
+    ExistingWorkspace(Option<Box<Workspace>>),
     /// To [`Question::ApplyWorkspace`].
     Workspace(Result<Box<Workspace>, Refusal>),
     /// To [`Question::CreateUpdate`].
@@ -172,6 +181,7 @@ impl World {
             config_maps: Known::Unknown,
             secrets: Known::Unknown,
             prerequisites: Known::Unknown,
+            existing_workspace: Known::Unknown,
             workspace: Known::Unknown,
             created: Known::Unknown,
             unreleased: Vec::new(),
@@ -197,6 +207,9 @@ impl World {
             Answer::Prerequisites(stacks) => self.prerequisites = Known::Known(stacks),
             Answer::Created(result) => self.created = Known::Known(result),
             Answer::Source(source) => self.source = Known::Known(source),
+            Answer::ExistingWorkspace(workspace) => {
+                self.existing_workspace = Known::Known(workspace.map(|workspace| *workspace));
+            }
             Answer::Workspace(workspace) => {
                 self.workspace = Known::Known(workspace.map(|workspace| *workspace));
             }
@@ -249,6 +262,15 @@ impl World {
         let finalizers = self.stack.metadata.finalizers.as_ref();
         let held = finalizers.is_some_and(|names| names.iter().any(|name| name == FOREGROUND));
         held && self.is_deleting()
+    }
+
+    /// The Workspace in which the next Update runs: as it was applied, or as a deletion has found it.
+    pub(super) fn workspace_of_run(&self) -> Option<&Workspace> {
+        match (&self.workspace, &self.existing_workspace) {
+            (Known::Known(applied), _) => applied.as_ref().ok(),
+            (Known::Unknown, Known::Known(existing)) => existing.as_ref(),
+            (Known::Unknown, Known::Unknown) => None,
+        }
     }
 
     /// Whether the spec says how many Updates are kept.

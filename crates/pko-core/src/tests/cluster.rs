@@ -92,6 +92,8 @@ pub(super) struct Cluster {
     pub(super) outputs: BTreeMap<String, stack::Outputs>,
     /// The Program's revision; nothing where there is no Program.
     pub(super) revision: Option<String>,
+    /// The Secrets that there are.
+    pub(super) secrets: stack::Versions,
     /// What the API server says to a Workspace.
     pub(super) refusal: Option<stack::Refusal>,
     /// What is wrong elsewhere.
@@ -172,6 +174,7 @@ impl Cluster {
             workspace: None,
             outputs: BTreeMap::new(),
             revision: Some("1".to_owned()),
+            secrets: stack::Versions::new(),
             refusal: None,
             faults: Faults::default(),
             others: stack::Prerequisites::new(),
@@ -443,8 +446,12 @@ impl Cluster {
             stack::Question::PublishOutputs(_) => stack::Answer::Published(Ok(())),
             stack::Question::Source(_) => stack::Answer::Source(self.program()),
             stack::Question::ConfigMaps(_) => stack::Answer::ConfigMaps(stack::Versions::new()),
-            stack::Question::Secrets(_) => stack::Answer::Secrets(stack::Versions::new()),
+            stack::Question::Secrets(_) => stack::Answer::Secrets(self.secrets.clone()),
             stack::Question::Prerequisites => stack::Answer::Prerequisites(self.others.clone()),
+            stack::Question::ExistingWorkspace(_) => {
+                let existing = self.workspace.clone();
+                stack::Answer::ExistingWorkspace(existing.map(Box::new))
+            }
             stack::Question::CreateUpdate(update, status) => {
                 if self.stack.as_ref().and_then(|stack| stack.status.as_ref()) != Some(&status) {
                     self.do_for_stack(&stack::Effect::PatchStatus(status))?;
@@ -555,6 +562,7 @@ impl Cluster {
                     let_go(&mut update.metadata);
                 }
             }
+            stack::Effect::DeleteUpdate(name) => self.delete_update(name),
             stack::Effect::DeleteWorkspace => self.delete_workspace(),
             stack::Effect::RequestPrerequisite { stack, value } => {
                 let name = stack.metadata.name.clone().unwrap();
@@ -870,6 +878,7 @@ fn stack_question(question: &stack::Question) -> &'static str {
         stack::Question::ConfigMaps(_) => "config maps",
         stack::Question::Secrets(_) => "secrets",
         stack::Question::Prerequisites => "prerequisites",
+        stack::Question::ExistingWorkspace(_) => "existing workspace",
         stack::Question::ApplyWorkspace(..) => "workspace",
         stack::Question::CreateUpdate(..) => "create",
     }

@@ -305,6 +305,90 @@ fn a_stack_is_deleted_without_its_program() {
     assert_eq!(cluster.log, [Up, Destroy]);
 }
 
+/// A Stack that is ready, and whose environment is from a Secret.
+fn with_secret() -> Cluster {
+    let token = json!({ "type": "Secret", "secret": { "name": "tokens", "key": "t" } });
+    let mut cluster = new(&json!({ "envRefs": { "TOKEN": token } }));
+    cluster
+        .secrets
+        .insert("tokens".to_owned(), Some("1".to_owned()));
+    ready(&mut cluster);
+    cluster
+}
+
+#[test]
+fn stack_delete_needs_no_secret_while_its_workspace_runs() {
+    for is_stack_first in [false, true] {
+        let mut cluster = with_secret();
+        if is_stack_first {
+            cluster.delete_stack();
+            turn(&mut cluster).unwrap();
+        }
+        cluster.secrets.clear();
+        cluster.revision = None;
+        if !is_stack_first {
+            quiet(&mut cluster);
+            cluster.delete_stack();
+        }
+        gone(&mut cluster);
+        assert_eq!(cluster.log, [Up, Destroy]);
+        let written = cluster.journal.iter();
+        let applied = written.filter(|entry| entry.ends_with("workspace applied"));
+        assert_eq!(applied.count(), 1, "{:#?}", cluster.journal);
+    }
+}
+
+/// The garbage collector deletes the Workspace first, and a new one needs the Secret.
+#[test]
+fn foreground_delete_waits_for_the_secret_of_its_new_workspace() {
+    let mut cluster = with_secret();
+    cluster.delete_stack_in_foreground();
+    cluster.secrets.clear();
+    until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
+    cluster
+        .secrets
+        .insert("tokens".to_owned(), Some("2".to_owned()));
+    gone(&mut cluster);
+    assert_eq!(cluster.log, [Up, Destroy]);
+}
+
+#[test]
+fn stack_delete_without_a_workspace_ends_by_the_secret_or_without_a_destroy() {
+    let stalled = || {
+        let mut cluster = with_secret();
+        cluster.place = Place::Failed("secret \"tokens\" not found".into());
+        quiet(&mut cluster);
+        cluster.secrets.clear();
+        cluster.delete_stack();
+        until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
+        cluster
+    };
+    let mut cluster = stalled();
+    cluster.place = with_secret().place;
+    gone(&mut cluster);
+    assert_eq!(cluster.log, [Up, Destroy], "its pod runs again");
+
+    let mut cluster = stalled();
+    cluster.edit(|stack| stack.spec.destroy_on_finalize = Some(false));
+    gone(&mut cluster);
+    assert_eq!(cluster.log, [Up]);
+}
+
+/// The pod is lost after the destroy was made and before it has begun.
+#[test]
+fn destroy_that_waits_for_a_lost_pod_can_be_done_without() {
+    let mut cluster = with_secret();
+    cluster.delete_stack();
+    laws::stack(&mut cluster).unwrap();
+    assert_eq!(cluster.updates.len(), 2, "the destroy waits");
+    cluster.place = Place::Failed("secret \"tokens\" not found".into());
+    cluster.secrets.clear();
+    until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
+    cluster.edit(|stack| stack.spec.destroy_on_finalize = Some(false));
+    gone(&mut cluster);
+    assert_eq!(cluster.log, [Up]);
+}
+
 #[test]
 fn a_destroy_that_fails_for_long_succeeds_in_the_end() {
     let mut cluster = new(&json!({}));

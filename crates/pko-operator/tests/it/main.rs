@@ -10,6 +10,7 @@
 mod auth;
 mod chains;
 mod cli_life;
+mod deleted_references;
 mod deletion;
 mod economy;
 mod examples;

@@ -65,6 +65,8 @@ impl Asking {
             Question::ConfigMaps(names) => Answer::ConfigMaps(versions(names)),
             Question::Secrets(names) => Answer::Secrets(versions(names)),
             Question::Prerequisites => Answer::Prerequisites(self.others.clone()),
+            // One that runs would be used as it is, and nothing applied.
+            Question::ExistingWorkspace(_) => Answer::ExistingWorkspace(None),
             other => panic!("{other:?}"),
         }
     }

@@ -22,8 +22,8 @@ pub use shape::settle_pod;
 pub use update::UpdateName;
 pub(super) use update::{WantedUpdate, operation, update};
 pub(super) use update_template::refused as refused_template;
-pub(super) use workspace::workspace;
 pub use workspace::workspace_name;
+pub(super) use workspace::{disowned, workspace};
 
 pub(super) fn stack_labels(stack: &Stack) -> BTreeMap<String, String> {
     let name = stack.metadata.name.clone().unwrap_or_default();

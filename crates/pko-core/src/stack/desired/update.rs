@@ -13,7 +13,6 @@ use sha2::{Digest as _, Sha256};
 
 use super::{owner, stack_labels, update_template};
 use crate::{
-    Known,
     hex::hex,
     stack::{World, absorb},
     workspace::owner_reference,
@@ -160,20 +159,17 @@ fn update_spec(world: &World, wanted: &WantedUpdate) -> UpdateSpec {
     }
 }
 
-/// Of the Workspace as it was applied: a template may have given it another name.
+/// Of the Workspace as it is: a template may have given it another name.
 pub(super) fn workspace_name(world: &World) -> Option<String> {
-    match &world.workspace {
-        Known::Known(Ok(workspace)) => workspace.metadata.name.clone(),
-        _ => Some(super::workspace_name(&world.stack).to_owned()),
+    match world.workspace_of_run() {
+        Some(workspace) => workspace.metadata.name.clone(),
+        None => Some(super::workspace_name(&world.stack).to_owned()),
     }
 }
 
 /// The Workspace runs an Update, so it is the controller; the Stack keeps it as history.
 fn owners(world: &World) -> Vec<OwnerReference> {
-    let workspace = match &world.workspace {
-        Known::Known(Ok(workspace)) => Some(owner_reference(workspace)),
-        _ => None,
-    };
+    let workspace = world.workspace_of_run().map(owner_reference);
     let stack = owner(&world.stack, false);
     workspace.into_iter().chain([stack]).collect()
 }

@@ -76,11 +76,51 @@ fn template(spec: &StackSpec) -> Template {
     )
 }
 
+/// A Workspace that exists, with the metadata that keeps the garbage collector from deleting it and
+/// with the same spec.
+pub(in crate::stack) fn disowned(world: &World, existing: &Workspace) -> Workspace {
+    let before = &existing.metadata;
+    let own = own_metadata(world);
+    let both = |before: &Option<BTreeMap<_, _>>, own: Option<BTreeMap<_, _>>| {
+        let mut both = before.clone().unwrap_or_default();
+        both.extend(own.into_iter().flatten());
+        (!both.is_empty()).then_some(both)
+    };
+    Workspace {
+        metadata: ObjectMeta {
+            name: before.name.clone(),
+            labels: both(&before.labels, own.labels),
+            annotations: both(&before.annotations, own.annotations),
+            ..own
+        },
+        spec: existing.spec.clone(),
+        status: None,
+    }
+}
+
+/// Whose the Workspace is, and how its Stack is found.
+fn own_metadata(world: &World) -> ObjectMeta {
+    let stack = &world.stack;
+    let owned = !world.is_deleted_in_foreground();
+    ObjectMeta {
+        name: stack.metadata.name.clone(),
+        namespace: stack.metadata.namespace.clone(),
+        labels: Some(stack_labels(stack)),
+        owner_references: owned.then(|| vec![owner(stack, true)]),
+        // Nobody else would know whose it is.
+        annotations: stack
+            .metadata
+            .uid
+            .clone()
+            .filter(|_| !owned)
+            .map(|uid| BTreeMap::from([(annotations::DESTROYS.to_owned(), uid)])),
+        ..ObjectMeta::default()
+    }
+}
+
 /// What the Stack alone says.
 fn generated(world: &World, status: &StackStatus, source: &Source, volumes: Volumes) -> Workspace {
-    let stack = &world.stack;
-    let spec = &stack.spec;
-    let owned = !world.is_deleted_in_foreground();
+    let spec = &world.stack.spec;
     let mut sourced = WorkspaceSpec::default();
     match &source.location {
         Location::Git(git) => sourced.git = Some(git.as_ref().clone()),
@@ -89,20 +129,7 @@ fn generated(world: &World, status: &StackStatus, source: &Source, volumes: Volu
         Location::Given => {}
     }
     Workspace {
-        metadata: ObjectMeta {
-            name: stack.metadata.name.clone(),
-            namespace: stack.metadata.namespace.clone(),
-            labels: Some(stack_labels(stack)),
-            owner_references: owned.then(|| vec![owner(stack, true)]),
-            // Nobody else would know whose it is.
-            annotations: stack
-                .metadata
-                .uid
-                .clone()
-                .filter(|_| !owned)
-                .map(|uid| BTreeMap::from([(annotations::DESTROYS.to_owned(), uid)])),
-            ..ObjectMeta::default()
-        },
+        metadata: own_metadata(world),
         spec: WorkspaceSpec {
             service_account_name: present(spec.service_account_name.as_ref()).cloned(),
             env: environment::variables(spec),

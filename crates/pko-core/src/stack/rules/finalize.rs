@@ -48,9 +48,13 @@ pub(in crate::stack) fn release_without_destroy(case: &Case) -> Option<Step> {
 /// Lets the Stack go, with the last result recorded: others may hold it still, and see it. A Workspace that may not belong
 /// to it goes first.
 pub(in crate::stack) fn release(case: &Case) -> Step {
-    let status = case.summarised(&Summary::Ready);
+    let mut status = case.summarised(&Summary::Ready);
+    let current = status.current_update.take();
+    let current = current.and_then(|current| current.name);
     let workspace = is_workspace_nobodys(case).then_some(Effect::DeleteWorkspace);
-    let deeds = case.release_again().into_iter().chain(workspace);
+    let updates = case.release_again().into_iter();
+    let updates = updates.chain(current.map(Effect::ReleaseUpdate));
+    let deeds = updates.chain(workspace);
     case.plan(
         status,
         deeds.chain([Effect::RemoveFinalizer]),
@@ -65,6 +69,26 @@ fn is_workspace_nobodys(case: &Case) -> bool {
     let last = case.status.last_update.as_ref();
     let ran_destroy = last.is_some_and(|last| last.operation == Some(OperationType::Destroy));
     case.world.is_deleted_in_foreground() || ran_destroy
+}
+
+/// What blocks a Stack that is being deleted, with the way to delete it all the same.
+pub(in crate::stack) fn with_way_out(case: &Case, class: &Class) -> Class {
+    let metadata = &case.world.stack.metadata;
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    let way_out = |message: &str| {
+        format!(
+            "{message}; to delete the Stack without a destroy, which leaves its resources in place, run: \
+             kubectl patch stack {name} -n {namespace} --type=merge -p '{{\"spec\":{{\"destroyOnFinalize\":false}}}}'"
+        )
+    };
+    match class {
+        _ if !case.world.is_deleting() => class.clone(),
+        // It has a way out of its own: nothing can be made in that namespace.
+        Class::Wait(StackReason::NamespaceTerminating, ..) | Class::Retry(..) => class.clone(),
+        Class::Wait(reason, message, again) => Class::Wait(*reason, way_out(message), *again),
+        Class::Stall(reason, message) => Class::Stall(*reason, way_out(message)),
+    }
 }
 
 /// A destroy is owed, and nothing to run it in can be made any more. Upstream's users know this text.

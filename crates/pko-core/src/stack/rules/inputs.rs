@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::workspace;
+use super::{
+    kept_workspace::{self, NO_WORKSPACE},
+    workspace,
+};
 use crate::stack::{
     Case, Step,
     references::{self, Reference, ReferenceKind},
@@ -11,26 +14,36 @@ use crate::stack::{
 /// For a Secret that nobody watches; the event of any other object ends the wait.
 const MISSING_AGAIN: Duration = Duration::from_secs(30);
 
-/// Waits until everything is there that the workspace reads. A Stack that goes waits, too, if it owes a destroy: that
-/// runs in the workspace. What only a source needs is the source's to tell.
+/// Waits until everything is there that the workspace reads. A Stack that is being deleted needs it
+/// only where no workspace runs any more. What only a source needs is the source's to tell.
 pub(in crate::stack) fn wait(case: &Case) -> Option<Step> {
     ask(case).or_else(|| {
-        let message = missing(case)?;
-        let told = || case.refused_until_looked_at(message, MISSING_AGAIN);
-        Some(workspace::try_in_namespace(case).unwrap_or_else(told))
+        let problem = problem(case)?;
+        let refused = || refuse(case, problem);
+        Some(workspace::try_in_namespace(case).unwrap_or_else(refused))
     })
 }
 
-/// Asks for what is not known of them.
+/// Waits for what is missing, and reports it.
+pub(super) fn refuse(case: &Case, problem: String) -> Step {
+    case.refused_until_looked_at(problem, MISSING_AGAIN)
+}
+
+/// Asks for what is not known of them, and matters.
 pub(super) fn ask(case: &Case) -> Option<Step> {
+    match kept_workspace::find_running(case) {
+        Err(question) => return Some(question),
+        Ok(Some(_)) if !kept_workspace::may_change(case) => return None,
+        Ok(_) => {}
+    }
     let kinds = [ReferenceKind::ConfigMap, ReferenceKind::Secret];
     kinds
         .into_iter()
         .find_map(|kind| references::ask(&case.world, kind))
 }
 
-/// The first that does not exist, in upstream's words, and how many more there are.
-fn missing(case: &Case) -> Option<String> {
+/// Those of them that do not exist.
+pub(super) fn missing(case: &Case) -> Vec<Reference<'_>> {
     let mut missing: Vec<Reference> = Vec::new();
     for input in references::inputs(&case.world.stack.spec) {
         let is_missing = references::is_missing(&case.world, &input);
@@ -39,13 +52,31 @@ fn missing(case: &Case) -> Option<String> {
             missing.push(input);
         }
     }
+    missing
+}
+
+/// What keeps a workspace from starting: the first that does not exist, in upstream's words, and
+/// how many more there are. For a deletion, all of them, and what to do: their user has just
+/// deleted them.
+pub(super) fn problem(case: &Case) -> Option<String> {
+    let missing = missing(case);
     let (first, others) = missing.split_first()?;
+    if kept_workspace::is_unchanged(case) {
+        return None;
+    }
     let namespace = case.world.stack.metadata.namespace.as_deref();
-    let message = not_found(first, namespace.unwrap_or_default());
-    Some(match others.len() {
-        0 => message,
-        more => format!("{message}, and {more} more"),
-    })
+    let mut message = not_found(first, namespace.unwrap_or_default());
+    if !others.is_empty() {
+        message = format!("{message}, and {} more", others.len());
+    }
+    if case.world.is_deleting() {
+        let names = missing.iter();
+        let names: Vec<String> = names
+            .map(|input| format!("{} \"{}\"", input.kind, input.name))
+            .collect();
+        message = format!("{message}; {NO_WORKSPACE}: re-create {}", names.join(", "));
+    }
+    Some(message)
 }
 
 fn not_found(input: &Reference, namespace: &str) -> String {

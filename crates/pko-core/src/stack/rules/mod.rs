@@ -2,6 +2,7 @@
 
 pub(super) mod finalize;
 pub(super) mod inputs;
+pub(super) mod kept_workspace;
 pub(super) mod prerequisites;
 pub(super) mod source;
 pub(super) mod spec;

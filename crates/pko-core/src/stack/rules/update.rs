@@ -11,14 +11,14 @@ use pko_api::{
         events::StackEvent,
         reasons::{StackReason, UpdateReason},
     },
-    pulumi::v1::{CurrentUpdate, StackStatus},
+    pulumi::v1::{CurrentUpdate, ReferencesStatus, StackStatus},
 };
 
-use super::{finalize, source, sync, workspace};
+use super::{finalize, kept_workspace, source, sync, workspace};
 use crate::{
     Class, Known,
     condition_set::{Summary, find},
-    stack::{Case, Event, Question, Refusal, Step, absorb, desired, references},
+    stack::{Case, Effect, Event, Question, Refusal, Step, absorb, desired, references},
     step::Requeue,
     update::has_begun,
 };
@@ -42,12 +42,32 @@ pub(in crate::stack) fn processing() -> Summary {
 /// Waits for the Update that runs. One that has ended is in the status already, and no longer current.
 pub(in crate::stack) fn wait_for_current(case: &Case) -> Option<Step> {
     case.status.current_update.as_ref()?;
+    if let Some(name) = unwanted(case) {
+        let status = case.summarised(&processing());
+        let cancel = [Effect::DeleteUpdate(name)];
+        return Some(case.plan(status, cancel, None, Requeue::after(LOOK_AGAIN)));
+    }
     let again = match waits_since(case).map(|since| case.now.duration_since(since)) {
         None => LOOK_AGAIN,
         Some(waited) if waited >= PATIENCE => return Some(workspace::keep_current(case)),
         Some(waited) => PATIENCE.saturating_sub(waited).unsigned_abs(),
     };
     Some(case.waiting(&processing(), Requeue::after(again)))
+}
+
+/// The current Update, if it has not begun and a deletion has no use for it. Its workspace may
+/// never be ready again, and a destroy may be unwanted by now.
+fn unwanted(case: &Case) -> Option<String> {
+    let Known::Known(Some(update)) = &case.world.current_update else {
+        return None;
+    };
+    let is_destroy = update.spec.operation == Some(OperationType::Destroy);
+    let is_wanted = !case.world.is_deleting() || (is_destroy && case.world.owes_destroy());
+    let is_deleted = update.metadata.deletion_timestamp.is_some();
+    if is_wanted || is_deleted || has_begun(update) {
+        return None;
+    }
+    update.metadata.name.clone()
 }
 
 /// Since when the Update has waited for the Workspace, if it does. One that is not what the Stack is about any more
@@ -66,7 +86,9 @@ fn waits_since(case: &Case) -> Option<Timestamp> {
     let waits = reasons
         .iter()
         .any(|reason| reason.as_str() == progressing.reason);
-    let waits = waits && !has_begun(update) && destroys == case.world.is_deleting();
+    let is_canceled = update.metadata.deletion_timestamp.is_some();
+    let waits = waits && !is_canceled && !has_begun(update);
+    let waits = waits && destroys == case.world.is_deleting();
     waits.then_some(progressing.last_transition_time.0)
 }
 
@@ -82,7 +104,7 @@ pub(in crate::stack) fn launch(case: &Case) -> Option<Step> {
         name: None,
         commit: Some(revision),
         attempt: None,
-        references: references::of_run(&case.world, &case.status),
+        references: versions_of_run(case),
     };
     let last = case.status.last_update.as_ref();
     let attempt = absorb::attempt(&current, last);
@@ -105,6 +127,15 @@ pub(in crate::stack) fn launch(case: &Case) -> Option<Step> {
         status.applied = Some(true);
     }
     Some(created(case, update, status, &trigger.message))
+}
+
+/// The versions that the Update goes with: in a Workspace that is used as it is, those that it was
+/// started with.
+fn versions_of_run(case: &Case) -> Option<ReferencesStatus> {
+    if kept_workspace::is_unchanged(case) {
+        return case.status.references.clone();
+    }
+    references::of_run(&case.world, &case.status)
 }
 
 fn created(case: &Case, update: Update, status: StackStatus, message: &str) -> Step {

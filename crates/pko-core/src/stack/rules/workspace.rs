@@ -12,11 +12,11 @@ use pko_api::{
     pulumi::v1::StackStatus,
 };
 
-use super::{finalize, inputs, source, update};
+use super::{finalize, inputs, kept_workspace, source, update};
 use crate::{
     Class,
     condition_set::{Summary, brief, find, is_true},
-    stack::{Case, Question, Refusal, Step, desired},
+    stack::{Case, Question, Refusal, Source, Step, desired},
     step::Requeue,
 };
 
@@ -40,12 +40,14 @@ pub(in crate::stack) fn provision(case: &Case) -> Option<Step> {
     if let Some(problem) = desired::refused_template(&case.world) {
         return Some(case.refused(problem));
     }
-    let workspace = match desired::workspace(&case.world, &case.status, &source) {
-        Ok(workspace) => workspace,
+    let workspace = match workspace_for_run(case, &source) {
+        Ok(RunWorkspace::Existing(workspace)) if is_ready(workspace) => return None,
+        Ok(RunWorkspace::Existing(workspace)) => return Some(still_waiting(case, workspace)),
+        Ok(RunWorkspace::Applied(workspace)) => workspace,
         Err(problem) => return Some(case.refused(problem)),
     };
     let published = published(case);
-    let ask = || Question::ApplyWorkspace(Box::new(workspace), Box::new(published.clone()));
+    let ask = || Question::ApplyWorkspace(workspace, Box::new(published.clone()));
     let workspace = match case.world.workspace.or_ask(ask) {
         Ok(workspace) => workspace,
         Err(question) => return Some(question),
@@ -61,6 +63,33 @@ pub(in crate::stack) fn provision(case: &Case) -> Option<Step> {
     }
 }
 
+/// The Workspace in which the next Update runs.
+enum RunWorkspace<'case> {
+    /// One that exists, without a change.
+    Existing(&'case Workspace),
+    /// One that is applied first.
+    Applied(Box<Workspace>),
+}
+
+fn workspace_for_run<'case>(
+    case: &'case Case,
+    source: &Source,
+) -> Result<RunWorkspace<'case>, String> {
+    let desired = desired::workspace(&case.world, &case.status, source);
+    let desired = desired.map(|workspace| RunWorkspace::Applied(Box::new(workspace)));
+    let Ok(Some(running)) = kept_workspace::find_running(case) else {
+        return desired;
+    };
+    match desired {
+        Ok(desired) if !kept_workspace::is_unchanged(case) => Ok(desired),
+        _ if case.world.is_deleted_in_foreground() => {
+            let disowned = desired::disowned(&case.world, running);
+            Ok(RunWorkspace::Applied(Box::new(disowned)))
+        }
+        _ => Ok(RunWorkspace::Existing(running)),
+    }
+}
+
 /// An Update waits for a Workspace that does not get ready. What mends it may be a spec or a source that is newer than
 /// the Update, which nobody would hear of: the Update waits for the Workspace, and the Stack for the Update.
 pub(super) fn keep_current(case: &Case) -> Step {
@@ -68,30 +97,41 @@ pub(super) fn keep_current(case: &Case) -> Step {
     let source = match source::of(case) {
         Ok(source) => source,
         Err(question @ Step::Ask(_)) => return question,
+        // Nothing else than a destroy waits then, and it waits for nothing else than this.
+        Err(problem) if case.world.is_deleting() => return problem,
         Err(Step::Finish(_)) => return waiting(&update::processing()),
     };
     if let Some(question) = inputs::ask(case) {
         return question;
     }
-    let Ok(workspace) = desired::workspace(&case.world, &case.status, &source) else {
-        return waiting(&update::processing());
+    if let Some(problem) = inputs::problem(case).filter(|_| case.world.is_deleting()) {
+        return inputs::refuse(case, problem);
+    }
+    let workspace = match workspace_for_run(case, &source) {
+        Ok(RunWorkspace::Existing(workspace)) => return keep_waiting(case, workspace),
+        Ok(RunWorkspace::Applied(workspace)) => workspace,
+        Err(_) => return waiting(&update::processing()),
     };
     let stored = case.world.stack.status.clone().unwrap_or_default();
-    let ask = || Question::ApplyWorkspace(Box::new(workspace), Box::new(stored));
+    let ask = || Question::ApplyWorkspace(workspace, Box::new(stored));
     match case.world.workspace.or_ask(ask) {
         Err(question) => question,
         Ok(Err(refusal)) => waiting(&refused(case, refusal).summary()),
-        Ok(Ok(workspace)) => {
-            let trouble = trouble(case, workspace);
-            waiting(&trouble.unwrap_or_else(update::processing))
-        }
+        Ok(Ok(workspace)) => keep_waiting(case, workspace),
     }
 }
 
-/// For a Stack that goes and lacks something: a namespace that goes takes Secrets before Stacks, and that is what its user
-/// should hear of then. Whether it goes is known by whether it takes a Workspace.
+/// The Update waits on, and the Stack reports what keeps the Workspace from being ready.
+fn keep_waiting(case: &Case, workspace: &Workspace) -> Step {
+    let summary = trouble(case, workspace).unwrap_or_else(update::processing);
+    case.waiting(&summary, Requeue::after(LOOK_AGAIN))
+}
+
+/// For a Stack that goes and lacks something: a namespace that goes takes Secrets before Stacks,
+/// and that is what its user should hear of then. Whether it goes is known by whether it takes a
+/// new Workspace; one that exists is left alone.
 pub(super) fn try_in_namespace(case: &Case) -> Option<Step> {
-    if !case.world.is_deleting() {
+    if !case.world.is_deleting() || kept_workspace::find_existing(case).ok()?.is_some() {
         return None;
     }
     let source = source::known(case)?;
@@ -195,7 +235,7 @@ fn stall(workspace: &Workspace) -> Option<Class> {
     ))
 }
 
-fn is_current(workspace: &Workspace) -> bool {
+pub(super) fn is_current(workspace: &Workspace) -> bool {
     let status = workspace.status.as_ref();
     status.and_then(|status| status.observed_generation) == workspace.metadata.generation
 }

@@ -10,7 +10,7 @@ mod tests;
 use jiff::Timestamp;
 use pko_api::{
     Stack,
-    auto::v1alpha1::{FluxArtifact, GitSource, ProjectInfo},
+    auto::v1alpha1::{FluxArtifact, GitSource, ProjectInfo, WorkspaceSpec},
 };
 
 pub use flux::{Artifact, FluxWanted, flux_source};
@@ -70,6 +70,18 @@ pub enum Location {
     Project(ProjectInfo),
     /// It has one already.
     Given,
+}
+
+impl Location {
+    /// How a Workspace gets the program that it has.
+    pub(super) fn of(workspace: &WorkspaceSpec) -> Self {
+        let git = workspace.git.clone();
+        let git = git.map(|git| Self::Git(Box::new(git)));
+        let artifact = || workspace.flux.clone().map(Self::Artifact);
+        let project = || workspace.project_info.clone().map(Self::Project);
+        let named = git.or_else(artifact).or_else(project);
+        named.unwrap_or(Self::Given)
+    }
 }
 
 /// Why there is no program.

@@ -197,8 +197,11 @@ fn a_destroy_needs_no_source_once_the_project_is_known() {
     let sourceless = || owing().last(json!({ "generation": 2 })).source(gone());
     let known = sourceless().status(project.clone()).told();
     assert_eq!(known.plan.rule, "launch");
-    assert_eq!(known.questions(), ["workspace", "create"]);
-    let Question::ApplyWorkspace(workspace, _) = &known.asked[0] else {
+    assert_eq!(
+        known.questions(),
+        ["existing workspace", "workspace", "create"]
+    );
+    let Question::ApplyWorkspace(workspace, _) = &known.asked[1] else {
         panic!("{:?}", known.asked)
     };
     assert_eq!(workspace.spec.project_info.clone().unwrap().name, "hello");
@@ -211,14 +214,19 @@ fn a_destroy_needs_no_source_once_the_project_is_known() {
         "status Stalled SourceUnavailable: unable to retrieve program for stack",
         "again in 30s",
     ];
+    let needed = "status Stalled SourceUnavailable: unable to retrieve program for stack; no workspace is running to \
+        destroy the stack, and a new one can't start: re-create or repair Program \"hello\"; to delete the Stack without \
+        a destroy, which leaves its resources in place, run: kubectl patch stack demo -n shop --type=merge \
+        -p '{\"spec\":{\"destroyOnFinalize\":false}}'";
+    let needed: &[&str] = &["source", needed, "again in 30s"];
     check([
-        ("the project is not known", sourceless(), unavailable),
+        ("the project is not known", sourceless(), needed),
         (
             "the destroy runs the program",
             sourceless()
                 .status(project.clone())
                 .spec(json!({ "runProgram": true })),
-            unavailable,
+            needed,
         ),
         (
             "the Stack is not deleted",

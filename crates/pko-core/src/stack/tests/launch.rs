@@ -367,5 +367,8 @@ fn the_workspace_of_a_deletion_is_not_given_to_an_update() {
         told.questions()
     };
     assert_eq!(deleting("up"), ["update"]);
-    assert_eq!(deleting("destroy"), ["update", "workspace"]);
+    assert_eq!(
+        deleting("destroy"),
+        ["update", "existing workspace", "workspace"]
+    );
 }

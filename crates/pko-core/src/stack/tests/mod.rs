@@ -8,6 +8,7 @@ mod absorb;
 mod deletion;
 mod desired;
 mod farewell;
+mod kept_workspace;
 mod launch;
 mod prerequisites;
 mod protocol;
@@ -52,6 +53,8 @@ struct Given {
     config_maps: Versions,
     secrets: Versions,
     prerequisites: Prerequisites,
+    /// The Workspace before anything is applied.
+    existing: Option<Value>,
     workspace: Result<Value, Refusal>,
     created: Result<(), Refusal>,
     published: Result<(), String>,
@@ -79,6 +82,7 @@ fn given() -> Given {
         config_maps: Versions::new(),
         secrets: Versions::new(),
         prerequisites: Prerequisites::new(),
+        existing: None,
         created: Ok(()),
         published: Ok(()),
         settings: Settings::default(),
@@ -230,6 +234,11 @@ impl Given {
             Question::Secrets(names) => Answer::Secrets(versions(names, &self.secrets)),
             Question::Prerequisites => Answer::Prerequisites(self.prerequisites.clone()),
             Question::CreateUpdate(..) => Answer::Created(self.created.clone()),
+            Question::ExistingWorkspace(_) => Answer::ExistingWorkspace(
+                self.existing
+                    .clone()
+                    .map(|workspace| serde_json::from_value(workspace).unwrap()),
+            ),
             Question::ApplyWorkspace(..) => Answer::Workspace(
                 self.workspace
                     .clone()
@@ -312,6 +321,7 @@ impl Told {
             Question::ConfigMaps(_) => "config maps",
             Question::Secrets(_) => "secrets",
             Question::Prerequisites => "prerequisites",
+            Question::ExistingWorkspace(_) => "existing workspace",
             Question::ApplyWorkspace(..) => "workspace",
             Question::CreateUpdate(..) => "create",
         };
@@ -325,6 +335,7 @@ fn line(effect: &Effect) -> String {
         Effect::RemoveFinalizer => "let go".to_owned(),
         Effect::PatchStatus(status) => format!("status {}", state(status)),
         Effect::ReleaseUpdate(name) => format!("release {name}"),
+        Effect::DeleteUpdate(name) => format!("delete {name}"),
         Effect::DeleteWorkspace => "delete workspace".to_owned(),
         Effect::RequestPrerequisite { stack, value } => {
             format!("request {} {value}", stack.metadata.name.clone().unwrap())

@@ -13,14 +13,14 @@ impl Given {
     }
 
     /// A Secret exists in this version.
-    fn secret(mut self, name: &str, version: &str) -> Self {
+    pub(super) fn secret(mut self, name: &str, version: &str) -> Self {
         let version = Some(version.to_owned());
         self.secrets.insert(name.to_owned(), version);
         self
     }
 
     /// These objects do not exist.
-    fn without(mut self, config_maps: &[&str], secrets: &[&str]) -> Self {
+    pub(super) fn without(mut self, config_maps: &[&str], secrets: &[&str]) -> Self {
         let missing = |names: &[&str]| -> Versions {
             names
                 .iter()
@@ -259,10 +259,14 @@ fn a_stack_that_goes_waits_only_if_it_owes_a_destroy() {
         let given = given.spec(json!({ "destroyOnFinalize": true }));
         given.last(json!({})).status(json!({ "applied": applied }))
     };
-    let message = "unable to get configmap shop/sizes: configmaps \"sizes\" not found (spec.configRef.size), and 1 more";
+    let message = "unable to get configmap shop/sizes: configmaps \"sizes\" not found (spec.configRef.size), and 1 more; \
+        no workspace is running to destroy the stack, and a new one can't start: \
+        re-create ConfigMap \"sizes\", Secret \"tokens\"; to delete the Stack without a destroy, which leaves its \
+        resources in place, run: kubectl patch stack demo -n shop --type=merge \
+        -p '{\"spec\":{\"destroyOnFinalize\":false}}'";
     check([
         (
-            "the destroy needs the same workspace",
+            "the destroy needs a new workspace",
             goes(true),
             &[
                 "inputs",

@@ -1,5 +1,6 @@
 //! Stacks: each is kept up to date by one Update after another.
 
+mod existing_workspace;
 mod history;
 mod outputs;
 mod prerequisites;
@@ -195,6 +196,10 @@ impl Pass for StackPass<'_> {
                 publish_status(stack, context, &status).await?;
                 Ok(Answer::Created(create(context, &update).await?))
             }
+            Question::ExistingWorkspace(name) => {
+                let workspace = existing_workspace::find(stack, context, &name).await?;
+                Ok(Answer::ExistingWorkspace(workspace))
+            }
             Question::ApplyWorkspace(workspace, status) => {
                 let seen = workspace_seen(context, &workspace).await;
                 // What is ready as it is needs no words: the next ones are about the Update.
@@ -369,6 +374,12 @@ async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), Pas
         Effect::ReleaseUpdate(name) => {
             if let Some(update) = update(stack, context, &name).await? {
                 updates::release(context, &update).await?;
+            }
+        }
+        Effect::DeleteUpdate(name) => {
+            if let Some(update) = update(stack, context, &name).await? {
+                // One that has just begun has another version: it is looked at again.
+                pko_kube::delete_unchanged(client, update.as_ref()).await?;
             }
         }
         Effect::DeleteWorkspace => delete_workspace(stack, context).await?,
