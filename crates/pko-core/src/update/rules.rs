@@ -153,23 +153,24 @@ pub(super) fn await_workspace(case: &Case) -> Option<Step> {
         }
         None => UpdateReason::WorkspaceNotFound,
         // A run that has begun is found in a workspace that is not ready any more, too.
-        Some(workspace) if status::begun(case) || takes_runs(workspace) => return None,
+        Some(workspace) if status::begun(case) || takes_run(case, workspace) => return None,
         Some(_) => UpdateReason::WorkspaceNotReady,
     };
     Some(waiting_for_workspace(case, reason))
 }
 
-/// Whether a run may begin here: the workspace is ready, and not one that gets another pod for its next run.
-fn takes_runs(workspace: &Workspace) -> bool {
+/// Whether the run may begin here: the workspace is ready, and not one that gets another pod for
+/// its next run. A destroy uses the pod that there is.
+fn takes_run(case: &Case, workspace: &Workspace) -> bool {
+    let is_destroy = case.world.update.spec.operation == Some(OperationType::Destroy);
     let conditions = workspace
         .status
         .iter()
         .flat_map(|status| &status.conditions);
     let mut ready = conditions.filter(|condition| condition.type_ == ConditionType::Ready.as_str());
     let is_behind = ready.any(|condition| {
-        [WorkspaceReason::Outdated, WorkspaceReason::Idle]
-            .iter()
-            .any(|reason| reason.as_str() == condition.reason)
+        let is = |reason: WorkspaceReason| condition.reason == reason.as_str();
+        is(WorkspaceReason::Idle) || (is(WorkspaceReason::Outdated) && !is_destroy)
     });
     stack::is_ready(workspace) && !is_behind
 }

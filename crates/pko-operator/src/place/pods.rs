@@ -15,6 +15,7 @@ use k8s_openapi::api::{
 use kube::{Client, ResourceExt as _, runtime::reflector::Store};
 use pko_api::{
     Decoded, Update, Workspace,
+    auto::v1alpha1::OperationType,
     names::{annotations, conditions::ConditionType, field_managers},
 };
 use pko_core::{
@@ -23,7 +24,7 @@ use pko_core::{
     update::has_begun,
     workspace::{
         Place, Running,
-        pod::{self, Admits, Demand, Settings, Standing, Write},
+        pod::{self, Admits, Demand, Settings, Standing, WaitingRuns, Write},
     },
 };
 use pko_kube::{RequestError, Written};
@@ -273,7 +274,13 @@ fn count(demand: &mut Demand, update: &Update) {
     } else if has_begun(update) {
         demand.is_busy = true;
     } else {
-        demand.is_awaited = true;
+        let is_destroy = update.spec.operation == Some(OperationType::Destroy);
+        let is_only_destroys = is_destroy && demand.waiting_runs != WaitingRuns::Any;
+        demand.waiting_runs = if is_only_destroys {
+            WaitingRuns::Destroys
+        } else {
+            WaitingRuns::Any
+        };
     }
 }
 

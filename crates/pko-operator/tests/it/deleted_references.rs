@@ -143,6 +143,18 @@ async fn stack_delete_with_its_program_runs_the_program_that_the_pod_has() {
     .await;
 }
 
+#[tokio::test]
+async fn stack_delete_after_an_operator_upgrade_destroys_in_the_running_pod() {
+    let mut system = System::in_pods(&[]).await;
+    let namespace = system.namespace().await;
+    create(&namespace, stack(&system)).await;
+    system.kill_manager();
+    system.set("AGENT_IMAGE", "operator:new");
+    system.start_manager();
+    workspace_is(&namespace, "Outdated", "").await;
+    everything_goes(&system, &namespace, false).await;
+}
+
 /// Waits until the Workspace's Ready condition has this reason and a message with this text.
 async fn workspace_is(namespace: &TestNamespace, reason: &str, message: &str) {
     let reached = eventually(

@@ -180,6 +180,10 @@ impl Given {
         self
     }
 
+    fn destroying(self) -> Self {
+        self.with(json!({ "spec": { "type": "destroy" } }))
+    }
+
     fn workspace_ready(self, reason: &str) -> Self {
         self.workspace(Some(json!({
             "metadata": { "name": "demo", "generation": 1 },

@@ -149,6 +149,11 @@ fn an_update_waits_for_its_workspace() {
             &["await-workspace", &not_ready, "again in 30s"],
         ),
         (
+            "a destroy, ready, without a pod",
+            given().destroying().workspace_ready("Idle"),
+            &["await-workspace", &not_ready, "again in 30s"],
+        ),
+        (
             "in a pod of before, while the run goes on",
             given().workspace_ready("Outdated").progressing(),
             &["run", "follow", "again in 60s"],
@@ -164,6 +169,13 @@ fn an_update_waits_for_its_workspace() {
             &["await-workspace", &gone, FAILED, "settled"],
         ),
     ]);
+}
+
+/// What a new pod would need may be deleted together with the Stack.
+#[test]
+fn destroy_begins_in_the_pod_of_another_operator_version() {
+    let told = given().destroying().workspace_ready("Outdated").told();
+    assert_eq!(told.plan.rule, "run");
 }
 
 #[test]

@@ -41,12 +41,25 @@ pub struct Found {
 pub struct Demand {
     /// A run is under way in it.
     pub is_busy: bool,
-    /// A run waits for it.
-    pub is_awaited: bool,
+    /// Which runs wait for it.
+    pub waiting_runs: WaitingRuns,
     /// When its last run ended.
     pub last_use: Option<Timestamp>,
     /// How long it keeps its pod without a run; nothing for ever.
     pub idle_timeout: Option<Duration>,
+}
+
+/// Which runs wait for a workspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WaitingRuns {
+    /// None.
+    #[default]
+    None,
+    /// Only destroys. They use a pod of another operator version as it is: what a new one would
+    /// need may be deleted together with the Stack.
+    Destroys,
+    /// Others, too.
+    Any,
 }
 
 /// What is to be done, and where the pod stands.
@@ -177,13 +190,22 @@ fn for_set(
         }
         Relation::Other if wanted_replicas == 0 => wanted.applied(0, true, Standing::Asleep),
         Relation::Other => wanted.applied(1, true, Standing::Rolling(ROLLING.to_owned())),
-        Relation::Outdated if demand.is_awaited && !is_busy => {
+        Relation::Outdated if !is_busy && renews(demand, pod) => {
             wanted.applied(1, true, Standing::Rolling(ROLLING.to_owned()))
         }
         _ if wanted_replicas == 0 && replicas == 0 => standing(Standing::Asleep),
         _ if wanted_replicas == 0 => wanted.applied(0, true, Standing::Asleep),
         _ if replicas == 0 => wanted.applied(1, false, Standing::Waiting(WAITING.to_owned())),
         _ => standing(observed(set, pod, relation == Relation::Outdated, &idle)),
+    }
+}
+
+/// Whether a run waits for a pod of this operator version.
+fn renews(demand: &Demand, pod: Option<&Pod>) -> bool {
+    match demand.waiting_runs {
+        WaitingRuns::None => false,
+        WaitingRuns::Destroys => !pod.is_some_and(is_alive),
+        WaitingRuns::Any => true,
     }
 }
 
@@ -254,7 +276,7 @@ impl Idleness {
         let Some(timeout) = demand.idle_timeout else {
             return Self { left: None };
         };
-        if demand.is_busy || demand.is_awaited {
+        if demand.is_busy || demand.waiting_runs != WaitingRuns::None {
             return Self { left: None };
         }
         let made = pod.and_then(|pod| Some(pod.metadata.creation_timestamp.as_ref()?.0));

@@ -243,7 +243,7 @@ fn another_operator_is_a_reason_when_the_next_run_comes() {
     cluster.image = "agent:2".to_owned();
     assert_eq!(cluster.told(), format!("{RUNNING} outdated"));
     cluster.demand.is_busy = true;
-    cluster.demand.is_awaited = true;
+    cluster.demand.waiting_runs = WaitingRuns::Any;
     assert_eq!(
         cluster.told(),
         format!("{RUNNING} outdated"),
@@ -251,6 +251,17 @@ fn another_operator_is_a_reason_when_the_next_run_comes() {
     );
     cluster.demand.is_busy = false;
     assert_eq!(cluster.told(), WILL_ROLL);
+}
+
+/// What a new pod would need may be deleted together with the Stack.
+#[test]
+fn destroy_keeps_the_pod_of_another_operator_version() {
+    let mut cluster = Cluster::running();
+    cluster.image = "agent:2".to_owned();
+    cluster.demand.waiting_runs = WaitingRuns::Destroys;
+    assert_eq!(cluster.told(), format!("{RUNNING} outdated"));
+    cluster.container_waits("ContainerCreating", "");
+    assert_eq!(cluster.told(), WILL_ROLL, "there is no pod to keep");
 }
 
 #[test]
@@ -359,7 +370,7 @@ fn an_idle_workspace_goes_to_sleep_and_is_woken() {
             ..cluster.demand.clone()
         },
         Demand {
-            is_awaited: true,
+            waiting_runs: WaitingRuns::Any,
             ..cluster.demand.clone()
         },
     ] {
@@ -379,7 +390,7 @@ fn an_idle_workspace_goes_to_sleep_and_is_woken() {
         "a change does not wake it"
     );
     cluster.settle();
-    cluster.demand.is_awaited = true;
+    cluster.demand.waiting_runs = WaitingRuns::Any;
     let waiting = "waiting: Waiting for the workspace pod to be available";
     assert_eq!(cluster.told(), format!("set of 1, {waiting}"));
     cluster.settle();
@@ -406,7 +417,7 @@ proptest! {
     /// Whatever is asked for is asked for once, and a pod is never ended under a run that lives in it.
     #[test]
     fn a_plan_that_was_carried_out_asks_for_nothing_more(
-        image in "a|b", agent in "x|y", is_busy: bool, is_awaited: bool,
+        image in "a|b", agent in "x|y", is_busy: bool, runs in 0..3_usize,
         timeout in prop::option::of(0_u64..7200), used in prop::option::of(0_i64..7200), sleeps: bool,
     ) {
         let mut cluster = Cluster::running();
@@ -418,7 +429,7 @@ proptest! {
         cluster.image = agent;
         cluster.demand = Demand {
             is_busy,
-            is_awaited,
+            waiting_runs: [WaitingRuns::None, WaitingRuns::Destroys, WaitingRuns::Any][runs],
             last_use: used.map(|seconds| now() - SignedDuration::from_secs(seconds)),
             idle_timeout: timeout.map(Duration::from_secs).filter(|timeout| !timeout.is_zero()),
         };
