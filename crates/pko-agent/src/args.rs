@@ -88,6 +88,9 @@ pub(crate) struct Init {
     /// itself
     #[arg(long, value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub(crate) source_dir: Option<PathBuf>,
+    /// Copy the agent there first, as `agent bootstrap` does
+    #[arg(long)]
+    pub(crate) bootstrap_dir: Option<PathBuf>,
     /// How many bytes the unpacked artifact may have; negative for any
     #[arg(
         long,

@@ -92,12 +92,8 @@ async fn an_upgrade_of_the_operator_interrupts_no_run_and_moves_no_pod_in_use() 
         place.ready("idle").await;
         assert_ne!(place.pod_uid("idle").await, pods[0]);
         let spec = place.pod("idle").await.unwrap().spec.unwrap();
-        let mut init = spec.init_containers.unwrap().into_iter();
-        let bootstrap = init.find(|container| container.name == "bootstrap");
-        assert_eq!(
-            bootstrap.unwrap().image.as_deref(),
-            Some(NEXT_OPERATOR_IMAGE)
-        );
+        let init = spec.init_containers.unwrap();
+        assert_eq!(init[0].image.as_deref(), Some(NEXT_OPERATOR_IMAGE));
         restore(system).await;
         assert!(leader(system).await.starts_with(DEPLOYMENT));
     })

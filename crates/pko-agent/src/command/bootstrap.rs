@@ -15,13 +15,17 @@ use crate::args::Bootstrap;
 /// The embedded engine goes along where there is one: the agent looks for it beside itself.
 const ENGINE: &str = "pulumi-engine";
 
-/// Copies this program.
 pub(crate) fn run(arguments: &Bootstrap) -> anyhow::Result<()> {
+    copy_to(&arguments.target_dir)
+}
+
+/// Copies this program to a folder.
+pub(super) fn copy_to(folder: &Path) -> anyhow::Result<()> {
     let agent = std::env::current_exe().context("failed to find this program")?;
-    copy(&agent, &arguments.target_dir.join("agent"))?;
+    copy(&agent, &folder.join("agent"))?;
     let engine = agent.with_file_name(ENGINE);
     if engine.is_file() {
-        copy(&engine, &arguments.target_dir.join(ENGINE))?;
+        copy(&engine, &folder.join(ENGINE))?;
     }
     Ok(())
 }

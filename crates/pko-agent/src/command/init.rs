@@ -13,6 +13,7 @@ use pko_source::{
 };
 use serde::Serialize;
 
+use super::bootstrap;
 use crate::{args::Init, workspace::source_replaced};
 
 /// For everything together.
@@ -20,6 +21,9 @@ const WHOLE: Duration = Duration::from_mins(15);
 
 /// Fetches the one source that the command line names.
 pub(crate) fn run(arguments: &Init) -> anyhow::Result<()> {
+    if let Some(folder) = &arguments.bootstrap_dir {
+        bootstrap::copy_to(folder)?;
+    }
     if let (Some(folder), Some(link)) = (&arguments.local_dir, &arguments.workspace_link) {
         // The folder is not looked for: it may be in the image of another container.
         link::replace(link, folder)?;

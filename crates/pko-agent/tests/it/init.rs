@@ -171,6 +171,19 @@ fn a_project_without_a_program() {
 }
 
 #[test]
+fn init_copies_the_agent_first_if_it_is_asked_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let share = folder.path().join("share");
+    let flags = ["--project-name", "demo", "--project-runtime", "yaml"];
+    let flags = [&flags[..], &["--bootstrap-dir", share.to_str().unwrap()]].concat();
+    let output = init(&share.join("workspace"), &flags);
+    assert!(output.status.success(), "{output:?}");
+    assert!(share.join("workspace/Pulumi.yaml").is_file());
+    let version = Command::new(share.join("agent")).arg("version").output();
+    assert!(version.unwrap().status.success());
+}
+
+#[test]
 fn a_folder_that_is_there_already_is_linked() {
     let folder = tempfile::tempdir().unwrap();
     let link = folder.path().join("workspace");

@@ -5,32 +5,20 @@ use serde_json::{Value, json};
 
 use super::{
     ENV_FILE, GRPC_PORT, PULUMI_CONTAINER, SHARE, SHARE_PATH, Settings, WORKSPACE_PATH, audience,
-    name, namespace, profile, put, source::Source,
+    container_name, name, namespace, profile, put, source::Source,
 };
 
+/// The agent on the shared volume, and where it comes from.
 const AGENT: &str = "/share/agent";
+const AGENT_IN_IMAGE: &str = "/agent";
 
-/// `bootstrap` copies the agent, `fetch` gets the program, then come the user's own.
+/// The names of the operator's own init containers, which are upstream's: users' templates may name them.
+const BOOTSTRAP: &str = "bootstrap";
+const FETCH: &str = "fetch";
+
+/// The operator's own init containers, then the user's.
 pub(super) fn init(workspace: &Workspace, settings: &Settings) -> Vec<Value> {
-    let bootstrap = json!({
-        "name": "bootstrap",
-        "image": settings.agent_image,
-        "imagePullPolicy": settings.agent_image_pull_policy,
-        "command": ["/agent", "bootstrap", "-t", SHARE_PATH],
-        "volumeMounts": [share()],
-    });
-    let fetch = Source::all(&workspace.spec).into_iter().map(|source| {
-        json!({
-            "name": "fetch",
-            "image": settings.agent_image,
-            "imagePullPolicy": settings.agent_image_pull_policy,
-            "command": [AGENT],
-            "args": source.arguments(),
-            "env": source.environment(settings),
-            "volumeMounts": [share()],
-        })
-    });
-    let own = [bootstrap].into_iter().chain(fetch);
+    let own = own_init(workspace, settings).into_iter();
     let own = own.map(|container| with_profile(workspace, container));
     let users = workspace
         .spec
@@ -39,6 +27,56 @@ pub(super) fn init(workspace: &Workspace, settings: &Settings) -> Vec<Value> {
         .cloned()
         .map(Value::Object);
     own.chain(users).collect()
+}
+
+/// `bootstrap` copies the agent, `fetch` gets the program. Each container of a pod takes the kubelet about a second to
+/// notice, so one does both, unless the user has something to say about them.
+fn own_init(workspace: &Workspace, settings: &Settings) -> Vec<Value> {
+    let sources = Source::all(&workspace.spec);
+    if let [source] = sources.as_slice()
+        && !names_own_init(workspace)
+    {
+        let mut fetch = fetch(source, settings, AGENT_IN_IMAGE);
+        let copy = ["--bootstrap-dir", SHARE_PATH].map(Value::from);
+        if let Some(Value::Array(arguments)) = fetch.get_mut("args") {
+            arguments.extend(copy);
+        }
+        return vec![fetch];
+    }
+    let bootstrap = json!({
+        "name": BOOTSTRAP,
+        "image": settings.agent_image,
+        "imagePullPolicy": settings.agent_image_pull_policy,
+        "command": [AGENT_IN_IMAGE, "bootstrap", "-t", SHARE_PATH],
+        "volumeMounts": [share()],
+    });
+    let fetch = sources.iter().map(|source| fetch(source, settings, AGENT));
+    [bootstrap].into_iter().chain(fetch).collect()
+}
+
+fn fetch(source: &Source, settings: &Settings, agent: &str) -> Value {
+    json!({
+        "name": FETCH,
+        "image": settings.agent_image,
+        "imagePullPolicy": settings.agent_image_pull_policy,
+        "command": [agent],
+        "args": source.arguments(),
+        "env": source.environment(settings),
+        "volumeMounts": [share()],
+    })
+}
+
+/// Whether the user's init containers have the name of one of ours.
+fn names_own_init(workspace: &Workspace) -> bool {
+    let spec = &workspace.spec;
+    let template = spec.pod_template.as_ref();
+    let template = template.and_then(|template| template.spec.as_ref());
+    let in_template = template.and_then(|pod| pod.get("initContainers")?.as_array());
+    let in_template = in_template.into_iter().flatten().map(container_name);
+    let in_spec = spec.init_containers.iter();
+    let in_spec = in_spec.filter_map(|container| container.get("name")?.as_str());
+    let mut names = in_template.chain(in_spec);
+    names.any(|name| [BOOTSTRAP, FETCH].contains(&name))
 }
 
 /// The container in which the agent runs `pulumi`.

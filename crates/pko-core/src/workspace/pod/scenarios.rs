@@ -186,7 +186,10 @@ fn environment_and_sources() {
         ),
         (
             "projectInfo: bootstrap only copies",
-            json!({ "projectInfo": { "name": "a", "runtime": "yaml" } }),
+            json!({
+                "projectInfo": { "name": "a", "runtime": "yaml" },
+                "podTemplate": { "spec": { "initContainers": [{ "name": "bootstrap" }] } },
+            }),
             "initContainers/bootstrap/command",
             json!(["/agent", "bootstrap", "-t", "/share"]),
         ),

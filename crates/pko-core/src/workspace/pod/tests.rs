@@ -56,6 +56,14 @@ fn fetch(pod: &Value) -> &Value {
     named(&pod["spec"]["initContainers"], "fetch")
 }
 
+/// What `agent init` is told of the source. Where it copies the agent, too, comes after that.
+fn source_arguments(pod: &Value) -> Value {
+    let mut arguments = fetch(pod)["args"].as_array().unwrap().clone();
+    let copy = arguments.split_off(arguments.len() - 2);
+    assert_eq!(copy, ["--bootstrap-dir", "/share"]);
+    arguments.into()
+}
+
 #[test]
 fn names_that_others_know() {
     let workspace = workspace(json!({}));
@@ -143,6 +151,36 @@ fn the_agents_command_line() {
         json!(["/agent", "bootstrap", "-t", "/share"])
     );
     assert_eq!(bootstrap["image"], "agent:1");
+}
+
+#[test]
+fn one_init_container_copies_the_agent_and_fetches_the_program() {
+    let local = json!({"local": {"dir": "/program"}});
+    let pod_of = |change: &dyn Fn(&mut Value)| {
+        let mut spec = local.clone();
+        change(&mut spec);
+        pod(spec)
+    };
+    let one = pod_of(&|_| {});
+    assert_eq!(names(&one["spec"]["initContainers"]), ["fetch"]);
+    assert_eq!(fetch(&one)["command"], json!(["/agent"]));
+    let arguments = fetch(&one)["args"].as_array().unwrap().clone();
+    assert_eq!(arguments[0], "init");
+    assert!(arguments.ends_with(&[json!("--bootstrap-dir"), json!("/share")]));
+
+    // What a user's template says of one of them is about the containers that upstream makes.
+    for name in ["bootstrap", "fetch"] {
+        let template = json!({"spec": {"initContainers": [{"name": name, "image": "mine"}]}});
+        let two = pod_of(&|spec| spec["podTemplate"] = template.clone());
+        let init = &two["spec"]["initContainers"];
+        assert_eq!(names(init), ["bootstrap", "fetch"], "{name}");
+        assert_eq!(fetch(&two)["command"], json!(["/share/agent"]));
+        assert_eq!(
+            fetch(&two)["args"].to_string().find("--bootstrap-dir"),
+            None
+        );
+        assert_eq!(named(init, name)["image"], "mine");
+    }
 }
 
 #[test]
@@ -248,7 +286,7 @@ fn git_with_every_credential() {
         key("t")
     );
     assert_eq!(
-        fetch["args"],
+        source_arguments(&pod),
         json!([
             "init",
             "-t",
@@ -285,7 +323,7 @@ fn other_sources() {
     );
     let local = pod(json!({"local": {"dir": "/program"}}));
     assert_eq!(
-        fetch(&local)["args"],
+        source_arguments(&local),
         json!([
             "init",
             "--local-dir",
@@ -296,7 +334,7 @@ fn other_sources() {
     );
     let project = pod(json!({"projectInfo": {"name": "p", "runtime": "yaml"}}));
     assert_eq!(
-        fetch(&project)["args"],
+        source_arguments(&project),
         json!([
             "init",
             "-t",
