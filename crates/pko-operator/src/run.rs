@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 
@@ -74,7 +74,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let (wake_workspace, woken_workspaces) = unbounded_channel();
     let (wake_update, woken_updates) = unbounded_channel();
     let occupancy = Arc::new(Occupancy::default());
-    let places = match (ground, feeds.children.children()) {
+    let places = match (ground, feeds.children.children(feeds.programs.store())) {
         (Ground::Cluster, Some(children)) => {
             let updates = feeds.updates.store();
             let occupancy = Arc::clone(&occupancy);
@@ -112,6 +112,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         turns: Turns::new(arguments.limits(), wake_update, metrics.clone()),
         occupancy,
         agents: Agents::new(arguments.workspace_localhost()),
+        leading_since: OnceLock::new(),
         run_timeout: arguments.run_timeout(),
         metrics,
         client,
@@ -326,6 +327,7 @@ fn pods(
         tokens,
         occupancy,
         marked: pko_kube::Written::default(),
+        refusing: Mutex::default(),
     }))
 }
 

@@ -19,6 +19,7 @@ const FOREIGN_LOCK: &str =
 on_each_cli! {
     stack_lives_and_dies_in_a_restricted_pod_without_a_service_account
     stack_is_created_changed_refreshed_previewed_and_destroyed
+    stack_applied_again_under_the_same_name_is_ready_again
     stack_waits_for_a_foreign_lock_and_names_its_holder
     canceled_run_ends_and_the_next_one_succeeds
 }
@@ -109,6 +110,25 @@ async fn stack_is_created_changed_refreshed_previewed_and_destroyed() {
 
         place.delete("demo", &DeleteParams::default()).await;
         assert!(!place.has_resources("demo"), "it was destroyed");
+    })
+    .await;
+}
+
+async fn stack_applied_again_under_the_same_name_is_ready_again() {
+    beside_others(async |place| {
+        place.create(program("demo", &["one"]).build()).await;
+        let stack = program_stack("demo").destroy_on_finalize(true).build();
+        let mut pods = Vec::new();
+        for _ in 0..3 {
+            // The StatefulSet and the pod of the one before may still be there.
+            place.create(stack.clone()).await;
+            place.ready("demo").await;
+            pods.push(place.pod_uid("demo").await);
+            place.delete("demo", &DeleteParams::default()).await;
+            assert!(!place.has_resources("demo"), "it was destroyed");
+        }
+        pods.dedup();
+        assert_eq!(pods.len(), 3, "each has a pod of its own");
     })
     .await;
 }

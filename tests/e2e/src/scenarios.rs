@@ -73,6 +73,27 @@ async fn an_image_that_does_not_exist_is_named_and_a_correction_helps_at_once() 
     .await;
 }
 
+/// Upstream reports only that it waits for the workspace.
+#[tokio::test]
+async fn stack_reports_an_image_that_does_not_exist() {
+    beside_others(async |place| {
+        place.create(program("demo", &["one"]).build()).await;
+        let image = "docker.io/local/nobody:1";
+        let stack = program_stack("demo").set("/spec/workspaceTemplate/spec/image", image);
+        place.create(stack.build()).await;
+        for part in ["container \"pulumi\": ", image] {
+            place
+                .stack_is("demo", "Reconciling", "StackProcessing", part)
+                .await;
+        }
+        let correct =
+            json!({ "spec": { "workspaceTemplate": { "spec": { "image": workspace_image() } } } });
+        place.patch::<Stack>("demo", correct).await;
+        place.ready("demo").await;
+    })
+    .await;
+}
+
 /// Upstream's `random-yaml-auth-error`: a service account without rights was its failure, and is enough for ours.
 #[tokio::test]
 async fn a_service_account_without_any_right_is_enough() {

@@ -24,11 +24,17 @@ pub(super) fn url(
 /// The generation of this Program that an address is of, on whatever server, with a seal or without.
 #[must_use]
 pub fn generation_at(url: &str, namespace: &str, name: &str) -> Option<i64> {
+    let (found_namespace, found_name, generation) = program_at(url)?;
+    (found_namespace == namespace && found_name == name).then_some(generation)
+}
+
+/// The Program that an address is of: its namespace, its name, and the generation.
+#[must_use]
+pub fn program_at(url: &str) -> Option<(&str, &str, i64)> {
     let (_, identifier) = url.split_once(&format!("/{FOLDER}/"))?;
     let mut segments = identifier.split('/');
-    let same = segments.next() == Some(namespace) && segments.next() == Some(name);
-    let generation = segments.next()?.parse().ok()?;
-    same.then_some(generation)
+    let (namespace, name) = (segments.next()?, segments.next()?);
+    Some((namespace, name, segments.next()?.parse().ok()?))
 }
 
 fn with_scheme(advertised: &str) -> String {

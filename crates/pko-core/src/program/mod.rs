@@ -17,9 +17,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use pko_api::{Program, Undecodable, names::events::ProgramEvent, pulumi::v1::ProgramStatus};
 
-pub use address::{FOLDER, generation_at};
+pub use address::{FOLDER, generation_at, program_at};
 pub use artifact::{Archive, ArchiveError, PROJECT_FILE, archive, archive_of};
 pub use generations::{Generations, document_in, generation_in, program_label, revision_name};
+pub use status::{is_published, served_artifact};
 
 use crate::step::{self, Known, Machine, Plan, Requeue};
 

@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use pko_api::{
-    Undecodable,
+    Program, Undecodable,
+    auto::v1alpha1::FluxArtifact,
     names::{
         conditions::{ConditionStatus, ConditionType},
         events::ProgramEvent,
@@ -13,7 +14,8 @@ use pko_api::{
 };
 
 use super::{
-    Event, World, address,
+    Event, World,
+    address::{self, program_at},
     artifact::archive,
     check::{self, check},
 };
@@ -21,6 +23,36 @@ use crate::condition_set::{ConditionSet, find};
 
 /// Whether a Program is right: a reason, and what there is to say.
 type Verdict = (ProgramReason, String);
+
+/// Whether this operator has published the Program's current generation. Upstream's operator writes no conditions, and
+/// the digest that it left is of an archive that only it serves.
+#[must_use]
+pub fn is_published(program: &Program) -> bool {
+    let generation = program.metadata.generation;
+    let Some(status) = &program.status else {
+        return false;
+    };
+    let ready = find(&status.conditions, ConditionType::Ready);
+    status.observed_generation == generation
+        && ready.is_some_and(|ready| ready.observed_generation == generation)
+}
+
+/// The artifact that this operator serves for the generation of a Program that an artifact is of.
+#[must_use]
+pub fn served_artifact(program: &Program, fetched: &FluxArtifact) -> Option<FluxArtifact> {
+    let metadata = &program.metadata;
+    let (namespace, name, generation) = program_at(fetched.url.as_deref()?)?;
+    let is_current = metadata.namespace.as_deref() == Some(namespace)
+        && metadata.name.as_deref() == Some(name)
+        && metadata.generation == Some(generation);
+    let status = program.status.as_ref();
+    let artifact = status.and_then(|status| status.artifact.as_ref())?;
+    (is_current && is_published(program)).then(|| FluxArtifact {
+        url: Some(artifact.url.clone()),
+        digest: artifact.digest.clone(),
+        dir: fetched.dir.clone(),
+    })
+}
 
 /// The status of a Program that is published. One that is wrong is published, too: whoever runs it hears from Pulumi.
 pub(super) fn published(world: &World, now: Timestamp) -> ProgramStatus {

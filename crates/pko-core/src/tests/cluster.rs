@@ -582,7 +582,7 @@ impl Cluster {
         let Some(object) = self.updates.get(name).cloned() else {
             return Ok(None);
         };
-        let mut world = update::World::new(object.clone());
+        let mut world = update::World::new(object.clone(), Timestamp::UNIX_EPOCH);
         let mut asked = BTreeMap::new();
         loop {
             match update::decide(&world, self.now) {

@@ -40,7 +40,8 @@ fn is_beside(other: &Update, update: &Update) -> bool {
     place(other) == place(update) && other.metadata.uid != update.metadata.uid
 }
 
-/// One that another operator began is not among them: nobody can say where that was.
+/// One that another operator began counts, too: it ran in a pod of the same name, which is gone before an agent of ours
+/// runs in its place.
 fn lost(update: &Update) -> Option<LostRun> {
     let status = update.status.as_ref()?;
     let failed = find(&status.conditions, ConditionType::Failed)
@@ -52,7 +53,7 @@ fn lost(update: &Update) -> Option<LostRun> {
         || [FailureClass::Interrupted, FailureClass::Canceled]
             .iter()
             .any(|cut_short| class == Some(cut_short.as_str()));
-    if !is_lost || status.workspace_instance.is_none() {
+    if !is_lost {
         return None;
     }
     Some(LostRun {

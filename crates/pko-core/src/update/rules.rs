@@ -34,6 +34,10 @@ const TURN_AGAIN: Duration = Duration::from_secs(30);
 /// For an agent that did not answer.
 const AGENT_AGAIN: Duration = Duration::from_secs(5);
 
+/// How long upstream's agent needs at most to end an operation whose caller is gone: it sends an interrupt, and kills
+/// `pulumi` ten seconds later.
+const ORPHAN_ENDS_WITHIN: SignedDuration = SignedDuration::from_secs(15);
+
 /// An Update that is over stays for its time to live.
 pub(super) fn expire(case: &Case) -> Option<Step> {
     let update = &case.world.update;
@@ -112,11 +116,16 @@ pub(super) fn unknown_operation(case: &Case) -> Option<Step> {
     Some(over(case, status))
 }
 
-/// A run that another operator began, which does not say where, belongs to that operator's connection and ended
-/// with it.
+/// A run that another operator began belongs to that operator's connection, and upstream's agent ends it when the
+/// connection is gone. Nothing else may begin before that `pulumi` is gone, too.
 pub(super) fn of_another_operator(case: &Case) -> Option<Step> {
     if !status::begun(case) || status::begun_in(case).is_some() {
         return None;
+    }
+    let led = case.now.duration_since(case.world.leading_since);
+    let left = ORPHAN_ENDS_WITHIN.saturating_sub(led);
+    if left.is_positive() {
+        return Some(finish(Vec::new(), Requeue::after(left.unsigned_abs())));
     }
     let what = "the operation was begun by another version of the operator, which was stopped while it ran; \
                 what it had done by then is in the stack's state";

@@ -27,6 +27,8 @@ pub struct World {
     pub run: Known<Result<Run, RunError>>,
     /// The name of the Secret that has its outputs, or why there is none.
     pub outputs: Known<Result<String, String>>,
+    /// Since when this manager leads: no other one has started a run after that.
+    pub leading_since: Timestamp,
 }
 
 /// The agent of a workspace, as it is found now. Its *instance* is the identity of its journal: another one knows
@@ -159,9 +161,9 @@ pub struct Event {
 }
 
 impl World {
-    /// A world in which only the Update is known.
+    /// A world in which only the Update is known, for a manager that leads since then.
     #[must_use]
-    pub fn new(update: Update) -> Self {
+    pub fn new(update: Update, leading_since: Timestamp) -> Self {
         Self {
             update,
             awaited: Known::Unknown,
@@ -170,6 +172,7 @@ impl World {
             agent: Known::Unknown,
             run: Known::Unknown,
             outputs: Known::Unknown,
+            leading_since,
         }
     }
 

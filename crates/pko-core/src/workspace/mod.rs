@@ -24,8 +24,10 @@ use pko_api::{
 
 pub use abandoned::is_awaited;
 pub use log_end::end_of_log;
+pub use status::is_usual_start;
 pub use world::{
-    AgentError, Answer, Case, Effect, Event, Place, Preparation, Question, Running, Stage, World,
+    AgentError, Answer, Case, Effect, Event, Place, Preparation, Question, Running, Stage,
+    WAITING_FOR_AGENT, World,
 };
 
 use crate::{

@@ -100,7 +100,9 @@ pub(super) fn version(case: &Case) -> Option<Step> {
         Err(AgentError::Refused { reason, message }) => {
             let known = is_reason(reason).then_some(reason.as_str());
             let message = delegation::explained(&case.world.workspace, message);
-            (known.unwrap_or(ConnectionFailed.as_str()), message, SLOWLY)
+            // A pod of another operator version that refuses us is replaced.
+            let again = if running.is_outdated { AGAIN } else { SLOWLY };
+            (known.unwrap_or(ConnectionFailed.as_str()), message, again)
         }
     };
     let status = status::at(running, status::not_ready(case, reason, &message));

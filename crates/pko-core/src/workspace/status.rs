@@ -1,5 +1,6 @@
 //! The status of a Workspace: Ready or why not, and Stalled.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use pko_api::{
     auto::v1alpha1::WorkspaceStatus,
     names::{
@@ -8,7 +9,7 @@ use pko_api::{
     },
 };
 
-use super::{Case, Effect, Running};
+use super::{Case, Effect, Running, WAITING_FOR_AGENT, pod};
 use crate::condition_set::{ConditionSet, find, is_true};
 
 /// The stored status, if it is about the spec of now.
@@ -26,6 +27,26 @@ pub(super) fn was_ready(case: &Case) -> bool {
     let ready = find(&status.conditions, ConditionType::Ready);
     is_true(&status.conditions, ConditionType::Ready)
         && ready.is_some_and(|ready| ready.reason != WorkspaceReason::Idle.as_str())
+}
+
+/// Whether a Ready condition that is false describes a step that every new workspace goes through, and not a problem.
+/// An agent that does not answer yet is such a step, too.
+#[must_use]
+pub fn is_usual_start(ready: &Condition) -> bool {
+    use WorkspaceReason::{
+        ConnectionFailed, Deleting, Initializing, Installing, RollingUpdate, WaitingForReplicas,
+    };
+
+    let usual = [
+        ConnectionFailed,
+        Deleting,
+        Initializing,
+        Installing,
+        RollingUpdate,
+    ];
+    usual.iter().any(|reason| reason.as_str() == ready.reason)
+        || (ready.reason == WaitingForReplicas.as_str()
+            && [pod::WAITING, WAITING_FOR_AGENT].contains(&ready.message.as_str()))
 }
 
 /// Whether the stored status is about the spec of now, and gives one of these reasons.

@@ -22,6 +22,9 @@ pub struct World {
     pub preparation: Known<Preparation>,
 }
 
+/// What a Workspace reports while the agent of a workspace without a pod starts.
+pub const WAITING_FOR_AGENT: &str = "Waiting for the workspace's agent";
+
 /// Where a workspace runs: a pod or a process, the rest of the operator does not know which.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {

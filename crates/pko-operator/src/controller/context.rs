@@ -2,10 +2,11 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
+use jiff::Timestamp;
 use kube::{
     Client, ResourceExt as _,
     runtime::reflector::{ObjectRef, Store},
@@ -57,6 +58,8 @@ pub(crate) struct Context {
     pub(crate) agents: Agents,
     /// The runs of upstream's agents.
     pub(crate) streams: Streams,
+    /// When the first Update was reconciled. Updates are reconciled only while this manager leads.
+    pub(crate) leading_since: OnceLock<Timestamp>,
     /// How long a run may take that does not say it itself.
     pub(crate) run_timeout: Option<Duration>,
     pub(crate) applied: Applied,

@@ -3,7 +3,8 @@
 //! # Guarantees
 //! Whoever is woken by an event finds it in the cache: the cache is written first. With a watch for each controller, one
 //! could be woken by an Update's end, read another's cache that has not seen it, and wait for an event that has
-//! been. A deleted object wakes, too.
+//! been. A deleted object wakes, too. Before it does, [`WatchProgress`] records the deletion, so that a copy of our
+//! own last write no longer counts as newer than the cache.
 //!
 //! # Costs
 //! Objects are listed in pages, and kept without their managed fields, which nobody here reads and which can be as
@@ -11,6 +12,7 @@
 //! `Feed::<PartialObjectMeta<K>>` keeps its metadata only.
 
 mod merge;
+mod progress;
 
 use std::{fmt::Debug, hash::Hash, pin::pin, sync::Arc};
 
@@ -28,6 +30,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub(super) use merge::Source;
+pub(crate) use progress::{WatchProgress, resource_version};
 
 use crate::leadership::Elected;
 
@@ -108,6 +111,7 @@ where
     sources: Vec<Source<K>>,
     store: Store<K>,
     writer: Writer<K>,
+    progress: WatchProgress,
     listeners: Vec<UnboundedSender<Arc<K>>>,
     elected: Elected,
 }
@@ -135,6 +139,7 @@ where
             sources: watching.events(&config.clone().page_size(PAGE), keep),
             store,
             writer,
+            progress: WatchProgress::default(),
             listeners: Vec::new(),
             elected: watching.elected.clone(),
         }
@@ -143,6 +148,11 @@ where
     /// The cache that it fills.
     pub(crate) fn store(&self) -> Store<K> {
         self.store.clone()
+    }
+
+    /// How far the watch has got.
+    pub(crate) fn progress(&self) -> WatchProgress {
+        self.progress.clone()
     }
 
     /// Each object that appears, changes or goes while this manager leads; at the beginning of that, all that
@@ -170,6 +180,7 @@ where
             sources,
             store,
             writer,
+            progress,
             listeners,
             ..
         } = self;
@@ -199,6 +210,7 @@ where
                 }
             };
             for object in touched {
+                progress.record(object.as_ref());
                 for listener in &listeners {
                     let _ = listener.send(object.clone());
                 }

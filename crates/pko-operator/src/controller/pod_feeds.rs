@@ -7,8 +7,8 @@ use k8s_openapi::api::{
     apps::v1::StatefulSet,
     core::v1::{Pod, Service},
 };
-use kube::runtime::reflector::ObjectRef;
-use pko_api::{Decoded, Update, Workspace, names::labels};
+use kube::runtime::reflector::{ObjectRef, Store};
+use pko_api::{Decoded, Program, Update, Workspace, names::labels};
 use pko_core::workspace::pod::{keep_of_pod, keep_of_service, keep_of_stateful_set};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -47,12 +47,13 @@ impl PodFeeds {
     }
 
     /// The caches that they fill.
-    pub(crate) fn children(&self) -> Option<Children> {
+    pub(crate) fn children(&self, programs: Store<Decoded<Program>>) -> Option<Children> {
         let feeds = self.0.as_ref()?;
         Some(Children::new(
-            feeds.services.store(),
-            feeds.stateful_sets.store(),
+            (feeds.services.store(), feeds.services.progress()),
+            (feeds.stateful_sets.store(), feeds.stateful_sets.progress()),
             feeds.pods.store(),
+            programs,
         ))
     }
 

@@ -214,7 +214,16 @@ impl WorkspacePass<'_> {
             Duration::ZERO
         };
         let uid = self.workspace.uid().unwrap_or_default();
-        version(&self.context.agents, &uid, &agent, patience).await
+        let version = version(&self.context.agents, &uid, &agent, patience).await;
+        let denials = ["Unauthenticated", "PermissionDenied"];
+        if let Err(AgentError::Refused { reason, .. }) = &version
+            && denials.contains(&reason.as_str())
+        {
+            self.context
+                .places
+                .mark_refused(self.workspace, &agent.instance);
+        }
+        version
     }
 }
 

@@ -11,16 +11,19 @@ use k8s_openapi::api::{
     core::v1::{Pod, Service},
 };
 use kube::{
-    Resource, ResourceExt,
+    Resource, ResourceExt as _,
     runtime::reflector::{ObjectRef, Store},
 };
-use pko_api::Workspace;
-use pko_core::workspace::pod::{
-    Found, child_name, keep_of_service, keep_of_stateful_set, pod_name,
+use pko_api::{Decoded, Program, Workspace, auto::v1alpha1::FluxArtifact};
+use pko_core::{
+    program::{program_at, served_artifact},
+    workspace::pod::{Found, child_name, keep_of_service, keep_of_stateful_set, pod_name},
 };
 
-/// How long a write of ours counts for more than a cache that has not seen it. Whatever became of it since, the cache
-/// has seen that by then.
+use crate::controller::feed::{WatchProgress, resource_version};
+
+/// How long a write of ours counts for more than a cache that has not seen it, if the watch delivers nothing
+/// newer. Whatever became of it since, the cache has seen that by then.
 const SEEN_BY: Duration = Duration::from_secs(10);
 
 /// What the cluster has of all workspaces.
@@ -28,18 +31,21 @@ pub(crate) struct Children {
     services: Cached<Service>,
     stateful_sets: Cached<StatefulSet>,
     pods: Store<Pod>,
+    programs: Store<Decoded<Program>>,
 }
 
 impl Children {
     pub(crate) fn new(
-        services: Store<Service>,
-        stateful_sets: Store<StatefulSet>,
+        services: (Store<Service>, WatchProgress),
+        stateful_sets: (Store<StatefulSet>, WatchProgress),
         pods: Store<Pod>,
+        programs: Store<Decoded<Program>>,
     ) -> Self {
         Self {
-            services: Cached::new(services),
-            stateful_sets: Cached::new(stateful_sets),
+            services: Cached::new(services.0, services.1),
+            stateful_sets: Cached::new(stateful_sets.0, stateful_sets.1),
             pods,
+            programs,
         }
     }
 
@@ -58,6 +64,7 @@ impl Children {
             service: self.services.get(&namespace, &name),
             stateful_set: self.stateful_sets.get(&namespace, &name),
             pod: self.pod(workspace),
+            artifact: self.artifact(workspace),
         }
     }
 
@@ -66,6 +73,14 @@ impl Children {
         let namespace = workspace.namespace().unwrap_or_default();
         let pod = ObjectRef::new(&pod_name(workspace)).within(&namespace);
         Some(self.pods.get(&pod)?.as_ref().clone())
+    }
+
+    /// What this operator serves for the Program that a workspace fetches.
+    fn artifact(&self, workspace: &Workspace) -> Option<FluxArtifact> {
+        let fetched = workspace.spec.flux.as_ref()?;
+        let (namespace, name, _) = program_at(fetched.url.as_deref()?)?;
+        let program = self.programs.get(&ObjectRef::new(name).within(namespace))?;
+        served_artifact(program.as_result().ok()?, fetched)
     }
 
     pub(super) fn remember_service(&self, mut service: Service) {
@@ -86,13 +101,15 @@ impl Children {
 /// A cache, and our own writes that it may not have seen.
 struct Cached<K: Resource<DynamicType = ()> + Clone + 'static> {
     store: Store<K>,
+    progress: WatchProgress,
     written: Mutex<HashMap<(String, String), (K, Instant)>>,
 }
 
 impl<K: Resource<DynamicType = ()> + Clone + 'static> Cached<K> {
-    fn new(store: Store<K>) -> Self {
+    fn new(store: Store<K>, progress: WatchProgress) -> Self {
         Self {
             store,
+            progress,
             written: Mutex::default(),
         }
     }
@@ -103,10 +120,15 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Cached<K> {
         all.retain(|_, (_, at)| at.elapsed() < SEEN_BY);
         let written = all.get(&(namespace.to_owned(), name.to_owned()));
         match (cached, written) {
-            (Some(cached), Some((written, _))) if version(cached.as_ref()) < version(written) => {
+            (Some(cached), Some((written, _)))
+                if resource_version(cached.as_ref()) < resource_version(written) =>
+            {
                 Some(written.clone())
             }
-            (None, Some((written, _))) => Some(written.clone()),
+            // Either the watch has not delivered it yet, or it was deleted since.
+            (None, Some((written, _))) if !self.progress.has_reached(written) => {
+                Some(written.clone())
+            }
             (cached, _) => cached.map(|cached| cached.as_ref().clone()),
         }
     }
@@ -122,11 +144,6 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Cached<K> {
         let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         all.remove(&key);
     }
-}
-
-/// Versions are numbers that grow, as the API server promises for objects of one kind.
-fn version(object: &impl ResourceExt) -> Option<u64> {
-    object.resource_version()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -148,7 +165,7 @@ mod tests {
     #[test]
     fn the_newer_of_cache_and_own_write_counts() {
         let (store, mut writer) = reflector::store();
-        let cached = Cached::new(store);
+        let cached = Cached::new(store, WatchProgress::default());
         assert_eq!(found(&cached), None);
         cached.remember(service("7"));
         assert_eq!(
@@ -163,5 +180,21 @@ mod tests {
         cached.forget(&service("7"));
         writer.apply_watcher_event(&Event::Delete(service("11")));
         assert_eq!(found(&cached), None);
+    }
+
+    #[test]
+    fn a_deletion_that_the_watch_delivered_outweighs_our_own_write() {
+        let (store, mut writer) = reflector::store();
+        let progress = WatchProgress::default();
+        let cached = Cached::new(store, progress.clone());
+        cached.remember(service("7"));
+        progress.record(&service("6"));
+        assert_eq!(found(&cached).as_deref(), Some("7"), "not delivered yet");
+        let deleted = service("9");
+        writer.apply_watcher_event(&Event::Delete(deleted.clone()));
+        progress.record(&deleted);
+        assert_eq!(found(&cached), None);
+        cached.remember(service("12"));
+        assert_eq!(found(&cached).as_deref(), Some("12"), "a newer write");
     }
 }

@@ -11,7 +11,7 @@ mod support;
 
 use std::fmt::Write as _;
 
-use pko_api::Workspace;
+use pko_api::{Update, Workspace};
 use pko_core::workspace::Place;
 use pko_kube::RequestError;
 use sha2::{Digest as _, Sha256};
@@ -65,6 +65,21 @@ impl Places {
         match self {
             Self::Pods(pods) => pods.agent(workspace),
             Self::Processes(processes) => processes.agent(workspace),
+        }
+    }
+
+    /// Remembers that a workspace's agent refuses this manager.
+    pub(crate) fn mark_refused(&self, workspace: &Workspace, instance: &str) {
+        if let Self::Pods(pods) = self {
+            pods.mark_refused(workspace, instance);
+        }
+    }
+
+    /// Why an Update may not begin in a workspace, if that is so.
+    pub(crate) fn refuses(&self, workspace: &Workspace, update: &Update) -> Option<&'static str> {
+        match self {
+            Self::Pods(pods) => pods.refuses(workspace, update),
+            Self::Processes(_) => None,
         }
     }
 

@@ -5,7 +5,11 @@
 //! [`Occupancy`]. What was applied already is not applied again. What the API server does not take leaves what there is
 //! as it is; only fields that can't be changed are a reason to make a StatefulSet anew.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -16,7 +20,7 @@ use kube::{Client, ResourceExt as _, runtime::reflector::Store};
 use pko_api::{
     Decoded, Update, Workspace,
     auto::v1alpha1::OperationType,
-    names::{annotations, conditions::ConditionType, field_managers},
+    names::{annotations, conditions::ConditionType, failures::FailureClass, field_managers},
 };
 use pko_core::{
     condition_set::{find, is_true},
@@ -64,6 +68,8 @@ pub(crate) struct Pods {
     pub(crate) settings: PodSettings,
     /// The pods that were marked as initialized.
     pub(crate) marked: Written,
+    /// The pods whose agents refuse this manager, by the uid of their Workspace.
+    pub(crate) refusing: Mutex<HashMap<String, String>>,
 }
 
 impl Pods {
@@ -118,6 +124,7 @@ impl Pods {
             idle_timeout: idle_timeout
                 .or(self.settings.idle_timeout)
                 .filter(|timeout| !timeout.is_zero()),
+            is_refused: self.is_refused(workspace),
             ..Demand::default()
         };
         for object in self.updates.state() {
@@ -224,6 +231,41 @@ impl Pods {
         })
     }
 
+    /// Remembers that the agent in a pod refuses this manager.
+    pub(super) fn mark_refused(&self, workspace: &Workspace, instance: &str) {
+        let uid = workspace.uid().unwrap_or_default();
+        self.refusing().insert(uid, instance.to_owned());
+    }
+
+    fn is_refused(&self, workspace: &Workspace) -> bool {
+        let uid = workspace.uid().unwrap_or_default();
+        let pod = self.children.pod(workspace).and_then(|pod| pod.uid());
+        let mut refusing = self.refusing();
+        let is_refused = pod.is_some() && refusing.get(&uid) == pod.as_ref();
+        if !is_refused {
+            refusing.remove(&uid);
+        }
+        is_refused
+    }
+
+    fn refusing(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.refusing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why an Update may not begin in a workspace's pod, if that is so.
+    pub(super) fn refuses(&self, workspace: &Workspace, update: &Update) -> Option<&'static str> {
+        let found = self.children.of(workspace);
+        let pod = found.pod.as_ref()?;
+        let is_destroy = update.spec.operation == Some(OperationType::Destroy);
+        if pod::has_orphaned_run(&self.demand(workspace), pod) {
+            Some("the pod is replaced first: another operator was stopped during a run in it")
+        } else if !is_destroy && pod::is_outdated(workspace, &self.settings.pod, &found) {
+            Some("the pod is replaced first: another version of the operator made it")
+        } else {
+            None
+        }
+    }
+
     fn credentials(&self, workspace: &Workspace, admits: Admits) -> Credentials {
         let namespace = workspace.namespace().unwrap_or_default();
         let audience = audience(&namespace, &workspace.name_any());
@@ -263,6 +305,14 @@ impl Pods {
     }
 }
 
+/// Whether an Update, which is over, was begun by another operator and given up by this one.
+fn is_orphaned(update: &Update) -> bool {
+    update.status.as_ref().is_some_and(|status| {
+        status.workspace_instance.is_none()
+            && status.failure_class.as_deref() == Some(FailureClass::Interrupted.as_str())
+    })
+}
+
 fn count(demand: &mut Demand, update: &Update) {
     let conditions = update.status.as_ref().map(|status| &status.conditions[..]);
     let conditions = conditions.unwrap_or_default();
@@ -271,6 +321,9 @@ fn count(demand: &mut Demand, update: &Update) {
         demand.last_use = demand
             .last_use
             .max(end.map(|end| end.last_transition_time.0));
+        if is_orphaned(update) {
+            demand.orphaned_run = demand.orphaned_run.max(demand.last_use);
+        }
     } else if has_begun(update) {
         demand.is_busy = true;
     } else {

@@ -17,7 +17,7 @@ use std::{
 
 use kube::{Client, ResourceExt as _, runtime::reflector::ObjectRef};
 use pko_api::{Decoded, Workspace};
-use pko_core::workspace::{Place, Running, end_of_log, pod};
+use pko_core::workspace::{Place, Running, WAITING_FOR_AGENT, end_of_log, pod};
 use pko_proto::token::audience;
 use rustix::process::Signal;
 use tokio::{
@@ -288,7 +288,7 @@ impl Processes {
                 tokio::spawn(async move { this.start_and_tell(key, fingerprint, workspace).await });
             }
         }
-        Place::Starting("Waiting for the workspace's agent".to_owned())
+        Place::Starting(WAITING_FOR_AGENT.to_owned())
     }
 
     async fn start_and_tell(self, key: String, fingerprint: String, workspace: Workspace) {

@@ -108,7 +108,7 @@ async fn from_creation_to_destruction() {
         // Deleted, with a destroy first.
         let before = system.executed("demo", "dev");
         namespace.api::<Stack>().delete("demo", &DeleteParams::default()).await.unwrap();
-        assert_eq!(trail.until_gone().await, [WAITING, PROCESSING, READY]);
+        assert_eq!(trail.until_gone().await, [PROCESSING, READY]);
         assert_eq!(system.executed("demo", "dev"), before + 1);
 
         let failed = format!("Warning StackUpdateFailure: Failed to update stack: {message}");

@@ -5,9 +5,14 @@ mod lab;
 mod snapshot;
 
 use jiff::SignedDuration;
-use kube::{Api, Client};
-use pko_api::{Stack, Workspace};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client,
+    api::{DeleteParams, ListParams},
+};
+use pko_api::{Program, Stack, Workspace};
 use pko_testkit::{Script, StandIn, eventually, shared_folder};
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::system::System;
@@ -305,6 +310,27 @@ impl TakenOver {
     }
 }
 
+impl TakenOver {
+    /// Deletes a pod that upstream made for a Program, as a drained node does. The next one asks for an archive that only
+    /// upstream served, so it can't start; ours is put in its place, and no run is needed for that.
+    async fn restarted_pod_is_replaced(&self, name: &str) {
+        let pods = Api::<Pod>::namespaced(self.client.clone(), NAMESPACE);
+        let pod = format!("{name}-workspace-0");
+        pods.delete(&pod, &DeleteParams::default()).await.unwrap();
+        ready_for(&self.client, name, "Succeeded").await;
+        let init = pods.get(&pod).await.unwrap().spec.unwrap();
+        let fetched = json!(init.init_containers).to_string();
+        let programs = Api::<Program>::namespaced(self.client.clone(), NAMESPACE);
+        let digests = programs.list(&ListParams::default()).await.unwrap();
+        let mut digests = digests.items.iter().filter_map(|program| {
+            let artifact = program.status.as_ref()?.artifact.as_ref()?;
+            artifact.digest.as_deref()
+        });
+        assert!(digests.any(|digest| fetched.contains(digest)), "{fetched}");
+        assert_eq!(self.updates.new_of(name), [""; 0]);
+    }
+}
+
 #[tokio::test]
 async fn a_cluster_of_upstream_is_taken_over() {
     // The destroy that failed is due again after a minute and a half, the update after four and a half
@@ -319,6 +345,7 @@ async fn a_cluster_of_upstream_is_taken_over() {
             is_outdated(&taken.client, expected.stack).await;
         }
     }
+    taken.restarted_pod_is_replaced("ready").await;
     taken.system.node().mend_image(NO_SUCH_IMAGE);
     UP_TO_DATE.reached(&taken.client, "bad-image").await;
     let runs = taken.updates.new_of("bad-image");
@@ -342,16 +369,22 @@ async fn what_is_due_a_day_after_upstream_is_done_once() {
 
 /// Waits until our manager has met the agent in a pod of upstream's, which it leaves as it is.
 async fn is_outdated(client: &Client, name: &str) {
+    ready_for(client, name, "Outdated").await;
+}
+
+/// Waits until a Workspace is ready for this reason.
+async fn ready_for(client: &Client, name: &str, reason: &str) {
     let workspaces = Api::<Workspace>::namespaced(client.clone(), NAMESPACE);
-    let met = eventually(format!("the agent of {name} to be met"), async || {
+    let what = format!("the Workspace {name} to be Ready/{reason}");
+    let reached = eventually(what, async || {
         let workspace = workspaces.get(name).await.unwrap();
         let conditions = workspace.status.unwrap_or_default().conditions;
         let mut ready = conditions.iter().filter(|found| found.type_ == "Ready");
-        if ready.any(|ready| ready.status == "True" && ready.reason == "Outdated") {
+        if ready.any(|ready| ready.status == "True" && ready.reason == reason) {
             Ok(())
         } else {
             Err(format!("{conditions:#?}"))
         }
     });
-    met.await.unwrap();
+    reached.await.unwrap();
 }

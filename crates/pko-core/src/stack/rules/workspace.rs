@@ -18,6 +18,7 @@ use crate::{
     condition_set::{Summary, brief, find, is_true},
     stack::{Case, Question, Refusal, Source, Step, desired},
     step::Requeue,
+    workspace::is_usual_start,
 };
 
 /// A Workspace's own events end the wait; this is for one that was missed.
@@ -123,6 +124,9 @@ pub(super) fn keep_current(case: &Case) -> Step {
 
 /// The Update waits on, and the Stack reports what keeps the Workspace from being ready.
 fn keep_waiting(case: &Case, workspace: &Workspace) -> Step {
+    if let Some(class) = stuck_deletion(case, workspace) {
+        return case.blocked(&class);
+    }
     let summary = trouble(case, workspace).unwrap_or_else(update::processing);
     case.waiting(&summary, Requeue::after(LOOK_AGAIN))
 }
@@ -160,13 +164,36 @@ fn still_waiting(case: &Case, workspace: &Workspace) -> Step {
     if case.never_applied() && waited.is_some_and(|waited| waited > longest) {
         return finalize::release(case);
     }
+    if let Some(class) = stuck_deletion(case, workspace) {
+        return case.blocked(&class);
+    }
     match trouble {
         Some(summary) => case.waiting(&summary, Requeue::after(LOOK_AGAIN)),
         None => case.waiting(&waiting(), Requeue::after(USUAL_WAIT.unsigned_abs())),
     }
 }
 
-/// What the Workspace says, if that has lasted longer than it usually does, so that nobody has to go and look.
+/// A deletion that waits for a Workspace whose problem has lasted: somebody has to repair it, or do
+/// without a destroy.
+fn stuck_deletion(case: &Case, workspace: &Workspace) -> Option<Class> {
+    let conditions = &workspace.status.as_ref()?.conditions;
+    let ready = find(conditions, ConditionType::Ready)?;
+    let lasts = case.now.duration_since(ready.last_transition_time.0) > TROUBLED_FAREWELL;
+    if !case.world.is_deleting() || case.never_applied() || !lasts || is_usual_start(ready) {
+        return None;
+    }
+    let Summary::Reconciling(_, message) = trouble(case, workspace)? else {
+        return None;
+    };
+    Some(Class::Wait(
+        StackReason::WorkspaceFailed,
+        message,
+        LOOK_AGAIN,
+    ))
+}
+
+/// What keeps the Workspace from being ready: a problem at once, a step of a usual start only if it takes unusually
+/// long.
 fn trouble(case: &Case, workspace: &Workspace) -> Option<Summary> {
     let status = workspace
         .status
@@ -174,7 +201,8 @@ fn trouble(case: &Case, workspace: &Workspace) -> Option<Summary> {
         .filter(|_| is_current(workspace))?;
     let ready = find(&status.conditions, ConditionType::Ready)?;
     let lasts = case.now.duration_since(ready.last_transition_time.0) > USUAL_WAIT;
-    let said = lasts && ready.status == "False" && !ready.message.is_empty();
+    let said =
+        (lasts || !is_usual_start(ready)) && ready.status == "False" && !ready.message.is_empty();
     let message = || format!("{WAITING} ({}: {})", ready.reason, brief(&ready.message));
     said.then(|| Summary::Reconciling(StackReason::StackProcessing, message()))
 }

@@ -1,8 +1,9 @@
 //! A Program as the source of a Stack.
 
-use pko_api::{Decoded, Program, Stack, auto::v1alpha1::FluxArtifact};
+use pko_api::{Decoded, Program, Stack, auto::v1alpha1::FluxArtifact, pulumi::v1::Artifact};
 
 use super::{Location, NoSource, Source};
+use crate::program::is_published;
 
 /// The source that a Program is, or why it is none.
 ///
@@ -22,10 +23,9 @@ pub fn program_source(
         .as_result()
         .map_err(|bad| unavailable(format!("Program \"{name}\": {}", bad.error)))?;
     let status = program.status.as_ref();
-    let published =
-        status.is_some_and(|status| status.observed_generation == program.metadata.generation);
+    let published = is_published(program);
     let artifact = match status.and_then(|status| status.artifact.clone()) {
-        Some(artifact) if published || is_at(stack, &artifact.revision) => artifact,
+        Some(artifact) if published || is_left_at(stack, program, &artifact) => artifact,
         None if published => {
             let message = format!("Program \"{name}\" has no artifact");
             return Err(unavailable(message));
@@ -46,14 +46,16 @@ pub fn program_source(
     })
 }
 
-/// Whether the last update was at this revision: then a Program that was just edited changes nothing
-/// until its new archive is there, and the Stack stays as it is.
-fn is_at(stack: &Stack, revision: &str) -> bool {
+/// Whether the artifact is of an older generation, and the last update was at it: then a Program that was just edited
+/// changes nothing until its new archive is there, and the Stack stays as it is.
+fn is_left_at(stack: &Stack, program: &Program, artifact: &Artifact) -> bool {
     let last = stack
         .status
         .as_ref()
         .and_then(|status| status.last_update.as_ref());
-    last.is_some_and(|last| last.last_attempted_commit.as_deref() == Some(revision))
+    let generation = program.metadata.generation.unwrap_or_default();
+    artifact.revision != generation.to_string()
+        && last.is_some_and(|last| last.last_attempted_commit.as_ref() == Some(&artifact.revision))
 }
 
 /// Whether a Stack has come farther than this copy of its Program. Generations only grow, so it is an old copy, as a
@@ -98,10 +100,16 @@ mod tests {
     }
 
     fn status(generation: i64) -> Value {
-        json!({ "observedGeneration": generation, "artifact": {
+        let time = "2026-01-01T00:00:00Z";
+        let artifact = json!({
             "path": "p", "url": "http://p", "revision": generation.to_string(),
-            "digest": "sha256:a", "lastUpdateTime": "2026-01-01T00:00:00Z",
-        } })
+            "digest": "sha256:a", "lastUpdateTime": time,
+        });
+        let ready = json!({
+            "type": "Ready", "status": "True", "reason": "Published", "message": "",
+            "observedGeneration": generation, "lastTransitionTime": time,
+        });
+        json!({ "observedGeneration": generation, "artifact": artifact, "conditions": [ready] })
     }
 
     #[test]
@@ -123,6 +131,17 @@ mod tests {
         // The archive of before is not served any more: no new run may begin with it.
         for last in [None, Some("0")] {
             let problem = program_source(&stack(last), "p", Some(&edited)).unwrap_err();
+            assert!(matches!(problem, NoSource::Pending(_)), "{problem:?}");
+        }
+    }
+
+    #[test]
+    fn program_that_upstream_published_is_waited_for() {
+        let mut of_upstream = status(2);
+        of_upstream["conditions"] = json!([]);
+        let of_upstream = program(&of_upstream);
+        for last in [None, Some("2")] {
+            let problem = program_source(&stack(last), "p", Some(&of_upstream)).unwrap_err();
             assert!(matches!(problem, NoSource::Pending(_)), "{problem:?}");
         }
     }
@@ -177,7 +196,9 @@ mod tests {
             message(None),
             "unable to retrieve program for stack: Program \"p\" does not exist"
         );
-        let empty = program(&json!({ "observedGeneration": 2 }));
+        let mut empty = status(2);
+        empty["artifact"] = Value::Null;
+        let empty = program(&empty);
         assert_eq!(message(Some(empty)), "Program \"p\" has no artifact");
         let bad = json!({ "metadata": { "name": "p" }, "program": { "resources": [] } });
         let said = message(Some(Decoded::from_value(bad).unwrap()));

@@ -245,6 +245,21 @@ fn stack_delete_without_a_running_workspace_names_its_program() {
     );
 }
 
+#[test]
+fn stack_delete_reports_a_workspace_whose_pod_can_not_start() {
+    let account = "no pod could be made: serviceaccount \"deployer\" not found";
+    let stuck = |seconds: i64| {
+        let ready = ready("False", "WaitingForReplicas", account, seconds);
+        let given = deleted(None).workspace(json!({ "status": { "conditions": [ready] } }));
+        given.told().lines()
+    };
+    let problem = format!("waiting for workspace readiness (WaitingForReplicas: {account})");
+    let stalled = format!("status Stalled WorkspaceFailed: {problem}{WAY_OUT}");
+    assert_eq!(stuck(61), ["workspace", &stalled, "again in 60s"]);
+    let reconciling = format!("status Reconciling StackProcessing: {problem}");
+    assert_eq!(stuck(60), ["workspace", &reconciling, "again in 60s"]);
+}
+
 /// [`deleted`] after a destroy in the running Workspace that failed long ago.
 fn failed_destroy() -> Given {
     let given = deleted_running().failed(0, 3_600);

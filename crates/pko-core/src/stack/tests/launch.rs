@@ -1,6 +1,7 @@
 //! The Workspace that an update needs, and the Update.
 
 use super::*;
+use crate::workspace::{WAITING_FOR_AGENT, pod};
 
 /// The status that is published before the Workspace is applied.
 fn published(told: &Told) -> String {
@@ -58,25 +59,28 @@ fn an_update_waits_for_its_workspace() {
             in_a_moment,
         ),
     ]);
-    let trouble = json!([condition(
-        "Ready",
-        "False",
-        "WaitingForReplicas",
-        "no node takes the pod"
-    )]);
-    check([(
-        "it has something to say, and has had for long",
-        not_ready(trouble.clone()),
-        &[
-            "workspace",
-            "status Reconciling StackProcessing: waiting for workspace readiness (WaitingForReplicas: no node takes the pod)",
-            "again in 60s",
-        ],
-    )]);
-    let mut young = not_ready(trouble);
-    let conditions = young.workspace.as_mut().unwrap();
-    conditions["status"]["conditions"][0]["lastTransitionTime"] = json!(ago(20));
-    assert_eq!(young.told().lines(), in_a_moment, "that is usual");
+    let waiting_for = |message: &str, seconds: i64| {
+        let mut ready = condition("Ready", "False", "WaitingForReplicas", message);
+        ready["lastTransitionTime"] = json!(ago(seconds));
+        not_ready(json!([ready]))
+    };
+    for seconds in [0, 20, 3600] {
+        check([(
+            "a problem is reported at once",
+            waiting_for("no node takes the pod", seconds),
+            &[
+                "workspace",
+                "status Reconciling StackProcessing: waiting for workspace readiness (WaitingForReplicas: no node takes the pod)",
+                "again in 60s",
+            ],
+        )]);
+    }
+    for usual in [pod::WAITING, WAITING_FOR_AGENT] {
+        let young = waiting_for(usual, 20).told();
+        assert_eq!(young.lines(), in_a_moment, "a usual start");
+        let old = waiting_for(usual, 21).told().lines().join(" ");
+        assert!(old.contains(usual), "it takes unusually long: {old}");
+    }
     let told = not_ready(json!([])).told();
     assert_eq!(told.questions(), ["source", "workspace"]);
     assert_eq!(

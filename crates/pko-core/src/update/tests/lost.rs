@@ -73,6 +73,13 @@ fn a_run_whose_pulumi_was_killed_is_lost_whatever_its_agent_says_of_it() {
 }
 
 #[test]
+fn run_of_another_operator_is_lost_with_its_pod() {
+    let (mut gone, next) = pair();
+    gone["status"]["workspaceInstance"] = Value::Null;
+    assert_eq!(lost_beside(&next, &[gone]).len(), 1);
+}
+
+#[test]
 fn no_other_run_is_lost() {
     let (gone, next) = pair();
     let changed = |change: Value| {
@@ -127,10 +134,6 @@ fn no_other_run_is_lost() {
         (
             "it is this one",
             changed(json!({ "metadata": { "uid": "next" } })),
-        ),
-        (
-            "begun by another operator",
-            changed(json!({ "status": { "workspaceInstance": null } })),
         ),
         (
             "nobody knows when it began",

@@ -41,6 +41,7 @@ struct Given {
     agent: Agent,
     run: Result<Run, RunError>,
     outputs: Result<(), String>,
+    leading_since: Timestamp,
 }
 
 struct Told {
@@ -69,6 +70,7 @@ fn given() -> Given {
         agent: Agent::Here(HERE.to_owned()),
         run: Ok(Run::Running),
         outputs: Ok(()),
+        leading_since: now() - SignedDuration::from_hours(1),
     }
 }
 
@@ -198,7 +200,8 @@ impl Given {
     }
 
     fn told(&self) -> Told {
-        let mut world = World::new(serde_json::from_value(self.update.clone()).unwrap());
+        let update = serde_json::from_value(self.update.clone()).unwrap();
+        let mut world = World::new(update, self.leading_since);
         let mut asked = Vec::new();
         loop {
             match decide(&world, now()) {

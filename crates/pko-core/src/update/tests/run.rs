@@ -176,6 +176,21 @@ fn a_run_of_another_operator_is_not_begun_again() {
 }
 
 #[test]
+fn run_of_another_operator_is_over_when_its_pulumi_must_have_ended() {
+    let mut upstream = given()
+        .progressing()
+        .with(json!({ "status": { "workspaceInstance": null } }));
+    upstream.leading_since = now();
+    let waits = ["of-another-operator", "again in 15s"];
+    assert_eq!(upstream.told().lines(), waits);
+    upstream.leading_since = now() - SignedDuration::from_secs(14);
+    let waits = ["of-another-operator", "again in 1s"];
+    assert_eq!(upstream.told().lines(), waits);
+    upstream.leading_since = now() - SignedDuration::from_secs(15);
+    assert_eq!(upstream.told().lines()[3], "settled");
+}
+
+#[test]
 fn a_run_that_an_agent_has_forgotten_is_aborted_with_the_cause() {
     let lost = given()
         .progressing()

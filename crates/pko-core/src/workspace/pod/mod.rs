@@ -30,7 +30,10 @@ pub use agent::{Admits, AgentOf, agent_of};
 pub use check::Invalid;
 pub use essential::{keep_of_pod, keep_of_service, keep_of_stateful_set};
 use finish::finished;
-pub use plan::{Demand, Found, Plan, Running, Standing, WAITING, WaitingRuns, Write, plan};
+pub use plan::{
+    Demand, Found, Plan, Running, Standing, WAITING, WaitingRuns, Write, has_orphaned_run,
+    is_outdated, plan,
+};
 pub use problem::problem;
 pub use source::{git_credentials, revision_hash};
 

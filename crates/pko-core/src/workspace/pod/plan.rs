@@ -2,7 +2,7 @@
 //!
 //! A pod is replaced for its own spec's sake as soon as nothing runs in it. That another operator would build it
 //! differently is no reason by itself: then the next run gets a new one, so that an upgrade does not replace all pods
-//! of a cluster at once.
+//! of a cluster at once. A pod of another operator version that can't start is replaced without waiting for a run.
 
 use std::time::Duration;
 
@@ -12,11 +12,14 @@ use k8s_openapi::api::{
     core::v1::{ContainerStatus, Pod, Service},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use pko_api::{Workspace, names::annotations};
+use pko_api::{Workspace, auto::v1alpha1::FluxArtifact, names::annotations};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{Invalid, PULUMI_CONTAINER, Settings, problem::problem, put, service, stateful_set};
+use super::{
+    Admits, Invalid, PULUMI_CONTAINER, Settings, agent_of, problem::problem, put, service,
+    stateful_set,
+};
 use crate::hex::hex;
 
 /// The StatefulSet controller's label on a pod: which template it is of.
@@ -34,6 +37,8 @@ pub struct Found {
     pub stateful_set: Option<StatefulSet>,
     /// Its pod.
     pub pod: Option<Pod>,
+    /// What this operator serves for the Program that the Workspace fetches, if it serves that generation.
+    pub artifact: Option<FluxArtifact>,
 }
 
 /// Who needs a workspace.
@@ -43,6 +48,11 @@ pub struct Demand {
     pub is_busy: bool,
     /// Which runs wait for it.
     pub waiting_runs: WaitingRuns,
+    /// Its agent refuses this manager, so no run can ever begin in it.
+    pub is_refused: bool,
+    /// When a run that another operator had begun in it was given up. Its `pulumi` may still be there if that
+    /// operator's connection was never closed.
+    pub orphaned_run: Option<Timestamp>,
     /// When its last run ended.
     pub last_use: Option<Timestamp>,
     /// How long it keeps its pod without a run; nothing for ever.
@@ -134,12 +144,16 @@ pub fn plan(
     demand: &Demand,
     now: Timestamp,
 ) -> Result<Plan, Invalid> {
-    let wanted = Wanted::of(workspace, settings)?;
+    let wanted = Wanted::of(workspace, settings, found.artifact.as_ref())?;
     let service = service_write(workspace, found.service.as_ref());
     let plan = match &found.stateful_set {
+        None if found.pod.as_ref().is_some_and(is_of_previous_set) => {
+            let message = "Waiting for the pod of the previous workspace to terminate";
+            standing(Standing::Rolling(message.to_owned()))
+        }
         None => wanted.applied(1, false, Standing::Waiting(WAITING.to_owned())),
         Some(set) if is_leaving(&set.metadata, workspace) => {
-            let message = "Waiting for the statefulset of before to be gone";
+            let message = "Waiting for the statefulset of the previous workspace to be deleted";
             standing(Standing::Rolling(message.to_owned()))
         }
         Some(set) => for_set(workspace, &wanted, set, found.pod.as_ref(), demand, now),
@@ -150,12 +164,31 @@ pub fn plan(
     })
 }
 
+/// Whether another operator version made the pod that there is, so that it is replaced before its next `up`. The
+/// Workspace's status may not say so yet.
+#[must_use]
+pub fn is_outdated(workspace: &Workspace, settings: &Settings, found: &Found) -> bool {
+    let wanted = Wanted::of(workspace, settings, found.artifact.as_ref());
+    let (Ok(wanted), Some(set)) = (wanted, &found.stateful_set) else {
+        return false;
+    };
+    wanted.relation(workspace, set) == Relation::Outdated
+}
+
 /// Being deleted, or of a Workspace of before with this name, with which it goes.
 fn is_leaving(metadata: &ObjectMeta, workspace: &Workspace) -> bool {
     let owners = metadata.owner_references.iter().flatten();
     let mut owners = owners.filter(|owner| owner.controller == Some(true));
     metadata.deletion_timestamp.is_some()
         || owners.any(|owner| Some(&owner.uid) != workspace.metadata.uid.as_ref())
+}
+
+/// Whether a pod without a StatefulSet belongs to a previous one, so that it terminates by itself. The controller of a
+/// new StatefulSet can't create its pod under the same name before that, and no event wakes it then: it would retry
+/// with growing pauses. A pod without an owner is adopted.
+fn is_of_previous_set(pod: &Pod) -> bool {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    pod.metadata.deletion_timestamp.is_some() || owners.any(|owner| owner.controller == Some(true))
 }
 
 fn standing(standing: Standing) -> Plan {
@@ -190,7 +223,7 @@ fn for_set(
         }
         Relation::Other if wanted_replicas == 0 => wanted.applied(0, true, Standing::Asleep),
         Relation::Other => wanted.applied(1, true, Standing::Rolling(ROLLING.to_owned())),
-        Relation::Outdated if !is_busy && renews(demand, pod) => {
+        Relation::Outdated if !is_busy && (renews(demand, pod) || is_useless(demand, pod)) => {
             wanted.applied(1, true, Standing::Rolling(ROLLING.to_owned()))
         }
         _ if wanted_replicas == 0 && replicas == 0 => standing(Standing::Asleep),
@@ -202,11 +235,23 @@ fn for_set(
 
 /// Whether a run waits for a pod of this operator version.
 fn renews(demand: &Demand, pod: Option<&Pod>) -> bool {
+    let keeps = |pod: &Pod| is_alive(pod) && !has_orphaned_run(demand, pod);
     match demand.waiting_runs {
         WaitingRuns::None => false,
-        WaitingRuns::Destroys => !pod.is_some_and(is_alive),
+        WaitingRuns::Destroys => !pod.is_some_and(keeps),
         WaitingRuns::Any => true,
     }
+}
+
+/// Whether a run that another operator had begun may still be under way in this pod. No other run begins in it.
+#[must_use]
+pub fn has_orphaned_run(demand: &Demand, pod: &Pod) -> bool {
+    let created = pod.metadata.creation_timestamp.as_ref();
+    let admits = agent_of(pod).map(|agent| agent.admits);
+    admits != Some(Admits::Manager)
+        && demand
+            .orphaned_run
+            .is_some_and(|since| created.is_none_or(|created| created.0 <= since))
 }
 
 /// Where a pod that is left as it is stands.
@@ -258,6 +303,12 @@ fn is_alive(pod: &Pod) -> bool {
     };
     pod.metadata.deletion_timestamp.is_none()
         && containers.flatten().find(is_pulumi).is_some_and(runs)
+}
+
+/// Whether a pod can't start, or its agent lets nobody in. One of another operator version may stay like that for ever:
+/// it may ask for an archive that this operator does not serve, or lack rights that this operator's agent does not need.
+fn is_useless(demand: &Demand, pod: Option<&Pod>) -> bool {
+    demand.is_refused || pod.is_some_and(|pod| !is_alive(pod) && problem(pod).is_some())
 }
 
 fn pod_address(pod: &Pod) -> Option<String> {
@@ -312,8 +363,15 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn of(workspace: &Workspace, settings: &Settings) -> Result<Self, Invalid> {
-        let set = stateful_set(workspace, settings)?;
+    fn of(
+        workspace: &Workspace,
+        settings: &Settings,
+        artifact: Option<&FluxArtifact>,
+    ) -> Result<Self, Invalid> {
+        let set = match artifact {
+            Some(artifact) => stateful_set(&fetching(workspace, artifact), settings)?,
+            None => stateful_set(workspace, settings)?,
+        };
         Ok(Self {
             spec_hash: hash(&pod_spec(workspace, settings)),
             template_hash: hash(&set),
@@ -354,6 +412,14 @@ impl Wanted {
             standing,
         }
     }
+}
+
+/// The Workspace as it fetches the artifact that is served now. Another operator may have left it another digest of the
+/// same Program. That is no change of the spec, so a pod that runs stays.
+fn fetching(workspace: &Workspace, artifact: &FluxArtifact) -> Workspace {
+    let mut workspace = workspace.clone();
+    workspace.spec.flux = Some(artifact.clone());
+    workspace
 }
 
 /// What of a Workspace its pod depends on. Stacks, their config and their environments are the running agent's

@@ -264,6 +264,58 @@ fn destroy_keeps_the_pod_of_another_operator_version() {
     assert_eq!(cluster.told(), WILL_ROLL, "there is no pod to keep");
 }
 
+/// Upstream's agent ends a run with its caller, unless it never hears that the caller is gone.
+#[test]
+fn destroy_gets_a_new_pod_where_a_run_of_another_operator_was_given_up() {
+    let mut cluster = Cluster::running();
+    cluster.image = "agent:2".to_owned();
+    cluster.demand.waiting_runs = WaitingRuns::Destroys;
+    cluster.demand.orphaned_run = Some(now() - SignedDuration::from_secs(7200));
+    let kept = format!("{RUNNING} outdated");
+    assert_eq!(cluster.told(), kept, "that was in another pod");
+    cluster.demand.orphaned_run = Some(now());
+    assert_eq!(cluster.told(), WILL_ROLL);
+    cluster.pod("/spec", json!({ "containers": [{ "name": "pulumi", "command": ["agent", "--auth-mode=manager"] }] }));
+    assert_eq!(cluster.told(), kept, "an agent of ours owns its runs");
+}
+
+/// Another operator may have left another digest of the same Program.
+#[test]
+fn new_pod_fetches_the_artifact_that_this_operator_serves() {
+    let flux =
+        |digest: &str| json!({ "url": "http://operator/programs/team/demo/1", "digest": digest });
+    let mut cluster = Cluster::running();
+    cluster.change(|spec| *spec = json!({ "flux": flux("sha256:theirs") }));
+    cluster.settle();
+    let running = "running pod-2 at 10.0.0.7";
+    assert_eq!(cluster.told(), running);
+    cluster.found.artifact = serde_json::from_value(flux("sha256:ours")).unwrap();
+    assert_eq!(
+        cluster.told(),
+        format!("{running} outdated"),
+        "the pod stays"
+    );
+    cluster.container_waits("CrashLoopBackOff", "back-off 10s restarting");
+    let set = json!(
+        cluster
+            .plan_for(&cluster.found)
+            .writes
+            .iter()
+            .map(|write| match write {
+                Write::StatefulSet { object, .. } => object.clone(),
+                Write::Service(service) => service.clone(),
+            })
+            .collect::<Vec<_>>()
+    )
+    .to_string();
+    assert!(
+        set.contains("sha256:ours") && !set.contains("sha256:theirs"),
+        "{set}"
+    );
+    cluster.settle();
+    assert_eq!(cluster.told(), "running pod-3 at 10.0.0.7");
+}
+
 #[test]
 fn a_set_of_upstreams_is_used_as_it_is_while_it_is_for_this_spec() {
     let mut cluster = Cluster::running();
@@ -279,8 +331,8 @@ fn a_set_of_upstreams_is_used_as_it_is_while_it_is_for_this_spec() {
 }
 
 #[test]
-fn what_is_leaving_is_waited_for() {
-    let gone = "rolling: Waiting for the statefulset of before to be gone";
+fn statefulset_of_a_previous_workspace_is_waited_for() {
+    let gone = "rolling: Waiting for the statefulset of the previous workspace to be deleted";
     let mut cluster = Cluster::running();
     cluster.set("/metadata/deletionTimestamp", json!(ago(1)));
     assert_eq!(cluster.told(), gone);
@@ -290,6 +342,67 @@ fn what_is_leaving_is_waited_for() {
         json!("of a Workspace of before"),
     );
     assert_eq!(cluster.told(), gone);
+}
+
+#[test]
+fn pod_of_a_previous_statefulset_is_waited_for() {
+    let waits = "rolling: Waiting for the pod of the previous workspace to terminate";
+    let applies = "set of 1, waiting: Waiting for the workspace pod to be available";
+    let mut cluster = Cluster::running();
+    cluster.found.stateful_set = None;
+    assert_eq!(cluster.told(), applies, "a pod without an owner is adopted");
+    let set = json!([{
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "demo-workspace", "uid": "previous", "controller": true,
+    }]);
+    cluster.pod("/metadata/ownerReferences", set);
+    assert_eq!(cluster.told(), waits, "the garbage collector deletes it");
+    cluster.pod("/metadata/ownerReferences", json!([]));
+    cluster.pod("/metadata/deletionTimestamp", json!(ago(1)));
+    assert_eq!(cluster.told(), waits, "it is being deleted");
+    cluster.found.pod = None;
+    assert_eq!(cluster.told(), applies);
+}
+
+#[test]
+fn unhealthy_pod_of_another_operator_version_is_replaced_without_a_run() {
+    let crash = |cluster: &mut Cluster| {
+        cluster.container_waits("CrashLoopBackOff", "back-off 10s restarting");
+    };
+    let mut cluster = Cluster::running();
+    crash(&mut cluster);
+    let broken = "broken: container \"pulumi\": CrashLoopBackOff: back-off 10s restarting";
+    assert_eq!(
+        cluster.told(),
+        broken,
+        "the same operator makes the same pod"
+    );
+
+    cluster.image = "agent:2".to_owned();
+    assert_eq!(cluster.told(), WILL_ROLL);
+    cluster.demand.is_busy = true;
+    assert_eq!(cluster.told(), WILL_ROLL, "no run lives in it");
+    cluster.demand.is_busy = false;
+    cluster.settle();
+    assert_eq!(cluster.told(), "running pod-2 at 10.0.0.7");
+    crash(&mut cluster);
+    assert_eq!(cluster.told(), broken, "once, not again and again");
+
+    let mut upstream = Cluster::running();
+    upstream.set("/metadata/annotations", json!({}));
+    upstream.workspace.status =
+        Some(serde_json::from_value(json!({ "observedGeneration": 3 })).unwrap());
+    assert_eq!(upstream.told(), format!("{RUNNING} outdated"));
+    crash(&mut upstream);
+    assert_eq!(upstream.told(), WILL_ROLL, "made by upstream's operator");
+    let mut refusing = Cluster::running();
+    refusing.demand.is_refused = true;
+    assert_eq!(refusing.told(), RUNNING, "another pod would refuse, too");
+    refusing.image = "agent:2".to_owned();
+    assert_eq!(refusing.told(), WILL_ROLL);
+
+    upstream.container_waits("ContainerCreating", "");
+    let waiting = "waiting: Waiting for the workspace pod to be available";
+    assert_eq!(upstream.told(), waiting, "it may still start");
 }
 
 #[test]
@@ -430,6 +543,8 @@ proptest! {
         cluster.demand = Demand {
             is_busy,
             waiting_runs: [WaitingRuns::None, WaitingRuns::Destroys, WaitingRuns::Any][runs],
+            is_refused: false,
+            orphaned_run: None,
             last_use: used.map(|seconds| now() - SignedDuration::from_secs(seconds)),
             idle_timeout: timeout.map(Duration::from_secs).filter(|timeout| !timeout.is_zero()),
         };

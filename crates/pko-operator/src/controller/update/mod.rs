@@ -101,7 +101,8 @@ async fn reconcile(
         update,
         context: &context,
     };
-    drive(&pass, World::new(update.clone())).await
+    let leading_since = *context.leading_since.get_or_init(Timestamp::now);
+    drive(&pass, World::new(update.clone(), leading_since)).await
 }
 
 struct UpdatePass<'pass> {

@@ -45,7 +45,12 @@ pub(super) async fn reach(update: &Update, workspace: &Workspace, context: &Cont
         update.uid().unwrap_or_default(),
         workspace.uid().unwrap_or_default(),
     );
-    let spoken_to = if context.occupancy.enter(&place, &run) {
+    let refusal = || context.places.refuses(workspace, update);
+    let spoken_to = if !has_begun(update)
+        && let Some(refusal) = refusal()
+    {
+        Err(refusal.to_owned())
+    } else if context.occupancy.enter(&place, &run) {
         match &agent {
             Some(agent) => context.agents.greet(&place, agent, &run).await,
             None => Err(ReachError::NoAgent.to_string()),
