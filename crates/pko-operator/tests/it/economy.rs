@@ -3,9 +3,7 @@
 mod counts;
 mod polls;
 
-use k8s_openapi::api::core::v1::Event;
-use kube::api::ListParams;
-use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually};
+use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace};
 use serde_json::json;
 
 use crate::{
@@ -41,31 +39,7 @@ async fn become_ready(system: &System, namespace: &TestNamespace, name: &str) {
         .build();
     namespace.create_object(stack).await.unwrap();
     trail.until("Ready").await;
-    // The last writes: an event for the Stack, and one for its Update, in either order.
-    let event = "Normal StackCreated: Successfully updated stack";
-    trail.told(event).await;
-    wait_for_update_event(namespace, name).await;
-}
-
-async fn wait_for_update_event(namespace: &TestNamespace, stack: &str) {
-    let events = namespace.api::<Event>();
-    let is_of_update = |event: &Event| {
-        let object = &event.involved_object;
-        let name = object.name.as_deref().unwrap_or_default();
-        object.kind.as_deref() == Some("Update") && name.starts_with(stack)
-    };
-    eventually("the event of the Update", async || {
-        let found = events.list(&ListParams::default()).await;
-        let found = found.map_err(|error| error.to_string())?.items;
-        let is_there = found.iter().any(is_of_update);
-        if is_there {
-            Ok(())
-        } else {
-            Err(format!("{found:?}"))
-        }
-    })
-    .await
-    .unwrap();
+    trail.wait_for_last_writes().await;
 }
 
 #[tokio::test]

@@ -215,6 +215,7 @@ async fn a_manager_that_starts_again_writes_nothing_to_a_workspace_that_is_well(
     let trail = Trail::of(&namespace, "demo");
     create_stack(&system, &namespace).await;
     trail.until("Ready").await;
+    trail.wait_for_last_writes().await;
     system.kill_manager();
     let mark = system.plane.audit_mark().await.unwrap();
     system.start_manager();

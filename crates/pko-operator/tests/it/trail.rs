@@ -126,6 +126,28 @@ impl Trail {
         told.await.unwrap()
     }
 
+    /// Waits for the last writes of an update that succeeded: an event for the Stack, and one for its Update, in either
+    /// order. The Stack is Ready before them.
+    pub(crate) async fn wait_for_last_writes(&self) {
+        self.told("Normal StackCreated: Successfully updated stack")
+            .await;
+        let is_of_update = |event: &Event| {
+            let object = &event.involved_object;
+            let name = object.name.as_deref().unwrap_or_default();
+            object.kind.as_deref() == Some("Update") && name.starts_with(&self.name)
+        };
+        let reported = eventually("the event of the Update", async || {
+            let found = self.events.list(&ListParams::default()).await;
+            let found = found.map_err(|error| error.to_string())?.items;
+            if found.iter().any(is_of_update) {
+                Ok(())
+            } else {
+                Err(format!("{found:?}"))
+            }
+        });
+        reported.await.unwrap();
+    }
+
     /// The events about the Stack in the order in which they were last seen: type, reason and text, and how often if
     /// more than once.
     pub(crate) async fn events(&self) -> Vec<String> {
