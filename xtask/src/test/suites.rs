@@ -16,8 +16,8 @@ const OF_IMAGES: &str = "xtask/image";
 /// Examples in the documentation, which rustdoc builds and runs.
 const DOCUMENTATION: &str = "documentation";
 
-/// Where most of a suite's time is waiting, more tests run at a time than there are cores. After e2e
-/// and the unit tests, suites start in this order: the longest first.
+/// Where most of a suite's time is waiting, more tests run at a time than there are cores. Suites
+/// start in this order: the longest first.
 const THREADS: [(&str, usize); 7] = [
     // All at once: the suite itself chooses which of them run when
     (E2E, 100),
@@ -76,15 +76,16 @@ impl Suite {
         format!("{}.log", name.trim_matches('-'))
     }
 
-    /// The sooner it starts, the smaller. What tests of e2e compute, others can wait for, so it
-    /// comes first; then what is soon done.
+    /// The sooner it starts, the smaller. The longest come first, so that none of them is left alone
+    /// at the end; unit tests and examples, which compute, fill what is left of the cores.
     fn order(&self) -> usize {
         let place = THREADS.iter().position(|(name, _)| *name == self.name);
-        match self.name.as_str() {
-            E2E => 0,
-            DOCUMENTATION => 1,
-            _ if self.is_unit_tests => 2,
-            _ => 3 + place.unwrap_or(THREADS.len()),
+        let last = THREADS.len();
+        match place {
+            Some(place) => place,
+            None if self.name == DOCUMENTATION => last + 1,
+            None if self.is_unit_tests => last + 2,
+            None => last,
         }
     }
 
@@ -212,11 +213,13 @@ mod tests {
             name: name.to_owned(),
             ..integration.clone()
         };
-        let mut suites = ["pko-api/it", "pko-operator/it", "e2e/e2e"].map(named);
+        let unit = suite(&MESSAGE.replace(r#"["test"]"#, r#"["lib"]"#)).unwrap();
+        let mut suites: Vec<Suite> = vec![unit.clone(), Suite::documentation()];
+        suites.extend(["pko-api/it", "pko-operator/it", "e2e/e2e"].map(named));
         suites.sort_by_key(Suite::order);
-        assert_eq!(
-            suites.map(|suite| suite.name),
-            ["e2e/e2e", "pko-operator/it", "pko-api/it"]
-        );
+        let found: Vec<&str> = suites.iter().map(|suite| suite.name.as_str()).collect();
+        let last = [DOCUMENTATION, unit.name.as_str()];
+        let first = ["e2e/e2e", "pko-operator/it", "pko-api/it"];
+        assert_eq!(found, [&first[..], &last].concat());
     }
 }
