@@ -14,7 +14,7 @@ pub struct Written(Mutex<HashMap<String, u64>>);
 impl Written {
     /// Remembers a write by what the API server answered.
     pub fn remember(&self, object: &impl ResourceExt) {
-        if let (Some(uid), Some(version)) = (object.uid(), version(object))
+        if let (Some(uid), Some(version)) = (object.uid(), resource_version(object))
             && let Ok(mut versions) = self.0.lock()
         {
             versions.insert(uid, version);
@@ -26,14 +26,14 @@ impl Written {
         let written = object
             .uid()
             .and_then(|uid| self.0.lock().ok()?.get(&uid).copied());
-        let newest = version(object).max(written);
+        let newest = resource_version(object).max(written);
         newest.map(|version| version.to_string())
     }
 
     /// Whether this copy of an object lacks our last write. Once it does not, nothing needs to be
     /// remembered.
     pub fn is_stale(&self, object: &impl ResourceExt) -> bool {
-        let (Some(uid), Some(version)) = (object.uid(), version(object)) else {
+        let (Some(uid), Some(version)) = (object.uid(), resource_version(object)) else {
             return false;
         };
         let Ok(mut versions) = self.0.lock() else {
@@ -50,8 +50,8 @@ impl Written {
     }
 }
 
-/// Versions are numbers that grow, as the API server promises for objects of one kind.
-fn version(object: &impl ResourceExt) -> Option<u64> {
+/// An object's resource version. Those of one kind are numbers that grow, as the API server guarantees.
+pub fn resource_version(object: &impl ResourceExt) -> Option<u64> {
     object.resource_version()?.parse().ok()
 }
 

@@ -12,7 +12,7 @@ mod troubles;
 
 pub use events::{Notice, Reporter};
 pub use finalizers::{add_finalizer, remove_finalizer};
-pub use freshness::Written;
+pub use freshness::{Written, resource_version};
 pub use objects::{
     Namespaced, annotate, apply, apply_annotation, apply_json, apply_own, apply_status, create,
     create_once, delete, delete_unchanged, find, find_metadata, labelled, replace,

@@ -30,7 +30,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub(super) use merge::Source;
-pub(crate) use progress::{WatchProgress, resource_version};
+pub(crate) use progress::WatchProgress;
 
 use crate::leadership::Elected;
 

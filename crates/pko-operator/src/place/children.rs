@@ -19,8 +19,9 @@ use pko_core::{
     program::{program_at, served_artifact},
     workspace::pod::{Found, child_name, keep_of_service, keep_of_stateful_set, pod_name},
 };
+use pko_kube::resource_version;
 
-use crate::controller::feed::{WatchProgress, resource_version};
+use crate::controller::feed::WatchProgress;
 
 /// How long a write of ours counts for more than a cache that has not seen it, if the watch delivers nothing
 /// newer. Whatever became of it since, the cache has seen that by then.

@@ -6,6 +6,7 @@ use std::{
 };
 
 use kube::ResourceExt;
+use pko_kube::resource_version;
 
 /// The highest resource version that a watch has delivered in each namespace.
 ///
@@ -34,11 +35,6 @@ impl WatchProgress {
         let highest = versions.get(&namespace).copied();
         resource_version(object).is_none_or(|version| Some(version) <= highest)
     }
-}
-
-/// Resource versions of one kind are numbers that grow, as the API server guarantees.
-pub(crate) fn resource_version(object: &impl ResourceExt) -> Option<u64> {
-    object.resource_version()?.parse().ok()
 }
 
 #[cfg(test)]
