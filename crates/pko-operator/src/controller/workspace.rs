@@ -219,9 +219,7 @@ impl WorkspacePass<'_> {
         if let Err(AgentError::Refused { reason, .. }) = &version
             && denials.contains(&reason.as_str())
         {
-            self.context
-                .places
-                .mark_refused(self.workspace, &agent.instance);
+            self.context.places.mark_refused(&agent.instance);
         }
         version
     }

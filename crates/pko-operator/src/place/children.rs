@@ -76,6 +76,12 @@ impl Children {
         Some(self.pods.get(&pod)?.as_ref().clone())
     }
 
+    /// Whether there is a pod with this uid.
+    pub(super) fn has_pod(&self, uid: &str) -> bool {
+        let pods = self.pods.state();
+        pods.iter().any(|pod| pod.uid().as_deref() == Some(uid))
+    }
+
     /// What this operator serves for the Program that a workspace fetches.
     fn artifact(&self, workspace: &Workspace) -> Option<FluxArtifact> {
         let fetched = workspace.spec.flux.as_ref()?;

@@ -68,10 +68,10 @@ impl Places {
         }
     }
 
-    /// Remembers that a workspace's agent refuses this manager.
-    pub(crate) fn mark_refused(&self, workspace: &Workspace, instance: &str) {
+    /// Remembers that this very agent refuses this manager.
+    pub(crate) fn mark_refused(&self, instance: &str) {
         if let Self::Pods(pods) = self {
-            pods.mark_refused(workspace, instance);
+            pods.mark_refused(instance);
         }
     }
 

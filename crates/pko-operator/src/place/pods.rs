@@ -6,7 +6,7 @@
 //! as it is; only fields that can't be changed are a reason to make a StatefulSet anew.
 
 use std::{
-    collections::HashMap,
+    collections::HashSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -68,8 +68,8 @@ pub(crate) struct Pods {
     pub(crate) settings: PodSettings,
     /// The pods that were marked as initialized.
     pub(crate) marked: Written,
-    /// The pods whose agents refuse this manager, by the uid of their Workspace.
-    pub(crate) refusing: Mutex<HashMap<String, String>>,
+    /// The uids of the pods whose agents refuse this manager.
+    pub(crate) refusing: Mutex<HashSet<String>>,
 }
 
 impl Pods {
@@ -231,24 +231,19 @@ impl Pods {
         })
     }
 
-    /// Remembers that the agent in a pod refuses this manager.
-    pub(super) fn mark_refused(&self, workspace: &Workspace, instance: &str) {
-        let uid = workspace.uid().unwrap_or_default();
-        self.refusing().insert(uid, instance.to_owned());
+    /// Remembers that the agent in a pod refuses this manager, and forgets pods that are gone.
+    pub(super) fn mark_refused(&self, instance: &str) {
+        let mut refusing = self.refusing();
+        refusing.retain(|pod| self.children.has_pod(pod));
+        refusing.insert(instance.to_owned());
     }
 
     fn is_refused(&self, workspace: &Workspace) -> bool {
-        let uid = workspace.uid().unwrap_or_default();
         let pod = self.children.pod(workspace).and_then(|pod| pod.uid());
-        let mut refusing = self.refusing();
-        let is_refused = pod.is_some() && refusing.get(&uid) == pod.as_ref();
-        if !is_refused {
-            refusing.remove(&uid);
-        }
-        is_refused
+        pod.is_some_and(|pod| self.refusing().contains(&pod))
     }
 
-    fn refusing(&self) -> MutexGuard<'_, HashMap<String, String>> {
+    fn refusing(&self) -> MutexGuard<'_, HashSet<String>> {
         self.refusing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -318,11 +313,10 @@ fn count(demand: &mut Demand, update: &Update) {
     let conditions = conditions.unwrap_or_default();
     if is_true(conditions, ConditionType::Complete) {
         let end = find(conditions, ConditionType::Complete);
-        demand.last_use = demand
-            .last_use
-            .max(end.map(|end| end.last_transition_time.0));
+        let end = end.map(|end| end.last_transition_time.0);
+        demand.last_use = demand.last_use.max(end);
         if is_orphaned(update) {
-            demand.orphaned_run = demand.orphaned_run.max(demand.last_use);
+            demand.orphaned_run = demand.orphaned_run.max(end);
         }
     } else if has_begun(update) {
         demand.is_busy = true;
