@@ -59,10 +59,12 @@ impl Suite {
                 command
             }
         };
-        command
-            .args(&self.arguments)
-            .current_dir(&self.folder)
-            .env("CARGO_MANIFEST_DIR", &self.folder);
+        command.args(&self.arguments).current_dir(&self.folder);
+        // As `cargo test` does for a test program. Not for cargo itself: build scripts that depend
+        // on this variable would run again, and half of the crates with them
+        if self.name != DOCUMENTATION {
+            command.env("CARGO_MANIFEST_DIR", &self.folder);
+        }
         if let Some(threads) = self.threads() {
             command.env("RUST_TEST_THREADS", threads.to_string());
         }
@@ -189,6 +191,17 @@ mod tests {
         assert!(suite(&MESSAGE.replace("\"test\":true", "\"test\":false")).is_none());
         assert!(suite(&MESSAGE.replace("\"/target/it\"", "null")).is_none());
         assert!(suite("not json").is_none());
+    }
+
+    #[test]
+    fn suite_gets_its_manifest_folder_but_cargo_does_not() {
+        let sets_it = |suite: &Suite| {
+            let command = suite.command();
+            let mut variables = command.get_envs();
+            variables.any(|(name, value)| name == "CARGO_MANIFEST_DIR" && value.is_some())
+        };
+        assert!(sets_it(&suite(MESSAGE).unwrap()));
+        assert!(!sets_it(&Suite::documentation()));
     }
 
     #[test]
