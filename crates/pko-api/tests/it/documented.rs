@@ -14,7 +14,7 @@ use crate::plane::{kubectl, with_our_crds};
 
 /// Our manifests of each shape that the public documents show.
 fn manifests(folder: &str) -> PathBuf {
-    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/manifests");
+    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/manifests");
     manifests.join(folder)
 }
 

@@ -519,7 +519,7 @@ fn in_repository(path: &str) -> std::path::PathBuf {
 
 #[test]
 fn nothing_that_the_cli_runs_is_refused() {
-    let folder = in_repository("crates/pko-engine/tests/conformance");
+    let folder = in_repository("engine/pko-engine/tests/conformance");
     let mut programs = 0;
     for case in folder
         .read_dir()
@@ -553,7 +553,7 @@ fn nothing_that_the_cli_runs_is_refused() {
 
 #[test]
 fn no_documented_program_is_refused() {
-    let folder = in_repository("tests/manifests/accepted");
+    let folder = in_repository("testing/manifests/accepted");
     let objects = pko_testkit::fixtures::load(&folder).unwrap();
     let programs: Vec<_> = objects
         .iter()

@@ -154,7 +154,7 @@ fn each_stack_wants_the_updates_that_upstream_made() {
 #[test]
 fn each_stack_of_the_documents_wants_a_workspace() {
     let repository = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder = repository.join("tests/manifests/accepted");
+    let folder = repository.join("testing/manifests/accepted");
     let objects = pko_testkit::fixtures::load(&folder).unwrap();
     let stacks = objects.iter().filter(|object| object["kind"] == "Stack");
     let mut templates = 0;

@@ -293,7 +293,7 @@ pub enum ComponentsError {
         version: String,
     },
     /// A pinned version is missing from the `go.mod` that should have it.
-    #[error("no go.mod in crates/pko-testkit/components pins {0}")]
+    #[error("no go.mod in testing/pko-testkit/components pins {0}")]
     Unpinned(&'static str),
     /// A file of the cache can't be used.
     #[error("failed to {action} {}", path.display())]
