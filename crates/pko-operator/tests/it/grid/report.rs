@@ -12,32 +12,35 @@ use super::{fault::Goal, scenario::Scenario};
 const HEAD: &str = "\
 # Reliability
 
-What happens to a Stack when something breaks at the worst moment: measured, not argued. `cargo xtask test --full` plays each
-scenario below again and again on a real control plane, each time with one fault at one point, and writes this file.
-`cargo xtask test` plays a sample of the points, and with `PKO_SEED=number` another one.
+This page shows what happens to a Stack when something breaks at the worst moment. `cargo xtask test
+--full` runs each scenario below many times on a real control plane, each time with one fault at one
+point, and writes this file. `cargo xtask test` runs a sample of the points; `PKO_SEED=number` selects
+another sample.
 
-A fault proxy between the manager and the API server makes the faults: counted, never at random.
+A fault proxy between the manager and the API server injects the faults at counted points, never at
+random.
 
-| goal | what goes wrong, a point each |
+| goal | faults, one point each |
 |---|---|
 | R1 | the manager is killed (SIGKILL) before its k-th write is sent, and after it is committed, for every k of a clean run |
-| R4 | watch events of one kind come 1, 5 or 30 seconds late; a manager that was killed after a write early, in the middle or late is told the lists of before the play, of one kind or of all, and for two seconds nothing newer |
-| R5 | every second change of one kind is not told, or changes within 0.7 seconds are one; each second every watch ends with 410, or breaks |
-| R6 | one of five writes is answered 429 or 500, or is done and answered 504, or is done and the connection breaks, with each of the first five writes as the first; the API server is out of reach for a minute; it is killed and comes back |
-| R15 | all of these while a destroy is owed |
+| R4 | watch events of one kind arrive 1, 5 or 30 seconds late; a manager that was killed after an early, middle or late write restarts with lists from before the scenario, of one kind or of all, and sees nothing newer for two seconds |
+| R5 | every second change of one kind is dropped, or changes within 0.7 seconds are merged; every watch ends with 410, or breaks, each second |
+| R6 | one of five writes fails with 429 or 500, or succeeds but returns 504, or succeeds but the connection breaks, starting at each of the first five writes; the API server is unreachable for a minute; it is killed and restarted |
+| R15 | all of these while a destroy is pending |
 
-The kinds are Stack, Workspace and Update, and Program where the scenario changes one. Workspaces are processes, and `pulumi` is a
-stand-in that counts its runs.
+The kinds are Stack, Workspace and Update, and Program if the scenario changes one. Workspaces are
+processes, and `pulumi` is a stand-in that counts its runs.
 
-A point has passed if
+A point passes if
 
-- the scenario comes to its end while the fault lasts, by the manager's own doing,
-- all Stacks, Workspaces, Programs, their revisions, Secrets and ConfigMaps equal those of a clean run, with labels, annotations, owners,
-  finalizers, spec and status; only uids, times, ports and the names of Updates may differ,
-- the Updates are those of a clean run, all ended, none held by our finalizer, and at most one more,
-- `pulumi` ran as often as in a clean run, and at most once more (*extra runs* counts these),
-- the manager has not ended by itself, and has not written more than three times what a clean run writes,
-- what is deleted then goes, and no process and no object of it is left.
+- the scenario completes while the fault lasts, without help from outside;
+- all Stacks, Workspaces, Programs, their revisions, Secrets and ConfigMaps equal those of a clean run,
+  with labels, annotations, owners, finalizers, spec and status; only uids, times, ports and the names
+  of Updates may differ;
+- the Updates are those of a clean run, all complete, none with our finalizer, and at most one more;
+- `pulumi` ran as often as in a clean run, or once more (*extra runs* counts these);
+- the manager did not exit, and made at most three times the writes of a clean run;
+- after deletion, no process and no object is left.
 
 ";
 
