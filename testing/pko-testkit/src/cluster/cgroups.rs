@@ -12,6 +12,9 @@ use super::place::{Place, attempt};
 const MOUNTED: &str = "/sys/fs/cgroup";
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
+/// The weight of all pods together, in each kind of cgroup: that of eight processes. Without it they
+/// share the weight of a single one, and starve beside other test suites.
+const CPU_WEIGHTS: [(&str, &str); 2] = [("cpu.shares", "8192"), ("cpu.weight", "800")];
 
 /// The group of a cluster, as the kubelet names it.
 pub(super) fn name(place: &Place) -> String {
@@ -28,6 +31,12 @@ pub(super) fn create(place: &Place) -> Result<(), ClusterError> {
             if hierarchy.ends_with("cpuset") {
                 let allowed = attempt("read", &hierarchy.join(file), |path| fs::read(path))?;
                 attempt("write", &group.join(file), |path| fs::write(path, allowed))?;
+            }
+        }
+        for (file, weight) in CPU_WEIGHTS {
+            let file = group.join(file);
+            if file.exists() {
+                attempt("write", &file, |path| fs::write(path, weight))?;
             }
         }
     }
