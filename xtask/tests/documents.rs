@@ -9,7 +9,13 @@ use std::{
 
 /// The folders that a path in backticks begins with.
 const FOLDERS: [&str; 7] = [
-    "crates/", "deploy/", "docs/", "engine/", "examples/", "testing/", "xtask/",
+    "crates/",
+    "deploy/",
+    "docs/",
+    "engine/",
+    "examples/",
+    "testing/",
+    "xtask/",
 ];
 
 #[test]
@@ -31,7 +37,14 @@ fn documents_name_existing_paths() {
 }
 
 fn documents(root: &Path) -> Vec<PathBuf> {
-    let folders = ["", "docs", "crates", "crates/pko-source", "engine", "testing"];
+    let folders = [
+        "",
+        "docs",
+        "crates",
+        "crates/pko-source",
+        "engine",
+        "testing",
+    ];
     let files = folders
         .iter()
         .flat_map(|folder| fs::read_dir(root.join(folder)).unwrap());
