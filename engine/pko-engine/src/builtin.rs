@@ -1,9 +1,7 @@
 //! The resource types this engine has: those that Pulumi's CLI has built in. Pure.
 
-use crate::{
-    property::{Properties, Property},
-    provider::ResourceType,
-};
+use crate::property::{Properties, Property};
+use pulumi_yaml::ResourceType;
 
 /// Type token of a resource that remembers the first value it was given.
 pub const STASH: &str = "pulumi:index:Stash";
@@ -11,8 +9,6 @@ pub const STASH: &str = "pulumi:index:Stash";
 pub const STACK_REFERENCE: &str = "pulumi:pulumi:StackReference";
 /// The package of both.
 pub const PACKAGE: &str = "pulumi";
-/// What type tokens of providers start with; the package follows.
-pub const PROVIDERS: &str = "pulumi:providers:";
 /// The types, for messages.
 pub const TYPES: [&str; 2] = [STASH, STACK_REFERENCE];
 

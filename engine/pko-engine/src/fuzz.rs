@@ -11,16 +11,18 @@ use std::collections::BTreeMap;
 use crate::{
     builtin,
     program::{
-        access::{self, Part},
         evaluate::{self, Goal, Host, Invocation, Refusal, Registered, Surroundings},
         files::InMemory,
-        parse,
     },
     property::{Properties, Property},
-    provider::ResourceType,
+    provider::registry::Registry,
     state::checkpoint::Checkpoint,
-    syntax,
     urn::StackIdentity,
+};
+use pulumi_yaml::{
+    ResourceType,
+    access::{self, TextPart},
+    parse, syntax,
 };
 
 /// What no text has by chance.
@@ -31,7 +33,7 @@ pub fn program(text: &str) {
     let Ok(root) = syntax::parse(text) else {
         return;
     };
-    let Ok(program) = parse::parse(&root) else {
+    let Ok(program) = parse::parse(&root, &Registry::default().names()) else {
         return;
     };
     let stack = StackIdentity {
@@ -114,8 +116,8 @@ pub fn interpolation(text: &str) {
     _ = access::parse_path(text);
     for part in access::parse(text).unwrap_or_default() {
         match part {
-            Part::Text(text) => assert!(!text.is_empty(), "an empty piece"),
-            Part::Access(access) => {
+            TextPart::Text(text) => assert!(!text.is_empty(), "an empty piece"),
+            TextPart::Access(access) => {
                 let steps: String = access.steps.iter().map(ToString::to_string).collect();
                 assert!(access.steps.is_empty() || !steps.is_empty());
             }

@@ -29,8 +29,6 @@ pub mod resource;
 pub mod schedule;
 pub mod secrets;
 pub mod state;
-pub mod syntax;
-pub mod text;
 pub mod urn;
 pub mod workspace;
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::syntax::{self, Node, SyntaxError};
+use pulumi_yaml::syntax::{self, Node, SyntaxError};
 
 mod declaration;
 

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    builtin,
     property::{Properties, Property},
     urn::Urn,
 };
+use pulumi_yaml::keys::PROVIDER_TYPE_PREFIX;
 
 /// A resource; `P` is how its properties are held.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -143,7 +143,7 @@ impl<P> Resource<P> {
     /// Whether it is a provider.
     #[must_use]
     pub fn is_provider(&self) -> bool {
-        self.kind.starts_with(builtin::PROVIDERS)
+        self.kind.starts_with(PROVIDER_TYPE_PREFIX)
     }
 
     /// Whether it is a provider that no program has asked for: those are neither shown nor counted.

@@ -6,10 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{program::function::sha1, state::file};
+use crate::state::file;
 
 #[derive(Default, Serialize, Deserialize)]
 struct Settings {
@@ -32,7 +33,8 @@ pub struct Selected {
 impl Selected {
     /// Reads what is remembered of a project.
     pub fn load(home: &Path, project: &str, project_file: &Path) -> io::Result<Self> {
-        let hash = sha1(&project_file.to_string_lossy());
+        let path = project_file.to_string_lossy();
+        let hash = hex::encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, path.as_bytes()));
         let path = home
             .join("workspaces")
             .join(format!("{project}-{hash}-workspace.json"));

@@ -149,7 +149,7 @@ impl Editor<'_> {
     fn set_at(
         &mut self,
         key: &Key,
-        steps: &[crate::program::access::Accessor],
+        steps: &[pulumi_yaml::access::Accessor],
         new: Value,
     ) -> anyhow::Result<()> {
         // a plain value gives way to the list or map that the path makes
@@ -200,7 +200,7 @@ impl Editor<'_> {
         &self,
         key: &str,
         path: bool,
-    ) -> anyhow::Result<(Key, Vec<crate::program::access::Accessor>)> {
+    ) -> anyhow::Result<(Key, Vec<pulumi_yaml::access::Accessor>)> {
         Ok(if path {
             Key::parse_path(key, self.project())?
         } else {
@@ -232,7 +232,7 @@ impl Editor<'_> {
         let mut stored = self.stored(&name)?.with_context(missing)?;
         for step in &steps {
             let inner = match step {
-                crate::program::access::Accessor::Index(index) => stored.get(index),
+                pulumi_yaml::access::Accessor::Index(index) => stored.get(index),
                 other => stored.get(other.key().unwrap_or_default()),
             };
             stored = inner.cloned().with_context(missing)?;

@@ -23,12 +23,15 @@ use crate::{
     engine::{self, Ending, Outcome, Task, Work, cancellation::Cancellation, ledger::Keeper},
     event_log::{self, EventLog},
     plan::{Failure, Selection},
-    program::{Diagnostic, Program, evaluate::Surroundings, files::Folder, parse},
+    program::{evaluate::Surroundings, files::Folder},
     property::Properties,
     provider::registry::Registry,
     state::{history, lock::Lock},
-    syntax::{self, Node},
     urn::{StackIdentity, Urn},
+};
+use pulumi_yaml::{
+    Diagnostic, Program, parse,
+    syntax::{self, Node},
 };
 
 /// Which operation.
@@ -284,7 +287,9 @@ impl Run<'_> {
             files: &Folder::new(self.context.project.program_directory()),
         };
         let parsed = match kind {
-            Kind::Preview | Kind::Up => Some(read_program(&root, &source).map_err(unreadable)),
+            Kind::Preview | Kind::Up => {
+                Some(read_program(&root, &source, &self.registry.names()).map_err(unreadable))
+            }
             Kind::Refresh | Kind::Destroy => None,
         };
         let refresh = self.arguments.refresh && kind == self.kind;
@@ -393,12 +398,16 @@ fn package_configs(session: &Session<'_>) -> BTreeMap<String, Properties> {
         .collect()
 }
 
-fn read_program(root: &Node, source: &Source) -> Result<Program, Vec<Diagnostic>> {
+fn read_program(
+    root: &Node,
+    source: &Source,
+    packages: &[&str],
+) -> Result<Program, Vec<Diagnostic>> {
     if let Some(place) = syntax::first_alias(&source.text) {
         let message = "alias nodes are not supported: write the value once more, or name it under `variables`";
         return Err(vec![Diagnostic::error(place, message)]);
     }
-    parse::parse(root)
+    parse::parse(root, packages)
 }
 
 /// A text that is no program: nothing of it runs.

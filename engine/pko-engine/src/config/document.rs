@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::syntax;
+use pulumi_yaml::syntax;
 
 /// Sets a top-level entry, at the beginning if it is new.
 #[must_use]

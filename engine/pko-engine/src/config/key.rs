@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::program::access::{self, Accessor};
+use pulumi_yaml::access::{self, Accessor};
 
 /// `<namespace>:<name>`; the namespace is mostly the project.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

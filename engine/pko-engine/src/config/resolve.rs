@@ -12,8 +12,8 @@ use crate::{
     project::{ConfigDeclaration, Project},
     property::Property,
     secrets::{Crypter, SecretsError},
-    text,
 };
+use pulumi_yaml::text;
 
 /// Why config does not fit the project.
 #[derive(Debug, thiserror::Error)]
@@ -204,7 +204,7 @@ fn infer(value: &str) -> Property {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syntax;
+    use pulumi_yaml::syntax;
     use serde_json::json;
 
     fn project(config: &str) -> Project {

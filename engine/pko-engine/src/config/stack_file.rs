@@ -5,10 +5,8 @@ use std::{io, path::PathBuf};
 use serde_json::Value;
 
 use super::{document, key::Key};
-use crate::{
-    state::file,
-    syntax::{self, Node, SyntaxError},
-};
+use crate::state::file;
+use pulumi_yaml::syntax::{self, Node, SyntaxError};
 
 /// Why the file cannot be used.
 #[derive(Debug, thiserror::Error)]

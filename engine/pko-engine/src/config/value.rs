@@ -2,11 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{
-    program::access::Accessor,
-    secrets::{Crypter, SecretsError},
-    text,
-};
+use crate::secrets::{Crypter, SecretsError};
+use pulumi_yaml::{access::Accessor, text};
 
 const SECURE: &str = "secure";
 
@@ -186,7 +183,7 @@ pub fn remove(root: &mut Value, steps: &[Accessor]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::access::parse_path;
+    use pulumi_yaml::access::parse_path;
 
     #[test]
     fn paths_make_what_they_need() {

@@ -26,11 +26,10 @@ use serde_json::{Map, Value};
 
 use crate::{
     plan::{Changes, Step},
-    program::Diagnostic,
-    syntax::Place,
     urn::Urn,
 };
 use palette::{Color, Colors};
+use pulumi_yaml::{Diagnostic, syntax::Position};
 use rows::Rows;
 pub use rows::Severity;
 pub use summary::duration;
@@ -273,7 +272,7 @@ pub fn note(text: &str) {
 /// A diagnostic with the line of the program it is about.
 #[must_use]
 pub fn diagnostic(diagnostic: &Diagnostic, file: &str, source: &str) -> String {
-    let Some(Place {
+    let Some(Position {
         line: number,
         column,
     }) = diagnostic.line

@@ -13,8 +13,8 @@ use crate::{
         ARCHIVE_SIGNATURE, ASSET_SIGNATURE, BLINDED, Properties, Property, RESOURCE_SIGNATURE,
         SIGNATURE_KEY,
     },
-    syntax, text,
 };
+use pulumi_yaml::{syntax, text};
 
 /// Writes values at a place of the tree.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn diagnostics_show_their_column_where_it_is_known() {
-    let place = Place { line: 1, column: 4 };
+    let place = Position { line: 1, column: 4 };
     let shown = diagnostic(&Diagnostic::error(place, "wrong"), "Main.yaml", "a: b");
     assert!(shown.contains("on Main.yaml line 1, column 4:"), "{shown}");
 }

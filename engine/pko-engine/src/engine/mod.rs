@@ -51,7 +51,7 @@ use crate::{
         Changes, Failure, Selection,
         snapshot::{Pending, Record, Snapshot},
     },
-    program::{Program, evaluate::Surroundings},
+    program::evaluate::Surroundings,
     property::Properties,
     provider::{builtin::Answers, registry::Registry},
     urn::{StackIdentity, Urn},
@@ -59,6 +59,7 @@ use crate::{
 use cancellation::Cancellation;
 use ledger::{Keeper, Ledger};
 use providers::Providers;
+use pulumi_yaml::Program;
 use reporter::{Explain, Reporter};
 
 /// What a run may read of the outside.

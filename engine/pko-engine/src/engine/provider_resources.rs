@@ -16,6 +16,7 @@ use crate::{
     schedule::locked,
     urn::Urn,
 };
+use pulumi_yaml::keys::PROVIDER_TYPE_PREFIX;
 
 impl Registrar<'_, '_> {
     /// The reference to the provider of a resource. Its children inherit it, and what else the program gives it.
@@ -58,7 +59,7 @@ impl Registrar<'_, '_> {
         if let Some(known) = defaults.get(&key) {
             return known.clone();
         }
-        let kind = format!("{}{package}", builtin::PROVIDERS);
+        let kind = format!("{PROVIDER_TYPE_PREFIX}{package}");
         let urn = self
             .stack()
             .urn(None, &kind, &default_name(&version, &address));

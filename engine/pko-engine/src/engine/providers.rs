@@ -10,7 +10,7 @@ use crate::{
     property::{Properties, Property},
     provider::{
         Call, ChangeRequest, CheckRequest, Checked, Created, Difference, Environment, Observed,
-        Provider, ProviderError, ReadRequest, ResourceType,
+        Provider, ProviderError, ReadRequest,
         builtin::{Answers, Builtin},
         changed,
         registry::{Registry, package_of},
@@ -18,6 +18,7 @@ use crate::{
     resource::Resource,
     schedule::locked,
 };
+use pulumi_yaml::{ResourceType, keys::PROVIDER_TYPE_PREFIX};
 
 /// Inputs of a provider's resource that are not its config.
 const NO_CONFIG: [&str; 3] = ["version", "pluginDownloadURL", INTERNAL];
@@ -124,7 +125,7 @@ impl<'a> Providers<'a> {
     /// What a program may say of resources of a type.
     pub(super) fn resource_type(&self, token: &str) -> Result<ResourceType, ProviderError> {
         self.registry.require(token)?;
-        if let Some(package) = token.strip_prefix(builtin::PROVIDERS) {
+        if let Some(package) = token.strip_prefix(PROVIDER_TYPE_PREFIX) {
             // the provider of the built-in types has no config
             let inputs = (package == builtin::PACKAGE).then(Vec::new);
             return Ok(ResourceType {

@@ -9,18 +9,16 @@ use super::{Engine, Halted, Olds, providers::Shared};
 use crate::{
     builtin,
     plan::{Failure, Operation, Step, path::Path, snapshot::Record},
-    program::{
-        Program,
-        evaluate::{
-            self, Alias, Evaluation, Goal, Host, Invocation, Refusal, Registered, Surroundings,
-        },
+    program::evaluate::{
+        self, Alias, Evaluation, Goal, Host, Invocation, Refusal, Registered, Surroundings,
     },
     property::Properties,
-    provider::{ProviderError, ResourceType},
+    provider::ProviderError,
     resource::Resource,
     schedule::locked,
     urn::{STACK_TYPE, StackIdentity, Urn},
 };
+use pulumi_yaml::{Program, ResourceType, keys::PROVIDER_TYPE_PREFIX};
 
 /// Runs a program, then deletes what it no longer has.
 pub(super) fn run(engine: &Engine<'_>, program: &Program, surroundings: &Surroundings<'_>) {
@@ -299,12 +297,12 @@ impl Host for Registrar<'_, '_> {
             .urn(goal.parent.as_ref(), &goal.kind, &goal.name);
         self.enter(&urn)?;
         self.inherit(&urn, &mut goal);
-        if !goal.env_var_mappings.is_empty() && !goal.kind.starts_with(builtin::PROVIDERS) {
+        if !goal.env_var_mappings.is_empty() && !goal.kind.starts_with(PROVIDER_TYPE_PREFIX) {
             return Err(Refusal::Message(
                 "envVarMappings can only be used with provider resources".to_owned(),
             ));
         }
-        if goal.kind.starts_with(builtin::PROVIDERS) {
+        if goal.kind.starts_with(PROVIDER_TYPE_PREFIX) {
             self.register_provider(&urn, &goal)
         } else if goal.read.is_some() || goal.kind == builtin::STACK_REFERENCE {
             self.read(&urn, &goal)

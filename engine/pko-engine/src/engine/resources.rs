@@ -15,9 +15,9 @@ use crate::{
     provider::{ChangeRequest, CheckFailure, CheckRequest, Difference, ProviderError},
     resource::{Resource, TRIGGER},
     schedule::locked,
-    text::from_float,
     urn::Urn,
 };
+use pulumi_yaml::text::from_float;
 
 /// What replaces a resource whose provider is another one.
 const OTHER_PROVIDER: &str = "provider";

@@ -9,7 +9,8 @@ pub mod snapshot;
 
 use std::collections::BTreeMap;
 
-use crate::{program::Diagnostic, resource::Resource, urn::Urn};
+use crate::{resource::Resource, urn::Urn};
+use pulumi_yaml::Diagnostic;
 
 /// What is done to a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,12 +8,12 @@ use crate::property::{Properties, Property};
 /// A path; with wildcards it stands for many places.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
-    parts: Vec<Part>,
+    parts: Vec<Segment>,
 }
 
 /// One level of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum Segment {
     Key(String),
     Index(usize),
     /// Every key or element.
@@ -32,7 +32,7 @@ impl Path {
     #[must_use]
     pub fn root(&self) -> Option<&str> {
         match self.parts.first() {
-            Some(Part::Key(key)) => Some(key),
+            Some(Segment::Key(key)) => Some(key),
             _ => None,
         }
     }
@@ -40,10 +40,10 @@ impl Path {
     /// What it leads through, as text.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        let name = |part: &Part| match part {
-            Part::Key(key) => key.clone(),
-            Part::Index(index) => index.to_string(),
-            Part::Any => "*".to_owned(),
+        let name = |part: &Segment| match part {
+            Segment::Key(key) => key.clone(),
+            Segment::Index(index) => index.to_string(),
+            Segment::Any => "*".to_owned(),
         };
         self.parts.iter().map(name).collect()
     }
@@ -51,7 +51,7 @@ impl Path {
     /// Whether another path is this one or leads on from it.
     #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
-        let matches = |(part, other): (&Part, &Part)| *part == Part::Any || part == other;
+        let matches = |(part, other): (&Segment, &Segment)| *part == Segment::Any || part == other;
         other.parts.len() >= self.parts.len() && self.parts.iter().zip(&other.parts).all(matches)
     }
 
@@ -76,13 +76,13 @@ impl fmt::Display for Path {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, part) in self.parts.iter().enumerate() {
             match part {
-                Part::Index(index) => write!(formatter, "[{index}]")?,
-                Part::Key(key) if !is_word(key) => {
+                Segment::Index(index) => write!(formatter, "[{index}]")?,
+                Segment::Key(key) if !is_word(key) => {
                     write!(formatter, "[\"{}\"]", key.replace('"', "\\\""))?;
                 }
-                Part::Key(key) if number == 0 => formatter.write_str(key)?,
-                Part::Key(key) => write!(formatter, ".{key}")?,
-                Part::Any => formatter.write_str("[\"*\"]")?,
+                Segment::Key(key) if number == 0 => formatter.write_str(key)?,
+                Segment::Key(key) => write!(formatter, ".{key}")?,
+                Segment::Any => formatter.write_str("[\"*\"]")?,
             }
         }
         Ok(())
@@ -94,7 +94,7 @@ fn is_word(key: &str) -> bool {
     key.chars().all(letter)
 }
 
-fn parse(text: &str) -> Result<Vec<Part>, &'static str> {
+fn parse(text: &str) -> Result<Vec<Segment>, &'static str> {
     if text.starts_with('.') {
         return Err("it must start with a name or an index");
     }
@@ -120,25 +120,25 @@ fn parse(text: &str) -> Result<Vec<Part>, &'static str> {
 }
 
 /// What is between brackets, and what follows them.
-fn bracketed(text: &str) -> Result<(Part, &str), &'static str> {
+fn bracketed(text: &str) -> Result<(Segment, &str), &'static str> {
     if let Some(quoted) = text.strip_prefix('"') {
-        let (name, after) = crate::program::access::parse_quoted(quoted)?;
+        let (name, after) = pulumi_yaml::access::parse_quoted(quoted)?;
         let after = after.strip_prefix(']');
         return Ok((key(&name), after.ok_or("a closing bracket is missing")?));
     }
     let (index, after) = text.split_once(']').ok_or("a closing bracket is missing")?;
     if index == "*" {
-        return Ok((Part::Any, after));
+        return Ok((Segment::Any, after));
     }
     let index = index.parse().map_err(|_| "an index must be a number")?;
-    Ok((Part::Index(index), after))
+    Ok((Segment::Index(index), after))
 }
 
-fn key(name: &str) -> Part {
+fn key(name: &str) -> Segment {
     if name == "*" {
-        Part::Any
+        Segment::Any
     } else {
-        Part::Key(name.to_owned())
+        Segment::Key(name.to_owned())
     }
 }
 
@@ -160,7 +160,7 @@ impl Sealed {
     }
 }
 
-fn keep(parts: &[Part], old: Option<&Property>, new: &mut Property, mut sealed: Sealed) -> bool {
+fn keep(parts: &[Segment], old: Option<&Property>, new: &mut Property, mut sealed: Sealed) -> bool {
     let mut old = old;
     while let Some(Property::Secret(inner)) = old {
         (old, sealed.old) = (Some(&**inner), true);
@@ -173,25 +173,25 @@ fn keep(parts: &[Part], old: Option<&Property>, new: &mut Property, mut sealed: 
         [] => false,
         [last] => keep_last(last, old, new, sealed),
         [first, rest @ ..] => match (first, old, new) {
-            (Part::Key(key), Some(Property::Object(old)), Property::Object(new)) => {
+            (Segment::Key(key), Some(Property::Object(old)), Property::Object(new)) => {
                 match (old.get(key), new.get_mut(key)) {
                     (old, Some(new)) => keep(rest, old, new, sealed),
                     (old, None) => old.is_none(),
                 }
             }
-            (Part::Index(index), Some(Property::List(old)), Property::List(new)) => {
+            (Segment::Index(index), Some(Property::List(old)), Property::List(new)) => {
                 match (old.get(*index), new.get_mut(*index)) {
                     (Some(old), Some(new)) => keep(rest, Some(old), new, sealed),
                     _ => false,
                 }
             }
-            (Part::Any, Some(Property::Object(old)), Property::Object(new)) => {
+            (Segment::Any, Some(Property::Object(old)), Property::Object(new)) => {
                 old.iter().all(|(key, old)| {
                     new.get_mut(key)
                         .is_some_and(|new| keep(rest, Some(old), new, sealed))
                 })
             }
-            (Part::Any, Some(Property::List(old)), Property::List(new)) => {
+            (Segment::Any, Some(Property::List(old)), Property::List(new)) => {
                 let alike = old.len() == new.len();
                 let kept = old
                     .iter()
@@ -200,16 +200,16 @@ fn keep(parts: &[Part], old: Option<&Property>, new: &mut Property, mut sealed: 
                 kept && alike
             }
             // where neither has such a place, they are the same there
-            (Part::Key(_), old, new) => !is_object(old) && !is_object(Some(new)),
-            (Part::Index(_), old, new) => !is_list(old) && !is_list(Some(new)),
-            (Part::Any, ..) => false,
+            (Segment::Key(_), old, new) => !is_object(old) && !is_object(Some(new)),
+            (Segment::Index(_), old, new) => !is_list(old) && !is_list(Some(new)),
+            (Segment::Any, ..) => false,
         },
     }
 }
 
-fn keep_last(part: &Part, old: Option<&Property>, new: &mut Property, sealed: Sealed) -> bool {
+fn keep_last(part: &Segment, old: Option<&Property>, new: &mut Property, sealed: Sealed) -> bool {
     match (part, old, new) {
-        (Part::Key(key), old, Property::Object(new)) => {
+        (Segment::Key(key), old, Property::Object(new)) => {
             let value = match old {
                 Some(Property::Object(old)) => old.get(key),
                 _ => None,
@@ -220,9 +220,9 @@ fn keep_last(part: &Part, old: Option<&Property>, new: &mut Property, sealed: Se
             }
             true
         }
-        (Part::Key(key), Some(Property::Object(old)), _) => !old.contains_key(key),
-        (Part::Key(_), ..) => true,
-        (Part::Index(index), Some(Property::List(old)), Property::List(new)) => {
+        (Segment::Key(key), Some(Property::Object(old)), _) => !old.contains_key(key),
+        (Segment::Key(_), ..) => true,
+        (Segment::Index(index), Some(Property::List(old)), Property::List(new)) => {
             match (old.get(*index), new.get_mut(*index)) {
                 (Some(old), Some(new)) => *new = sealed.carry(old),
                 (None, None) => {}
@@ -230,21 +230,21 @@ fn keep_last(part: &Part, old: Option<&Property>, new: &mut Property, sealed: Se
             }
             true
         }
-        (Part::Index(_), old, new) => !is_list(old) && !is_list(Some(new)),
-        (Part::Any, Some(Property::Object(old)), Property::Object(new)) => {
+        (Segment::Index(_), old, new) => !is_list(old) && !is_list(Some(new)),
+        (Segment::Any, Some(Property::Object(old)), Property::Object(new)) => {
             let carried = old.iter();
             *new = carried
                 .map(|(key, value)| (key.clone(), sealed.carry(value)))
                 .collect();
             true
         }
-        (Part::Any, Some(Property::List(old)), Property::List(new)) => {
+        (Segment::Any, Some(Property::List(old)), Property::List(new)) => {
             for (old, new) in old.iter().zip(new.iter_mut()) {
                 *new = sealed.carry(old);
             }
             old.len() == new.len()
         }
-        (Part::Any, _, new) => is_object(Some(new)) || is_list(Some(new)),
+        (Segment::Any, _, new) => is_object(Some(new)) || is_list(Some(new)),
     }
 }
 

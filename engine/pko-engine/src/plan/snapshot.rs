@@ -51,13 +51,13 @@ pub struct Held {
 }
 
 /// Where a resource stands among those that are done: its part of the program, then when it came.
-type Place = (usize, usize);
+type Slot = (usize, usize);
 
 /// A state under change.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    done: BTreeMap<Place, Arc<Record>>,
-    places: HashMap<Urn, Place>,
+    done: BTreeMap<Slot, Arc<Record>>,
+    places: HashMap<Urn, Slot>,
     remaining: BTreeMap<usize, Arc<Record>>,
     positions: HashMap<Urn, Vec<usize>>,
     pending: BTreeMap<usize, Pending>,

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, io::Read as _};
 
 use ring::digest::{Context, SHA256, digest};
 
-use super::{files::Files, function::hexadecimal, value::Value};
+use super::{files::Files, value::Value};
 use crate::property::{ARCHIVE_SIGNATURE, ASSET_SIGNATURE, SIGNATURE_KEY};
 
 /// Ends of names by which archives are recognised.
@@ -18,26 +18,26 @@ const BLOCK: usize = 512;
 /// An asset that is its text.
 #[must_use]
 pub fn text(text: &str) -> Value {
-    let hash = hexadecimal(digest(&SHA256, text.as_bytes()).as_ref());
+    let hash = hex::encode(digest(&SHA256, text.as_bytes()));
     signed(ASSET_SIGNATURE, hash, "text", text)
 }
 
 /// An asset that is a file.
 pub fn file(path: &str, files: &dyn Files) -> Result<Value, String> {
-    let hash = hexadecimal(digest(&SHA256, &files.read(path)?).as_ref());
+    let hash = hex::encode(digest(&SHA256, &files.read(path)?));
     Ok(signed(ASSET_SIGNATURE, hash, "path", path))
 }
 
 /// An asset that is somewhere else.
 pub fn remote(address: &str, files: &dyn Files) -> Result<Value, String> {
-    let hash = hexadecimal(digest(&SHA256, &fetched(address, files)?).as_ref());
+    let hash = hex::encode(digest(&SHA256, &fetched(address, files)?));
     Ok(signed(ASSET_SIGNATURE, hash, "uri", address))
 }
 
 /// An archive that is a folder or an archive file.
 pub fn folder(path: &str, files: &dyn Files) -> Result<Value, String> {
     let hash = if is_archive(path) {
-        hexadecimal(digest(&SHA256, &files.read(path)?).as_ref())
+        hex::encode(digest(&SHA256, &files.read(path)?))
     } else {
         hash(folder_members(path, files)?)
     };
@@ -52,7 +52,7 @@ pub fn remote_archive(address: &str, files: &dyn Files) -> Result<Value, String>
             "file at URL {address:?} is not a recognized archive format"
         ));
     }
-    let hash = hexadecimal(digest(&SHA256, &fetched(address, files)?).as_ref());
+    let hash = hex::encode(digest(&SHA256, &fetched(address, files)?));
     Ok(signed(ARCHIVE_SIGNATURE, hash, "uri", address))
 }
 
@@ -228,7 +228,7 @@ fn hash(members: Vec<Member>) -> String {
         tar.update(&padding(content.len()));
     }
     tar.update(&[0; 2 * BLOCK]);
-    hexadecimal(tar.finish().as_ref())
+    hex::encode(tar.finish())
 }
 
 fn padding(length: usize) -> Vec<u8> {

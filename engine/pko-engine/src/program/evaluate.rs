@@ -14,23 +14,25 @@ use std::{
 };
 
 use super::{
-    Diagnostic, Program,
-    access::{Access, Part as TextPart},
-    check::{self, Known},
-    expression::{Expression, ExpressionKind},
+    config_default,
     files::Files,
-    order::{self, PULUMI, Part},
-    types::ResourceTypes,
     value::{Output, Value},
-    version_range,
 };
 use crate::{
     property::{Properties, Property},
-    provider::ResourceType,
     schedule::{self, locked},
-    syntax::Place,
-    text,
     urn::StackIdentity,
+};
+use pulumi_yaml::{
+    Diagnostic, Program, ResourceType,
+    access::{Access, TextPart},
+    check::{self, CheckContext, ConfigValue},
+    expression::{Expression, ExpressionKind},
+    order::{self, PULUMI, ProgramPart},
+    syntax::Position,
+    text,
+    types::{ResourceTypes, Type},
+    version_range,
 };
 
 use self::reach::enter;
@@ -91,6 +93,22 @@ impl Evaluation {
     }
 }
 
+/// What the check of a program needs of a config value.
+fn config_value(property: &Property) -> ConfigValue {
+    let kind = match property {
+        Property::Bool(_) => Type::Bool,
+        Property::Number(_) => Type::Number,
+        Property::String(_) => Type::String,
+        Property::Object(_) => Type::Map(Box::new(Type::Any)),
+        _ => Type::Any,
+    };
+    let text = match property {
+        Property::String(text) => Some(text.clone()),
+        _ => None,
+    };
+    ConfigValue { kind, text }
+}
+
 /// Evaluates all of a program; resources are registered as far as the first mistakes allow, each part once those that
 /// it refers to are done.
 pub fn evaluate(
@@ -111,13 +129,15 @@ pub fn evaluate(
         Err(errors) => return Evaluation::refused(errors),
     };
     let types = ResourceTypes::of(program, &|token| host.resource_type(token));
-    let known = Known {
-        config: surroundings.config,
+    let config = surroundings.config.iter();
+    let config = config.map(|(name, property)| (name.clone(), config_value(property)));
+    let context = CheckContext {
+        config: &config.collect(),
         project: &surroundings.stack.project,
         types: &types,
         function: &|token| host.function(token),
     };
-    let errors = check::check(program, &parts, known);
+    let errors = check::check(program, &parts, context);
     if !errors.is_empty() {
         return Evaluation::refused(errors);
     }
@@ -144,8 +164,8 @@ pub fn evaluate(
     let mut after = Evaluator::new(host, &shared, parts.len() + 1);
     let mut errors = errors.into_inner().unwrap_or_else(PoisonError::into_inner);
     // another version of Pulumi might give other outputs
-    let is_refused = |(part, number): (&Part<'_>, usize)| {
-        matches!(part, Part::RequiredVersion(_))
+    let is_refused = |(part, number): (&ProgramPart<'_>, usize)| {
+        matches!(part, ProgramPart::RequiredVersion(_))
             && errors.get(&number).is_some_and(|errors| !errors.is_empty())
     };
     let refused = parts.iter().zip(1..).any(is_refused);
@@ -200,7 +220,7 @@ enum Prepared {
 /// Evaluates, in the order of the program, all that needs no resource: so that what is wrong there is known before
 /// anything that comes after it is touched, and nothing depends on which thread is faster.
 fn prepare<H: Host>(
-    parts: &[Part<'_>],
+    parts: &[ProgramPart<'_>],
     needs: &[Vec<usize>],
     host: &H,
     shared: &Shared<'_>,
@@ -212,7 +232,7 @@ fn prepare<H: Host>(
             continue;
         }
         let mut evaluator = Evaluator::new(host, shared, number + 1);
-        if let Part::Resource(resource) = part
+        if let ProgramPart::Resource(resource) = part
             && !evaluator.is_wrong()
         {
             match evaluator.goal(resource) {
@@ -256,7 +276,7 @@ struct Evaluator<'a, H> {
 /// Why an expression has no value.
 enum Failure {
     /// It is wrong itself.
-    Message(Place, String),
+    Message(Position, String),
     /// What it needs has failed and was reported.
     Poisoned,
 }
@@ -264,17 +284,17 @@ enum Failure {
 type Evaluated = Result<Value, Failure>;
 
 trait At<T> {
-    fn at(self, line: Place) -> Result<T, Failure>;
+    fn at(self, line: Position) -> Result<T, Failure>;
 }
 
 impl<T> At<T> for Result<T, String> {
-    fn at(self, line: Place) -> Result<T, Failure> {
+    fn at(self, line: Position) -> Result<T, Failure> {
         self.map_err(|message| Failure::Message(line, message))
     }
 }
 
 impl<T> At<T> for Result<T, Refusal> {
-    fn at(self, line: Place) -> Result<T, Failure> {
+    fn at(self, line: Position) -> Result<T, Failure> {
         self.map_err(|refusal| match refusal {
             Refusal::Message(message) => Failure::Message(line, message),
             Refusal::Reported => Failure::Poisoned,
@@ -342,9 +362,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
             let default = declaration.default.as_ref();
             let default = default.map(|default| self.expression(default)).transpose();
             let value = default.and_then(|default| {
-                declaration
-                    .without_value(project, default)
-                    .at(declaration.line)
+                config_default::resolve_default(declaration, project, default).at(declaration.line)
             });
             let value = value.map_err(|failure| self.report(failure)).ok();
             let prefixed = format!("{project}:{}", declaration.key);
@@ -357,20 +375,20 @@ impl<'a, H: Host> Evaluator<'a, H> {
         self.shared.wrong.load(Ordering::SeqCst)
     }
 
-    fn part(&mut self, part: Part<'_>, goal: Option<Goal>) {
+    fn part(&mut self, part: ProgramPart<'_>, goal: Option<Goal>) {
         let (name, result) = match part {
-            Part::RequiredVersion(range) => {
+            ProgramPart::RequiredVersion(range) => {
                 if let Err(failure) = self.required_version(range) {
                     self.report(failure);
                 }
                 return;
             }
-            Part::Variable(variable) => (&variable.name, self.expression(&variable.value)),
-            Part::Resource(resource) => (&resource.key, self.resource(resource, goal)),
+            ProgramPart::Variable(variable) => (&variable.name, self.expression(&variable.value)),
+            ProgramPart::Resource(resource) => (&resource.key, self.resource(resource, goal)),
         };
         let value = result.map_err(|failure| self.report(failure)).ok();
         // a config value that only the stack has comes before a variable, and a resource before both
-        let config = matches!(part, Part::Variable(_)) && self.shared.knows(name);
+        let config = matches!(part, ProgramPart::Variable(_)) && self.shared.knows(name);
         if !config {
             self.shared.name(name, value);
         }
@@ -486,7 +504,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
             .at(line)
     }
 
-    fn interpolation(&mut self, parts: &[TextPart], line: Place) -> Evaluated {
+    fn interpolation(&mut self, parts: &[TextPart], line: Position) -> Evaluated {
         let mut values = Vec::new();
         for part in parts {
             values.push(match part {
@@ -511,7 +529,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
         joined.at(line)
     }
 
-    fn access(&mut self, access: &Access, line: Place) -> Evaluated {
+    fn access(&mut self, access: &Access, line: Position) -> Evaluated {
         let names = self.shared.names.read();
         let names = names.unwrap_or_else(PoisonError::into_inner);
         match names.get(&access.root) {
@@ -519,7 +537,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
             Some(None) => Err(Failure::Poisoned),
             None => {
                 let known = names.keys().map(String::as_str);
-                let message = order::not_found(&access.root, known);
+                let message = order::undefined_name_message(&access.root, known);
                 Err(Failure::Message(line, message))
             }
         }

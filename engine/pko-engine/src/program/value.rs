@@ -99,7 +99,7 @@ impl Value {
         match property {
             Property::Null => Self::Null,
             Property::Bool(value) => Self::Bool(*value),
-            Property::Number(value) => Self::Number(crate::text::as_float(value)),
+            Property::Number(value) => Self::Number(pulumi_yaml::text::as_float(value)),
             Property::String(value) => Self::String(value.clone()),
             Property::List(values) => Self::List(
                 values

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{
+use pulumi_yaml::{
     syntax::{Node, NodeValue},
     text,
 };
@@ -183,7 +183,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::syntax;
+    use pulumi_yaml::syntax;
 
     fn declared(key: &str, text: &str) -> Result<ConfigDeclaration, String> {
         read(key, &syntax::parse(text).unwrap(), "demo")

@@ -3,12 +3,13 @@
 
 use super::{
     Call, ChangeKind, ChangeRequest, CheckRequest, Checked, Created, Difference, Observed,
-    Provider, ProviderError, ReadRequest, ResourceType,
+    Provider, ProviderError, ReadRequest,
 };
 use crate::{
     builtin::{self, Kind},
     property::{Properties, Property},
 };
+use pulumi_yaml::ResourceType;
 
 /// What the built-in types need of the outside.
 pub trait Answers: Sync {

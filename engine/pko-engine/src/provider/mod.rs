@@ -10,6 +10,8 @@ pub mod registry;
 
 use std::{collections::BTreeMap, time::Duration};
 
+use pulumi_yaml::ResourceType;
+
 use crate::{property::Properties, urn::Urn};
 
 /// A provider with its configuration.
@@ -96,23 +98,6 @@ pub struct Call<'a> {
     pub canceled: &'a (dyn Fn() -> bool + Sync),
     /// Tells the user what is waited for.
     pub status: &'a (dyn Fn(&str) + Sync),
-}
-
-/// What a program may say of resources of a type.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ResourceType {
-    /// The token that states hold, if a program may write it in other ways too.
-    pub canonical: Option<&'static str>,
-    /// Its inputs; none if any name may be one.
-    pub inputs: Option<Vec<&'static str>>,
-    /// Inputs that must be there.
-    pub required: Vec<&'static str>,
-    /// Its outputs besides `id` and `urn`; none if any name may be one.
-    pub outputs: Option<Vec<&'static str>>,
-    /// Outputs that are secret whatever the inputs are.
-    pub secret_outputs: Vec<&'static str>,
-    /// Whether a replacement deletes first unless the program says otherwise.
-    pub delete_before_replace: bool,
 }
 
 /// Inputs to look at.

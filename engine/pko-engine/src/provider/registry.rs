@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::{Environment, Provider, ProviderError, kubernetes, random};
 use crate::{builtin, property::Properties};
+use pulumi_yaml::keys::PROVIDER_TYPE_PREFIX;
 
 /// Makes a provider from its config and the environment variables that it gets.
 pub type Constructor = fn(&Properties, &Environment) -> Result<Arc<dyn Provider>, ProviderError>;
@@ -96,9 +97,12 @@ impl Registry {
         )))
     }
 
-    fn names(&self) -> Vec<&'static str> {
+    /// The names of all packages, in alphabetical order.
+    #[must_use]
+    pub fn names(&self) -> Vec<&'static str> {
         let mut names = vec![builtin::PACKAGE];
         names.extend(self.packages.iter().map(|package| package.name));
+        names.sort_unstable();
         names
     }
 
@@ -122,7 +126,7 @@ impl Registry {
 /// The package of a type token: that of a provider is the one that it provides.
 #[must_use]
 pub fn package_of(token: &str) -> &str {
-    let token = token.strip_prefix(builtin::PROVIDERS).unwrap_or(token);
+    let token = token.strip_prefix(PROVIDER_TYPE_PREFIX).unwrap_or(token);
     token.split(':').next().unwrap_or(token)
 }
 

@@ -158,9 +158,11 @@ impl Backend {
             };
         };
         let text = String::from_utf8_lossy(&meta);
-        let version = crate::syntax::parse(&text).ok();
-        let version =
-            version.and_then(|root| root.get("version").map(crate::syntax::Node::scalar_text));
+        let version = pulumi_yaml::syntax::parse(&text).ok();
+        let version = version.and_then(|root| {
+            root.get("version")
+                .map(pulumi_yaml::syntax::Node::scalar_text)
+        });
         match version.as_deref() {
             Some("1") => {
                 self.marked.store(true, Ordering::SeqCst);

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{VERSION, program::function::sha256, resource::Resource};
+use super::integrity::sha256;
+use crate::{VERSION, resource::Resource};
 
 /// Version of the format this engine writes, unless a state needs a feature.
 const FORMAT: u32 = 3;

@@ -10,7 +10,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use pko_engine::syntax;
+use pulumi_yaml::syntax;
 use serde_json::{Map, Value, json};
 
 use crate::stage::{ENGINE, Stage, finish, judge_all, real_cli};

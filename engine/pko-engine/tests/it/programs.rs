@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use pko_engine::syntax;
+use pulumi_yaml::syntax;
 use serde_json::{Map, Value, json};
 
 use crate::stage::{Done, ENGINE, Stage, finish, judge_all, real_cli};
@@ -256,7 +256,7 @@ fn named(value: &Value) -> Value {
         }
         Value::Number(number) => number
             .as_f64()
-            .and_then(pko_engine::text::from_float)
+            .and_then(pulumi_yaml::text::from_float)
             .map_or(value.clone(), Value::Number),
         Value::Object(entries) if entries.contains_key("ciphertext") => json!("<secret>"),
         Value::Object(entries) => entries

@@ -12,13 +12,14 @@ use crate::{
     property::{Properties, Property},
     provider::{
         Call, ChangeKind, ChangeRequest, CheckFailure, CheckRequest, Checked, Created, Difference,
-        Environment, Observed, Provider, ProviderError, ReadRequest, ResourceType,
+        Environment, Observed, Provider, ProviderError, ReadRequest,
         registry::{Package, Registry},
     },
     resource::Resource,
     schedule::locked,
     urn::Urn,
 };
+use pulumi_yaml::ResourceType;
 
 /// What there is in a cloud, and what was asked of it.
 #[derive(Default)]

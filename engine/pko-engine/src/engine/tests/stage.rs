@@ -20,14 +20,14 @@ use crate::{
         Changes, Selection,
         snapshot::{Held, Pending, Record},
     },
-    program::{evaluate::Surroundings, files::InMemory, parse},
+    program::{evaluate::Surroundings, files::InMemory},
     property::{Properties, Property},
     provider::{builtin::Answers, registry::Registry},
     resource::Resource,
     schedule::locked,
-    syntax,
     urn::{StackIdentity, Urn},
 };
+use pulumi_yaml::{parse, syntax};
 
 pub(super) const STASH: &str = "type: 'pulumi:index:Stash', properties";
 
@@ -149,7 +149,7 @@ impl Stage {
     }
 
     pub(super) fn up(&self, text: &str) -> Done {
-        let program = parse::parse(&syntax::parse(text).unwrap()).unwrap();
+        let program = parse::parse(&syntax::parse(text).unwrap(), &[]).unwrap();
         let (stack, secret) = (identity(), Property::String("c".into()).into_secret());
         let config = BTreeMap::from([
             ("open".to_owned(), Property::String("o".into())),

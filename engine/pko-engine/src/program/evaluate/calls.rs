@@ -6,16 +6,19 @@ use super::{At as _, Evaluated, Evaluator, Failure, Goal, Host, Invocation, secr
 use crate::{
     builtin,
     program::{
-        expression::{Expression, ExpressionKind},
-        function::{self, Function},
-        invoke::Invoke,
+        function_call,
         value::{Output, Value},
     },
     property::{Properties, Property},
     schedule::locked,
-    syntax::Place,
-    text,
     urn::Urn,
+};
+use pulumi_yaml::{
+    Invoke,
+    expression::{Expression, ExpressionKind},
+    function::Function,
+    syntax::Position,
+    text,
 };
 
 impl<H: Host> Evaluator<'_, H> {
@@ -38,7 +41,7 @@ impl<H: Host> Evaluator<'_, H> {
             (function, value) => {
                 let files = self.shared.files;
                 value
-                    .lift(|plain| function::apply(function, plain, files))
+                    .lift(|plain| function_call::apply(function, plain, files))
                     .at(line)
             }
         }
@@ -46,12 +49,12 @@ impl<H: Host> Evaluator<'_, H> {
 
     /// A file that cannot be read is reported, and stands for an empty text, as with Pulumi's language host: what else
     /// is wrong is then told as well.
-    fn read_file(&mut self, path: &Value, line: Place) -> Evaluated {
+    fn read_file(&mut self, path: &Value, line: Position) -> Evaluated {
         let files = self.shared.files;
         let mut unreadable = None;
         let text = path.lift(|path| {
             let is_path = matches!(path, Value::String(_));
-            function::apply(Function::ReadFile, path, files).or_else(|message| {
+            function_call::apply(Function::ReadFile, path, files).or_else(|message| {
                 if !is_path {
                     return Err(message);
                 }
@@ -66,7 +69,7 @@ impl<H: Host> Evaluator<'_, H> {
     }
 
     /// A function of a provider. It is only called when all its arguments are known.
-    pub(super) fn invoke(&mut self, invoke: &Invoke, line: Place) -> Evaluated {
+    pub(super) fn invoke(&mut self, invoke: &Invoke, line: Position) -> Evaluated {
         let options = &invoke.options;
         let arguments = self.expression(&invoke.arguments)?;
         let one = |expression: &Option<Expression>, evaluator: &mut Self| {

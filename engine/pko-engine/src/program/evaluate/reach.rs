@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::program::{
-    access::Accessor,
-    value::{Output, ResourceValue, Value},
-};
+use crate::program::value::{Output, ResourceValue, Value};
+use pulumi_yaml::access::Accessor;
 
 /// Follows accessors into a value; histories on the way are kept.
 pub(super) fn enter(value: &Value, steps: &[Accessor]) -> Result<Value, String> {

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Alias, At as _, Evaluated, Evaluator, Failure, Goal, Host};
 use crate::{
     builtin,
-    program::{
-        Inputs, ResourceDeclaration, ResourceOptions, Variable,
-        expression::Expression,
-        value::{Output, ResourceValue, Value},
-    },
+    program::value::{Output, ResourceValue, Value},
     property::Property,
     urn::Urn,
+};
+use pulumi_yaml::{
+    Inputs, ResourceDeclaration, ResourceOptions, Variable, expression::Expression,
+    keys::PROVIDER_TYPE_PREFIX,
 };
 
 impl<H: Host> Evaluator<'_, H> {
@@ -296,7 +296,7 @@ fn urn_of(value: Value) -> Result<Urn, String> {
 
 fn require_provider(urn: &Urn) -> Result<(), String> {
     let kind = urn.qualified_type().rsplit('$').next().unwrap_or_default();
-    if kind.starts_with(builtin::PROVIDERS) {
+    if kind.starts_with(PROVIDER_TYPE_PREFIX) {
         return Ok(());
     }
     Err(format!(

@@ -37,12 +37,13 @@ use crate::{
     property::Properties,
     provider::{
         Call, ChangeRequest, CheckRequest, Checked, Created, Difference, Environment, Observed,
-        Provider, ProviderError, ReadRequest, ResourceType,
+        Provider, ProviderError, ReadRequest,
     },
 };
 use cluster::Cluster;
 use discovery::{Address, Served, is_path_segment};
 use errors::Failure;
+use pulumi_yaml::ResourceType;
 use settings::Settings;
 use tokens::Kind;
 use wait::{Judge, until};

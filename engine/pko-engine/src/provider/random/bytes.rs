@@ -66,16 +66,9 @@ fn made(bytes: &[u8]) -> Made {
     Made {
         generated: vec![
             ("base64", text(&base64)),
-            ("hex", Property::String(hex(bytes))),
+            ("hex", Property::String(hex::encode(bytes))),
         ],
         // as in Pulumi's plugin, although it tells what the outputs hide
         id: base64,
     }
-}
-
-/// Two digits for each byte.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }

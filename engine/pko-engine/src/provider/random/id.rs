@@ -6,7 +6,6 @@ use base64::{
 };
 
 use super::{
-    bytes::hex,
     randomness,
     resource::{
         Generated, Imported, Input, KEEPERS, MOST, Made, Resource, Shape, bad_import, integer, text,
@@ -84,7 +83,7 @@ fn made(bytes: &[u8], prefix: &str) -> Made {
             ("b64Std", prefixed(&STANDARD.encode(bytes))),
             ("b64Url", prefixed(&id)),
             ("dec", prefixed(&decimal(bytes))),
-            ("hex", prefixed(&hex(bytes))),
+            ("hex", prefixed(&hex::encode(bytes))),
         ],
         id,
     }

@@ -31,12 +31,10 @@ use self::{
 };
 use super::{
     Call, ChangeRequest, CheckFailure, CheckRequest, Checked, Created, Difference, Observed,
-    Provider, ProviderError, ReadRequest, ResourceType,
+    Provider, ProviderError, ReadRequest,
 };
-use crate::{
-    property::{Properties, Property},
-    text::did_you_mean,
-};
+use crate::property::{Properties, Property};
+use pulumi_yaml::{ResourceType, text::did_you_mean};
 
 /// What the package is called in tokens.
 pub const PACKAGE: &str = "random";

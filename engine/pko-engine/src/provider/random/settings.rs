@@ -6,8 +6,8 @@ use super::resource::{Absence, Input, Resource, Shape, failure, integer, text};
 use crate::{
     property::{Properties, Property},
     provider::{CheckFailure, ProviderError},
-    text::from_float,
 };
+use pulumi_yaml::text::from_float;
 
 /// Inputs of the right type, with defaults; secrets and unknown values stay what they are.
 pub(super) struct Settings {

@@ -121,7 +121,7 @@ fn bytes_are_written_in_two_ways() {
         let made = create("RandomBytes", json!({"length": length}));
         let bytes = STANDARD.decode(text(&made.outputs, "base64")).unwrap();
         assert_eq!(bytes.len(), length);
-        assert_eq!(text(&made.outputs, "hex"), super::super::bytes::hex(&bytes));
+        assert_eq!(text(&made.outputs, "hex"), hex::encode(&bytes));
         assert_eq!(made.id, text(&made.outputs, "base64"));
     }
 }

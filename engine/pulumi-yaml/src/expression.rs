@@ -1,27 +1,26 @@
-//! Expressions of a program, and how nodes become them. Pure.
+//! Expressions, parsed from YAML nodes.
 
 use serde_json::Number;
 
-use super::{
-    Diagnostic,
-    access::{self, Access, Part},
-    function::{self, Function, Unnamed},
-    invoke::{self, Invoke},
+use crate::{
+    Diagnostic, Invoke,
+    access::{self, Access, TextPart},
+    function::{self, Function, NotBuiltin},
+    invoke,
+    syntax::{Node, NodeValue, Position},
 };
-use crate::syntax::{Node, NodeValue, Place};
 
-/// Something to evaluate, and where it stands.
+/// An expression and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expression {
     /// What it is.
     pub kind: ExpressionKind,
     /// Its line.
-    pub line: Place,
+    pub line: Position,
 }
 
 /// The kinds of expressions.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum ExpressionKind {
     Null,
     Bool(bool),
@@ -29,9 +28,9 @@ pub enum ExpressionKind {
     String(String),
     List(Vec<Expression>),
     Object(Vec<(Expression, Expression)>),
-    /// Text with references in it
-    Interpolation(Vec<Part>),
-    /// A reference alone: keeps the type of what it refers to
+    /// A string with references in it
+    Interpolation(Vec<TextPart>),
+    /// A reference alone: has the type of its target
     Reference(Access),
     /// A built-in function and its argument
     Call(Function, Box<Expression>),
@@ -40,18 +39,18 @@ pub enum ExpressionKind {
 }
 
 impl Expression {
-    /// A plain text.
+    /// A string literal.
     #[must_use]
-    pub fn text(text: &str, line: Place) -> Self {
+    pub fn text(text: &str, line: Position) -> Self {
         Self {
             kind: ExpressionKind::String(text.to_owned()),
             line,
         }
     }
 
-    /// A reference to all of something.
+    /// A reference to a whole variable, config value or resource.
     #[must_use]
-    pub fn reference(name: &str, line: Place) -> Self {
+    pub fn reference(name: &str, line: Position) -> Self {
         let access = Access {
             root: name.to_owned(),
             steps: Vec::new(),
@@ -62,7 +61,7 @@ impl Expression {
         }
     }
 
-    /// Reads a node; what looks odd goes to `diagnostics`.
+    /// Parses a node, and adds errors and warnings to `diagnostics`.
     pub fn read(node: &Node, diagnostics: &mut Vec<Diagnostic>) -> Self {
         let kind = match &node.value {
             NodeValue::Null => ExpressionKind::Null,
@@ -83,8 +82,8 @@ impl Expression {
         }
     }
 
-    /// Calls `visit` with each reference in it.
-    pub fn each_access<'a>(&'a self, visit: &mut dyn FnMut(&'a Access, Place)) {
+    /// Calls `visit` for each reference in it.
+    pub fn each_access<'a>(&'a self, visit: &mut dyn FnMut(&'a Access, Position)) {
         match &self.kind {
             ExpressionKind::List(values) => {
                 for value in values {
@@ -99,7 +98,7 @@ impl Expression {
             }
             ExpressionKind::Interpolation(parts) => {
                 for part in parts {
-                    if let Part::Access(access) = part {
+                    if let TextPart::Access(access) = part {
                         visit(access, self.line);
                     }
                 }
@@ -116,7 +115,7 @@ impl Expression {
     }
 }
 
-fn read_text(text: &str, line: Place, diagnostics: &mut Vec<Diagnostic>) -> ExpressionKind {
+fn read_text(text: &str, line: Position, diagnostics: &mut Vec<Diagnostic>) -> ExpressionKind {
     let parts = match access::parse(text) {
         Ok(parts) => parts,
         Err(message) => {
@@ -124,9 +123,9 @@ fn read_text(text: &str, line: Place, diagnostics: &mut Vec<Diagnostic>) -> Expr
             return ExpressionKind::Null;
         }
     };
-    match <[Part; 1]>::try_from(parts) {
-        Ok([Part::Text(text)]) => ExpressionKind::String(text),
-        Ok([Part::Access(access)]) => ExpressionKind::Reference(access),
+    match <[TextPart; 1]>::try_from(parts) {
+        Ok([TextPart::Text(text)]) => ExpressionKind::String(text),
+        Ok([TextPart::Access(access)]) => ExpressionKind::Reference(access),
         Err(parts) if parts.is_empty() => ExpressionKind::String(String::new()),
         Err(parts) => ExpressionKind::Interpolation(parts),
     }
@@ -165,14 +164,14 @@ fn read_object(entries: &[(Node, Node)], diagnostics: &mut Vec<Diagnostic>) -> E
     )
 }
 
-/// A map with one key that names a function.
+/// Parses a map with one key as a call, if the key names a function.
 fn read_call(
     key: &Node,
     value: &Node,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<ExpressionKind> {
     let name = key.as_str()?;
-    if !name.to_ascii_lowercase().starts_with("fn::") {
+    if !function::has_prefix(name) {
         return None;
     }
     match function::named(name) {
@@ -194,12 +193,12 @@ fn read_call(
             }
             Some(ExpressionKind::Call(function, Box::new(argument)))
         }
-        Err(Unnamed::Invoke) => Some(
+        Err(NotBuiltin::Invoke | NotBuiltin::ProviderFunction) => Some(
             invoke::read(key, value, diagnostics).map_or(ExpressionKind::Null, |invoke| {
                 ExpressionKind::Invoke(Box::new(invoke))
             }),
         ),
-        Err(Unnamed::Unknown) => {
+        Err(NotBuiltin::Unknown) => {
             diagnostics.push(Diagnostic::warning(
                 key.line,
                 format!(

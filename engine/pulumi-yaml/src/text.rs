@@ -1,11 +1,11 @@
-//! How numbers and whole values read as text, the way Pulumi's Go code writes them. Pure.
+//! Formats numbers and values as Pulumi's Go code does.
 
 use std::io;
 
 use serde::Serialize as _;
 use serde_json::{Number, Value};
 
-/// `; did you mean "name"?` for the name nearest to a mistyped one, or nothing if none is near.
+/// `; did you mean "name"?` for the most similar name, or an empty string if none is similar.
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let near = |known: &'a str| {
         let distance = strsim::damerau_levenshtein(name, known);
@@ -18,8 +18,8 @@ pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
     })
 }
 
-/// A float as a number: whole ones as integers, since Pulumi does not tell them apart. Of those with more digits than a
-/// float has, the rest is zeros, as Go writes them.
+/// Converts a float to a number. Whole floats become integers, since Pulumi does not distinguish
+/// them. Digits beyond a float's precision become zeros, as Go writes them.
 #[must_use]
 pub fn from_float(value: f64) -> Option<Number> {
     if value.fract() == 0.0 {
@@ -32,14 +32,14 @@ pub fn from_float(value: f64) -> Option<Number> {
     Number::from_f64(value)
 }
 
-/// A number of a program: Pulumi has floats only.
+/// Rounds a number of a program to a float, the only number type of Pulumi.
 #[must_use]
 pub fn as_float(value: &Number) -> Number {
     let float = value.as_f64().and_then(from_float);
     float.unwrap_or_else(|| value.clone())
 }
 
-/// A number inside text: shortest form, exponents only for the very large and very small.
+/// Formats a number in its shortest form, with an exponent only for very large and very small ones.
 #[must_use]
 pub fn number(value: &Number) -> String {
     match value.as_f64() {
@@ -54,7 +54,7 @@ pub fn number(value: &Number) -> String {
     }
 }
 
-/// A number inside an interpolated text. Pulumi has floats only there, and Go writes those of seven digits and more before
+/// Formats a number in an interpolated string. Go writes floats with seven or more digits before
 /// the point with an exponent.
 fn float(value: &Number) -> String {
     match value.as_f64() {
@@ -78,7 +78,8 @@ fn with_exponent(value: f64) -> String {
     }
 }
 
-/// How many characters a reader would count; none if some are combined from several, which takes tables to tell.
+/// Counts user-perceived characters; none if some may be combined of several, which takes Unicode
+/// tables to count.
 #[must_use]
 pub fn characters(text: &str) -> Option<usize> {
     let alone = |character: char| {
@@ -93,7 +94,7 @@ pub fn characters(text: &str) -> Option<usize> {
         .then(|| text.chars().count() - lines)
 }
 
-/// A value inside an interpolated text: lists and maps as Go prints them.
+/// Formats a value in an interpolated string: lists and maps as Go prints them.
 #[must_use]
 pub fn interpolated(value: &Value) -> String {
     match value {
@@ -121,7 +122,7 @@ pub fn interpolated(value: &Value) -> String {
     }
 }
 
-/// Compact JSON with `<`, `>` and `&` escaped and numbers as Go has them, as `fn::toJSON` gives it.
+/// Formats as `fn::toJSON` does: compact JSON with `<`, `>` and `&` escaped and Go's numbers.
 #[must_use]
 pub fn escaped_json(value: &Value) -> String {
     let mut json = Vec::new();
@@ -149,7 +150,7 @@ struct GoNumbers;
 impl serde_json::ser::Formatter for GoNumbers {
     fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
         if value != 0.0 && (value.abs() < 1e-6 || value.abs() >= 1e21) {
-            // of a negative exponent, Go drops the zero in front
+            // Go drops the leading zero of a negative exponent
             write!(writer, "{}", with_exponent(value).replace("e-0", "e-"))
         } else {
             write!(writer, "{value}")
@@ -163,7 +164,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn numbers_read_as_go_writes_them() {
+    fn interpolated_numbers_match_go() {
         for (value, expected) in [
             (json!(3), "3"),
             (json!(2.5), "2.5"),
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_are_counted_where_that_is_plain() {
+    fn characters_count_is_none_for_combining_ones() {
         for (text, expected) in [
             ("", Some(0)),
             ("abc", Some(3)),
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn json_text_is_safe_in_markup() {
+    fn json_escapes_markup() {
         assert_eq!(
             escaped_json(&json!({"b": 1, "a": "x<y>&z"})),
             r#"{"a":"x\u003cy\u003e\u0026z","b":1}"#
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_numbers_as_go_writes_them() {
+    fn json_numbers_match_go() {
         for (text, expected) in [
             ("1.0", "1"),
             ("1e20", "100000000000000000000"),

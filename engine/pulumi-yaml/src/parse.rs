@@ -1,45 +1,18 @@
-//! The sections of a program file. Pure.
+//! Parses the sections of a program.
 
-use super::{
-    Diagnostic, Get, Inputs, Program, ResourceDeclaration, Variable, configuration,
-    expression::{Expression, ExpressionKind},
-};
 use crate::{
-    builtin::PROVIDERS,
+    Diagnostic, Get, Inputs, Program, ResourceDeclaration, Variable, config,
+    expression::{Expression, ExpressionKind},
+    keys::{IGNORED_RESOURCE_FIELDS, PROVIDER_TYPE_PREFIX, RESOURCE_FIELDS, SECTIONS},
     syntax::{Node, NodeValue},
     text,
 };
 
-/// Packages that the engine has built in.
-const PACKAGES: [&str; 3] = ["kubernetes", "pulumi", "random"];
-/// Sections of a program; case does not matter, but is remarked upon.
-const SECTIONS: [&str; 11] = [
-    "components",
-    "config",
-    "configuration",
-    "description",
-    "name",
-    "namespace",
-    "outputs",
-    "pulumi",
-    "resources",
-    "variables",
-    "version",
-];
-/// Fields of a resource.
-const FIELDS: [&str; 6] = [
-    "defaultProvider",
-    "get",
-    "name",
-    "options",
-    "properties",
-    "type",
-];
-/// Fields that Pulumi lets pass without a meaning.
-const MEANINGLESS_FIELDS: [&str; 2] = ["condition", "metadata"];
-
-/// Reads a program file. `Err` holds what keeps it from being a program at all.
-pub fn parse(root: &Node) -> Result<Program, Vec<Diagnostic>> {
+/// Parses a program that may use the resource types of `packages`.
+///
+/// `Err` holds the syntax errors. Semantic errors are in [`Program::errors`]: Pulumi reports them
+/// once the stack is registered.
+pub fn parse(root: &Node, packages: &[&str]) -> Result<Program, Vec<Diagnostic>> {
     let mut reader = Reader::default();
     let Some(entries) = root.entries() else {
         return Err(vec![Diagnostic::error(
@@ -49,7 +22,7 @@ pub fn parse(root: &Node) -> Result<Program, Vec<Diagnostic>> {
     };
     let mut program = Program::default();
     for (key, value) in entries {
-        reader.section(&mut program, key, value);
+        reader.section(&mut program, key, value, packages);
     }
     default_providers(&mut program, &mut reader.semantic);
     let (errors, warnings): (Vec<_>, Vec<_>) =
@@ -63,7 +36,7 @@ pub fn parse(root: &Node) -> Result<Program, Vec<Diagnostic>> {
     }
 }
 
-/// Lets the resources of a package use the provider that the program made its default.
+/// Sets the default provider of each package as an option of its resources.
 fn default_providers(program: &mut Program, diagnostics: &mut Vec<Diagnostic>) {
     let mut providers = Vec::new();
     for resource in program
@@ -71,7 +44,7 @@ fn default_providers(program: &mut Program, diagnostics: &mut Vec<Diagnostic>) {
         .iter()
         .filter(|resource| resource.default_provider)
     {
-        match resource.kind.strip_prefix(PROVIDERS) {
+        match resource.kind.strip_prefix(PROVIDER_TYPE_PREFIX) {
             Some(package) => providers.push((package.to_owned(), resource.key.clone())),
             None => diagnostics.push(Diagnostic::error(
                 resource.line,
@@ -83,7 +56,7 @@ fn default_providers(program: &mut Program, diagnostics: &mut Vec<Diagnostic>) {
         }
     }
     let others = program.resources.iter_mut();
-    for resource in others.filter(|resource| !resource.kind.starts_with(PROVIDERS)) {
+    for resource in others.filter(|resource| !resource.kind.starts_with(PROVIDER_TYPE_PREFIX)) {
         let package = resource.kind.split(':').next().unwrap_or_default();
         let default = providers.iter().find(|(name, _)| name == package);
         if let (Some((_, key)), None) = (default, &resource.options.provider) {
@@ -101,31 +74,31 @@ fn is_empty(node: &Node) -> bool {
     }
 }
 
-/// Reads nodes, and remembers what is wrong with them.
+/// Parses nodes and collects errors.
 #[derive(Default)]
 pub(super) struct Reader {
-    /// What makes the text no program: nothing of it runs.
+    /// Syntax errors and warnings: with an error nothing runs.
     pub(super) syntax: Vec<Diagnostic>,
-    /// What is found when the program is already under way.
+    /// Errors that Pulumi reports after the run has begun.
     pub(super) semantic: Vec<Diagnostic>,
 }
 
 impl Reader {
-    fn section(&mut self, program: &mut Program, key: &Node, value: &Node) {
+    fn section(&mut self, program: &mut Program, key: &Node, value: &Node, packages: &[&str]) {
         let name = key.as_str().unwrap_or_default();
         match self.named(key, &SECTIONS).unwrap_or(name) {
             "variables" => program.variables = self.variables("variables", value),
             "outputs" => program.outputs = self.variables("outputs", value),
             "resources" => program.resources = self.resources(value),
             "config" => {
-                let declared = configuration::read(self, "config", value);
+                let declared = config::read(self, "config", value);
                 program.config.splice(..0, declared);
             }
             "configuration" => {
                 let message =
                     "root-level `configuration` field is deprecated; please use `config` instead";
                 self.syntax.push(Diagnostic::warning(key.line, message));
-                let declared = configuration::read(self, "configuration", value);
+                let declared = config::read(self, "configuration", value);
                 program.config.extend(declared);
             }
             "pulumi" => program.required_version = self.settings(value),
@@ -137,7 +110,7 @@ impl Reader {
                 key.line,
                 "namespace is only supported in component plugins",
             )),
-            "packages" => self.packages(value),
+            "packages" => self.packages(value, packages),
             "plugins" | "sdks" if !is_empty(value) => self.syntax.push(Diagnostic::error(
                 key.line,
                 format!(
@@ -148,7 +121,7 @@ impl Reader {
         }
     }
 
-    /// The known name of a key, in whatever case it is written.
+    /// Looks up a key, ignoring case with a warning.
     pub(super) fn named(&mut self, key: &Node, known: &[&'static str]) -> Option<&'static str> {
         let name = key.as_str().unwrap_or_default();
         let found = known
@@ -222,7 +195,7 @@ impl Reader {
         };
         let what = format!("resource {:?}", declaration.key);
         for (field, value) in self.entries(&what, node) {
-            match self.named(field, &FIELDS) {
+            match self.named(field, &RESOURCE_FIELDS) {
                 Some("type") => declaration.kind = self.text("type", value),
                 Some("name") => match self.text("name", value) {
                     name if name.is_empty() => {}
@@ -252,14 +225,14 @@ impl Reader {
 
     fn no_field(&mut self, resource: &str, field: &Node) {
         let name = field.as_str().unwrap_or_default();
-        if MEANINGLESS_FIELDS.contains(&name.to_ascii_lowercase().as_str()) {
+        if IGNORED_RESOURCE_FIELDS.contains(&name.to_ascii_lowercase().as_str()) {
             return;
         }
         self.semantic.push(Diagnostic::error(
             field.line,
             format!(
                 "resource {resource:?} has no field {name:?}{}",
-                text::did_you_mean(name, FIELDS)
+                text::did_you_mean(name, RESOURCE_FIELDS)
             ),
         ));
     }
@@ -286,12 +259,12 @@ impl Reader {
                 }
             }
         }
-        // without an id it is missed when it is to be read, as with Pulumi's CLI
+        // as with Pulumi's CLI, a missing id fails when the resource is read
         let id = id.unwrap_or_else(|| Expression::text("", node.line));
         Get { id, state }
     }
 
-    /// A literal text.
+    /// A string literal.
     pub(super) fn text(&mut self, what: &str, node: &Node) -> String {
         match self.expression(node).kind {
             ExpressionKind::String(text) => return text,
@@ -342,14 +315,14 @@ impl Reader {
         required
     }
 
-    /// What is built in needs no package; others cannot be had.
-    fn packages(&mut self, node: &Node) {
+    /// Rejects packages that the engine does not have.
+    fn packages(&mut self, node: &Node, packages: &[&str]) {
         for (key, _) in self.entries("packages", node) {
             let name = key.scalar_text();
-            if !PACKAGES.contains(&name.as_str()) {
+            if !packages.contains(&name.as_str()) {
                 let message = format!(
                     "package {name:?} is not supported by pulumi-engine, which has {}; use an image with Pulumi's CLI",
-                    PACKAGES.join(", ")
+                    packages.join(", ")
                 );
                 self.syntax.push(Diagnostic::error(key.line, message));
             }
@@ -362,8 +335,10 @@ mod tests {
     use super::*;
     use crate::syntax;
 
-    fn complaints(text: &str) -> Vec<String> {
-        match parse(&syntax::parse(text).unwrap()) {
+    const PACKAGES: [&str; 3] = ["kubernetes", "pulumi", "random"];
+
+    fn diagnostics(text: &str) -> Vec<String> {
+        match parse(&syntax::parse(text).unwrap(), &PACKAGES) {
             Ok(program) => program
                 .errors
                 .into_iter()
@@ -378,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_refused_by_name() {
+    fn parse_unsupported_section_names_it() {
         for (text, expected) in [
             (
                 "components: {a: 1}",
@@ -393,13 +368,13 @@ mod tests {
                 "load 1: section \"plugins\" is not supported by pulumi-engine; use an image with Pulumi's CLI",
             ),
         ] {
-            assert_eq!(complaints(text), [expected], "{text}");
+            assert_eq!(diagnostics(text), [expected], "{text}");
         }
-        assert!(complaints("packages: {random: random@4.18.0}").is_empty());
+        assert!(diagnostics("packages: {random: random@4.18.0}").is_empty());
     }
 
     #[test]
-    fn all_mistakes_are_told_at_once_each_with_the_nearest_name() {
+    fn parse_reports_all_errors_with_suggestions() {
         for (text, expected) in [
             (
                 "resources: {a: {type: t, options: {nosuch: 1}}}",
@@ -469,14 +444,14 @@ mod tests {
                 vec!["load 1: \"a\" of fn::assetArchive must be an asset or an archive"],
             ),
         ] {
-            assert_eq!(complaints(text), expected, "{text}");
+            assert_eq!(diagnostics(text), expected, "{text}");
         }
-        assert!(complaints("outputs: {x: {'fn::nosuch': 1}}")[0].contains("fn::nosuch"));
-        assert!(complaints("name: demo\nruntime: yaml").is_empty());
+        assert!(diagnostics("outputs: {x: {'fn::nosuch': 1}}")[0].contains("fn::nosuch"));
+        assert!(diagnostics("name: demo\nruntime: yaml").is_empty());
     }
 
     #[test]
-    fn case_does_not_matter_but_is_remarked_upon() {
+    fn parse_wrong_case_is_accepted_with_warning() {
         for (text, expected) in [
             (
                 "Outputs: {x: 1}",
@@ -495,14 +470,14 @@ mod tests {
                 "run: 'Fn::toJson' looks like a miscapitalization of 'fn::toJSON'",
             ),
         ] {
-            assert_eq!(complaints(text), [expected], "{text}");
+            assert_eq!(diagnostics(text), [expected], "{text}");
         }
     }
 
     #[test]
-    fn a_default_provider_is_that_of_all_resources_of_its_package() {
+    fn parse_default_provider_applies_to_its_package() {
         let text = "resources: {p: {type: 'pulumi:providers:random', defaultProvider: true}, a: {type: 'random:RandomPet'}, b: {type: 'other:X'}}";
-        let program = parse(&syntax::parse(text).unwrap()).unwrap();
+        let program = parse(&syntax::parse(text).unwrap(), &PACKAGES).unwrap();
         let has = |index: usize| program.resources[index].options.provider.is_some();
         assert_eq!([has(0), has(1), has(2)], [false, true, false]);
     }

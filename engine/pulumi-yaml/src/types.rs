@@ -1,15 +1,13 @@
-//! What is known of values before a program runs. Pure.
+//! Static types of values.
 
 use std::{collections::BTreeMap, fmt};
 
-use super::{Program, access::Accessor};
-use crate::{property::Property, provider::ResourceType, text};
+use crate::{Program, ResourceType, access::Accessor, text};
 
 /// The type of a value.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Type {
-    /// Nothing is known, so anything may be done with it
+    /// Unknown: every operation is allowed
     Any,
     Bool,
     Number,
@@ -54,19 +52,7 @@ impl fmt::Display for Type {
 }
 
 impl Type {
-    /// The type of a value that is given from outside.
-    #[must_use]
-    pub fn of(property: &Property) -> Self {
-        match property {
-            Property::Bool(_) => Self::Bool,
-            Property::Number(_) => Self::Number,
-            Property::String(_) => Self::String,
-            Property::Object(_) => Self::Map(Box::new(Self::Any)),
-            _ => Self::Any,
-        }
-    }
-
-    /// One type for several.
+    /// The union of several types.
     #[must_use]
     pub fn united(types: Vec<Self>) -> Self {
         let mut different: Vec<Self> = Vec::new();
@@ -82,29 +68,28 @@ impl Type {
         }
     }
 
-    /// Whether a value of this type can stand where `wanted` is needed.
+    /// Whether a value of this type is accepted where `expected` is needed.
     #[must_use]
-    pub fn fits(&self, wanted: &Self) -> bool {
-        match (self, wanted) {
-            (Self::Union(types), wanted) => types.iter().all(|kind| kind.fits(wanted)),
-            (kind, Self::Union(types)) => types.iter().any(|wanted| kind.fits(wanted)),
-            (Self::List(element), Self::List(wanted)) | (Self::Map(element), Self::Map(wanted)) => {
-                element.fits(wanted)
+    pub fn fits(&self, expected: &Self) -> bool {
+        match (self, expected) {
+            (Self::Union(types), expected) => types.iter().all(|kind| kind.fits(expected)),
+            (kind, Self::Union(types)) => types.iter().any(|expected| kind.fits(expected)),
+            (Self::List(element), Self::List(expected))
+            | (Self::Map(element), Self::Map(expected)) => element.fits(expected),
+            (Self::Object(properties), Self::Map(expected)) => {
+                properties.values().all(|property| property.fits(expected))
             }
-            (Self::Object(properties), Self::Map(wanted)) => {
-                properties.values().all(|property| property.fits(wanted))
-            }
-            // text is made of numbers and truth values, of resources by their URN
+            // Pulumi converts numbers, booleans and (by their URN) resources to strings
             (Self::Any, _)
             | (_, Self::Any)
             | (Self::Number | Self::Integer, Self::Number | Self::Integer)
             | (Self::Number | Self::Integer | Self::Bool | Self::Resource(_), Self::String)
             | (Self::Resource(_), Self::Resource(_)) => true,
-            (kind, wanted) => kind == wanted,
+            (kind, expected) => kind == expected,
         }
     }
 
-    /// One step into a value of this type, which is at `path`.
+    /// The type of a property of a value of this type. `path` names the value in errors.
     pub fn enter(&self, step: &Accessor, path: &str) -> Result<Self, String> {
         match (self, step) {
             (Self::Any, _) => Ok(Self::Any),
@@ -132,7 +117,7 @@ impl Type {
             (Self::Map(_), _) => Err(format!(
                 "cannot index via number into {path}: it is a map, write a name"
             )),
-            // Pulumi's own checker has it so: brackets are for lists and maps, not for literal objects
+            // as in Pulumi's checker: brackets are for lists and maps, not for literal objects
             (Self::Object(_) | Self::Resource(_), _) => Err(format!(
                 "cannot index into {path}: write a name after a dot instead of {step}"
             )),
@@ -160,7 +145,7 @@ fn no_property(name: &str, path: &str, known: &[&str]) -> String {
     )
 }
 
-/// The types of resources that a program names: each token as written, with the one that it stands for.
+/// The resource types of a program: each token as written, with the resolved token and its schema.
 #[derive(Debug, Default)]
 pub struct ResourceTypes(BTreeMap<String, Result<(String, ResourceType), String>>);
 
@@ -185,7 +170,7 @@ impl ResourceTypes {
     }
 }
 
-/// Tokens may leave out what can be filled in: `package:Type` is `package:index:Type`, and `package:module:Type`
+/// Resolves short tokens: `package:Type` is `package:index:Type`, and `package:module:Type`
 /// may be `package:module/type:Type`.
 fn resolve(
     token: &str,
@@ -218,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_may_be_short() {
+    fn resource_type_short_tokens_resolve() {
         let look_up = |token: &str| match token {
             "a:index:Thing" | "b:index/thing:Thing" | "c:m:Thing" => Ok(ResourceType::default()),
             other => Err(format!("no {other}")),
@@ -241,9 +226,9 @@ mod tests {
     }
 
     #[test]
-    fn values_fit_where_pulumi_lets_them() {
+    fn type_fits_follow_pulumi_conversions() {
         let list = |kind| Type::List(Box::new(kind));
-        for (value, wanted, expected) in [
+        for (value, expected, fits) in [
             (Type::Integer, Type::Number, true),
             (Type::Number, Type::String, true),
             (Type::String, Type::Number, false),
@@ -265,7 +250,7 @@ mod tests {
                 true,
             ),
         ] {
-            assert_eq!(value.fits(&wanted), expected, "{value} {wanted}");
+            assert_eq!(value.fits(&expected), fits, "{value} {expected}");
         }
     }
 }

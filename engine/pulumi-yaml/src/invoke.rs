@@ -1,32 +1,22 @@
-//! Calls of functions of providers: `fn::invoke`, and its short form `fn::package:module:function`. Pure.
+//! Calls of provider functions: `fn::invoke`, and the short form `fn::package:module:function`.
 
-use super::{
+use crate::{
     Diagnostic,
     expression::{Expression, ExpressionKind},
+    keys::{INVOKE_FIELDS, INVOKE_OPTIONS},
     parse::Reader,
-};
-use crate::{
     syntax::{Node, NodeValue},
     text,
 };
 
-const FIELDS: [&str; 4] = ["arguments", "function", "options", "return"];
-const OPTIONS: [&str; 5] = [
-    "dependsOn",
-    "parent",
-    "pluginDownloadURL",
-    "provider",
-    "version",
-];
-
-/// A call as written.
+/// A call of a provider's function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invoke {
     /// The function.
     pub token: String,
     /// Its arguments: a map.
     pub arguments: Expression,
-    /// The one property of the result that is wanted.
+    /// The property of the result to return, instead of all of them.
     pub returns: Option<String>,
     /// Options.
     pub options: InvokeOptions,
@@ -34,7 +24,6 @@ pub struct Invoke {
 
 /// Options of a call.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[expect(missing_docs, reason = "named as in Pulumi's own documentation")]
 pub struct InvokeOptions {
     pub depends_on: Option<Expression>,
     pub parent: Option<Expression>,
@@ -55,7 +44,7 @@ impl Invoke {
     }
 }
 
-/// Reads a call; none if it is wrong, which is in `diagnostics` then.
+/// Parses a call. Returns none after adding an error to `diagnostics`.
 pub(super) fn read(key: &Node, value: &Node, diagnostics: &mut Vec<Diagnostic>) -> Option<Invoke> {
     let mut reader = Reader::default();
     let name = key.as_str().unwrap_or_default();
@@ -98,12 +87,12 @@ impl Reader {
             return None;
         }
         for (field, value) in self.entries("fn::invoke", node) {
-            match self.named(field, &FIELDS) {
+            match self.named(field, &INVOKE_FIELDS) {
                 Some("function") => token = Some(self.text("function name", value)),
                 Some("arguments") => arguments = self.arguments(value),
                 Some("options") => options = self.invoke_options(value),
                 Some("return") => returns = Some(self.text("return directive", value)),
-                _ => self.unknown("fn::invoke", field, &FIELDS),
+                _ => self.unknown("fn::invoke", field, &INVOKE_FIELDS),
             }
         }
         if token.is_none() {
@@ -118,7 +107,7 @@ impl Reader {
         })
     }
 
-    /// A map: not even one with the name of a function in it is a call of that.
+    /// Parses a map. A key that names a function does not make it a call.
     fn arguments(&mut self, node: &Node) -> Expression {
         let expression = self.expression(node);
         if !matches!(expression.kind, ExpressionKind::Object(_)) {
@@ -131,7 +120,7 @@ impl Reader {
     fn invoke_options(&mut self, node: &Node) -> InvokeOptions {
         let mut options = InvokeOptions::default();
         for (field, value) in self.entries("options", node) {
-            match self.named(field, &OPTIONS) {
+            match self.named(field, &INVOKE_OPTIONS) {
                 Some("dependsOn") => options.depends_on = Some(self.expression(value)),
                 Some("parent") => options.parent = Some(self.expression(value)),
                 Some("provider") => options.provider = Some(self.expression(value)),
@@ -139,7 +128,7 @@ impl Reader {
                 Some("pluginDownloadURL") => {
                     options.plugin_download_url = Some(self.text("pluginDownloadURL", value));
                 }
-                _ => self.unknown("options of fn::invoke", field, &OPTIONS),
+                _ => self.unknown("options of fn::invoke", field, &INVOKE_OPTIONS),
             }
         }
         options
@@ -172,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_long_and_the_short_form_mean_the_same() {
+    fn invoke_short_form_equals_long_form() {
         let long =
             parsed("fn::invoke: {function: 'aws:ec2:getAmi', arguments: {owner: me}}").unwrap();
         let short = parsed("fn::aws:ec2:getAmi: {owner: me}").unwrap();
@@ -183,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn options_and_the_wanted_property_are_read() {
+    fn invoke_options_and_return_are_parsed() {
         let invoke = parsed(
             "fn::invoke: {function: 'a:b:c', return: id, options: {version: 1.2.3, provider: '${p}', parent: '${q}', dependsOn: ['${r}'], pluginDownloadURL: x}}",
         )
@@ -194,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_call_is_explained() {
+    fn invoke_malformed_reports_error() {
         for (text, expected) in [
             ("fn::invoke: x", "must be an object containing"),
             ("fn::invoke: {}", "missing function name"),

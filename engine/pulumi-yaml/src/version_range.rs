@@ -1,6 +1,6 @@
-//! Ranges of versions as `requiredVersion` has them: `>=3.0.0 <4.0.0 || 5.x`. Pure.
+//! Version ranges of `requiredVersion`: `>=3.0.0 <4.0.0 || 5.x`.
 
-/// Whether a version is in a range. An error says what is no range.
+/// Whether a version is in a range. Fails if the range is malformed.
 pub fn contains(range: &str, version: &str) -> Result<bool, String> {
     let version = parse(version).ok_or_else(|| format!("{version:?} is no version"))?;
     let mut any = false;
@@ -12,7 +12,7 @@ pub fn contains(range: &str, version: &str) -> Result<bool, String> {
     Ok(any)
 }
 
-/// Whether a text is a version; of the numbers the last ones may be left out.
+/// Whether a string is a version. Trailing numbers may be missing.
 #[must_use]
 pub fn is_version(text: &str) -> bool {
     let text = text.trim();
@@ -24,7 +24,7 @@ pub fn is_version(text: &str) -> bool {
 
 type Version = [u64; 3];
 
-/// Numbers of a version; what follows them, and a `v` before, do not count here.
+/// Parses the numbers of a version. Ignores a leading `v`, and what follows the numbers.
 fn parse(text: &str) -> Option<Version> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let numbers = text.split(['-', '+']).next()?;
@@ -68,7 +68,7 @@ fn within(version: Version, low: Version, high: Option<Version>) -> bool {
     high.map_or(version == low, |high| version >= low && version < high)
 }
 
-/// A version, or with an `x` in it all from the first to before the second.
+/// The lower bound, and for a version with an `x` in it the exclusive upper bound.
 fn bounds(text: &str) -> Option<(Version, Option<Version>)> {
     let parts: Vec<_> = text.split('.').collect();
     let is_any = |part: &&str| matches!(*part, "x" | "X" | "*");
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_may_leave_out_its_last_numbers() {
+    fn version_with_missing_numbers_is_valid() {
         for text in ["1", "1.2", "v1.2.3", "1.2.3-beta.1+build"] {
             assert!(is_version(text), "{text}");
         }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_hold_or_not() {
+    fn version_range_contains_version() {
         for (range, expected) in [
             (">=3.0.0", Some(true)),
             (">= 3.0.0 < 4.0.0", Some(true)),

@@ -1,50 +1,23 @@
 //! The options of a resource, as written. Pure.
 
-use super::{Diagnostic, ResourceOptions, expression::Expression, parse::Reader, version_range};
 use crate::{
+    Diagnostic, ResourceOptions,
+    expression::Expression,
+    keys::{ALIAS_FIELDS, RESOURCE_OPTIONS, TIMEOUTS},
+    parse::Reader,
     syntax::{Node, NodeValue},
-    text,
+    text, version_range,
 };
-
-/// All options of Pulumi YAML.
-const OPTIONS: [&str; 20] = [
-    "additionalSecretOutputs",
-    "aliases",
-    "customTimeouts",
-    "deleteBeforeReplace",
-    "deletedWith",
-    "dependsOn",
-    "envVarMappings",
-    "hideDiffs",
-    "ignoreChanges",
-    "import",
-    "parent",
-    "pluginDownloadURL",
-    "protect",
-    "provider",
-    "providers",
-    "replaceOnChanges",
-    "replaceWith",
-    "replacementTrigger",
-    "retainOnDelete",
-    "version",
-];
-/// What an alias can say.
-const ALIAS_FIELDS: [&str; 7] = [
-    "name", "noParent", "parent", "project", "stack", "type", "urn",
-];
-/// Operations that can have a time limit.
-const TIMEOUTS: [&str; 4] = ["create", "delete", "read", "update"];
 
 impl Reader {
     pub(super) fn options(&mut self, node: &Node) -> ResourceOptions {
         let mut options = ResourceOptions::default();
         for (field, value) in self.entries("options", node) {
-            if let Some(name) = self.named(field, &OPTIONS) {
+            if let Some(name) = self.named(field, &RESOURCE_OPTIONS) {
                 self.option(&mut options, name, value);
             } else {
                 let name = field.scalar_text();
-                let near = text::did_you_mean(&name, OPTIONS);
+                let near = text::did_you_mean(&name, RESOURCE_OPTIONS);
                 let message = format!("resource option {name:?} does not exist{near}");
                 self.semantic.push(Diagnostic::error(field.line, message));
             }
@@ -127,7 +100,7 @@ impl Reader {
     }
 }
 
-/// Where an option goes whose value is computed.
+/// The field of an option that takes an expression.
 fn expression<'a>(
     options: &'a mut ResourceOptions,
     name: &str,

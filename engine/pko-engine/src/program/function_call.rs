@@ -1,176 +1,20 @@
-//! The built-in functions of Pulumi YAML. Pure, but for the files that they are given.
+//! Calls of the built-in functions of Pulumi YAML.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
-use super::{
-    archive,
-    expression::{Expression, ExpressionKind},
-    files::Files,
-    value::Value,
-};
-use crate::text;
-
-/// A built-in function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named as in Pulumi's own documentation")]
-pub enum Function {
-    AssetArchive,
-    FileArchive,
-    FileAsset,
-    FileBase64,
-    FileBase64Sha256,
-    FromBase64,
-    Join,
-    Length,
-    ReadFile,
-    RemoteArchive,
-    RemoteAsset,
-    ResourceName,
-    ResourceType,
-    Secret,
-    Select,
-    Sha1,
-    SingleOrNone,
-    Split,
-    StackReference,
-    StringAsset,
-    ToBase64,
-    ToJson,
-    Unsecret,
-}
-
-/// All of them, with their names as they are documented.
-const FUNCTIONS: [(Function, &str); 23] = [
-    (Function::AssetArchive, "fn::assetArchive"),
-    (Function::FileArchive, "fn::fileArchive"),
-    (Function::FileAsset, "fn::fileAsset"),
-    (Function::FileBase64, "fn::filebase64"),
-    (Function::FileBase64Sha256, "fn::filebase64sha256"),
-    (Function::FromBase64, "fn::fromBase64"),
-    (Function::Join, "fn::join"),
-    (Function::Length, "fn::length"),
-    (Function::ReadFile, "fn::readFile"),
-    (Function::RemoteArchive, "fn::remoteArchive"),
-    (Function::RemoteAsset, "fn::remoteAsset"),
-    (Function::ResourceName, "fn::pulumiResourceName"),
-    (Function::ResourceType, "fn::pulumiResourceType"),
-    (Function::Secret, "fn::secret"),
-    (Function::Select, "fn::select"),
-    (Function::Sha1, "fn::sha1"),
-    (Function::SingleOrNone, "fn::singleOrNone"),
-    (Function::Split, "fn::split"),
-    (Function::StackReference, "fn::stackReference"),
-    (Function::StringAsset, "fn::stringAsset"),
-    (Function::ToBase64, "fn::toBase64"),
-    (Function::ToJson, "fn::toJSON"),
-    (Function::Unsecret, "fn::unsecret"),
-];
-
-/// The names of all functions.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    FUNCTIONS
-        .iter()
-        .map(|(_, name)| *name)
-        .chain(["fn::invoke"])
-}
-
-/// Why a name gives no built-in function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unnamed {
-    /// It calls a function of a provider.
-    Invoke,
-    /// Nobody has it.
-    Unknown,
-}
-
-impl Function {
-    /// Its name, as it is documented.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        FUNCTIONS
-            .iter()
-            .find(|(function, _)| *function == self)
-            .map_or("fn::", |(_, name)| name)
-    }
-
-    /// Whether it gives an asset or an archive from one text.
-    #[must_use]
-    pub fn makes_asset(self) -> bool {
-        matches!(
-            self,
-            Self::FileArchive
-                | Self::FileAsset
-                | Self::RemoteArchive
-                | Self::RemoteAsset
-                | Self::StringAsset
-        )
-    }
-}
-
-/// The function of a key such as `fn::join`, in any case of letters.
-pub fn named(key: &str) -> Result<Function, Unnamed> {
-    if let Some((function, _)) = FUNCTIONS
-        .iter()
-        .find(|(_, name)| name.eq_ignore_ascii_case(key))
-    {
-        return Ok(*function);
-    }
-    let name = key.get(4..).unwrap_or_default();
-    let parts: Vec<_> = name.split(':').collect();
-    let is_token = matches!(parts.len(), 2 | 3) && parts.iter().all(|part| !part.is_empty());
-    if name.eq_ignore_ascii_case("invoke") || is_token {
-        return Err(Unnamed::Invoke);
-    }
-    Err(Unnamed::Unknown)
-}
-
-/// What can be said of an argument before it is computed.
-pub fn check_shape(function: Function, argument: &Expression) -> Result<(), String> {
-    let pair = match &argument.kind {
-        ExpressionKind::List(values) => values.len() == 2,
-        _ => false,
-    };
-    match function {
-        Function::Join | Function::Select | Function::Split | Function::StackReference if !pair => {
-            Err(format!(
-                "the argument to {} must be a two-valued list",
-                function.name()
-            ))
-        }
-        Function::AssetArchive => check_members(argument),
-        _ => Ok(()),
-    }
-}
-
-fn check_members(argument: &Expression) -> Result<(), String> {
-    let ExpressionKind::Object(entries) = &argument.kind else {
-        return Err("the argument to fn::assetArchive must be an object".to_owned());
-    };
-    for (key, value) in entries {
-        let ExpressionKind::String(name) = &key.kind else {
-            return Err("keys in fn::assetArchive arguments must be string literals".to_owned());
-        };
-        let member = match value.kind {
-            ExpressionKind::Call(function, _) => {
-                function.makes_asset() || function == Function::AssetArchive
-            }
-            _ => false,
-        };
-        if !member {
-            return Err(format!(
-                "{name:?} of fn::assetArchive must be an asset or an archive"
-            ));
-        }
-    }
-    Ok(())
-}
+use super::{archive, files::Files, value::Value};
+use pulumi_yaml::{function::Function, text};
 
 /// Applies a function to a plain argument.
 ///
 /// `Secret`, `Unsecret`, `ResourceName`, `ResourceType` and `StackReference` need more than a plain value and are
 /// the evaluator's own.
-pub fn apply(function: Function, argument: Value, files: &dyn Files) -> Result<Value, String> {
+pub(super) fn apply(
+    function: Function,
+    argument: Value,
+    files: &dyn Files,
+) -> Result<Value, String> {
     match function {
         Function::Join => join(&list("fn::join", argument)?),
         Function::Split => split(&list("fn::split", argument)?),
@@ -209,24 +53,9 @@ pub fn apply(function: Function, argument: Value, files: &dyn Files) -> Result<V
     }
 }
 
-/// SHA-1 of a text, in hexadecimal: a name for it, not a protection.
-#[must_use]
-pub fn sha1(text: &str) -> String {
-    hexadecimal(digest(&SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()).as_ref())
-}
-
-/// SHA-256 of a text, in hexadecimal.
-#[must_use]
-pub fn sha256(text: &str) -> String {
-    hexadecimal(digest(&SHA256, text.as_bytes()).as_ref())
-}
-
-/// Bytes as lowercase hexadecimal digits.
-#[must_use]
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+/// SHA-1 of a text, in hexadecimal.
+fn sha1(text: &str) -> String {
+    hex::encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()))
 }
 
 fn string<'a>(function: &str, value: &'a Value) -> Result<&'a str, String> {
@@ -342,6 +171,7 @@ fn single_or_none(mut values: Vec<Value>) -> Result<Value, String> {
 mod tests {
     use super::*;
     use crate::program::files::InMemory;
+    use pulumi_yaml::function::named;
     use serde_json::json;
 
     fn call(name: &str, argument: serde_json::Value) -> Result<serde_json::Value, String> {
@@ -398,14 +228,5 @@ mod tests {
             let error = call(name, argument).unwrap_err();
             assert!(error.contains(expected), "{name}: {error}");
         }
-    }
-
-    #[test]
-    fn names_are_found_in_any_case() {
-        assert_eq!(named("Fn::ToJson"), Ok(Function::ToJson));
-        assert_eq!(named("fn::invoke"), Err(Unnamed::Invoke));
-        assert_eq!(named("Fn::aws:ec2:getAmi"), Err(Unnamed::Invoke));
-        assert_eq!(named("fn::a:b:c:d"), Err(Unnamed::Unknown));
-        assert_eq!(named("fn::nosuch"), Err(Unnamed::Unknown));
     }
 }

@@ -1,48 +1,61 @@
-//! What can be said about a program before it runs: types of references, properties of resources.
-//! Pure.
+//! Static checks: the types of references, the properties of resources.
 
 use std::collections::BTreeMap;
 
-use super::{
-    Diagnostic, Get, Inputs, Program, ResourceDeclaration, Variable,
+use crate::{
+    Diagnostic, Get, Inputs, Program, ResourceDeclaration, ResourceType, Variable,
     access::Access,
     expression::{Expression, ExpressionKind},
     function::Function,
-    order::{PULUMI, Part},
+    order::{PULUMI, ProgramPart},
+    syntax::Position,
+    text,
     types::{ResourceTypes, Type},
 };
-use crate::{property::Property, provider::ResourceType, syntax::Place, text};
 
-/// What a program runs with.
+/// What the check needs besides the program.
 #[derive(Clone, Copy)]
-pub struct Known<'a> {
-    /// Config values by name without the project's prefix.
-    pub config: &'a BTreeMap<String, Property>,
-    /// The project, whose name may stand before that of a config value.
+pub struct CheckContext<'a> {
+    /// Config values of the stack by name without the project's prefix.
+    pub config: &'a BTreeMap<String, ConfigValue>,
+    /// The project: `project:name` is the config value `name`.
     pub project: &'a str,
-    /// The types that it names.
+    /// The resource types of the program.
     pub types: &'a ResourceTypes,
-    /// Whether a function of a provider can be called; the error says what to do instead.
+    /// Looks up a provider's function. The error tells the user what to do instead.
     pub function: &'a dyn Fn(&str) -> Result<(), String>,
+}
+
+/// What the check needs of a config value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConfigValue {
+    /// Its type.
+    pub kind: Type,
+    /// The value itself, if it is a string that may stand for a number or boolean.
+    pub text: Option<String>,
 }
 
 /// Checks the parts, in order, and the outputs.
 #[must_use]
-pub fn check(program: &Program, parts: &[Part<'_>], known: Known<'_>) -> Vec<Diagnostic> {
+pub fn check(
+    program: &Program,
+    parts: &[ProgramPart<'_>],
+    context: CheckContext<'_>,
+) -> Vec<Diagnostic> {
     let mut checker = Checker {
-        known,
+        context,
         names: BTreeMap::from([(PULUMI.to_owned(), pulumi())]),
         errors: program.errors.clone(),
     };
     checker.config(program);
     for part in parts {
         match part {
-            Part::RequiredVersion(expression) => _ = checker.infer(expression),
-            Part::Variable(variable) => {
+            ProgramPart::RequiredVersion(expression) => _ = checker.infer(expression),
+            ProgramPart::Variable(variable) => {
                 let kind = checker.infer(&variable.value);
                 checker.names.entry(variable.name.clone()).or_insert(kind);
             }
-            Part::Resource(resource) => checker.resource(resource),
+            ProgramPart::Resource(resource) => checker.resource(resource),
         }
     }
     for output in &program.outputs {
@@ -57,34 +70,30 @@ fn pulumi() -> Type {
 }
 
 struct Checker<'a> {
-    known: Known<'a>,
+    context: CheckContext<'a>,
     names: BTreeMap<String, Type>,
     errors: Vec<Diagnostic>,
 }
 
 impl Checker<'_> {
     fn config(&mut self, program: &Program) {
-        for (name, property) in self.known.config {
-            self.name_config(name, Type::of(property));
+        for (name, value) in self.context.config {
+            self.name_config(name, value.kind.clone());
         }
         for declaration in &program.config {
             let key = declaration.key.as_str();
-            if let Some(property) = self.known.config.get(key) {
-                let text = match property {
-                    Property::String(text) => Some(text.as_str()),
-                    _ => None,
-                };
-                if let Some(message) = declaration.conflict(&Type::of(property), text) {
-                    self.errors
-                        .push(Diagnostic::error(declaration.line, message));
-                }
+            if let Some(value) = self.context.config.get(key)
+                && let Some(message) = declaration.conflict(&value.kind, value.text.as_deref())
+            {
+                self.errors
+                    .push(Diagnostic::error(declaration.line, message));
             }
             self.name_config(key, declaration.type_of());
         }
     }
 
     fn name_config(&mut self, name: &str, kind: Type) {
-        let prefixed = format!("{}:{name}", self.known.project);
+        let prefixed = format!("{}:{name}", self.context.project);
         self.names.insert(prefixed, kind.clone());
         self.names.insert(name.to_owned(), kind);
     }
@@ -93,7 +102,7 @@ impl Checker<'_> {
         for expression in resource.options.expressions() {
             self.infer(expression);
         }
-        let kind = match self.known.types.get(&resource.kind) {
+        let kind = match self.context.types.get(&resource.kind) {
             Ok((_, kind)) => {
                 self.inputs(resource, kind);
                 Type::Resource(kind.outputs.clone())
@@ -148,7 +157,7 @@ impl Checker<'_> {
         }
     }
 
-    fn exists(&mut self, kind: &str, name: &str, line: Place, known: Option<&[&str]>) {
+    fn exists(&mut self, kind: &str, name: &str, line: Position, known: Option<&[&str]>) {
         let Some(known) = known.filter(|known| !known.contains(&name)) else {
             return;
         };
@@ -185,7 +194,7 @@ impl Checker<'_> {
             ExpressionKind::Reference(access) => self.infer_access(access, expression.line),
             ExpressionKind::Call(function, argument) => self.infer_call(*function, argument),
             ExpressionKind::Invoke(invoke) => {
-                if let Err(message) = (self.known.function)(&invoke.token) {
+                if let Err(message) = (self.context.function)(&invoke.token) {
                     let error = Diagnostic::error(expression.line, message);
                     self.errors.push(error);
                 }
@@ -227,13 +236,13 @@ impl Checker<'_> {
         }
     }
 
-    /// One of the two arguments of a function has this type.
+    /// Reports an argument of a two-valued list that does not have this type.
     fn expect(
         &mut self,
         function: Function,
         argument: &Expression,
         index: usize,
-        wanted: &Type,
+        expected: &Type,
     ) -> Type {
         let ExpressionKind::List(values) = &argument.kind else {
             return Type::Any;
@@ -241,12 +250,12 @@ impl Checker<'_> {
         let Some(value) = values.get(index) else {
             return Type::Any;
         };
-        // what is wrong inside was told when the whole argument was looked at
-        let told = self.errors.len();
+        // errors inside of it were reported with the whole argument
+        let reported = self.errors.len();
         let kind = self.infer(value);
-        self.errors.truncate(told);
-        if !kind.fits(wanted) {
-            let message = format!("{} needs a {wanted} here, not a {kind}", function.name());
+        self.errors.truncate(reported);
+        if !kind.fits(expected) {
+            let message = format!("{} needs a {expected} here, not a {kind}", function.name());
             self.errors.push(Diagnostic::error(value.line, message));
         }
         kind
@@ -269,7 +278,7 @@ impl Checker<'_> {
         }
     }
 
-    fn infer_access(&mut self, access: &Access, line: Place) -> Type {
+    fn infer_access(&mut self, access: &Access, line: Position) -> Type {
         let mut kind = self
             .names
             .get(access.root.as_str())
@@ -295,30 +304,42 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{
-        builtin,
-        program::{order, parse},
-        syntax,
-    };
+    use crate::{order, parse, syntax};
+
+    fn stash(token: &str) -> Result<ResourceType, String> {
+        if token != "pulumi:index:Stash" {
+            return Err(format!("type {token:?} needs a provider plugin"));
+        }
+        Ok(ResourceType {
+            inputs: Some(vec!["input"]),
+            required: vec!["input"],
+            outputs: Some(vec!["input", "output"]),
+            ..ResourceType::default()
+        })
+    }
 
     fn errors(text: &str) -> Vec<String> {
-        let program = parse::parse(&syntax::parse(text).unwrap()).unwrap();
-        let config = BTreeMap::from([("o".to_owned(), Property::Object(BTreeMap::new()))]);
+        let program = parse::parse(&syntax::parse(text).unwrap(), &[]).unwrap();
+        let object = ConfigValue {
+            kind: Type::Map(Box::new(Type::Any)),
+            text: None,
+        };
+        let config = BTreeMap::from([("o".to_owned(), object)]);
         let parts = order::order(&program, &BTreeSet::from(["o".to_owned()]), &|_| false).unwrap();
-        let known = Known {
+        let context = CheckContext {
             config: &config,
             project: "demo",
-            types: &ResourceTypes::of(&program, &builtin::resource_type),
+            types: &ResourceTypes::of(&program, &stash),
             function: &|token| Err(format!("no function {token}")),
         };
-        check(&program, &parts, known)
+        check(&program, &parts, context)
             .into_iter()
             .map(|error| error.message)
             .collect()
     }
 
     #[test]
-    fn mistakes_are_found_before_anything_runs() {
+    fn check_invalid_program_reports_one_error() {
         let stash = "resources: {a: {type: 'pulumi:index:Stash', properties: {input: 1}}}\n";
         for (text, expected) in [
             (
@@ -389,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_passes() {
+    fn check_valid_program_reports_nothing() {
         for text in [
             "variables: {m: {k: [{x: 1}]}}\noutputs: {q: '${m.k[0].x}'}",
             "resources: {a: {type: 'pulumi:index:Stash', properties: {input: 1}}}\noutputs: {q: '${a.output.deep[0]}', i: '${a.id}'}",

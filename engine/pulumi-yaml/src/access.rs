@@ -1,13 +1,13 @@
-//! `${root.name[0]["key"]}`: text with references in it. Pure.
+//! Interpolations: `${root.name[0]["key"]}` inside a string.
 
 use std::fmt;
 
-/// A reference to a variable, config value or resource, and the way into it.
+/// A reference to a variable, config value or resource, or to a property of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
-    /// What is referred to.
+    /// The name of the variable, config value or resource.
     pub root: String,
-    /// The way into it.
+    /// The path from its value to the property.
     pub steps: Vec<Accessor>,
 }
 
@@ -23,7 +23,7 @@ pub enum Accessor {
 }
 
 impl Accessor {
-    /// The key, if it is one, however it is written.
+    /// The key, for both ways of writing one.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         match self {
@@ -43,17 +43,17 @@ impl fmt::Display for Accessor {
     }
 }
 
-/// A piece of a text.
+/// A piece of a string.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum TextPart {
     /// Literal text.
     Text(String),
     /// A reference.
     Access(Access),
 }
 
-/// Splits a text into literal pieces and references; `$$` is a dollar sign.
-pub fn parse(text: &str) -> Result<Vec<Part>, &'static str> {
+/// Splits a string into literal pieces and references. `$$` is a dollar sign.
+pub fn parse(text: &str) -> Result<Vec<TextPart>, &'static str> {
     let mut parts = Vec::new();
     let mut literal = String::new();
     let mut rest = text;
@@ -63,10 +63,10 @@ pub fn parse(text: &str) -> Result<Vec<Part>, &'static str> {
             rest = after;
         } else if let Some(after) = rest.strip_prefix("${") {
             if !literal.is_empty() {
-                parts.push(Part::Text(std::mem::take(&mut literal)));
+                parts.push(TextPart::Text(std::mem::take(&mut literal)));
             }
             let (access, after) = parse_access(after)?;
-            parts.push(Part::Access(access));
+            parts.push(TextPart::Access(access));
             rest = after;
         } else {
             literal.push(first);
@@ -74,12 +74,12 @@ pub fn parse(text: &str) -> Result<Vec<Part>, &'static str> {
         }
     }
     if !literal.is_empty() {
-        parts.push(Part::Text(literal));
+        parts.push(TextPart::Text(literal));
     }
     Ok(parts)
 }
 
-/// Parses a path such as `a.b[0]`, as config keys have them.
+/// Parses the path of a config key, such as `a.b[0]`.
 pub fn parse_path(text: &str) -> Result<Access, &'static str> {
     match parse_access(&format!("{text}}}"))? {
         (access, "") => Ok(access),
@@ -87,7 +87,7 @@ pub fn parse_path(text: &str) -> Result<Access, &'static str> {
     }
 }
 
-/// Parses up to the closing brace; returns what follows it.
+/// Parses up to the closing brace, and returns what follows it.
 fn parse_access(text: &str) -> Result<(Access, &str), &'static str> {
     let mut steps = Vec::new();
     let mut rest = text;
@@ -134,8 +134,8 @@ fn parse_access(text: &str) -> Result<(Access, &str), &'static str> {
     }
 }
 
-/// Parses up to the closing quote; `\"` is a quote.
-pub(crate) fn parse_quoted(text: &str) -> Result<(String, &str), &'static str> {
+/// Parses up to the closing quote, and returns what follows it. `\"` is a quote.
+pub fn parse_quoted(text: &str) -> Result<(String, &str), &'static str> {
     let mut key = String::new();
     let mut characters = text.char_indices().peekable();
     while let Some((position, character)) = characters.next() {
@@ -161,8 +161,8 @@ mod tests {
             Ok(parts) => parts
                 .iter()
                 .map(|part| match part {
-                    Part::Text(text) => format!("{text:?}"),
-                    Part::Access(access) => {
+                    TextPart::Text(text) => format!("{text:?}"),
+                    TextPart::Access(access) => {
                         let steps: String = access.steps.iter().map(Accessor::to_string).collect();
                         format!("<{}{steps}>", access.root)
                     }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_split_into_literals_and_references() {
+    fn interpolation_parse_splits_literals_and_references() {
         for (text, expected) in [
             ("plain", r#""plain""#),
             ("", ""),

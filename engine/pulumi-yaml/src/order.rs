@@ -1,18 +1,18 @@
-//! In which order the parts of a program are evaluated. Pure.
+//! The order in which the parts of a program are evaluated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::syntax::Place;
+use crate::{
+    Diagnostic, Program, ResourceDeclaration, Variable, expression::Expression, syntax::Position,
+};
 
-use super::{Diagnostic, Program, ResourceDeclaration, Variable, expression::Expression};
-
-/// The name under which a program sees stack, project and organization.
+/// The built-in variable with stack, project and organization.
 pub const PULUMI: &str = "pulumi";
 
 /// A part of a program.
 #[derive(Debug, Clone, Copy)]
-pub enum Part<'a> {
-    /// The versions of Pulumi that it can run with.
+pub enum ProgramPart<'a> {
+    /// `pulumi.requiredVersion`.
     RequiredVersion(&'a Expression),
     /// A named value.
     Variable(&'a Variable),
@@ -20,7 +20,7 @@ pub enum Part<'a> {
     Resource(&'a ResourceDeclaration),
 }
 
-impl<'a> Part<'a> {
+impl<'a> ProgramPart<'a> {
     fn name(self) -> &'a str {
         match self {
             Self::RequiredVersion(_) => PULUMI,
@@ -29,7 +29,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    fn line(self) -> Place {
+    fn line(self) -> Position {
         match self {
             Self::RequiredVersion(expression) => expression.line,
             Self::Variable(variable) => variable.line,
@@ -45,7 +45,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Its expressions, in the order of the text.
+    /// Its expressions, in source order.
     fn expressions(self) -> Vec<&'a Expression> {
         match self {
             Self::RequiredVersion(expression) => vec![expression],
@@ -64,28 +64,31 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Sorts the parts so that each comes after all it refers to.
+/// Sorts the parts topologically: each comes after everything it refers to.
 ///
-/// `known` are the names that need no evaluation: config values, of which those that are `given` have their value from
-/// the stack or the project already. Outputs come last of all, and what they lack is only missed then.
+/// `known` are the config values, which need no evaluation. `given` are those that the stack or the
+/// project sets. Outputs come last, and are not checked here.
 pub fn order<'a>(
     program: &'a Program,
     known: &BTreeSet<String>,
     given: &dyn Fn(&str) -> bool,
-) -> Result<Vec<Part<'a>>, Vec<Diagnostic>> {
+) -> Result<Vec<ProgramPart<'a>>, Vec<Diagnostic>> {
     let mut sorter = Sorter::new(known);
     let parts: Vec<_> = program
         .resources
         .iter()
-        .map(Part::Resource)
-        .chain(program.variables.iter().map(Part::Variable))
+        .map(ProgramPart::Resource)
+        .chain(program.variables.iter().map(ProgramPart::Variable))
         .collect();
     sorter.declare_config(program);
     for part in &parts {
         sorter.declare(*part, given);
     }
     if sorter.errors.is_empty() {
-        let settings = program.required_version.iter().map(Part::RequiredVersion);
+        let settings = program
+            .required_version
+            .iter()
+            .map(ProgramPart::RequiredVersion);
         for part in settings.chain(parts) {
             if !sorter.visit(part) {
                 break;
@@ -99,10 +102,10 @@ pub fn order<'a>(
     }
 }
 
-/// For each part of a sorted program the numbers of the parts that must be done before it.
+/// The indices of the parts that each part of a sorted program depends on.
 #[must_use]
-pub fn needs(parts: &[Part<'_>]) -> Vec<Vec<usize>> {
-    let settings = |part: &Part<'_>| matches!(part, Part::RequiredVersion(_));
+pub fn needs(parts: &[ProgramPart<'_>]) -> Vec<Vec<usize>> {
+    let settings = |part: &ProgramPart<'_>| matches!(part, ProgramPart::RequiredVersion(_));
     let required = parts.iter().position(settings);
     let others = parts.iter().zip(0..).filter(|(part, _)| !settings(part));
     let names: BTreeMap<_, _> = others.map(|(part, number)| (part.name(), number)).collect();
@@ -121,8 +124,8 @@ pub fn needs(parts: &[Part<'_>]) -> Vec<Vec<usize>> {
     needs.collect()
 }
 
-/// What to say of a name that nothing has.
-pub fn not_found<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+/// The error for an undefined name.
+pub fn undefined_name_message<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     format!(
         "resource, variable, or config value {name:?} not found{}",
         crate::text::did_you_mean(name, known.chain([PULUMI]))
@@ -133,10 +136,10 @@ struct Sorter<'a, 'k> {
     known: &'k BTreeSet<String>,
     /// Config values that the program declares.
     config: BTreeSet<&'a str>,
-    parts: BTreeMap<&'a str, Part<'a>>,
+    parts: BTreeMap<&'a str, ProgramPart<'a>>,
     visiting: BTreeSet<&'a str>,
     visited: BTreeSet<&'a str>,
-    sorted: Vec<Part<'a>>,
+    sorted: Vec<ProgramPart<'a>>,
     errors: Vec<Diagnostic>,
 }
 
@@ -164,10 +167,10 @@ impl<'a, 'k> Sorter<'a, 'k> {
         }
     }
 
-    fn declare(&mut self, part: Part<'a>, given: &dyn Fn(&str) -> bool) {
+    fn declare(&mut self, part: ProgramPart<'a>, given: &dyn Fn(&str) -> bool) {
         let (name, kind) = (part.name(), part.kind());
-        // a given value comes before that of a variable, as with Pulumi's language host
-        let has_value = matches!(part, Part::Variable(_)) && given(name);
+        // as in Pulumi's language host, a value that the stack sets hides a variable
+        let has_value = matches!(part, ProgramPart::Variable(_)) && given(name);
         let taken = if name == PULUMI {
             Some(format!("{kind} {name} uses the reserved name pulumi"))
         } else if self.config.contains(name) && !has_value {
@@ -187,10 +190,10 @@ impl<'a, 'k> Sorter<'a, 'k> {
         }
     }
 
-    fn require(&mut self, name: &str, line: Place) {
+    fn require(&mut self, name: &str, line: Position) {
         if name != PULUMI && !self.known.contains(name) && !self.parts.contains_key(name) {
             let known = self.known.iter().map(String::as_str);
-            let message = not_found(name, known.chain(self.parts.keys().copied()));
+            let message = undefined_name_message(name, known.chain(self.parts.keys().copied()));
             let error = Diagnostic::error(line, message);
             if !self.errors.contains(&error) {
                 self.errors.push(error);
@@ -198,8 +201,8 @@ impl<'a, 'k> Sorter<'a, 'k> {
         }
     }
 
-    /// Depth first; false once a circle is found.
-    fn visit(&mut self, part: Part<'a>) -> bool {
+    /// Visits depth first. Returns false once it finds a cycle.
+    fn visit(&mut self, part: ProgramPart<'a>) -> bool {
         let name = part.name();
         if self.visited.contains(name) {
             return true;
@@ -233,10 +236,10 @@ impl<'a, 'k> Sorter<'a, 'k> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{program::parse, syntax};
+    use crate::{parse, syntax};
 
     fn ordered(text: &str, known: &[&str]) -> String {
-        let program = parse::parse(&syntax::parse(text).unwrap()).unwrap();
+        let program = parse::parse(&syntax::parse(text).unwrap(), &[]).unwrap();
         let known = known.iter().map(ToString::to_string).collect();
         match order(&program, &known, &|name| name == "given") {
             Ok(parts) => parts
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_come_after_what_they_refer_to() {
+    fn order_puts_parts_after_their_references() {
         for (text, expected) in [
             ("variables: {c: '${b}!', a: one, b: '${a}'}", "a b c"),
             (
@@ -278,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_programs_are_explained() {
+    fn order_rejects_cycles_and_name_clashes() {
         for (text, expected) in [
             (
                 "variables: {a: '${b}', b: '${a}'}",

@@ -1,56 +1,54 @@
-//! YAML text to a tree of nodes that know their line. Pure.
+//! Parses YAML into a tree of nodes with positions.
 
 use std::{collections::HashMap, fmt};
 
 use granit_parser::{Event, Marker, Parser, ScalarStyle};
 use serde_json::Number;
 
-/// Depth at which a document is refused rather than overflowing the stack.
+/// Deeper documents are rejected, because they would overflow the stack.
 const MAXIMUM_DEPTH: usize = 128;
-/// Nodes at which a document is refused: aliases must not multiply it without end.
+/// Larger documents are rejected, because aliases could multiply nodes without end.
 const MAXIMUM_NODES: usize = 1_000_000;
 
-/// Why a text is not the YAML it should be.
+/// A YAML syntax error.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct SyntaxError {
-    /// Where.
-    pub line: Place,
-    /// What is wrong there.
+    pub line: Position,
     pub message: String,
 }
 
-/// A value and where it starts.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     /// The value.
     pub value: NodeValue,
-    /// Where its first character is.
-    pub line: Place,
+    /// The position of its first character.
+    pub line: Position,
 }
 
-/// A line of a text, and a column in it where that is known. It shows as its line.
+/// A line and a column. `Display` shows the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Place {
+pub struct Position {
     /// From 1.
     pub line: usize,
-    /// From 1; 0 if only the line is known.
+    /// From 1; 0 if unknown.
     pub column: usize,
 }
 
-impl From<usize> for Place {
+impl From<usize> for Position {
     fn from(line: usize) -> Self {
         Self { line, column: 0 }
     }
 }
 
-impl PartialEq<usize> for Place {
+impl PartialEq<usize> for Position {
     fn eq(&self, line: &usize) -> bool {
         self.line == *line
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.line.fmt(formatter)
     }
@@ -102,7 +100,7 @@ impl Node {
         Some(value)
     }
 
-    /// The same as JSON; keys that are not text become the text of their scalar.
+    /// Converts to JSON. Keys become strings.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         use serde_json::Value;
@@ -135,46 +133,46 @@ impl Node {
 
 /// Parses the first document of a text; an empty text is `null`.
 pub fn parse(text: &str) -> Result<Node, SyntaxError> {
-    // a byte order mark is no part of the document
+    // a byte order mark is not part of the document
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut builder = Builder::default();
     for next in Parser::new_from_str(text) {
         let (event, span) = next.map_err(|error| SyntaxError {
-            line: place(error.marker()),
+            line: position(error.marker()),
             message: error.info(),
         })?;
         if matches!(event, Event::DocumentEnd) {
             break;
         }
-        builder.take(event, place(&span.start))?;
+        builder.take(event, position(&span.start))?;
     }
     Ok(builder.root.unwrap_or(Node {
         value: NodeValue::Null,
-        line: Place::from(1),
+        line: Position::from(1),
     }))
 }
 
-/// Where a text first repeats a part of itself by an alias. Pulumi's programs may not.
+/// The first alias of a document. Pulumi allows none in programs.
 #[must_use]
-pub fn first_alias(text: &str) -> Option<Place> {
-    // most programs need no second look
+pub fn first_alias(text: &str) -> Option<Position> {
+    // avoids parsing most programs twice
     if !text.contains('*') {
         return None;
     }
     let mut events = Parser::new_from_str(text).map_while(Result::ok);
     let (_, span) = events.find(|(event, _)| matches!(event, Event::Alias(_)))?;
-    Some(place(&span.start))
+    Some(position(&span.start))
 }
 
-fn place(marker: &Marker) -> Place {
-    Place {
+fn position(marker: &Marker) -> Position {
+    Position {
         line: marker.line(),
         column: marker.col() + 1,
     }
 }
 
-/// A collection that is still open.
-struct Open {
+/// A collection whose end has not been parsed yet.
+struct OpenCollection {
     node: Node,
     anchor: usize,
     key: Option<Node>,
@@ -182,14 +180,14 @@ struct Open {
 
 #[derive(Default)]
 struct Builder {
-    open: Vec<Open>,
+    open: Vec<OpenCollection>,
     anchors: HashMap<usize, (Node, usize)>,
     nodes: usize,
     root: Option<Node>,
 }
 
 impl Builder {
-    fn take(&mut self, event: Event<'_>, line: Place) -> Result<(), SyntaxError> {
+    fn take(&mut self, event: Event<'_>, line: Position) -> Result<(), SyntaxError> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 if style == ScalarStyle::Plain && is_not_finite(&text) {
@@ -244,7 +242,7 @@ impl Builder {
                 message: "nested too deeply".to_owned(),
             });
         }
-        self.open.push(Open {
+        self.open.push(OpenCollection {
             node,
             anchor,
             key: None,
@@ -307,7 +305,7 @@ fn is_not_finite(text: &str) -> bool {
     matches!(text, ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN")
 }
 
-/// What a plain scalar means: YAML 1.2, as Pulumi's own parser reads it.
+/// Resolves a plain scalar as Pulumi's parser does: YAML 1.2.
 fn resolve(text: &str) -> NodeValue {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => NodeValue::Null,
@@ -325,7 +323,7 @@ fn number(text: &str) -> Option<Number> {
     let cleaned = text.replace('_', "");
     let text = cleaned.as_str();
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    // YAML 1.1's octal numbers, which Pulumi's parser still takes for such
+    // octal numbers of YAML 1.1, which Pulumi's parser still accepts
     if digits.len() > 1
         && digits.starts_with('0')
         && digits.chars().all(|digit| ('0'..'8').contains(&digit))
@@ -367,7 +365,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn scalars_mean_what_they_mean_to_pulumi() {
+    fn yaml_scalars_resolve_as_in_pulumi() {
         for (text, expected) in [
             ("hello", json!("hello")),
             ("42", json!(42)),
@@ -399,13 +397,13 @@ mod tests {
     }
 
     #[test]
-    fn nodes_know_their_line() {
+    fn yaml_nodes_have_positions() {
         let node = parse("a: 1\nb:\n  c: x\n").unwrap();
         assert_eq!(node.get("b").unwrap().get("c").unwrap().line, 3);
     }
 
     #[test]
-    fn errors_name_the_line() {
+    fn yaml_errors_have_positions() {
         for (text, line) in [
             ("a: 1\na: 2\n", 2),
             ("a: [1\nb: 2\n", 2),
@@ -418,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_that_would_exhaust_the_machine_are_refused() {
+    fn yaml_huge_documents_are_rejected() {
         let deep = "[".repeat(1000);
         assert!(parse(&deep).is_err());
         let levels: Vec<_> = (1..9)
