@@ -120,7 +120,8 @@ mod tests {
 
     #[test]
     fn what_the_cli_really_printed() {
-        let printed = include_str!("../../../../testing/pko-testkit/transcripts/33-up-locked/stderr.txt");
+        let printed =
+            include_str!("../../../../testing/pko-testkit/transcripts/33-up-locked/stderr.txt");
         assert_eq!(Locks::of(printed), Locks::Held(vec![first()]));
     }
 
