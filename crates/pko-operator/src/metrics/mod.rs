@@ -3,10 +3,8 @@
 //! What follows from the objects that there are is computed from the caches at each scrape ([`objects`]): it can't
 //! drift, and its series go with their objects. What is measured is kept here.
 
-mod access;
 mod objects;
 mod process;
-mod server;
 #[cfg(test)]
 mod tests;
 
@@ -17,9 +15,7 @@ use prometheus::{
     core::{Collector, GenericGauge},
 };
 
-pub(crate) use access::ClusterAccess;
 pub(crate) use objects::Objects;
-pub(crate) use server::{Door, serve};
 
 /// As upstream's framework has them, so that its dashboards fit.
 const RECONCILE_BUCKETS: [f64; 40] = [

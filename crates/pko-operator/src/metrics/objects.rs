@@ -62,7 +62,7 @@ impl Objects {
         series.runs_waiting.set(number(waiting));
         series.runs_under_way.set(number(under_way));
         let leads = f64::from(u8::from((self.leads)()));
-        let name = crate::leadership::NAME;
+        let name = crate::leader_election::NAME;
         series.leads.with_label_values(&[name]).set(leads);
         Ok(series
             .each()

@@ -159,7 +159,7 @@ fn key(name: &str) -> &str {
 fn logger(target: &str) -> String {
     let target = target.strip_prefix("manager::").unwrap_or(target);
     match target {
-        "run" | "manager" => "setup".to_owned(),
+        "start" | "manager" => "setup".to_owned(),
         target => target.replace("::", "."),
     }
 }
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn a_line_of_json_is_upstreams() {
         let line = json(|| {
-            tracing::info!(target: "manager::run", version = "1", good = true, share = 0.5, "Manager started");
+            tracing::info!(target: "manager::start", version = "1", good = true, share = 0.5, "Manager started");
         });
         let expected = r#"{"level":"info","ts":"T","logger":"setup","msg":"Manager started","version":"1","good":true,"share":0.5}"#;
         assert_eq!(line, format!("{expected}\n"));
@@ -230,10 +230,10 @@ mod tests {
     #[test]
     fn a_line_of_columns_is_upstreams() {
         let line = logged(LogEncoding::Console, || {
-            tracing::warn!(target: "manager::controller::stack", count = 2, "a\nb");
+            tracing::warn!(target: "manager::controllers::stack", count = 2, "a\nb");
         });
         let (_, rest) = line.split_once('\t').unwrap();
-        assert_eq!(rest, "WARN\tcontroller.stack\ta\\nb\t{\"count\": 2}\n");
+        assert_eq!(rest, "WARN\tcontrollers.stack\ta\\nb\t{\"count\": 2}\n");
         let line = logged(
             LogEncoding::Console,
             || tracing::info!(target: "kube", "alone"),

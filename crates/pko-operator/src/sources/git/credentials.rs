@@ -197,5 +197,4 @@ impl Keys<'_> {
 }
 
 #[cfg(test)]
-#[path = "credentials_tests.rs"]
 mod tests;

@@ -167,5 +167,4 @@ fn problem(failure: &Failure<ListError>) -> NoSource {
 }
 
 #[cfg(test)]
-#[path = "followed_tests.rs"]
 mod tests;

@@ -237,7 +237,7 @@ const PLACES: &[Place] = &[
     ),
     // What is read from Secrets, and heard from git servers.
     (
-        "pko-operator/src/sources/git/credentials_tests.rs",
+        "pko-operator/src/sources/git/credentials/tests.rs",
         &[
             (
                 "each_variant_of_the_object",

@@ -1,0 +1,42 @@
+//! The Updates of a Stack that its finalizer holds.
+
+use kube::{ResourceExt as _, runtime::reflector::ObjectRef};
+use pko_api::{Stack, Update, names::finalizers};
+use pko_core::stack::is_held;
+
+use super::belongs_to;
+use crate::controllers::{Context, PassError};
+
+/// The Updates that are held although they are not current, as the cache knows them: the last one, and of a Stack that goes
+/// all.
+pub(super) fn unreleased(stack: &Stack, context: &Context) -> Vec<String> {
+    let namespace = stack.namespace().unwrap_or_default();
+    let status = stack.status.as_ref();
+    let current = status.and_then(|status| status.current_update.as_ref());
+    let current = current.and_then(|current| current.name.as_ref());
+    let last = status.and_then(|status| status.last_update.as_ref());
+    let last = last.and_then(|last| last.name.as_ref());
+    let known = if stack.metadata.deletion_timestamp.is_some() {
+        context.updates.state()
+    } else {
+        let last = last.map(|name| ObjectRef::new(name).within(&namespace));
+        let last = last.and_then(|last| context.updates.get(&last));
+        last.into_iter().collect()
+    };
+    let held = known.iter().filter_map(|update| update.as_result().ok());
+    held.filter(|update| belongs_to(&update.metadata, stack) && is_held(&update.metadata))
+        .filter(|update| !context.written.is_stale(*update))
+        .map(Update::name_any)
+        .filter(|name| current != Some(name))
+        .collect()
+}
+
+/// Lets an Update go; one that is gone or free is left alone.
+pub(super) async fn release(context: &Context, update: &Update) -> Result<(), PassError> {
+    let finalizer = finalizers::STACK;
+    let released = pko_kube::remove_finalizer(&context.client, update, finalizer).await?;
+    if let Some(released) = released {
+        context.written.remember(&released);
+    }
+    Ok(())
+}

@@ -1,0 +1,291 @@
+//! Updates: each is one run of the workspace's agent.
+
+mod agent_run;
+mod outputs;
+
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt as _};
+use jiff::Timestamp;
+use k8s_openapi::{Resource as _, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::{
+    ResourceExt as _,
+    runtime::{Controller, controller::Action, reflector::ObjectRef},
+};
+use pko_api::{
+    Decoded, Stack, Update, Workspace,
+    auto::v1alpha1::{OperationType, UpdateStatus},
+    names::{conditions::ConditionType, events, field_managers, finalizers},
+};
+use pko_core::{
+    Known,
+    condition_set::is_true,
+    update::{Answer, Effect, Question, World, awaits, decide_undecodable},
+};
+use pko_kube::Notice;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::{
+    Context, Pass, PassError, after_error,
+    context::{fresh, told},
+    drive, supervised,
+};
+use crate::{
+    metrics::Metrics,
+    telemetry::{self, EndedRun},
+    watch::shared::receiving,
+};
+
+/// Runs the controller until the manager ends; `woken` are Updates whose run has ended.
+pub(crate) async fn run(
+    controller: Controller<Decoded<Update>>,
+    workspaces: impl Stream<Item = Arc<Decoded<Workspace>>> + Send + 'static,
+    woken: UnboundedReceiver<ObjectRef<Decoded<Update>>>,
+    context: Arc<Context>,
+) {
+    let updates = controller.store();
+    let waiting = move |workspace: Arc<Decoded<Workspace>>| {
+        let (namespace, name) = (workspace.namespace(), workspace.name_any());
+        let waiting = updates
+            .state()
+            .into_iter()
+            .filter(move |update| update.namespace() == namespace && runs_in(update, &name));
+        waiting
+            .map(|update| ObjectRef::from_obj(update.as_ref()))
+            .collect::<Vec<_>>()
+    };
+    let stream = controller
+        .watches_shared_stream(workspaces, waiting)
+        .reconcile_on(receiving(woken))
+        .run(
+            supervised(events::UPDATE_CONTROLLER, reconcile),
+            |_, error, _| after_error(error),
+            context,
+        );
+    stream.for_each(|_| std::future::ready(())).await;
+}
+
+fn runs_in(update: &Decoded<Update>, workspace: &str) -> bool {
+    update
+        .as_result()
+        .is_ok_and(|update| update.spec.workspace_name.as_deref() == Some(workspace))
+}
+
+async fn reconcile(
+    object: Arc<Decoded<Update>>,
+    context: Arc<Context>,
+) -> Result<Action, PassError> {
+    let Some(object) = fresh(object, &context.updates, &context).await? else {
+        return Ok(Action::await_change());
+    };
+    let update = match object.as_result() {
+        Ok(update) => update,
+        Err(undecodable) => {
+            for effect in decide_undecodable(undecodable, Timestamp::now()).effects {
+                if let Effect::PatchStatus(status) = effect {
+                    write_status(object.as_ref(), &context, &status).await?;
+                }
+            }
+            return Ok(Action::await_change());
+        }
+    };
+    if is_over(update.status.as_ref()) {
+        // The answer to the write that said so may have been lost: then nobody has told the queue.
+        context.leave(&update.uid().unwrap_or_default());
+    }
+    let pass = UpdatePass {
+        update,
+        context: &context,
+    };
+    let leading_since = *context.leading_since.get_or_init(Timestamp::now);
+    drive(&pass, World::new(update.clone(), leading_since)).await
+}
+
+struct UpdatePass<'pass> {
+    update: &'pass Update,
+    context: &'pass Context,
+}
+
+impl Pass for UpdatePass<'_> {
+    type World = World;
+
+    async fn answer(&self, question: Question) -> Result<Answer, PassError> {
+        let Self { update, context } = *self;
+        Ok(match question {
+            Question::Awaited(stack) => Answer::Awaited(is_awaited(update, context, &stack).await?),
+            Question::Workspace(name) => {
+                Answer::Workspace(workspace(update, context, &name).await?)
+            }
+            Question::Turn(question) => {
+                context.turns.are_primed().await;
+                Answer::Turn(context.turns.ask(update, *question))
+            }
+            Question::Agent(workspace) => {
+                Answer::Agent(agent_run::reach(update, &workspace, context).await)
+            }
+            Question::Run(workspace, publish) => {
+                if let Some(status) = publish {
+                    write_status(update, context, &status).await?;
+                }
+                Answer::Run(agent_run::start(update, &workspace, context).await)
+            }
+            Question::Cancel(workspace) => {
+                Answer::Run(agent_run::cancel(update, &workspace, context).await)
+            }
+            Question::KeepOutputs(secret) => {
+                Answer::Outputs(outputs::keep(update, *secret, context).await?)
+            }
+        })
+    }
+
+    async fn act(&self, world: &World, effect: Effect) -> Result<(), PassError> {
+        let Self { update, context } = *self;
+        let workspace = match &world.workspace {
+            Known::Known(workspace) => workspace.as_ref(),
+            Known::Unknown => None,
+        };
+        match effect {
+            Effect::PatchStatus(status) => {
+                write_status(update, context, &status).await?;
+                measure_end(update, &status, &context.metrics);
+            }
+            Effect::Adopt(owner) => {
+                let adopted = pko_kube::adopt(&context.client, update, &owner).await?;
+                context.written.remember(&adopted);
+            }
+            Effect::GiveBackTurn => context.leave(&update.uid().unwrap_or_default()),
+            Effect::FollowRun => agent_run::follow(update, workspace, context),
+            Effect::AcknowledgeRun => agent_run::acknowledge(update, workspace, context).await,
+            Effect::Delete => {
+                let namespace = update.namespace().unwrap_or_default();
+                pko_kube::delete::<Update>(
+                    &context.client,
+                    &namespace,
+                    &update.name_any(),
+                    update.uid(),
+                )
+                .await?;
+            }
+            Effect::LetGo => {
+                pko_kube::remove_finalizer(&context.client, update, finalizers::STACK).await?;
+            }
+            Effect::Emit(event) => {
+                let notice = Notice {
+                    reason: event.reason.as_str(),
+                    message: &event.message,
+                    warning: event.warning,
+                };
+                told(context.reporters.update.report(update, &notice).await);
+            }
+            Effect::WarnOfWorkspace(message) => {
+                if let Some(workspace) = workspace {
+                    warn_of(workspace, context, &message).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn object(&self) -> (&'static str, &ObjectMeta) {
+        (Update::KIND, &self.update.metadata)
+    }
+
+    fn context(&self) -> &Context {
+        self.context
+    }
+
+    fn is_change(effect: &Effect) -> bool {
+        !matches!(effect, Effect::FollowRun | Effect::GiveBackTurn)
+    }
+}
+
+/// Whether the Stack of this name waits for the Update's result. It is read anew: what a cache has not heard of must not
+/// be lost. One that does not decode may wait for it.
+async fn is_awaited(update: &Update, context: &Context, stack: &str) -> Result<bool, PassError> {
+    let namespace = update.namespace().unwrap_or_default();
+    let live: Option<Decoded<Stack>> = pko_kube::find(&context.client, &namespace, stack).await?;
+    let awaits = |stack: Decoded<Stack>| {
+        let readable = stack.as_result();
+        readable.map_or(true, |stack| awaits(stack, update))
+    };
+    Ok(live.is_some_and(awaits))
+}
+
+/// The Workspace from the cache, if that has seen the Stack's last change of it: a run with the config of before
+/// would be a run for nothing. Its absence is believed from a live read only.
+async fn workspace(
+    update: &Update,
+    context: &Context,
+    name: &str,
+) -> Result<Option<Box<Workspace>>, PassError> {
+    let namespace = update.namespace().unwrap_or_default();
+    let reference = ObjectRef::new(name).within(&namespace);
+    if let Some(cached) = context.workspaces.get(&reference)
+        && let Some(seen) = fresh(cached, &context.workspaces, context).await?
+        && let Ok(workspace) = seen.as_result()
+    {
+        return Ok(Some(Box::new(workspace.clone())));
+    }
+    Ok(
+        pko_kube::find::<Workspace>(&context.client, &namespace, name)
+            .await?
+            .map(Box::new),
+    )
+}
+
+/// Writes a status, unless the Update is another one by now: from an old copy, which a cache may begin with, a run that
+/// has ended long ago would look as if it had never begun.
+async fn write_status(
+    update: &impl kube::ResourceExt,
+    context: &Context,
+    status: &UpdateStatus,
+) -> Result<(), PassError> {
+    let manager = field_managers::UPDATE_STATUS;
+    context
+        .write_status_unless_changed::<Update>(update, status, manager)
+        .await?;
+    if is_over(Some(status)) {
+        context.leave(&update.uid().unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// Whether a status says that the Update has ended.
+fn is_over(status: Option<&UpdateStatus>) -> bool {
+    status.is_some_and(|status| is_true(&status.conditions, ConditionType::Complete))
+}
+
+/// Measures a run that has ended with this status, and tells of it.
+fn measure_end(update: &Update, status: &UpdateStatus, metrics: &Metrics) {
+    let before = update.status.as_ref();
+    let (Some(start), Some(end)) = (&status.start_time, &status.end_time) else {
+        return;
+    };
+    if is_over(Some(status)) && !is_over(before) {
+        let operation = match update.spec.operation.as_ref() {
+            None | Some(OperationType::Other(_)) => "other",
+            Some(operation) => operation.as_str(),
+        };
+        let failed = is_true(&status.conditions, ConditionType::Failed);
+        let result = if failed { "failed" } else { "succeeded" };
+        let seconds = end.0.duration_since(start.0).as_secs_f64();
+        metrics.run_ended(operation, result, seconds);
+        telemetry::run_ended(&EndedRun {
+            namespace: &update.namespace().unwrap_or_default(),
+            name: &update.name_any(),
+            operation,
+            failed,
+            start: start.0,
+            end: end.0,
+        });
+    }
+}
+
+async fn warn_of(workspace: &Workspace, context: &Context, message: &str) {
+    let notice = Notice {
+        reason: events::WorkspaceEvent::ConnectionFailure.as_str(),
+        message,
+        warning: true,
+    };
+    told(context.reporters.workspace.report(workspace, &notice).await);
+}

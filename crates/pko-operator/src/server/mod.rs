@@ -1,0 +1,6 @@
+//! HTTP servers of the manager: Programs for workspaces, metrics for scrapers, health for the kubelet.
+
+pub(crate) mod bounded;
+pub(crate) mod health;
+pub(crate) mod metrics;
+pub(crate) mod programs;

@@ -1,0 +1,207 @@
+//! The objects of workspaces as the caches have them, or as our own last write made them if that is newer.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{Pod, Service},
+};
+use kube::{
+    Resource, ResourceExt as _,
+    runtime::reflector::{ObjectRef, Store},
+};
+use pko_api::{Decoded, Program, Workspace, auto::v1alpha1::FluxArtifact};
+use pko_core::{
+    program::{program_at, served_artifact},
+    workspace::pod::{Found, child_name, keep_of_service, keep_of_stateful_set, pod_name},
+};
+use pko_kube::resource_version;
+
+use crate::watch::shared::WatchProgress;
+
+/// How long a write of ours counts for more than a cache that has not seen it, if the watch delivers nothing
+/// newer. Whatever became of it since, the cache has seen that by then.
+const SEEN_BY: Duration = Duration::from_secs(10);
+
+/// What the cluster has of all workspaces.
+pub(crate) struct Children {
+    services: Cached<Service>,
+    stateful_sets: Cached<StatefulSet>,
+    pods: Store<Pod>,
+    programs: Store<Decoded<Program>>,
+}
+
+impl Children {
+    pub(crate) fn new(
+        services: (Store<Service>, WatchProgress),
+        stateful_sets: (Store<StatefulSet>, WatchProgress),
+        pods: Store<Pod>,
+        programs: Store<Decoded<Program>>,
+    ) -> Self {
+        Self {
+            services: Cached::new(services.0, services.1),
+            stateful_sets: Cached::new(stateful_sets.0, stateful_sets.1),
+            pods,
+            programs,
+        }
+    }
+
+    /// Comes when the caches are filled. For one at a time: they wake only one of those who wait.
+    pub(in crate::workspace_runtime) async fn are_filled(&self) -> bool {
+        self.services.store.wait_until_ready().await.is_ok()
+            && self.stateful_sets.store.wait_until_ready().await.is_ok()
+            && self.pods.wait_until_ready().await.is_ok()
+    }
+
+    /// What there is of a workspace.
+    pub(super) fn of(&self, workspace: &Workspace) -> Found {
+        let namespace = workspace.namespace().unwrap_or_default();
+        let name = child_name(workspace);
+        Found {
+            service: self.services.get(&namespace, &name),
+            stateful_set: self.stateful_sets.get(&namespace, &name),
+            pod: self.pod(workspace),
+            artifact: self.artifact(workspace),
+        }
+    }
+
+    /// The pod of a workspace.
+    pub(super) fn pod(&self, workspace: &Workspace) -> Option<Pod> {
+        let namespace = workspace.namespace().unwrap_or_default();
+        let pod = ObjectRef::new(&pod_name(workspace)).within(&namespace);
+        Some(self.pods.get(&pod)?.as_ref().clone())
+    }
+
+    /// Whether there is a pod with this uid.
+    pub(super) fn has_pod(&self, uid: &str) -> bool {
+        let pods = self.pods.state();
+        pods.iter().any(|pod| pod.uid().as_deref() == Some(uid))
+    }
+
+    /// What this operator serves for the Program that a workspace fetches.
+    fn artifact(&self, workspace: &Workspace) -> Option<FluxArtifact> {
+        let fetched = workspace.spec.flux.as_ref()?;
+        let (namespace, name, _) = program_at(fetched.url.as_deref()?)?;
+        let program = self.programs.get(&ObjectRef::new(name).within(namespace))?;
+        served_artifact(program.as_result().ok()?, fetched)
+    }
+
+    pub(super) fn remember_service(&self, mut service: Service) {
+        keep_of_service(&mut service);
+        self.services.remember(service);
+    }
+
+    pub(super) fn remember_stateful_set(&self, mut set: StatefulSet) {
+        keep_of_stateful_set(&mut set);
+        self.stateful_sets.remember(set);
+    }
+
+    pub(super) fn forget_stateful_set(&self, set: &StatefulSet) {
+        self.stateful_sets.forget(set);
+    }
+}
+
+/// A cache, and our own writes that it may not have seen.
+struct Cached<K: Resource<DynamicType = ()> + Clone + 'static> {
+    store: Store<K>,
+    progress: WatchProgress,
+    written: Mutex<HashMap<(String, String), (K, Instant)>>,
+}
+
+impl<K: Resource<DynamicType = ()> + Clone + 'static> Cached<K> {
+    fn new(store: Store<K>, progress: WatchProgress) -> Self {
+        Self {
+            store,
+            progress,
+            written: Mutex::default(),
+        }
+    }
+
+    fn get(&self, namespace: &str, name: &str) -> Option<K> {
+        let cached = self.store.get(&ObjectRef::new(name).within(namespace));
+        let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, (_, at)| at.elapsed() < SEEN_BY);
+        let written = all.get(&(namespace.to_owned(), name.to_owned()));
+        match (cached, written) {
+            (Some(cached), Some((written, _)))
+                if resource_version(cached.as_ref()) < resource_version(written) =>
+            {
+                Some(written.clone())
+            }
+            // Either the watch has not delivered it yet, or it was deleted since.
+            (None, Some((written, _))) if !self.progress.has_reached(written) => {
+                Some(written.clone())
+            }
+            (cached, _) => cached.map(|cached| cached.as_ref().clone()),
+        }
+    }
+
+    fn remember(&self, object: K) {
+        let key = (object.namespace().unwrap_or_default(), object.name_any());
+        let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(key, (object, Instant::now()));
+    }
+
+    fn forget(&self, object: &K) {
+        let key = (object.namespace().unwrap_or_default(), object.name_any());
+        let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(&key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::runtime::{reflector, watcher::Event};
+    use serde_json::json;
+
+    use super::*;
+
+    fn service(version: &str) -> Service {
+        let metadata = json!({ "name": "demo", "namespace": "shop", "resourceVersion": version });
+        serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+    }
+
+    fn found(cached: &Cached<Service>) -> Option<String> {
+        cached.get("shop", "demo")?.resource_version()
+    }
+
+    #[test]
+    fn the_newer_of_cache_and_own_write_counts() {
+        let (store, mut writer) = reflector::store();
+        let cached = Cached::new(store, WatchProgress::default());
+        assert_eq!(found(&cached), None);
+        cached.remember(service("7"));
+        assert_eq!(
+            found(&cached).as_deref(),
+            Some("7"),
+            "the cache has nothing"
+        );
+        writer.apply_watcher_event(&Event::Apply(service("6")));
+        assert_eq!(found(&cached).as_deref(), Some("7"), "the cache is older");
+        writer.apply_watcher_event(&Event::Apply(service("10")));
+        assert_eq!(found(&cached).as_deref(), Some("10"), "the cache is newer");
+        cached.forget(&service("7"));
+        writer.apply_watcher_event(&Event::Delete(service("11")));
+        assert_eq!(found(&cached), None);
+    }
+
+    #[test]
+    fn a_deletion_that_the_watch_delivered_outweighs_our_own_write() {
+        let (store, mut writer) = reflector::store();
+        let progress = WatchProgress::default();
+        let cached = Cached::new(store, progress.clone());
+        cached.remember(service("7"));
+        progress.record(&service("6"));
+        assert_eq!(found(&cached).as_deref(), Some("7"), "not delivered yet");
+        let deleted = service("9");
+        writer.apply_watcher_event(&Event::Delete(deleted.clone()));
+        progress.record(&deleted);
+        assert_eq!(found(&cached), None);
+        cached.remember(service("12"));
+        assert_eq!(found(&cached).as_deref(), Some("12"), "a newer write");
+    }
+}

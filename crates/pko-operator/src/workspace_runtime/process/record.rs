@@ -1,0 +1,162 @@
+//! The small file in a workspace's folder by which the next manager adopts what runs there.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
+use tokio::net::UnixStream;
+
+use crate::workspace_runtime::short_hash;
+
+const FILE: &str = "record.json";
+/// The folder of the agents' sockets. A socket's path has room for 108 characters only, which a namespace and a
+/// name may exceed; no namespace's name begins with a dot.
+const SOCKETS: &str = ".sockets";
+
+/// What runs in a workspace's folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// The Workspace that it runs for.
+    pub(crate) uid: String,
+    /// What it was started with.
+    pub(crate) fingerprint: String,
+    /// The agent's process.
+    pub(crate) process: i32,
+    /// Whom the agent lets in. The records of the first managers do not say it, and their agents let everybody in.
+    #[serde(default)]
+    pub(crate) auth: Auth,
+    /// The agent has installed packages and selected stacks.
+    #[serde(default)]
+    pub(crate) initialized: bool,
+}
+
+/// Whom an agent lets in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Auth {
+    /// Everybody who can open its socket.
+    #[default]
+    None,
+    /// The manager with the key of this name.
+    Manager { key: String },
+    /// Whom the API server knows, and allows it.
+    Kube,
+}
+
+impl Record {
+    /// The record of a folder, if there is a readable one.
+    pub(crate) fn read(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(folder.join(FILE)).ok()?).ok()
+    }
+
+    /// Writes the record whole or not at all.
+    pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
+        let unfinished = folder.join(format!("{FILE}.unfinished"));
+        fs::write(&unfinished, serde_json::to_vec(self)?)?;
+        fs::rename(unfinished, folder.join(FILE))
+    }
+}
+
+/// Whether a process is the agent of a folder. An id may have gone to another program since: ours has its socket
+/// in its command line.
+pub(crate) fn is_agent(process: i32, folder: &Path) -> bool {
+    let command_line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let socket = socket(folder);
+    let socket = socket.as_os_str().as_encoded_bytes();
+    command_line
+        .split(|byte| *byte == 0)
+        .any(|argument| argument.ends_with(socket))
+}
+
+/// All agents of a folder, whether or not they listen.
+pub(crate) fn agents(folder: &Path) -> Vec<i32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten();
+    processes
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|process| is_agent(*process, folder))
+        .collect()
+}
+
+/// Sends a signal to the agent of a folder, if the process still is that.
+pub(crate) fn signal(process: i32, folder: &Path, signal: Signal) {
+    if let Some(id) = Pid::from_raw(process).filter(|_| is_agent(process, folder)) {
+        let _ = rustix::process::kill_process(id, signal);
+    }
+}
+
+/// The socket of the agent of a folder, `<all workspaces>/<namespace>/<name>`.
+pub(crate) fn socket(folder: &Path) -> PathBuf {
+    let mut parts = folder.iter().rev();
+    let (name, namespace) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
+    let both = [namespace.as_encoded_bytes(), b"/", name.as_encoded_bytes()].concat();
+    let short = short_hash(&both, 8);
+    let all = folder.parent().and_then(Path::parent).unwrap_or(folder);
+    all.join(SOCKETS).join(short)
+}
+
+/// The process that listens for a folder, if one does.
+pub(crate) async fn listener(folder: &Path) -> Option<i32> {
+    let stream = UnixStream::connect(socket(folder)).await.ok()?;
+    stream.peer_cred().ok()?.pid()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Record::read(folder.path()), None);
+        let record = Record {
+            uid: "u".into(),
+            fingerprint: "f".into(),
+            process: 1,
+            auth: Auth::Manager { key: "k".into() },
+            initialized: true,
+        };
+        record.write(folder.path()).unwrap();
+        assert_eq!(Record::read(folder.path()), Some(record));
+    }
+
+    #[test]
+    fn the_record_of_an_agent_that_lets_everybody_in_is_still_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = r#"{"uid":"u","fingerprint":"f","process":1}"#;
+        fs::write(folder.path().join(FILE), old).unwrap();
+        assert_eq!(Record::read(folder.path()).unwrap().auth, Auth::None);
+    }
+
+    #[test]
+    fn a_socket_is_short_however_long_the_names_are() {
+        let folder = Path::new("/w").join("n".repeat(63)).join("m".repeat(63));
+        assert_eq!(socket(&folder).parent(), Some(Path::new("/w/.sockets")));
+        assert!(socket(&folder).as_os_str().len() < 40);
+        assert_ne!(socket(&folder), socket(Path::new("/w/a/b")));
+    }
+
+    #[test]
+    fn another_process_is_not_taken_for_an_agent() {
+        let folder = tempfile::tempdir().unwrap();
+        let this = i32::try_from(std::process::id()).unwrap();
+        assert!(!is_agent(this, folder.path()));
+        assert!(!is_agent(0, folder.path()));
+    }
+
+    #[tokio::test]
+    async fn the_listener_is_known_by_its_process() {
+        let all = tempfile::tempdir().unwrap();
+        let folder = all.path().join("namespace/name");
+        fs::create_dir_all(socket(&folder).parent().unwrap()).unwrap();
+        assert_eq!(listener(&folder).await, None);
+        let _socket = tokio::net::UnixListener::bind(socket(&folder)).unwrap();
+        let this = i32::try_from(std::process::id()).unwrap();
+        assert_eq!(listener(&folder).await, Some(this));
+    }
+}
