@@ -1,12 +1,11 @@
-//! Events: what a user sees with `kubectl describe`.
+//! Events, as `kubectl describe` shows them.
 //!
-//! They are of core/v1 with the component as their source, as upstream's are. The recorder of `kube` is not used
-//! because it counts events of one reason as one whatever they say: a second "update detected" would show the first
-//! one's text.
+//! They are core/v1 events with the component as source, like upstream's. The recorder of `kube` is
+//! not used because it aggregates events by reason: a second "update detected" would show the text
+//! of the first.
 
 use std::{
     collections::HashMap,
-    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -16,70 +15,68 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time},
 };
 use kube::{
-    Api, Client, Resource,
-    api::{Patch, PatchParams, PostParams},
+    Api, Client, Resource, ResourceExt as _,
+    api::{ListParams, Patch, PatchParams, PostParams},
 };
+use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::RequestError;
+use crate::{Namespaced, RequestError, objects::request_error};
 
-/// The longest text that the API server takes in an event.
-const LONGEST_NOTE: usize = 1024;
-/// An event that is repeated within this time is counted, not written anew.
-const REPEATED_WITHIN: Duration = Duration::from_mins(10);
+/// The API server rejects longer messages.
+const MAX_MESSAGE_BYTES: usize = 1024;
+/// An event that is repeated within this time increments the count of the first one.
+const AGGREGATION_WINDOW: Duration = Duration::from_mins(10);
 
-/// Who reports events.
-pub struct Reporter {
+/// Records the events of one component.
+pub struct EventRecorder {
     client: Client,
     component: String,
-    reported: Mutex<HashMap<String, Reported>>,
+    recent: Mutex<HashMap<String, RecentEvent>>,
 }
 
-/// An event that was written.
 #[derive(Clone)]
-struct Reported {
+struct RecentEvent {
     name: String,
     count: i32,
     at: Instant,
 }
 
-/// What is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice<'text> {
-    /// One word for programs.
+pub struct EventNote<'text> {
+    /// In CamelCase, for programs.
     pub reason: &'text str,
-    /// A sentence for people.
+    /// For people.
     pub message: &'text str,
-    /// Something is wrong.
+    /// The event's type is `Warning` instead of `Normal`.
     pub warning: bool,
 }
 
-impl Reporter {
-    /// Reports as this component.
+impl EventRecorder {
     #[must_use]
     pub fn new(client: Client, component: &str) -> Self {
         Self {
             client,
             component: component.to_owned(),
-            reported: Mutex::default(),
+            recent: Mutex::default(),
         }
     }
 
-    /// Reports about an object.
-    pub async fn report<K: Resource<DynamicType = ()>>(
+    /// Writes an event about an object, or counts it if it was written recently.
+    pub async fn record<K: Resource<DynamicType = ()>>(
         &self,
         object: &K,
-        notice: &Notice<'_>,
+        note: &EventNote<'_>,
     ) -> Result<(), RequestError> {
         let about = object.object_ref(&());
         let events: Api<Event> = Api::namespaced(
             self.client.clone(),
             about.namespace.as_deref().unwrap_or_default(),
         );
-        let key = format!("{:?} {} {}", about.uid, notice.reason, notice.message);
-        let repeated = self.repeated(&key);
+        let key = format!("{:?} {} {}", about.uid, note.reason, note.message);
+        let repeated = self.repetition(&key);
         let counted = match &repeated {
-            Some(Reported { name, count, .. }) => {
+            Some(RecentEvent { name, count, .. }) => {
                 let patch = json!({ "count": count, "lastTimestamp": Time(Timestamp::now()) });
                 events
                     .patch(name, &PatchParams::default(), &Patch::Merge(patch))
@@ -92,11 +89,11 @@ impl Reporter {
             self.remember(key, event);
             return Ok(());
         }
-        // It is new, or the one to be counted was deleted.
-        let event = self.event(&about, notice);
+        // It is new, or the event to count has been deleted.
+        let event = self.new_event(&about, note);
         let written = events.create(&PostParams::default(), &event).await;
         written.map_err(|source| RequestError {
-            action: "report an event about",
+            action: "write an event about",
             kind: about.kind.clone().unwrap_or_default(),
             namespace: about.namespace.clone().unwrap_or_default(),
             name: about.name.clone().unwrap_or_default(),
@@ -105,7 +102,7 @@ impl Reporter {
         let name = event.metadata.name.unwrap_or_default();
         self.remember(
             key,
-            Reported {
+            RecentEvent {
                 name,
                 count: 1,
                 at: Instant::now(),
@@ -114,24 +111,22 @@ impl Reporter {
         Ok(())
     }
 
-    /// The same event, if it was written not long ago, with its new count.
-    fn repeated(&self, key: &str) -> Option<Reported> {
-        let mut reported = self.reported.lock().ok()?;
-        reported.retain(|_, event| event.at.elapsed() < REPEATED_WITHIN);
-        let event = reported.get(key)?;
-        Some(Reported {
+    /// The same event with its new count, if it was written recently.
+    fn repetition(&self, key: &str) -> Option<RecentEvent> {
+        let mut recent = self.recent.lock();
+        recent.retain(|_, event| event.at.elapsed() < AGGREGATION_WINDOW);
+        let event = recent.get(key)?;
+        Some(RecentEvent {
             count: event.count + 1,
             ..event.clone()
         })
     }
 
-    fn remember(&self, key: String, event: Reported) {
-        if let Ok(mut reported) = self.reported.lock() {
-            reported.insert(key, event);
-        }
+    fn remember(&self, key: String, event: RecentEvent) {
+        self.recent.lock().insert(key, event);
     }
 
-    fn event(&self, about: &ObjectReference, notice: &Notice<'_>) -> Event {
+    fn new_event(&self, about: &ObjectReference, note: &EventNote<'_>) -> Event {
         let now = Timestamp::now();
         let name = about.name.clone().unwrap_or_default();
         Event {
@@ -141,9 +136,9 @@ impl Reporter {
                 ..ObjectMeta::default()
             },
             involved_object: about.clone(),
-            reason: Some(notice.reason.to_owned()),
-            message: Some(shortened(notice.message)),
-            type_: Some(if notice.warning { "Warning" } else { "Normal" }.to_owned()),
+            reason: Some(note.reason.to_owned()),
+            message: Some(truncate(note.message)),
+            type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
             source: Some(EventSource {
                 component: Some(self.component.clone()),
                 host: None,
@@ -158,11 +153,34 @@ impl Reporter {
     }
 }
 
-fn shortened(message: &str) -> String {
-    if message.len() <= LONGEST_NOTE {
+/// The message of the last event with this reason about an object, written by any component.
+pub async fn last_event_message<K: Namespaced>(
+    client: &Client,
+    object: &K,
+    reason: &str,
+) -> Result<Option<String>, RequestError> {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let fields = format!("involvedObject.name={name},reason={reason}");
+    let events: Api<Event> = Api::namespaced(client.clone(), &namespace);
+    let listed = events.list(&ListParams::default().fields(&fields)).await;
+    let listed = listed.map_err(request_error::<K>(
+        "list the events about",
+        &namespace,
+        &name,
+    ))?;
+    let uid = object.uid();
+    let about = listed.items.into_iter();
+    let last = about
+        .filter(|event| event.involved_object.uid == uid)
+        .max_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0));
+    Ok(last.and_then(|event| event.message))
+}
+
+fn truncate(message: &str) -> String {
+    if message.len() <= MAX_MESSAGE_BYTES {
         return message.to_owned();
     }
-    let end = message.floor_char_boundary(LONGEST_NOTE - '…'.len_utf8());
+    let end = message.floor_char_boundary(MAX_MESSAGE_BYTES - '…'.len_utf8());
     format!("{}…", message.get(..end).unwrap_or_default())
 }
 
@@ -171,9 +189,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_text_is_cut_to_what_the_api_server_takes() {
-        assert_eq!(shortened("short"), "short");
-        let cut = shortened(&"ü".repeat(2_000));
-        assert!(cut.len() <= LONGEST_NOTE && cut.ends_with('…'));
+    fn event_message_too_long_is_truncated() {
+        assert_eq!(truncate("short"), "short");
+        let cut = truncate(&"ü".repeat(2_000));
+        assert!(cut.len() <= MAX_MESSAGE_BYTES && cut.ends_with('…'));
     }
 }

@@ -1,16 +1,16 @@
-//! A finalizer is added and removed by a patch of that one entry: the rest of the object, which may be
-//! somebody else's at this moment, is not touched, and an object that is gone is not made anew.
+//! Finalizers, by JSON patches of the one entry: fields of other writers are not touched, and an
+//! object that was deleted is not created again.
 
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 
 use crate::{
     RequestError,
-    objects::{Namespaced, patched},
+    objects::{Namespaced, patch_json},
 };
 
-/// Adds a finalizer to an object that does not have it. The version must be the one that was read: a list that
-/// appeared since is not replaced.
+/// Adds a finalizer to an object that does not have it. Conflicts if the object has changed since
+/// it was read.
 pub async fn add_finalizer<K: Namespaced>(
     client: &Client,
     object: &K,
@@ -22,22 +22,25 @@ pub async fn add_finalizer<K: Namespaced>(
         json!({ "op": "add", "path": "/metadata/finalizers/-", "value": finalizer })
     };
     let version = json!({ "op": "test", "path": "/metadata/resourceVersion", "value": object.resource_version() });
-    patched(client, object, json!([version, add]), "add a finalizer to").await
+    patch_json(client, object, json!([version, add]), "add a finalizer to").await
 }
 
-/// Removes a finalizer from an object, and gives what is written; one that is gone, or has it no more, is fine.
+/// Removes a finalizer and returns the written object. Does nothing if the object or the finalizer
+/// is gone.
 pub async fn remove_finalizer<K: Namespaced>(
     client: &Client,
     object: &K,
     finalizer: &str,
 ) -> Result<Option<K>, RequestError> {
-    match removed(client, object, finalizer).await {
+    match remove_entry(client, object, finalizer).await {
         Err(error) if error.status_code() == Some(404) => Ok(None),
-        // The list is another one by now: once more, with that.
+        // The list of finalizers has changed since the object was read: retry with the current one.
         Err(error) if error.status_code() == Some(422) => {
             let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
             match crate::find::<K>(client, &namespace, &name).await? {
-                Some(live) if live.uid() == object.uid() => removed(client, &live, finalizer).await,
+                Some(live) if live.uid() == object.uid() => {
+                    remove_entry(client, &live, finalizer).await
+                }
                 _ => Ok(None),
             }
         }
@@ -45,7 +48,7 @@ pub async fn remove_finalizer<K: Namespaced>(
     }
 }
 
-async fn removed<K: Namespaced>(
+async fn remove_entry<K: Namespaced>(
     client: &Client,
     object: &K,
     finalizer: &str,
@@ -63,7 +66,7 @@ async fn removed<K: Namespaced>(
         { "op": "test", "path": entry, "value": finalizer },
         { "op": "remove", "path": entry },
     ]);
-    patched(client, object, patch, "remove a finalizer from")
+    patch_json(client, object, patch, "remove a finalizer from")
         .await
         .map(Some)
 }

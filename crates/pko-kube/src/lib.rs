@@ -1,44 +1,51 @@
-//! The only callers of the Kubernetes API: reading, applying, statuses, finalizers, events. Decisions are
-//! made elsewhere; here they are carried out.
+//! Every call of the Kubernetes API that the manager makes: reads, watches, applies, statuses,
+//! finalizers, events, tokens. `pko-core` decides, this crate executes.
+//!
+//! The manager's own crate may not construct a `kube::Api`; its `clippy.toml` disallows it.
 
+#![expect(missing_docs, reason = "only this workspace links the crate")]
+
+mod dynamic_kinds;
 mod events;
 mod finalizers;
-mod freshness;
 mod object_name;
 mod objects;
 mod outputs;
+mod own_writes;
 mod owners;
-mod troubles;
+mod reviews;
+mod tokens;
+mod watches;
 
-pub use events::{Notice, Reporter};
+pub use dynamic_kinds::{discover, find_dynamic};
+pub use events::{EventNote, EventRecorder, last_event_message};
 pub use finalizers::{add_finalizer, remove_finalizer};
-pub use freshness::{Written, resource_version};
 pub use objects::{
-    Namespaced, annotate, apply, apply_annotation, apply_json, apply_own, apply_status, create,
-    create_once, delete, delete_unchanged, find, find_metadata, labelled, replace,
+    Namespaced, annotate, apply, apply_annotation, apply_forced, apply_json, apply_status,
+    cluster_uid, create, create_if_absent, delete, delete_unchanged, find, find_metadata,
+    list_labelled, list_metadata, replace,
 };
 pub use outputs::masked_outputs;
-pub use owners::adopt;
-pub use troubles::last_event;
+pub use own_writes::{OwnWrites, resource_version};
+pub use owners::add_owner;
+pub use reviews::{may_access_path, review_token};
+pub use tokens::request_token;
+pub use watches::{EventStream, watch, watch_dynamic};
 
-/// A request to the Kubernetes API that failed, and what it was for.
+/// A failed request to the Kubernetes API, with the object it was about.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {action} {kind} {namespace}/{name}")]
 pub struct RequestError {
-    /// What was tried.
+    /// A verb, as in "failed to `apply` Workspace shop/demo".
     pub action: &'static str,
-    /// The object's kind.
     pub kind: String,
-    /// The object's namespace.
     pub namespace: String,
-    /// The object's name.
     pub name: String,
-    /// What the API server or the connection to it said.
     pub source: Box<kube::Error>,
 }
 
 impl RequestError {
-    /// The API server's answer, if it gave one.
+    /// The HTTP status code, if the API server responded.
     #[must_use]
     pub fn status_code(&self) -> Option<u16> {
         match self.source.as_ref() {
@@ -47,7 +54,8 @@ impl RequestError {
         }
     }
 
-    /// Whether the API server refused for good: nothing was written, and trying again changes nothing.
+    /// Whether the API server rejected the request for good: nothing was written, and a retry of
+    /// the same request fails again.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         let try_again = [408, 409, 429];
@@ -55,13 +63,13 @@ impl RequestError {
             .is_some_and(|code| (400..500).contains(&code) && !try_again.contains(&code))
     }
 
-    /// Whether the API server found the object invalid: it will, as long as the object stays the same.
+    /// Whether the API server found the object invalid.
     #[must_use]
     pub fn is_invalid(&self) -> bool {
         matches!(self.status_code(), Some(400 | 422))
     }
 
-    /// Whether the namespace takes no new objects because it is being deleted.
+    /// Whether the namespace accepts no new objects because it is being deleted.
     #[must_use]
     pub fn is_namespace_terminating(&self) -> bool {
         let kube::Error::Api(status) = self.source.as_ref() else {
@@ -72,7 +80,7 @@ impl RequestError {
         reasons.any(|reason| reason == "NamespaceTerminating")
     }
 
-    /// What the API server said, without what was tried.
+    /// The message of the API server, without the action and the object.
     #[must_use]
     pub fn cause(&self) -> String {
         match self.source.as_ref() {

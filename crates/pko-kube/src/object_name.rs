@@ -1,14 +1,14 @@
-//! What can be the name of an object; pure. Users refer to objects by any text, and a text that is no name must not become
-//! part of a request's path: it would be another request.
+//! Valid object names. Users can refer to objects by any text; one that is no valid name must not
+//! become part of a request's path, where it could address something else.
 
-/// No name is longer.
-const LONGEST: usize = 253;
+const MAX_LENGTH: usize = 253;
 
-/// Whether an object can have this name: lowercase letters, digits, `-` and `.`, and a letter or digit at either end.
-pub(crate) fn is_possible(name: &str) -> bool {
+/// Whether a text is a DNS subdomain: lowercase letters, digits, `-` and `.`, with a letter or digit
+/// at both ends of each label.
+pub(crate) fn is_valid(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let labels = || name.split('.');
-    name.len() <= LONGEST
+    name.len() <= MAX_LENGTH
         && labels().all(|label| {
             let (first, last) = (label.bytes().next(), label.bytes().last());
             first.is_some_and(is_plain)
@@ -22,12 +22,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_what_the_api_server_takes_for_one() {
-        let longest = "a".repeat(LONGEST);
+    fn object_name_is_valid_if_it_is_a_dns_subdomain() {
+        let longest = "a".repeat(MAX_LENGTH);
         for name in ["a", "demo-1", "0", "a.b-c.d", longest.as_str()] {
-            assert!(is_possible(name), "{name}");
+            assert!(is_valid(name), "{name}");
         }
-        let too_long = "a".repeat(LONGEST + 1);
+        let too_long = "a".repeat(MAX_LENGTH + 1);
         for text in [
             "",
             " ",
@@ -46,7 +46,7 @@ mod tests {
             "größe",
             too_long.as_str(),
         ] {
-            assert!(!is_possible(text), "{text}");
+            assert!(!is_valid(text), "{text}");
         }
     }
 }

@@ -1,8 +1,10 @@
-//! Single objects: found, applied, created, deleted.
+//! Reads and writes of single objects.
 
 use std::fmt::Debug;
 
-use k8s_openapi::{NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    NamespaceResourceScope, api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
@@ -13,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{RequestError, object_name};
 
-/// A kind with objects in namespaces.
+/// A kind whose objects are in namespaces.
 pub trait Namespaced:
     Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug
 {
@@ -27,7 +29,8 @@ impl<K> Namespaced for K where
 {
 }
 
-fn failed<K: Namespaced>(
+/// Adds the action and the object to an error.
+pub(crate) fn request_error<K: Resource<DynamicType = ()>>(
     action: &'static str,
     namespace: &str,
     name: &str,
@@ -46,39 +49,38 @@ fn failed<K: Namespaced>(
     }
 }
 
-/// Reads an object from the API server itself; nothing if it is not there, as for a name that no object has.
+/// Reads an object from the API server. None if it does not exist or the name is invalid.
 pub async fn find<K: Namespaced>(
     client: &Client,
     namespace: &str,
     name: &str,
 ) -> Result<Option<K>, RequestError> {
-    if !object_name::is_possible(name) {
+    if !object_name::is_valid(name) {
         return Ok(None);
     }
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     api.get_opt(name)
         .await
-        .map_err(failed::<K>("read", namespace, name))
+        .map_err(request_error::<K>("read", namespace, name))
 }
 
-/// Reads who an object is and whose, and nothing that it holds; nothing if it is not there, as for a name that no object
-/// has.
+/// Reads the metadata of an object. None if it does not exist or the name is invalid.
 pub async fn find_metadata<K: Namespaced>(
     client: &Client,
     namespace: &str,
     name: &str,
 ) -> Result<Option<ObjectMeta>, RequestError> {
-    if !object_name::is_possible(name) {
+    if !object_name::is_valid(name) {
         return Ok(None);
     }
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let found = api.get_metadata_opt(name).await;
-    let found = found.map_err(failed::<K>("read", namespace, name))?;
+    let found = found.map_err(request_error::<K>("read", namespace, name))?;
     Ok(found.map(|found| found.metadata))
 }
 
-/// The objects of a namespace with this label, from the API server itself.
-pub async fn labelled<K: Namespaced>(
+/// Lists the objects of a namespace with this label, from the API server.
+pub async fn list_labelled<K: Namespaced>(
     client: &Client,
     namespace: &str,
     (label, value): (&str, &str),
@@ -86,11 +88,32 @@ pub async fn labelled<K: Namespaced>(
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let parameters = ListParams::default().labels(&format!("{label}={value}"));
     let listed = api.list(&parameters).await;
-    let listed = listed.map_err(failed::<K>("list those with a label", namespace, value))?;
+    let listed = listed.map_err(request_error::<K>("list by label", namespace, value))?;
     Ok(listed.items)
 }
 
-async fn applied<K: Namespaced>(
+/// Lists the metadata of all objects of a namespace, from the API server.
+pub async fn list_metadata<K: Namespaced>(
+    client: &Client,
+    namespace: &str,
+) -> Result<Vec<ObjectMeta>, RequestError> {
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let listed = api.list_metadata(&ListParams::default()).await;
+    let listed = listed.map_err(request_error::<K>("list", namespace, ""))?;
+    let objects = listed.items.into_iter();
+    Ok(objects.map(|object| object.metadata).collect())
+}
+
+/// An identifier of the cluster: the uid of its namespace `kube-system`.
+pub async fn cluster_uid(client: &Client) -> Result<Option<String>, RequestError> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let system = namespaces.get_metadata_opt("kube-system").await;
+    let system = system.map_err(request_error::<Namespace>("read", "", "kube-system"))?;
+    Ok(system.and_then(|system| system.metadata.uid))
+}
+
+/// Server-side apply.
+async fn apply_with<K: Namespaced>(
     client: &Client,
     (namespace, name): (&str, &str),
     object: &(impl Serialize + Debug),
@@ -99,10 +122,11 @@ async fn applied<K: Namespaced>(
 ) -> Result<K, RequestError> {
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let applied = api.patch(name, parameters, &Patch::Apply(object)).await;
-    applied.map_err(failed::<K>(action, namespace, name))
+    applied.map_err(request_error::<K>(action, namespace, name))
 }
 
-/// Applies an object; fields of other managers with other values are a conflict.
+/// Applies an object. Conflicts if another field manager has set one of its fields to another
+/// value.
 pub async fn apply<K: Namespaced + Serialize>(
     client: &Client,
     object: &K,
@@ -110,22 +134,22 @@ pub async fn apply<K: Namespaced + Serialize>(
 ) -> Result<K, RequestError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let parameters = PatchParams::apply(manager);
-    applied(client, (&namespace, &name), object, &parameters, "apply").await
+    apply_with(client, (&namespace, &name), object, &parameters, "apply").await
 }
 
-/// Applies an object that is ours alone: who else has set a field of it is overruled. With a uid it is that very object,
-/// and none that was made anew since.
-pub async fn apply_own<K: Namespaced + Serialize>(
+/// Applies an object and takes over fields of other field managers. With a uid, fails if the object
+/// was deleted and created again since.
+pub async fn apply_forced<K: Namespaced + Serialize>(
     client: &Client,
     object: &K,
     manager: &str,
 ) -> Result<K, RequestError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let parameters = PatchParams::apply(manager).force();
-    applied(client, (&namespace, &name), object, &parameters, "apply").await
+    apply_with(client, (&namespace, &name), object, &parameters, "apply").await
 }
 
-/// Applies an object that is kept as JSON, so that no field is lost that our types do not know.
+/// Applies an object in JSON, so that fields that our types lack are kept.
 pub async fn apply_json<K: Namespaced>(
     client: &Client,
     namespace: &str,
@@ -135,10 +159,10 @@ pub async fn apply_json<K: Namespaced>(
     let name = object.pointer("/metadata/name").and_then(Value::as_str);
     let name = name.unwrap_or_default();
     let parameters = PatchParams::apply(manager);
-    applied(client, (namespace, name), object, &parameters, "apply").await
+    apply_with(client, (namespace, name), object, &parameters, "apply").await
 }
 
-/// Sets an annotation of this very object, and nothing else; one that was made anew since is left alone.
+/// Sets one annotation by a merge patch. Fails if the object was deleted and created again since.
 pub async fn annotate<K: Namespaced>(
     client: &Client,
     object: &K,
@@ -155,10 +179,11 @@ pub async fn annotate<K: Namespaced>(
     };
     api.patch(&name, &parameters, &Patch::Merge(patch))
         .await
-        .map_err(failed::<K>("annotate", &namespace, &name))
+        .map_err(request_error::<K>("annotate", &namespace, &name))
 }
 
-/// Applies one annotation of this very object, by force; one that is gone is not made anew.
+/// Applies one annotation and takes it over from other field managers. Fails if the object was
+/// deleted since, even if it was created again.
 pub async fn apply_annotation<K: Namespaced>(
     client: &Client,
     object: &K,
@@ -172,11 +197,11 @@ pub async fn apply_annotation<K: Namespaced>(
         "metadata": { "uid": object.uid(), "annotations": { annotation: value } },
     });
     let parameters = PatchParams::apply(manager).force();
-    applied(client, (&namespace, &name), &patch, &parameters, "annotate").await
+    apply_with(client, (&namespace, &name), &patch, &parameters, "annotate").await
 }
 
-/// Applies a whole status: what is not in it any more is removed. With a version, only to the object as it was then: a
-/// conflict says that it has changed since.
+/// Applies a whole status: fields that it lacks are removed. With a resource version, conflicts if
+/// the object has changed since.
 pub async fn apply_status<K: Namespaced>(
     client: &Client,
     object: &impl ResourceExt,
@@ -186,7 +211,7 @@ pub async fn apply_status<K: Namespaced>(
 ) -> Result<K, RequestError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let api: Api<K> = Api::namespaced(client.clone(), &namespace);
-    // The uid keeps an apply from making an object anew that was deleted in the meantime.
+    // Without the uid, an apply would create an object again that was deleted in the meantime.
     let mut metadata = json!({ "name": name, "namespace": namespace, "uid": object.uid() });
     if let (Some(fields), Some(version)) = (metadata.as_object_mut(), version) {
         fields.insert("resourceVersion".to_owned(), version.into());
@@ -201,18 +226,18 @@ pub async fn apply_status<K: Namespaced>(
     let applied = api
         .patch_status(&name, &parameters, &Patch::Apply(patch))
         .await;
-    applied.map_err(failed::<K>("write the status of", &namespace, &name))
+    applied.map_err(request_error::<K>("write the status of", &namespace, &name))
 }
 
-fn written_by(manager: &str) -> PostParams {
+fn post_params(manager: &str) -> PostParams {
     PostParams {
         field_manager: Some(manager.to_owned()),
         ..PostParams::default()
     }
 }
 
-/// Changes an object by a JSON patch.
-pub(crate) async fn patched<K: Namespaced>(
+/// Applies a JSON patch.
+pub(crate) async fn patch_json<K: Namespaced>(
     client: &Client,
     object: &K,
     patch: Value,
@@ -220,7 +245,7 @@ pub(crate) async fn patched<K: Namespaced>(
 ) -> Result<K, RequestError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let patch = serde_json::from_value(patch).map_err(kube::Error::SerdeError);
-    let patch = patch.map_err(failed::<K>(action, &namespace, &name))?;
+    let patch = patch.map_err(request_error::<K>(action, &namespace, &name))?;
     let api: Api<K> = Api::namespaced(client.clone(), &namespace);
     let parameters = PatchParams {
         field_manager: Some(field_managers::OPERATOR.to_owned()),
@@ -228,10 +253,9 @@ pub(crate) async fn patched<K: Namespaced>(
     };
     api.patch(&name, &parameters, &Patch::<()>::Json(patch))
         .await
-        .map_err(failed::<K>(action, &namespace, &name))
+        .map_err(request_error::<K>(action, &namespace, &name))
 }
 
-/// Creates an object.
 pub async fn create<K: Namespaced + Serialize>(
     client: &Client,
     object: &K,
@@ -239,12 +263,12 @@ pub async fn create<K: Namespaced + Serialize>(
 ) -> Result<K, RequestError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let api: Api<K> = Api::namespaced(client.clone(), &namespace);
-    api.create(&written_by(manager), object)
+    api.create(&post_params(manager), object)
         .await
-        .map_err(failed::<K>("create", &namespace, &name))
+        .map_err(request_error::<K>("create", &namespace, &name))
 }
 
-/// Writes an object whole, if it still is the version that was read.
+/// Replaces an object. Conflicts if it has changed since it was read.
 pub async fn replace<K: Namespaced + Serialize>(
     client: &Client,
     object: &K,
@@ -252,13 +276,13 @@ pub async fn replace<K: Namespaced + Serialize>(
 ) -> Result<K, RequestError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let api: Api<K> = Api::namespaced(client.clone(), &namespace);
-    api.replace(&name, &written_by(manager), object)
+    api.replace(&name, &post_params(manager), object)
         .await
-        .map_err(failed::<K>("write", &namespace, &name))
+        .map_err(request_error::<K>("write", &namespace, &name))
 }
 
-/// Creates an object that may have been created before, by a pass that did not come to its end.
-pub async fn create_once<K: Namespaced + Serialize>(
+/// Creates an object unless one of that name exists, perhaps from an interrupted reconcile.
+pub async fn create_if_absent<K: Namespaced + Serialize>(
     client: &Client,
     object: &K,
     manager: &str,
@@ -270,7 +294,7 @@ pub async fn create_once<K: Namespaced + Serialize>(
     }
 }
 
-/// Deletes an object, if it still is the one that was meant; one that is gone is fine.
+/// Deletes an object. Does nothing if it is gone, or has another uid than the given one.
 pub async fn delete<K: Namespaced>(
     client: &Client,
     namespace: &str,
@@ -284,7 +308,7 @@ pub async fn delete<K: Namespaced>(
     delete_if::<K>(client, namespace, name, preconditions).await
 }
 
-/// Deletes an object, if it still is as it is here: whoever has written to it since may have made it theirs.
+/// Deletes an object unless it has changed since it was read.
 pub async fn delete_unchanged<K: Namespaced>(
     client: &Client,
     object: &K,
@@ -311,6 +335,6 @@ async fn delete_if<K: Namespaced>(
     match api.delete(name, &parameters).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
-        Err(error) => Err(failed::<K>("delete", namespace, name)(error)),
+        Err(error) => Err(request_error::<K>("delete", namespace, name)(error)),
     }
 }

@@ -1,4 +1,4 @@
-//! The outputs of a stack, as its status shows them: secret ones masked.
+//! Stack outputs as the status shows them: secret ones are masked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Secret;
 use pko_api::names::{SECRET_OUTPUT, annotations};
 use serde_json::Value;
 
-/// The outputs in a Secret that an Update made.
+/// The outputs in the Secret of an Update.
 #[must_use]
 pub fn masked_outputs(secret: &Secret) -> BTreeMap<String, Value> {
     let masked = masked_keys(secret);
@@ -14,7 +14,7 @@ pub fn masked_outputs(secret: &Secret) -> BTreeMap<String, Value> {
     data.map(|(key, value)| {
         let shown = match masked.as_ref() {
             Some(masked) if !masked.contains(key) => serde_json::from_slice(&value.0).ok(),
-            // Without a readable list nobody knows which are secret, so all are.
+            // Without a readable list of the secret ones, all are masked.
             _ => None,
         };
         (key.clone(), shown.unwrap_or_else(|| SECRET_OUTPUT.into()))
@@ -40,7 +40,7 @@ mod tests {
     fn secret(annotations: &Value) -> Secret {
         serde_json::from_value(json!({
             "metadata": { "annotations": annotations },
-            // "https://x", "hunter2", and something that is no JSON
+            // "https://x", "hunter2", and a value that is not JSON
             "data": { "url": "Imh0dHBzOi8veCI=", "password": "Imh1bnRlcjIi", "odd": "b29wcw==" },
         }))
         .unwrap()

@@ -1,4 +1,4 @@
-//! An owner is added by a patch of the one list, and only to the version of the object that was read.
+//! Owner references.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Client, ResourceExt as _};
@@ -6,11 +6,12 @@ use serde_json::json;
 
 use crate::{
     RequestError,
-    objects::{Namespaced, patched},
+    objects::{Namespaced, patch_json},
 };
 
-/// Gives an object without owners this one.
-pub async fn adopt<K: Namespaced>(
+/// Adds the first owner reference to an object. Conflicts if the object has changed since it was
+/// read.
+pub async fn add_owner<K: Namespaced>(
     client: &Client,
     object: &K,
     owner: &OwnerReference,
@@ -19,5 +20,5 @@ pub async fn adopt<K: Namespaced>(
         { "op": "test", "path": "/metadata/resourceVersion", "value": object.resource_version() },
         { "op": "add", "path": "/metadata/ownerReferences", "value": [owner] },
     ]);
-    patched(client, object, patch, "adopt").await
+    patch_json(client, object, patch, "adopt").await
 }

@@ -71,7 +71,7 @@ pub(crate) async fn in_cluster(
         immutable: Some(true),
         ..Secret::default()
     };
-    pko_kube::create_once(client, &secret, field_managers::OPERATOR).await?;
+    pko_kube::create_if_absent(client, &secret, field_managers::OPERATOR).await?;
     // Another replica may have been first.
     let kept = of_secret(client, namespace).await?;
     Ok(kept.unwrap_or(key))

@@ -9,9 +9,8 @@ use std::{
 
 use anyhow::Context as _;
 use axum::Router;
-use k8s_openapi::api::core::v1::Namespace;
 use kube::{
-    Api, Client, ResourceExt as _,
+    Client, ResourceExt as _,
     runtime::reflector::{ObjectRef, Store},
 };
 use pko_api::{Decoded, Update, Workspace, names::events};
@@ -28,7 +27,7 @@ use crate::{
     args::{Arguments, Listen, WorkspaceAddress, WorkspaceRuntime},
     controllers::{
         Context,
-        context::{Applied, Followed, Reporters},
+        context::{Applied, EventRecorders, Followed},
         last_rules::LastRules,
         workspace::setup::Preparations,
     },
@@ -106,10 +105,10 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
         versions: feeds.versions.known(),
         advertised,
         seals: seals.clone(),
-        written: pko_kube::Written::default(),
+        own_writes: pko_kube::OwnWrites::default(),
         applied: Applied::default(),
         last_rules: LastRules::default(),
-        reporters: Reporters::new(&client),
+        recorders: EventRecorders::new(&client),
         followed: Followed::new(wake_update.clone()),
         streams: Streams::new(wake_update.clone()),
         turns: Turns::new(arguments.limits(), wake_update, metrics.clone()),
@@ -267,13 +266,7 @@ async fn claim(folder: &Path, client: &Client) -> anyhow::Result<(PathBuf, File)
     if lock.try_lock().is_err() {
         anyhow::bail!("--workspace-dir {name}: another manager works there");
     }
-    let system: Option<Namespace> = Api::all(client.clone())
-        .get_opt("kube-system")
-        .await
-        .context("failed to ask the cluster who it is")?;
-    let cluster = system
-        .and_then(|namespace| namespace.metadata.uid)
-        .unwrap_or_default();
+    let cluster = pko_kube::cluster_uid(client).await?.unwrap_or_default();
     let owner = folder.join(".cluster");
     match fs::read_to_string(&owner) {
         Ok(other) if other != cluster => {
@@ -329,7 +322,7 @@ fn pods(
         settings: pod_settings(arguments, &tokens),
         tokens,
         occupancy,
-        marked: pko_kube::Written::default(),
+        marked: pko_kube::OwnWrites::default(),
         refusing: Mutex::default(),
     }))
 }

@@ -12,7 +12,7 @@ use kube::{
     runtime::reflector::{ObjectRef, Store},
 };
 use pko_api::{Decoded, Program, Stack, StoredKind, Update, Workspace, names::events};
-use pko_kube::{Namespaced, Reporter, RequestError, Written};
+use pko_kube::{EventRecorder, Namespaced, OwnWrites, RequestError};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::{
@@ -49,8 +49,8 @@ pub(crate) struct Context {
     pub(crate) preparations: Preparations,
     pub(crate) advertised: String,
     pub(crate) seals: Option<Arc<Seals>>,
-    pub(crate) written: Written,
-    pub(crate) reporters: Reporters,
+    pub(crate) own_writes: OwnWrites,
+    pub(crate) recorders: EventRecorders,
     pub(crate) followed: Followed,
     pub(crate) turns: Turns,
     pub(crate) occupancy: Arc<Occupancy>,
@@ -112,7 +112,7 @@ impl Context {
         K: StoredKind,
         Decoded<K>: Namespaced,
     {
-        let version = self.written.newest(object);
+        let version = self.own_writes.newest(object);
         self.write_status_of::<K>(object, status, manager, version)
             .await
     }
@@ -130,7 +130,7 @@ impl Context {
     {
         let written: Decoded<K> =
             pko_kube::apply_status(&self.client, object, status, manager, version).await?;
-        self.written.remember(&written);
+        self.own_writes.record(&written);
         Ok(())
     }
 }
@@ -154,11 +154,12 @@ where
     K: StoredKind,
     Decoded<K>: Namespaced,
 {
-    if !context.written.is_stale(object.as_ref()) {
+    if !context.own_writes.is_stale(object.as_ref()) {
+        context.own_writes.forget_if_reached(object.as_ref());
         return Ok(Some(object));
     }
     let reference = ObjectRef::from_obj(object.as_ref());
-    let is_fresh = |object: &Arc<Decoded<K>>| !context.written.is_stale(object.as_ref());
+    let is_fresh = |object: &Arc<Decoded<K>>| !context.own_writes.is_stale(object.as_ref());
     let seen = soon(|| store.get(&reference).filter(is_fresh)).await;
     if seen.is_some() {
         return Ok(seen);
@@ -195,11 +196,11 @@ pub(super) fn readable<K: StoredKind>(object: &Decoded<K>) -> Option<&K> {
 }
 
 /// Who reports events, one for each controller.
-pub(crate) struct Reporters {
-    pub(crate) stack: Reporter,
-    pub(crate) workspace: Reporter,
-    pub(crate) update: Reporter,
-    pub(crate) program: Reporter,
+pub(crate) struct EventRecorders {
+    pub(crate) stack: EventRecorder,
+    pub(crate) workspace: EventRecorder,
+    pub(crate) update: EventRecorder,
+    pub(crate) program: EventRecorder,
 }
 
 /// An event that can't be written is no reason not to do the rest.
@@ -209,13 +210,13 @@ pub(crate) fn told(result: Result<(), RequestError>) {
     }
 }
 
-impl Reporters {
+impl EventRecorders {
     pub(crate) fn new(client: &Client) -> Self {
         Self {
-            stack: Reporter::new(client.clone(), events::STACK_CONTROLLER),
-            workspace: Reporter::new(client.clone(), events::WORKSPACE_CONTROLLER),
-            update: Reporter::new(client.clone(), events::UPDATE_CONTROLLER),
-            program: Reporter::new(client.clone(), events::PROGRAM_CONTROLLER),
+            stack: EventRecorder::new(client.clone(), events::STACK_CONTROLLER),
+            workspace: EventRecorder::new(client.clone(), events::WORKSPACE_CONTROLLER),
+            update: EventRecorder::new(client.clone(), events::UPDATE_CONTROLLER),
+            program: EventRecorder::new(client.clone(), events::PROGRAM_CONTROLLER),
         }
     }
 }

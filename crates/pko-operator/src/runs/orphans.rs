@@ -7,7 +7,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt as _};
-use kube::{Api, ResourceExt as _, api::ListParams, runtime::reflector::ObjectRef};
+use kube::{ResourceExt as _, runtime::reflector::ObjectRef};
 use pko_api::{Decoded, Update, Workspace, names::conditions::ConditionType};
 use pko_core::{
     condition_set::is_true,
@@ -205,10 +205,9 @@ async fn end_unknown(
         return Ok(());
     }
     let namespace = workspace.namespace().unwrap_or_default();
-    let updates: Api<Decoded<Update>> = Api::namespaced(context.client.clone(), &namespace);
-    let live = updates.list_metadata(&ListParams::default()).await;
-    let live = live.map_err(|error| error.to_string())?;
-    runs.retain(|run| !live.iter().any(|update| update.uid().as_ref() == Some(run)));
+    let live = pko_kube::list_metadata::<Decoded<Update>>(&context.client, &namespace).await;
+    let live = live.map_err(|error| error.full_text())?;
+    runs.retain(|run| !live.iter().any(|update| update.uid.as_ref() == Some(run)));
     for run in runs {
         tracing::info!(
             namespace,

@@ -6,6 +6,10 @@
     clippy::panic,
     reason = "a test fails by panicking"
 )]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests read and change the state of the API server directly"
+)]
 
 mod auth;
 mod chains;

@@ -7,11 +7,8 @@ use std::{
 };
 
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    authentication::v1::{TokenRequest, TokenRequestSpec},
-    core::v1::ServiceAccount,
-};
-use kube::{Api, Client, api::PostParams};
+use kube::Client;
+use pko_kube::RequestError;
 
 /// How long before its end a token is replaced.
 const LEEWAY: Duration = Duration::from_mins(5);
@@ -28,9 +25,9 @@ pub(crate) struct Issued {
 /// Why there is no token.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IssueError {
-    #[error("{0}")]
-    Refused(Box<kube::Error>),
-    #[error("the API server's answer has no token")]
+    #[error("{}", .0.full_text())]
+    Request(#[from] RequestError),
+    #[error("the API server's response has no token")]
     Empty,
 }
 
@@ -42,14 +39,16 @@ pub(crate) trait Issuer: Send + Sync {
 
 /// The API server, which gives tokens to a service account.
 pub(crate) struct ServiceAccountIssuer {
-    accounts: Api<ServiceAccount>,
+    client: Client,
+    namespace: String,
     name: String,
 }
 
 impl ServiceAccountIssuer {
     pub(crate) fn new(client: Client, namespace: &str, name: String) -> Self {
         Self {
-            accounts: Api::namespaced(client, namespace),
+            client,
+            namespace: namespace.to_owned(),
             name,
         }
     }
@@ -57,19 +56,9 @@ impl ServiceAccountIssuer {
 
 impl Issuer for ServiceAccountIssuer {
     async fn issue(&self, audience: &str) -> Result<Issued, IssueError> {
-        let request = TokenRequest {
-            spec: TokenRequestSpec {
-                audiences: vec![audience.to_owned()],
-                ..TokenRequestSpec::default()
-            },
-            ..TokenRequest::default()
-        };
-        let answer = self
-            .accounts
-            .create_token_request(&self.name, &PostParams::default(), &request)
-            .await
-            .map_err(|error| IssueError::Refused(Box::new(error)))?;
-        let status = answer.status.ok_or(IssueError::Empty)?;
+        let account = (self.namespace.as_str(), self.name.as_str());
+        let status = pko_kube::request_token(&self.client, account, audience).await?;
+        let status = status.ok_or(IssueError::Empty)?;
         Ok(Issued {
             token: status.token,
             end: status.expiration_timestamp.0,

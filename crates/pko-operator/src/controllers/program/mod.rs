@@ -21,7 +21,7 @@ use pko_core::{
         program_label,
     },
 };
-use pko_kube::Notice;
+use pko_kube::EventNote;
 
 use super::{
     Context, Pass, PassError, after_error,
@@ -105,7 +105,8 @@ impl ProgramPass<'_> {
         let client = &context.client;
         match effect {
             Effect::Keep(revision) => {
-                pko_kube::create_once(client, revision.as_ref(), field_managers::OPERATOR).await?;
+                pko_kube::create_if_absent(client, revision.as_ref(), field_managers::OPERATOR)
+                    .await?;
             }
             Effect::PatchStatus(status) => {
                 let manager = field_managers::PROGRAM_STATUS;
@@ -118,12 +119,12 @@ impl ProgramPass<'_> {
                 pko_kube::delete::<ControllerRevision>(client, &namespace, &name, None).await?;
             }
             Effect::Emit(event) => {
-                let notice = Notice {
+                let note = EventNote {
                     reason: event.reason.as_str(),
                     message: &event.message,
                     warning: true,
                 };
-                told(context.reporters.program.report(object, &notice).await);
+                told(context.recorders.program.record(object, &note).await);
             }
         }
         Ok(())
@@ -136,7 +137,7 @@ impl ProgramPass<'_> {
         let (label, name) = program_label(metadata);
         let label = (label, name.as_str());
         let kept: Vec<ControllerRevision> =
-            pko_kube::labelled(&self.context.client, namespace, label).await?;
+            pko_kube::list_labelled(&self.context.client, namespace, label).await?;
         let kept = kept.iter();
         let kept: BTreeSet<i64> = kept
             .filter_map(|revision| generation_in(revision, metadata))

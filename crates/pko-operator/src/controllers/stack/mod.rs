@@ -30,7 +30,7 @@ use pko_core::stack::{
     Answer, Effect, NoSource, Question, Refusal, Source, Wanted, World, decide_undecodable,
     is_behind, is_ready, program_source, workspace_name,
 };
-use pko_kube::{Notice, RequestError};
+use pko_kube::{EventNote, RequestError};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{
@@ -276,7 +276,7 @@ async fn workspace_in_place(
     let applied = pko_kube::apply(&context.client, wanted, field_managers::OPERATOR)
         .await
         .map_err(|error| refusal(&error))?;
-    context.written.remember(&applied);
+    context.own_writes.record(&applied);
     context.applied.remember(wanted, &applied);
     Ok(Box::new(applied))
 }
@@ -305,7 +305,7 @@ async fn workspace_seen(context: &Context, wanted: &Workspace) -> Option<Box<Wor
 /// nobody knows whether it exists, the next pass looks for it.
 async fn create(context: &Context, update: &Update) -> Result<Result<(), Refusal>, PassError> {
     let manager = field_managers::OPERATOR;
-    match pko_kube::create_once(&context.client, update, manager).await {
+    match pko_kube::create_if_absent(&context.client, update, manager).await {
         Ok(()) => Ok(Ok(())),
         Err(error) if error.is_refusal() => Ok(Err(refusal(&error))),
         Err(error) => Err(error.into()),
@@ -364,7 +364,7 @@ async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), Pas
     match effect {
         Effect::AddFinalizer => {
             let written = pko_kube::add_finalizer(client, stack, finalizers::STACK).await?;
-            context.written.remember(&written);
+            context.own_writes.record(&written);
         }
         Effect::RemoveFinalizer => {
             Box::pin(pko_kube::remove_finalizer(client, stack, finalizers::STACK)).await?;
@@ -388,12 +388,12 @@ async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), Pas
         } => prerequisites::request(context, &other, &value).await?,
         Effect::PruneUpdates => update_history::prune(stack, context).await?,
         Effect::Emit(event) => {
-            let notice = Notice {
+            let note = EventNote {
                 reason: event.reason.as_str(),
                 message: &event.message,
                 warning: event.warning,
             };
-            told(context.reporters.stack.report(stack, &notice).await);
+            told(context.recorders.stack.record(stack, &note).await);
         }
     }
     Ok(())

@@ -60,7 +60,7 @@ where
         }
         Ok(Some(found)) => {
             object.meta_mut().uid = found.uid;
-            pko_kube::apply_own(client, &object, manager).await
+            pko_kube::apply_forced(client, &object, manager).await
         }
         // One that somebody makes in this moment is not overruled.
         Ok(None) => pko_kube::apply(client, &object, manager).await,

@@ -25,7 +25,7 @@ pub(super) fn unreleased(stack: &Stack, context: &Context) -> Vec<String> {
     };
     let held = known.iter().filter_map(|update| update.as_result().ok());
     held.filter(|update| belongs_to(&update.metadata, stack) && is_held(&update.metadata))
-        .filter(|update| !context.written.is_stale(*update))
+        .filter(|update| !context.own_writes.is_stale(*update))
         .map(Update::name_any)
         .filter(|name| current != Some(name))
         .collect()
@@ -36,7 +36,7 @@ pub(super) async fn release(context: &Context, update: &Update) -> Result<(), Pa
     let finalizer = finalizers::STACK;
     let released = pko_kube::remove_finalizer(&context.client, update, finalizer).await?;
     if let Some(released) = released {
-        context.written.remember(&released);
+        context.own_writes.record(&released);
     }
     Ok(())
 }

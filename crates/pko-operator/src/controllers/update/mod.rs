@@ -22,7 +22,7 @@ use pko_core::{
     condition_set::is_true,
     update::{Answer, Effect, Question, World, awaits, decide_undecodable},
 };
-use pko_kube::Notice;
+use pko_kube::EventNote;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{
@@ -150,8 +150,8 @@ impl Pass for UpdatePass<'_> {
                 measure_end(update, &status, &context.metrics);
             }
             Effect::Adopt(owner) => {
-                let adopted = pko_kube::adopt(&context.client, update, &owner).await?;
-                context.written.remember(&adopted);
+                let adopted = pko_kube::add_owner(&context.client, update, &owner).await?;
+                context.own_writes.record(&adopted);
             }
             Effect::GiveBackTurn => context.leave(&update.uid().unwrap_or_default()),
             Effect::FollowRun => agent_run::follow(update, workspace, context),
@@ -170,12 +170,12 @@ impl Pass for UpdatePass<'_> {
                 pko_kube::remove_finalizer(&context.client, update, finalizers::STACK).await?;
             }
             Effect::Emit(event) => {
-                let notice = Notice {
+                let note = EventNote {
                     reason: event.reason.as_str(),
                     message: &event.message,
                     warning: event.warning,
                 };
-                told(context.reporters.update.report(update, &notice).await);
+                told(context.recorders.update.record(update, &note).await);
             }
             Effect::WarnOfWorkspace(message) => {
                 if let Some(workspace) = workspace {
@@ -282,10 +282,10 @@ fn measure_end(update: &Update, status: &UpdateStatus, metrics: &Metrics) {
 }
 
 async fn warn_of(workspace: &Workspace, context: &Context, message: &str) {
-    let notice = Notice {
+    let note = EventNote {
         reason: events::WorkspaceEvent::ConnectionFailure.as_str(),
         message,
         warning: true,
     };
-    told(context.reporters.workspace.report(workspace, &notice).await);
+    told(context.recorders.workspace.record(workspace, &note).await);
 }

@@ -30,7 +30,7 @@ use pko_core::{
         is_awaited,
     },
 };
-use pko_kube::Notice;
+use pko_kube::EventNote;
 use pko_proto::agent as wire;
 use tokio::{sync::mpsc::UnboundedReceiver, time::Instant};
 
@@ -166,12 +166,12 @@ impl Pass for WorkspacePass<'_> {
             }
             Effect::Delete => pko_kube::delete_unchanged(&context.client, workspace).await?,
             Effect::Emit(event) => {
-                let notice = Notice {
+                let note = EventNote {
                     reason: event.reason.as_str(),
                     message: &event.message,
                     warning: event.warning,
                 };
-                told(context.reporters.workspace.report(workspace, &notice).await);
+                told(context.recorders.workspace.record(workspace, &note).await);
             }
         }
         Ok(())

@@ -8,11 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use k8s_openapi::api::{
-    authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
-    authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
-};
-use kube::{Api, Client, api::PostParams};
+use kube::Client;
 use sha2::{Digest as _, Sha256};
 
 /// How long a yes holds: a right that is taken away is gone after that.
@@ -51,50 +47,16 @@ impl ClusterAccess {
     pub(crate) fn new(client: Client) -> Self {
         Self(client)
     }
-
-    async fn user(&self, token: &str) -> Result<Option<UserInfo>, AccessError> {
-        let review = TokenReview {
-            spec: TokenReviewSpec {
-                token: Some(token.to_owned()),
-                ..TokenReviewSpec::default()
-            },
-            ..TokenReview::default()
-        };
-        let reviews: Api<TokenReview> = Api::all(self.0.clone());
-        let answer = reviews.create(&PostParams::default(), &review).await;
-        let status = answer.map_err(Box::new)?.status.unwrap_or_default();
-        let known = status.authenticated == Some(true);
-        Ok(status.user.filter(|_| known))
-    }
-
-    async fn may_read(&self, user: UserInfo) -> Result<bool, AccessError> {
-        let review = SubjectAccessReview {
-            spec: SubjectAccessReviewSpec {
-                user: user.username,
-                uid: user.uid,
-                groups: user.groups,
-                extra: user.extra,
-                non_resource_attributes: Some(NonResourceAttributes {
-                    path: Some("/metrics".to_owned()),
-                    verb: Some("get".to_owned()),
-                }),
-                ..SubjectAccessReviewSpec::default()
-            },
-            ..SubjectAccessReview::default()
-        };
-        let reviews: Api<SubjectAccessReview> = Api::all(self.0.clone());
-        let answer = reviews.create(&PostParams::default(), &review).await;
-        let status = answer.map_err(Box::new)?.status;
-        Ok(status.is_some_and(|status| status.allowed))
-    }
 }
 
 impl Judge for ClusterAccess {
     async fn judge(&self, token: &str) -> Result<Access, AccessError> {
-        let Some(user) = self.user(token).await? else {
+        let user = pko_kube::review_token(&self.0, token).await;
+        let Some(user) = user.map_err(Box::new)? else {
             return Ok(Access::Unknown);
         };
-        Ok(if self.may_read(user).await? {
+        let may_read = pko_kube::may_access_path(&self.0, user, "/metrics").await;
+        Ok(if may_read.map_err(Box::new)? {
             Access::Granted
         } else {
             Access::Forbidden

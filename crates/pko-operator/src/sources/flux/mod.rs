@@ -12,18 +12,20 @@ use std::{
 };
 
 use kube::{
-    Api, Client, ResourceExt as _,
+    Client, ResourceExt as _,
     api::{ApiResource, DynamicObject},
     core::GroupVersionKind,
-    discovery::{self, Scope},
-    runtime::reflector::Store,
+    discovery::Scope,
+    runtime::{reflector::Store, watcher},
 };
 use pko_api::{Decoded, Stack};
 use pko_core::stack::{Artifact, FluxWanted, NoSource, flux_source};
-use pko_kube::RequestError;
+use pko_kube::{EventStream, RequestError};
 
 use super::{Found, Task, Wake, reference};
 use cache::{Cache, Trouble};
+
+const PAGE_SIZE: u32 = 100;
 
 /// The kinds that are watched.
 pub(crate) struct Kinds {
@@ -123,14 +125,13 @@ impl Kinds {
                 "no matches for kind \"{kind}\" in version \"{version}\"; install it, or name a version that is installed"
             ))
         };
-        match discovery::pinned_kind(&self.client, kind).await {
-            Ok((resource, abilities)) if abilities.scope == Scope::Namespaced => Ok(Ok(resource)),
-            Ok((resource, _)) => Ok(Err(unresolved(&format!(
+        match pko_kube::discover(&self.client, kind).await {
+            Ok(Some((resource, Scope::Namespaced))) => Ok(Ok(resource)),
+            Ok(Some((resource, Scope::Cluster))) => Ok(Err(unresolved(&format!(
                 "{}.{} are in no namespace, and a source is in that of its Stack",
                 resource.plural, resource.group
             )))),
-            Err(kube::Error::Discovery(_)) => Ok(Err(missing())),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Err(missing())),
+            Ok(None) => Ok(Err(missing())),
             Err(error) => Err(failed("look for", wanted, "", error)),
         }
     }
@@ -145,8 +146,8 @@ impl Kinds {
                 stacks: self.stacks.clone(),
                 wake: self.wake.clone(),
             };
-            let objects = self.objects(resource);
-            let task = tokio::spawn(watch::run(objects, Arc::clone(&cache), listener));
+            let events = self.events(resource);
+            let task = tokio::spawn(watch::run(events, Arc::clone(&cache), listener));
             tracing::info!(
                 kind = kind.kind,
                 version = kind.api_version(),
@@ -161,17 +162,19 @@ impl Kinds {
         watched.entry(kind.clone()).or_insert_with(begin).clone()
     }
 
-    /// The objects of a kind where this manager works, by namespace.
-    fn objects(&self, resource: &ApiResource) -> Vec<(Option<String>, Api<DynamicObject>)> {
-        let client = || self.client.clone();
-        if self.namespaces.is_empty() {
-            return vec![(None, Api::all_with(client(), resource))];
-        }
-        let of = |namespace: &String| {
-            let objects = Api::namespaced_with(client(), namespace, resource);
-            (Some(namespace.clone()), objects)
+    /// A watch of the kind in each namespace of this manager.
+    fn events(&self, resource: &ApiResource) -> Vec<(Option<String>, EventStream<DynamicObject>)> {
+        let events = |namespace: Option<&str>| {
+            let config = watcher::Config::default().page_size(PAGE_SIZE);
+            pko_kube::watch_dynamic(&self.client, namespace, resource, config)
         };
-        self.namespaces.iter().map(of).collect()
+        if self.namespaces.is_empty() {
+            return vec![(None, events(None))];
+        }
+        let namespaces = self.namespaces.iter();
+        namespaces
+            .map(|namespace| (Some(namespace.clone()), events(Some(namespace))))
+            .collect()
     }
 
     /// What the API server itself says: the watch has not begun, or the object is not there.
@@ -181,9 +184,7 @@ impl Kinds {
         namespace: &str,
         wanted: &FluxWanted,
     ) -> Result<Found, RequestError> {
-        let objects: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), namespace, resource);
-        match objects.get_opt(&wanted.name).await {
+        match pko_kube::find_dynamic(&self.client, resource, namespace, &wanted.name).await {
             Ok(Some(object)) => Ok(flux_source(artifact_of(&object).as_ref(), wanted)),
             Ok(None) => Ok(Err(unresolved(&format!(
                 "{}.{} \"{}\" not found",

@@ -1,40 +1,35 @@
 //! The watch of one kind: fills the cache, then tells the Stacks.
 
-use std::{collections::HashMap, pin::pin, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use futures::{StreamExt as _, future::join_all};
 use kube::{
-    Api, ResourceExt as _,
+    ResourceExt as _,
     api::DynamicObject,
-    runtime::{
-        WatchStreamExt as _,
-        watcher::{self, Event, watcher},
-    },
+    runtime::watcher::{self, Event},
 };
 use pko_core::stack::Artifact;
+use pko_kube::EventStream;
 
 use super::{
     Listener, artifact_of,
     cache::{Cache, Key, Trouble},
 };
 
-/// How many objects are listed at a time.
-const PAGE: u32 = 100;
-
 /// Watches the objects of a kind in these namespaces until it is gone.
 pub(super) async fn run(
-    objects: Vec<(Option<String>, Api<DynamicObject>)>,
+    events: Vec<(Option<String>, EventStream<DynamicObject>)>,
     cache: Arc<Cache>,
     listener: Listener,
 ) {
-    let watches = objects.into_iter().map(|(namespace, objects)| {
+    let watches = events.into_iter().map(|(namespace, events)| {
         let watch = Watch {
             namespace,
             cache: &cache,
             listener: &listener,
             listed: HashMap::new(),
         };
-        watch.run(objects)
+        watch.run(events)
     });
     join_all(watches).await;
 }
@@ -48,9 +43,7 @@ struct Watch<'watch> {
 }
 
 impl Watch<'_> {
-    async fn run(mut self, objects: Api<DynamicObject>) {
-        let config = watcher::Config::default().page_size(PAGE);
-        let mut events = pin!(watcher(objects, config).default_backoff());
+    async fn run(mut self, mut events: EventStream<DynamicObject>) {
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => self.absorb(event),

@@ -9,10 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use futures::{
-    Stream, StreamExt as _,
-    stream::{self, BoxStream},
-};
+use futures::{Stream, StreamExt as _, stream};
 use kube::{
     Resource, ResourceExt as _,
     runtime::{
@@ -20,15 +17,13 @@ use kube::{
         watcher::{self, Event},
     },
 };
+use pko_kube::EventStream;
 
 /// A namespace, and what happens in it.
-pub(in crate::watch) type Source<K> = (String, BoxStream<'static, watcher::Result<Event<K>>>);
+pub(in crate::watch) type Source<K> = (String, EventStream<K>);
 
 /// What happens in all of them. The cache is the one that is filled by this.
-pub(super) fn merged<K>(
-    sources: Vec<Source<K>>,
-    cache: Store<K>,
-) -> BoxStream<'static, watcher::Result<Event<K>>>
+pub(super) fn merged<K>(sources: Vec<Source<K>>, cache: Store<K>) -> EventStream<K>
 where
     K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
 {
@@ -195,7 +190,7 @@ mod tests {
     /// A cache that is fed by hand.
     struct Fed {
         senders: HashMap<String, mpsc::UnboundedSender<watcher::Result<Event<ConfigMap>>>>,
-        events: BoxStream<'static, watcher::Result<Event<ConfigMap>>>,
+        events: EventStream<ConfigMap>,
         cache: Store<ConfigMap>,
     }
 

@@ -16,14 +16,14 @@ mod progress;
 
 use std::{fmt::Debug, hash::Hash, pin::pin, sync::Arc};
 
-use futures::{Stream, StreamExt as _, stream::BoxStream};
+use futures::{Stream, StreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
 use kube::{
-    Api, Client, Resource,
+    Client, Resource,
     runtime::{
         WatchStreamExt as _,
         reflector::{self, ObjectRef, Store, store::Writer},
-        watcher::{self, Event, watcher},
+        watcher::{self, Event},
     },
 };
 use serde::de::DeserializeOwned;
@@ -72,35 +72,22 @@ impl Watching {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        if self.namespaces.is_empty() {
-            return vec![(
-                String::new(),
-                events(Api::all(self.client.clone()), config, keep),
-            )];
-        }
-        let of = |namespace: &String| {
-            let objects = Api::namespaced(self.client.clone(), namespace);
-            (namespace.clone(), events(objects, config, keep))
+        let events = |namespace: Option<&str>| {
+            pko_kube::watch(&self.client, namespace, config.clone())
+                .modify(move |object: &mut K| {
+                    object.meta_mut().managed_fields = None;
+                    keep(object);
+                })
+                .boxed()
         };
-        self.namespaces.iter().map(of).collect()
+        if self.namespaces.is_empty() {
+            return vec![(String::new(), events(None))];
+        }
+        let namespaces = self.namespaces.iter();
+        namespaces
+            .map(|namespace| (namespace.clone(), events(Some(namespace))))
+            .collect()
     }
-}
-
-fn events<K>(
-    objects: Api<K>,
-    config: &watcher::Config,
-    keep: Keep<K>,
-) -> BoxStream<'static, watcher::Result<Event<K>>>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
-    watcher(objects, config.clone())
-        .default_backoff()
-        .modify(move |object| {
-            object.meta_mut().managed_fields = None;
-            keep(object);
-        })
-        .boxed()
 }
 
 /// The watch of one kind, before it runs.

@@ -33,7 +33,7 @@ use pko_core::{
         pod::{self, Admits, Demand, Settings, Standing, WaitingRuns, Write},
     },
 };
-use pko_kube::{RequestError, Written};
+use pko_kube::{OwnWrites, RequestError};
 use pko_proto::token::audience;
 use serde_json::Value;
 
@@ -71,7 +71,7 @@ pub(crate) struct Pods {
     pub(crate) occupancy: Arc<Occupancy>,
     pub(crate) settings: PodSettings,
     /// The pods that were marked as initialized.
-    pub(crate) marked: Written,
+    pub(crate) marked: OwnWrites,
     /// The uids of the pods whose agents refuse this manager.
     pub(crate) refusing: Mutex<HashSet<String>>,
 }
@@ -81,6 +81,9 @@ impl Pods {
     pub(super) async fn ensure(&self, workspace: &Workspace) -> Place {
         let uid = workspace.uid().unwrap_or_default();
         let found = self.children.of(workspace);
+        if let Some(pod) = &found.pod {
+            self.marked.forget_if_reached(pod);
+        }
         let demand = self.demand(workspace);
         let plan = pod::plan(
             workspace,
@@ -202,7 +205,7 @@ impl Pods {
         let Some(set) = set.filter(|set| is_older_than(set, SOON)) else {
             return Place::Starting(waiting.to_owned());
         };
-        match pko_kube::last_event(&self.client, set, NOT_MADE).await {
+        match pko_kube::last_event_message(&self.client, set, NOT_MADE).await {
             Ok(Some(message)) => {
                 Place::Failed(redacted(&format!("no pod could be made: {message}")))
             }
@@ -299,7 +302,7 @@ impl Pods {
         };
         let marked =
             pko_kube::annotate::<Pod>(&self.client, &pod, annotations::INITIALIZED, "true").await?;
-        self.marked.remember(&marked);
+        self.marked.record(&marked);
         Ok(())
     }
 }

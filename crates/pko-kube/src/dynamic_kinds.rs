@@ -1,0 +1,38 @@
+//! Kinds that are known at run time only, such as those of a Stack's `fluxSource`.
+
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject},
+    core::GroupVersionKind,
+    discovery::{self, Scope},
+};
+
+use crate::object_name;
+
+/// Looks up a kind, and whether its objects are in namespaces. None if the API server does not
+/// serve it.
+pub async fn discover(
+    client: &Client,
+    kind: &GroupVersionKind,
+) -> Result<Option<(ApiResource, Scope)>, kube::Error> {
+    match discovery::pinned_kind(client, kind).await {
+        Ok((resource, capabilities)) => Ok(Some((resource, capabilities.scope))),
+        Err(kube::Error::Discovery(_)) => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads an object. None if it does not exist.
+pub async fn find_dynamic(
+    client: &Client,
+    resource: &ApiResource,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<DynamicObject>, kube::Error> {
+    if !object_name::is_valid(name) {
+        return Ok(None);
+    }
+    let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
+    objects.get_opt(name).await
+}
