@@ -1,23 +1,23 @@
-//! Where bytes from outside come in, for whoever tries strange ones: none may end the program, and some
-//! things hold for all of them.
+//! Entry points for fuzzing of archives.
+//!
+//! No input may panic, and the assertions hold for every input.
 
 use std::{fs, path::Path, time::Duration};
 
 use crate::{
     Deadline,
-    artifact::{Limits, unpack},
+    artifact::{ArtifactLimits, unpack},
 };
 
-const LIMITS: Limits = Limits {
+const LIMITS: ArtifactLimits = ArtifactLimits {
     download: None,
     unpacked: Some(64 * 1024),
     entries: 16,
 };
 
-/// An archive, packed or not. Nothing is written outside of its folder, nothing that is no file or folder,
-/// and no more than allowed.
+/// Unpacks an archive, compressed or not. Only files and folders within the target may be created,
+/// within the limits.
 pub fn archive(bytes: &[u8]) {
-    // There is nothing to try without a folder to write to.
     let Ok(folder) = tempfile::tempdir() else {
         return;
     };
@@ -40,21 +40,19 @@ pub fn archive(bytes: &[u8]) {
         assert!(unpacked.entries <= LIMITS.entries);
         assert!(size <= unpacked.bytes, "{size} of {}", unpacked.bytes);
     }
-    // A name can have many folders in it.
-    let most = usize::try_from(LIMITS.entries).unwrap_or_default() * (Limits::DEPTH + 1);
+    // One name can contain many folders.
+    let most = usize::try_from(LIMITS.entries).unwrap_or_default() * (ArtifactLimits::DEPTH + 1);
     assert!(entries <= most, "{entries} entries");
 }
 
-/// As it would have to be around the bytes; fast, since it is done often.
 fn packed(bytes: &[u8]) -> Vec<u8> {
     use std::io::Write;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let _ = encoder.write_all(bytes);
     encoder.finish().unwrap_or_default()
 }
 
-/// How many files and folders there are, and the bytes of all files.
 fn counted(target: &Path) -> (usize, u64) {
     let mut found = (0, 0);
     let mut folders = vec![target.to_owned()];

@@ -1,27 +1,31 @@
-//! Where a program comes from: git servers and artifacts.
+//! Fetches programs from git servers and artifact URLs, and polls git for new commits.
 //!
 //! ```text
-//!   agent init ──▶ git::fetch ─┬─▶ git over http (ureq)     both end in a folder that takes the
-//!              └─▶ artifact    └─▶ ssh (russh)              old one's place when it is whole
-//!   operator ───▶ poll ────────▶ git::list (one question for all Stacks that want the answer)
+//!   agent init ─┬─▶ git::Remote::fetch ─┬─▶ HTTP (ureq)
+//!               │                       └─▶ SSH (russh)
+//!               └─▶ artifact::fetch ──────▶ HTTP (ureq)
+//!   operator ──────▶ poll::Poller ────────▶ git::Remote::look_up, once for all Stacks of a repository
 //! ```
 //!
-//! Everything here blocks and belongs on a thread of its own; every call has a [`Deadline`]. What comes
-//! from a server is hostile until it is checked.
+//! - A fetch builds the new content in a staging folder and swaps it with the target (`directory_swap`).
+//! - All calls but the poller's block, and every call has a [`Deadline`].
+//! - Data from a server is untrusted: sizes, names and redirects are checked before use.
+
+#![expect(missing_docs, reason = "internal crate: names and comments suffice")]
 
 pub mod artifact;
 mod deadline;
+mod directory_swap;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod git;
 mod http_client;
 mod pem;
-mod place;
 pub mod poll;
 mod redacted;
 pub mod ssh;
 
 pub use deadline::{Deadline, DeadlineExceeded};
-pub use http_client::{ClientError, RedirectError};
-pub use place::PlaceError;
+pub use directory_swap::DirectorySwapError;
+pub use http_client::{HttpClientError, RedirectError};
 pub use redacted::Redacted;

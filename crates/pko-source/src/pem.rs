@@ -1,33 +1,27 @@
-//! A section of PEM, as people paste it: with Windows' line ends, indented, on one line, without an end of the last
-//! line. Does no I/O.
+//! Reads PEM as users paste it: with CRLF, indented, on one line, without a final newline. Does no
+//! I/O.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 
 const DASHES: &str = "-----";
 
-/// One `-----BEGIN …-----`.
-pub(crate) struct Section {
+pub(crate) struct PemSection {
     pub(crate) label: String,
-    /// Lines such as `DEK-Info: …`
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-/// Why a text has no section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PemError {
-    /// There is no `-----BEGIN`.
     NoSection,
-    /// The section has no end.
     NoEnd,
-    /// What is inside is not base64.
     Damaged,
 }
 
-impl Section {
-    /// The first section that is not one of `skipped`.
+impl PemSection {
+    /// The first section whose label is not in `skipped`.
     pub(crate) fn first(text: &str, skipped: &[&str]) -> Result<Self, PemError> {
-        // A value that went through an environment file has its line ends spelled out.
+        // Values from environment files have `\n` spelled out.
         let spelled_out = !text.trim().contains('\n') && text.contains("\\n");
         let text = if spelled_out {
             text.replace("\\r", "").replace("\\n", "\n")
@@ -65,14 +59,13 @@ impl Section {
         })
     }
 
-    /// The value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str())
     }
 }
 
-/// The label, what is in the section, and what comes after it.
+/// The label, the content, and the text after the section.
 fn split(text: &str) -> Result<(&str, &str, &str), PemError> {
     let begin = text.split_once("-----BEGIN ");
     let (_, text) = begin.ok_or(PemError::NoSection)?;
@@ -87,11 +80,11 @@ mod tests {
     use super::*;
 
     fn body(text: &str) -> Result<Vec<u8>, PemError> {
-        Section::first(text, &["EC PARAMETERS"]).map(|section| section.body)
+        PemSection::first(text, &["EC PARAMETERS"]).map(|section| section.body)
     }
 
     #[test]
-    fn a_section_is_read_however_it_was_pasted() {
+    fn pem_formatting_is_tolerated() {
         for text in [
             "-----BEGIN X-----\nAAEC\nAwQF\n-----END X-----\n",
             "-----BEGIN X-----\r\nAAEC\r\nAwQF\r\n-----END X-----",
@@ -105,15 +98,15 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_kept() {
+    fn pem_headers_are_kept() {
         let text = "-----BEGIN X-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAEC\n-----END X-----\n";
-        let section = Section::first(text, &[]).unwrap_or_else(|error| panic!("{error:?}"));
+        let section = PemSection::first(text, &[]).unwrap_or_else(|error| panic!("{error:?}"));
         assert_eq!(section.header("DEK-Info"), Some("AES-128-CBC,00"));
         assert_eq!(section.body, [0, 1, 2]);
     }
 
     #[test]
-    fn what_is_no_section_says_so() {
+    fn pem_invalid_text_is_rejected() {
         for (text, error) in [
             ("", PemError::NoSection),
             ("AAEC", PemError::NoSection),

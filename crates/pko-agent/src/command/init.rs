@@ -9,7 +9,7 @@ use std::{fs, path::Path, time::Duration};
 use anyhow::{Context, bail};
 use pko_source::{
     Deadline,
-    artifact::{self, Limits},
+    artifact::{self, ArtifactLimits},
 };
 use serde::Serialize;
 
@@ -60,13 +60,13 @@ fn fetch_artifact(arguments: &Init, url: &str, digest: &str, target: &Path) -> a
         url,
         std::env::var("SOURCE_CONTROLLER_LOCALHOST").ok().as_deref(),
     );
-    let shown = artifact::shown(&url);
+    let shown = artifact::redact_url(&url);
     tracing::info!(url = %shown, digest, "flux artifact fetching");
-    let request = artifact::Request {
+    let request = artifact::ArtifactRequest {
         url: &url,
         digest,
         target,
-        limits: Limits::of_unpacked(largest),
+        limits: ArtifactLimits::for_unpacked(largest),
         deadline: Deadline::after(WHOLE),
     };
     artifact::fetch(&request).context("unable to fetch flux artifact")?;

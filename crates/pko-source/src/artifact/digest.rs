@@ -1,34 +1,23 @@
-//! Digests of artifacts.
+//! Verifies the digest of a downloaded artifact.
 
-use std::{fmt::Write, fs::File, io, path::Path};
+use std::{fs::File, io, path::Path};
 
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
-/// A digest that does not fit.
 #[derive(Debug, thiserror::Error)]
 pub enum DigestError {
-    /// There is none.
     #[error("the digest is empty")]
     Empty,
-    /// We do not know how to compute it.
     #[error("unsupported digest algorithm `{0}`: use sha256, sha384, sha512 or blake3")]
     UnknownAlgorithm(String),
-    /// The file is another one.
     #[error("computed digest doesn't match provided '{expected}': it is '{actual}'")]
-    Mismatch {
-        /// Of the file that is wanted
-        expected: String,
-        /// Of the file that there is
-        actual: String,
-    },
-    /// The file can't be read.
+    Mismatch { expected: String, actual: String },
     #[error("failed to read the artifact")]
     Read(#[source] io::Error),
 }
 
-/// A digest that a file should have.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Expected {
+pub(super) struct ExpectedDigest {
     algorithm: Algorithm,
     hex: String,
 }
@@ -41,8 +30,8 @@ enum Algorithm {
     Blake3,
 }
 
-impl Expected {
-    /// Reads `algorithm:hex`; without an algorithm it is SHA-256.
+impl ExpectedDigest {
+    /// Parses `algorithm:hex`. A digest without an algorithm is SHA-256.
     pub(super) fn parse(text: &str) -> Result<Self, DigestError> {
         let (algorithm, hex) = text.split_once(':').unwrap_or(("sha256", text));
         if hex.is_empty() {
@@ -59,7 +48,6 @@ impl Expected {
         Ok(Self { algorithm, hex })
     }
 
-    /// Compares with what is in a file.
     pub(super) fn verify(&self, file: &Path) -> Result<(), DigestError> {
         let file = File::open(file).map_err(DigestError::Read)?;
         let actual = self.algorithm.compute(file).map_err(DigestError::Read)?;
@@ -76,9 +64,9 @@ impl Expected {
 impl Algorithm {
     fn compute(self, file: File) -> io::Result<String> {
         match self {
-            Self::Sha256 => hashed(Sha256::new(), file),
-            Self::Sha384 => hashed(Sha384::new(), file),
-            Self::Sha512 => hashed(Sha512::new(), file),
+            Self::Sha256 => hash_file(Sha256::new(), file),
+            Self::Sha384 => hash_file(Sha384::new(), file),
+            Self::Sha512 => hash_file(Sha512::new(), file),
             Self::Blake3 => {
                 let mut hasher = blake3::Hasher::new();
                 hasher.update_reader(file)?;
@@ -88,7 +76,7 @@ impl Algorithm {
     }
 }
 
-fn hashed(mut hasher: impl Digest, mut file: File) -> io::Result<String> {
+fn hash_file(mut hasher: impl Digest, mut file: File) -> io::Result<String> {
     let mut buffer = vec![0; 64 * 1024];
     loop {
         let count = io::Read::read(&mut file, &mut buffer)?;
@@ -97,16 +85,7 @@ fn hashed(mut hasher: impl Digest, mut file: File) -> io::Result<String> {
         }
         hasher.update(buffer.get(..count).unwrap_or_default());
     }
-    Ok(hex(&hasher.finalize()))
-}
-
-/// Two lower-case digits for each byte.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    Ok(hex::encode(hasher.finalize()))
 }
 
 #[cfg(test)]
@@ -114,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_digests_of_abc() {
+    fn digest_matches_known_values() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "abc").unwrap();
@@ -126,9 +105,12 @@ mod tests {
             "blake3:6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85",
         ];
         for digest in good {
-            Expected::parse(digest).unwrap().verify(&file).unwrap();
+            ExpectedDigest::parse(digest)
+                .unwrap()
+                .verify(&file)
+                .unwrap();
         }
-        let wrong = Expected::parse("sha512:00")
+        let wrong = ExpectedDigest::parse("sha512:00")
             .unwrap()
             .verify(&file)
             .unwrap_err();
@@ -140,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_digest() {
-        assert!(matches!(Expected::parse(""), Err(DigestError::Empty)));
+    fn digest_invalid_text_is_rejected() {
+        assert!(matches!(ExpectedDigest::parse(""), Err(DigestError::Empty)));
         assert!(matches!(
-            Expected::parse("sha256:"),
+            ExpectedDigest::parse("sha256:"),
             Err(DigestError::Empty)
         ));
         assert!(matches!(
-            Expected::parse("md5:00"),
+            ExpectedDigest::parse("md5:00"),
             Err(DigestError::UnknownAlgorithm(_))
         ));
     }

@@ -1,4 +1,4 @@
-//! Fetches a file over HTTP. A few tries, then an error that says what the server said.
+//! Downloads an archive over HTTP, with a few retries.
 
 use std::{
     fmt,
@@ -19,116 +19,94 @@ use ureq::{
 
 use crate::{
     Deadline, DeadlineExceeded, Redacted,
-    http_client::{ClientError, RedirectError, agent, parse_url, redirected, retry_after},
+    http_client::{
+        HttpClientError, RedirectError, agent, parse_url, resolve_redirect, retry_after,
+    },
 };
 
-/// Waits between the tries, where the server does not ask for others.
-const WAITS: [Duration; 3] = [
+/// Delays between attempts, unless the server sends `Retry-After`.
+const RETRY_DELAYS: [Duration; 3] = [
     Duration::from_secs(5),
     Duration::from_secs(10),
     Duration::from_secs(20),
 ];
-/// As many as Go programs follow.
-const REDIRECTS: u32 = 10;
+/// The limit of Go's HTTP client, which upstream uses.
+const MAX_REDIRECTS: u32 = 10;
 const BUFFER: usize = 64 * 1024;
 
-/// A file that could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
-    /// The address can't be used; it may hold a password, so that it is not printed.
-    #[error("the address of the archive is not one of http or https")]
+    /// The URL is not in the message because it may contain a password.
+    #[error("the URL of the archive is neither http nor https")]
     BadUrl,
-    /// The server does not have it.
     #[error("file not found")]
     NotFound,
-    /// The server does not give it.
     #[error("failed to download archive from {url} (status: {status})")]
     Status {
-        /// Where it should have been
-        url: Shown,
-        /// What the server said
+        url: RedactedUrl,
         status: StatusCode,
-        /// When it wants to be asked again
         retry_after: Option<Duration>,
     },
-    /// The server can't be reached, or does not finish.
     #[error("failed to download archive from {url}")]
     Transport {
-        /// Where it should have been
-        url: Shown,
-        /// What happened
+        url: RedactedUrl,
         source: Box<ureq::Error>,
     },
-    /// The server sends us where we do not go.
     #[error("failed to download archive from {url}: {source}")]
     Redirect {
-        /// Who sent us
-        url: Shown,
-        /// Why we do not go
+        url: RedactedUrl,
         source: RedirectError,
     },
-    /// There is no way to ask.
     #[error(transparent)]
-    Client(#[from] ClientError),
-    /// It has too many bytes.
-    #[error("the archive at {url} is bigger than the largest download of {largest} bytes")]
-    TooBig {
-        /// Where it is
-        url: Shown,
-        /// How many it may have
-        largest: u64,
-    },
-    /// It took too long.
+    Client(#[from] HttpClientError),
+    #[error("the archive at {url} is larger than the download limit of {largest} bytes")]
+    TooBig { url: RedactedUrl, largest: u64 },
     #[error("failed to download archive from {url}: {source}")]
     Late {
-        /// Where it is
-        url: Shown,
-        /// That it took too long
+        url: RedactedUrl,
         source: DeadlineExceeded,
     },
-    /// There is no room for it.
     #[error("failed to write the archive")]
     Write(#[source] io::Error),
 }
 
-/// An address without what may be secret in it.
+/// A URL without credentials and query, safe to print.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown(String);
+pub struct RedactedUrl(String);
 
-impl Shown {
+impl RedactedUrl {
     fn new(url: &Uri) -> Self {
         let host = url.authority().map_or("", |authority| authority.as_str());
         let scheme = url.scheme_str().unwrap_or_default();
-        // Signed addresses have their key in the query.
+        // Pre-signed URLs carry their signature in the query.
         let query = if url.query().is_some() { "?…" } else { "" };
         Self(format!("{scheme}://{host}{}{query}", url.path()))
     }
 }
 
-/// What may be printed of an address, which is nothing of one that is none.
+/// The printable part of a URL. An invalid URL is replaced by a placeholder.
 #[must_use]
-pub fn shown(url: &str) -> Shown {
+pub fn redact_url(url: &str) -> RedactedUrl {
     match parse_url(url) {
-        Some((url, _)) => Shown::new(&url),
-        None => Shown("[no address]".to_owned()),
+        Some((url, _)) => RedactedUrl::new(&url),
+        None => RedactedUrl("[no address]".to_owned()),
     }
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for RedactedUrl {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
 }
 
 impl DownloadError {
-    /// It may work the next time.
-    fn may_pass(&self) -> bool {
+    fn is_transient(&self) -> bool {
         match self {
             Self::Status { status, .. } => {
                 *status == StatusCode::TOO_MANY_REQUESTS
                     || (status.is_server_error() && *status != StatusCode::NOT_IMPLEMENTED)
             }
-            // A certificate that is not trusted is that.
+            // `InvalidData` is an untrusted certificate, which a retry does not fix.
             Self::Transport { source, .. } => {
                 !matches!(&**source, ureq::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData)
             }
@@ -136,7 +114,6 @@ impl DownloadError {
         }
     }
 
-    /// The wait before the next try.
     fn wait(&self, usual: Duration) -> Duration {
         match self {
             Self::Status {
@@ -149,7 +126,6 @@ impl DownloadError {
     }
 }
 
-/// One file that is wanted.
 pub(super) struct Download<'a> {
     pub(super) url: &'a str,
     pub(super) file: &'a Path,
@@ -158,24 +134,20 @@ pub(super) struct Download<'a> {
 }
 
 impl Download<'_> {
-    /// Fetches the file; how many bytes it has.
+    /// Downloads the file and returns its size in bytes.
     pub(super) fn run(&self, pause: &mut dyn FnMut(Duration)) -> Result<u64, DownloadError> {
         let (url, login) = parse_url(self.url).ok_or(DownloadError::BadUrl)?;
-        let mut waits = WAITS.iter();
+        let mut waits = RETRY_DELAYS.iter();
         loop {
             match (self.attempt(&url, login.as_ref()), waits.next()) {
-                (Err(error), Some(usual)) if error.may_pass() => {
+                (Err(error), Some(usual)) if error.is_transient() => {
                     let wait = error.wait(*usual);
-                    // There is no point in waiting for what can't come any more.
+                    // A retry after the deadline cannot succeed.
                     if !self.deadline.remaining().is_ok_and(|left| left > wait) {
                         return Err(error);
                     }
-                    let error = with_cause(&error);
-                    tracing::warn!(
-                        error,
-                        ?wait,
-                        "The artifact could not be fetched, trying again"
-                    );
+                    let error = message_with_cause(&error);
+                    tracing::warn!(error, ?wait, "Failed to download the artifact, retrying");
                     pause(wait);
                 }
                 (outcome, _) => return outcome,
@@ -184,8 +156,8 @@ impl Download<'_> {
     }
 
     fn attempt(&self, url: &Uri, login: Option<&Redacted<String>>) -> Result<u64, DownloadError> {
-        let mut response = self.ask(url, login)?;
-        let shown = Shown::new(url);
+        let mut response = self.send(url, login)?;
+        let shown = RedactedUrl::new(url);
         match response.status() {
             StatusCode::OK => self.save(&mut response, shown),
             StatusCode::NOT_FOUND => Err(DownloadError::NotFound),
@@ -197,40 +169,40 @@ impl Download<'_> {
         }
     }
 
-    /// Asks, there and where that sends us. The login is for the first server alone.
-    fn ask(
+    /// Sends the request and follows redirects. Only the origin server receives the credentials.
+    fn send(
         &self,
         first: &Uri,
         login: Option<&Redacted<String>>,
     ) -> Result<Response<Body>, DownloadError> {
         let mut url = first.clone();
-        for _ in 0..=REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             let login = login.filter(|_| same_server(first, &url));
-            let response = self.ask_once(&url, login)?;
+            let response = self.send_once(&url, login)?;
             if !is_redirect(response.status()) {
                 return Ok(response);
             }
             let location = response.headers().get(LOCATION);
             let location = location.and_then(|value| value.to_str().ok());
-            let target = redirected(&url, location.unwrap_or_default());
+            let target = resolve_redirect(&url, location.unwrap_or_default());
             url = target.map_err(|source| DownloadError::Redirect {
-                url: Shown::new(&url),
+                url: RedactedUrl::new(&url),
                 source,
             })?;
         }
         Err(DownloadError::Redirect {
-            url: Shown::new(first),
-            source: RedirectError::TooOften(REDIRECTS),
+            url: RedactedUrl::new(first),
+            source: RedirectError::TooOften(MAX_REDIRECTS),
         })
     }
 
-    fn ask_once(
+    fn send_once(
         &self,
         url: &Uri,
         login: Option<&Redacted<String>>,
     ) -> Result<Response<Body>, DownloadError> {
         let late = |source| DownloadError::Late {
-            url: Shown::new(url),
+            url: RedactedUrl::new(url),
             source,
         };
         self.deadline.remaining().map_err(late)?;
@@ -238,12 +210,14 @@ impl Download<'_> {
         if let Some(login) = login {
             request = request.header(AUTHORIZATION, login.expose());
         }
-        request.call().map_err(|source| self.failed(url, source))
+        request
+            .call()
+            .map_err(|source| self.transport_error(url, source))
     }
 
-    /// The client's time is up when ours is.
-    fn failed(&self, url: &Uri, source: ureq::Error) -> DownloadError {
-        let url = Shown::new(url);
+    /// Reports the deadline when ureq fails because our deadline passed.
+    fn transport_error(&self, url: &Uri, source: ureq::Error) -> DownloadError {
+        let url = RedactedUrl::new(url);
         match self.deadline.remaining() {
             Err(source) => DownloadError::Late { url, source },
             Ok(_) => DownloadError::Transport {
@@ -253,7 +227,7 @@ impl Download<'_> {
         }
     }
 
-    fn save(&self, response: &mut Response<Body>, url: Shown) -> Result<u64, DownloadError> {
+    fn save(&self, response: &mut Response<Body>, url: RedactedUrl) -> Result<u64, DownloadError> {
         let largest = self.largest.unwrap_or(u64::MAX);
         let length = response.headers().get(CONTENT_LENGTH);
         let length = length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
@@ -292,8 +266,7 @@ fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-/// In one line.
-fn with_cause(error: &DownloadError) -> String {
+fn message_with_cause(error: &DownloadError) -> String {
     match error {
         DownloadError::Transport { source, .. } => format!("{error}: {source}"),
         _ => error.to_string(),
@@ -305,9 +278,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_tried_again_and_when() {
+    fn download_retries_transient_errors() {
         let status = |code, retry_after| DownloadError::Status {
-            url: Shown(String::new()),
+            url: RedactedUrl(String::new()),
             status: StatusCode::from_u16(code).unwrap(),
             retry_after,
         };
@@ -318,9 +291,9 @@ mod tests {
             (501, false),
             (403, false),
         ] {
-            assert_eq!(status(code, None).may_pass(), again, "{code}");
+            assert_eq!(status(code, None).is_transient(), again, "{code}");
         }
-        assert!(!DownloadError::NotFound.may_pass());
+        assert!(!DownloadError::NotFound.is_transient());
         let (usual, asked) = (Duration::from_secs(5), Duration::from_secs(7));
         assert_eq!(status(429, Some(asked)).wait(usual), asked);
         assert_eq!(status(429, None).wait(usual), usual);
@@ -328,8 +301,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_of_an_address() {
-        let shown = |text: &str| shown(text).to_string();
+    fn redacted_url_hides_credentials_and_query() {
+        let shown = |text: &str| redact_url(text).to_string();
         assert_eq!(
             shown("https://me:canary@a.test:81/b?signature=canary"),
             "https://a.test:81/b?…"

@@ -1,35 +1,32 @@
-//! How much of an artifact is too much.
+//! Size limits for artifacts.
 
-/// What an artifact may have at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// The bytes of the archive as it is downloaded
+pub struct ArtifactLimits {
+    /// Compressed bytes.
     pub download: Option<u64>,
-    /// The bytes of all files in it
+    /// Bytes of all files in the archive.
     pub unpacked: Option<u64>,
-    /// Files, folders and whatever else is in it
+    /// Members of the archive: files, folders and links.
     pub entries: u64,
 }
 
-impl Limits {
-    /// Upstream's limit of what is unpacked, 100 MiB.
+impl ArtifactLimits {
+    /// 100 MiB, as upstream.
     pub const UNPACKED: u64 = 100 << 20;
-    /// More than the largest repositories have.
     pub const ENTRIES: u64 = 1_000_000;
-    /// The bytes of one name, which with the folder around it must be a path that the system takes.
+    /// Bytes of a member's name. The full path must stay below `PATH_MAX`.
     pub const NAME: usize = 2048;
-    /// Folders in folders.
     pub const DEPTH: usize = 256;
-    /// The bytes that describe one entry: its name and its attributes.
+    /// Bytes of the extended headers (GNU long name, pax) of one member.
     pub(super) const DESCRIPTION: u64 = 1 << 20;
-    /// The bytes that describe all entries.
+    /// Bytes of all extended headers of an archive.
     pub(super) const DESCRIPTIONS: u64 = 256 << 20;
-    /// What is packed is smaller than what is in it, except for headers and what can't be packed.
+    /// Allowance for tar headers and incompressible data.
     const PACKED_MORE: u64 = 64 << 20;
 
-    /// For so many bytes of files; nothing for any number.
+    /// Limits for this many unpacked bytes; `None` is unlimited.
     #[must_use]
-    pub fn of_unpacked(unpacked: Option<u64>) -> Self {
+    pub fn for_unpacked(unpacked: Option<u64>) -> Self {
         Self {
             download: unpacked.map(|bytes| bytes.saturating_add(Self::PACKED_MORE)),
             unpacked,
@@ -38,8 +35,8 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for ArtifactLimits {
     fn default() -> Self {
-        Self::of_unpacked(Some(Self::UNPACKED))
+        Self::for_unpacked(Some(Self::UNPACKED))
     }
 }

@@ -1,20 +1,20 @@
-//! The records that describe the next entry of an archive, or all: `<length> <key>=<value>\n`.
+//! Pax records (`<length> <key>=<value>\n`), which describe the next member or all members.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What is of interest in them. Of a key that is there twice, the last one counts.
+/// The last value of a repeated key counts.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Records {
+pub(super) struct PaxRecords {
     pub(super) path: Option<Vec<u8>>,
     pub(super) size: Option<u64>,
     pub(super) modified: Option<SystemTime>,
-    /// The file has holes, and its data begins with a list of them.
+    /// The member is a sparse file: its data begins with a list of holes.
     pub(super) sparse: bool,
 }
 
-/// Nothing if they are not well-formed.
-pub(super) fn parse(mut bytes: &[u8]) -> Option<Records> {
-    let mut records = Records::default();
+/// Returns `None` if the records are malformed.
+pub(super) fn parse(mut bytes: &[u8]) -> Option<PaxRecords> {
+    let mut records = PaxRecords::default();
     while !bytes.is_empty() {
         let (record, rest) = split_record(bytes)?;
         let equals = record.iter().position(|byte| *byte == b'=')?;
@@ -25,7 +25,8 @@ pub(super) fn parse(mut bytes: &[u8]) -> Option<Records> {
     Some(records)
 }
 
-/// The length counts everything: itself, the space, and the end of the line. A value may have lines.
+/// The length includes its own digits, the space and the final newline. A value may contain
+/// newlines.
 fn split_record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = bytes.iter().take(20).position(|byte| *byte == b' ')?;
     let length = decimal(bytes.get(..space)?)?;
@@ -34,7 +35,7 @@ fn split_record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((record, rest))
 }
 
-impl Records {
+impl PaxRecords {
     fn add(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
         match key {
             b"path" => self.path = Some(path(value)?),
@@ -57,7 +58,7 @@ fn decimal(bytes: &[u8]) -> Option<u64> {
     digits.then(|| str::from_utf8(bytes).ok()?.parse().ok())?
 }
 
-/// Seconds, with a fraction perhaps, and perhaps before 1970.
+/// Seconds since 1970, possibly negative or with a fraction.
 fn time(value: &[u8]) -> Option<SystemTime> {
     match value.strip_prefix(b"-") {
         Some(before) => UNIX_EPOCH.checked_sub(seconds(before)?),
@@ -102,7 +103,7 @@ mod tests {
         let time = Duration::new(1_350_244_992, 23_960_108);
         assert_eq!(found.modified, Some(UNIX_EPOCH + time));
         assert!(!found.sparse);
-        assert_eq!(parse(b""), Some(Records::default()));
+        assert_eq!(parse(b""), Some(PaxRecords::default()));
         let early = parse(&record("mtime", "-1.5")).unwrap();
         let before = UNIX_EPOCH.checked_sub(Duration::from_millis(1500));
         assert_eq!(early.modified, before);
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_are_no_records() {
+    fn pax_malformed_records_are_rejected() {
         let bad: [&[u8]; 10] = [
             b"\0\0\0\0",
             b"6 a=b",

@@ -1,5 +1,6 @@
-//! Unpacks a gzipped tar file from somebody that is not trusted: nothing is written outside of the
-//! target, and no more than allowed.
+//! Unpacks a gzipped tar file from an untrusted source.
+//!
+//! Nothing is written outside of the target, and limits are checked before writing.
 
 use std::{
     fs::{self, DirBuilder, File, FileTimes, Permissions},
@@ -16,143 +17,123 @@ use flate2::read::MultiGzDecoder;
 use tar::Archive;
 
 use super::{
-    Limits,
-    member::{Descriptions, Kind, Member},
+    ArtifactLimits,
+    tar_member::{ExtendedHeaders, MemberKind, TarMember},
 };
 use crate::{Deadline, DeadlineExceeded};
 
-/// Upstream's for all folders: here what those have at least, so that whoever unpacks them can fill and
-/// remove them, and whoever reads them there can here.
+/// Upstream creates all folders with this mode. Here it is the minimum, so that the owner can fill
+/// and remove them.
 const FOLDER_MODE: u32 = 0o750;
 const BUFFER: usize = 64 * 1024;
-/// Of a name in a message.
-const SHOWN: usize = 200;
+/// Bytes of a member's name that a message may contain.
+const MAX_SHOWN_NAME: usize = 200;
 
-/// An archive that is not unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// It is no archive, or it is cut off or damaged.
     #[error("failed to read the archive")]
     Read(#[source] io::Error),
-    /// The system does not take it.
     #[error("failed to write {}", path.display())]
-    Write {
-        /// What was to be written
-        path: PathBuf,
-        /// Why not
-        source: io::Error,
-    },
-    /// Its files have too many bytes.
+    Write { path: PathBuf, source: io::Error },
     #[error("the archive is bigger than max archive size of {0} bytes")]
     TooBig(u64),
-    /// It has too many entries.
     #[error("the archive has more than {0} entries")]
     TooMany(u64),
-    /// What describes entries is too long.
-    #[error("the archive has too long a description of an entry")]
+    #[error("an extended header of the archive is too long")]
     LongDescription,
-    /// A name is too long, or too deep.
     #[error(
-        "the archive has an entry `{0}` whose name is longer than {bytes} bytes or {folders} folders",
-        bytes = Limits::NAME,
-        folders = Limits::DEPTH
+        "the name of the archive entry `{0}` exceeds {bytes} bytes or {folders} folders",
+        bytes = ArtifactLimits::NAME,
+        folders = ArtifactLimits::DEPTH
     )]
     LongName(String),
-    /// A name leads out of the target, or nowhere.
-    #[error("the archive has an entry with the name `{0}`, which leads outside of it")]
+    #[error("the archive entry `{0}` leads out of the target folder")]
     BadName(String),
-    /// Links, devices and the like.
-    #[error("the archive has an entry `{0}` that is neither a file nor a folder")]
+    #[error("the archive entry `{0}` is neither a file nor a folder")]
     BadKind(String),
-    /// A name is both a file's and a folder's.
-    #[error("the archive has both a file and a folder with the name `{0}`")]
+    #[error("the archive contains both a file and a folder named `{0}`")]
     Both(String),
-    /// One reader would see other files than another.
-    #[error("the archive has {0} that readers understand differently; pack it anew")]
+    /// Tar readers would unpack this archive differently.
+    #[error("the archive is ambiguous ({0}); create it again")]
     Malformed(&'static str),
-    /// There is too much of it for the time there is.
     #[error("failed to unpack the archive: {0}")]
     Late(#[from] DeadlineExceeded),
 }
 
 impl UnpackError {
     pub(super) fn bad_kind(name: &[u8]) -> Self {
-        Self::BadKind(shown(name))
+        Self::BadKind(sanitize_name(name))
     }
 }
 
-/// What was unpacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Unpacked {
-    /// Files, folders and links
+pub struct UnpackSummary {
     pub entries: u64,
-    /// The bytes of all files
     pub bytes: u64,
-    /// Symbolic links, which are left out
+    /// Symbolic links, which are skipped.
     pub links: u64,
 }
 
-/// Unpacks into a folder that must not exist yet. All members of a file of several gzip streams are read,
-/// and nothing after the archive's end, as GNU tar does.
+/// Unpacks into a folder that must not exist yet. Like GNU tar, it reads all gzip streams of the
+/// file and ignores data after the end of the archive.
 pub fn unpack(
     archive: &Path,
     target: &Path,
-    limits: &Limits,
+    limits: &ArtifactLimits,
     deadline: Deadline,
-) -> Result<Unpacked, UnpackError> {
+) -> Result<UnpackSummary, UnpackError> {
     let file = File::open(archive).map_err(UnpackError::Read)?;
     make_folders(target).map_err(|source| write_error(target, source))?;
     let mut unpacker = Unpacker {
         target,
         limits,
         deadline,
-        unpacked: Unpacked::default(),
+        unpacked: UnpackSummary::default(),
         buffer: vec![0; BUFFER],
     };
     let mut archive = Archive::new(MultiGzDecoder::new(io::BufReader::new(file)));
-    let mut descriptions = Descriptions::default();
+    let mut extended_headers = ExtendedHeaders::default();
     for entry in archive.entries().map_err(UnpackError::Read)?.raw(true) {
         let mut entry = entry.map_err(UnpackError::Read)?;
         deadline.remaining()?;
-        if let Some(member) = descriptions.take(&mut entry)? {
+        if let Some(member) = extended_headers.take(&mut entry)? {
             unpacker.add(&member, &mut entry)?;
         }
     }
-    descriptions.end()?;
+    extended_headers.end()?;
     Ok(unpacker.unpacked)
 }
 
 struct Unpacker<'a> {
     target: &'a Path,
-    limits: &'a Limits,
+    limits: &'a ArtifactLimits,
     deadline: Deadline,
-    unpacked: Unpacked,
+    unpacked: UnpackSummary,
     buffer: Vec<u8>,
 }
 
 impl Unpacker<'_> {
-    fn add(&mut self, member: &Member, data: &mut impl Read) -> Result<(), UnpackError> {
+    fn add(&mut self, member: &TarMember, data: &mut impl Read) -> Result<(), UnpackError> {
         self.count(member)?;
         let path = self.target.join(inner_path(&member.name)?);
         match member.kind {
-            Kind::Folder => self.write_folder(member, &path),
-            Kind::File if member.name == b"." || member.name.ends_with(b"/.") => {
-                Err(UnpackError::BadName(shown(&member.name)))
+            MemberKind::Folder => self.write_folder(member, &path),
+            MemberKind::File if member.name == b"." || member.name.ends_with(b"/.") => {
+                Err(UnpackError::BadName(sanitize_name(&member.name)))
             }
-            Kind::File => self.write_file(member, data, &path),
-            Kind::Symlink => {
+            MemberKind::File => self.write_file(member, data, &path),
+            MemberKind::Symlink => {
                 self.unpacked.links += 1;
                 if self.unpacked.links == 1 {
-                    let name = shown(&member.name);
-                    tracing::warn!(name, "Symbolic links in the artifact are left out");
+                    let name = sanitize_name(&member.name);
+                    tracing::warn!(name, "Symbolic links in the artifact are skipped");
                 }
                 Ok(())
             }
         }
     }
 
-    /// Before anything is written.
-    fn count(&mut self, member: &Member) -> Result<(), UnpackError> {
+    fn count(&mut self, member: &TarMember) -> Result<(), UnpackError> {
         self.unpacked.entries += 1;
         if self.unpacked.entries > self.limits.entries {
             return Err(UnpackError::TooMany(self.limits.entries));
@@ -164,8 +145,8 @@ impl Unpacker<'_> {
         }
     }
 
-    fn write_folder(&self, member: &Member, path: &Path) -> Result<(), UnpackError> {
-        // Of the source itself the archive says nothing of use: it is a folder of whoever packed it.
+    fn write_folder(&self, member: &TarMember, path: &Path) -> Result<(), UnpackError> {
+        // The mode of the archive's root is that of the packer's folder.
         if path == self.target {
             return Ok(());
         }
@@ -177,7 +158,7 @@ impl Unpacker<'_> {
 
     fn write_file(
         &mut self,
-        member: &Member,
+        member: &TarMember,
         data: &mut impl Read,
         path: &Path,
     ) -> Result<(), UnpackError> {
@@ -212,19 +193,19 @@ impl Unpacker<'_> {
         Ok(())
     }
 
-    /// Whether the system refuses because of what else is in the archive.
-    fn conflict(&self, member: &Member, path: &Path, source: io::Error) -> UnpackError {
-        let wanted = member.kind == Kind::Folder;
+    /// Distinguishes a conflict between members from an error of the file system.
+    fn conflict(&self, member: &TarMember, path: &Path, source: io::Error) -> UnpackError {
+        let wanted = member.kind == MemberKind::Folder;
         let above = path.ancestors().skip(usize::from(!wanted));
         let mut above = above.take_while(|folder| *folder != self.target);
         if above.any(Path::is_file) || (!wanted && path.is_dir()) {
-            return UnpackError::Both(shown(&member.name));
+            return UnpackError::Both(sanitize_name(&member.name));
         }
         write_error(path, source)
     }
 }
 
-/// A new file; of two with the same name, the last one counts, with its own mode.
+/// Creates a file. The last of several members with the same name wins.
 fn create(path: &Path) -> io::Result<File> {
     match File::create_new(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -246,9 +227,9 @@ fn make_folders(path: &Path) -> io::Result<()> {
         .create(path)
 }
 
-/// The path, if it stays inside. Since no links are made, its parts are what they seem.
+/// The path below the target. No links are created, so checking its components is sufficient.
 fn inner_path(name: &[u8]) -> Result<PathBuf, UnpackError> {
-    let bad = || UnpackError::BadName(shown(name));
+    let bad = || UnpackError::BadName(sanitize_name(name));
     if name.is_empty() || name.contains(&b'\\') || name.contains(&0) {
         return Err(bad());
     }
@@ -264,8 +245,8 @@ fn inner_path(name: &[u8]) -> Result<PathBuf, UnpackError> {
             Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(bad()),
         }
     }
-    if name.len() > Limits::NAME || depth > Limits::DEPTH {
-        return Err(UnpackError::LongName(shown(name)));
+    if name.len() > ArtifactLimits::NAME || depth > ArtifactLimits::DEPTH {
+        return Err(UnpackError::LongName(sanitize_name(name)));
     }
     Ok(path)
 }
@@ -277,9 +258,8 @@ fn write_error(path: &Path, source: io::Error) -> UnpackError {
     }
 }
 
-/// As much of a name as a message can bear.
-fn shown(name: &[u8]) -> String {
-    let start = name.get(..SHOWN).unwrap_or(name);
+fn sanitize_name(name: &[u8]) -> String {
+    let start = name.get(..MAX_SHOWN_NAME).unwrap_or(name);
     String::from_utf8_lossy(start).escape_debug().to_string()
 }
 

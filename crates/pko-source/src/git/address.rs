@@ -1,26 +1,23 @@
-//! Where a repository is. Pure: text in, an address or a refusal out.
+//! Addresses of git repositories: URLs and `user@host:path`. Does no I/O.
 //!
-//! An address is used as the user wrote it: nothing is added to its path and nothing is taken away, so that
-//! Azure DevOps (`/org/project/_git/repo`), subgroups of GitLab's and gists all work.
+//! The path is used exactly as the user wrote it, so that Azure DevOps (`/org/project/_git/repo`), GitLab
+//! subgroups and gists work.
 
 use std::fmt;
 
-use super::address_parts::{self as parts, Authority};
-use crate::Redacted;
+mod parts;
 
-/// What is spoken with a server.
+use crate::Redacted;
+use parts::Authority;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scheme {
-    /// HTTP within TLS
     Https,
-    /// Plain HTTP, for servers within the cluster
     Http,
-    /// SSH
     Ssh,
 }
 
 impl Scheme {
-    /// As it stands in an address.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -30,7 +27,6 @@ impl Scheme {
         }
     }
 
-    /// Where a server listens unless the address says otherwise.
     #[must_use]
     pub fn default_port(self) -> u16 {
         match self {
@@ -41,64 +37,54 @@ impl Scheme {
     }
 }
 
-/// Where a repository is. Printed without user and password, because either may be a token; the user of an
-/// SSH address is none, and is printed.
+/// Where a repository is. Printed without user and password, because either may be a token. The
+/// user of an SSH address is not a secret and is printed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     scheme: Scheme,
     host: String,
     port: Option<u16>,
     path: String,
-    /// `git@host:path` is relative to the user's home, `ssh://git@host/path` is not
+    /// `git@host:path` is relative to the user's home, `ssh://git@host/path` is not.
     scp_like: bool,
     user: Option<Redacted<String>>,
     password: Option<Redacted<String>>,
 }
 
-/// Why a text is no address that we use. None of its text is repeated besides the scheme, because there may
-/// be a password in it.
+/// Messages repeat nothing of the input but the scheme, because it may contain a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// It has a scheme that we do not speak.
     #[error("invalid URL scheme: {0}; use https, http or ssh")]
     Scheme(String),
-    /// It has no scheme and is not `user@host:path` either.
     #[error(
         "the repository's address is neither a URL nor like git@host:path; a local path is not supported"
     )]
     NotAnAddress,
-    /// It has no host.
     #[error("the repository's address has no host")]
     NoHost,
-    /// It has a host with strange characters.
     #[error(
         "the host of the repository's address is not valid; it consists of letters, digits, dots and hyphens"
     )]
     Host,
-    /// It has a port that is none.
     #[error("the port of the repository's address is not a number from 1 to 65535")]
     Port,
-    /// It has no path.
     #[error("the repository's address has no path")]
     NoPath,
-    /// It has a path or a user that looks like an option of a program.
+    /// A path or user that a program would take for an option.
     #[error("the {0} of the repository's address starts with a hyphen")]
     OptionLike(&'static str),
-    /// It has characters that cannot be seen.
     #[error("the repository's address contains a control character")]
     ControlCharacter,
-    /// It has something after the path.
     #[error(
         "the repository's address contains a query or a fragment; branch and folder have fields of their own"
     )]
     QueryOrFragment,
-    /// It has a user or a password that is not well encoded.
     #[error("the {0} in the repository's address is not percent-encoded text")]
     Encoding(&'static str),
 }
 
 impl Address {
-    /// Reads an address: a URL, or `user@host:path` as `scp` has it.
+    /// Parses a URL or the scp-like form `user@host:path`.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let text = text.trim();
         if text.chars().any(char::is_control) {
@@ -174,26 +160,23 @@ impl Address {
         Ok(self)
     }
 
-    /// What is spoken there.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// The host, in small letters; an IPv6 address without its brackets.
+    /// In lower case. An IPv6 address has no brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port, which is the scheme's own unless the address has one.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port.unwrap_or_else(|| self.scheme.default_port())
     }
 
-    /// The path as the server gets it: over SSH without the slash if the address is like `git@host:path`
-    /// or leads to a home (`/~user/…`).
+    /// The path for the server. Over SSH, `/~user/…` loses its slash so that the shell expands it.
     #[must_use]
     pub fn path(&self) -> &str {
         match self.path.strip_prefix('/') {
@@ -202,13 +185,12 @@ impl Address {
         }
     }
 
-    /// The user in the address, which may be a token.
+    /// May be a token.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         self.user.as_ref().map(|user| user.expose().as_str())
     }
 
-    /// The password in the address.
     #[must_use]
     pub fn password(&self) -> Option<&str> {
         self.password
@@ -216,19 +198,18 @@ impl Address {
             .map(|password| password.expose().as_str())
     }
 
-    /// The same server, so that what is meant for one is meant for the other.
+    /// Whether scheme, host and port agree.
     #[must_use]
     pub fn same_server(&self, other: &Self) -> bool {
         (self.scheme, &self.host, self.port()) == (other.scheme, &other.host, other.port())
     }
 
-    /// The same server by name, on whatever port and scheme.
+    /// Whether the hosts agree, on any port and scheme.
     #[must_use]
     pub fn same_host(&self, other: &Self) -> bool {
         self.host == other.host
     }
 
-    /// The same place without user and password.
     #[must_use]
     pub fn without_credentials(&self) -> Self {
         Self {
@@ -238,8 +219,7 @@ impl Address {
         }
     }
 
-    /// Another path on the same server, from a relative address such as `../other.git`, as a submodule may
-    /// have it.
+    /// Resolves a relative address such as `../other.git` from `.gitmodules`.
     pub fn relative(&self, relative: &str) -> Result<Self, AddressError> {
         if relative.chars().any(char::is_control) {
             return Err(AddressError::ControlCharacter);
@@ -252,7 +232,8 @@ impl Address {
         next.check()
     }
 
-    /// Where a server redirected us to: the same repository elsewhere. User and password do not go along.
+    /// The repository's address after a redirect to `location`, without the original credentials.
+    /// `None` if it is not the same repository elsewhere.
     #[must_use]
     pub fn redirected(&self, location: &str, tail: &str) -> Option<Self> {
         let location = location.trim();
@@ -271,7 +252,7 @@ impl Address {
             .filter(|next| next.scheme != Scheme::Ssh)
     }
 
-    /// The URL of something in the repository, for an HTTP request.
+    /// The URL of `tail` within the repository.
     #[must_use]
     pub fn http_url(&self, tail: &str) -> String {
         let mut url = format!("{}://", self.scheme.name());
@@ -311,5 +292,4 @@ impl fmt::Debug for Address {
 }
 
 #[cfg(test)]
-#[path = "address_tests.rs"]
 mod tests;

@@ -1,6 +1,7 @@
-//! What a server says first: what it can do and, before version 2 of the protocol, all of its references.
+//! The server's first message: its capabilities and, before protocol version 2, all references.
 //!
-//! References go one by one to whoever asked, so that a million of them take no memory here.
+//! References are passed to a visitor one by one. A server may have millions, which must not be kept in
+//! memory.
 
 use std::io::Read;
 
@@ -8,23 +9,20 @@ use gix_hash::ObjectId;
 
 use super::{
     capabilities::{Capabilities, Version},
-    packets::{Packet, PacketError, Packets},
+    pkt_line::{Packet, PacketError, PacketReader},
 };
 
-/// A reference as a server shows it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Advertised<'a> {
+pub(super) struct AdvertisedReference<'a> {
     pub(super) name: &'a str,
     pub(super) id: ObjectId,
-    /// What an annotated tag is of
+    /// The commit of an annotated tag.
     pub(super) peeled: Option<ObjectId>,
-    /// What `HEAD` stands for
     pub(super) symbolic: Option<&'a str>,
 }
 
-/// What can be wrong with a server's words.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum WordsError {
+pub(super) enum ProtocolError {
     #[error(transparent)]
     Packet(#[from] PacketError),
     #[error("{0}")]
@@ -35,12 +33,16 @@ pub(super) enum WordsError {
     Limit(#[from] super::error::LimitExceeded),
 }
 
-/// Takes a reference, or has enough.
-pub(super) type Visit<'a> = dyn FnMut(&Advertised<'_>) -> Result<(), WordsError> + 'a;
+/// Called for each reference. An error ends the listing.
+pub(super) type ReferenceVisitor<'a> =
+    dyn FnMut(&AdvertisedReference<'_>) -> Result<(), ProtocolError> + 'a;
 
-/// Reads what a server says first. Before version 2 that includes its references, which are visited.
-pub(super) fn read(reader: impl Read, visit: &mut Visit<'_>) -> Result<Capabilities, WordsError> {
-    let mut packets = Packets::new(reader);
+/// Reads the advertisement. Before version 2, visits the references in it.
+pub(super) fn read(
+    reader: impl Read,
+    visit: &mut ReferenceVisitor<'_>,
+) -> Result<Capabilities, ProtocolError> {
+    let mut packets = PacketReader::new(reader);
     let mut first = text(&mut packets)?;
     if first
         .as_deref()
@@ -60,36 +62,38 @@ pub(super) fn read(reader: impl Read, visit: &mut Visit<'_>) -> Result<Capabilit
     }
 }
 
-/// The next line's text; nothing at the end of the message.
-fn text<R: Read>(packets: &mut Packets<R>) -> Result<Option<Vec<u8>>, WordsError> {
+/// Returns `None` at the end of the message.
+fn text<R: Read>(packets: &mut PacketReader<R>) -> Result<Option<Vec<u8>>, ProtocolError> {
     let line = packets
         .next()?
-        .ok_or(WordsError::Problem("it says nothing"))?;
+        .ok_or(ProtocolError::Problem("the response is empty"))?;
     match line.text() {
-        Some(line) => Ok(Some(accepted(line)?.to_vec())),
+        Some(line) => Ok(Some(reject_error_line(line)?.to_vec())),
         None => Ok(None),
     }
 }
 
-/// A line, unless it is one that refuses.
-pub(super) fn accepted(line: &[u8]) -> Result<&[u8], WordsError> {
+/// Turns an `ERR` line into an error.
+pub(super) fn reject_error_line(line: &[u8]) -> Result<&[u8], ProtocolError> {
     match line.strip_prefix(b"ERR ") {
-        Some(words) => Err(WordsError::Refused(words.to_vec())),
+        Some(words) => Err(ProtocolError::Refused(words.to_vec())),
         None => Ok(line),
     }
 }
 
-fn skip_to_flush<R: Read>(packets: &mut Packets<R>) -> Result<(), WordsError> {
+fn skip_to_flush<R: Read>(packets: &mut PacketReader<R>) -> Result<(), ProtocolError> {
     while let Some(line) = packets.next()? {
         if line == Packet::Flush {
             return Ok(());
         }
     }
-    Err(WordsError::Problem("it breaks off"))
+    Err(ProtocolError::Problem("the response is truncated"))
 }
 
-fn read_capabilities<R: Read>(packets: &mut Packets<R>) -> Result<Capabilities, WordsError> {
-    let mut capabilities = Capabilities::new(Version::Two);
+fn read_capabilities<R: Read>(
+    packets: &mut PacketReader<R>,
+) -> Result<Capabilities, ProtocolError> {
+    let mut capabilities = Capabilities::new(Version::V2);
     while let Some(line) = text(packets)? {
         capabilities.add(&line)?;
     }
@@ -98,49 +102,49 @@ fn read_capabilities<R: Read>(packets: &mut Packets<R>) -> Result<Capabilities, 
 
 fn read_references<R: Read>(
     first: &[u8],
-    packets: &mut Packets<R>,
-    visit: &mut Visit<'_>,
-) -> Result<Capabilities, WordsError> {
-    let mut capabilities = Capabilities::new(Version::One);
+    packets: &mut PacketReader<R>,
+    visit: &mut ReferenceVisitor<'_>,
+) -> Result<Capabilities, ProtocolError> {
+    let mut capabilities = Capabilities::new(Version::V0OrV1);
     let mut parts = first.splitn(2, |byte| *byte == 0);
     let first = parts.next().unwrap_or_default();
     for word in parts.next().unwrap_or_default().split(|byte| *byte == b' ') {
         capabilities.add(word)?;
     }
     let head = capabilities.symbolic_head();
-    let mut pending = Pending::default();
+    let mut pending = PendingReference::default();
     pending.take(first, head.as_deref(), visit)?;
     while let Some(line) = packets.next()? {
         let Some(line) = line.text() else {
             pending.finish(head.as_deref(), visit)?;
             return Ok(capabilities);
         };
-        pending.take(accepted(line)?, head.as_deref(), visit)?;
+        pending.take(reject_error_line(line)?, head.as_deref(), visit)?;
     }
-    Err(WordsError::Problem("it breaks off"))
+    Err(ProtocolError::Problem("the response is truncated"))
 }
 
-/// The last reference, which may be a tag whose commit is in the next line.
+/// The last reference. If it is a tag, the next line may contain its commit.
 #[derive(Default)]
-struct Pending {
+struct PendingReference {
     name: String,
     id: Option<ObjectId>,
     peeled: Option<ObjectId>,
 }
 
-impl Pending {
+impl PendingReference {
     fn take(
         &mut self,
         line: &[u8],
         head: Option<&str>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), WordsError> {
+        visit: &mut ReferenceVisitor<'_>,
+    ) -> Result<(), ProtocolError> {
         if line.starts_with(b"shallow ") {
             return Ok(());
         }
         let (id, name) = id_and_rest(line)?;
         if id.is_null() {
-            // an empty repository has a line for its capabilities alone
+            // An empty repository has a line for its capabilities alone.
             return Ok(());
         }
         if let Some(tag) = name.strip_suffix(b"^{}") {
@@ -157,9 +161,13 @@ impl Pending {
         Ok(())
     }
 
-    fn finish(&mut self, head: Option<&str>, visit: &mut Visit<'_>) -> Result<(), WordsError> {
+    fn finish(
+        &mut self,
+        head: Option<&str>,
+        visit: &mut ReferenceVisitor<'_>,
+    ) -> Result<(), ProtocolError> {
         if let Some(id) = self.id.take() {
-            visit(&Advertised {
+            visit(&AdvertisedReference {
                 name: &self.name,
                 id,
                 peeled: self.peeled.take(),
@@ -172,8 +180,11 @@ impl Pending {
     }
 }
 
-/// Reads one line of an answer to `ls-refs`, and visits it.
-pub(super) fn read_listed(line: &[u8], visit: &mut Visit<'_>) -> Result<(), WordsError> {
+/// Reads one line of an `ls-refs` response.
+pub(super) fn read_ls_refs_line(
+    line: &[u8],
+    visit: &mut ReferenceVisitor<'_>,
+) -> Result<(), ProtocolError> {
     if line.starts_with(b"unborn ") {
         return Ok(());
     }
@@ -182,7 +193,7 @@ pub(super) fn read_listed(line: &[u8], visit: &mut Visit<'_>) -> Result<(), Word
     let Some(name) = words.next().and_then(valid_name) else {
         return Ok(());
     };
-    let mut advertised = Advertised {
+    let mut advertised = AdvertisedReference {
         name,
         id,
         peeled: None,
@@ -198,25 +209,25 @@ pub(super) fn read_listed(line: &[u8], visit: &mut Visit<'_>) -> Result<(), Word
     visit(&advertised)
 }
 
-fn id_and_rest(line: &[u8]) -> Result<(ObjectId, &[u8]), WordsError> {
+fn id_and_rest(line: &[u8]) -> Result<(ObjectId, &[u8]), ProtocolError> {
     let mut parts = line.splitn(2, |byte| *byte == b' ');
     let id = object_id(parts.next().unwrap_or_default())?;
     let rest = parts
         .next()
-        .ok_or(WordsError::Problem("a reference has no name"))?;
+        .ok_or(ProtocolError::Problem("a reference has no name"))?;
     Ok((id, rest))
 }
 
-pub(super) fn object_id(hash: &[u8]) -> Result<ObjectId, WordsError> {
-    ObjectId::from_hex(hash).map_err(|_| WordsError::Problem("a reference has no hash"))
+pub(super) fn object_id(hash: &[u8]) -> Result<ObjectId, ProtocolError> {
+    ObjectId::from_hex(hash)
+        .map_err(|_| ProtocolError::Problem("a reference has an invalid object id"))
 }
 
-/// A name that a reference may have; others are left out, as git does.
+/// Invalid names are skipped, as git does.
 fn valid_name(name: &[u8]) -> Option<&str> {
     gix_validate::reference::name(name.into()).ok()?;
     std::str::from_utf8(name).ok()
 }
 
 #[cfg(test)]
-#[path = "advertisement_tests.rs"]
 mod tests;

@@ -1,21 +1,17 @@
-//! What a server says that it can do.
+use super::advertisement::ProtocolError;
 
-use super::advertisement::WordsError;
+const MAX_CAPABILITIES: usize = 1000;
 
-/// More than any server says.
-const MOST: usize = 1000;
-
-/// The version of the protocol, so far as it makes a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Version {
-    /// 0 and 1: references come unasked
+    /// The server sends all references unasked.
     #[default]
-    One,
-    /// 2: references come when asked for
-    Two,
+    V0OrV1,
+    /// The server sends the references that are requested.
+    V2,
 }
 
-/// What a server says that it can do.
+/// The capabilities that a server advertises.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Capabilities {
     version: Version,
@@ -30,9 +26,9 @@ impl Capabilities {
         }
     }
 
-    pub(super) fn add(&mut self, word: &[u8]) -> Result<(), WordsError> {
-        if self.words.len() >= MOST {
-            return Err(WordsError::Problem("it has too many capabilities"));
+    pub(super) fn add(&mut self, word: &[u8]) -> Result<(), ProtocolError> {
+        if self.words.len() >= MAX_CAPABILITIES {
+            return Err(ProtocolError::Problem("too many capabilities"));
         }
         let word = String::from_utf8_lossy(word);
         let word = word.trim();
@@ -46,27 +42,26 @@ impl Capabilities {
         self.version
     }
 
-    /// It has this capability, with a value or without.
+    /// Whether the server has this capability, with or without a value.
     pub(super) fn has(&self, name: &str) -> bool {
         self.words
             .iter()
             .any(|word| word.split('=').next() == Some(name))
     }
 
-    /// The value of a capability.
     pub(super) fn value(&self, name: &str) -> Option<&str> {
         self.words
             .iter()
             .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
     }
 
-    /// A capability has this among the words of its value.
+    /// Whether the value of a capability contains this word.
     pub(super) fn has_word(&self, name: &str, wanted: &str) -> bool {
         self.value(name)
             .is_some_and(|value| value.split(' ').any(|word| word == wanted))
     }
 
-    /// The branch that `HEAD` stands for.
+    /// The branch that `HEAD` points to.
     pub(super) fn symbolic_head(&self) -> Option<String> {
         self.words
             .iter()
@@ -75,14 +70,11 @@ impl Capabilities {
             .map(str::to_owned)
     }
 
-    /// The hash that names objects.
-    pub(super) fn hash(&self) -> Result<gix_hash::Kind, WordsError> {
+    pub(super) fn hash(&self) -> Result<gix_hash::Kind, ProtocolError> {
         match self.value("object-format") {
             None | Some("sha1") => Ok(gix_hash::Kind::Sha1),
             Some("sha256") => Ok(gix_hash::Kind::Sha256),
-            Some(_) => Err(WordsError::Problem(
-                "its objects have a hash that is unknown",
-            )),
+            Some(_) => Err(ProtocolError::Problem("the object format is not supported")),
         }
     }
 }

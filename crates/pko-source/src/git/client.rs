@@ -1,47 +1,45 @@
-//! Ways to git servers, and what they need.
+//! The git client: chooses the transport and the credentials for an address.
 
 use std::{fmt, sync::Arc};
 
 use super::{
     Address, CredentialKind, Credentials, GitError, GithubApp, Scheme,
     http::{HttpAuth, HttpClient, HttpConnection, HttpSettings},
-    transport::{Connection, Duplex, Stream},
+    transport::{Connection, DuplexStream, StreamConnection},
 };
 use crate::{Deadline, Redacted};
 
-/// Starts `git-upload-pack` on a server behind SSH.
-pub trait SshConnect: Send + Sync {
-    /// Connects with the key, as the user of the address or else `git`, and runs the command for the path of
-    /// the address. Reading and writing end with an error at the deadline.
+/// Starts `git-upload-pack` on a server over SSH.
+pub trait SshConnector: Send + Sync {
+    /// Connects as the user of the address (default `git`) and runs the command for its path. Reads
+    /// and writes fail at the deadline.
     fn upload_pack(
         &self,
         address: &Address,
         credentials: &Credentials,
         deadline: Deadline,
-    ) -> Result<Duplex, GitError>;
+    ) -> Result<DuplexStream, GitError>;
 }
 
-/// Has tokens for apps of GitHub's.
-pub trait AppTokens: Send + Sync {
-    /// A token for this app.
+/// Provides tokens for GitHub Apps.
+pub trait AppTokenProvider: Send + Sync {
     fn token(&self, app: &GithubApp, deadline: Deadline) -> Result<Redacted<String>, GitError>;
 }
 
-/// Ways to git servers. A copy shares everything.
+/// A client for git servers. Cheap to clone.
 #[derive(Clone)]
-pub struct Client {
+pub struct GitClient {
     http: HttpClient,
-    ssh: Option<Arc<dyn SshConnect>>,
-    app_tokens: Option<Arc<dyn AppTokens>>,
+    ssh: Option<Arc<dyn SshConnector>>,
+    app_tokens: Option<Arc<dyn AppTokenProvider>>,
 }
 
-impl Client {
-    /// A client with proxies and certificates by the usual variables.
+impl GitClient {
+    /// Reads proxies and certificates from the environment.
     pub fn from_environment(settings: &HttpSettings) -> Result<Self, GitError> {
         HttpClient::from_environment(settings).map(Self::new)
     }
 
-    /// A client for HTTP alone.
     #[must_use]
     pub fn new(http: HttpClient) -> Self {
         Self {
@@ -51,18 +49,16 @@ impl Client {
         }
     }
 
-    /// The same, for SSH as well.
     #[must_use]
-    pub fn with_ssh(self, ssh: Arc<dyn SshConnect>) -> Self {
+    pub fn with_ssh(self, ssh: Arc<dyn SshConnector>) -> Self {
         Self {
             ssh: Some(ssh),
             ..self
         }
     }
 
-    /// The same, for apps of GitHub's as well.
     #[must_use]
-    pub fn with_app_tokens(self, app_tokens: Arc<dyn AppTokens>) -> Self {
+    pub fn with_app_tokens(self, app_tokens: Arc<dyn AppTokenProvider>) -> Self {
         Self {
             app_tokens: Some(app_tokens),
             ..self
@@ -78,10 +74,10 @@ impl Client {
         if address.scheme() == Scheme::Ssh {
             let ssh = self.ssh.as_ref().ok_or_else(|| GitError::Protocol {
                 address: address.to_string(),
-                problem: "there is no SSH here",
+                problem: "SSH is not configured",
             })?;
             let duplex = ssh.upload_pack(address, credentials, deadline)?;
-            return Ok(Box::new(Stream::new(address, duplex)));
+            return Ok(Box::new(StreamConnection::new(address, duplex)));
         }
         let auth = self.http_auth(address, credentials, deadline)?;
         Ok(Box::new(HttpConnection::new(
@@ -105,8 +101,8 @@ impl Client {
     }
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for GitClient {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Client")
+        formatter.write_str("GitClient")
     }
 }

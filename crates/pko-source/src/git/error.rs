@@ -1,236 +1,144 @@
-//! What goes wrong with a git server. Each error names the address, without user and password, and the way out.
+//! Errors of git operations. Each names the address, without credentials, and what to do.
 
 use std::{io, path::PathBuf, time::Duration};
 
-pub use super::error_kinds::{CredentialKind, LimitExceeded, RedirectRefusal};
+pub use super::error_details::{CredentialKind, LimitExceeded, RedirectRefusal};
 use super::{Address, AddressError, CommitId, RevisionError, TreeProblem};
-use crate::{DeadlineExceeded, http_client::ClientError, place::PlaceError};
+use crate::{DeadlineExceeded, directory_swap::DirectorySwapError, http_client::HttpClientError};
 
-/// Something that went wrong with a git server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GitError {
-    /// The address is none that we use.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// There is no such commit.
     #[error(transparent)]
     Revision(#[from] RevisionError),
-    /// The credentials are of a kind that the address has no use for.
-    #[error("{address} can't be read with {credential}; {hint}")]
+    #[error("{address} does not support {credential}; {hint}")]
     CredentialsDoNotFit {
-        /// Where
         address: String,
-        /// With what
         credential: CredentialKind,
-        /// What fits
         hint: &'static str,
     },
-    /// The server wants other credentials.
-    #[error(
-        "authentication required: {address} was asked with {credential} and said {status}{hint}"
-    )]
+    #[error("authentication required: {address} returned status {status} for {credential}{hint}")]
     Denied {
-        /// Where
         address: String,
-        /// With what
         credential: CredentialKind,
-        /// 401 or 403
         status: u16,
-        /// What may be wrong
         hint: &'static str,
     },
-    /// There is no repository.
-    #[error("repository not found: {address} was asked with {credential}{hint}")]
+    #[error("repository not found: {address}, requested with {credential}{hint}")]
     NotFound {
-        /// Where
         address: String,
-        /// With what
         credential: CredentialKind,
-        /// What may be wrong
         hint: &'static str,
     },
-    /// We ask too often.
-    #[error("{address} said that it is asked too often (status 429)")]
+    #[error("{address} limits the rate of requests")]
     TooManyRequests {
-        /// Where
         address: String,
-        /// When we may ask again
         retry_after: Option<Duration>,
     },
-    /// The server is out of order.
-    #[error("{address} said {status}; it may work later")]
+    #[error("{address} returned status {status}, an error of the server")]
     Server {
-        /// Where
         address: String,
-        /// 500 and above
         status: u16,
-        /// When we may ask again
         retry_after: Option<Duration>,
     },
-    /// The server said something else.
-    #[error("{address} said {status}")]
-    Status {
-        /// Where
-        address: String,
-        /// What
-        status: u16,
-    },
-    /// The server sends us elsewhere, where we don't go.
+    #[error("{address} returned status {status}")]
+    Status { address: String, status: u16 },
     #[error("{address} redirects to {to}: {refusal}")]
     Redirect {
-        /// Where
         address: String,
-        /// Where to, as far as it is an address
         to: String,
-        /// Why we don't go there
         refusal: RedirectRefusal,
     },
-    /// The server could not be reached or hung up.
-    #[error("failed to talk to {address}")]
+    #[error("the request to {address} failed")]
     Network {
-        /// Where
         address: String,
-        /// Why
         #[source]
         source: Box<ureq::Error>,
     },
-    /// The server's certificate is not one that we believe, or TLS fails otherwise.
     #[error(
-        "the certificate of {address} is not trusted; SSL_CERT_FILE may name a file with that of its authority"
+        "the certificate of {address} is not trusted; set SSL_CERT_FILE to a file with its CA certificate"
     )]
     Untrusted {
-        /// Where
         address: String,
-        /// Why
         #[source]
         source: Box<ureq::Error>,
     },
-    /// What the server said could not be read to its end.
-    #[error("failed to read the answer of {address}")]
+    #[error("failed to read the response of {address}")]
     Read {
-        /// Where
         address: String,
-        /// Why
         #[source]
         source: io::Error,
     },
-    /// Another way to the server failed.
+    /// A transport other than HTTP failed, or the GitHub API.
     #[error("failed to connect to {address}")]
     Connect {
-        /// Where
         address: String,
-        /// It may work the next time
         transient: bool,
-        /// Why
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The server took too long.
-    #[error("{address} did not answer in time")]
-    Deadline {
-        /// Where
-        address: String,
-    },
-    /// There is no git server.
-    #[error("{address} does not answer as a git server does; is it the address of a repository?")]
-    NotGit {
-        /// Where
-        address: String,
-    },
-    /// The server does not keep to the protocol.
-    #[error("{address} does not speak git's protocol: {problem}")]
+    #[error("{address} did not respond in time")]
+    Deadline { address: String },
+    #[error("{address} is not a git repository; check the address")]
+    NotGit { address: String },
+    #[error("{address} violates git's protocol: {problem}")]
     Protocol {
-        /// Where
         address: String,
-        /// What is wrong
         problem: &'static str,
     },
-    /// The server refused in its own words.
-    #[error("{address} refused: {message}")]
+    #[error("{address} refused the request: {message}")]
     Refused {
-        /// Where
         address: String,
-        /// The server's words: one line, without what is secret
+        /// One line, without secrets.
         message: String,
     },
-    /// The commit is not there.
-    #[error("{address} does not have commit {commit}; was it pushed?")]
-    NoSuchCommit {
-        /// Where
-        address: String,
-        /// Which
-        commit: CommitId,
-    },
-    /// There is more than we take.
+    #[error("{address} does not have commit {commit}; push it first")]
+    NoSuchCommit { address: String, commit: CommitId },
     #[error("{address} has {limit}")]
     Limit {
-        /// Where
         address: String,
-        /// More of what
         limit: LimitExceeded,
     },
-    /// What the server sent is damaged.
-    #[error("{address} sent a pack that can't be used")]
+    #[error("{address} sent an invalid pack")]
     Pack {
-        /// Where
         address: String,
-        /// Why
         #[source]
         source: Box<gix_error::Error>,
     },
-    /// The commit has something in it that we don't write.
-    #[error("{address} has {path:?} in it, which is refused: {problem}")]
+    #[error("{address} contains {path:?}, which is rejected: {problem}")]
     Tree {
-        /// Where
         address: String,
-        /// Which file
         path: String,
-        /// Why
         problem: TreeProblem,
     },
-    /// A file could not be written.
     #[error("failed to write {}", path.display())]
     Write {
-        /// Which
         path: PathBuf,
-        /// Why
         #[source]
         source: io::Error,
     },
-    /// The folder could not take its place.
     #[error(transparent)]
-    Place(#[from] PlaceError),
-    /// A submodule could not be fetched.
+    PackDestination(#[from] DirectorySwapError),
     #[error("failed to fetch submodule {path:?}")]
     Submodule {
-        /// Where it belongs
         path: String,
-        /// Why
         #[source]
         source: Box<GitError>,
     },
-    /// A submodule's address is nowhere.
-    #[error("{address} has no url for it in .gitmodules")]
-    NoSubmoduleAddress {
-        /// Where
-        address: String,
-    },
-    /// A submodule without TLS.
+    #[error(".gitmodules of {address} has no url for it")]
+    NoSubmoduleAddress { address: String },
     #[error(
-        "{address} is plain http, which a submodule of a repository behind https or ssh may not be"
+        "{address} is plain http; a submodule of an https or ssh repository must use https or ssh"
     )]
-    InsecureSubmodule {
-        /// Where
-        address: String,
-    },
-    /// There is no client as the environment and the settings want it.
+    InsecureSubmodule { address: String },
     #[error(transparent)]
-    Client(#[from] ClientError),
+    GitClient(#[from] HttpClientError),
 }
 
 impl GitError {
-    /// It may work the next time, without anyone doing anything.
+    /// Whether a retry may succeed without any change by the user.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -247,7 +155,7 @@ impl GitError {
         }
     }
 
-    /// How long the server asks us to wait.
+    /// The delay that the server requested.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -259,8 +167,7 @@ impl GitError {
         }
     }
 
-    /// A request that failed.
-    pub(crate) fn of_request(address: &Address, error: ureq::Error) -> Self {
+    pub(crate) fn from_request(address: &Address, error: ureq::Error) -> Self {
         let address = address.to_string();
         match error {
             ureq::Error::Timeout(ureq::Timeout::Global | ureq::Timeout::PerCall) => {
@@ -277,8 +184,7 @@ impl GitError {
         }
     }
 
-    /// An answer that broke off.
-    pub(crate) fn of_read(address: &Address, error: io::Error) -> Self {
+    pub(crate) fn from_read(address: &Address, error: io::Error) -> Self {
         let address = address.to_string();
         let timed_out = error.kind() == io::ErrorKind::TimedOut
             || error.get_ref().is_some_and(|inner| {
@@ -313,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass() {
+    fn git_error_transient_classification() {
         let retry_after = Some(Duration::from_secs(7));
         let busy = GitError::TooManyRequests {
             address: address().to_string(),
@@ -322,14 +228,14 @@ mod tests {
         assert!(busy.is_transient());
         assert_eq!(busy.retry_after(), retry_after);
         let deadline =
-            GitError::of_request(&address(), ureq::Error::Timeout(ureq::Timeout::Global));
+            GitError::from_request(&address(), ureq::Error::Timeout(ureq::Timeout::Global));
         assert!(deadline.is_transient());
         assert_eq!(
             deadline.to_string(),
-            "https://host/r.git did not answer in time"
+            "https://host/r.git did not respond in time"
         );
-        assert!(GitError::of_request(&address(), ureq::Error::HostNotFound).is_transient());
-        assert!(!GitError::of_request(&address(), ureq::Error::Tls("wrong")).is_transient());
+        assert!(GitError::from_request(&address(), ureq::Error::HostNotFound).is_transient());
+        assert!(!GitError::from_request(&address(), ureq::Error::Tls("wrong")).is_transient());
         assert!(
             !GitError::NotGit {
                 address: address().to_string()
@@ -339,21 +245,21 @@ mod tests {
     }
 
     #[test]
-    fn a_time_limit_within_an_error_of_reading() {
+    fn git_error_deadline_inside_read_error() {
         let error = io::Error::other(DeadlineExceeded);
         assert!(matches!(
-            GitError::of_read(&address(), error),
+            GitError::from_read(&address(), error),
             GitError::Deadline { .. }
         ));
         let error = io::Error::other("else");
         assert!(matches!(
-            GitError::of_read(&address(), error),
+            GitError::from_read(&address(), error),
             GitError::Read { .. }
         ));
     }
 
     #[test]
-    fn no_error_shows_a_password() {
+    fn git_error_contains_no_password() {
         let error = GitError::NotFound {
             address: address().to_string(),
             credential: CredentialKind::Address,

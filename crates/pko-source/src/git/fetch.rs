@@ -1,4 +1,4 @@
-//! Fetches one commit into a folder, which is whole or not there.
+//! Fetches one commit into a folder.
 
 use std::path::Path;
 
@@ -7,55 +7,53 @@ use gix_hash::ObjectId;
 use super::{
     CommitId, GitError, References, Remote, Revision,
     checkout::{Budget, Checkout},
-    pack::{Objects, Place},
-    protocol::{Session, Wants},
-    repository::{Contents, Repository},
+    git_directory::{CloneSpec, GitDirectory},
+    pack::{PackDestination, PackObjects},
+    protocol::{FetchRequest, UploadPackSession},
     revision::RevisionError,
 };
-use crate::place;
+use crate::directory_swap;
 
-/// What is fetched, and how much of what came before it.
 #[derive(Debug, Clone, Copy)]
 pub struct FetchOptions<'a> {
-    /// Which commit
     pub revision: &'a Revision,
-    /// That commit alone, without branches, tags and history
+    /// That commit alone, without branches, tags and history.
     pub shallow: bool,
-    /// The submodules as well
     pub submodules: bool,
 }
 
-/// What was fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fetched {
-    /// The commit that the folder is at
+pub struct FetchedCommit {
     pub commit: CommitId,
-    /// It was there before
-    pub was_there: bool,
+    pub already_present: bool,
 }
 
 impl Remote<'_> {
-    /// Fetches a commit into the target, which is replaced unless it is at that commit already. A full clone
-    /// has all branches and tags. The commit is checked out, with no branch.
-    pub fn fetch(&self, options: &FetchOptions<'_>, target: &Path) -> Result<Fetched, GitError> {
-        // a full hash asks nobody; a name is asked for, and the folder may be at its commit already
+    /// Fetches a commit into the target folder, which is replaced unless it is at that commit
+    /// already. A full clone has all branches and tags. `HEAD` is detached.
+    pub fn fetch(
+        &self,
+        options: &FetchOptions<'_>,
+        target: &Path,
+    ) -> Result<FetchedCommit, GitError> {
+        // Resolving a full hash needs no request.
         let wanted = self.resolve_target(options.revision)?;
         let contents = self.contents(wanted.commit(), options);
-        if Repository::in_folder(target).is_whole(&contents) {
-            return Ok(Fetched {
+        if GitDirectory::of_worktree(target).is_complete(&contents) {
+            return Ok(FetchedCommit {
                 commit: contents.commit,
-                was_there: true,
+                already_present: true,
             });
         }
         let mut budget = Budget::new(self.limits);
-        place::into_place(target, |folder| {
-            // the id that the server shows, because some give nothing else
+        directory_swap::replace_directory(target, |folder| {
+            // The id that the server advertises: some servers serve no other.
             self.fetch_into(folder, CommitId(wanted.id), options, &mut budget, 0)
         })
     }
 
-    fn contents(&self, commit: CommitId, options: &FetchOptions<'_>) -> Contents<'_> {
-        Contents {
+    fn contents(&self, commit: CommitId, options: &FetchOptions<'_>) -> CloneSpec<'_> {
+        CloneSpec {
             address: self.address,
             commit,
             shallow: options.shallow,
@@ -63,7 +61,7 @@ impl Remote<'_> {
         }
     }
 
-    /// Fetches into a folder that has nothing in it.
+    /// Fetches into an empty folder.
     pub(super) fn fetch_into(
         &self,
         folder: &Path,
@@ -71,8 +69,8 @@ impl Remote<'_> {
         options: &FetchOptions<'_>,
         budget: &mut Budget,
         depth: u32,
-    ) -> Result<Fetched, GitError> {
-        let repository = Repository::in_folder(folder);
+    ) -> Result<FetchedCommit, GitError> {
+        let repository = GitDirectory::of_worktree(folder);
         repository.create()?;
         let mut received = self.receive(&repository, wanted, options.shallow)?;
         let (commit, tree) = received
@@ -95,20 +93,20 @@ impl Remote<'_> {
             self.fetch_submodules(folder, &plan, &mut received.objects, options, budget, depth)?;
         }
         repository.finish(&contents)?;
-        Ok(Fetched {
+        Ok(FetchedCommit {
             commit,
-            was_there: false,
+            already_present: false,
         })
     }
 
-    /// Has the objects sent. A server that won't send a commit by its hash sends all it has instead, among
-    /// which the commit may be.
+    /// Requests the objects. A server that refuses a commit by hash is asked for all its references
+    /// instead, whose history may contain the commit.
     fn receive(
         &self,
-        repository: &Repository,
+        repository: &GitDirectory,
         wanted: CommitId,
         shallow: bool,
-    ) -> Result<Received, GitError> {
+    ) -> Result<ReceivedPack, GitError> {
         match self.receive_wanted(repository, Some(wanted), shallow) {
             Err(GitError::Refused { .. }) => {
                 self.receive_wanted(repository, None, false)
@@ -123,10 +121,10 @@ impl Remote<'_> {
 
     fn receive_wanted(
         &self,
-        repository: &Repository,
+        repository: &GitDirectory,
         wanted: Option<CommitId>,
         shallow: bool,
-    ) -> Result<Received, GitError> {
+    ) -> Result<ReceivedPack, GitError> {
         let prefixes: &[&str] = if shallow {
             &[]
         } else {
@@ -137,7 +135,7 @@ impl Remote<'_> {
         let mut connection = self
             .client
             .connect(self.address, self.credentials, self.deadline)?;
-        let session = Session::open(
+        let session = UploadPackSession::open(
             &mut *connection,
             &prefixes,
             self.deadline,
@@ -147,24 +145,25 @@ impl Remote<'_> {
         let ids = wanted_ids(&references, wanted);
         if ids.is_empty() {
             let text = "HEAD".to_owned();
-            let hint = super::Hint::EmptyRepository;
+            let hint = super::RevisionHint::EmptyRepository;
             return Err(RevisionError::NotFound { text, hint }.into());
         }
         let address = self.address.to_string();
         let packs = repository.packs();
-        let place = Place {
+        let place = PackDestination {
             folder: &packs,
             address: &address,
             hash: session.hash()?,
             limits: self.limits,
             deadline: self.deadline,
         };
-        let wants = Wants { ids: &ids, shallow };
-        let (shallow, objects) = session.fetch(&wants, |pack| Objects::receive(pack, &place))?;
-        Ok(Received {
+        let request = FetchRequest { ids: &ids, shallow };
+        let (shallow, objects) =
+            session.fetch(&request, |pack| PackObjects::receive(pack, &place))?;
+        Ok(ReceivedPack {
             objects: objects.ok_or(GitError::Protocol {
                 address,
-                problem: "its pack is empty",
+                problem: "the pack is empty",
             })?,
             references,
             shallow,
@@ -179,15 +178,12 @@ impl Remote<'_> {
     }
 }
 
-/// What a server sent.
-struct Received {
-    objects: Objects,
+struct ReceivedPack {
+    objects: PackObjects,
     references: References,
-    /// Where history ends
     shallow: Vec<ObjectId>,
 }
 
-/// Each object once.
 fn wanted_ids(references: &References, wanted: Option<CommitId>) -> Vec<ObjectId> {
     let tips = references.targets.values().map(|target| target.id);
     let mut ids: Vec<ObjectId> = tips.chain(wanted.map(|commit| commit.0)).collect();

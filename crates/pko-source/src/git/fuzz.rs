@@ -1,20 +1,21 @@
-//! Where text and bytes from outside come in, for whoever tries strange ones: none may end the program, and some
-//! things hold for all of them.
+//! Entry points for fuzzing of git's texts and wire formats.
+//!
+//! No input may panic, and the assertions hold for every input.
 
 use std::{collections::HashMap, time::Duration};
 
 use super::{
-    Address, Limits, Revision,
-    advertisement::{self, Advertised, read_listed},
+    Address, GitLimits, Revision,
+    advertisement::{self, AdvertisedReference, read_ls_refs_line},
     checkout::leads_out,
     gitmodules,
-    pack::{Objects, Place},
-    packets::Packets,
+    pack::{PackDestination, PackObjects},
+    pkt_line::PacketReader,
 };
 use crate::Deadline;
 
-/// The address of a repository. One that is accepted can be read again as it is printed, and then has no user and no
-/// password of its own unless it is for SSH.
+/// Parses an address. An accepted address can be parsed again as printed, without credentials
+/// unless it is SSH.
 pub fn address(text: &str) {
     let Ok(address) = Address::parse(text) else {
         return;
@@ -42,7 +43,7 @@ pub fn address(text: &str) {
     }
 }
 
-/// The text of a field that says which commit is meant. What is accepted can be asked for.
+/// Parses a revision. An accepted revision is a valid reference name.
 pub fn revision(text: &str) {
     let Ok(revision) = Revision::parse(text) else {
         return;
@@ -65,56 +66,54 @@ pub fn revision(text: &str) {
     );
 }
 
-/// What a server says first, and the lines of a list. Only names that a reference may have come out.
+/// Parses an advertisement and the lines of a list. Only valid names are visited.
 pub fn advertisement(bytes: &[u8]) {
-    let mut visit = |each: &Advertised<'_>| {
+    let mut visit = |each: &AdvertisedReference<'_>| {
         assert!(gix_validate::reference::name(each.name.into()).is_ok());
         Ok(())
     };
     let _ = advertisement::read(bytes, &mut visit);
-    let mut packets = Packets::new(bytes);
+    let mut packets = PacketReader::new(bytes);
     while let Ok(Some(packet)) = packets.next() {
         if let Some(line) = packet.text() {
-            let _ = read_listed(line, &mut visit);
+            let _ = read_ls_refs_line(line, &mut visit);
         }
     }
 }
 
-/// A file `.gitmodules`.
 pub fn gitmodules(text: &str) {
     let _ = gitmodules::addresses(text);
 }
 
-/// An object of a pack, which may be nonsense.
+/// An object of a pack, not necessarily a valid one.
 #[derive(Debug, Clone)]
 pub struct PackedObject {
-    /// What it says that it is: 1 to 4 for whole ones, 6 and 7 for what is made from another
+    /// 1 to 4 for whole objects, 6 and 7 for deltas.
     pub kind: u8,
-    /// How many bytes it says that it has
+    /// The declared size.
     pub size: u16,
-    /// How far back the other one is
+    /// The offset of a delta's base.
     pub back: u8,
-    /// What it has
     pub data: Vec<u8>,
 }
 
-/// A pack of these objects: it is refused, or all that is in it can be read.
+/// Reads a pack. Either it is rejected, or every object can be read.
 pub fn pack(objects: &[PackedObject]) {
     let Ok(folder) = tempfile::tempdir() else {
         return;
     };
-    let place = Place {
+    let place = PackDestination {
         folder: folder.path(),
         address: "fuzz",
         hash: gix_hash::Kind::Sha1,
-        limits: Limits {
+        limits: GitLimits {
             object_bytes: 64 << 10,
-            ..Limits::default()
+            ..GitLimits::default()
         },
         deadline: Deadline::after(Duration::from_mins(1)),
     };
     let bytes = packed(objects);
-    if let Ok(Some(mut objects)) = Objects::receive(&mut bytes.as_slice(), &place) {
+    if let Ok(Some(mut objects)) = PackObjects::receive(&mut bytes.as_slice(), &place) {
         for id in objects.ids() {
             assert!(
                 matches!(objects.find(&id), Ok(Some(_))),
@@ -136,7 +135,7 @@ fn packed(objects: &[PackedObject]) -> Vec<u8> {
     } in objects
     {
         let [high, low] = size.to_be_bytes();
-        // four bits of the size, then seven and seven
+        // Four bits of the size, then seven, then seven.
         bytes.push(0x80 | (kind & 7) << 4 | low & 15);
         bytes.push(0x80 | (low >> 4) | (high & 7) << 4);
         bytes.push(high >> 3);
@@ -155,7 +154,7 @@ fn packed(objects: &[PackedObject]) -> Vec<u8> {
     bytes
 }
 
-/// Compressed, though it gets no smaller.
+/// Zlib's stored block.
 fn stored(data: &[u8]) -> Vec<u8> {
     let length = u16::try_from(data.len()).unwrap_or_default();
     let mut bytes = vec![0x78, 0x01, 0x01];
@@ -170,7 +169,7 @@ fn stored(data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Symbolic links in a folder: `(path, target)`. One that is said to stay inside does, as the system sees it.
+/// Checks links, given as `(path, target)`. The kernel agrees about each link that is accepted.
 pub fn links(links: &[(String, String)]) {
     let Ok(folder) = tempfile::tempdir() else {
         return;
@@ -183,7 +182,7 @@ pub fn links(links: &[(String, String)]) {
     for (path, target) in links {
         let place = root.join(path);
         let parent = place.parent().unwrap_or(&root);
-        // a folder that is a link already is none of a tree's
+        // A tree has no entries below a link.
         let is_made = std::fs::create_dir_all(parent).is_ok()
             && parent.canonicalize().is_ok_and(|found| found == parent)
             && std::os::unix::fs::symlink(target, &place).is_ok();
@@ -204,13 +203,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packs_that_make_sense_are_among_those_that_are_tried() {
+    fn fuzz_pack_builder_creates_valid_packs() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place {
+        let place = PackDestination {
             folder: folder.path(),
             address: "test",
             hash: gix_hash::Kind::Sha1,
-            limits: Limits::default(),
+            limits: GitLimits::default(),
             deadline: Deadline::after(Duration::from_mins(1)),
         };
         let object = |kind, back, data: &[u8]| PackedObject {
@@ -219,12 +218,12 @@ mod tests {
             back,
             data: data.to_vec(),
         };
-        // the second is the first with an exclamation mark behind it
+        // The second is the first with an exclamation mark appended.
         let bytes = packed(&[
             object(3, 0, b"hello"),
             object(6, 19, b"\x05\x06\x90\x05\x01!"),
         ]);
-        let mut objects = Objects::receive(&mut bytes.as_slice(), &place)
+        let mut objects = PackObjects::receive(&mut bytes.as_slice(), &place)
             .unwrap()
             .unwrap();
         let mut contents: Vec<_> = objects

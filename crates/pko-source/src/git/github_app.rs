@@ -1,153 +1,130 @@
-//! Tokens for an installation of a GitHub App: asked for once, shared by all who need them, and asked for again when
-//! they near their end. A question has a deadline, few tries and no redirects, so that what it shows goes to one host.
+//! Installation tokens of GitHub Apps.
+//!
+//! A token is requested once, shared by all callers, and renewed before it expires. Requests follow no
+//! redirects, so the JWT goes to one host only.
 
 mod jwt;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, thread, time::Duration};
 
 use jiff::Timestamp;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use ring::digest;
 use serde::Deserialize;
 use ureq::http::{Response, StatusCode, Uri};
 
-use super::GithubApp;
+use super::{AppTokenProvider, GitError, GithubApp};
 use crate::{
     Deadline, Redacted,
-    http_client::{self, ClientError},
+    http_client::{self, HttpClientError},
 };
 
-/// Where GitHub itself answers. An Enterprise Server does so at `https://<host>/api/v3`.
+/// A GitHub Enterprise Server has its API at `https://<host>/api/v3`.
 pub const GITHUB_API: &str = "https://api.github.com";
 
-/// A token that ends sooner than this is not used any more: a fetch may take a while.
-const MARGIN: Duration = Duration::from_mins(5);
-/// A token that says nothing of its end; GitHub's have an hour.
-const UNSAID_LIFETIME: Duration = Duration::from_mins(10);
-/// Waits before the second and the third try, if the server names none.
-const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
-/// An answer has about 500 bytes.
-const LONGEST_ANSWER: u64 = 256 * 1024;
-/// What is quoted of an answer that is no token.
-const LONGEST_QUOTE: usize = 500;
+/// A token that expires sooner is renewed first: a fetch may take a while.
+const EXPIRY_MARGIN: Duration = Duration::from_mins(5);
+/// For a response without `expires_at`. GitHub's tokens live for an hour.
+const DEFAULT_LIFETIME: Duration = Duration::from_mins(10);
+/// Delays before the second and third attempt, unless the server sends `Retry-After`.
+const RETRY_DELAYS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
+/// A response has about 500 bytes.
+const MAX_RESPONSE_BYTES: u64 = 256 * 1024;
+/// Characters of an error response that a message may contain.
+const MAX_QUOTED_CHARS: usize = 500;
 
-/// Why there is no token. The texts are those of upstream's operator, where it has one.
+/// The messages are upstream's where upstream has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GithubAppError {
-    /// The key is no PEM.
     #[error(
         "getting GitHub App installation token: creating GitHub App JWT: failed to decode PEM block from GitHub App private key"
     )]
-    NoKey,
-    /// The key is none that can sign.
+    NoPem,
     #[error(
         "getting GitHub App installation token: creating GitHub App JWT: the GitHub App private key is not an RSA key of 2048 to 4096 bits in PKCS#1 or PKCS#8"
     )]
-    Key,
-    /// The number of the app or of the installation is none.
+    InvalidKey,
     #[error(
-        "getting GitHub App installation token: the {0} may only have letters, digits, dots and dashes"
+        "getting GitHub App installation token: the {0} may only contain letters, digits, dots and dashes"
     )]
-    Id(&'static str),
-    /// The address of the API is none that a secret may be sent to.
+    InvalidId(&'static str),
     #[error(
         "getting GitHub App installation token: the API's address {0:?} does not begin with https://"
     )]
-    Api(String),
-    /// The API can't be reached.
-    #[error("getting GitHub App installation token: failed to ask {api}: {reason}")]
-    Unreachable {
-        /// Its address
-        api: String,
-        /// What went wrong
-        reason: String,
-    },
-    /// It took too long.
-    #[error("getting GitHub App installation token: {api} took too long")]
-    Deadline {
-        /// Its address
-        api: String,
-    },
-    /// The API says no.
+    InsecureApi(String),
+    #[error("getting GitHub App installation token: failed to reach {api}: {reason}")]
+    Unreachable { api: String, reason: String },
+    #[error("getting GitHub App installation token: {api} did not respond in time")]
+    Deadline { api: String },
     #[error("getting GitHub App installation token: GitHub API returned status {status}: {body}")]
     Status {
-        /// The code
         status: u16,
-        /// The beginning of what it wrote
         body: String,
-        /// How long it wants to be left alone
         retry_after: Option<Duration>,
     },
-    /// What came is not what was asked for. It is not quoted, as there may be a token in it.
+    /// The response is not part of the message because it may contain a token.
     #[error(
-        "getting GitHub App installation token: the answer of the GitHub API is not understood"
+        "getting GitHub App installation token: the GitHub API returned an unexpected response"
     )]
-    Answer,
-    /// There is no token in the answer.
+    InvalidResponse,
     #[error("getting GitHub App installation token: GitHub API returned an empty token")]
-    Empty,
+    EmptyToken,
 }
 
 impl GithubAppError {
-    /// It may work the next time.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Deadline { .. } => true,
-            Self::Status { status, .. } => may_pass(*status),
+            Self::Status { status, .. } => is_transient_status(*status),
             _ => false,
         }
     }
 }
 
-/// The tokens of all apps at one API.
+/// A cache of tokens from one API.
 pub struct GithubTokens {
     api: String,
-    slots: Mutex<HashMap<[u8; 32], Arc<Slot>>>,
+    slots: Mutex<HashMap<[u8; 32], Arc<TokenSlot>>>,
     pause: fn(Duration),
 }
 
-/// One app's token, and whoever waits for it.
+/// One app's token, and the callers that wait for it.
 #[derive(Default)]
-struct Slot {
-    state: Mutex<State>,
+struct TokenSlot {
+    state: Mutex<SlotState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    token: Option<Token>,
-    asking: bool,
-    /// How many questions were answered, and how the last one was.
-    answers: u64,
+struct SlotState {
+    token: Option<InstallationToken>,
+    in_flight: bool,
+    /// The number of completed requests. Waiting callers use it to recognize a new failure.
+    completed: u64,
     failure: Option<GithubAppError>,
 }
 
 #[derive(Clone)]
-struct Token {
+struct InstallationToken {
     text: Redacted<String>,
     end: Timestamp,
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct TokenResponse {
     #[serde(default)]
     token: String,
     expires_at: Option<Timestamp>,
 }
 
 impl GithubTokens {
-    /// Tokens of the API at an address, such as [`GITHUB_API`].
     pub fn new(api: &str) -> Result<Self, GithubAppError> {
         let api = api.trim().trim_end_matches('/');
         let local = ["http://127.0.0.1:", "http://localhost:", "http://[::1]:"];
         let safe = api.starts_with("https://") || local.iter().any(|start| api.starts_with(start));
         if !safe {
-            return Err(GithubAppError::Api(api.chars().take(200).collect()));
+            return Err(GithubAppError::InsecureApi(api.chars().take(200).collect()));
         }
         Ok(Self {
             api: api.to_owned(),
@@ -156,13 +133,12 @@ impl GithubTokens {
         })
     }
 
-    /// Where they come from.
     #[must_use]
     pub fn api(&self) -> &str {
         &self.api
     }
 
-    /// A token that is valid for some minutes at least. Whoever asks while somebody else does gets the same answer.
+    /// Returns a token that is valid for some minutes. Concurrent callers share one request.
     pub fn token(
         &self,
         app: &GithubApp,
@@ -170,51 +146,53 @@ impl GithubTokens {
         deadline: Deadline,
     ) -> Result<Redacted<String>, GithubAppError> {
         let slot = self.slot(app, now);
-        let mut state = slot.lock();
-        let answers = state.answers;
+        let mut state = slot.state.lock();
+        let completed = state.completed;
         loop {
-            if let Some(token) = state.token.as_ref().filter(|token| token.lasts(now)) {
+            if let Some(token) = state.token.as_ref().filter(|token| token.is_usable(now)) {
                 return Ok(token.text.clone());
             }
             if let Some(failure) = &state.failure
-                && state.answers != answers
+                && state.completed != completed
             {
                 return Err(failure.clone());
             }
-            if !state.asking {
+            if !state.in_flight {
                 break;
             }
-            state = slot.wait(state, deadline).ok_or_else(|| self.too_late())?;
+            if !slot.wait(&mut state, deadline) {
+                return Err(self.deadline_error());
+            }
         }
-        state.asking = true;
+        state.in_flight = true;
         drop(state);
-        let question = Question(&slot);
-        let outcome = self.ask(app, now, deadline);
-        question.answered(outcome.clone());
+        let pending = PendingRequest(&slot);
+        let outcome = self.request_token(app, now, deadline);
+        pending.complete(outcome.clone());
         outcome.map(|token| token.text)
     }
 
-    /// The app's slot; those of tokens that are over go, so that nothing gathers.
-    fn slot(&self, app: &GithubApp, now: Timestamp) -> Arc<Slot> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_of_use(now));
-        Arc::clone(slots.entry(name_of(app)).or_default())
+    /// Returns the app's slot and drops slots of expired tokens.
+    fn slot(&self, app: &GithubApp, now: Timestamp) -> Arc<TokenSlot> {
+        let mut slots = self.slots.lock();
+        slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_in_use(now));
+        Arc::clone(slots.entry(cache_key(app)).or_default())
     }
 
-    fn ask(
+    fn request_token(
         &self,
         app: &GithubApp,
         now: Timestamp,
         deadline: Deadline,
-    ) -> Result<Token, GithubAppError> {
+    ) -> Result<InstallationToken, GithubAppError> {
         let jwt = jwt::sign(app, now)?;
-        let installation =
-            plain(&app.installation_id).ok_or(GithubAppError::Id("installation id"))?;
+        let installation = validate_id(&app.installation_id)
+            .ok_or(GithubAppError::InvalidId("installation id"))?;
         let url = format!(
             "{}/app/installations/{installation}/access_tokens",
             self.api
         );
-        let mut waits = WAITS.iter();
+        let mut waits = RETRY_DELAYS.iter();
         loop {
             let outcome = self.attempt(&url, &jwt, now, deadline);
             let Err(GithubAppError::Status {
@@ -225,11 +203,10 @@ impl GithubTokens {
             else {
                 return outcome;
             };
-            let Some(wait) = waits.next().filter(|_| may_pass(*status)) else {
+            let Some(wait) = waits.next().filter(|_| is_transient_status(*status)) else {
                 return outcome;
             };
             let wait = retry_after.unwrap_or(*wait);
-            // There is no use in waiting past the deadline.
             if deadline.remaining().is_ok_and(|left| wait < left) {
                 (self.pause)(wait);
             } else {
@@ -244,14 +221,14 @@ impl GithubTokens {
         jwt: &Redacted<String>,
         now: Timestamp,
         deadline: Deadline,
-    ) -> Result<Token, GithubAppError> {
+    ) -> Result<InstallationToken, GithubAppError> {
         let unreachable = |reason: String| GithubAppError::Unreachable {
             api: self.api.clone(),
             reason,
         };
         let address = Uri::try_from(url).map_err(|error| unreachable(error.to_string()))?;
         let agent = http_client::agent(&address, deadline).map_err(|error| match error {
-            ClientError::Late(_) => self.too_late(),
+            HttpClientError::Late(_) => self.deadline_error(),
             error => unreachable(error.to_string()),
         })?;
         let request = agent
@@ -259,18 +236,22 @@ impl GithubTokens {
             .header("Authorization", format!("Bearer {}", jwt.expose()))
             .header("Accept", "application/vnd.github+json")
             .header("X-GitHub-Api-Version", "2022-11-28");
-        let mut answer = request.send_empty().map_err(|error| self.failed(&error))?;
-        let body = answer.body_mut().with_config().limit(LONGEST_ANSWER);
-        let body = body.read_to_vec().map_err(|error| self.failed(&error))?;
+        let mut answer = request
+            .send_empty()
+            .map_err(|error| self.transport_error(&error))?;
+        let body = answer.body_mut().with_config().limit(MAX_RESPONSE_BYTES);
+        let body = body
+            .read_to_vec()
+            .map_err(|error| self.transport_error(&error))?;
         if answer.status() != StatusCode::CREATED {
-            return Err(refused(&answer, &body));
+            return Err(status_error(&answer, &body));
         }
-        Token::read(&body, now)
+        InstallationToken::read(&body, now)
     }
 
-    fn failed(&self, error: &ureq::Error) -> GithubAppError {
+    fn transport_error(&self, error: &ureq::Error) -> GithubAppError {
         match error {
-            ureq::Error::Timeout(_) => self.too_late(),
+            ureq::Error::Timeout(_) => self.deadline_error(),
             error => GithubAppError::Unreachable {
                 api: self.api.clone(),
                 reason: error.to_string(),
@@ -278,42 +259,40 @@ impl GithubTokens {
         }
     }
 
-    fn too_late(&self) -> GithubAppError {
+    fn deadline_error(&self) -> GithubAppError {
         GithubAppError::Deadline {
             api: self.api.clone(),
         }
     }
 }
 
-impl Slot {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl TokenSlot {
+    /// Waits until the state changes or the deadline passes. Returns false after the deadline.
+    fn wait(&self, state: &mut MutexGuard<'_, SlotState>, deadline: Deadline) -> bool {
+        let Ok(left) = deadline.remaining() else {
+            return false;
+        };
+        self.changed.wait_for(state, left);
+        true
     }
 
-    fn wait<'a>(
-        &self,
-        state: MutexGuard<'a, State>,
-        deadline: Deadline,
-    ) -> Option<MutexGuard<'a, State>> {
-        let left = deadline.remaining().ok()?;
-        let woken = self.changed.wait_timeout(state, left);
-        Some(woken.unwrap_or_else(PoisonError::into_inner).0)
-    }
-
-    fn is_of_use(&self, now: Timestamp) -> bool {
-        let state = self.lock();
-        let lasts = state.token.as_ref().is_some_and(|token| token.lasts(now));
-        state.asking || lasts
+    fn is_in_use(&self, now: Timestamp) -> bool {
+        let state = self.state.lock();
+        let usable = state
+            .token
+            .as_ref()
+            .is_some_and(|token| token.is_usable(now));
+        state.in_flight || usable
     }
 }
 
-/// A question under way: however it ends, the next one may be asked.
-struct Question<'a>(&'a Slot);
+/// A request in flight. Dropping it lets the next caller send one.
+struct PendingRequest<'a>(&'a TokenSlot);
 
-impl Question<'_> {
-    fn answered(&self, outcome: Result<Token, GithubAppError>) {
-        let mut state = self.0.lock();
-        state.answers += 1;
+impl PendingRequest<'_> {
+    fn complete(&self, outcome: Result<InstallationToken, GithubAppError>) {
+        let mut state = self.0.state.lock();
+        state.completed += 1;
         match outcome {
             Ok(token) => (state.token, state.failure) = (Some(token), None),
             Err(failure) => state.failure = Some(failure),
@@ -321,38 +300,40 @@ impl Question<'_> {
     }
 }
 
-impl Drop for Question<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
-        self.0.lock().asking = false;
+        self.0.state.lock().in_flight = false;
         self.0.changed.notify_all();
     }
 }
 
-impl Token {
+impl InstallationToken {
     fn read(body: &[u8], now: Timestamp) -> Result<Self, GithubAppError> {
-        let answer: Answer = serde_json::from_slice(body).map_err(|_| GithubAppError::Answer)?;
+        let answer: TokenResponse =
+            serde_json::from_slice(body).map_err(|_| GithubAppError::InvalidResponse)?;
         if answer.token.trim().is_empty() {
-            return Err(GithubAppError::Empty);
+            return Err(GithubAppError::EmptyToken);
         }
-        let unsaid = now.checked_add(UNSAID_LIFETIME).unwrap_or(now);
+        let default_end = now.checked_add(DEFAULT_LIFETIME).unwrap_or(now);
         Ok(Self {
             text: Redacted::new(answer.token.trim().to_owned()),
-            end: answer.expires_at.unwrap_or(unsaid),
+            end: answer.expires_at.unwrap_or(default_end),
         })
     }
 
-    fn lasts(&self, now: Timestamp) -> bool {
-        now.checked_add(MARGIN).is_ok_and(|later| later < self.end)
+    fn is_usable(&self, now: Timestamp) -> bool {
+        now.checked_add(EXPIRY_MARGIN)
+            .is_ok_and(|later| later < self.end)
     }
 }
 
-fn refused(answer: &Response<ureq::Body>, body: &[u8]) -> GithubAppError {
+fn status_error(answer: &Response<ureq::Body>, body: &[u8]) -> GithubAppError {
     let text = String::from_utf8_lossy(body);
-    // What looks like success may have a token in it.
+    // A response that looks successful may contain a token.
     let quoted = if answer.status().is_success() {
         0
     } else {
-        LONGEST_QUOTE
+        MAX_QUOTED_CHARS
     };
     let text = text.trim().chars().take(quoted);
     GithubAppError::Status {
@@ -362,20 +343,21 @@ fn refused(answer: &Response<ureq::Body>, body: &[u8]) -> GithubAppError {
     }
 }
 
-fn may_pass(status: u16) -> bool {
+fn is_transient_status(status: u16) -> bool {
     status == 429 || (500..600).contains(&status)
 }
 
-/// What may stand in an address or a claim; Secrets often end with a line end.
-fn plain(id: &str) -> Option<&str> {
+/// An id that is safe in a URL and in a claim. Surrounding white space is trimmed: Secrets often
+/// end with a newline.
+fn validate_id(id: &str) -> Option<&str> {
     let id = id.trim();
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     let dots = id.bytes().all(|byte| byte == b'.');
-    (id.bytes().all(plain) && !dots).then_some(id)
+    (id.bytes().all(allowed) && !dots).then_some(id)
 }
 
-/// An app with another key is another one. What is kept in memory is no key but its hash.
-fn name_of(app: &GithubApp) -> [u8; 32] {
+/// A hash, so that no private key stays in memory as a map key.
+fn cache_key(app: &GithubApp) -> [u8; 32] {
     let mut hash = digest::Context::new(&digest::SHA256);
     for part in [&app.app_id, &app.installation_id, app.private_key.expose()] {
         hash.update(part.len().to_string().as_bytes());
@@ -385,6 +367,16 @@ fn name_of(app: &GithubApp) -> [u8; 32] {
     let mut name = [0; 32];
     name.copy_from_slice(hash.finish().as_ref());
     name
+}
+
+impl AppTokenProvider for GithubTokens {
+    fn token(&self, app: &GithubApp, deadline: Deadline) -> Result<Redacted<String>, GitError> {
+        Self::token(self, app, Timestamp::now(), deadline).map_err(|error| GitError::Connect {
+            address: self.api.clone(),
+            transient: error.is_transient(),
+            source: Box::new(error),
+        })
+    }
 }
 
 #[cfg(test)]

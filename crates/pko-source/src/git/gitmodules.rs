@@ -1,8 +1,8 @@
-//! Which addresses the submodules of a commit have: its file `.gitmodules`. Pure.
+//! Parses `.gitmodules`. Does no I/O.
 
 use std::collections::HashMap;
 
-/// The addresses of submodules by their paths. Of what else is in the file nothing is used.
+/// The addresses of submodules by path. All other settings are ignored.
 pub(super) fn addresses(text: &str) -> HashMap<String, String> {
     let mut modules: HashMap<String, (Option<String>, Option<String>)> = HashMap::new();
     let mut name = None;
@@ -11,7 +11,7 @@ pub(super) fn addresses(text: &str) -> HashMap<String, String> {
             name = submodule_name(section);
         } else if let (Some(name), Some((key, value))) = (&name, line.split_once('=')) {
             let module = modules.entry(name.clone()).or_default();
-            let value = unquoted(value.trim());
+            let value = unquote(value.trim());
             match key.trim().to_ascii_lowercase().as_str() {
                 "path" => module.0 = value,
                 "url" => module.1 = value,
@@ -25,15 +25,14 @@ pub(super) fn addresses(text: &str) -> HashMap<String, String> {
         .collect()
 }
 
-/// The name in `[submodule "name"]`.
 fn submodule_name(section: &str) -> Option<String> {
     let (word, rest) = section.split_once('"')?;
     let (name, _) = rest.rsplit_once('"')?;
     (word.trim().eq_ignore_ascii_case("submodule")).then(|| name.to_owned())
 }
 
-/// A value without its quotes and without the comment behind it; nothing if it does not end.
-fn unquoted(value: &str) -> Option<String> {
+/// Removes quotes and a trailing comment. Returns `None` for an unterminated value.
+fn unquote(value: &str) -> Option<String> {
     let mut text = String::new();
     let mut in_quotes = false;
     let mut rest = value.chars();
@@ -57,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_and_addresses() {
+    fn gitmodules_paths_and_addresses_are_parsed() {
         let found = addresses(
             "# comment\n[submodule \"one\"]\n\tpath = libs/one/\n\turl = ../one.git ; comment\n\
              [core]\n\tpath = no\n\turl = no\n\

@@ -1,26 +1,24 @@
-//! How much we take from a server.
+//! Limits on the data of a git server.
 
-/// How much we take from a server before we call it hostile. The defaults leave room for large
-/// repositories.
+/// The defaults leave room for large repositories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// References that are kept: those that someone asked for
+pub struct GitLimits {
+    /// References that match the request.
     pub references: usize,
-    /// Bytes of a list of references, most of which may be unwanted
+    /// Bytes of a list of references, most of which may not match.
     pub reference_bytes: u64,
-    /// Bytes of a pack, as it comes over the wire
+    /// Compressed bytes.
     pub pack_bytes: u64,
-    /// Bytes of any one object, which is in memory for a moment
+    /// Each object is in memory for a moment.
     pub object_bytes: u64,
-    /// Files and folders of one commit, its submodules included
+    /// Files and folders of a commit and its submodules.
     pub entries: u64,
-    /// Bytes of all files of one commit, its submodules included
+    /// Bytes of all files of a commit and its submodules.
     pub checkout_bytes: u64,
-    /// Submodules within submodules
     pub submodule_depth: u32,
 }
 
-impl Default for Limits {
+impl Default for GitLimits {
     fn default() -> Self {
         const MIB: u64 = 1 << 20;
         Self {

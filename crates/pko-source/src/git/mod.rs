@@ -1,50 +1,52 @@
-//! Git: addresses, credentials, revisions; listing the references of a server, and fetching one commit.
+//! Git: lists the references of a server and fetches commits.
 //!
 //! ```text
-//!   Remote ─▶ Client ─┬─▶ http (ureq) ──┬─▶ protocol ─▶ references, or a pack
-//!                     └─▶ SshConnect ───┘
+//!   Remote ─▶ GitClient ─┬─▶ http (ureq) ────┬─▶ protocol ─▶ references, or a pack
+//!                        └─▶ SshConnector ───┘
 //! ```
+//!
+//! The wire protocol is written here and not taken from gitoxide. `DESIGN.md` gives the reasons and the
+//! size.
 
 mod address;
-mod address_parts;
 mod advertisement;
-mod bounded;
 mod capabilities;
 mod checkout;
 mod client;
 mod credentials;
 mod error;
-mod error_kinds;
+mod error_details;
 mod fetch;
 #[doc(hidden)]
 pub mod fuzz;
+mod git_directory;
 mod github_app;
 mod gitmodules;
 mod http;
+mod limited_reader;
 mod limits;
-mod list;
-mod nearest;
 mod pack;
-mod packets;
+mod pkt_line;
 mod protocol;
 mod references;
-mod repository;
+mod remote;
 mod revision;
+mod similar_name;
+mod ssh_transport;
 mod submodules;
 mod transport;
-mod ways;
 
 pub use address::{Address, AddressError, Scheme};
 pub use checkout::TreeProblem;
-pub use client::{AppTokens, Client, SshConnect};
+pub use client::{AppTokenProvider, GitClient, SshConnector};
 pub use credentials::{Credentials, GithubApp, SshKey};
 pub use error::{CredentialKind, GitError, LimitExceeded, RedirectRefusal};
-pub use fetch::{FetchOptions, Fetched};
+pub use fetch::{FetchOptions, FetchedCommit};
 pub use github_app::{GITHUB_API, GithubAppError, GithubTokens};
 pub use http::{HttpClient, HttpSettings};
-pub use limits::Limits;
-pub use list::Remote;
+pub use limits::GitLimits;
 pub use references::References;
-pub use revision::{CommitId, Hint, ReferenceName, Revision, RevisionError};
-pub use transport::Duplex;
-pub use ways::SshClient;
+pub use remote::Remote;
+pub use revision::{CommitId, ReferenceName, Revision, RevisionError, RevisionHint};
+pub use ssh_transport::SshClient;
+pub use transport::DuplexStream;

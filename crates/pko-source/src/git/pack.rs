@@ -1,4 +1,4 @@
-//! The objects of a fetch: one pack with its index, on disk.
+//! Receives a pack, writes it with its index and reads objects from it.
 
 use std::{
     io::{BufReader, Read},
@@ -13,18 +13,16 @@ use gix_pack::{
     Bundle, bundle::write::Options, cache::lru::MemoryCappedHashmap, data::input::Mode,
 };
 
-use super::{CommitId, GitError, Limits, error::LimitExceeded};
+use super::{CommitId, GitError, GitLimits, error::LimitExceeded};
 use crate::Deadline;
 
-/// Memory for objects that others are made from.
-const CACHE: usize = 32 << 20;
-/// Tags of tags of tags.
-const MOST_TAGS: usize = 10;
-/// More threads need more memory and gain little: packs come slower than they are read.
-const THREADS: usize = 2;
+/// For the bases of deltas.
+const DELTA_CACHE_BYTES: usize = 32 << 20;
+const MAX_TAG_DEPTH: usize = 10;
+/// More threads cost memory and gain little: the network is slower.
+const INDEX_THREADS: usize = 2;
 
-/// The objects of a pack.
-pub(super) struct Objects {
+pub(super) struct PackObjects {
     bundle: Bundle,
     cache: MemoryCappedHashmap,
     inflate: gix_zlib::Inflate,
@@ -34,27 +32,26 @@ pub(super) struct Objects {
     address: String,
 }
 
-/// What writing a pack needs to know.
-pub(super) struct Place<'a> {
+pub(super) struct PackDestination<'a> {
     pub(super) folder: &'a Path,
     pub(super) address: &'a str,
     pub(super) hash: Kind,
-    pub(super) limits: Limits,
+    pub(super) limits: GitLimits,
     pub(super) deadline: Deadline,
 }
 
-impl Objects {
-    /// Reads a pack to its end, writes it and its index into the folder, and opens it. Nothing is left to
-    /// open if there were no objects.
+impl PackObjects {
+    /// Reads a pack to its end, writes it with its index and opens it. Returns `None` for an empty
+    /// pack.
     pub(super) fn receive(
         pack: &mut dyn Read,
-        place: &Place<'_>,
+        place: &PackDestination<'_>,
     ) -> Result<Option<Self>, GitError> {
         let limit = LimitExceeded::ObjectBytes(place.limits.object_bytes);
         let failed = |error: gix_error::Error| pack_error(place.address, limit, error);
         let most = usize::try_from(place.limits.object_bytes).unwrap_or(usize::MAX);
         let options = Options {
-            thread_limit: Some(THREADS),
+            thread_limit: Some(INDEX_THREADS),
             iteration_mode: Mode::Verify,
             alloc_limit_bytes: Some(most),
             ..Options::default()
@@ -77,7 +74,7 @@ impl Objects {
         }
         let written = written.map_err(failed)?;
         if let Some(keep) = written.keep_path {
-            // it keeps git from tidying up while a pack is being written
+            // `gix-pack` leaves a file that keeps `git gc` away while the pack is being written.
             let _ = std::fs::remove_file(keep);
         }
         let Some(index) = written.index_path else {
@@ -87,7 +84,7 @@ impl Objects {
         let pack = pack.with_alloc_limit_bytes(Some(most));
         Ok(Some(Self {
             bundle: Bundle { pack, index },
-            cache: MemoryCappedHashmap::new(CACHE),
+            cache: MemoryCappedHashmap::new(DELTA_CACHE_BYTES),
             inflate: gix_zlib::Inflate::default(),
             buffer: Vec::new(),
             hash: place.hash,
@@ -96,17 +93,15 @@ impl Objects {
         }))
     }
 
-    /// All objects that there are.
     pub(super) fn ids(&self) -> Vec<ObjectId> {
         self.bundle.index.iter().map(|entry| entry.oid).collect()
     }
 
-    /// The hash that names objects.
     pub(super) fn hash(&self) -> Kind {
         self.hash
     }
 
-    /// An object's bytes; nothing if it is not there.
+    /// Returns `None` if the pack does not contain the object.
     pub(super) fn find(&mut self, id: &ObjectId) -> Result<Option<(ObjectKind, &[u8])>, GitError> {
         let Self {
             bundle,
@@ -121,26 +116,26 @@ impl Objects {
         }
     }
 
-    /// The bytes of an object that must be there.
+    /// Like [`Self::find`], but a missing object is an error.
     pub(super) fn require(&mut self, id: &ObjectId, wanted: ObjectKind) -> Result<&[u8], GitError> {
         let address = self.address.clone();
         match self.find(id)? {
             Some((kind, data)) if kind == wanted => Ok(data),
             _ => Err(GitError::Protocol {
                 address,
-                problem: "its pack lacks an object of the commit",
+                problem: "the pack lacks an object of the commit",
             }),
         }
     }
 
-    /// The commit itself, or the one that a tag is of, with the id of its tree; nothing if it is not there.
+    /// Peels tags and returns the commit with its tree.
     pub(super) fn commit(
         &mut self,
         wanted: CommitId,
     ) -> Result<Option<(CommitId, ObjectId)>, GitError> {
         let hash = self.hash;
         let mut id = wanted.0;
-        for _ in 0..MOST_TAGS {
+        for _ in 0..MAX_TAG_DEPTH {
             let next = match self.find(&id)? {
                 Some((ObjectKind::Commit, data)) => {
                     let tree = gix_object::CommitRefIter::from_bytes(data, hash).tree_id();
@@ -171,7 +166,7 @@ fn pack_error(address: &str, limit: LimitExceeded, error: gix_error::Error) -> G
     }
 }
 
-/// Runs something that looks at a flag now and then, which is set at the deadline.
+/// Runs a function with a flag that is set at the deadline.
 fn with_interrupt<T>(deadline: Deadline, run: impl FnOnce(&AtomicBool) -> T) -> T {
     let interrupt = AtomicBool::new(false);
     let (finished, waits) = std::sync::mpsc::channel::<()>();

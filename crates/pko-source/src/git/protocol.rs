@@ -1,51 +1,51 @@
-//! Git's protocol, as far as one needs it who has nothing yet: a list of references, and a pack.
+//! The client side of git's wire protocol, as far as a clone needs it: `ls-refs` and `fetch` without
+//! negotiation.
 //!
-//! Version 2 is asked for; a server that knows only the versions before it is understood as well.
+//! Requests version 2 and also understands versions 0 and 1.
 
 use std::io::{self, Read};
 
 use gix_hash::ObjectId;
 
 use super::{
-    GitError, Limits,
-    advertisement::{self, Advertised, WordsError, accepted, object_id, read_listed},
-    bounded::{Bounded, limit_of},
+    GitError, GitLimits,
+    advertisement::{
+        self, AdvertisedReference, ProtocolError, object_id, read_ls_refs_line, reject_error_line,
+    },
     capabilities::{Capabilities, Version},
     error::LimitExceeded,
-    packets::{Packet, PacketError, Packets, push_delimiter, push_flush, push_line},
+    limited_reader::{LimitedReader, exceeded_limit},
+    pkt_line::{Packet, PacketError, PacketReader, push_delimiter, push_flush, push_line},
     transport::Connection,
 };
 use crate::Deadline;
 
-/// How we call ourselves.
 pub(super) const AGENT: &str = concat!("pko/", env!("CARGO_PKG_VERSION"));
 
-/// A server that has opened its mouth.
-pub(super) struct Session<'a> {
+/// A server whose advertisement has been read.
+pub(super) struct UploadPackSession<'a> {
     connection: &'a mut dyn Connection,
     capabilities: Capabilities,
     deadline: Deadline,
-    limits: Limits,
+    limits: GitLimits,
 }
 
-/// What is wanted of a server.
-pub(super) struct Wants<'a> {
+pub(super) struct FetchRequest<'a> {
     pub(super) ids: &'a [ObjectId],
-    /// Nothing of what came before
     pub(super) shallow: bool,
 }
 
-impl<'a> Session<'a> {
-    /// Hears what the server says first, then visits the references whose names start with one of the
+impl<'a> UploadPackSession<'a> {
+    /// Reads the advertisement, then visits the references whose names start with one of the
     /// prefixes.
     pub(super) fn open(
         connection: &'a mut dyn Connection,
         prefixes: &[String],
         deadline: Deadline,
-        limits: Limits,
-        visit: &mut advertisement::Visit<'_>,
+        limits: GitLimits,
+        visit: &mut advertisement::ReferenceVisitor<'_>,
     ) -> Result<Self, GitError> {
-        let visit = &mut |each: &Advertised<'_>| {
+        let visit = &mut |each: &AdvertisedReference<'_>| {
             if prefixes.iter().any(|prefix| each.name.starts_with(prefix)) {
                 visit(each)?;
             }
@@ -53,31 +53,30 @@ impl<'a> Session<'a> {
         };
         let read = connection
             .advertisement()
-            .map(|reader| advertisement::read(bounded(reader, limits, deadline), visit))?;
-        let capabilities = read.map_err(|error| explained(connection, error))?;
+            .map(|reader| advertisement::read(limit_references(reader, limits, deadline), visit))?;
+        let capabilities = read.map_err(|error| git_error(connection, error))?;
         let mut session = Self {
             connection,
             capabilities,
             deadline,
             limits,
         };
-        if session.capabilities.version() == Version::Two && !prefixes.is_empty() {
+        if session.capabilities.version() == Version::V2 && !prefixes.is_empty() {
             session.list(prefixes, visit)?;
         }
         Ok(session)
     }
 
-    /// The hash that names objects.
     pub(super) fn hash(&self) -> Result<gix_hash::Kind, GitError> {
         self.capabilities
             .hash()
-            .map_err(|error| explained(self.connection, error))
+            .map_err(|error| git_error(self.connection, error))
     }
 
     fn list(
         &mut self,
         prefixes: &[String],
-        visit: &mut advertisement::Visit<'_>,
+        visit: &mut advertisement::ReferenceVisitor<'_>,
     ) -> Result<(), GitError> {
         let mut request = self.command("ls-refs");
         push_line(&mut request, "peel");
@@ -90,11 +89,11 @@ impl<'a> Session<'a> {
         let read = self
             .connection
             .exchange(&request)
-            .map(|reader| read_list(bounded(reader, limits, deadline), visit))?;
-        read.map_err(|error| explained(self.connection, error))
+            .map(|reader| read_list(limit_references(reader, limits, deadline), visit))?;
+        read.map_err(|error| git_error(self.connection, error))
     }
 
-    /// The start of a request of version 2.
+    /// The start of a version 2 request.
     fn command(&self, name: &str) -> Vec<u8> {
         let mut request = Vec::new();
         push_line(&mut request, &format!("command={name}"));
@@ -108,22 +107,22 @@ impl<'a> Session<'a> {
         request
     }
 
-    /// Asks for objects, and has the pack read. What comes back is the commits at which a shallow history
-    /// ends, and what the reader of the pack made of it.
+    /// Requests objects and passes the pack to `read_pack`. Returns the commits at which a shallow
+    /// history ends and the result of `read_pack`.
     pub(super) fn fetch<T>(
         self,
-        wants: &Wants<'_>,
+        request: &FetchRequest<'_>,
         read_pack: impl FnOnce(&mut dyn Read) -> Result<T, GitError>,
     ) -> Result<(Vec<ObjectId>, T), GitError> {
-        let request = self.fetch_request(wants)?;
+        let body = self.encode_fetch(request)?;
         let version = self.capabilities.version();
         let limit = LimitExceeded::PackBytes(self.limits.pack_bytes);
-        let read = self.connection.exchange(&request).map(|reader| {
-            let bounded = Bounded::new(reader, self.limits.pack_bytes, limit, self.deadline);
-            let mut packets = Packets::new(bounded);
+        let read = self.connection.exchange(&body).map(|reader| {
+            let limited = LimitedReader::new(reader, self.limits.pack_bytes, limit, self.deadline);
+            let mut packets = PacketReader::new(limited);
             let shallow = match version {
-                Version::Two => read_until_pack(&mut packets),
-                Version::One => read_until_acknowledged(&mut packets, wants.shallow),
+                Version::V2 => read_until_pack(&mut packets),
+                Version::V0OrV1 => read_until_acknowledged(&mut packets, request.shallow),
             };
             shallow.map(|shallow| {
                 let mut pack = SideBand::new(packets);
@@ -135,43 +134,45 @@ impl<'a> Session<'a> {
             })
         })?;
         let (shallow, failure, outcome) =
-            read.map_err(|error| explained(self.connection, error))?;
+            read.map_err(|error| git_error(self.connection, error))?;
         match failure {
-            Some(failure) => Err(explained(self.connection, failure)),
+            Some(failure) => Err(git_error(self.connection, failure)),
             None => outcome.map(|outcome| (shallow, outcome)),
         }
     }
 
-    fn fetch_request(&self, wants: &Wants<'_>) -> Result<Vec<u8>, GitError> {
+    fn encode_fetch(&self, request: &FetchRequest<'_>) -> Result<Vec<u8>, GitError> {
         match self.capabilities.version() {
-            Version::Two => Ok(self.fetch_request_two(wants)),
-            Version::One => self
-                .fetch_request_one(wants)
-                .map_err(|error| explained(self.connection, error)),
+            Version::V2 => Ok(self.encode_fetch_v2(request)),
+            Version::V0OrV1 => self
+                .encode_fetch_v1(request)
+                .map_err(|error| git_error(self.connection, error)),
         }
     }
 
-    fn fetch_request_two(&self, wants: &Wants<'_>) -> Vec<u8> {
-        let mut request = self.command("fetch");
-        push_line(&mut request, "no-progress");
-        push_line(&mut request, "ofs-delta");
-        if wants.shallow && self.capabilities.has_word("fetch", "shallow") {
-            push_line(&mut request, "deepen 1");
+    fn encode_fetch_v2(&self, request: &FetchRequest<'_>) -> Vec<u8> {
+        let mut body = self.command("fetch");
+        push_line(&mut body, "no-progress");
+        push_line(&mut body, "ofs-delta");
+        if request.shallow && self.capabilities.has_word("fetch", "shallow") {
+            push_line(&mut body, "deepen 1");
         }
-        for id in wants.ids {
-            push_line(&mut request, &format!("want {id}"));
+        for id in request.ids {
+            push_line(&mut body, &format!("want {id}"));
         }
-        push_line(&mut request, "done");
-        push_flush(&mut request);
-        request
+        push_line(&mut body, "done");
+        push_flush(&mut body);
+        body
     }
 
-    fn fetch_request_one(&self, wants: &Wants<'_>) -> Result<Vec<u8>, WordsError> {
+    fn encode_fetch_v1(&self, request: &FetchRequest<'_>) -> Result<Vec<u8>, ProtocolError> {
         let side_band = ["side-band-64k", "side-band"]
             .into_iter()
             .find(|name| self.capabilities.has(name))
-            .ok_or(WordsError::Problem("it knows no side-band"))?;
-        // Azure DevOps wants to hear multi_ack_detailed, though there is nothing to acknowledge
+            .ok_or(ProtocolError::Problem(
+                "the server does not support side-band",
+            ))?;
+        // Azure DevOps requires `multi_ack_detailed`, although there is nothing to acknowledge.
         let chosen = ["multi_ack_detailed", "ofs-delta", "no-progress"]
             .into_iter()
             .filter(|name| self.capabilities.has(name));
@@ -186,89 +187,94 @@ impl<'a> Session<'a> {
         if self.capabilities.has("agent") {
             words.push(format!("agent={AGENT}"));
         }
-        let mut request = Vec::new();
+        let mut body = Vec::new();
         let mut words = format!(" {}", words.join(" "));
-        for id in wants.ids {
-            push_line(&mut request, &format!("want {id}{words}"));
+        for id in request.ids {
+            push_line(&mut body, &format!("want {id}{words}"));
             words.clear();
         }
-        if wants.shallow {
+        if request.shallow {
             if !self.capabilities.has("shallow") {
-                return Err(WordsError::Problem(
-                    "it knows no shallow clones; ask for a full one",
+                return Err(ProtocolError::Problem(
+                    "the server does not support shallow clones; disable `shallow`",
                 ));
             }
-            push_line(&mut request, "deepen 1");
+            push_line(&mut body, "deepen 1");
         }
-        push_flush(&mut request);
-        push_line(&mut request, "done");
-        Ok(request)
+        push_flush(&mut body);
+        push_line(&mut body, "done");
+        Ok(body)
     }
 }
 
-fn bounded<R: Read>(reader: R, limits: Limits, deadline: Deadline) -> Bounded<R> {
+fn limit_references<R: Read>(reader: R, limits: GitLimits, deadline: Deadline) -> LimitedReader<R> {
     let most = limits.reference_bytes;
-    Bounded::new(reader, most, LimitExceeded::ReferenceBytes(most), deadline)
+    LimitedReader::new(reader, most, LimitExceeded::ReferenceBytes(most), deadline)
 }
 
-fn read_list(reader: impl Read, visit: &mut advertisement::Visit<'_>) -> Result<(), WordsError> {
-    let mut packets = Packets::new(reader);
+fn read_list(
+    reader: impl Read,
+    visit: &mut advertisement::ReferenceVisitor<'_>,
+) -> Result<(), ProtocolError> {
+    let mut packets = PacketReader::new(reader);
     while let Some(packet) = packets.next()? {
         match packet.text() {
-            Some(line) => read_listed(accepted(line)?, visit)?,
+            Some(line) => read_ls_refs_line(reject_error_line(line)?, visit)?,
             None => return Ok(()),
         }
     }
-    Err(WordsError::Problem("its list of references breaks off"))
+    Err(ProtocolError::Problem(
+        "the list of references is truncated",
+    ))
 }
 
-/// Version 2: sections, the last of which is the pack.
-fn read_until_pack<R: Read>(packets: &mut Packets<R>) -> Result<Vec<ObjectId>, WordsError> {
+/// Version 2: sections, of which the pack is the last.
+fn read_until_pack<R: Read>(packets: &mut PacketReader<R>) -> Result<Vec<ObjectId>, ProtocolError> {
     let mut shallow = Vec::new();
     while let Some(packet) = packets.next()? {
         let Some(line) = packet.text() else { continue };
-        if accepted(line)? == b"packfile" {
+        if reject_error_line(line)? == b"packfile" {
             return Ok(shallow);
         }
         if let Some(hash) = line.strip_prefix(b"shallow ") {
             shallow.push(object_id(hash)?);
         }
     }
-    Err(WordsError::Problem("it sends no pack"))
+    Err(ProtocolError::Problem("the response contains no pack"))
 }
 
-/// Versions 0 and 1: perhaps what is shallow, then an acknowledgment, then the pack.
+/// Versions 0 and 1: shallow commits if requested, an acknowledgment, the pack.
 fn read_until_acknowledged<R: Read>(
-    packets: &mut Packets<R>,
+    packets: &mut PacketReader<R>,
     mut expects_shallow: bool,
-) -> Result<Vec<ObjectId>, WordsError> {
+) -> Result<Vec<ObjectId>, ProtocolError> {
     let mut shallow = Vec::new();
     while let Some(packet) = packets.next()? {
         let Some(line) = packet.text() else {
             expects_shallow = false;
             continue;
         };
-        let line = accepted(line)?;
+        let line = reject_error_line(line)?;
         if let Some(hash) = line.strip_prefix(b"shallow ") {
             shallow.push(object_id(hash)?);
         } else if !expects_shallow && line == b"NAK" {
             return Ok(shallow);
         }
     }
-    Err(WordsError::Problem("it sends no pack"))
+    Err(ProtocolError::Problem("the response contains no pack"))
 }
 
-/// The pack's bytes among the other things that a server says meanwhile.
+/// Extracts the pack from the side-band, which also carries progress and errors.
 struct SideBand<R> {
-    packets: Packets<R>,
-    /// What is left of the last line
+    packets: PacketReader<R>,
+    /// The unread part of the last line.
     rest: io::Cursor<Vec<u8>>,
     finished: bool,
-    failure: Option<WordsError>,
+    failure: Option<ProtocolError>,
 }
 
 impl<R: Read> SideBand<R> {
-    fn new(packets: Packets<R>) -> Self {
+    fn new(packets: PacketReader<R>) -> Self {
         Self {
             packets,
             rest: io::Cursor::default(),
@@ -277,27 +283,28 @@ impl<R: Read> SideBand<R> {
         }
     }
 
-    /// Hears the other side out, so that it ends as it should. The pack is whole by then, whatever comes.
+    /// Reads the rest of the response so that the connection ends cleanly. The pack is complete by
+    /// then, so errors do not matter.
     fn finish(&mut self) {
         while !self.finished && self.next_line().is_ok() {}
     }
 
-    fn next_line(&mut self) -> Result<(), WordsError> {
+    fn next_line(&mut self) -> Result<(), ProtocolError> {
         let rest = self.rest.get_mut();
         rest.clear();
         match self.packets.next()? {
             Some(Packet::Data([1, data @ ..])) => rest.extend_from_slice(data),
-            Some(Packet::Data([3, words @ ..])) => return Err(WordsError::Refused(words.to_vec())),
-            // progress, and lines that keep a connection open
+            Some(Packet::Data([3, words @ ..])) => {
+                return Err(ProtocolError::Refused(words.to_vec()));
+            }
+            // Progress and keep-alive lines.
             Some(Packet::Data([2, ..] | [])) => {}
             Some(Packet::Data(line)) => {
-                accepted(line)?;
-                return Err(WordsError::Problem(
-                    "a part of the pack is in an unknown band",
-                ));
+                reject_error_line(line)?;
+                return Err(ProtocolError::Problem("the pack uses an unknown side-band"));
             }
             Some(Packet::Flush | Packet::ResponseEnd | Packet::Delimiter) => self.finished = true,
-            None => return Err(WordsError::Problem("its pack breaks off")),
+            None => return Err(ProtocolError::Problem("the pack is truncated")),
         }
         self.rest.set_position(0);
         Ok(())
@@ -312,7 +319,7 @@ impl<R: Read> Read for SideBand<R> {
                 return Ok(count);
             }
             if let Err(failure) = self.next_line() {
-                // whoever reads a pack can't hand our errors on; they are asked for afterwards
+                // The pack reader cannot return our error type, so it is kept for later.
                 let error = io::Error::other(failure.to_string());
                 self.failure = Some(failure);
                 self.finished = true;
@@ -322,29 +329,29 @@ impl<R: Read> Read for SideBand<R> {
     }
 }
 
-/// An error with the address, and with a server's words made fit to be shown.
-fn explained(connection: &dyn Connection, error: WordsError) -> GitError {
+/// Adds the address, and redacts the server's message.
+fn git_error(connection: &dyn Connection, error: ProtocolError) -> GitError {
     let address = connection.address().to_string();
     match error {
-        WordsError::Problem(problem) => GitError::Protocol { address, problem },
-        WordsError::Packet(PacketError::Length) => GitError::Protocol {
+        ProtocolError::Problem(problem) => GitError::Protocol { address, problem },
+        ProtocolError::Packet(PacketError::Length) => GitError::Protocol {
             address,
-            problem: "a line does not start with its length",
+            problem: "a pkt-line has an invalid length",
         },
-        WordsError::Packet(PacketError::Read(error)) => match limit_of(&error) {
+        ProtocolError::Packet(PacketError::Read(error)) => match exceeded_limit(&error) {
             Some(limit) => GitError::Limit { address, limit },
-            None => GitError::of_read(connection.address(), error),
+            None => GitError::from_read(connection.address(), error),
         },
-        WordsError::Limit(limit) => GitError::Limit { address, limit },
-        WordsError::Refused(words) => GitError::Refused {
+        ProtocolError::Limit(limit) => GitError::Limit { address, limit },
+        ProtocolError::Refused(words) => GitError::Refused {
             address,
-            message: presentable(&connection.without_secrets(&String::from_utf8_lossy(&words))),
+            message: sanitize(&connection.redact_secrets(&String::from_utf8_lossy(&words))),
         },
     }
 }
 
-/// A server's words on one line, and not too many of them.
-fn presentable(words: &str) -> String {
+/// One line of limited length.
+fn sanitize(words: &str) -> String {
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     words
         .chars()

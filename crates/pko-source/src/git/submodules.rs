@@ -1,7 +1,7 @@
-//! Submodules, for those who ask for them: each is a clone of its own in the folder that the commit has for it.
+//! Fetches submodules on request, each as a clone of its own.
 //!
-//! A commit's author chooses the address, so it is held to the same schemes as all others, and sees the credentials
-//! only if it is on the same server.
+//! The commit's author chooses the address. So it must have a supported scheme, and it gets the
+//! credentials only if it is on the same server.
 
 use std::{collections::HashMap, os::unix::ffi::OsStrExt, path::Path};
 
@@ -12,7 +12,7 @@ use super::{
     checkout::{Budget, EntryKind, Plan, PlannedEntry},
     error::LimitExceeded,
     gitmodules,
-    pack::Objects,
+    pack::PackObjects,
 };
 
 impl Remote<'_> {
@@ -20,7 +20,7 @@ impl Remote<'_> {
         &self,
         folder: &Path,
         plan: &Plan,
-        objects: &mut Objects,
+        objects: &mut PackObjects,
         options: &FetchOptions<'_>,
         budget: &mut Budget,
         depth: u32,
@@ -82,13 +82,13 @@ impl Remote<'_> {
         Ok(())
     }
 
-    /// The address of a submodule, relative to ours or in full.
+    /// Resolves a relative address, or parses a full one.
     fn submodule_address(&self, text: &str) -> Result<Address, GitError> {
         if text.starts_with("./") || text.starts_with("../") {
             return Ok(self.address.relative(text)?);
         }
         let address = Address::parse(text)?;
-        // who uses TLS does not want a part of it without
+        // A repository behind TLS or SSH must not depend on plain http.
         if self.address.scheme() != Scheme::Http && address.scheme() == Scheme::Http {
             return Err(GitError::InsecureSubmodule {
                 address: address.to_string(),
@@ -102,8 +102,7 @@ impl Remote<'_> {
     }
 }
 
-/// The addresses in `.gitmodules`, if it is a file.
-fn addresses(plan: &Plan, objects: &mut Objects) -> Result<HashMap<String, String>, GitError> {
+fn addresses(plan: &Plan, objects: &mut PackObjects) -> Result<HashMap<String, String>, GitError> {
     let file = plan.entries.iter().find(|entry| {
         entry.path == b".gitmodules"
             && matches!(entry.kind, EntryKind::File | EntryKind::Executable)

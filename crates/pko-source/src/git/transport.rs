@@ -1,44 +1,40 @@
-//! What a git server is, seen from the protocol: it opens with an advertisement and answers requests. Over HTTP
-//! each is a request of its own; a stream of bytes (SSH) is one conversation.
+//! A connection to a git server as the protocol sees it: an advertisement, then requests and responses.
+//!
+//! Over HTTP each is a request of its own. Over SSH all share one stream.
 
 use std::io::{self, BufReader, Read, Write};
 
 use super::{Address, GitError};
 
-/// A way to a repository on a server.
 pub(crate) trait Connection {
-    /// Where it leads, for errors.
     fn address(&self) -> &Address;
 
-    /// What the server says first. Once.
+    /// The server's first message. May be called once.
     fn advertisement(&mut self) -> Result<Box<dyn Read + '_>, GitError>;
 
-    /// What the server answers to a request.
+    /// Sends a request and returns the response.
     fn exchange(&mut self, request: &[u8]) -> Result<Box<dyn Read + '_>, GitError>;
 
-    /// Takes what is secret out of a server's words.
-    fn without_secrets(&self, words: &str) -> String {
+    /// Removes secrets from a server's message.
+    fn redact_secrets(&self, words: &str) -> String {
         words.to_owned()
     }
 }
 
-/// Both ends of a program that speaks git's protocol, such as `git-upload-pack` behind SSH.
-pub struct Duplex {
-    /// What the server says
+/// Both ends of `git-upload-pack`, for instance behind SSH.
+pub struct DuplexStream {
     pub reader: Box<dyn Read + Send>,
-    /// What we say
     pub writer: Box<dyn Write + Send>,
 }
 
-/// A conversation through a stream of bytes.
-pub(crate) struct Stream {
+pub(crate) struct StreamConnection {
     address: Address,
     reader: BufReader<Box<dyn Read + Send>>,
     writer: Box<dyn Write + Send>,
 }
 
-impl Stream {
-    pub(crate) fn new(address: &Address, duplex: Duplex) -> Self {
+impl StreamConnection {
+    pub(crate) fn new(address: &Address, duplex: DuplexStream) -> Self {
         Self {
             address: address.clone(),
             reader: BufReader::new(duplex.reader),
@@ -47,7 +43,7 @@ impl Stream {
     }
 }
 
-impl Connection for Stream {
+impl Connection for StreamConnection {
     fn address(&self) -> &Address {
         &self.address
     }
@@ -60,14 +56,14 @@ impl Connection for Stream {
         self.writer
             .write_all(request)
             .and_then(|()| self.writer.flush())
-            .map_err(|error: io::Error| GitError::of_read(&self.address, error))?;
+            .map_err(|error: io::Error| GitError::from_read(&self.address, error))?;
         Ok(Box::new(&mut self.reader))
     }
 }
 
-impl Drop for Stream {
+impl Drop for StreamConnection {
     fn drop(&mut self) {
-        // a flush where a request could stand says that there is none; nobody waits for what comes of it
+        // A flush instead of a request ends the session. The result does not matter any more.
         let _ = self
             .writer
             .write_all(b"0000")

@@ -1,11 +1,11 @@
-//! Which proxy an address is reached by. A pure function of the usual variables, with the rules that Go
-//! programs have: what a cluster sets for one of them must mean the same to us.
+//! Chooses the proxy for a URL from the environment. Does no I/O.
+//!
+//! The rules are those of Go's `net/http`, so a cluster's settings mean the same as for other controllers.
 
 use std::net::IpAddr;
 
 use ureq::http::{Uri, uri::Scheme};
 
-/// All that say something of proxies.
 pub(crate) const VARIABLES: [&str; 8] = [
     "HTTPS_PROXY",
     "https_proxy",
@@ -17,7 +17,7 @@ pub(crate) const VARIABLES: [&str; 8] = [
     "no_proxy",
 ];
 
-/// The variable and the proxy's address in it; nothing if the server is reached directly.
+/// The variable and the proxy's address, or `None` for a direct connection.
 pub(super) fn choose(
     url: &Uri,
     variable: impl Fn(&str) -> Option<String>,
@@ -35,11 +35,14 @@ pub(super) fn choose(
     let exceptions = set("NO_PROXY").or_else(|| set("no_proxy"));
     let exceptions = exceptions.map_or(String::new(), |(_, value)| value);
     let port = url.port_u16().unwrap_or(if secure { 443 } else { 80 });
-    let direct = is_local(&host) || exceptions.split(',').any(|rule| excepts(rule, &host, port));
+    let direct = is_local(&host)
+        || exceptions
+            .split(',')
+            .any(|rule| matches_exception(rule, &host, port));
     (!direct).then_some(proxy)
 }
 
-/// This machine has no proxy in front of it.
+/// Loopback never uses a proxy.
 fn is_local(host: &str) -> bool {
     host == "localhost"
         || host
@@ -47,8 +50,8 @@ fn is_local(host: &str) -> bool {
             .is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// `*`, an address, a range of addresses, or a domain with everything beneath it; some with a port.
-fn excepts(rule: &str, host: &str, port: u16) -> bool {
+/// `*`, an address, a CIDR range, or a domain with its subdomains. All but ranges may have a port.
+fn matches_exception(rule: &str, host: &str, port: u16) -> bool {
     let rule = rule.trim().to_ascii_lowercase();
     if rule == "*" {
         return true;
@@ -62,12 +65,12 @@ fn excepts(rule: &str, host: &str, port: u16) -> bool {
     }
     let name = name.strip_prefix('*').unwrap_or(name);
     match name.strip_prefix('.') {
-        Some(domain) => is_beneath(host, domain),
-        None => host == name || is_beneath(host, name),
+        Some(domain) => is_subdomain(host, domain),
+        None => host == name || is_subdomain(host, name),
     }
 }
 
-/// An address with colons has no port, unless it is in brackets.
+/// An IPv6 address has a port only if it is in brackets.
 fn split_port(rule: &str) -> (&str, Option<u16>) {
     if let Some((name, port)) = rule.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         return (
@@ -81,7 +84,7 @@ fn split_port(rule: &str) -> (&str, Option<u16>) {
     }
 }
 
-fn is_beneath(host: &str, domain: &str) -> bool {
+fn is_subdomain(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain)
         .is_some_and(|rest| rest.ends_with('.'))
 }
@@ -114,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn each_scheme_has_its_own() {
+    fn proxy_is_chosen_by_scheme() {
         let both = [("HTTPS_PROXY", "http://a"), ("http_proxy", "http://b")];
         let of = |url| chosen(url, &both);
         assert_eq!(of("https://x.test/"), Some("http://a".to_owned()));
@@ -126,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn some_are_reached_directly() {
+    fn proxy_exceptions_are_direct() {
         let table = [
             ("", "http://x.test/", false),
             ("", "http://localhost:80/", true),

@@ -1,4 +1,4 @@
-//! Addresses: what is in one, and where a server may send us.
+//! URLs, their credentials, and redirects.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use ureq::http::{
@@ -8,25 +8,22 @@ use ureq::http::{
 
 use crate::Redacted;
 
-/// The user and the password of an address, as a header's value.
-type Login = Redacted<String>;
+/// The value of an `Authorization` header.
+type BasicAuth = Redacted<String>;
 
-/// A place to which a server sends us, and we do not go. It may hold a password, so that it is not printed.
+/// The target is not part of the message because it may contain a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RedirectError {
-    /// It does not say where to go.
-    #[error("it redirects to something that is no HTTP address")]
+    #[error("the redirect target is not an HTTP URL")]
     NoAddress,
-    /// From https to http.
-    #[error("it redirects from https to http, which anybody on the way could read and change")]
+    #[error("the redirect downgrades https to http")]
     Downgrade,
-    /// Round in circles, most likely.
-    #[error("it redirects more than {0} times")]
+    #[error("there are more than {0} redirects")]
     TooOften(u32),
 }
 
-/// An address without its user and password, and these; nothing if it is no HTTP address.
-pub(crate) fn parse_url(text: &str) -> Option<(Uri, Option<Login>)> {
+/// Splits credentials from an HTTP URL. Returns `None` for anything else.
+pub(crate) fn parse_url(text: &str) -> Option<(Uri, Option<BasicAuth>)> {
     let uri: Uri = text.parse().ok()?;
     if ![Some(&Scheme::HTTP), Some(&Scheme::HTTPS)].contains(&uri.scheme()) {
         return None;
@@ -44,14 +41,19 @@ pub(crate) fn parse_url(text: &str) -> Option<(Uri, Option<Login>)> {
     Some((Uri::from_parts(parts).ok()?, login))
 }
 
-fn basic(login: &str) -> Login {
+fn basic(login: &str) -> BasicAuth {
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
-    let plain = [&decoded(user)[..], b":", &decoded(password)[..]].concat();
+    let plain = [
+        &percent_decode(user)[..],
+        b":",
+        &percent_decode(password)[..],
+    ]
+    .concat();
     Redacted::new(format!("Basic {}", BASE64_STANDARD.encode(plain)))
 }
 
-/// `%40` is `@`; what is no such pair of digits stays.
-fn decoded(text: &str) -> Vec<u8> {
+/// Keeps invalid escapes as they are.
+fn percent_decode(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, others)) = rest.split_first() {
@@ -69,8 +71,8 @@ fn decoded(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Where the header `Location` of an answer from `base` leads. A user and a password in it are left out.
-pub(crate) fn redirected(base: &Uri, location: &str) -> Result<Uri, RedirectError> {
+/// Resolves a `Location` header, without credentials in it.
+pub(crate) fn resolve_redirect(base: &Uri, location: &str) -> Result<Uri, RedirectError> {
     let location = location.split('#').next().unwrap_or_default();
     let scheme = base.scheme_str().unwrap_or_default();
     let target = if let Some(rest) = location.strip_prefix("//") {
@@ -87,7 +89,7 @@ pub(crate) fn redirected(base: &Uri, location: &str) -> Result<Uri, RedirectErro
     Ok(target)
 }
 
-/// Addresses can be in the query of a path, too.
+/// A URL may also be in the query of a relative location.
 fn has_scheme(location: &str) -> bool {
     let scheme = location.split_once("://").map(|(scheme, _)| scheme);
     scheme.is_some_and(|scheme| scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()))
@@ -115,10 +117,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_parted_from_its_password() {
+    fn url_credentials_are_split_off() {
         let (url, login) = parse_url("https://me:p%40ss%zz@host.test:8443/a?b=c").unwrap();
         assert_eq!(url, "https://host.test:8443/a?b=c");
-        // me:p@ss%zz
+        // The text is `me:p@ss%zz`.
         assert_eq!(login.unwrap().expose(), "Basic bWU6cEBzcyV6eg==");
         assert_eq!(parse_url("http://host.test").unwrap().1, None);
         for text in [
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_server_sends_us() {
+    fn redirect_location_is_resolved() {
         let base = Uri::from_static("http://a.test:81/b/c?d");
         let table = [
             ("http://e.test/f", "http://e.test/f"),
@@ -145,11 +147,15 @@ mod tests {
             ("http://u:p@e.test/f#g", "http://e.test/f"),
         ];
         for (location, target) in table {
-            assert_eq!(redirected(&base, location).unwrap(), target, "{location}");
+            assert_eq!(
+                resolve_redirect(&base, location).unwrap(),
+                target,
+                "{location}"
+            );
         }
         for location in ["", "file:///etc/passwd", "gopher://a.test/"] {
             assert_eq!(
-                redirected(&base, location),
+                resolve_redirect(&base, location),
                 Err(RedirectError::NoAddress),
                 "{location}"
             );
@@ -157,12 +163,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_private_stays_private() {
+    fn redirect_downgrade_is_rejected() {
         let base = Uri::from_static("https://a.test/b");
         assert_eq!(
-            redirected(&base, "http://a.test/b"),
+            resolve_redirect(&base, "http://a.test/b"),
             Err(RedirectError::Downgrade)
         );
-        assert!(redirected(&base, "//e.test/b").is_ok());
+        assert!(resolve_redirect(&base, "//e.test/b").is_ok());
     }
 }

@@ -1,18 +1,18 @@
-//! How long a server asks us to wait.
+//! Parses the `Retry-After` header.
 
 use std::time::Duration;
 
 use jiff::{Timestamp, fmt::rfc2822};
 use ureq::http::{HeaderMap, header::RETRY_AFTER};
 
-/// Seconds, or the time at which to come back.
+/// Seconds or a date.
 pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
     let time = rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
-    // A time that is past means now.
+    // A date in the past means now.
     Some(Duration::try_from(time.duration_since(now)).unwrap_or_default())
 }
 
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_or_a_time() {
+    fn retry_after_accepts_seconds_and_dates() {
         let now: Timestamp = "2015-10-21T07:27:00Z".parse().unwrap();
         let of = |text| {
             let value = HeaderValue::from_static(text);

@@ -1,38 +1,31 @@
-//! A lister that blocks, on threads of their own, of which there are only so many.
+//! Runs a blocking lister on a limited number of threads.
 
 use std::{fmt::Display, hash::Hash, sync::Arc};
 
 use tokio::{sync::Semaphore, task};
 
-use super::{Answer, Lister, Question};
+use super::{ListRequest, ListResponse, Lister};
 
-/// A function that blocks, as a [`Lister`]. A thread that does not come back in time keeps its place, so that a
-/// function that hangs for good costs no more threads than there are places.
+/// Adapts a [`BlockingLister`] to [`Lister`]. A call that hangs keeps its permit, so hanging calls
+/// cannot use more threads than there are permits.
 pub struct Blocking<L: BlockingLister> {
     lister: Arc<L>,
     threads: Arc<Semaphore>,
 }
 
-/// As [`Lister`], but blocking.
 pub trait BlockingLister: Send + Sync + Sized + 'static {
-    /// An address, and who asks.
     type Repository: Clone + Eq + Hash + Send + Sync + 'static;
-    /// What somebody wants to know of a repository.
     type Revision: Clone + Eq + Send + Sync + 'static;
-    /// What a revision is.
     type Commit: Clone + Eq + Send + Sync + 'static;
-    /// Why there is no answer.
     type Error: Display + Send + Sync + 'static;
 
-    /// As [`Lister::host`].
     fn host(&self, repository: &Self::Repository) -> String;
 
-    /// As [`Lister::list`]. It must end at the deadline.
-    fn list(&self, question: Question<Blocking<Self>>) -> Answer<Blocking<Self>>;
+    /// Like [`Lister::list`]. It must return by the deadline.
+    fn list(&self, request: ListRequest<Blocking<Self>>) -> ListResponse<Blocking<Self>>;
 }
 
 impl<L: BlockingLister> Blocking<L> {
-    /// With so many threads at most.
     #[must_use]
     pub fn new(lister: L, threads: usize) -> Self {
         Self {
@@ -52,17 +45,17 @@ impl<L: BlockingLister> Lister for Blocking<L> {
         self.lister.host(repository)
     }
 
-    async fn list(&self, question: Question<Self>) -> Answer<Self> {
+    async fn list(&self, request: ListRequest<Self>) -> ListResponse<Self> {
         let thread = Arc::clone(&self.threads).acquire_owned().await;
         let lister = Arc::clone(&self.lister);
         let running = task::spawn_blocking(move || {
-            let answer = lister.list(question);
+            let answer = lister.list(request);
             drop(thread);
             answer
         });
         match running.await {
             Ok(answer) => answer,
-            // It is caught above us, and reported as what it is.
+            // The poller catches the panic and reports it.
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(_) => std::future::pending().await,

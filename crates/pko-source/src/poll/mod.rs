@@ -1,69 +1,59 @@
-//! The shared poller: one question to a server, however many Stacks want the answer.
+//! The shared poller: one request to a server for all Stacks that use a repository.
 //!
 //! ```text
-//!   Subscription (repository, revision, interval) ─┐            ┌─▶ Lister: all wanted revisions of a repository
+//!   Subscription (repository, revision, interval) ─┐            ┌─▶ Lister: requests all revisions of a repository
 //!   Subscription ──────────────────────────────────┼─▶ Poller ──┤
-//!   Subscription ◀── last commit, or error since ──┘            └─ schedule: when, how many at once (pure)
+//!   Subscription ◀── last commit, last failure ────┘            └─▶ schedule: when, and how many at once (pure)
 //! ```
 //!
-//! A repository is an address together with who asks: those who share both share a question. A server that hangs
-//! delays its own repositories; see [`Settings`] for what is left for the others.
+//! Subscribers share a request if address and credentials agree. A server that hangs delays only its own
+//! repositories; see [`PollerSettings`] for the limits.
 
 mod blocking;
-mod driver;
-mod git;
+mod git_lister;
+mod poller;
 mod schedule;
 mod status;
 
 use std::{fmt::Display, future::Future, hash::Hash, time::Duration};
 
 pub use blocking::{Blocking, BlockingLister};
-pub use driver::{Counts, Poller, Subscription};
-pub use git::{GitLister, GitRepository, ListError};
-pub use schedule::Settings;
-pub use status::{Failure, PollError, Status};
+pub use git_lister::{GitLister, GitRepository, ListError};
+pub use poller::{Poller, PollerCounts, Subscription};
+pub use schedule::PollerSettings;
+pub use status::{PollError, PollFailure, PollStatus};
 
 use crate::Deadline;
 
-/// Who asks the servers.
 pub trait Lister: Send + Sync + Sized + 'static {
-    /// An address, and who asks.
     type Repository: Clone + Eq + Hash + Send + Sync + 'static;
-    /// What somebody wants to know of a repository.
     type Revision: Clone + Eq + Send + Sync + 'static;
-    /// What a revision is.
     type Commit: Clone + Eq + Send + Sync + 'static;
-    /// Why there is no answer.
     type Error: Display + Send + Sync + 'static;
 
-    /// The server of a repository, as only so many questions go to one at a time.
+    /// The host of a repository, for the limit of requests per host.
     fn host(&self, repository: &Self::Repository) -> String;
 
-    /// Asks the server once for all of these revisions. The answer has one result for each, in their order.
-    fn list(&self, question: Question<Self>) -> impl Future<Output = Answer<Self>> + Send;
+    /// Requests all these revisions at once. The response has one result per revision, in their
+    /// order.
+    fn list(&self, request: ListRequest<Self>) -> impl Future<Output = ListResponse<Self>> + Send;
 }
 
-/// What is asked.
-pub struct Question<L: Lister> {
-    /// Which repository
+pub struct ListRequest<L: Lister> {
     pub repository: L::Repository,
-    /// Each once
     pub revisions: Vec<L::Revision>,
-    /// When nobody waits for the answer any more
     pub deadline: Deadline,
 }
 
-/// One result for each revision, or nothing from the server at all.
-pub type Answer<L> = Result<
+/// One result per revision, or a failure of the whole request.
+pub type ListResponse<L> = Result<
     Vec<Result<<L as Lister>::Commit, <L as Lister>::Error>>,
     ListFailure<<L as Lister>::Error>,
 >;
 
-/// A server that did not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListFailure<E> {
-    /// Why
     pub error: E,
-    /// How long it wants to be left alone
+    /// The delay that the server requested.
     pub retry_after: Option<Duration>,
 }

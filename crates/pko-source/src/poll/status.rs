@@ -1,49 +1,46 @@
-//! What a subscriber knows. Does no I/O.
+//! The status of a subscription. Does no I/O.
 
 use std::{fmt::Display, sync::Arc};
 
 use jiff::Timestamp;
 
-/// The last good answer, and what went wrong since.
 #[derive(Debug)]
-pub struct Status<C, E> {
-    /// The commit of the last good answer; nothing if there was none yet
+pub struct PollStatus<C, E> {
+    /// The commit of the last successful response.
     pub commit: Option<C>,
-    /// Why that is not the last answer
-    pub failure: Option<Failure<E>>,
+    /// Set if the last request failed.
+    pub failure: Option<PollFailure<E>>,
 }
 
-/// An error that is still there.
 #[derive(Debug)]
-pub struct Failure<E> {
-    /// The last one
+pub struct PollFailure<E> {
     pub error: Arc<PollError<E>>,
-    /// When the first one came after the last good answer
+    /// The first failure after the last success.
     pub since: Timestamp,
 }
 
-/// Why there is no commit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PollError<E> {
-    /// The server said no, or something else.
     #[error("{0}")]
     Lister(E),
-    /// The server took too long.
-    #[error("the server took too long")]
+    #[error("the server did not respond in time")]
     Deadline,
-    /// A bug of ours; the next question may do better.
-    #[error("the question crashed")]
+    /// A bug in the lister.
+    #[error("the request panicked")]
     Crashed,
 }
 
-impl<C: Clone + Eq, E: Display> Status<C, E> {
-    /// Whether anything is known.
-    pub(super) fn is_known(&self) -> bool {
+impl<C: Clone + Eq, E: Display> PollStatus<C, E> {
+    pub(super) fn has_result(&self) -> bool {
         self.commit.is_some() || self.failure.is_some()
     }
 
-    /// Takes in an answer; whether that changed anything that somebody would want to hear of.
-    pub(super) fn absorb(&mut self, answer: Result<C, Arc<PollError<E>>>, now: Timestamp) -> bool {
+    /// Records a result. Returns whether subscribers should be notified.
+    pub(super) fn record_result(
+        &mut self,
+        answer: Result<C, Arc<PollError<E>>>,
+        now: Timestamp,
+    ) -> bool {
         match answer {
             Ok(commit) => {
                 let failed = self.failure.take().is_some();
@@ -55,14 +52,14 @@ impl<C: Clone + Eq, E: Display> Status<C, E> {
                 let before = self.failure.as_ref();
                 let same = before.is_some_and(|old| old.error.to_string() == error.to_string());
                 let since = before.map_or(now, |old| old.since);
-                self.failure = Some(Failure { error, since });
+                self.failure = Some(PollFailure { error, since });
                 !same
             }
         }
     }
 }
 
-impl<C: Clone, E> Clone for Status<C, E> {
+impl<C: Clone, E> Clone for PollStatus<C, E> {
     fn clone(&self) -> Self {
         Self {
             commit: self.commit.clone(),
@@ -71,7 +68,7 @@ impl<C: Clone, E> Clone for Status<C, E> {
     }
 }
 
-impl<E> Clone for Failure<E> {
+impl<E> Clone for PollFailure<E> {
     fn clone(&self) -> Self {
         Self {
             error: Arc::clone(&self.error),
@@ -85,28 +82,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_keeps_the_last_good_commit_and_its_own_beginning() {
+    fn status_failure_keeps_commit_and_start_time() {
         let time = |second| Timestamp::from_second(second).unwrap();
         let error = |text| Err(Arc::new(PollError::Lister(text)));
-        let mut status = Status::<u8, &str> {
+        let mut status = PollStatus::<u8, &str> {
             commit: None,
             failure: None,
         };
-        assert!(!status.is_known());
-        assert!(status.absorb(error("no route"), time(1)));
-        assert!(status.is_known() && status.commit.is_none());
-        assert!(status.absorb(Ok(1), time(2)));
-        assert!(!status.absorb(Ok(1), time(3)), "nothing new");
-        assert!(status.absorb(error("no route"), time(4)));
-        assert!(!status.absorb(error("no route"), time(5)), "nothing new");
-        assert!(status.absorb(error("denied"), time(6)));
+        assert!(!status.has_result());
+        assert!(status.record_result(error("no route"), time(1)));
+        assert!(status.has_result() && status.commit.is_none());
+        assert!(status.record_result(Ok(1), time(2)));
+        assert!(!status.record_result(Ok(1), time(3)), "nothing new");
+        assert!(status.record_result(error("no route"), time(4)));
+        assert!(
+            !status.record_result(error("no route"), time(5)),
+            "nothing new"
+        );
+        assert!(status.record_result(error("denied"), time(6)));
         let failure = status.failure.clone().unwrap();
         assert_eq!(
             (failure.since, failure.error.to_string()),
             (time(4), "denied".to_owned())
         );
         assert_eq!(status.commit, Some(1));
-        assert!(status.absorb(Ok(1), time(7)), "it is good again");
+        assert!(status.record_result(Ok(1), time(7)), "it is good again");
         assert!(status.failure.is_none());
     }
 }

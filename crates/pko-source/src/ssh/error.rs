@@ -1,164 +1,103 @@
-//! What can go wrong with an SSH server, in words that name the way out.
+//! Errors of SSH sessions, with what to do about them.
 
 use std::{fmt, io};
 
-use super::{HostKey, KeyError, Place, Warning};
+use super::{HostKey, KnownHostsLocation, KnownHostsWarning, PrivateKeyError};
 
-/// Why there is no session, or why it ended. Nothing in it is secret.
+/// Contains no secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SshError {
-    /// The user's key can't be used.
     #[error(transparent)]
-    Key(#[from] KeyError),
-    /// The path of the repository is none that a server may be told.
-    #[error("the path of the repository is empty, begins with a dash or has a NUL in it")]
+    Key(#[from] PrivateKeyError),
+    #[error("the path of the repository is empty, starts with a hyphen or contains a NUL")]
     Path,
-    /// There is no connection.
     #[error("failed to reach the SSH server {address}: {reason}")]
-    Unreachable {
-        /// Host and port
-        address: String,
-        /// What the system said
-        reason: String,
-    },
-    /// The server took too long.
-    #[error("the SSH server {address} took too long: {stage}")]
-    Deadline {
-        /// Host and port
-        address: String,
-        /// What we waited for
-        stage: Stage,
-    },
-    /// What is there does not speak SSH as we do.
-    #[error("failed to speak SSH with {address}: {reason}")]
-    Protocol {
-        /// Host and port
-        address: String,
-        /// What was not understood
-        reason: String,
-    },
-    /// Nothing is known of the server.
+    Unreachable { address: String, reason: String },
+    #[error("the SSH server {address} did not respond in time {stage}")]
+    Deadline { address: String, stage: SshStage },
+    #[error("the SSH connection to {address} failed: {reason}")]
+    Protocol { address: String, reason: String },
     #[error("{0}")]
     UnknownHost(Box<UnknownHost>),
-    /// The server is known by other keys.
     #[error("{0}")]
-    ChangedHost(Box<ChangedHost>),
-    /// The server shows a key that must not be used any more.
+    HostKeyChanged(Box<HostKeyChanged>),
     #[error(
-        "the SSH server {address} shows the key {key:?}, which is revoked ({place}): nothing was sent to it"
+        "the SSH server {address} presents the revoked key {key:?} ({location}); nothing was sent to it"
     )]
-    RevokedHost {
-        /// Host and port
+    HostKeyRevoked {
         address: String,
-        /// What it shows
         key: Box<HostKey>,
-        /// Where it is revoked
-        place: Place,
+        location: KnownHostsLocation,
     },
-    /// The server does not let the user in.
     #[error("{0}")]
-    Refused(Box<Refused>),
-    /// The server wants signatures with SHA-1, which anybody may forge one day.
+    AuthenticationFailed(Box<AuthenticationFailure>),
     #[error(
-        "the SSH server {address} takes RSA keys only with SHA-1, which is not safe: use an Ed25519 or ECDSA key, or a newer server"
+        "the SSH server {address} accepts RSA keys only with SHA-1, which is not secure; use an Ed25519 or ECDSA key, or upgrade the server"
     )]
-    OnlySha1 {
-        /// Host and port
-        address: String,
-    },
-    /// The server does not run the command.
-    #[error("the SSH server {address} refuses to run {program}{said}", said = after(said))]
+    OnlySha1 { address: String },
+    #[error("the SSH server {address} refuses to run {program}{message}", message = suffix(message))]
     CommandRefused {
-        /// Host and port
         address: String,
-        /// The first word of the command
         program: String,
-        /// What the server wrote
-        said: String,
+        message: String,
     },
-    /// The command failed.
-    #[error("{program} failed on the SSH server {address}{said}", said = after(said))]
+    #[error("{program} failed on the SSH server {address}{message}", message = suffix(message))]
     CommandFailed {
-        /// Host and port
         address: String,
-        /// The first word of the command
         program: String,
-        /// Its exit code, if it ended by itself
+        /// `None` if a signal ended it.
         status: Option<u32>,
-        /// What it wrote to its standard error
-        said: String,
+        /// Its standard error.
+        message: String,
     },
-    /// The connection ended before the command did.
-    #[error("the SSH server {address} closed the connection{said}", said = after(said))]
-    Closed {
-        /// Host and port
-        address: String,
-        /// What the server wrote
-        said: String,
-    },
-    /// The system gives us no thread or no socket.
+    #[error("the SSH server {address} closed the connection{message}", message = suffix(message))]
+    Closed { address: String, message: String },
     #[error("failed to start a thread for SSH: {0}")]
     Thread(String),
 }
 
-/// What was waited for when time was up.
+/// The stage that the deadline interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// Its name, or a connection
+pub enum SshStage {
     Connect,
-    /// The greeting and the keys
     Handshake,
-    /// Whether we may come in
     Authenticate,
-    /// The command to start
     Command,
-    /// What the command reads or writes
     Transfer,
 }
 
-/// A server that nobody vouched for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownHost {
-    /// Host and port
     pub address: String,
-    /// What it shows
     pub key: HostKey,
-    /// What makes it known, if the key is right
+    /// The line for `knownHosts` that trusts the key.
     pub line: String,
-    /// Lines of the user's that were not used, one of which may be about this server
-    pub skipped: Vec<Warning>,
+    /// Skipped lines, one of which may be about this server.
+    pub skipped: Vec<KnownHostsWarning>,
 }
 
-/// A server that shows another key than it should.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChangedHost {
-    /// Host and port
+pub struct HostKeyChanged {
     pub address: String,
-    /// What it shows
     pub key: HostKey,
-    /// What it should show, and who says so
-    pub known: Vec<(HostKey, Place)>,
-    /// What makes it known, if the key is right
+    /// The expected keys, and where they come from.
+    pub known: Vec<(HostKey, KnownHostsLocation)>,
+    /// The line for `knownHosts` that trusts the key.
     pub line: String,
 }
 
-/// Somebody who is not let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// Host and port
+pub struct AuthenticationFailure {
     pub address: String,
-    /// As whom
     pub user: String,
-    /// The public part of the key
     pub key: HostKey,
-    /// The key was good, but something else is asked for as well
-    pub wants_more: bool,
-    /// What the server wrote
-    pub said: String,
+    /// The server accepted the key but requires another method too.
+    pub partial_success: bool,
+    pub message: String,
 }
 
 impl SshError {
-    /// The error that a read or a write of a session failed with.
+    /// The `SshError` inside an error of a read or a write.
     #[must_use]
     pub fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
@@ -176,14 +115,14 @@ impl From<SshError> for io::Error {
     }
 }
 
-impl fmt::Display for Stage {
+impl fmt::Display for SshStage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::Connect => "no connection",
-            Self::Handshake => "no greeting and no keys from it",
-            Self::Authenticate => "no answer to our key",
-            Self::Command => "it did not start the command",
-            Self::Transfer => "the command did not go on",
+            Self::Connect => "while connecting",
+            Self::Handshake => "during the key exchange",
+            Self::Authenticate => "during authentication",
+            Self::Command => "while starting the command",
+            Self::Transfer => "during the transfer",
         })
     }
 }
@@ -192,8 +131,8 @@ impl fmt::Display for UnknownHost {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "the SSH server {} is not known; it shows the key {:?}. If its owner confirms that, add this line to \
-             `knownHosts` in the git auth Secret: {}",
+            "the SSH server {} is unknown and presents the key {:?}. If its owner confirms the key, add this line \
+             to `knownHosts` in the git auth Secret: {}",
             self.address, self.key, self.line
         )?;
         for warning in self.skipped.iter().take(3) {
@@ -203,50 +142,50 @@ impl fmt::Display for UnknownHost {
     }
 }
 
-impl fmt::Display for ChangedHost {
+impl fmt::Display for HostKeyChanged {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "THE KEY OF THE SSH SERVER {} HAS CHANGED, somebody may be listening in: it shows {:?}, but is known by ",
+            "THE HOST KEY OF THE SSH SERVER {} HAS CHANGED, which may be an attack: it presents {:?}, but the known keys are ",
             self.address, self.key
         )?;
-        for (index, (key, place)) in self.known.iter().enumerate() {
+        for (index, (key, location)) in self.known.iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
-            write!(formatter, "{comma}{key:?} ({place})")?;
+            write!(formatter, "{comma}{key:?} ({location})")?;
         }
         write!(
             formatter,
-            ". Nothing was sent to it. Only if its owner confirms the new key, put this line in place of the old ones, \
-             in `knownHosts` in the git auth Secret: {}",
+            ". Nothing was sent to it. Only if its owner confirms the new key, replace the old lines in `knownHosts` \
+             in the git auth Secret with: {}",
             self.line
         )
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for AuthenticationFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             address, user, key, ..
         } = self;
-        if self.wants_more {
+        if self.partial_success {
             write!(
                 formatter,
-                "the SSH server {address} takes the key {key:?} for the user {user}, but asks for something more, which is not supported"
+                "the SSH server {address} accepts the key {key:?} for user {user}, but requires another authentication method, which is not supported"
             )?;
         } else {
             write!(
                 formatter,
-                "the SSH server {address} refuses the key {key:?} for the user {user}: is its public part known there, and may it read?"
+                "the SSH server {address} rejects the key {key:?} for user {user}; check that the public key is registered there and may read the repository"
             )?;
         }
-        formatter.write_str(&after(&self.said))
+        formatter.write_str(&suffix(&self.message))
     }
 }
 
-fn after(said: &str) -> String {
-    if said.is_empty() {
+fn suffix(message: &str) -> String {
+    if message.is_empty() {
         String::new()
     } else {
-        format!(": {said}")
+        format!(": {message}")
     }
 }

@@ -1,8 +1,9 @@
-//! What the server may do while we are connected: show its key, say something, and nothing else. It can't open
-//! channels to us.
+//! Callbacks of russh: verifies the server's key, collects messages, and rejects channels that the
+//! server opens.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use russh::{
     Channel, Error,
     client::{self, ChannelOpenHandle, DisconnectReason, Msg, Session},
@@ -10,77 +11,71 @@ use russh::{
 };
 
 use super::{
-    ChangedHost, HostKey, KnownHosts, SshError, Target, UnknownHost, known_hosts::Verdict,
-    said::Said,
+    HostKey, HostKeyChanged, KnownHosts, SshError, SshTarget, UnknownHost,
+    known_hosts::HostKeyVerdict, server_messages::ServerMessages,
 };
 
 pub(super) struct Handler {
-    pub(super) target: Target,
+    pub(super) target: SshTarget,
     pub(super) known_hosts: Arc<KnownHosts>,
-    pub(super) heard: Heard,
+    pub(super) messages: SharedMessages,
 }
 
-/// What the server said, for whoever reports an error.
+/// Messages of the server, shared with the code that reports errors.
 #[derive(Clone, Default)]
-pub(super) struct Heard(Arc<Mutex<Said>>);
+pub(super) struct SharedMessages(Arc<Mutex<ServerMessages>>);
 
-/// Why a connection ended.
 #[derive(Debug)]
-pub(super) enum Ended {
-    /// For a reason of ours
+pub(super) enum ConnectionError {
     Ours(SshError),
-    /// For a reason of the library's
     Library(Error),
 }
 
-impl Heard {
+impl SharedMessages {
     pub(super) fn add(&self, text: &[u8]) {
-        self.lock().add(text);
+        self.0.lock().add(text);
     }
 
     pub(super) fn text(&self) -> String {
-        self.lock().text()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Said> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().text()
     }
 }
 
-impl From<Error> for Ended {
+impl From<Error> for ConnectionError {
     fn from(error: Error) -> Self {
         Self::Library(error)
     }
 }
 
 impl Handler {
-    /// Whether the server is who it says it is.
-    fn judge(&self, key: HostKey) -> Result<(), SshError> {
-        let Target { host, port, .. } = &self.target;
+    fn verify_host_key(&self, key: HostKey) -> Result<(), SshError> {
+        let SshTarget { host, port, .. } = &self.target;
         let address = self.target.address();
-        match self.known_hosts.judge(host, *port, &key) {
-            Verdict::Known => Ok(()),
-            Verdict::Revoked(place) => Err(SshError::RevokedHost {
+        match self.known_hosts.verify(host, *port, &key) {
+            HostKeyVerdict::Trusted => Ok(()),
+            HostKeyVerdict::Revoked(location) => Err(SshError::HostKeyRevoked {
                 address,
                 key: Box::new(key),
-                place,
+                location,
             }),
-            Verdict::Unknown => Err(SshError::UnknownHost(Box::new(UnknownHost {
+            HostKeyVerdict::Unknown => Err(SshError::UnknownHost(Box::new(UnknownHost {
                 address,
                 line: key.known_hosts_line(host, *port),
                 key,
                 skipped: self.known_hosts.warnings().to_vec(),
             }))),
-            Verdict::Changed(known) => Err(SshError::ChangedHost(Box::new(ChangedHost {
-                address,
-                line: key.known_hosts_line(host, *port),
-                key,
-                known,
-            }))),
+            HostKeyVerdict::Changed(known) => {
+                Err(SshError::HostKeyChanged(Box::new(HostKeyChanged {
+                    address,
+                    line: key.known_hosts_line(host, *port),
+                    key,
+                    known,
+                })))
+            }
         }
     }
 
-    fn not_understood(&self, reason: &str) -> SshError {
+    fn protocol_error(&self, reason: &str) -> SshError {
         SshError::Protocol {
             address: self.target.address(),
             reason: reason.to_owned(),
@@ -88,44 +83,44 @@ impl Handler {
     }
 }
 
-type Outcome = Result<(), Ended>;
+type HandlerResult = Result<(), ConnectionError>;
 
 impl client::Handler for Handler {
-    type Error = Ended;
+    type Error = ConnectionError;
 
     async fn check_server_key(
         &mut self,
         shown: &russh::keys::PublicKeyOrCertificate,
-    ) -> Result<bool, Ended> {
+    ) -> Result<bool, ConnectionError> {
         let russh::keys::PublicKeyOrCertificate::PublicKey { key, .. } = shown else {
-            let error = self.not_understood("the server shows a certificate, not a key");
-            return Err(Ended::Ours(error));
+            let error = self.protocol_error("the server presents a certificate instead of a key");
+            return Err(ConnectionError::Ours(error));
         };
         let Some(key) = HostKey::from_blob(key.public_key_bytes()) else {
-            let error = self.not_understood("the server's key can't be read");
-            return Err(Ended::Ours(error));
+            let error = self.protocol_error("the server's key is invalid");
+            return Err(ConnectionError::Ours(error));
         };
-        self.judge(key).map_err(Ended::Ours)?;
+        self.verify_host_key(key).map_err(ConnectionError::Ours)?;
         Ok(true)
     }
 
-    async fn auth_banner(&mut self, banner: &str, _: &mut Session) -> Outcome {
-        self.heard.add(banner.as_bytes());
+    async fn auth_banner(&mut self, banner: &str, _: &mut Session) -> HandlerResult {
+        self.messages.add(banner.as_bytes());
         Ok(())
     }
 
-    async fn disconnected(&mut self, reason: DisconnectReason<Ended>) -> Outcome {
+    async fn disconnected(&mut self, reason: DisconnectReason<ConnectionError>) -> HandlerResult {
         match reason {
             DisconnectReason::ReceivedDisconnect(information) => {
-                self.heard.add(b" ");
-                self.heard.add(information.message.as_bytes());
+                self.messages.add(b" ");
+                self.messages.add(information.message.as_bytes());
                 Ok(())
             }
             DisconnectReason::Error(error) => Err(error),
         }
     }
 
-    // Whoever drops the handle says no.
+    // Dropping the handle rejects the channel.
 
     async fn server_channel_open_forwarded_tcpip(
         &mut self,
@@ -136,7 +131,7 @@ impl client::Handler for Handler {
         _: u32,
         _: ChannelOpenHandle,
         _: &mut Session,
-    ) -> Outcome {
+    ) -> HandlerResult {
         Ok(())
     }
 
@@ -146,7 +141,7 @@ impl client::Handler for Handler {
         _: &str,
         _: ChannelOpenHandle,
         _: &mut Session,
-    ) -> Outcome {
+    ) -> HandlerResult {
         Ok(())
     }
 
@@ -155,7 +150,7 @@ impl client::Handler for Handler {
         _: Channel<Msg>,
         _: ChannelOpenHandle,
         _: &mut Session,
-    ) -> Outcome {
+    ) -> HandlerResult {
         Ok(())
     }
 
@@ -164,7 +159,7 @@ impl client::Handler for Handler {
         _: Channel<Msg>,
         _: ChannelOpenHandle,
         _: &mut Session,
-    ) -> Outcome {
+    ) -> HandlerResult {
         Ok(())
     }
 
@@ -177,7 +172,7 @@ impl client::Handler for Handler {
         _: u32,
         _: ChannelOpenHandle,
         _: &mut Session,
-    ) -> Outcome {
+    ) -> HandlerResult {
         Ok(())
     }
 
@@ -187,7 +182,7 @@ impl client::Handler for Handler {
         _: &str,
         _: ChannelOpenHandle,
         _: &mut Session,
-    ) -> Outcome {
+    ) -> HandlerResult {
         Ok(())
     }
 
@@ -198,7 +193,7 @@ impl client::Handler for Handler {
         _: u32,
         _: ChannelOpenHandle,
         _: &mut Session,
-    ) -> Outcome {
+    ) -> HandlerResult {
         Ok(())
     }
 }

@@ -1,14 +1,10 @@
-//! From nothing to a running command: connection, keys, who we are, the command. Each step knows its name, for
-//! whoever says what took too long.
+//! Connects, verifies the server, authenticates and starts the command.
+//!
+//! Each step records its stage, so that an exceeded deadline names it.
 
-use std::{
-    borrow::Cow,
-    io,
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{borrow::Cow, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use russh::{
     ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Error,
     client::{self, AuthResult, Handle, Msg},
@@ -19,57 +15,54 @@ use russh::{
 use tokio::net::{TcpStream, lookup_host};
 
 use super::{
-    HostKey, KnownHosts, Refused, SshError, Stage, Target,
-    handler::{Ended, Handler, Heard},
+    AuthenticationFailure, HostKey, KnownHosts, SshError, SshStage, SshTarget,
+    handler::{ConnectionError, Handler, SharedMessages},
     rsa_signer::{RsaSigner, SignError},
 };
 use crate::Deadline;
 
-/// How much the server may send before we have read it.
+/// Bytes that the server may send ahead.
 const WINDOW: u32 = 1024 * 1024;
-/// How many packets may wait for the pipe.
 const WAITING_PACKETS: usize = 16;
-/// The shortest time that one of several addresses of a server gets.
+/// The minimum for each of several addresses of a server.
 const SHORTEST_ATTEMPT: Duration = Duration::from_secs(2);
 
-/// What is wanted, from whom, and how far it got.
 pub(super) struct Handshake {
-    pub(super) target: Target,
+    pub(super) target: SshTarget,
     pub(super) key: Arc<PrivateKey>,
     pub(super) known_hosts: Arc<KnownHosts>,
     pub(super) deadline: Deadline,
-    pub(super) stage: Arc<Mutex<Stage>>,
-    pub(super) heard: Heard,
+    pub(super) stage: Arc<Mutex<SshStage>>,
+    pub(super) messages: SharedMessages,
 }
 
-/// A command that runs.
-pub(super) struct Running {
-    /// The connection, which lives as long as this.
+pub(super) struct RunningCommand {
+    /// Dropping it closes the connection.
     pub(super) handle: Handle<Handler>,
     pub(super) output: ChannelReadHalf,
     pub(super) input: ChannelWriteHalf<Msg>,
 }
 
 impl Handshake {
-    pub(super) async fn run(&self) -> Result<Running, SshError> {
+    pub(super) async fn run(&self) -> Result<RunningCommand, SshError> {
         let stream = self.connect().await?;
-        self.enter(Stage::Handshake);
-        let mut handle = self.shake_hands(stream).await?;
-        self.enter(Stage::Authenticate);
+        self.set_stage(SshStage::Handshake);
+        let mut handle = self.negotiate(stream).await?;
+        self.set_stage(SshStage::Authenticate);
         self.authenticate(&mut handle).await?;
-        self.enter(Stage::Command);
-        let running = self.start(handle).await?;
-        self.enter(Stage::Transfer);
+        self.set_stage(SshStage::Command);
+        let running = self.start_command(handle).await?;
+        self.set_stage(SshStage::Transfer);
         Ok(running)
     }
 
-    fn enter(&self, stage: Stage) {
-        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
+    fn set_stage(&self, stage: SshStage) {
+        *self.stage.lock() = stage;
     }
 
-    /// One address after the other, each with its share of the time.
+    /// Tries the addresses in turn, each with a share of the time.
     async fn connect(&self) -> Result<TcpStream, SshError> {
-        let Target { host, port, .. } = &self.target;
+        let SshTarget { host, port, .. } = &self.target;
         let found = lookup_host((host.as_str(), *port)).await;
         let addresses: Vec<_> = found.map_err(|error| self.unreachable(&error))?.collect();
         let mut last = io::Error::from(io::ErrorKind::NotFound);
@@ -86,7 +79,7 @@ impl Handshake {
         let connecting = TcpStream::connect(address);
         let share = u32::try_from(left).unwrap_or(u32::MAX);
         let time = self.deadline.remaining().unwrap_or_default();
-        // The last one has all of it, and the deadline itself ends that.
+        // The last address gets all of it.
         let time = if left == 1 {
             time
         } else {
@@ -98,15 +91,15 @@ impl Handshake {
         Ok(stream)
     }
 
-    async fn shake_hands(&self, stream: TcpStream) -> Result<Handle<Handler>, SshError> {
+    async fn negotiate(&self, stream: TcpStream) -> Result<Handle<Handler>, SshError> {
         let handler = Handler {
             target: self.target.clone(),
             known_hosts: Arc::clone(&self.known_hosts),
-            heard: self.heard.clone(),
+            messages: self.messages.clone(),
         };
         let config = Arc::new(self.config());
-        let shaken = client::connect_stream(config, stream, handler).await;
-        shaken.map_err(|ended| self.ended(ended))
+        let connected = client::connect_stream(config, stream, handler).await;
+        connected.map_err(|error| self.map_error(error))
     }
 
     fn config(&self) -> client::Config {
@@ -115,37 +108,39 @@ impl Handshake {
             channel_buffer_size: WAITING_PACKETS,
             ..client::Config::default()
         };
-        let Target { host, port, .. } = &self.target;
+        let SshTarget { host, port, .. } = &self.target;
         let known = self.known_hosts.algorithms(host, *port);
-        config.preferred.key = Cow::Owned(preferred(&known));
+        config.preferred.key = Cow::Owned(preferred_algorithms(&known));
         config
     }
 
     async fn authenticate(&self, handle: &mut Handle<Handler>) -> Result<(), SshError> {
-        let mut wants_more = false;
-        for hash in self.hashes(handle).await? {
-            match self.show_key(handle, hash).await? {
+        let mut partial_success_seen = false;
+        for hash in self.rsa_hashes(handle).await? {
+            match self.offer_key(handle, hash).await? {
                 AuthResult::Success => return Ok(()),
                 AuthResult::Failure {
                     partial_success, ..
-                } => wants_more |= partial_success,
+                } => partial_success_seen |= partial_success,
             }
             if handle.is_closed() {
                 break;
             }
         }
         let key = HostKey::from_blob(self.key.public_key_bytes());
-        let key = key.ok_or_else(|| self.protocol("our own key can't be written"))?;
-        Err(SshError::Refused(Box::new(Refused {
-            address: self.target.address(),
-            user: self.target.user.clone(),
-            key,
-            wants_more,
-            said: self.heard.text(),
-        })))
+        let key = key.ok_or_else(|| self.protocol("failed to encode the private key"))?;
+        Err(SshError::AuthenticationFailed(Box::new(
+            AuthenticationFailure {
+                address: self.target.address(),
+                user: self.target.user.clone(),
+                key,
+                partial_success: partial_success_seen,
+                message: self.messages.text(),
+            },
+        )))
     }
 
-    async fn show_key(
+    async fn offer_key(
         &self,
         handle: &mut Handle<Handler>,
         hash: Option<HashAlg>,
@@ -158,46 +153,46 @@ impl Handshake {
                 .await;
             return tried.map_err(|error| match error {
                 SignError::Gone => self.closed(),
-                SignError::Unsigned => self.protocol("our key does not sign"),
+                SignError::Unsigned => self.protocol("failed to sign with the private key"),
             });
         }
         let key = PrivateKeyWithHashAlg::new(Arc::clone(&self.key), hash);
         let tried = handle.authenticate_publickey(user, key).await;
-        tried.map_err(|error| self.ended(error.into()))
+        tried.map_err(|error| self.map_error(error.into()))
     }
 
-    /// How an RSA key may sign. SHA-1 is never among them: a server that takes nothing else is refused.
-    async fn hashes(&self, handle: &Handle<Handler>) -> Result<Vec<Option<HashAlg>>, SshError> {
+    /// The hashes for RSA signatures. SHA-1 is never among them.
+    async fn rsa_hashes(&self, handle: &Handle<Handler>) -> Result<Vec<Option<HashAlg>>, SshError> {
         if !matches!(self.key.algorithm(), Algorithm::Rsa { .. }) {
             return Ok(vec![None]);
         }
         let best = handle.best_supported_rsa_hash().await;
-        let best = best.map_err(|error| self.ended(error.into()))?;
-        safe_hashes(best).ok_or_else(|| SshError::OnlySha1 {
+        let best = best.map_err(|error| self.map_error(error.into()))?;
+        allowed_rsa_hashes(best).ok_or_else(|| SshError::OnlySha1 {
             address: self.target.address(),
         })
     }
 
-    async fn start(&self, handle: Handle<Handler>) -> Result<Running, SshError> {
+    async fn start_command(&self, handle: Handle<Handler>) -> Result<RunningCommand, SshError> {
         let channel = handle.channel_open_session().await;
-        let channel = channel.map_err(|error| self.ended(error.into()))?;
-        // Many servers take no variables: then it is protocol version 0, and git knows what to do.
+        let channel = channel.map_err(|error| self.map_error(error.into()))?;
+        // Servers that reject the variable answer with protocol version 0.
         let asked = channel.set_env(false, "GIT_PROTOCOL", "version=2").await;
-        asked.map_err(|error| self.ended(error.into()))?;
+        asked.map_err(|error| self.map_error(error.into()))?;
         let asked = channel.exec(true, self.target.command.as_str()).await;
-        asked.map_err(|error| self.ended(error.into()))?;
+        asked.map_err(|error| self.map_error(error.into()))?;
         let (mut output, input) = channel.split();
         loop {
             match output.wait().await {
                 Some(ChannelMsg::Success) => {
-                    return Ok(Running {
+                    return Ok(RunningCommand {
                         handle,
                         output,
                         input,
                     });
                 }
                 Some(ChannelMsg::Failure) => return Err(self.command_refused()),
-                Some(ChannelMsg::ExtendedData { data, .. }) => self.heard.add(&data),
+                Some(ChannelMsg::ExtendedData { data, .. }) => self.messages.add(&data),
                 Some(ChannelMsg::Close) | None => return Err(self.closed()),
                 Some(_) => {}
             }
@@ -222,30 +217,30 @@ impl Handshake {
         SshError::CommandRefused {
             address: self.target.address(),
             program: self.target.program(),
-            said: self.heard.text(),
+            message: self.messages.text(),
         }
     }
 
     pub(super) fn closed(&self) -> SshError {
         SshError::Closed {
             address: self.target.address(),
-            said: self.heard.text(),
+            message: self.messages.text(),
         }
     }
 
-    fn ended(&self, ended: Ended) -> SshError {
-        match ended {
-            Ended::Ours(error) => error,
-            Ended::Library(
+    fn map_error(&self, error: ConnectionError) -> SshError {
+        match error {
+            ConnectionError::Ours(error) => error,
+            ConnectionError::Library(
                 Error::Disconnect | Error::HUP | Error::SendError | Error::RecvError | Error::IO(_),
             ) => self.closed(),
-            Ended::Library(error) => self.protocol(&error.to_string()),
+            ConnectionError::Library(error) => self.protocol(&error.to_string()),
         }
     }
 }
 
-/// The kinds of key that we understand, those by which the server is known first: another one would be refused.
-fn preferred(known: &[&str]) -> Vec<Algorithm> {
+/// Supported algorithms, with those of known keys first: any other key would be rejected.
+fn preferred_algorithms(known: &[&str]) -> Vec<Algorithm> {
     let curve = |curve| Algorithm::Ecdsa { curve };
     let rsa = |hash| Algorithm::Rsa { hash: Some(hash) };
     let mut all = vec![
@@ -260,9 +255,9 @@ fn preferred(known: &[&str]) -> Vec<Algorithm> {
     all.into_iter().map(|(_, algorithm)| algorithm).collect()
 }
 
-/// What the server says that it takes at best, which is nothing if it does not say.
+/// `best` is the strongest hash that the server advertises, or `None` if it advertises none.
 #[expect(clippy::option_option, reason = "it is how the library says it")]
-fn safe_hashes(best: Option<Option<HashAlg>>) -> Option<Vec<Option<HashAlg>>> {
+fn allowed_rsa_hashes(best: Option<Option<HashAlg>>) -> Option<Vec<Option<HashAlg>>> {
     match best {
         Some(Some(hash)) => Some(vec![Some(hash)]),
         Some(None) => None,
@@ -275,19 +270,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_rsa_key_never_signs_with_sha_1() {
-        assert_eq!(safe_hashes(Some(None)), None);
+    fn rsa_hashes_exclude_sha1() {
+        assert_eq!(allowed_rsa_hashes(Some(None)), None);
         let sha512 = Some(HashAlg::Sha512);
-        assert_eq!(safe_hashes(Some(sha512)), Some(vec![sha512]));
-        let unsaid = safe_hashes(None).unwrap();
-        assert_eq!(unsaid.len(), 2);
-        assert!(unsaid.iter().all(Option::is_some));
+        assert_eq!(allowed_rsa_hashes(Some(sha512)), Some(vec![sha512]));
+        let unadvertised = allowed_rsa_hashes(None).unwrap();
+        assert_eq!(unadvertised.len(), 2);
+        assert!(unadvertised.iter().all(Option::is_some));
     }
 
     #[test]
-    fn a_key_that_is_known_is_asked_for_first() {
+    fn known_algorithms_are_preferred() {
         let names = |known: &[&str]| -> Vec<String> {
-            let order = preferred(known).into_iter();
+            let order = preferred_algorithms(known).into_iter();
             order.map(|algorithm| algorithm.to_string()).collect()
         };
         let usual = names(&[]);

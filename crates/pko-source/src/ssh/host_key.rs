@@ -1,4 +1,4 @@
-//! A server's public key, as the wire and a `known_hosts` file have it. Does no I/O.
+//! A server's public key in the formats of the wire and of `known_hosts`. Does no I/O.
 
 use std::fmt;
 
@@ -8,10 +8,9 @@ use base64::{
 };
 use ring::digest;
 
-/// Where SSH servers listen.
 pub const DEFAULT_PORT: u16 = 22;
 
-/// A public key of a server. Nothing in it is secret.
+/// Contains no secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HostKey {
     algorithm: String,
@@ -19,13 +18,13 @@ pub struct HostKey {
 }
 
 impl HostKey {
-    /// Reads what a line of `known_hosts` says, if the two parts agree.
+    /// Parses the fields of a `known_hosts` line, which must agree.
     pub(super) fn parse(algorithm: &str, base64: &str) -> Option<Self> {
         let key = Self::from_blob(BASE64_STANDARD.decode(base64).ok()?)?;
         (key.algorithm == algorithm).then_some(key)
     }
 
-    /// Reads the form of the wire, which begins with the name of the algorithm.
+    /// Parses the wire format, which starts with the algorithm's name.
     pub(super) fn from_blob(blob: Vec<u8>) -> Option<Self> {
         let (length, rest) = blob.split_first_chunk::<4>()?;
         let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
@@ -38,23 +37,23 @@ impl HostKey {
         Some(Self { algorithm, blob })
     }
 
-    /// What kind of key it is, such as `ssh-ed25519`.
+    /// For instance `ssh-ed25519`.
     #[must_use]
     pub fn algorithm(&self) -> &str {
         &self.algorithm
     }
 
-    /// The form in which people compare keys: `SHA256:…`.
+    /// `SHA256:…`, as OpenSSH prints it.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let hash = digest::digest(&digest::SHA256, &self.blob);
         format!("SHA256:{}", BASE64_STANDARD_NO_PAD.encode(hash))
     }
 
-    /// The line by which a `known_hosts` file would know this server.
+    /// The `known_hosts` line for this key.
     #[must_use]
     pub fn known_hosts_line(&self, host: &str, port: u16) -> String {
-        let name = known_name(host, port);
+        let name = known_hosts_name(host, port);
         let key = BASE64_STANDARD.encode(&self.blob);
         format!("{name} {} {key}", self.algorithm)
     }
@@ -66,8 +65,8 @@ impl fmt::Debug for HostKey {
     }
 }
 
-/// The name under which a `known_hosts` file has a server: with its port, if that is not the usual one.
-pub(super) fn known_name(host: &str, port: u16) -> String {
+/// The name of a server in `known_hosts`, with its port unless that is 22.
+pub(super) fn known_hosts_name(host: &str, port: u16) -> String {
     let host = host.to_ascii_lowercase();
     if port == DEFAULT_PORT {
         host
@@ -83,7 +82,7 @@ mod tests {
     const KEY: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl";
 
     #[test]
-    fn a_key_is_shown_as_openssh_shows_it() {
+    fn host_key_fingerprint_matches_openssh() {
         let key = HostKey::parse("ssh-ed25519", KEY).unwrap();
         assert_eq!(key.algorithm(), "ssh-ed25519");
         assert_eq!(
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn host_key_invalid_text_is_rejected() {
         assert_eq!(HostKey::parse("ssh-rsa", KEY), None, "another kind");
         for text in [
             "",

@@ -1,9 +1,8 @@
-//! Which key a server must show: `known_hosts` texts of the user, and the big forges' keys. Reading the files is
-//! [`sources`]' part; the rest does no I/O.
+//! Decides whether a server's key is trusted. Only [`sources`] does I/O.
 //!
-//! Sources are layers: the git auth Secret, then files, then what is built in. The first one that has a key for a
-//! server decides, so a key that the user gives replaces the built-in ones. A key that is `@revoked` anywhere is
-//! refused.
+//! Sources are layers: the git auth Secret, then files, then the built-in keys of public forges. The
+//! first layer with a key for a server decides, so the user's keys replace the built-in ones. A key that
+//! any layer marks `@revoked` is rejected.
 
 mod forges;
 mod pattern;
@@ -11,105 +10,86 @@ mod sources;
 
 use std::fmt;
 
-use pattern::Hosts;
-pub use sources::Files;
+use pattern::HostMatcher;
+pub use sources::KnownHostsFiles;
 
-use super::host_key::{DEFAULT_PORT, HostKey, known_name};
+use super::host_key::{DEFAULT_PORT, HostKey, known_hosts_name};
 
-/// What is longer is not a list of servers that somebody wrote.
-const LONGEST_TEXT: usize = 4 * 1024 * 1024;
-/// Only so many lines that were skipped are remembered.
-const MOST_WARNINGS: usize = 20;
+const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
+const MAX_WARNINGS: usize = 20;
 
-/// The servers that are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownHosts {
-    layers: Vec<Vec<Entry>>,
-    warnings: Vec<Warning>,
+    layers: Vec<Vec<KnownHostsEntry>>,
+    warnings: Vec<KnownHostsWarning>,
 }
 
-/// Something in the sources that was not used.
+/// A source or a line that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
-    /// Where it stands
-    pub place: Place,
-    /// What is wrong with it
-    pub problem: Problem,
+pub struct KnownHostsWarning {
+    pub location: KnownHostsLocation,
+    pub problem: KnownHostsProblem,
 }
 
-/// A line of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// A file, or what else the text came from
+pub struct KnownHostsLocation {
+    /// A file, or another name for the source.
     pub source: String,
-    /// From 1 on; nothing if it is about the whole source
+    /// Starts at 1. `None` for the whole source.
     pub line: Option<usize>,
 }
 
-/// Why a line, or a whole source, was not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
-    /// Not `names type key`.
+pub enum KnownHostsProblem {
     #[error("it is not of the form \"host type key\"")]
     Form,
-    /// The names match nothing.
     #[error("its host names match nothing")]
     Hosts,
-    /// The key is damaged, or not of the type that is said.
     #[error("its key is damaged or not of the type {0}")]
     Key(String),
-    /// A marker that is not known.
-    #[error("its marker {0} is not known")]
+    #[error("its marker {0} is unknown")]
     Marker(String),
-    /// Certificates of servers are not supported.
-    #[error("@cert-authority is not supported: give the server's own key")]
+    #[error("@cert-authority is not supported; use the server's own key")]
     CertificateAuthority,
-    /// The text is too long to be used.
-    #[error("it has more than {LONGEST_TEXT} bytes")]
+    #[error("it has more than {MAX_TEXT_BYTES} bytes")]
     TooLong,
-    /// The file can't be read.
     #[error("it can't be read: {0}")]
     Unreadable(std::io::ErrorKind),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
-    hosts: Hosts,
+struct KnownHostsEntry {
+    hosts: HostMatcher,
     key: HostKey,
     revoked: bool,
-    place: Place,
+    location: KnownHostsLocation,
 }
 
-/// What is to be thought of the key that a server shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Known,
-    /// Nothing is known of the server.
+pub(super) enum HostKeyVerdict {
+    Trusted,
+    /// There is no key for the server.
     Unknown,
-    /// The server is known by other keys.
-    Changed(Vec<(HostKey, Place)>),
-    /// The key must not be used any more.
-    Revoked(Place),
+    /// There are only other keys for the server.
+    Changed(Vec<(HostKey, KnownHostsLocation)>),
+    Revoked(KnownHostsLocation),
 }
 
 impl KnownHosts {
-    /// No server at all.
     #[must_use]
-    pub fn none() -> Self {
+    pub fn empty() -> Self {
         Self {
             layers: Vec::new(),
             warnings: Vec::new(),
         }
     }
 
-    /// The big forges only.
     #[must_use]
     pub fn built_in() -> Self {
-        Self::none().with_text("built in", forges::KEYS)
+        Self::empty().with_text("built in", forges::KEYS)
     }
 
-    /// Adds a text in the format of OpenSSH, for the servers that the texts before it do not have. The name of the
-    /// source is for messages.
+    /// Adds a layer in OpenSSH's format. `source` names it in messages.
     #[must_use]
     pub fn with_text(mut self, source: &str, text: &str) -> Self {
         let layer = self.read(source, text);
@@ -117,16 +97,15 @@ impl KnownHosts {
         self
     }
 
-    /// What was skipped, in the order of the sources.
     #[must_use]
-    pub fn warnings(&self) -> &[Warning] {
+    pub fn warnings(&self) -> &[KnownHostsWarning] {
         &self.warnings
     }
 
-    /// The kinds of key by which a server is known, so that one of them is asked for first.
+    /// The algorithms of a server's known keys.
     pub(super) fn algorithms(&self, host: &str, port: u16) -> Vec<&str> {
         let entries = names(host, port).into_iter();
-        let mut entries = entries.flat_map(|name| self.deciding(&name));
+        let mut entries = entries.flat_map(|name| self.trusted_entries(&name));
         let mut algorithms = Vec::new();
         for entry in entries.by_ref() {
             if !algorithms.contains(&entry.key.algorithm()) {
@@ -136,31 +115,35 @@ impl KnownHosts {
         algorithms
     }
 
-    /// Judges the key that a server shows.
-    pub(super) fn judge(&self, host: &str, port: u16, key: &HostKey) -> Verdict {
+    /// Verifies the key that a server presents.
+    pub(super) fn verify(&self, host: &str, port: u16, key: &HostKey) -> HostKeyVerdict {
         let names = names(host, port);
-        if let Some(entry) = self.revoked(&names, key) {
-            return Verdict::Revoked(entry.place.clone());
+        if let Some(entry) = self.find_revoked(&names, key) {
+            return HostKeyVerdict::Revoked(entry.location.clone());
         }
-        let knows = |name: &String| self.deciding(name).iter().any(|entry| entry.key == *key);
+        let knows = |name: &String| {
+            self.trusted_entries(name)
+                .iter()
+                .any(|entry| entry.key == *key)
+        };
         if names.iter().any(knows) {
-            return Verdict::Known;
+            return HostKeyVerdict::Trusted;
         }
-        // A line without a port vouches for the same key at another port, as with OpenSSH, but says nothing
-        // about another key there.
-        let others = names.first().map(|name| self.deciding(name));
+        // As in OpenSSH, a line without a port trusts the same key on another port, but does not
+        // make other keys on that port a mismatch.
+        let others = names.first().map(|name| self.trusted_entries(name));
         match others.unwrap_or_default() {
-            others if others.is_empty() => Verdict::Unknown,
-            others => Verdict::Changed(
+            others if others.is_empty() => HostKeyVerdict::Unknown,
+            others => HostKeyVerdict::Changed(
                 others
                     .into_iter()
-                    .map(|entry| (entry.key.clone(), entry.place.clone()))
+                    .map(|entry| (entry.key.clone(), entry.location.clone()))
                     .collect(),
             ),
         }
     }
 
-    fn revoked(&self, names: &[String], key: &HostKey) -> Option<&Entry> {
+    fn find_revoked(&self, names: &[String], key: &HostKey) -> Option<&KnownHostsEntry> {
         let mut all = self.layers.iter().flatten();
         all.find(|entry| {
             let meant = |name: &String| entry.hosts.matches(name);
@@ -168,9 +151,9 @@ impl KnownHosts {
         })
     }
 
-    /// The keys of the first layer that has some for this name.
-    fn deciding(&self, name: &str) -> Vec<&Entry> {
-        let usable = |entry: &&Entry| !entry.revoked && entry.hosts.matches(name);
+    /// The keys of the first layer that has any for this name.
+    fn trusted_entries(&self, name: &str) -> Vec<&KnownHostsEntry> {
+        let usable = |entry: &&KnownHostsEntry| !entry.revoked && entry.hosts.matches(name);
         let mut layers = self.layers.iter();
         layers
             .by_ref()
@@ -179,57 +162,60 @@ impl KnownHosts {
             .unwrap_or_default()
     }
 
-    fn read(&mut self, source: &str, text: &str) -> Vec<Entry> {
-        let place = |line| Place {
+    fn read(&mut self, source: &str, text: &str) -> Vec<KnownHostsEntry> {
+        let location = |line| KnownHostsLocation {
             source: source.to_owned(),
             line,
         };
-        if text.len() > LONGEST_TEXT {
-            self.warn(place(None), Problem::TooLong);
+        if text.len() > MAX_TEXT_BYTES {
+            self.warn(location(None), KnownHostsProblem::TooLong);
             return Vec::new();
         }
         let mut entries = Vec::new();
         for (index, line) in text.lines().enumerate() {
-            let place = place(Some(index + 1));
+            let location = location(Some(index + 1));
             match read_line(line) {
-                Ok(Some((hosts, key, revoked))) => entries.push(Entry {
+                Ok(Some((hosts, key, revoked))) => entries.push(KnownHostsEntry {
                     hosts,
                     key,
                     revoked,
-                    place,
+                    location,
                 }),
                 Ok(None) => {}
-                Err(problem) => self.warn(place, problem),
+                Err(problem) => self.warn(location, problem),
             }
         }
         entries
     }
 
-    fn warn(&mut self, place: Place, problem: Problem) {
-        if self.warnings.len() < MOST_WARNINGS {
-            self.warnings.push(Warning { place, problem });
+    fn warn(&mut self, location: KnownHostsLocation, problem: KnownHostsProblem) {
+        if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.push(KnownHostsWarning { location, problem });
         }
     }
 }
 
-/// The names under which a server may be known, the most exact one first.
+/// The names to look up, the most specific first.
 fn names(host: &str, port: u16) -> Vec<String> {
-    let mut names = vec![known_name(host, port)];
+    let mut names = vec![known_hosts_name(host, port)];
     if port != DEFAULT_PORT {
-        names.push(known_name(host, DEFAULT_PORT));
+        names.push(known_hosts_name(host, DEFAULT_PORT));
     }
     names
 }
 
-/// One line: whom it is for, the key, and whether that is revoked. Nothing if the line says nothing.
-fn read_line(line: &str) -> Result<Option<(Hosts, HostKey, bool)>, Problem> {
+/// Parses a line into hosts, key and whether it is revoked. Returns `None` for comments and empty
+/// lines.
+fn read_line(line: &str) -> Result<Option<(HostMatcher, HostKey, bool)>, KnownHostsProblem> {
     let mut fields = line.split_ascii_whitespace().peekable();
     let revoked = match fields.peek() {
         None => return Ok(None),
         Some(field) if field.starts_with('#') => return Ok(None),
         Some(&"@revoked") => true,
-        Some(&"@cert-authority") => return Err(Problem::CertificateAuthority),
-        Some(field) if field.starts_with('@') => return Err(Problem::Marker((*field).to_owned())),
+        Some(&"@cert-authority") => return Err(KnownHostsProblem::CertificateAuthority),
+        Some(field) if field.starts_with('@') => {
+            return Err(KnownHostsProblem::Marker((*field).to_owned()));
+        }
         Some(_) => false,
     };
     if revoked {
@@ -237,15 +223,15 @@ fn read_line(line: &str) -> Result<Option<(Hosts, HostKey, bool)>, Problem> {
     }
     let (Some(hosts), Some(algorithm), Some(key)) = (fields.next(), fields.next(), fields.next())
     else {
-        return Err(Problem::Form);
+        return Err(KnownHostsProblem::Form);
     };
-    let hosts = Hosts::parse(hosts).ok_or(Problem::Hosts)?;
+    let hosts = HostMatcher::parse(hosts).ok_or(KnownHostsProblem::Hosts)?;
     let key = HostKey::parse(algorithm, key);
-    let key = key.ok_or_else(|| Problem::Key(algorithm.chars().take(40).collect()))?;
+    let key = key.ok_or_else(|| KnownHostsProblem::Key(algorithm.chars().take(40).collect()))?;
     Ok(Some((hosts, key, revoked)))
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for KnownHostsLocation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             Some(line) => write!(formatter, "{}, line {line}", self.source),
@@ -254,9 +240,9 @@ impl fmt::Display for Place {
     }
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for KnownHostsWarning {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} was skipped: {}", self.place, self.problem)
+        write!(formatter, "{} was skipped: {}", self.location, self.problem)
     }
 }
 

@@ -1,7 +1,7 @@
-//! The user's private key: what people paste, and what opens it. Does no I/O. Messages never quote a key.
+//! Reads the user's private key. Does no I/O. Messages never quote a key.
 //!
-//! Opening an encrypted key takes as long as the key itself says, so those that ask for more than usual are refused:
-//! the operator opens keys of all tenants.
+//! The cost of decrypting a key is a parameter of the key. The operator reads keys of all tenants, so it
+//! rejects excessive costs.
 
 use std::sync::Arc;
 
@@ -12,90 +12,82 @@ use russh::keys::{
 };
 
 use crate::git::SshKey;
-use crate::pem::{PemError, Section};
+use crate::pem::{PemError, PemSection};
 
-/// The longest key that anybody uses, RSA with 16384 bits, has 13,000.
-const LONGEST_KEY: usize = 64 * 1024;
-/// `ssh-keygen` writes 16 or 24; people who want more ask for some hundreds.
-const MOST_BCRYPT_ROUNDS: u32 = 1024;
-/// openssl writes 2048; what is recommended today is 600,000.
-const MOST_PBKDF2_ITERATIONS: u32 = 5_000_000;
-/// How openssl once encrypted keys; the one cipher of it that `ssh-keygen -m PEM` writes.
-const OLD_CIPHER: &str = "AES-128-CBC";
+/// An RSA key of 16384 bits has 13,000.
+const MAX_KEY_BYTES: usize = 64 * 1024;
+/// `ssh-keygen` writes 16 or 24.
+const MAX_BCRYPT_ROUNDS: u32 = 1024;
+/// openssl writes 2048. Recommended today is 600,000.
+const MAX_PBKDF2_ITERATIONS: u32 = 5_000_000;
+/// The legacy PEM cipher that `ssh-keygen -m PEM` writes.
+const LEGACY_CIPHER: &str = "AES-128-CBC";
 
-/// A private key that can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
-    /// Not a key at all.
+pub enum PrivateKeyError {
     #[error(
-        "the SSH private key is not in OpenSSH's format or PEM: it must begin with -----BEGIN …PRIVATE KEY-----"
+        "the SSH private key is neither in OpenSSH format nor PEM; it must begin with -----BEGIN …PRIVATE KEY-----"
     )]
     NoKey,
-    /// The end is missing.
-    #[error("the SSH private key is cut off: its -----END …----- line is missing")]
+    #[error("the SSH private key is truncated; its -----END …----- line is missing")]
     CutOff,
-    /// It does not decode.
     #[error("the SSH private key is damaged")]
     Damaged,
-    /// More than any key has.
-    #[error("the SSH private key has more than {LONGEST_KEY} bytes")]
+    #[error("the SSH private key has more than {MAX_KEY_BYTES} bytes")]
     TooLong,
-    /// The other half.
-    #[error("the SSH private key is a public key: give the other file, the one without .pub")]
+    #[error("the SSH private key is a public key; use the file without .pub")]
     PublicKey,
-    /// Something else in PEM.
     #[error("the SSH private key is a {0}, not a private key")]
     NotPrivate(String),
-    /// The format of another program.
     #[error(
-        "the SSH private key is in PuTTY's format: convert it with `puttygen key.ppk -O private-openssh`"
+        "the SSH private key is in PuTTY format; convert it with `puttygen key.ppk -O private-openssh`"
     )]
     Putty,
-    /// A kind of key that we do not sign with.
-    #[error("SSH keys of the kind {0} are not supported: use Ed25519, ECDSA or RSA")]
+    #[error("SSH keys of type {0} are not supported; use Ed25519, ECDSA or RSA")]
     Kind(String),
-    /// Nobody said how to open it.
-    #[error("the SSH private key is encrypted, and there is no passphrase for it")]
+    #[error("the SSH private key is encrypted and has no passphrase; set the passphrase")]
     NoPassphrase,
-    /// It does not open.
     #[error("the passphrase does not open the SSH private key")]
     WrongPassphrase,
-    /// An encryption that is too old, or that takes too long to open.
     #[error(
-        "the SSH private key is encrypted in a way that is not supported ({0}): write it anew with `ssh-keygen -p -f key`"
+        "the SSH private key is encrypted in an unsupported way ({0}); convert it with `ssh-keygen -p -f key`"
     )]
     Encryption(String),
 }
 
-/// Reads the key, opening it if it is encrypted. A passphrase for a key that needs none is ignored.
-pub(super) fn read(key: &SshKey) -> Result<Arc<PrivateKey>, KeyError> {
+/// Reads a key and decrypts it if necessary. A passphrase for an unencrypted key is ignored.
+pub(super) fn read(key: &SshKey) -> Result<Arc<PrivateKey>, PrivateKeyError> {
     let text = key.private_key.expose().trim_start_matches('\u{feff}');
     let passphrase = key.passphrase.as_ref().map(|text| text.expose().as_str());
     let passphrase = passphrase.filter(|text| !text.is_empty());
-    if text.len() > LONGEST_KEY {
-        return Err(KeyError::TooLong);
+    if text.len() > MAX_KEY_BYTES {
+        return Err(PrivateKeyError::TooLong);
     }
-    let section = match Section::first(text, &["EC PARAMETERS"]) {
+    let section = match PemSection::first(text, &["EC PARAMETERS"]) {
         Ok(section) => section,
-        Err(PemError::NoSection) => return Err(what_else(text)),
-        Err(PemError::NoEnd) => return Err(KeyError::CutOff),
-        Err(PemError::Damaged) => return Err(KeyError::Damaged),
+        Err(PemError::NoSection) => return Err(diagnose(text)),
+        Err(PemError::NoEnd) => return Err(PrivateKeyError::CutOff),
+        Err(PemError::Damaged) => return Err(PrivateKeyError::Damaged),
     };
     let key = match section.label.as_str() {
-        "OPENSSH PRIVATE KEY" => openssh(&section.body, passphrase)?,
-        "RSA PRIVATE KEY" => rsa(&section, passphrase)?,
-        "EC PRIVATE KEY" => curve(&section)?,
-        "PRIVATE KEY" => plain("PRIVATE KEY", &section.body)?,
-        "ENCRYPTED PRIVATE KEY" => encrypted(&section.body, passphrase)?,
-        "DSA PRIVATE KEY" => return Err(KeyError::Kind("DSA".to_owned())),
-        label if label.ends_with("PUBLIC KEY") => return Err(KeyError::PublicKey),
-        label => return Err(KeyError::NotPrivate(label.chars().take(40).collect())),
+        "OPENSSH PRIVATE KEY" => decode_openssh(&section.body, passphrase)?,
+        "RSA PRIVATE KEY" => decode_pkcs1(&section, passphrase)?,
+        "EC PRIVATE KEY" => decode_sec1(&section)?,
+        "PRIVATE KEY" => decode_body("PRIVATE KEY", &section.body)?,
+        "ENCRYPTED PRIVATE KEY" => decrypt_pkcs8(&section.body, passphrase)?,
+        "DSA PRIVATE KEY" => return Err(PrivateKeyError::Kind("DSA".to_owned())),
+        label if label.ends_with("PUBLIC KEY") => return Err(PrivateKeyError::PublicKey),
+        label => {
+            return Err(PrivateKeyError::NotPrivate(
+                label.chars().take(40).collect(),
+            ));
+        }
     };
-    check_kind(&key)?;
+    check_algorithm(&key)?;
     Ok(Arc::new(key))
 }
 
-fn what_else(text: &str) -> KeyError {
+fn diagnose(text: &str) -> PrivateKeyError {
     let text = text.trim_start();
     let public = [
         "ssh-",
@@ -105,113 +97,108 @@ fn what_else(text: &str) -> KeyError {
         "---- BEGIN SSH2 PUBLIC",
     ];
     if text.starts_with("PuTTY-User-Key-File-") {
-        KeyError::Putty
+        PrivateKeyError::Putty
     } else if public.iter().any(|start| text.starts_with(start)) {
-        KeyError::PublicKey
+        PrivateKeyError::PublicKey
     } else {
-        KeyError::NoKey
+        PrivateKeyError::NoKey
     }
 }
 
-fn openssh(body: &[u8], passphrase: Option<&str>) -> Result<PrivateKey, KeyError> {
-    let key = PrivateKey::from_bytes(body).map_err(|_| KeyError::Damaged)?;
+fn decode_openssh(body: &[u8], passphrase: Option<&str>) -> Result<PrivateKey, PrivateKeyError> {
+    let key = PrivateKey::from_bytes(body).map_err(|_| PrivateKeyError::Damaged)?;
     if !key.is_encrypted() {
         return Ok(key);
     }
     if let Kdf::Bcrypt { rounds, .. } = key.kdf()
-        && *rounds > MOST_BCRYPT_ROUNDS
+        && *rounds > MAX_BCRYPT_ROUNDS
     {
-        return Err(KeyError::Encryption(format!("{rounds} rounds of bcrypt")));
+        return Err(PrivateKeyError::Encryption(format!(
+            "{rounds} rounds of bcrypt"
+        )));
     }
-    let passphrase = passphrase.ok_or(KeyError::NoPassphrase)?;
+    let passphrase = passphrase.ok_or(PrivateKeyError::NoPassphrase)?;
     match key.decrypt(passphrase) {
         Ok(key) => Ok(key),
         Err(ssh_key::Error::AlgorithmUnsupported { .. } | ssh_key::Error::AlgorithmUnknown) => {
-            Err(KeyError::Encryption(key.cipher().to_string()))
+            Err(PrivateKeyError::Encryption(key.cipher().to_string()))
         }
-        Err(_) => Err(KeyError::WrongPassphrase),
+        Err(_) => Err(PrivateKeyError::WrongPassphrase),
     }
 }
 
-fn rsa(section: &Section, passphrase: Option<&str>) -> Result<PrivateKey, KeyError> {
+fn decode_pkcs1(
+    section: &PemSection,
+    passphrase: Option<&str>,
+) -> Result<PrivateKey, PrivateKeyError> {
     let Some(encryption) = section.header("DEK-Info") else {
-        return plain("RSA PRIVATE KEY", &section.body);
+        return decode_body("RSA PRIVATE KEY", &section.body);
     };
-    let (cipher, start) = encryption.split_once(',').ok_or(KeyError::Damaged)?;
-    if cipher != OLD_CIPHER {
-        return Err(KeyError::Encryption(cipher.chars().take(40).collect()));
+    let (cipher, start) = encryption.split_once(',').ok_or(PrivateKeyError::Damaged)?;
+    if cipher != LEGACY_CIPHER {
+        return Err(PrivateKeyError::Encryption(
+            cipher.chars().take(40).collect(),
+        ));
     }
-    let start = bytes_of_hex(start).ok_or(KeyError::Damaged)?;
-    let passphrase = passphrase.ok_or(KeyError::NoPassphrase)?;
+    let mut initial_vector = [0; 16];
+    hex::decode_to_slice(start.trim(), &mut initial_vector)
+        .map_err(|_| PrivateKeyError::Damaged)?;
+    let passphrase = passphrase.ok_or(PrivateKeyError::NoPassphrase)?;
     let opened = keys::decode_pkcs5(
         &section.body,
         Some(passphrase),
-        Encryption::Aes128Cbc(start),
+        Encryption::Aes128Cbc(initial_vector),
     );
-    opened.map_err(|_| KeyError::WrongPassphrase)
+    opened.map_err(|_| PrivateKeyError::WrongPassphrase)
 }
 
-fn curve(section: &Section) -> Result<PrivateKey, KeyError> {
+fn decode_sec1(section: &PemSection) -> Result<PrivateKey, PrivateKeyError> {
     match section.header("DEK-Info") {
-        None => plain("EC PRIVATE KEY", &section.body),
+        None => decode_body("EC PRIVATE KEY", &section.body),
         Some(encryption) => {
             let cipher = encryption.split(',').next().unwrap_or_default();
             let cipher: String = cipher.chars().take(40).collect();
-            Err(KeyError::Encryption(format!("EC in {cipher}")))
+            Err(PrivateKeyError::Encryption(format!("EC in {cipher}")))
         }
     }
 }
 
-fn encrypted(body: &[u8], passphrase: Option<&str>) -> Result<PrivateKey, KeyError> {
-    let info = EncryptedPrivateKeyInfoRef::try_from(body).map_err(|_| KeyError::Damaged)?;
+fn decrypt_pkcs8(body: &[u8], passphrase: Option<&str>) -> Result<PrivateKey, PrivateKeyError> {
+    let info = EncryptedPrivateKeyInfoRef::try_from(body).map_err(|_| PrivateKeyError::Damaged)?;
     let EncryptionScheme::Pbes2(parameters) = &info.encryption_algorithm else {
-        return Err(KeyError::Encryption("PBES1".to_owned()));
+        return Err(PrivateKeyError::Encryption("PBES1".to_owned()));
     };
     match parameters.kdf.pbkdf2() {
-        Some(kdf) if kdf.iteration_count <= MOST_PBKDF2_ITERATIONS => {}
+        Some(kdf) if kdf.iteration_count <= MAX_PBKDF2_ITERATIONS => {}
         Some(kdf) => {
             let text = format!("{} iterations of PBKDF2", kdf.iteration_count);
-            return Err(KeyError::Encryption(text));
+            return Err(PrivateKeyError::Encryption(text));
         }
-        None => return Err(KeyError::Encryption("scrypt".to_owned())),
+        None => return Err(PrivateKeyError::Encryption("scrypt".to_owned())),
     }
-    let passphrase = passphrase.ok_or(KeyError::NoPassphrase)?;
+    let passphrase = passphrase.ok_or(PrivateKeyError::NoPassphrase)?;
     let opened = info.decrypt(passphrase);
-    let opened = opened.map_err(|_| KeyError::WrongPassphrase)?;
-    plain("PRIVATE KEY", opened.as_bytes())
+    let opened = opened.map_err(|_| PrivateKeyError::WrongPassphrase)?;
+    decode_body("PRIVATE KEY", opened.as_bytes())
 }
 
-/// Written anew, so that the library sees the one spelling that it reads.
-fn plain(label: &str, body: &[u8]) -> Result<PrivateKey, KeyError> {
+/// Encodes the body again, because russh accepts only well-formed PEM.
+fn decode_body(label: &str, body: &[u8]) -> Result<PrivateKey, PrivateKeyError> {
     use base64::{Engine as _, prelude::BASE64_STANDARD};
     let body = BASE64_STANDARD.encode(body);
     let text = format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n");
     keys::decode_secret_key(&text, None).map_err(|error| match error {
-        keys::Error::UnknownAlgorithm(kind) => KeyError::Kind(kind.to_string()),
-        _ => KeyError::Damaged,
+        keys::Error::UnknownAlgorithm(kind) => PrivateKeyError::Kind(kind.to_string()),
+        _ => PrivateKeyError::Damaged,
     })
 }
 
-fn check_kind(key: &PrivateKey) -> Result<(), KeyError> {
+fn check_algorithm(key: &PrivateKey) -> Result<(), PrivateKeyError> {
     match key.algorithm() {
         Algorithm::Ed25519 | Algorithm::Ecdsa { .. } | Algorithm::Rsa { .. } => Ok(()),
-        other => Err(KeyError::Kind(other.to_string())),
+        other => Err(PrivateKeyError::Kind(other.to_string())),
     }
-}
-
-fn bytes_of_hex(text: &str) -> Option<[u8; 16]> {
-    let mut bytes = [0; 16];
-    let digits = text.trim().as_bytes();
-    if digits.len() != 2 * bytes.len() {
-        return None;
-    }
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
-        let pair = std::str::from_utf8(pair).ok()?;
-        *byte = u8::from_str_radix(pair, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]
-#[path = "private_key_tests.rs"]
 mod tests;

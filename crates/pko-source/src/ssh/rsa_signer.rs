@@ -1,5 +1,7 @@
-//! Signatures of RSA keys by ring. The library's own RSA takes time that depends on the key (RUSTSEC-2023-0071), and the
-//! server can measure that; so it only checks signatures of servers, and signs for keys that ring does not take.
+//! Signs with RSA keys by ring.
+//!
+//! The timing of russh's RSA depends on the key (RUSTSEC-2023-0071), and the server can measure it. So
+//! russh only verifies the server's signatures, and signs with keys that ring does not support.
 
 use ring::{
     rand::SystemRandom,
@@ -12,11 +14,9 @@ use russh::{
 
 pub(super) struct RsaSigner(RsaKeyPair);
 
-/// Nobody asks why: a key that does not sign is a key that is refused.
+/// The cause does not matter: a key that cannot sign is rejected.
 pub(super) enum SignError {
-    /// The connection is gone.
     Gone,
-    /// There is no signature of this kind.
     Unsigned,
 }
 
@@ -27,7 +27,7 @@ impl From<SendError> for SignError {
 }
 
 impl RsaSigner {
-    /// For an RSA key of 2048 to 4096 bits.
+    /// Returns `None` unless the key is RSA with 2048 to 4096 bits.
     pub(super) fn new(key: &PrivateKey) -> Option<Self> {
         let key = pkcs8::encode_pkcs8(key).ok()?;
         RsaKeyPair::from_pkcs8(&key).ok().map(Self)
@@ -44,7 +44,7 @@ impl RsaSigner {
 impl Signer for RsaSigner {
     type Error = SignError;
 
-    /// The signature stands after what is signed, in the form of RFC 4253: its length, its kind and itself.
+    /// Appends the signature in the format of RFC 4253.
     async fn auth_sign(
         &mut self,
         _: &AgentIdentity,
@@ -67,7 +67,7 @@ impl Signer for RsaSigner {
     }
 }
 
-/// A string of the wire: its length, then itself.
+/// An SSH string: its length, then its bytes.
 fn append(to: &mut Vec<u8>, part: &[u8]) {
     // A signature has some hundred bytes.
     let length = u32::try_from(part.len()).unwrap_or_default();

@@ -1,88 +1,93 @@
-//! A command on a server, as a reader and a writer that block.
+//! A command on a server, as a blocking reader and writer.
 //!
 //! ```text
-//!   caller's thread            thread of the session (one small runtime)
-//!   Reader ◀── pipe ◀── pump ◀── channel ◀─┐
-//!   Writer ──▶ pipe ──▶ pump ──▶ channel ──▶ connection
+//!   caller's thread            session thread (a current-thread runtime)
+//!   SshReader ◀── pipe ◀── pump ◀── channel ◀─┐
+//!   SshWriter ──▶ pipe ──▶ pump ──▶ channel ──▶ connection
 //! ```
 //!
-//! The thread and the connection end with the last of the two halves, at the deadline, or when the server ends.
+//! The thread and the connection end when both halves are dropped, at the deadline, or when the server
+//! ends the command.
 
 use std::{
     io::{self, Read, Write},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         mpsc::{self, SyncSender},
     },
     thread::{self, JoinHandle},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use russh::{ChannelMsg, ChannelReadHalf};
 use tokio::{runtime, sync::oneshot, time};
 
 use super::{
-    KnownHosts, SshError, Stage, Target,
-    handler::Heard,
-    handshake::{Handshake, Running},
-    pipe::Pipe,
+    KnownHosts, SshError, SshStage, SshTarget,
+    blocking_pipe::BlockingPipe,
+    handler::SharedMessages,
+    handshake::{Handshake, RunningCommand},
     private_key,
 };
 use crate::{Deadline, git::SshKey};
 
-/// How long a server may take to say how a command ended, after its output ended.
-const FAREWELL: Duration = Duration::from_secs(5);
-/// How much longer than its deadline a thread may take to say that time is up.
-const SLACK: Duration = Duration::from_secs(2);
+/// The time for the exit status after the end of the output.
+const EXIT_STATUS_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time beyond the deadline in which the thread reports it.
+const DEADLINE_SLACK: Duration = Duration::from_secs(2);
 
-/// A command that runs.
-pub struct Session {
-    reader: Reader,
-    writer: Writer,
+pub struct SshSession {
+    reader: SshReader,
+    writer: SshWriter,
 }
 
-/// What the command writes. At the end, a command that failed is an error, with what it wrote to its standard error.
-pub struct Reader {
-    pipe: Arc<Pipe>,
-    shared: Arc<Shared>,
+/// The command's standard output. If the command fails, the last read is an error with its standard
+/// error.
+pub struct SshReader {
+    pipe: Arc<BlockingPipe>,
+    shared: Arc<SessionHandle>,
 }
 
-/// What the command reads. It sees an end when this is dropped.
-pub struct Writer {
-    pipe: Arc<Pipe>,
-    shared: Arc<Shared>,
+/// The command's standard input. Dropping it closes the input.
+pub struct SshWriter {
+    pipe: Arc<BlockingPipe>,
+    shared: Arc<SessionHandle>,
 }
 
-/// What both halves hold; the session ends with it.
-struct Shared {
+/// Held by both halves. Dropping it ends the session.
+struct SessionHandle {
     address: String,
     deadline: Deadline,
-    heard: Heard,
+    messages: SharedMessages,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Runs a command on a server. All of it, the session too, is over at the deadline.
+/// Runs a command on a server. The deadline covers the whole session.
 pub fn connect(
-    target: &Target,
+    target: &SshTarget,
     key: &SshKey,
     known_hosts: &KnownHosts,
     deadline: Deadline,
-) -> Result<Session, SshError> {
-    let stage = Arc::new(Mutex::new(Stage::Connect));
-    let heard = Heard::default();
+) -> Result<SshSession, SshError> {
+    let stage = Arc::new(Mutex::new(SshStage::Connect));
+    let messages = SharedMessages::default();
     let handshake = Handshake {
         target: target.clone(),
         key: private_key::read(key)?,
         known_hosts: Arc::new(known_hosts.clone()),
         deadline,
         stage,
-        heard: heard.clone(),
+        messages: messages.clone(),
     };
-    let (input, output) = (Arc::<Pipe>::default(), Arc::<Pipe>::default());
+    let (input, output) = (
+        Arc::<BlockingPipe>::default(),
+        Arc::<BlockingPipe>::default(),
+    );
     let (stop, stopped) = oneshot::channel();
     let (started, start) = mpsc::sync_channel(1);
-    let worker = Worker {
+    let worker = SessionWorker {
         handshake,
         input: Arc::clone(&input),
         output: Arc::clone(&output),
@@ -90,57 +95,55 @@ pub fn connect(
     };
     let thread = thread::Builder::new().name(format!("ssh {}", target.port));
     let thread = thread.spawn(move || worker.run(stopped));
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SessionHandle {
         address: target.address(),
         deadline,
-        heard,
+        messages,
         stop: Some(stop),
         thread: Some(thread.map_err(|error| SshError::Thread(error.to_string()))?),
     });
-    let patience = deadline.remaining().unwrap_or_default() + SLACK;
+    let patience = deadline.remaining().unwrap_or_default() + DEADLINE_SLACK;
     let outcome = start.recv_timeout(patience);
-    outcome.unwrap_or_else(|_| Err(shared.took_too_long(Stage::Connect)))?;
-    Ok(Session {
-        reader: Reader {
+    outcome.unwrap_or_else(|_| Err(shared.deadline_error(SshStage::Connect)))?;
+    Ok(SshSession {
+        reader: SshReader {
             pipe: output,
             shared: Arc::clone(&shared),
         },
-        writer: Writer {
+        writer: SshWriter {
             pipe: input,
             shared,
         },
     })
 }
 
-impl Session {
-    /// The two halves, for two threads.
+impl SshSession {
     #[must_use]
-    pub fn split(self) -> (Reader, Writer) {
+    pub fn split(self) -> (SshReader, SshWriter) {
         (self.reader, self.writer)
     }
 
-    /// What the server and the command wrote for people to read, so far.
+    /// What the server and the command wrote for people to read.
     #[must_use]
-    pub fn said(&self) -> String {
-        self.reader.said()
+    pub fn messages(&self) -> String {
+        self.reader.messages()
     }
 }
 
-impl Reader {
-    /// What the server and the command wrote for people to read, so far.
+impl SshReader {
     #[must_use]
-    pub fn said(&self) -> String {
-        self.shared.heard.text()
+    pub fn messages(&self) -> String {
+        self.shared.messages.text()
     }
 }
 
-impl Read for Session {
+impl Read for SshSession {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.reader.read(into)
     }
 }
 
-impl Write for Session {
+impl Write for SshSession {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         self.writer.write(from)
     }
@@ -150,48 +153,48 @@ impl Write for Session {
     }
 }
 
-impl Read for Reader {
+impl Read for SshReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.pipe.read(into, self.shared.deadline);
-        read.map_err(|error| self.shared.named(error))
+        read.map_err(|error| self.shared.add_address(error))
     }
 }
 
-impl Write for Writer {
+impl Write for SshWriter {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         let written = self.pipe.write(from, self.shared.deadline);
-        written.map_err(|error| self.shared.named(error))
+        written.map_err(|error| self.shared.add_address(error))
     }
 
-    /// What is in the pipe is on its way already.
+    /// Written bytes are already on their way.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-impl Drop for Reader {
+impl Drop for SshReader {
     fn drop(&mut self) {
         self.pipe.abandon(None);
     }
 }
 
-impl Drop for Writer {
+impl Drop for SshWriter {
     fn drop(&mut self) {
         self.pipe.end(None);
     }
 }
 
-impl Shared {
-    /// The pipe knows of no server.
-    fn named(&self, error: io::Error) -> io::Error {
+impl SessionHandle {
+    /// Adds the address, which the pipe does not know.
+    fn add_address(&self, error: io::Error) -> io::Error {
         let plain = SshError::of(&error).is_none();
         if plain && error.kind() == io::ErrorKind::TimedOut {
-            return self.took_too_long(Stage::Transfer).into();
+            return self.deadline_error(SshStage::Transfer).into();
         }
         error
     }
 
-    fn took_too_long(&self, stage: Stage) -> SshError {
+    fn deadline_error(&self, stage: SshStage) -> SshError {
         SshError::Deadline {
             address: self.address.clone(),
             stage,
@@ -199,31 +202,30 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SessionHandle {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It is told to stop and waits for nothing else; a panic of it was seen as an end already.
+            // The thread stops now. A panic in it already ended the session.
             let _ = thread.join();
         }
     }
 }
 
-/// What the thread of a session does.
-struct Worker {
+struct SessionWorker {
     handshake: Handshake,
-    input: Arc<Pipe>,
-    output: Arc<Pipe>,
+    input: Arc<BlockingPipe>,
+    output: Arc<BlockingPipe>,
     started: SyncSender<Result<(), SshError>>,
 }
 
-impl Worker {
+impl SessionWorker {
     fn run(self, stopped: oneshot::Receiver<()>) {
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
             Ok(runtime) => {
                 runtime.block_on(self.serve(stopped));
-                // A name that is still being looked up is not waited for.
+                // Does not wait for a pending DNS lookup.
                 runtime.shutdown_background();
             }
             Err(error) => {
@@ -238,10 +240,10 @@ impl Worker {
             biased;
             _ = &mut stopped => None,
             outcome = self.command() => Some(outcome),
-            () = time::sleep_until(deadline) => Some(Err(self.took_too_long())),
+            () = time::sleep_until(deadline) => Some(Err(self.deadline_error())),
         };
         let failure = outcome.and_then(Result::err);
-        // Nobody waits for this if the command was started; then the pipes tell it.
+        // Received only if the command has not started. After that the pipes carry the failure.
         if let Some(failure) = failure.clone() {
             let _ = self.started.try_send(Err(failure));
         }
@@ -249,16 +251,15 @@ impl Worker {
         self.output.end(failure);
     }
 
-    fn took_too_long(&self) -> SshError {
-        let stage = self.handshake.stage.lock();
+    fn deadline_error(&self) -> SshError {
         SshError::Deadline {
             address: self.handshake.target.address(),
-            stage: *stage.unwrap_or_else(PoisonError::into_inner),
+            stage: *self.handshake.stage.lock(),
         }
     }
 
     async fn command(&self) -> Result<(), SshError> {
-        let Running {
+        let RunningCommand {
             handle,
             mut output,
             input,
@@ -266,7 +267,7 @@ impl Worker {
         let _ = self.started.try_send(Ok(()));
         let feed = async {
             while let Some(bytes) = self.input.take().await {
-                // The other direction sees why.
+                // The output side reports the reason.
                 if input.data_bytes(bytes).await.is_err() {
                     break;
                 }
@@ -282,21 +283,24 @@ impl Worker {
         outcome
     }
 
-    /// Passes on what the command writes, until it has ended.
+    /// Forwards the command's output until it ends.
     async fn drain(&self, output: &mut ChannelReadHalf) -> Result<(), SshError> {
         let mut status = None;
         let mut ended = false;
         loop {
             let message = if ended {
-                time::timeout(FAREWELL, output.wait()).await.ok().flatten()
+                time::timeout(EXIT_STATUS_TIMEOUT, output.wait())
+                    .await
+                    .ok()
+                    .flatten()
             } else {
                 output.wait().await
             };
             match message {
                 Some(ChannelMsg::Data { data }) => self.output.put(&data).await,
-                Some(ChannelMsg::ExtendedData { data, .. }) => self.handshake.heard.add(&data),
+                Some(ChannelMsg::ExtendedData { data, .. }) => self.handshake.messages.add(&data),
                 Some(ChannelMsg::ExitStatus { exit_status }) => status = Some(exit_status),
-                Some(ChannelMsg::ExitSignal { .. }) => return Err(self.failed(None)),
+                Some(ChannelMsg::ExitSignal { .. }) => return Err(self.command_failed(None)),
                 Some(ChannelMsg::Eof) => ended = true,
                 None if !ended && status.is_none() => return Err(self.handshake.closed()),
                 Some(ChannelMsg::Close) | None => break,
@@ -305,16 +309,16 @@ impl Worker {
         }
         match status {
             None | Some(0) => Ok(()),
-            status => Err(self.failed(status)),
+            status => Err(self.command_failed(status)),
         }
     }
 
-    fn failed(&self, status: Option<u32>) -> SshError {
+    fn command_failed(&self, status: Option<u32>) -> SshError {
         SshError::CommandFailed {
             address: self.handshake.target.address(),
             program: self.handshake.target.program(),
             status,
-            said: self.handshake.heard.text(),
+            message: self.handshake.messages.text(),
         }
     }
 }

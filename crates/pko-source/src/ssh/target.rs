@@ -1,26 +1,22 @@
-//! Which command on which server. Does no I/O.
+//! The command to run and the server to run it on. Does no I/O.
 
 use super::{DEFAULT_PORT, SshError};
 
-/// The user of an address that names none.
 const DEFAULT_USER: &str = "git";
 
-/// A command on a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
-    /// A name or an address, without brackets
+pub struct SshTarget {
+    /// Without brackets.
     pub host: String,
-    /// Usually 22
     pub port: u16,
-    /// Who we are there
     pub user: String,
-    /// What the server's shell is given
+    /// Interpreted by the server's shell.
     pub command: String,
 }
 
-impl Target {
-    /// `git-upload-pack` for a repository, as git itself asks for it. The path is that of an address; one that
-    /// begins with `/~` is in somebody's home.
+impl SshTarget {
+    /// `git-upload-pack` for a repository. A path that starts with `/~` is relative to a home
+    /// directory.
     pub fn upload_pack(
         host: &str,
         port: Option<u16>,
@@ -46,7 +42,6 @@ impl Target {
         })
     }
 
-    /// Host and port, for messages.
     pub(super) fn address(&self) -> String {
         let Self { host, port, .. } = self;
         match (*port, host.contains(':')) {
@@ -56,14 +51,13 @@ impl Target {
         }
     }
 
-    /// The first word of the command, for messages.
     pub(super) fn program(&self) -> String {
         let word = self.command.split_whitespace().next();
         word.unwrap_or_default().to_owned()
     }
 }
 
-/// One word for a shell, whatever is in it. An exclamation mark is set apart too, for shells of the csh family.
+/// Quotes a word for a shell. `!` is escaped separately, for csh.
 fn quoted(text: &str) -> String {
     let inner = text.replace('\'', r"'\''").replace('!', r"'\!'");
     format!("'{inner}'")
@@ -75,24 +69,24 @@ mod tests {
 
     use super::*;
 
-    fn target(path: &str) -> Result<Target, SshError> {
-        Target::upload_pack("git.example.com", None, None, path)
+    fn target(path: &str) -> Result<SshTarget, SshError> {
+        SshTarget::upload_pack("git.example.com", None, None, path)
     }
 
     #[test]
-    fn the_user_and_the_port_are_those_of_the_address() {
+    fn ssh_target_takes_user_and_port_from_address() {
         let usual = target("/team/app.git").unwrap();
         assert_eq!((usual.user.as_str(), usual.port), ("git", 22));
         assert_eq!(usual.command, "git-upload-pack '/team/app.git'");
         assert_eq!(usual.address(), "git.example.com");
-        let other = Target::upload_pack("[::1]", Some(2222), Some("me"), "/~me/app").unwrap();
+        let other = SshTarget::upload_pack("[::1]", Some(2222), Some("me"), "/~me/app").unwrap();
         assert_eq!((other.user.as_str(), other.port), ("me", 2222));
         assert_eq!(other.command, "git-upload-pack '~me/app'");
         assert_eq!(
             (other.address(), other.host.as_str()),
             ("[::1]:2222".to_owned(), "::1")
         );
-        let empty = Target::upload_pack("h", Some(2222), Some(""), "/a").unwrap();
+        let empty = SshTarget::upload_pack("h", Some(2222), Some(""), "/a").unwrap();
         assert_eq!(
             (empty.user.as_str(), empty.address()),
             ("git", "h:2222".to_owned())
@@ -101,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_sees_one_word() {
+    fn ssh_target_path_is_one_shell_word() {
         for path in [
             "/plain",
             "/with space",
@@ -126,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_looks_like_an_option_is_refused() {
+    fn ssh_target_option_like_path_is_rejected() {
         for path in ["", "--upload-pack=id", "-x", "/a\0b"] {
             assert_eq!(target(path), Err(SshError::Path), "{path:?}");
         }

@@ -1,10 +1,10 @@
-//! Archives, packed and damaged.
+//! Archives, valid and corrupted.
 
 use pko_testkit::try_many;
 use proptest::prelude::*;
 use tar::{Builder, EntryType, Header};
 
-/// An archive that a program would make.
+/// A valid archive.
 fn packed(names: &[(String, u8, Vec<u8>)]) -> Vec<u8> {
     let mut builder = Builder::new(Vec::new());
     for (name, kind, content) in names {
@@ -22,7 +22,7 @@ fn packed(names: &[(String, u8, Vec<u8>)]) -> Vec<u8> {
     builder.into_inner().unwrap()
 }
 
-/// Makes the header's sum right again, so that what is strange in it is looked at.
+/// Fixes the header's checksum, so that the reader gets past it.
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     for block in bytes.chunks_exact_mut(512) {
         if block[257..262] == *b"ustar" {
@@ -44,7 +44,7 @@ fn archives() {
     ];
     let entry = (name, kind, content);
     let archive = proptest::collection::vec(entry, 0..6).prop_map(|entries| packed(&entries));
-    // Some bytes of it are others.
+    // Changes some bytes.
     let changes = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6);
     let damaged = (archive, changes, any::<bool>());
     let damaged = damaged.prop_map(|(mut bytes, changes, seal)| {

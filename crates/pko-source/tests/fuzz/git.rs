@@ -1,4 +1,4 @@
-//! What git servers and users say.
+//! Texts and wire formats of git.
 
 use pko_source::git::fuzz;
 use pko_testkit::try_many;
@@ -66,7 +66,7 @@ fn symbolic_links() {
 fn packs() {
     let data = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..40),
-        // what makes an object from another: both lengths, then what to copy and what to add
+        // A delta: both sizes, then copy and insert instructions.
         (
             0_u8..20,
             0_u8..40,

@@ -1,5 +1,5 @@
-//! Strange bytes and texts, ten seconds of each kind (`PKO_FUZZ_SECONDS` for another time). What is tried at
-//! random here, `cargo xtask test --full` has a coverage-guided fuzzer try.
+//! Random inputs, ten seconds per kind (or `PKO_FUZZ_SECONDS`). `cargo xtask test --full` runs a
+//! coverage-guided fuzzer on the same entry points.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! What is about SSH: known hosts and keys.
+//! Known hosts and private keys.
 
 use std::process::Command;
 

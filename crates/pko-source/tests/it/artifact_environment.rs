@@ -1,5 +1,6 @@
-//! What the environment says: whom to trust, and which proxy to use. The test runs itself again as a
-//! process of its own, since a process does not change its environment.
+//! Root certificates and proxies from the environment.
+//!
+//! The tests run this test binary again, because a process must not change its own environment.
 
 use std::{
     fs,
@@ -14,14 +15,14 @@ use std::{
 
 use pko_source::{
     Deadline,
-    artifact::{self, Limits, Request},
+    artifact::{self, ArtifactLimits, ArtifactRequest},
 };
 use rustls::{ServerConfig, ServerConnection, StreamOwned, pki_types::PrivateKeyDer};
 use sha2::Digest;
 
-use crate::artifact_archive::{Block, gzip, tar};
+use crate::artifact_harness::{Block, gzip, tar};
 
-/// Tells the process what to fetch, and where to put it.
+/// The URL to fetch and the target, for the child process.
 const URL: &str = "PKO_TEST_URL";
 const FOLDER: &str = "PKO_TEST_FOLDER";
 
@@ -29,9 +30,9 @@ fn archive() -> Vec<u8> {
     gzip(&tar(&[Block::file("Pulumi.yaml", "name: demo\n")]))
 }
 
-/// Only of use with the variables: fetches, and writes down how that went.
+/// Runs in the child process: fetches and writes the outcome to a file.
 #[test]
-fn fetch_as_told() {
+fn fetch_in_child_process() {
     let (Ok(url), Some(folder)) = (std::env::var(URL), std::env::var_os(FOLDER)) else {
         return;
     };
@@ -39,22 +40,22 @@ fn fetch_as_told() {
     let hex: Vec<String> = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     let folder = Path::new(&folder);
     let mut waits = 0;
-    let request = Request {
+    let request = ArtifactRequest {
         url: &url,
         digest: &hex.concat(),
         target: &folder.join("target"),
-        limits: Limits::default(),
+        limits: ArtifactLimits::default(),
         deadline: Deadline::after(Duration::from_mins(2)),
     };
     let outcome = artifact::fetch_with(&request, &mut |_| waits += 1);
     fs::write(folder.join("result"), format!("{waits} {outcome:?}")).unwrap();
 }
 
-/// How many waits there were, and how it went.
+/// The number of delays, and the outcome.
 fn outcome(url: &str, environment: &[(&str, &str)]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "artifact_environment::fetch_as_told"])
+        .args(["--exact", "artifact_environment::fetch_in_child_process"])
         .env_clear()
         .envs(environment.iter().copied())
         .env(URL, url)
@@ -69,7 +70,7 @@ fn is_good(outcome: &str) -> bool {
     outcome.starts_with("0 Ok(")
 }
 
-/// Reads a request's head; its first line.
+/// Reads a request's head and returns its first line.
 fn head(connection: &mut impl Read) -> String {
     let mut lines = BufReader::new(connection).lines().map_while(Result::ok);
     let first = lines.next().unwrap_or_default();
@@ -80,13 +81,13 @@ fn head(connection: &mut impl Read) -> String {
 fn answer(connection: &mut impl Write, head: &str, body: &[u8]) {
     let length = body.len();
     let head = format!("HTTP/1.1 {head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
-    // Whoever does not trust us has gone away.
+    // A client that does not trust us has closed the connection.
     let _ = connection.write_all(head.as_bytes());
     let _ = connection.write_all(body);
     let _ = connection.flush();
 }
 
-/// A server with a certificate that nobody knows, and that certificate. `/away` leads to plain http.
+/// A server with a self-signed certificate, and the certificate. `/away` redirects to plain http.
 fn tls_server() -> (String, String) {
     let key = rcgen::KeyPair::generate().unwrap();
     let parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -120,7 +121,7 @@ fn tls_server() -> (String, String) {
 }
 
 #[test]
-fn authorities_of_the_environment_are_trusted_too() {
+fn artifact_ca_from_environment_is_trusted() {
     let folder = tempfile::tempdir().unwrap();
     let (server, certificate) = tls_server();
     let (url, file) = (format!("{server}/x"), folder.path().join("ca.pem"));
@@ -131,20 +132,20 @@ fn authorities_of_the_environment_are_trusted_too() {
         ("SSL_CERT_DIR", folder),
         ("GIT_SSL_CAINFO", file),
     ] {
-        let said = outcome(&url, &[variable]);
-        assert!(is_good(&said), "{variable:?}: {said}");
+        let result = outcome(&url, &[variable]);
+        assert!(is_good(&result), "{variable:?}: {result}");
     }
-    // It does not get better by waiting.
-    let said = outcome(&url, &[("SSL_CERT_FILE", "/missing")]);
+    // Untrusted certificates are not retried.
+    let result = outcome(&url, &[("SSL_CERT_FILE", "/missing")]);
     assert!(
-        said.starts_with("0 Err(") && said.contains("UnknownIssuer"),
-        "{said}"
+        result.starts_with("0 Err(") && result.contains("UnknownIssuer"),
+        "{result}"
     );
-    let said = outcome(&format!("{server}/away"), &[("SSL_CERT_FILE", file)]);
-    assert!(said.contains("Downgrade"), "{said}");
+    let result = outcome(&format!("{server}/away"), &[("SSL_CERT_FILE", file)]);
+    assert!(result.contains("Downgrade"), "{result}");
 }
 
-/// A proxy to the one server there is, and what it was asked for.
+/// A proxy for one server, and the requests that it received.
 fn proxy() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -170,12 +171,12 @@ fn proxy() -> (String, Arc<Mutex<Vec<String>>>) {
 }
 
 #[test]
-fn a_proxy_is_used_for_what_is_not_excepted() {
+fn artifact_proxy_is_used_except_no_proxy() {
     let (address, asked) = proxy();
     let http = format!("http://me:canary@{address}");
     let url = "http://artifact.test/x";
-    let said = outcome(url, &[("HTTP_PROXY", &http)]);
-    assert!(is_good(&said), "{said}");
+    let result = outcome(url, &[("HTTP_PROXY", &http)]);
+    assert!(is_good(&result), "{result}");
     let first = asked.lock().unwrap().pop().unwrap();
     assert!(first.starts_with("CONNECT artifact.test:80 "), "{first}");
     for environment in [
@@ -184,9 +185,9 @@ fn a_proxy_is_used_for_what_is_not_excepted() {
         vec![("HTTP_PROXY", "me:canary@@")],
         vec![("HTTP_PROXY", "strange://me:canary@proxy.test")],
     ] {
-        let said = outcome(url, &environment);
-        assert!(!is_good(&said), "{environment:?}: {said}");
-        assert!(!said.contains("canary"), "{said}");
+        let result = outcome(url, &environment);
+        assert!(!is_good(&result), "{environment:?}: {result}");
+        assert!(!result.contains("canary"), "{result}");
         assert!(asked.lock().unwrap().is_empty(), "{environment:?}");
     }
 }

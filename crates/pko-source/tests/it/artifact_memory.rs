@@ -1,5 +1,6 @@
-//! What an archive costs in memory, whatever is in it. The test runs itself again as a process of its own,
-//! so that only what is unpacked counts.
+//! Memory use while unpacking.
+//!
+//! The tests run this test binary again, so that only unpacking is measured.
 
 use std::{
     fs::{self, File},
@@ -12,17 +13,16 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 use pko_source::{
     Deadline,
-    artifact::{Limits, unpack},
+    artifact::{ArtifactLimits, unpack},
 };
 
-use crate::artifact_archive::{Block, gzip, octal};
+use crate::artifact_harness::{Block, gzip, octal};
 
-/// What a process may need in all; the program itself is a part of it.
+/// For the whole process.
 const LARGEST: u64 = 64 << 20;
-/// Tells the process what to unpack.
+/// The archive to unpack, for the child process.
 const VARIABLE: &str = "PKO_TEST_UNPACK";
 
-/// The most memory that the process had at any time.
 fn peak_memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
@@ -30,7 +30,7 @@ fn peak_memory() -> u64 {
     number.parse::<u64>().unwrap() * 1024
 }
 
-/// Only of use with the variable: unpacks, and prints how that went and what it cost.
+/// Runs in the child process: unpacks, and prints the outcome and the memory used.
 #[test]
 fn unpack_and_measure() {
     let Some(folder) = std::env::var_os(VARIABLE) else {
@@ -38,9 +38,9 @@ fn unpack_and_measure() {
     };
     let folder = Path::new(&folder);
     let entries = fs::read_to_string(folder.join("entries")).unwrap();
-    let limits = Limits {
+    let limits = ArtifactLimits {
         entries: entries.parse().unwrap(),
-        ..Limits::default()
+        ..ArtifactLimits::default()
     };
     let deadline = Deadline::after(Duration::from_mins(10));
     let outcome = unpack(
@@ -60,7 +60,7 @@ fn unpack_and_measure() {
     .unwrap();
 }
 
-/// How it went in a process of its own, whose memory is bounded. What is written is packed already.
+/// The outcome in a child process, whose memory is checked. The written data is already compressed.
 fn outcome(entries: u64, write: impl Fn(&mut dyn Write) -> io::Result<()>) -> String {
     let folder = tempfile::tempdir().unwrap();
     let mut file = BufWriter::new(File::create(folder.path().join("archive")).unwrap());
@@ -74,22 +74,22 @@ fn outcome(entries: u64, write: impl Fn(&mut dyn Write) -> io::Result<()>) -> St
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     let result = fs::read_to_string(folder.path().join("result")).unwrap();
-    let (peak, said) = result.split_once('\n').unwrap();
+    let (peak, outcome_text) = result.split_once('\n').unwrap();
     let peak: u64 = peak.parse().unwrap();
-    assert!(peak < LARGEST, "{peak} bytes: {said}");
-    said.to_owned()
+    assert!(peak < LARGEST, "{peak} bytes: {outcome_text}");
+    outcome_text.to_owned()
 }
 
-/// A header that says it has so many bytes, packed.
+/// A compressed header that declares this size.
 fn head(mut block: Block, size: u64) -> Vec<u8> {
     block.size = octal(usize::try_from(size).unwrap());
     gzip(&block.bytes())
 }
 
 #[test]
-fn bombs() {
+fn unpack_bombs_memory_is_bounded() {
     const GIGABYTE: u64 = 1 << 30;
-    // Packed once, and then there again and again: a file may have several packed parts.
+    // Compressed once and repeated: a file may have several gzip streams.
     let zeros = gzip(&vec![0; 1 << 20]);
     let bomb = |block: &Block| {
         outcome(10, |to| {
@@ -97,34 +97,41 @@ fn bombs() {
             (0..1024).try_for_each(|_| to.write_all(&zeros))
         })
     };
-    let said = bomb(&Block::file("a", ""));
-    assert!(said.contains("bigger than max archive size"), "{said}");
-    // What is no file: a name, a description of the next entry, one of all, a link, a folder.
+    let outcome_text = bomb(&Block::file("a", ""));
+    assert!(
+        outcome_text.contains("bigger than max archive size"),
+        "{outcome_text}"
+    );
+    // Not files: a long name, pax records for the next member and for all, a link, a folder.
     for kind in *b"LKxg25" {
-        let said = bomb(&Block::new(kind, "a", ""));
-        let refused = said.contains("too long a description") || said.contains("two sizes");
-        assert!(refused, "{said}");
+        let outcome_text = bomb(&Block::new(kind, "a", ""));
+        let refused = outcome_text.contains("extended header of the archive is too long")
+            || outcome_text.contains("two sizes");
+        assert!(refused, "{outcome_text}");
     }
-    // Many descriptions, each of them as long as it may be.
-    let said = outcome(1000, |to| {
+    // Many extended headers, each of the maximum length.
+    let outcome_text = outcome(1000, |to| {
         let mut name = b"folder".to_vec();
         name.resize((1 << 20) - 1, 0);
         let described = [Block::long_name(name).bytes(), Block::folder("a").bytes()];
         let described = gzip(&described.concat());
         (0..300).try_for_each(|_| to.write_all(&described))
     });
-    assert!(said.contains("too long a description"), "{said}");
+    assert!(
+        outcome_text.contains("extended header of the archive is too long"),
+        "{outcome_text}"
+    );
 }
 
 #[test]
-fn a_million_entries() {
+fn unpack_million_entries_memory_is_bounded() {
     let full = std::env::var_os("PKO_FULL").is_some();
     let limit: u64 = if full { 1_000_000 } else { 3000 };
     let write = |count: u64| {
         move |to: &mut dyn Write| {
             let mut to = GzEncoder::new(to, Compression::fast());
             for number in 0..count {
-                // A thousand to a folder, each with a name of its own.
+                // A thousand per folder.
                 let name = format!("folder-{}/file-{number}", number / 1000);
                 to.write_all(&Block::file(name, "").bytes())?;
             }
@@ -132,6 +139,9 @@ fn a_million_entries() {
         }
     };
     assert_eq!(outcome(limit, write(limit)), format!("{limit} entries"));
-    let said = outcome(limit, write(limit + 1));
-    assert_eq!(said, format!("the archive has more than {limit} entries"));
+    let outcome_text = outcome(limit, write(limit + 1));
+    assert_eq!(
+        outcome_text,
+        format!("the archive has more than {limit} entries")
+    );
 }

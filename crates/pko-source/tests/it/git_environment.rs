@@ -1,4 +1,4 @@
-//! Proxies and certificates, by the usual variables.
+//! Proxies and certificates from the environment.
 
 use std::{
     fs,
@@ -8,12 +8,12 @@ use std::{
     thread,
 };
 
-use pko_source::git::{Client, GitError, HttpClient, HttpSettings, Revision};
+use pko_source::git::{GitClient, GitError, HttpClient, HttpSettings, Revision};
 use pko_testkit::git_server::{GitServer, TestFile};
 
-use crate::git_support::{Scene, all_text};
+use crate::git_harness::{GitFixture, all_text};
 
-/// A proxy that remembers what it was asked; it ends with the test's process.
+/// Records requests. It lives as long as the process.
 struct Proxy {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
@@ -50,7 +50,7 @@ fn tunnel(mut client: TcpStream, asked: &Mutex<Vec<String>>) -> io::Result<()> {
     let head = String::from_utf8(head).unwrap();
     asked.lock().unwrap().push(head.clone());
     let place = head.split(' ').nth(1).unwrap();
-    // The proxy alone knows this name.
+    // Only the proxy resolves this name.
     let mut server = TcpStream::connect(place.replace("git.test", "127.0.0.1"))?;
     client.write_all(b"HTTP/1.1 200 OK\r\n\r\n")?;
     let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
@@ -62,20 +62,20 @@ fn tunnel(mut client: TcpStream, asked: &Mutex<Vec<String>>) -> io::Result<()> {
     client.shutdown(Shutdown::Write)
 }
 
-fn client(variables: &[(&str, &str)]) -> Result<Client, GitError> {
+fn client(variables: &[(&str, &str)]) -> Result<GitClient, GitError> {
     let variable = |wanted: &str| {
         let found = variables.iter().find(|(name, _)| *name == wanted);
         found.map(|(_, value)| (*value).to_owned())
     };
-    HttpClient::with_variables(&HttpSettings::default(), &variable).map(Client::new)
+    HttpClient::with_variables(&HttpSettings::default(), &variable).map(GitClient::new)
 }
 
 #[test]
-fn requests_go_through_the_proxy_of_the_environment() {
+fn git_requests_use_proxy_from_environment() {
     let proxy = Proxy::start();
     let place = format!("http://user:canary@{}", proxy.address);
     for start in [GitServer::start, GitServer::start_with_tls] {
-        let mut scene = Scene::with(start);
+        let mut scene = GitFixture::with(start);
         let commit = scene
             .repository
             .commit("main", &[TestFile::plain("a", "1")])
@@ -121,8 +121,8 @@ fn requests_go_through_the_proxy_of_the_environment() {
 }
 
 #[test]
-fn a_proxy_that_is_not_there_is_an_error_without_its_password() {
-    let mut scene = Scene::new();
+fn git_unreachable_proxy_error_hides_password() {
+    let mut scene = GitFixture::new();
     let gone = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -138,8 +138,8 @@ fn a_proxy_that_is_not_there_is_an_error_without_its_password() {
 }
 
 #[test]
-fn certificates_by_each_variable() {
-    let mut scene = Scene::with(GitServer::start_with_tls);
+fn git_ca_from_each_variable_is_trusted() {
+    let mut scene = GitFixture::with(GitServer::start_with_tls);
     let commit = scene
         .repository
         .commit("main", &[TestFile::plain("a", "1")])

@@ -1,11 +1,11 @@
-//! Fetching, checked with git itself.
+//! Fetches from a real git server. Git itself verifies the result.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
 use pko_source::git::{GitError, LimitExceeded};
 use pko_testkit::git_server::{TestFile, TestRepository};
 
-use crate::git_support::{Scene, git_in};
+use crate::git_harness::{GitFixture, git_in};
 
 fn files() -> Vec<TestFile> {
     vec![
@@ -37,8 +37,8 @@ fn names(files: &[TestFile]) -> Vec<String> {
     names
 }
 
-/// Git finds a whole clone at this commit, with nothing changed.
-fn assert_clean(scene: &Scene, commit: &str) {
+/// Git finds a complete clone at this commit, without changes.
+fn assert_clean(scene: &GitFixture, commit: &str) {
     assert_eq!(scene.git(&["rev-parse", "HEAD"]), commit);
     assert_eq!(scene.git(&["status", "--porcelain", "--ignored"]), "");
     assert_eq!(scene.git(&["branch", "--show-current"]), "");
@@ -48,13 +48,13 @@ fn assert_clean(scene: &Scene, commit: &str) {
 }
 
 #[test]
-fn a_commit_as_git_would_check_it_out() {
-    let scene = Scene::new();
+fn fetch_files_match_git_checkout() {
+    let scene = GitFixture::new();
     let commit = scene.repository.commit("main", &files()).unwrap();
     for shallow in [true, false] {
         let fetched = scene.fetch(&commit, shallow).unwrap();
         assert_eq!(
-            (fetched.commit.to_string(), fetched.was_there),
+            (fetched.commit.to_string(), fetched.already_present),
             (commit.clone(), false)
         );
         assert_clean(&scene, &commit);
@@ -74,8 +74,8 @@ fn a_commit_as_git_would_check_it_out() {
 }
 
 #[test]
-fn a_full_clone_has_history_branches_and_tags() {
-    let scene = Scene::new();
+fn fetch_full_clone_has_history_branches_and_tags() {
+    let scene = GitFixture::new();
     let first = scene
         .repository
         .commit("main", &[TestFile::plain("a", "1")])
@@ -114,8 +114,8 @@ fn a_full_clone_has_history_branches_and_tags() {
 }
 
 #[test]
-fn a_shallow_clone_has_one_commit() {
-    let scene = Scene::new();
+fn fetch_shallow_has_one_commit() {
+    let scene = GitFixture::new();
     scene
         .repository
         .commit("main", &[TestFile::plain("a", "1")])
@@ -137,8 +137,8 @@ fn a_shallow_clone_has_one_commit() {
 }
 
 #[test]
-fn a_commit_that_no_reference_names() {
-    let scene = Scene::new();
+fn fetch_unreferenced_commit_by_hash() {
+    let scene = GitFixture::new();
     let lost = scene
         .repository
         .commit("main", &[TestFile::plain("a", "1")])
@@ -155,7 +155,7 @@ fn a_commit_that_no_reference_names() {
         scene.fetch(&lost, shallow).unwrap();
         assert_clean(&scene, &lost);
     }
-    // a server that gives nothing that it does not show
+    // A server that serves only advertised references.
     scene.server.is_old();
     fs::remove_dir_all(scene.target()).unwrap();
     for shallow in [true, false] {
@@ -175,8 +175,8 @@ fn a_commit_that_no_reference_names() {
 }
 
 #[test]
-fn a_commit_that_is_nowhere() {
-    let scene = Scene::new();
+fn fetch_missing_commit_fails() {
+    let scene = GitFixture::new();
     scene
         .repository
         .commit("main", &[TestFile::plain("a", "1")])
@@ -198,8 +198,8 @@ fn a_commit_that_is_nowhere() {
 }
 
 #[test]
-fn the_hash_of_an_annotated_tag_is_the_commit_that_it_is_of() {
-    let scene = Scene::new();
+fn fetch_tag_hash_is_peeled_to_commit() {
+    let scene = GitFixture::new();
     let commit = scene
         .repository
         .commit("main", &[TestFile::plain("a", "1")])
@@ -214,23 +214,23 @@ fn the_hash_of_an_annotated_tag_is_the_commit_that_it_is_of() {
 }
 
 #[test]
-fn a_second_run_asks_nobody() {
-    let scene = Scene::new();
+fn fetch_again_sends_no_request() {
+    let scene = GitFixture::new();
     let commit = scene.repository.commit("main", &files()).unwrap();
     scene.fetch(&commit, false).unwrap();
     fs::write(scene.target().join("made-by-install"), "x").unwrap();
     let _ = scene.server.seen();
     let again = scene.fetch(&commit, false).unwrap();
-    assert!(again.was_there);
+    assert!(again.already_present);
     assert!(scene.server.seen().is_empty());
     assert!(scene.target().join("made-by-install").exists());
-    assert!(scene.fetch("main", false).unwrap().was_there);
+    assert!(scene.fetch("main", false).unwrap().already_present);
     assert!(scene.target().join("made-by-install").exists());
 }
 
 #[test]
-fn another_revision_leaves_nothing_of_the_one_before() {
-    let scene = Scene::new();
+fn fetch_other_revision_replaces_all_files() {
+    let scene = GitFixture::new();
     let before = [
         TestFile::plain("old/gone", "1"),
         TestFile::plain("kept", "1"),
@@ -246,14 +246,14 @@ fn another_revision_leaves_nothing_of_the_one_before() {
     ];
     let commit = scene.repository.commit("main", &after).unwrap();
     let fetched = scene.fetch("main", false).unwrap();
-    assert!(!fetched.was_there);
+    assert!(!fetched.already_present);
     assert_clean(&scene, &commit);
     assert_eq!(scene.files(), names(&after));
 }
 
 #[test]
-fn a_folder_that_is_not_whole_is_replaced() {
-    let scene = Scene::new();
+fn fetch_replaces_incomplete_folder() {
+    let scene = GitFixture::new();
     let commit = scene.repository.commit("main", &files()).unwrap();
     fs::create_dir_all(scene.target().join(".git")).unwrap();
     fs::write(scene.target().join(".git/HEAD"), format!("{commit}\n")).unwrap();
@@ -264,8 +264,8 @@ fn a_folder_that_is_not_whole_is_replaced() {
 }
 
 #[test]
-fn a_failure_leaves_what_was_there() {
-    let mut scene = Scene::new();
+fn fetch_failure_keeps_target() {
+    let mut scene = GitFixture::new();
     let commit = scene
         .repository
         .commit("main", &[TestFile::plain("a", "1")])
@@ -294,9 +294,9 @@ fn a_failure_leaves_what_was_there() {
 }
 
 #[test]
-fn limits_hold() {
-    let mut scene = Scene::new();
-    // what does not compress
+fn fetch_limits_are_enforced() {
+    let mut scene = GitFixture::new();
+    // Incompressible.
     let noise: Vec<u8> = (1_u64..25_001)
         .map(|number| number.wrapping_mul(number ^ 0x9E37_79B9_7F4A_7C15))
         .flat_map(u64::to_be_bytes)
@@ -356,8 +356,8 @@ fn limits_hold() {
 }
 
 #[test]
-fn a_repository_whose_hash_is_sha256() {
-    let mut scene = Scene::new();
+fn fetch_sha256_repository() {
+    let mut scene = GitFixture::new();
     scene.repository = TestRepository::create_with(&scene.served(), "new.git", "sha256").unwrap();
     let commit = scene.repository.commit("main", &files()).unwrap();
     assert_eq!(commit.len(), 64);
@@ -376,10 +376,10 @@ fn a_repository_whose_hash_is_sha256() {
 }
 
 #[test]
-fn what_git_reads_from_the_environment_changes_nothing() {
-    let scene = Scene::new();
+fn fetch_ignores_git_environment_variables() {
+    let scene = GitFixture::new();
     let commit = scene.repository.commit("main", &files()).unwrap();
-    // the fetch container has GIT_DIR set to a folder of the source
+    // Upstream's fetch container sets `GIT_DIR` to a folder of the source.
     let outcome = std::process::Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
@@ -414,7 +414,7 @@ fn fetches_for_the_test_above() {
     use pko_source::{Deadline, git};
     let variable = |name| std::env::var(name).unwrap();
     let (client, address) = (
-        crate::git_support::client(&[]),
+        crate::git_harness::client(&[]),
         git::Address::parse(&variable("PKO_TEST_URL")).unwrap(),
     );
     let revision = git::Revision::parse("main").unwrap();
@@ -422,8 +422,8 @@ fn fetches_for_the_test_above() {
         client: &client,
         address: &address,
         credentials: &git::Credentials::Anonymous,
-        deadline: Deadline::after(crate::git_support::LONG),
-        limits: git::Limits::default(),
+        deadline: Deadline::after(crate::git_harness::LONG),
+        limits: git::GitLimits::default(),
     };
     let options = git::FetchOptions {
         revision: &revision,

@@ -1,15 +1,15 @@
-//! Submodules: off unless asked for, and never anywhere else than they belong.
+//! Submodules: off by default, and confined to their folder and server.
 
 use std::error::Error;
 
 use pko_source::git::{AddressError, Credentials, GitError, LimitExceeded};
 use pko_testkit::git_server::{GitServer, TestFile, TestRepository};
 
-use crate::git_support::{Scene, secret};
+use crate::git_harness::{GitFixture, secret};
 
 /// A repository with a submodule at this address.
-fn scene_with(address: &str) -> (Scene, String) {
-    let scene = Scene::new();
+fn scene_with(address: &str) -> (GitFixture, String) {
+    let scene = GitFixture::new();
     let module = TestRepository::create(&scene.served(), "module.git").unwrap();
     let commit = module
         .commit("main", &[TestFile::plain("inner", "1")])
@@ -21,7 +21,7 @@ fn scene_with(address: &str) -> (Scene, String) {
     (scene, commit)
 }
 
-fn commit_with(scene: &Scene, address: &str, commit: &str) {
+fn commit_with(scene: &GitFixture, address: &str, commit: &str) {
     let modules = format!("[submodule \"m\"]\n\tpath = libs/m\n\turl = {address}\n");
     let files = [
         TestFile::plain(".gitmodules", modules),
@@ -32,7 +32,7 @@ fn commit_with(scene: &Scene, address: &str, commit: &str) {
 }
 
 #[test]
-fn they_are_left_alone_unless_asked_for() {
+fn submodules_are_skipped_by_default() {
     let (scene, commit) = scene_with("../module.git");
     scene.fetch_with("main", false, false).unwrap();
     assert_eq!(scene.files(), [".gitmodules", "a"]);
@@ -48,7 +48,7 @@ fn they_are_left_alone_unless_asked_for() {
 }
 
 #[test]
-fn addresses_that_are_none_are_refused() {
+fn submodule_invalid_addresses_are_rejected() {
     for address in [
         "file:///etc",
         "ext::sh -c id",
@@ -76,7 +76,7 @@ fn addresses_that_are_none_are_refused() {
 }
 
 #[test]
-fn credentials_are_for_the_same_server_alone() {
+fn submodule_credentials_stay_on_same_server() {
     let (mut scene, commit) = scene_with("../module.git");
     scene.server.require("git", "canary");
     scene.credentials = Credentials::Token(secret("canary"));
@@ -95,9 +95,9 @@ fn credentials_are_for_the_same_server_alone() {
 }
 
 #[test]
-fn submodules_within_submodules_have_an_end() {
-    let scene = Scene::new();
-    // each of a chain has the one before as its submodule
+fn submodule_depth_is_limited() {
+    let scene = GitFixture::new();
+    // Each repository of the chain has the previous one as its submodule.
     let mut commit: Option<String> = None;
     for number in 0..8 {
         let repository =

@@ -1,4 +1,4 @@
-//! Sources as they are fetched: from real servers and odd ones.
+//! Fetches and polls sources from real and from misbehaving servers.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,25 +7,25 @@
     reason = "a test fails by panicking"
 )]
 
-mod artifact_archive;
 mod artifact_environment;
-mod artifact_hostile;
+mod artifact_gnu_tar;
+mod artifact_harness;
+mod artifact_malicious_archive;
 mod artifact_memory;
 mod artifact_server;
-mod artifact_tar;
+mod git_benchmark;
 mod git_environment;
-mod git_faults;
 mod git_fetch;
-mod git_hostile;
-mod git_list;
-mod git_measure;
-mod git_stream;
+mod git_harness;
+mod git_malicious_repository;
+mod git_over_stream;
+mod git_references;
+mod git_server_errors;
 mod git_submodules;
-mod git_support;
-mod poll_blocking;
-mod poll_driver;
-mod poll_git;
-mod ssh_hanging;
+mod poller;
+mod poller_blocking;
+mod poller_git;
 mod ssh_harness;
-mod ssh_hosts;
+mod ssh_host_keys;
 mod ssh_session;
+mod ssh_timeouts;

@@ -1,11 +1,11 @@
-//! What the tests of SSH need around a session.
+//! Servers, keys and targets for SSH tests.
 
 use std::{io::Read as _, time::Duration};
 
 use pko_source::{
     Deadline, Redacted,
     git::SshKey,
-    ssh::{self, KnownHosts, Session, SshError, Target},
+    ssh::{self, KnownHosts, SshError, SshSession, SshTarget},
 };
 use pko_testkit::git_server::sshd::{KeyPair, Sshd};
 
@@ -23,12 +23,11 @@ pub(crate) fn key_of(pair: &KeyPair) -> SshKey {
 }
 
 pub(crate) fn known(server: &Sshd) -> KnownHosts {
-    KnownHosts::none().with_text("test", &server.known_hosts())
+    KnownHosts::empty().with_text("test", &server.known_hosts())
 }
 
-/// A command for the server's shell.
-pub(crate) fn command(server: &Sshd, command: &str) -> Target {
-    Target {
+pub(crate) fn command(server: &Sshd, command: &str) -> SshTarget {
+    SshTarget {
         host: "127.0.0.1".to_owned(),
         port: server.port(),
         user: Sshd::user(),
@@ -36,12 +35,12 @@ pub(crate) fn command(server: &Sshd, command: &str) -> Target {
     }
 }
 
-pub(crate) fn upload_pack(server: &Sshd, path: &str) -> Target {
+pub(crate) fn upload_pack(server: &Sshd, path: &str) -> SshTarget {
     let user = Sshd::user();
-    Target::upload_pack("127.0.0.1", Some(server.port()), Some(&user), path).unwrap()
+    SshTarget::upload_pack("127.0.0.1", Some(server.port()), Some(&user), path).unwrap()
 }
 
-/// A server that accepts a key, and that key. Where there is no server, the test is skipped.
+/// A server that accepts a key, and the key. Without `sshd` the test is skipped.
 pub(crate) fn usual() -> Option<(Sshd, SshKey)> {
     let server = Sshd::usual_or_skip().unwrap()?;
     let pair = KeyPair::generate(ED25519, "").unwrap();
@@ -49,18 +48,18 @@ pub(crate) fn usual() -> Option<(Sshd, SshKey)> {
     Some((server, key_of(&pair)))
 }
 
-pub(crate) fn run(server: &Sshd, key: &SshKey, text: &str) -> Result<Session, SshError> {
+pub(crate) fn run(server: &Sshd, key: &SshKey, text: &str) -> Result<SshSession, SshError> {
     ssh::connect(&command(server, text), key, &known(server), soon())
 }
 
-pub(crate) fn error_of(outcome: Result<Session, SshError>) -> SshError {
+pub(crate) fn error_of(outcome: Result<SshSession, SshError>) -> SshError {
     match outcome {
         Ok(_) => panic!("there is a session"),
         Err(error) => error,
     }
 }
 
-pub(crate) fn output(mut session: Session) -> String {
+pub(crate) fn output(mut session: SshSession) -> String {
     let mut text = String::new();
     session.read_to_string(&mut text).unwrap();
     text

@@ -1,4 +1,4 @@
-//! Sessions with OpenSSH's own server.
+//! Sessions with OpenSSH's server.
 
 use std::{
     io::{Read as _, Write as _},
@@ -8,7 +8,7 @@ use std::{
 
 use pko_source::{
     Redacted,
-    ssh::{self, KeyError, KnownHosts, SshError},
+    ssh::{self, KnownHosts, PrivateKeyError, SshError},
 };
 use pko_testkit::git_server::sshd::{KeyPair, Sshd};
 
@@ -32,7 +32,7 @@ fn make_repository(server: &Sshd, name: &str) -> String {
 }
 
 #[test]
-fn each_kind_of_key_is_let_in_and_a_wrong_one_is_not() {
+fn ssh_each_key_type_authenticates() {
     let Some(server) = Sshd::usual_or_skip().unwrap() else {
         return;
     };
@@ -51,12 +51,12 @@ fn each_kind_of_key_is_let_in_and_a_wrong_one_is_not() {
         let target = command(&server, "echo hello");
         let right = KeyPair::generate(arguments, "").unwrap();
         let refused = error_of(ssh::connect(&target, &key_of(&right), &known, soon()));
-        let SshError::Refused(refused) = refused else {
+        let SshError::AuthenticationFailed(refused) = refused else {
             panic!("{arguments:?}: {refused}");
         };
         let kind = right.public.split(' ').next().unwrap();
         assert_eq!(refused.key.algorithm(), kind);
-        assert!(!refused.wants_more);
+        assert!(!refused.partial_success);
         server.authorize(&right.public).unwrap();
         let session = ssh::connect(&target, &key_of(&right), &known, soon());
         let session =
@@ -66,7 +66,7 @@ fn each_kind_of_key_is_let_in_and_a_wrong_one_is_not() {
 }
 
 #[test]
-fn an_encrypted_key_is_let_in_with_its_passphrase() {
+fn ssh_encrypted_key_authenticates_with_passphrase() {
     let Some(server) = Sshd::usual_or_skip().unwrap() else {
         return;
     };
@@ -75,30 +75,30 @@ fn an_encrypted_key_is_let_in_with_its_passphrase() {
         server.authorize(&pair.public).unwrap();
         let mut key = key_of(&pair);
         let error = error_of(run(&server, &key, "true"));
-        assert_eq!(error, SshError::Key(KeyError::NoPassphrase));
+        assert_eq!(error, SshError::Key(PrivateKeyError::NoPassphrase));
         key.passphrase = Some(Redacted::new("wrong".to_owned()));
         let error = error_of(run(&server, &key, "true"));
-        assert_eq!(error, SshError::Key(KeyError::WrongPassphrase));
+        assert_eq!(error, SshError::Key(PrivateKeyError::WrongPassphrase));
         key.passphrase = Some(Redacted::new("correct horse".to_owned()));
         assert_eq!(output(run(&server, &key, "echo hello").unwrap()), "hello\n");
     }
 }
 
-/// A key that can't be read never gets as far as a connection.
+/// An invalid key fails before connecting.
 #[test]
-fn a_bad_key_is_an_error_without_a_server() {
+fn ssh_invalid_key_fails_before_connecting() {
     let Some((server, mut key)) = usual() else {
         return;
     };
     key.private_key = Redacted::new("ssh-ed25519 AAAA me".to_owned());
     let error = error_of(run(&server, &key, "true"));
-    assert_eq!(error, SshError::Key(KeyError::PublicKey));
+    assert_eq!(error, SshError::Key(PrivateKeyError::PublicKey));
     assert_eq!(server.connections(), 0);
 }
 
-/// It says that it takes better signatures, and then does not.
+/// The server advertises better signatures but does not accept them.
 #[test]
-fn no_rsa_key_signs_with_sha_1() {
+fn ssh_rsa_key_never_signs_with_sha1() {
     let lines = ["PubkeyAcceptedAlgorithms ssh-rsa"];
     let Some(server) = Sshd::start_or_skip(&[ED25519], &lines).unwrap() else {
         return;
@@ -106,11 +106,14 @@ fn no_rsa_key_signs_with_sha_1() {
     let pair = KeyPair::generate(&["-t", "rsa", "-b", "2048"], "").unwrap();
     server.authorize(&pair.public).unwrap();
     let error = error_of(run(&server, &key_of(&pair), "true"));
-    assert!(matches!(error, SshError::Refused(_)), "{error}");
+    assert!(
+        matches!(error, SshError::AuthenticationFailed(_)),
+        "{error}"
+    );
 }
 
 #[test]
-fn git_answers_with_protocol_version_2() {
+fn ssh_git_uses_protocol_version_2() {
     let Some((server, key)) = usual() else {
         return;
     };
@@ -120,7 +123,7 @@ fn git_answers_with_protocol_version_2() {
     let mut first = [0; 14];
     session.read_exact(&mut first).unwrap();
     assert_eq!(&first, b"000eversion 2\n");
-    // Ask for the references, and read until git ends.
+    // Requests the references and reads until git ends.
     session.write_all(b"0014command=ls-refs\n0000").unwrap();
     let (mut reader, mut writer) = session.split();
     writer.write_all(b"0000").unwrap();
@@ -131,7 +134,7 @@ fn git_answers_with_protocol_version_2() {
 }
 
 #[test]
-fn a_server_that_takes_no_variables_answers_as_of_old() {
+fn ssh_server_without_env_uses_protocol_version_0() {
     let Some(server) = Sshd::start_or_skip(&[ED25519], &[]).unwrap() else {
         return;
     };
@@ -145,31 +148,34 @@ fn a_server_that_takes_no_variables_answers_as_of_old() {
 }
 
 #[test]
-fn a_repository_that_is_not_there_is_named_as_the_server_names_it() {
+fn ssh_missing_repository_error_has_server_message() {
     let Some((server, key)) = usual() else {
         return;
     };
     let target = upload_pack(&server, "/nowhere/app.git");
     let mut session = ssh::connect(&target, &key, &known(&server), soon()).unwrap();
     let error = session.read_to_end(&mut Vec::new()).unwrap_err();
-    let Some(SshError::CommandFailed { status, said, .. }) = SshError::of(&error) else {
+    let Some(SshError::CommandFailed {
+        status, message, ..
+    }) = SshError::of(&error)
+    else {
         panic!("{error}");
     };
     assert_eq!(*status, Some(128));
     assert!(
-        said.contains("'/nowhere/app.git' does not appear to be a git repository"),
-        "{said}"
+        message.contains("'/nowhere/app.git' does not appear to be a git repository"),
+        "{message}"
     );
     assert!(
         error
             .to_string()
             .starts_with("git-upload-pack failed on the SSH server 127.0.0.1:")
     );
-    assert!(session.said().contains("does not appear"));
+    assert!(session.messages().contains("does not appear"));
 }
 
 #[test]
-fn what_a_forge_says_is_in_the_error() {
+fn ssh_error_contains_forge_message() {
     let Some((server, key)) = usual() else {
         return;
     };
@@ -197,7 +203,7 @@ fn what_a_forge_says_is_in_the_error() {
 }
 
 #[test]
-fn much_passes_in_both_directions() {
+fn ssh_session_transfers_much_in_both_directions() {
     let Some((server, key)) = usual() else {
         return;
     };
@@ -213,7 +219,7 @@ fn much_passes_in_both_directions() {
 }
 
 #[test]
-fn a_command_that_ended_takes_no_more() {
+fn ssh_ended_command_rejects_writes() {
     let Some((server, key)) = usual() else {
         return;
     };
@@ -234,14 +240,14 @@ fn a_command_that_ended_takes_no_more() {
 }
 
 #[test]
-fn no_error_has_the_key_in_it() {
+fn ssh_errors_contain_no_key() {
     let Some(server) = Sshd::usual_or_skip().unwrap() else {
         return;
     };
     let pair = KeyPair::generate(ED25519, "").unwrap();
     let secret = pair.private.lines().nth(2).unwrap().to_owned();
     let key = key_of(&pair);
-    for known in [known(&server), KnownHosts::none()] {
+    for known in [known(&server), KnownHosts::empty()] {
         let error = error_of(ssh::connect(
             &command(&server, "true"),
             &key,

@@ -6,10 +6,10 @@ use anyhow::Context;
 use pko_source::{
     Deadline,
     git::{
-        Address, Client, Credentials, FetchOptions, GITHUB_API, GithubTokens, HttpSettings, Limits,
-        Remote, Revision, Scheme, SshClient,
+        Address, Credentials, FetchOptions, GITHUB_API, GitClient, GitLimits, GithubTokens,
+        HttpSettings, Remote, Revision, Scheme, SshClient,
     },
-    ssh::{KnownHostFiles, KnownHosts},
+    ssh::{KnownHosts, KnownHostsFiles},
 };
 
 use super::{WHOLE, credentials::GitSettings};
@@ -28,7 +28,7 @@ pub(super) fn fetch(url: &str, revision: &str, target: &Path) -> anyhow::Result<
         address: &address,
         credentials: &settings.credentials,
         deadline: Deadline::after(WHOLE),
-        limits: Limits::default(),
+        limits: GitLimits::default(),
     };
     let options = FetchOptions {
         revision: &revision,
@@ -37,15 +37,15 @@ pub(super) fn fetch(url: &str, revision: &str, target: &Path) -> anyhow::Result<
     };
     tracing::info!(dir = %target.display(), url = %address, "about to clone into");
     let fetched = remote.fetch(&options, target).context(ENLIST)?;
-    if fetched.was_there {
+    if fetched.already_present {
         tracing::info!(commit = %fetched.commit, "repository was previously checked out");
     }
     tracing::info!(dir = %target.display(), commit = %fetched.commit, "git artifact fetched");
     Ok(())
 }
 
-fn client(address: &Address, settings: &GitSettings) -> anyhow::Result<Client> {
-    let client = Client::from_environment(&HttpSettings::default())?;
+fn client(address: &Address, settings: &GitSettings) -> anyhow::Result<GitClient> {
+    let client = GitClient::from_environment(&HttpSettings::default())?;
     if address.scheme() == Scheme::Ssh {
         let ssh = SshClient::new(known_hosts(settings));
         return Ok(client.with_ssh(Arc::new(ssh)));
@@ -60,7 +60,7 @@ fn client(address: &Address, settings: &GitSettings) -> anyhow::Result<Client> {
 fn known_hosts(settings: &GitSettings) -> KnownHosts {
     let hosts = KnownHosts::load(
         settings.known_hosts.as_deref(),
-        &KnownHostFiles::of_this_process(),
+        &KnownHostsFiles::from_environment(),
     );
     for warning in hosts.warnings() {
         tracing::warn!(%warning, "A line of known hosts is left out");

@@ -18,7 +18,7 @@ use pko_core::stack::NoSource;
 use pko_source::{
     git::{CommitId, Revision},
     poll::{
-        Blocking, Failure, GitLister, GitRepository, ListError, PollError, Poller, Status,
+        Blocking, GitLister, GitRepository, ListError, PollError, PollFailure, PollStatus, Poller,
         Subscription,
     },
 };
@@ -26,7 +26,7 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::sources::{Task, Wake};
 
-type GitStatus = Status<CommitId, ListError>;
+type GitStatus = PollStatus<CommitId, ListError>;
 /// What is known of a revision.
 pub(super) type Receiver = watch::Receiver<GitStatus>;
 
@@ -88,7 +88,7 @@ impl Followed {
         }
         let (repository, revision) = (asked.repository.clone(), asked.revision.clone());
         let subscription = if told_to_look {
-            poller.subscribe_anew(repository, revision, asked.interval)
+            poller.subscribe_fresh(repository, revision, asked.interval)
         } else {
             poller.subscribe(repository, revision, asked.interval)
         };
@@ -153,7 +153,7 @@ pub(super) fn outcome(status: &GitStatus) -> Option<Result<String, NoSource>> {
 }
 
 /// In upstream's words, with ours behind them.
-fn problem(failure: &Failure<ListError>) -> NoSource {
+fn problem(failure: &PollFailure<ListError>) -> NoSource {
     let unreachable = |message: &dyn std::fmt::Display| NoSource::Unreachable {
         since: failure.since,
         message: format!("listing: {message}"),

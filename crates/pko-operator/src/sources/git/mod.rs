@@ -23,9 +23,9 @@ use pko_api::{Decoded, Stack};
 use pko_core::stack::{GitRevision, GitWanted, NoSource, git_source};
 use pko_kube::RequestError;
 use pko_source::{
-    git::{Address, Client as GitClient, GithubTokens, HttpSettings, Revision},
-    poll::{Blocking, GitLister, GitRepository, Poller, Settings},
-    ssh::KnownHostFiles,
+    git::{Address, GitClient, GithubTokens, HttpSettings, Revision},
+    poll::{Blocking, GitLister, GitRepository, Poller, PollerSettings},
+    ssh::KnownHostsFiles,
 };
 use tokio::time::timeout;
 
@@ -72,11 +72,11 @@ impl Repositories {
         let tokens = GithubTokens::new(&settings.github_api)?;
         let git = GitClient::from_environment(&HttpSettings::default())?;
         let git = git.with_app_tokens(Arc::new(tokens));
-        let lister = GitLister::new(git, KnownHostFiles::of_this_process());
-        let places = Settings {
-            places: PLACES,
-            shortest_interval: settings.interval,
-            ..Settings::default()
+        let lister = GitLister::new(git, KnownHostsFiles::from_environment());
+        let places = PollerSettings {
+            max_in_flight: PLACES,
+            min_interval: settings.interval,
+            ..PollerSettings::default()
         };
         Ok(Self {
             client: client.clone(),

@@ -5,19 +5,23 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
 
-/// Unpacks with time enough.
 fn unpack_file(
     archive: &Path,
     target: &Path,
     largest: Option<u64>,
-) -> Result<Unpacked, UnpackError> {
+) -> Result<UnpackSummary, UnpackError> {
     let deadline = Deadline::after(Duration::from_mins(5));
-    unpack(archive, target, &Limits::of_unpacked(largest), deadline)
+    unpack(
+        archive,
+        target,
+        &ArtifactLimits::for_unpacked(largest),
+        deadline,
+    )
 }
 
-struct Packed(Builder<GzEncoder<Vec<u8>>>);
+struct PackedArchive(Builder<GzEncoder<Vec<u8>>>);
 
-impl Packed {
+impl PackedArchive {
     fn new() -> Self {
         Self(Builder::new(GzEncoder::new(
             Vec::new(),
@@ -27,7 +31,7 @@ impl Packed {
 
     fn add(mut self, name: &str, kind: EntryType, content: &str) -> Self {
         let mut header = Header::new_ustar();
-        // `set_path` would refuse what we want to try.
+        // `set_path` would reject these names.
         header.as_ustar_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
         header.set_entry_type(kind);
         header.set_mode(0o755);
@@ -46,7 +50,10 @@ impl Packed {
         self
     }
 
-    fn unpack(self, largest: Option<u64>) -> (tempfile::TempDir, Result<Unpacked, UnpackError>) {
+    fn unpack(
+        self,
+        largest: Option<u64>,
+    ) -> (tempfile::TempDir, Result<UnpackSummary, UnpackError>) {
         let folder = tempfile::tempdir().unwrap();
         let archive = folder.path().join("archive.tar.gz");
         fs::write(&archive, self.0.into_inner().unwrap().finish().unwrap()).unwrap();
@@ -56,8 +63,8 @@ impl Packed {
 }
 
 #[test]
-fn files_and_folders() {
-    let (folder, result) = Packed::new()
+fn unpack_writes_files_and_folders() {
+    let (folder, result) = PackedArchive::new()
         .add("./", EntryType::Directory, "")
         .add("Pulumi.yaml", EntryType::Regular, "name: demo")
         .add("./a/b/run.sh", EntryType::Regular, "#!/bin/sh")
@@ -77,9 +84,9 @@ fn files_and_folders() {
 }
 
 #[test]
-fn names_that_lead_outside() {
+fn unpack_names_outside_target_are_rejected() {
     for name in ["../evil", "/etc/evil", "a/../../evil", "a\\..\\evil"] {
-        let (folder, result) = Packed::new()
+        let (folder, result) = PackedArchive::new()
             .add(name, EntryType::Regular, "x")
             .unpack(None);
         assert!(matches!(result, Err(UnpackError::BadName(_))), "{name}");
@@ -88,10 +95,10 @@ fn names_that_lead_outside() {
 }
 
 #[test]
-fn a_link_is_left_out_and_can_not_be_followed() {
+fn unpack_symlink_is_skipped_and_not_followed() {
     let outside = tempfile::tempdir().unwrap();
     let place = outside.path().to_str().unwrap();
-    let (folder, result) = Packed::new()
+    let (folder, result) = PackedArchive::new()
         .add("link", EntryType::Symlink, place)
         .add("link/evil", EntryType::Regular, "x")
         .unpack(None);
@@ -101,17 +108,17 @@ fn a_link_is_left_out_and_can_not_be_followed() {
 }
 
 #[test]
-fn other_kinds_are_refused() {
+fn unpack_special_files_are_rejected() {
     for kind in [EntryType::Link, EntryType::Fifo, EntryType::Char] {
-        let (_folder, result) = Packed::new().add("x", kind, "").unpack(None);
+        let (_folder, result) = PackedArchive::new().add("x", kind, "").unpack(None);
         assert!(matches!(result, Err(UnpackError::BadKind(_))), "{kind:?}");
     }
 }
 
 #[test]
-fn the_size_is_limited() {
+fn unpack_size_is_limited() {
     let packed = || {
-        Packed::new()
+        PackedArchive::new()
             .add("a", EntryType::Regular, &"x".repeat(600))
             .add("b", EntryType::Regular, &"y".repeat(600))
     };
@@ -122,7 +129,7 @@ fn the_size_is_limited() {
 }
 
 #[test]
-fn what_is_no_archive() {
+fn unpack_invalid_archive_fails() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "not gzip").unwrap();

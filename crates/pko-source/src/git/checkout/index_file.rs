@@ -1,5 +1,5 @@
-//! Git's index, version 2: which files there are and what they looked like when they were written, so that
-//! `git status` finds nothing changed.
+//! Writes git's index (version 2) with the stat data of each file, so that `git status` reports no
+//! changes.
 
 use std::{
     fs::File,
@@ -9,10 +9,8 @@ use std::{
 
 use super::plan::PlannedEntry;
 
-/// What a file looked like.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Stat {
-    /// Seconds and nanoseconds
     pub(super) changed: (u32, u32),
     pub(super) modified: (u32, u32),
     pub(super) device: u32,
@@ -22,17 +20,17 @@ pub(super) struct Stat {
     pub(super) size: u32,
 }
 
-/// The flags have room for this length; longer names are found by the byte that ends them.
+/// The length field has 12 bits. Longer names are found by their terminating zero.
 const LONGEST_LENGTH: usize = 0xfff;
 
-/// Writes an index of entries that are in order.
+/// Writes an index. The entries must be sorted by path.
 pub(super) fn write(
     path: &Path,
     entries: &[PlannedEntry],
     stats: &[Stat],
     hash: gix_hash::Kind,
 ) -> io::Result<()> {
-    let mut file = Hashed {
+    let mut file = HashingWriter {
         writer: BufWriter::with_capacity(64 << 10, File::create_new(path)?),
         hasher: gix_hash::hasher(hash),
     };
@@ -41,15 +39,15 @@ pub(super) fn write(
     file.write_all(&2_u32.to_be_bytes())?;
     file.write_all(&count.to_be_bytes())?;
     for (entry, stat) in entries.iter().zip(stats) {
-        file.write_all(&encoded(entry, stat))?;
+        file.write_all(&encode_entry(entry, stat))?;
     }
-    let Hashed { mut writer, hasher } = file;
+    let HashingWriter { mut writer, hasher } = file;
     let checksum = hasher.try_finalize().map_err(io::Error::other)?;
     writer.write_all(checksum.as_bytes())?;
     writer.flush()
 }
 
-fn encoded(entry: &PlannedEntry, stat: &Stat) -> Vec<u8> {
+fn encode_entry(entry: &PlannedEntry, stat: &Stat) -> Vec<u8> {
     let numbers = [
         stat.changed.0,
         stat.changed.1,
@@ -67,17 +65,17 @@ fn encoded(entry: &PlannedEntry, stat: &Stat) -> Vec<u8> {
     let length = u16::try_from(entry.path.len().min(LONGEST_LENGTH)).unwrap_or_default();
     bytes.extend_from_slice(&length.to_be_bytes());
     bytes.extend_from_slice(&entry.path);
-    // one zero to eight of them, up to a multiple of eight
+    // Entries are padded with one to eight zeros to a multiple of eight.
     bytes.resize((bytes.len() / 8 + 1) * 8, 0);
     bytes
 }
 
-struct Hashed<W> {
+struct HashingWriter<W> {
     writer: W,
     hasher: gix_hash::Hasher,
 }
 
-impl<W: Write> Hashed<W> {
+impl<W: Write> HashingWriter<W> {
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.hasher.update(bytes);
         self.writer.write_all(bytes)

@@ -1,14 +1,14 @@
-//! Where symbolic links lead. Pure.
+//! Decides whether a symbolic link leads out of the repository. Does no I/O.
 //!
-//! A look at the text of one link is not enough: `a -> b/c/..` stays inside by its letters, but if `b/c` is a
-//! link to `..` it does not. So links are followed as a system would, with what the other links of the commit are.
+//! The target alone is not sufficient: `a -> b/c/..` looks harmless, but leads out if `b/c` is a link to
+//! `..`. So links are resolved as the kernel does, with the other links of the commit.
 
 use std::collections::HashMap;
 
-/// A system gives up after 40; what it gives up on leads nowhere.
+/// Linux gives up after 40.
 const MOST_FOLLOWED: usize = 64;
 
-/// Whether a link leads out of the folder that all paths are in, now or on the way.
+/// Whether the link leaves the folder at any step of its resolution.
 pub(in super::super) fn leads_out(path: &[u8], links: &HashMap<&[u8], &[u8]>) -> bool {
     let mut place: Vec<&[u8]> = Vec::new();
     let mut left: Vec<&[u8]> = parts(path).collect();
@@ -40,7 +40,7 @@ pub(in super::super) fn leads_out(path: &[u8], links: &HashMap<&[u8], &[u8]>) ->
     false
 }
 
-/// The parts of a path, the last one first.
+/// In reverse order.
 fn parts(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.rsplit(|byte| *byte == b'/')
 }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn links_within_are_fine() {
+    fn links_within_repository_are_accepted() {
         let none: [&str; 0] = [];
         for links in [
             &[("a", "b")][..],
@@ -80,18 +80,18 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_out() {
+    fn links_leading_out_are_detected() {
         for (links, which) in [
             (&[("a", "/etc/passwd")][..], &["a"][..]),
             (&[("a", "..")], &["a"]),
             (&[("a", "../x")], &["a"]),
             (&[("a/b", "../../x")], &["a/b"]),
             (&[("a", "b/../../x")], &["a"]),
-            // each stays inside by its letters
+            // Each target looks harmless on its own.
             (&[("b/c", ".."), ("a", "b/c/../x")], &["a"]),
             (&[("d/l", ".."), ("x", "d/l/..")], &["x"]),
             (&[("a", "b"), ("b", "../x")], &["a", "b"]),
-            // out and in again
+            // Out and back in.
             (&[("a", "../repository/x")], &["a"]),
         ] {
             assert_eq!(outward(links), which, "{links:?}");

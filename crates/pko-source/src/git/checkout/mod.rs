@@ -1,8 +1,8 @@
 //! Writes the files of a commit into an empty folder.
 //!
-//! All is looked at before anything is written: names, sizes, and where symbolic links lead. Links are made last, so
-//! that nothing is ever written through one. Files have the bytes that git stores, as with upstream's operator: no
-//! line end is changed and no filter runs, so large files stay pointers.
+//! Names, sizes and symbolic links are checked before anything is written. Links are created last, so
+//! nothing is ever written through one. Files get the bytes that git stores, as with upstream: no line
+//! ending conversion and no filters, so Git LFS files stay pointers.
 
 mod index_file;
 mod links;
@@ -21,42 +21,36 @@ use std::{
 use gix_hash::ObjectId;
 use gix_object::Kind as ObjectKind;
 
-use super::{GitError, Limits, error::LimitExceeded, pack::Objects};
+use super::{GitError, GitLimits, error::LimitExceeded, pack::PackObjects};
 use crate::Deadline;
 use index_file::Stat;
 pub(super) use links::leads_out;
 pub(super) use plan::{EntryKind, Plan, PlannedEntry};
 
-/// What is wrong with a tree that someone committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TreeProblem {
-    /// A name that leads elsewhere, or into `.git`.
-    #[error("it is not a name that a file may have")]
+    #[error("the name is not allowed")]
     Name,
-    /// Two of the same name.
-    #[error("there are two of this name")]
+    #[error("the name occurs twice")]
     Duplicate,
-    /// A link that leads out.
     #[error("the symbolic link leads out of the repository")]
     OutwardLink,
-    /// A link that is too long.
     #[error("the symbolic link is empty or too long")]
     LinkLength,
-    /// Folders in folders in folders.
     #[error("the path is too long")]
     PathLength,
 }
 
-/// How much may yet be written: submodules share it with what they are in.
+/// What may still be written. Submodules share the budget of their parent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
     pub(super) entries: u64,
     pub(super) bytes: u64,
-    pub(super) limits: Limits,
+    pub(super) limits: GitLimits,
 }
 
 impl Budget {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: GitLimits) -> Self {
         Self {
             entries: limits.entries,
             bytes: limits.checkout_bytes,
@@ -77,9 +71,9 @@ impl Budget {
     }
 }
 
-/// Writes the files of a tree into a folder that has nothing but `.git` in it, with an index there.
+/// Writes a tree and its index into a folder that contains nothing but `.git`.
 pub(super) struct Checkout<'a> {
-    pub(super) objects: &'a mut Objects,
+    pub(super) objects: &'a mut PackObjects,
     pub(super) folder: &'a Path,
     pub(super) address: &'a str,
     pub(super) deadline: Deadline,
@@ -87,7 +81,6 @@ pub(super) struct Checkout<'a> {
 }
 
 impl Checkout<'_> {
-    /// Writes all, and says what it was.
     pub(super) fn write(&mut self, tree: ObjectId) -> Result<Plan, GitError> {
         let plan = Plan::of(self, tree)?;
         let mut stats = vec![Stat::default(); plan.entries.len()];
@@ -162,7 +155,7 @@ impl Checkout<'_> {
     fn problem(&self, path: &[u8], problem: TreeProblem) -> GitError {
         GitError::Tree {
             address: self.address.to_owned(),
-            path: presentable(path),
+            path: sanitize_path(path),
             problem,
         }
     }
@@ -186,7 +179,7 @@ fn create(path: &Path, mode: u32, data: &[u8]) -> io::Result<Stat> {
 
 impl Stat {
     fn of(found: &fs::Metadata) -> Self {
-        // an index has room for 32 bits of each; git cuts them off as well
+        // The index has 32 bits for each field. Git truncates as well.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -218,8 +211,7 @@ fn limit_error(address: &str, limit: LimitExceeded) -> GitError {
     }
 }
 
-/// A path in one line, and not too long.
-fn presentable(path: &[u8]) -> String {
+fn sanitize_path(path: &[u8]) -> String {
     String::from_utf8_lossy(path)
         .chars()
         .take(200)

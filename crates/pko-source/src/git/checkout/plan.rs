@@ -1,4 +1,4 @@
-//! What there is to write: all entries of a tree and those beneath it, each looked at before anything is written.
+//! Lists all entries of a tree and checks them before anything is written.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,10 +7,9 @@ use gix_object::{Kind as ObjectKind, TreeRefIter, tree};
 
 use super::{super::GitError, Checkout, TreeProblem, limit_error, links};
 
-/// Longer than any path that a system opens.
+/// `PATH_MAX` is 4096.
 const LONGEST_PATH: usize = 4000;
 
-/// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum EntryKind {
     File,
@@ -20,7 +19,6 @@ pub(in super::super) enum EntryKind {
 }
 
 impl EntryKind {
-    /// As git writes it into an index.
     pub(super) fn mode(self) -> u32 {
         match self {
             Self::File => 0o100_644,
@@ -31,7 +29,6 @@ impl EntryKind {
     }
 }
 
-/// One entry that is no folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct PlannedEntry {
     pub(in super::super) path: Vec<u8>,
@@ -39,19 +36,17 @@ pub(in super::super) struct PlannedEntry {
     pub(in super::super) id: ObjectId,
 }
 
-/// All that there is to write.
 #[derive(Debug, Default)]
 pub(in super::super) struct Plan {
-    /// In the order of an index: by path
+    /// Sorted by path, as the index requires.
     pub(in super::super) entries: Vec<PlannedEntry>,
-    /// Each after the one that it is in
+    /// Parents before children.
     pub(super) folders: Vec<Vec<u8>>,
-    /// Which entries are links, and their targets
+    /// Indexes into `entries`, with the targets of the links.
     pub(super) links: Vec<(usize, Vec<u8>)>,
 }
 
 impl Plan {
-    /// Looks at all of a tree.
     pub(super) fn of(checkout: &mut Checkout<'_>, root: ObjectId) -> Result<Self, GitError> {
         let mut plan = Self::default();
         let mut left = vec![(Vec::new(), root)];
@@ -73,7 +68,7 @@ impl Plan {
         left: &mut Vec<(Vec<u8>, ObjectId)>,
     ) -> Result<(), GitError> {
         let hash = checkout.objects.hash();
-        // the entries are few; the memory that they are in is that of the next object
+        // Copied, because reading the next object reuses the buffer.
         let data = checkout.objects.require(id, ObjectKind::Tree)?.to_vec();
         let mut names = HashSet::new();
         for entry in TreeRefIter::from_bytes(&data, hash) {
@@ -85,8 +80,8 @@ impl Plan {
                 .budget
                 .take_entry()
                 .map_err(|limit| limit_error(checkout.address, limit))?;
-            let path = joined(folder, entry.filename);
-            judge(&entry, &path).map_err(|problem| checkout.problem(&path, problem))?;
+            let path = join_path(folder, entry.filename);
+            check_name(&entry, &path).map_err(|problem| checkout.problem(&path, problem))?;
             if !names.insert(entry.filename) {
                 return Err(checkout.problem(&path, TreeProblem::Duplicate));
             }
@@ -101,7 +96,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Reads where links lead, and refuses those that lead out.
+    /// Reads link targets and rejects links that lead out of the repository.
     fn add_links(&mut self, checkout: &mut Checkout<'_>) -> Result<(), GitError> {
         let links = self
             .entries
@@ -146,16 +141,16 @@ fn kind(mode: tree::EntryMode) -> Option<EntryKind> {
     }
 }
 
-fn joined(folder: &[u8], name: &[u8]) -> Vec<u8> {
+fn join_path(folder: &[u8], name: &[u8]) -> Vec<u8> {
     if folder.is_empty() {
         return name.to_vec();
     }
     [folder, name].join(&b'/')
 }
 
-/// A name that git itself would write: not empty, no `..`, nothing that some system takes for `.git`. Names that
-/// only Windows has trouble with are fine.
-fn judge(entry: &tree::EntryRef<'_>, path: &[u8]) -> Result<(), TreeProblem> {
+/// Accepts what git itself would write: no empty name, no `..`, nothing that a file system could
+/// take for `.git`. Names that are invalid only on Windows are fine.
+fn check_name(entry: &tree::EntryRef<'_>, path: &[u8]) -> Result<(), TreeProblem> {
     use gix_validate::path::component::{Mode, Options};
     let options = Options {
         protect_windows: false,

@@ -1,4 +1,4 @@
-//! The one token by which an app shows GitHub who it is. Does no I/O.
+//! Signs the JWT by which an app authenticates with GitHub. Does no I/O.
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jiff::Timestamp;
@@ -8,20 +8,17 @@ use ring::{
 };
 use serde_json::json;
 
-use super::{GithubApp, GithubAppError, plain};
-use crate::{Redacted, pem::Section};
+use super::{GithubApp, GithubAppError, validate_id};
+use crate::{Redacted, pem::PemSection};
 
-/// `{"alg":"RS256","typ":"JWT"}`
 const HEADER: &str = "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9";
 /// GitHub's clock may be behind ours.
 const BEFORE: i64 = 60;
-/// The most that GitHub takes.
 const AFTER: i64 = 600;
 
-/// Signs who we are, for some minutes.
 pub(super) fn sign(app: &GithubApp, now: Timestamp) -> Result<Redacted<String>, GithubAppError> {
     let key = read(app.private_key.expose())?;
-    let issuer = plain(&app.app_id).ok_or(GithubAppError::Id("app id"))?;
+    let issuer = validate_id(&app.app_id).ok_or(GithubAppError::InvalidId("app id"))?;
     let claims = json!({
         "iat": now.as_second() - BEFORE,
         "exp": now.as_second() + AFTER,
@@ -37,18 +34,18 @@ pub(super) fn sign(app: &GithubApp, now: Timestamp) -> Result<Redacted<String>, 
         message.as_bytes(),
         &mut signature,
     );
-    signed.map_err(|_| GithubAppError::Key)?;
+    signed.map_err(|_| GithubAppError::InvalidKey)?;
     let signature = BASE64_URL_SAFE_NO_PAD.encode(signature);
     Ok(Redacted::new(format!("{message}.{signature}")))
 }
 
-/// PKCS#1, as GitHub hands out, or PKCS#8, as other tools write.
+/// GitHub issues PKCS#1. Other tools write PKCS#8.
 fn read(text: &str) -> Result<RsaKeyPair, GithubAppError> {
-    let section = Section::first(text, &[]).map_err(|_| GithubAppError::NoKey)?;
+    let section = PemSection::first(text, &[]).map_err(|_| GithubAppError::NoPem)?;
     let key = match section.label.as_str() {
         "RSA PRIVATE KEY" => RsaKeyPair::from_der(&section.body),
         "PRIVATE KEY" => RsaKeyPair::from_pkcs8(&section.body),
-        _ => return Err(GithubAppError::Key),
+        _ => return Err(GithubAppError::InvalidKey),
     };
-    key.map_err(|_| GithubAppError::Key)
+    key.map_err(|_| GithubAppError::InvalidKey)
 }

@@ -14,9 +14,9 @@ use ring::signature::{KeyPair as _, RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, Unpa
 use serde_json::Value;
 
 use super::*;
-use crate::pem::Section;
+use crate::pem::PemSection;
 
-/// A key in one of the two formats; made once, as that takes a while.
+/// Generated once per format, because that is slow.
 fn key(format: &str) -> String {
     static KEYS: OnceLock<Vec<(String, String)>> = OnceLock::new();
     let keys = KEYS.get_or_init(|| {
@@ -59,16 +59,15 @@ fn soon() -> Deadline {
     Deadline::after(Duration::from_mins(1))
 }
 
-/// A request as it came.
-struct Request {
+struct RecordedRequest {
     line: String,
     headers: HashMap<String, String>,
 }
 
-/// An API that answers the nth request with the nth answer, and every further one with the last.
+/// Answers the nth request with the nth response, and further ones with the last.
 struct Api {
     address: String,
-    requests: Arc<Mutex<Vec<Request>>>,
+    requests: Arc<Mutex<Vec<RecordedRequest>>>,
 }
 
 impl Api {
@@ -80,7 +79,7 @@ impl Api {
         thread::spawn(move || {
             for mut stream in listener.incoming().filter_map(Result::ok) {
                 let request = read_request(&stream);
-                let mut seen = seen.lock().unwrap();
+                let mut seen = seen.lock();
                 let answer = answers.get(seen.len()).or(answers.last()).unwrap();
                 seen.push(request);
                 drop(seen);
@@ -91,7 +90,7 @@ impl Api {
     }
 
     fn count(&self) -> usize {
-        self.requests.lock().unwrap().len()
+        self.requests.lock().len()
     }
 
     fn tokens(&self) -> GithubTokens {
@@ -101,7 +100,7 @@ impl Api {
     }
 }
 
-fn read_request(stream: &TcpStream) -> Request {
+fn read_request(stream: &TcpStream) -> RecordedRequest {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     let line = lines.next().unwrap_or_default();
     let headers = lines.take_while(|line| !line.is_empty());
@@ -109,7 +108,7 @@ fn read_request(stream: &TcpStream) -> Request {
         let (name, value) = line.split_once(':')?;
         Some((name.to_ascii_lowercase(), value.trim().to_owned()))
     });
-    Request {
+    RecordedRequest {
         line,
         headers: headers.collect(),
     }
@@ -127,9 +126,9 @@ fn granted(token: &str, end: &str) -> String {
     answer("201 Created", "", &body)
 }
 
-/// What a JWT says, if the owner of this key signed it.
+/// The claims of a JWT, after verifying its signature.
 fn claims(jwt: &str, private: &str) -> Value {
-    let section = Section::first(private, &[]).unwrap_or_else(|error| panic!("{error:?}"));
+    let section = PemSection::first(private, &[]).unwrap_or_else(|error| panic!("{error:?}"));
     let pair = RsaKeyPair::from_der(&section.body);
     let pair = pair
         .or_else(|_| RsaKeyPair::from_pkcs8(&section.body))
@@ -147,12 +146,12 @@ fn claims(jwt: &str, private: &str) -> Value {
 }
 
 #[test]
-fn a_token_is_asked_for_as_github_wants_it() {
+fn github_token_request_has_jwt_and_headers() {
     for format in ["PEM", "PKCS8"] {
         let api = Api::start(vec![granted("ghs_secret", "2026-01-02T04:04:05Z")]);
         let token = api.tokens().token(&app(format), now(), soon()).unwrap();
         assert_eq!(token.expose(), "ghs_secret");
-        let requests = api.requests.lock().unwrap();
+        let requests = api.requests.lock();
         let request = &requests[0];
         assert_eq!(
             request.line,
@@ -172,7 +171,7 @@ fn a_token_is_asked_for_as_github_wants_it() {
 }
 
 #[test]
-fn a_token_is_used_until_it_nears_its_end() {
+fn github_token_is_renewed_before_expiry() {
     let first = granted("first", "2026-01-02T04:00:00Z");
     let api = Api::start(vec![first, granted("second", "2026-01-02T05:00:00Z")]);
     let tokens = api.tokens();
@@ -186,18 +185,18 @@ fn a_token_is_used_until_it_nears_its_end() {
     assert_eq!(at("2026-01-02T03:55:00Z"), "second");
     assert_eq!(at("2026-01-02T04:30:00Z"), "second");
     assert_eq!(api.count(), 2);
-    // Another key may be another's.
+    // Another key may be another tenant's.
     let token = tokens.token(&app("PKCS8"), now(), soon());
     assert_eq!(token.unwrap().expose(), "second");
     assert_eq!(api.count(), 3);
-    assert_eq!(tokens.slots.lock().unwrap().len(), 2);
-    // What is over is forgotten.
+    assert_eq!(tokens.slots.lock().len(), 2);
+    // Expired tokens are dropped.
     at("2026-01-03T00:00:00Z");
-    assert_eq!(tokens.slots.lock().unwrap().len(), 1);
+    assert_eq!(tokens.slots.lock().len(), 1);
 }
 
 #[test]
-fn many_who_ask_at_once_are_one_question() {
+fn github_token_concurrent_callers_share_a_request() {
     let api = Api::start(vec![granted("one", "2026-01-02T04:04:05Z")]);
     let tokens = api.tokens();
     thread::scope(|scope| {
@@ -212,18 +211,18 @@ fn many_who_ask_at_once_are_one_question() {
 }
 
 #[test]
-fn those_who_waited_share_a_failure_and_the_next_one_asks_again() {
-    let slot = Slot::default();
-    slot.lock().asking = true;
-    let failure = GithubAppError::Empty;
-    let mut state = slot.lock();
-    let before = state.answers;
+fn github_token_waiters_share_a_failure() {
+    let slot = TokenSlot::default();
+    slot.state.lock().in_flight = true;
+    let failure = GithubAppError::EmptyToken;
+    let mut state = slot.state.lock();
+    let before = state.completed;
     drop(state);
-    let question = Question(&slot);
-    question.answered(Err(failure.clone()));
-    drop(question);
-    state = slot.lock();
-    assert_eq!((state.answers, state.asking), (before + 1, false));
+    let pending = PendingRequest(&slot);
+    pending.complete(Err(failure.clone()));
+    drop(pending);
+    state = slot.state.lock();
+    assert_eq!((state.completed, state.in_flight), (before + 1, false));
     assert_eq!(state.failure, Some(failure));
     drop(state);
 
@@ -240,7 +239,7 @@ fn those_who_waited_share_a_failure_and_the_next_one_asks_again() {
 static PAUSES: AtomicUsize = AtomicUsize::new(0);
 
 #[test]
-fn a_server_in_trouble_is_asked_again_when_it_says() {
+fn github_token_retry_respects_retry_after() {
     let api = Api::start(vec![
         answer("503 Service Unavailable", "", "later"),
         answer("429 Too Many Requests", "Retry-After: 7\r\n", "slow down"),
@@ -257,7 +256,7 @@ fn a_server_in_trouble_is_asked_again_when_it_says() {
 }
 
 #[test]
-fn the_third_failure_is_the_last() {
+fn github_token_gives_up_after_three_attempts() {
     let api = Api::start(vec![answer("500 Internal Server Error", "", "broken")]);
     let error = api.tokens().token(&app("PEM"), now(), soon()).unwrap_err();
     assert_eq!(
@@ -268,7 +267,7 @@ fn the_third_failure_is_the_last() {
 }
 
 #[test]
-fn a_wait_that_is_too_long_is_left_to_the_caller() {
+fn github_token_retry_past_deadline_fails() {
     let limited = answer(
         "429 Too Many Requests",
         "Retry-After: 3600\r\n",
@@ -289,7 +288,7 @@ fn a_wait_that_is_too_long_is_left_to_the_caller() {
 }
 
 #[test]
-fn answers_that_are_no_token_have_upstreams_texts() {
+fn github_token_errors_have_upstream_texts() {
     let prefix = "getting GitHub App installation token: ";
     let long = "x".repeat(10_000);
     let table = [
@@ -311,7 +310,7 @@ fn answers_that_are_no_token_have_upstreams_texts() {
         ),
         (
             answer("201 Created", "", r#"{"token":"ghs_canary"#),
-            "the answer of the GitHub API is not understood".to_owned(),
+            "the GitHub API returned an unexpected response".to_owned(),
         ),
         (
             answer("302 Found", "Location: http://127.0.0.1:1/\r\n", ""),
@@ -326,7 +325,7 @@ fn answers_that_are_no_token_have_upstreams_texts() {
 }
 
 #[test]
-fn an_answer_without_an_end_is_given_up() {
+fn github_token_endless_response_fails() {
     let endless = answer("201 Created", "", &" ".repeat(1024 * 1024));
     let api = Api::start(vec![endless]);
     let error = api.tokens().token(&app("PEM"), now(), soon()).unwrap_err();
@@ -337,7 +336,7 @@ fn an_answer_without_an_end_is_given_up() {
 }
 
 #[test]
-fn a_server_that_hangs_is_given_up_by_all_who_wait() {
+fn github_token_hanging_server_fails_all_waiters() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let tokens = GithubTokens::new(&address).unwrap();
@@ -353,7 +352,7 @@ fn a_server_that_hangs_is_given_up_by_all_who_wait() {
 }
 
 #[test]
-fn bad_apps_do_not_get_as_far_as_a_request() {
+fn github_token_invalid_app_sends_no_request() {
     const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n";
     let api = Api::start(vec![granted("never", "2026-01-02T04:04:05Z")]);
     let error = |change: fn(&mut GithubApp)| {
@@ -368,27 +367,27 @@ fn bad_apps_do_not_get_as_far_as_a_request() {
     );
     assert_eq!(
         error(|app| app.private_key = Redacted::new(PUBLIC.to_owned())),
-        GithubAppError::Key
+        GithubAppError::InvalidKey
     );
     let other = error(|app| app.installation_id = "../../user".to_owned());
-    assert_eq!(other, GithubAppError::Id("installation id"));
+    assert_eq!(other, GithubAppError::InvalidId("installation id"));
     assert_eq!(
         error(|app| app.installation_id = "..".to_owned()),
-        GithubAppError::Id("installation id")
+        GithubAppError::InvalidId("installation id")
     );
     assert_eq!(
         error(|app| app.app_id = "\"".to_owned()),
-        GithubAppError::Id("app id")
+        GithubAppError::InvalidId("app id")
     );
     assert_eq!(
         error(|app| app.app_id = " \n".to_owned()),
-        GithubAppError::Id("app id")
+        GithubAppError::InvalidId("app id")
     );
     assert_eq!(api.count(), 0);
 }
 
 #[test]
-fn keys_may_be_pasted_carelessly() {
+fn github_app_key_formatting_is_tolerated() {
     let api = Api::start(vec![granted("fine", "2026-01-02T04:04:05Z")]);
     let text = key("PEM");
     for text in [
@@ -403,7 +402,7 @@ fn keys_may_be_pasted_carelessly() {
 }
 
 #[test]
-fn secrets_go_to_no_address_without_encryption() {
+fn github_api_without_tls_is_rejected() {
     for api in [
         "http://api.github.com",
         "api.github.com",
@@ -412,7 +411,7 @@ fn secrets_go_to_no_address_without_encryption() {
         "http://127.0.0.1.evil.org",
     ] {
         assert!(
-            matches!(GithubTokens::new(api), Err(GithubAppError::Api(_))),
+            matches!(GithubTokens::new(api), Err(GithubAppError::InsecureApi(_))),
             "{api}"
         );
     }

@@ -1,4 +1,4 @@
-//! What a server gets to see of credentials over HTTP. Pure.
+//! The `Authorization` header for git over HTTP. Does no I/O.
 
 use std::fmt;
 
@@ -7,18 +7,17 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use super::super::{Address, CredentialKind, Credentials, GitError};
 use crate::Redacted;
 
-/// The `Authorization` header, and what it was made of.
 #[derive(Clone)]
 pub(crate) struct HttpAuth {
     kind: CredentialKind,
     header: Redacted<String>,
-    /// What a server must not get into an error by echoing it
+    /// Secrets that a server may echo and that must not appear in errors.
     secrets: Vec<Redacted<String>>,
 }
 
 impl HttpAuth {
-    /// The header for credentials, or for what the address has in it. An app of GitHub's must have become
-    /// a token before.
+    /// Builds the header from the credentials or from the address. A GitHub App's token must be
+    /// requested before.
     pub(crate) fn of(
         address: &Address,
         credentials: &Credentials,
@@ -42,17 +41,17 @@ impl HttpAuth {
             )),
             Credentials::GithubApp(_) => Err(misfit(
                 CredentialKind::GithubApp,
-                "nobody asks GitHub for a token here",
+                "no GitHub API is configured",
             )),
         }
     }
 
-    /// A token, which is the password of a user `git`.
+    /// A token is the password of user `git`.
     pub(crate) fn token(kind: CredentialKind, token: &Redacted<String>) -> Self {
         Self::basic(kind, "git", token.expose())
     }
 
-    /// A user without a password is a token to some servers.
+    /// Some servers take a user without a password for a token.
     fn of_address(address: &Address) -> Option<Self> {
         let (user, password) = (address.user(), address.password());
         if user.is_none() && password.is_none() {
@@ -68,7 +67,7 @@ impl HttpAuth {
 
     fn basic(kind: CredentialKind, user: &str, password: &str) -> Self {
         let encoded = STANDARD.encode(format!("{user}:{password}"));
-        // a user is a secret only where it may be a token
+        // In an address, the user may be a token.
         let user = if kind == CredentialKind::Address {
             user
         } else {
@@ -94,8 +93,7 @@ impl HttpAuth {
         self.header.expose()
     }
 
-    /// Takes what is secret out of a server's words.
-    pub(super) fn without_secrets(&self, words: &str) -> String {
+    pub(super) fn redact_secrets(&self, words: &str) -> String {
         self.secrets.iter().fold(words.to_owned(), |words, secret| {
             words.replace(secret.expose().as_str(), "[redacted]")
         })
@@ -122,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_sees() {
+    fn http_auth_header_for_each_credential() {
         let secret = |text: &str| Redacted::new(text.to_owned());
         let (plain, with_user) = ("https://h/r", "https://me:secret@h/r");
         let basic = Credentials::Basic {
@@ -149,20 +147,20 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_is_redacted() {
+    fn http_auth_redacts_echoed_secrets() {
         let address = Address::parse("https://h/r").unwrap();
         let token = Credentials::Token(Redacted::new("canary".to_owned()));
         let auth = HttpAuth::of(&address, &token).unwrap().unwrap();
         let echo = format!("bad token canary in {}", auth.header());
         assert_eq!(
-            auth.without_secrets(&echo),
+            auth.redact_secrets(&echo),
             "bad token [redacted] in Basic [redacted]"
         );
         assert_eq!(format!("{auth:?}"), "HttpAuth(an access token)");
     }
 
     #[test]
-    fn a_key_is_not_for_http() {
+    fn http_auth_rejects_ssh_key() {
         let address = Address::parse("https://h/r").unwrap();
         let key = Credentials::Ssh(crate::git::SshKey {
             private_key: Redacted::new("canary".to_owned()),
@@ -172,7 +170,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .starts_with("https://h/r can't be read with an SSH key"),
+                .starts_with("https://h/r does not support an SSH key"),
             "{error}"
         );
     }

@@ -1,4 +1,4 @@
-//! The HTTP client: one for a process, shared by all that ask.
+//! The HTTP client, one per process.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -12,37 +12,33 @@ use ureq::{
 
 use super::{
     super::{Address, GitError, protocol::AGENT},
-    guard::OutwardResolver,
+    ssrf_guard::PublicResolver,
 };
-use crate::http_client::{self, ClientError, PROXY_VARIABLES};
+use crate::http_client::{self, HttpClientError, PROXY_VARIABLES};
 
-/// How long it may take until a connection stands.
-const CONNECT: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The settings of an HTTP client.
 #[derive(Debug, Clone, Default)]
 pub struct HttpSettings {
-    /// Certificates in PEM that are believed beside the usual ones
+    /// PEM certificates to trust in addition to the default ones.
     pub extra_certificates: Vec<Vec<u8>>,
 }
 
-/// An HTTP client. A copy shares its connections.
+/// Clones share connections.
 #[derive(Clone)]
 pub struct HttpClient {
     usual: Agent,
-    /// For addresses that a server sent us to
-    outward: Agent,
-    /// The variables about proxies that are set
+    /// For addresses that a server redirected to.
+    public_only: Agent,
     proxies: Arc<Vec<(&'static str, String)>>,
 }
 
 impl HttpClient {
-    /// A client as the environment wants it: proxies and certificates by the usual variables.
     pub fn from_environment(settings: &HttpSettings) -> Result<Self, GitError> {
         Self::with_variables(settings, &|name| std::env::var(name).ok())
     }
 
-    /// A client as these variables want it.
+    /// Like [`Self::from_environment`], with the given variables.
     pub fn with_variables(
         settings: &HttpSettings,
         variable: &dyn Fn(&str) -> Option<String>,
@@ -52,22 +48,26 @@ impl HttpClient {
         let set = set.filter_map(|name| Some((name, variable(name)?)));
         let client = Self {
             usual: config.new_agent(),
-            outward: Agent::with_parts(
+            public_only: Agent::with_parts(
                 config,
                 DefaultConnector::default(),
-                OutwardResolver::default(),
+                PublicResolver::default(),
             ),
             proxies: Arc::new(set.collect()),
         };
-        // One that is none is told now, and not when it is needed.
+        // Report an invalid proxy at start, not at the first request.
         for anywhere in ["http://proxied.invalid/", "https://proxied.invalid/"] {
             client.proxy_of(&Uri::from_static(anywhere))?;
         }
         Ok(client)
     }
 
-    pub(super) fn agent(&self, outward: bool) -> &Agent {
-        if outward { &self.outward } else { &self.usual }
+    pub(super) fn agent(&self, public_only: bool) -> &Agent {
+        if public_only {
+            &self.public_only
+        } else {
+            &self.usual
+        }
     }
 
     pub(super) fn proxy(&self, address: &Address) -> Result<Option<ureq::Proxy>, GitError> {
@@ -77,7 +77,7 @@ impl HttpClient {
         }
     }
 
-    fn proxy_of(&self, url: &Uri) -> Result<Option<ureq::Proxy>, ClientError> {
+    fn proxy_of(&self, url: &Uri) -> Result<Option<ureq::Proxy>, HttpClientError> {
         http_client::proxy(url, &|wanted| {
             let mut set = self.proxies.iter();
             set.find(|(name, _)| *name == wanted)
@@ -99,8 +99,8 @@ fn config(roots: RootCerts) -> Config {
         .max_redirects(0)
         .max_redirects_will_error(false)
         .proxy(None)
-        .timeout_connect(Some(CONNECT))
-        // servers know git by this, and some answer nobody else
+        .timeout_connect(Some(CONNECT_TIMEOUT))
+        // Some servers answer only clients whose user agent starts with `git/`.
         .user_agent(format!("git/{AGENT}"))
         .tls_config(tls)
         .build()

@@ -1,4 +1,4 @@
-//! A repository behind HTTP.
+//! A connection to a repository over HTTP.
 
 use std::{
     io::{self, BufReader, Read},
@@ -15,24 +15,23 @@ use super::{
     super::{Address, CredentialKind, GitError, transport::Connection},
     auth::HttpAuth,
     client::HttpClient,
-    guard::is_this_machine,
     redirect,
+    ssrf_guard::is_this_machine,
 };
 use crate::{Deadline, http_client::retry_after};
 
-const ADVERTISEMENT: &str = "/info/refs?service=git-upload-pack";
+const INFO_REFS: &str = "/info/refs?service=git-upload-pack";
 const UPLOAD_PACK: &str = "/git-upload-pack";
-/// The longest time for which a server is left alone because it says so.
-const LONGEST_WAIT: Duration = Duration::from_hours(24);
+const MAX_RETRY_AFTER: Duration = Duration::from_hours(24);
 
-/// A repository behind HTTP. A redirect of the first request holds for those that follow.
+/// A redirect of the first request also applies to the requests after it.
 pub(crate) struct HttpConnection<'a> {
     client: &'a HttpClient,
     address: Address,
     auth: Option<HttpAuth>,
     deadline: Deadline,
-    /// To another host, which must not be this machine
-    sent_away: bool,
+    /// After a redirect to another host, addresses of this machine are off limits.
+    left_origin: bool,
 }
 
 impl<'a> HttpConnection<'a> {
@@ -47,30 +46,30 @@ impl<'a> HttpConnection<'a> {
             address: address.clone(),
             auth,
             deadline,
-            sent_away: false,
+            left_origin: false,
         }
     }
 
     fn get(&self) -> Result<Response<Body>, GitError> {
-        let agent = self.client.agent(self.sent_away);
-        let request = self.prepared(agent.get(self.address.http_url(ADVERTISEMENT)))?;
+        let agent = self.client.agent(self.left_origin);
+        let request = self.prepare(agent.get(self.address.http_url(INFO_REFS)))?;
         request
             .call()
-            .map_err(|error| GitError::of_request(&self.address, error))
+            .map_err(|error| GitError::from_request(&self.address, error))
     }
 
     fn post(&self, body: &[u8]) -> Result<Response<Body>, GitError> {
-        let agent = self.client.agent(self.sent_away);
-        let request = self.prepared(agent.post(self.address.http_url(UPLOAD_PACK)))?;
+        let agent = self.client.agent(self.left_origin);
+        let request = self.prepare(agent.post(self.address.http_url(UPLOAD_PACK)))?;
         request
             .header("Content-Type", "application/x-git-upload-pack-request")
             .header("Accept", "application/x-git-upload-pack-result")
             .send(body)
-            .map_err(|error| GitError::of_request(&self.address, error))
+            .map_err(|error| GitError::from_request(&self.address, error))
     }
 
-    /// With what every request has: the protocol, who we are, and when it is over.
-    fn prepared<B>(&self, request: RequestBuilder<B>) -> Result<RequestBuilder<B>, GitError> {
+    /// Adds the protocol version, the credentials, the proxy and the deadline.
+    fn prepare<B>(&self, request: RequestBuilder<B>) -> Result<RequestBuilder<B>, GitError> {
         let mut request = request.header("Git-Protocol", "version=2");
         if let Some(auth) = &self.auth {
             request = request.header("Authorization", auth.header());
@@ -94,24 +93,23 @@ impl<'a> HttpConnection<'a> {
             .map_or(CredentialKind::None, HttpAuth::kind)
     }
 
-    /// Where a redirect leads, if we go there.
+    /// The target of a redirect, if it may be followed.
     fn follow(&self, headers: &HeaderMap, followed: u32) -> Result<Address, GitError> {
         let location = headers
             .get("location")
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default();
-        let to = self.address.redirected(location, ADVERTISEMENT);
-        redirect::judge(&self.address, to, self.auth.is_some(), followed).map_err(|refusal| {
+        let to = self.address.redirected(location, INFO_REFS);
+        redirect::check(&self.address, to, self.auth.is_some(), followed).map_err(|refusal| {
             GitError::Redirect {
                 address: self.address.to_string(),
-                to: presentable(location),
+                to: sanitize_location(location),
                 refusal,
             }
         })
     }
 
-    /// An answer that is one.
-    fn accepted(
+    fn check_response(
         &self,
         response: Response<Body>,
         content_type: &str,
@@ -136,9 +134,10 @@ impl<'a> HttpConnection<'a> {
 
     fn status_error(&self, status: StatusCode, headers: &HeaderMap) -> GitError {
         let (address, credential) = (self.address.to_string(), self.kind());
-        let retry_after = retry_after(headers, Timestamp::now()).map(|wait| wait.min(LONGEST_WAIT));
+        let retry_after =
+            retry_after(headers, Timestamp::now()).map(|wait| wait.min(MAX_RETRY_AFTER));
         match status.as_u16() {
-            // who asks too often hears 403 from GitHub
+            // GitHub reports rate limits as 403 with `Retry-After`.
             429 | 403 if status == 429 || retry_after.is_some() => GitError::TooManyRequests {
                 address,
                 retry_after,
@@ -174,37 +173,39 @@ impl Connection for HttpConnection<'_> {
         let mut followed = 0;
         while response.status().is_redirection() {
             let to = self.follow(response.headers(), followed)?;
-            self.sent_away |= !self.address.same_host(&to) && !is_this_machine(self.address.host());
+            self.left_origin |=
+                !self.address.same_host(&to) && !is_this_machine(self.address.host());
             self.address = to;
             followed += 1;
             response = self.get()?;
         }
-        let response = self.accepted(response, "application/x-git-upload-pack-advertisement")?;
-        Ok(Box::new(Answer::new(response)))
+        let response =
+            self.check_response(response, "application/x-git-upload-pack-advertisement")?;
+        Ok(Box::new(ResponseReader::new(response)))
     }
 
     fn exchange(&mut self, request: &[u8]) -> Result<Box<dyn Read + '_>, GitError> {
         let response = self.post(request)?;
-        let response = self.accepted(response, "application/x-git-upload-pack-result")?;
-        Ok(Box::new(Answer::new(response)))
+        let response = self.check_response(response, "application/x-git-upload-pack-result")?;
+        Ok(Box::new(ResponseReader::new(response)))
     }
 
-    fn without_secrets(&self, words: &str) -> String {
+    fn redact_secrets(&self, words: &str) -> String {
         match &self.auth {
-            Some(auth) => auth.without_secrets(words),
+            Some(auth) => auth.redact_secrets(words),
             None => words.to_owned(),
         }
     }
 }
 
-/// An answer. A message of git's ends before HTTP's does; whoever has read the one reads the other's end as
-/// well, so that the connection can be used again.
-struct Answer {
+/// A response body. Git's message ends before HTTP's does. Reading HTTP's end as well makes the
+/// connection reusable.
+struct ResponseReader {
     reader: BufReader<BodyReader<'static>>,
     ended: bool,
 }
 
-impl Answer {
+impl ResponseReader {
     fn new(response: Response<Body>) -> Self {
         let reader = response.into_body().into_reader();
         Self {
@@ -214,26 +215,25 @@ impl Answer {
     }
 }
 
-impl Read for Answer {
+impl Read for ResponseReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.reader.read(buffer)?;
-        // lines are read by their length first, and this one ends a message
+        // Lengths are read in separate reads, and this one ends a message.
         self.ended = buffer.get(..count) == Some(b"0000");
         Ok(count)
     }
 }
 
-impl Drop for Answer {
+impl Drop for ResponseReader {
     fn drop(&mut self) {
         if self.ended {
-            // if there is more, or an error, the connection is not used again
+            // After more data or an error, ureq does not reuse the connection.
             let _ = self.reader.read(&mut [0]);
         }
     }
 }
 
-/// A place without what may be secret in it.
-fn presentable(location: &str) -> String {
+fn sanitize_location(location: &str) -> String {
     location
         .split(['?', '#'])
         .next()
@@ -243,16 +243,20 @@ fn presentable(location: &str) -> String {
 
 fn hint_for_denied(credential: CredentialKind) -> &'static str {
     match credential {
-        CredentialKind::None => "; is it private? Then it needs credentials",
-        CredentialKind::GithubApp => "; is the app installed there, with access to the contents?",
-        _ => "; are they right, not expired, and for this repository?",
+        CredentialKind::None => "; a private repository requires credentials",
+        CredentialKind::GithubApp => {
+            "; check that the app is installed and may read the repository's contents"
+        }
+        _ => "; check that they are valid, not expired, and allow access to this repository",
     }
 }
 
-/// A repository that someone may not see looks as if it were not there.
+/// Servers hide private repositories behind 404.
 fn hint_for_missing(credential: CredentialKind) -> &'static str {
     match credential {
-        CredentialKind::None => "; a private repository looks like that without credentials",
-        _ => "; a repository that these may not read looks like that",
+        CredentialKind::None => {
+            "; servers hide private repositories from requests without credentials"
+        }
+        _ => "; servers hide repositories that these credentials cannot read",
     }
 }

@@ -1,10 +1,10 @@
-//! Git over HTTP: requests that end in time, credentials that go nowhere else.
+//! Git over HTTP. Every request has a deadline, and credentials go to one server only.
 
 mod auth;
 mod client;
 mod connection;
-mod guard;
 mod redirect;
+mod ssrf_guard;
 
 pub(crate) use auth::HttpAuth;
 pub use client::{HttpClient, HttpSettings};

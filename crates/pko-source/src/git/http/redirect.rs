@@ -1,22 +1,20 @@
-//! Whether we go where a server sends us. Pure.
+//! Decides whether to follow a redirect. Does no I/O.
 
 use super::{
     super::{Address, Scheme, error::RedirectRefusal},
-    guard::{is_internal, is_this_machine},
+    ssrf_guard::{is_internal, is_this_machine},
 };
 
-/// How many times we are sent on before we stop.
-pub(super) const MOST: u32 = 3;
+pub(super) const MAX_REDIRECTS: u32 = 3;
 
-/// Whether to follow a redirect.
-pub(super) fn judge(
+pub(super) fn check(
     from: &Address,
     to: Option<Address>,
     has_credentials: bool,
     followed: u32,
 ) -> Result<Address, RedirectRefusal> {
     let to = to.ok_or(RedirectRefusal::NotARepository)?;
-    if followed >= MOST {
+    if followed >= MAX_REDIRECTS {
         return Err(RedirectRefusal::TooMany);
     }
     if from.scheme() == Scheme::Https && to.scheme() != Scheme::Https {
@@ -25,21 +23,21 @@ pub(super) fn judge(
     if has_credentials && !may_see_credentials(from, &to) {
         return Err(RedirectRefusal::CredentialsElsewhere);
     }
-    if is_inward(from, &to) {
+    if leads_inward(from, &to) {
         return Err(RedirectRefusal::Internal);
     }
     Ok(to)
 }
 
-/// The same server, or the same host with TLS instead of none on the usual ports.
+/// The same server, or an upgrade to https on the default ports of the same host.
 fn may_see_credentials(from: &Address, to: &Address) -> bool {
     let is_upgrade = from.scheme() == Scheme::Http && to.scheme() == Scheme::Https;
     from.same_server(to)
         || (is_upgrade && from.same_host(to) && (from.port(), to.port()) == (80, 443))
 }
 
-/// From elsewhere to where only this machine can go.
-fn is_inward(from: &Address, to: &Address) -> bool {
+/// From another host to an address of this machine.
+fn leads_inward(from: &Address, to: &Address) -> bool {
     let number = to.host().parse().is_ok_and(is_internal);
     let inward = number || is_this_machine(to.host());
     let stays = from.same_host(to) || (is_this_machine(from.host()) && is_this_machine(to.host()));
@@ -50,13 +48,13 @@ fn is_inward(from: &Address, to: &Address) -> bool {
 mod tests {
     use super::*;
 
-    fn judged(from: &str, to: &str, has_credentials: bool) -> Result<(), RedirectRefusal> {
+    fn check_addresses(from: &str, to: &str, has_credentials: bool) -> Result<(), RedirectRefusal> {
         let address = |text| Address::parse(text).unwrap();
-        judge(&address(from), Some(address(to)), has_credentials, 0).map(|_| ())
+        check(&address(from), Some(address(to)), has_credentials, 0).map(|_| ())
     }
 
     #[test]
-    fn where_we_go() {
+    fn redirect_targets_are_checked() {
         use RedirectRefusal::{CredentialsElsewhere, Downgrade, Internal};
         for (from, to, with, without) in [
             ("https://h/r", "https://h/r.git", Ok(()), Ok(())),
@@ -117,20 +115,28 @@ mod tests {
                 Err(Internal),
             ),
         ] {
-            assert_eq!(judged(from, to, true), with, "{from} {to} with credentials");
-            assert_eq!(judged(from, to, false), without, "{from} {to} without");
+            assert_eq!(
+                check_addresses(from, to, true),
+                with,
+                "{from} {to} with credentials"
+            );
+            assert_eq!(
+                check_addresses(from, to, false),
+                without,
+                "{from} {to} without"
+            );
         }
     }
 
     #[test]
-    fn not_for_ever_and_not_anywhere() {
+    fn redirect_limit_and_invalid_target() {
         let address = Address::parse("https://h/r").unwrap();
         assert_eq!(
-            judge(&address, Some(address.clone()), false, MOST),
+            check(&address, Some(address.clone()), false, MAX_REDIRECTS),
             Err(RedirectRefusal::TooMany)
         );
         assert_eq!(
-            judge(&address, None, false, 0),
+            check(&address, None, false, 0),
             Err(RedirectRefusal::NotARepository)
         );
     }

@@ -1,7 +1,8 @@
-//! The keys of the big forges, as they publish them. A test compares them with the fingerprints that they publish
-//! elsewhere; to change a key here, change it there from the forge's own page.
+//! Host keys that public forges publish.
+//!
+//! A test compares them with the fingerprints that the forges publish elsewhere. Update both from the
+//! forge's documentation.
 
-/// In the format of a `known_hosts` file.
 pub(super) const KEYS: &str = "\
 github.com,[ssh.github.com]:443 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl
 github.com,[ssh.github.com]:443 ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBEmKSENjQEezOmxkZMy7opKgwFB9nkt5YRrYMjNuG5N87uRgg6CLrbo5wAdT/y6v0mKV0U2w0WZ2YB/++Tpockg=

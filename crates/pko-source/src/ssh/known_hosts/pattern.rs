@@ -1,28 +1,27 @@
-//! Which servers a line of a `known_hosts` file is for. Does no I/O.
+//! Matches the host field of a `known_hosts` line. Does no I/O.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ring::hmac;
 
-/// What marks a name of which only a hash is written down.
+/// The prefix of a hashed name.
 const HASHED: &str = "|1|";
 
-/// The first field of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Hosts {
-    /// Patterns, of which one must match and no negated one may.
-    Patterns(Vec<Pattern>),
-    /// HMAC-SHA1 of the one name it is for.
+pub(super) enum HostMatcher {
+    /// At least one pattern must match, and no negated one.
+    Patterns(Vec<HostPattern>),
+    /// HMAC-SHA1 of a single name.
     Hashed { salt: Vec<u8>, hash: Vec<u8> },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pattern {
+pub(super) struct HostPattern {
     negated: bool,
     text: String,
 }
 
-impl Hosts {
-    /// Reads the field; nothing if it can't match anything.
+impl HostMatcher {
+    /// Returns `None` if the field cannot match anything.
     pub(super) fn parse(field: &str) -> Option<Self> {
         if let Some(hashed) = field.strip_prefix(HASHED) {
             let (salt, hash) = hashed.split_once('|')?;
@@ -31,12 +30,12 @@ impl Hosts {
                 hash: BASE64_STANDARD.decode(hash).ok()?,
             });
         }
-        let patterns: Vec<_> = field.split(',').filter_map(Pattern::parse).collect();
+        let patterns: Vec<_> = field.split(',').filter_map(HostPattern::parse).collect();
         let some_match = patterns.iter().any(|pattern| !pattern.negated);
         some_match.then_some(Self::Patterns(patterns))
     }
 
-    /// Whether a name, as `known_name` gives it, is meant.
+    /// Matches a name as returned by `known_hosts_name`.
     pub(super) fn matches(&self, name: &str) -> bool {
         match self {
             Self::Hashed { salt, hash } => {
@@ -55,7 +54,7 @@ impl Hosts {
     }
 }
 
-impl Pattern {
+impl HostPattern {
     fn parse(text: &str) -> Option<Self> {
         let (negated, text) = match text.strip_prefix('!') {
             Some(rest) => (true, rest),
@@ -72,10 +71,11 @@ impl Pattern {
     }
 }
 
-/// `*` is anything, `?` one character. Takes time in proportion to both lengths, whatever the pattern.
+/// `*` matches anything, `?` one character. Takes time proportional to both lengths for every
+/// pattern.
 fn glob(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);
-    // Where to go on if what follows the last star did not fit.
+    // Where to continue if the text after the last star does not match.
     let mut retry: Option<(usize, usize)> = None;
     while let Some(byte) = name.get(from) {
         match pattern.get(at) {
@@ -106,11 +106,11 @@ mod tests {
     use super::*;
 
     fn matches(field: &str, name: &str) -> bool {
-        Hosts::parse(field).is_some_and(|hosts| hosts.matches(name))
+        HostMatcher::parse(field).is_some_and(|hosts| hosts.matches(name))
     }
 
     #[test]
-    fn patterns_match_as_openssh_matches_them() {
+    fn host_patterns_match_like_openssh() {
         let table = [
             ("example.com", "example.com", true),
             ("EXAMPLE.com", "example.com", true),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_matches_nothing_is_refused() {
+    fn host_pattern_that_matches_nothing_is_rejected() {
         for field in [
             "",
             ",",
@@ -153,13 +153,13 @@ mod tests {
             "|1|AAAA",
             "|1|!|AAAA",
         ] {
-            assert_eq!(Hosts::parse(field), None, "{field}");
+            assert_eq!(HostMatcher::parse(field), None, "{field}");
         }
     }
 
-    /// Made by `ssh-keygen -H` for `git.example.com` and for port 2222 of it.
+    /// From `ssh-keygen -H`, for `git.example.com` and its port 2222.
     #[test]
-    fn hashed_names_match() {
+    fn host_pattern_hashed_name_matches() {
         let usual = "|1|azuujmUqTE1Ovk0PtN98ZV3z6sQ=|rWmK/lmEyOUyAYRpTwg9hPeiHpI=";
         let with_port = "|1|0CMo/R9tsu5/Z/oOTDtOyrkOiII=|AEpKgtC5lgFA0ujfHuM7x2g6lpg=";
         assert!(matches(usual, "git.example.com"));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_pattern_takes_no_time() {
+    fn host_pattern_matching_is_linear() {
         let pattern = "*a".repeat(1000);
         assert!(!matches(&pattern, &"a".repeat(998)));
         assert!(matches(&pattern, &"a".repeat(5000)));

@@ -1,4 +1,4 @@
-//! Where lists of known servers come from. The only part that reads files.
+//! Loads known hosts from the git auth Secret, files and the built-in keys.
 
 use std::{
     env,
@@ -8,28 +8,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{KnownHosts, LONGEST_TEXT, Place, Problem};
+use super::{KnownHosts, KnownHostsLocation, KnownHostsProblem, MAX_TEXT_BYTES};
 
-/// What the text of the Secret is called in messages.
 const SECRET: &str = "knownHosts in the git auth Secret";
-/// For all users of a machine.
 const SYSTEM: &str = "/etc/ssh/ssh_known_hosts";
 
-/// The files that may have lists of known servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Files {
-    /// `SSH_KNOWN_HOSTS`: the files, with colons between; takes the place of all others
+pub struct KnownHostsFiles {
+    /// `SSH_KNOWN_HOSTS`: colon-separated files that replace the default ones.
     pub variable: Option<OsString>,
-    /// The folder that may have `.ssh/known_hosts`
+    /// The folder with `.ssh/known_hosts`.
     pub home: Option<PathBuf>,
-    /// Whether `/etc/ssh/ssh_known_hosts` counts
     pub system: bool,
 }
 
-impl Files {
-    /// Those of this process.
+impl KnownHostsFiles {
     #[must_use]
-    pub fn of_this_process() -> Self {
+    pub fn from_environment() -> Self {
         Self {
             variable: env::var_os("SSH_KNOWN_HOSTS"),
             home: env::home_dir(),
@@ -37,7 +32,7 @@ impl Files {
         }
     }
 
-    /// Each file, and whether somebody asked for it by name.
+    /// The files, and whether the user configured them.
     fn paths(&self) -> Vec<(PathBuf, bool)> {
         let variable = self.variable.as_deref().filter(|value| !value.is_empty());
         if let Some(list) = variable {
@@ -54,26 +49,25 @@ impl Files {
 }
 
 impl KnownHosts {
-    /// All sources in their order: the text of the git auth Secret, files, the big forges. A file that can't be
-    /// read is a warning, as its servers are unknown then and nothing worse.
+    /// Loads all layers. An unreadable file is a warning: its servers are then unknown.
     #[must_use]
-    pub fn load(secret: Option<&str>, files: &Files) -> Self {
-        let mut hosts = Self::none();
+    pub fn load(secret: Option<&str>, files: &KnownHostsFiles) -> Self {
+        let mut hosts = Self::empty();
         if let Some(text) = secret {
             hosts = hosts.with_text(SECRET, text);
         }
         let mut layer = Vec::new();
         for (path, named) in files.paths() {
             let source = path.display().to_string();
-            match read_bounded(&path) {
+            match read_limited(&path) {
                 Ok(text) => {
                     let entries = hosts.read(&source, &text);
                     layer.extend(entries);
                 }
                 Err(ErrorKind::NotFound) if !named => {}
                 Err(kind) => {
-                    let place = Place { source, line: None };
-                    hosts.warn(place, Problem::Unreadable(kind));
+                    let location = KnownHostsLocation { source, line: None };
+                    hosts.warn(location, KnownHostsProblem::Unreadable(kind));
                 }
             }
         }
@@ -83,15 +77,15 @@ impl KnownHosts {
     }
 }
 
-/// One byte more than is allowed is read, so that a text that is too long is seen to be.
-fn read_bounded(path: &Path) -> Result<String, ErrorKind> {
+/// Reads one byte more than allowed, so that a longer file is noticed.
+fn read_limited(path: &Path) -> Result<String, ErrorKind> {
     let file = File::open(path).map_err(|error| error.kind())?;
     let metadata = file.metadata().map_err(|error| error.kind())?;
     if !metadata.is_file() {
         return Err(ErrorKind::InvalidInput);
     }
     let mut bytes = Vec::new();
-    let limit = u64::try_from(LONGEST_TEXT).unwrap_or(u64::MAX) + 1;
+    let limit = u64::try_from(MAX_TEXT_BYTES).unwrap_or(u64::MAX) + 1;
     let read = file.take(limit).read_to_end(&mut bytes);
     read.map_err(|error| error.kind())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

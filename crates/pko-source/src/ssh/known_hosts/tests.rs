@@ -1,6 +1,6 @@
 use std::fs;
 
-use super::{sources::Files, *};
+use super::{sources::KnownHostsFiles, *};
 
 const ONE: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIO3jzfR9wNyDQggE4yRdZ/l9Q/yDbgEP9idvZ+G4/BIE";
 const TWO: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl";
@@ -11,15 +11,15 @@ fn key(base64: &str) -> HostKey {
 }
 
 fn read(text: &str) -> KnownHosts {
-    KnownHosts::none().with_text("test", text)
+    KnownHosts::empty().with_text("test", text)
 }
 
 fn is_known(text: &str, host: &str, port: u16) -> bool {
-    read(text).judge(host, port, &key(ONE)) == Verdict::Known
+    read(text).verify(host, port, &key(ONE)) == HostKeyVerdict::Trusted
 }
 
 #[test]
-fn a_server_is_known_by_its_line() {
+fn known_hosts_line_makes_server_known() {
     let line = |names: &str| format!("{names} ssh-ed25519 {ONE} a comment of words\n");
     let table = [
         ("git.example.com", "git.example.com", 22, true),
@@ -29,7 +29,7 @@ fn a_server_is_known_by_its_line() {
         ("[git.example.com]:2222", "git.example.com", 2222, true),
         ("[git.example.com]:2222", "git.example.com", 22, false),
         ("[git.example.com]:2222", "git.example.com", 2223, false),
-        // As OpenSSH does: the same key at another port is the same server.
+        // As in OpenSSH, the same key on another port is the same server.
         ("git.example.com", "git.example.com", 2222, true),
         (
             "*.example.com,!bad.example.com",
@@ -68,7 +68,7 @@ fn a_server_is_known_by_its_line() {
 }
 
 #[test]
-fn lines_may_be_written_in_many_ways() {
+fn known_hosts_line_formatting_is_tolerated() {
     for text in [
         format!("a ssh-ed25519 {ONE}"),
         format!("  a\tssh-ed25519   {ONE}\r\n"),
@@ -76,13 +76,17 @@ fn lines_may_be_written_in_many_ways() {
         format!("a ssh-ed25519 {TWO}\na ssh-ed25519 {ONE}\n"),
     ] {
         let hosts = read(&text);
-        assert_eq!(hosts.judge("a", 22, &key(ONE)), Verdict::Known, "{text}");
+        assert_eq!(
+            hosts.verify("a", 22, &key(ONE)),
+            HostKeyVerdict::Trusted,
+            "{text}"
+        );
         assert_eq!(hosts.warnings(), [], "{text}");
     }
 }
 
 #[test]
-fn bad_lines_are_skipped_and_named() {
+fn known_hosts_invalid_lines_are_warnings() {
     let text = format!(
         "a ssh-ed25519\n\
          a ssh-ed25519 AAAA\n\
@@ -97,7 +101,7 @@ fn bad_lines_are_skipped_and_named() {
     let lines: Vec<_> = hosts
         .warnings()
         .iter()
-        .map(|warning| warning.place.line)
+        .map(|warning| warning.location.line)
         .collect();
     assert_eq!(lines, (1..=7).map(Some).collect::<Vec<_>>());
     let problems: Vec<_> = hosts
@@ -105,75 +109,81 @@ fn bad_lines_are_skipped_and_named() {
         .iter()
         .map(|warning| &warning.problem)
         .collect();
-    assert_eq!(problems[0], &Problem::Form);
-    assert_eq!(problems[2], &Problem::Key("ssh-rsa".to_owned()));
-    assert_eq!(problems[3], &Problem::CertificateAuthority);
-    assert_eq!(problems[4], &Problem::Marker("@unknown".to_owned()));
-    assert_eq!(problems[5], &Problem::Hosts);
+    assert_eq!(problems[0], &KnownHostsProblem::Form);
+    assert_eq!(problems[2], &KnownHostsProblem::Key("ssh-rsa".to_owned()));
+    assert_eq!(problems[3], &KnownHostsProblem::CertificateAuthority);
+    assert_eq!(
+        problems[4],
+        &KnownHostsProblem::Marker("@unknown".to_owned())
+    );
+    assert_eq!(problems[5], &KnownHostsProblem::Hosts);
     assert_eq!(
         hosts.warnings()[3].to_string(),
-        "test, line 4 was skipped: @cert-authority is not supported: give the server's own key"
+        "test, line 4 was skipped: @cert-authority is not supported; use the server's own key"
     );
-    assert_eq!(hosts.judge("good", 22, &key(ONE)), Verdict::Known);
+    assert_eq!(hosts.verify("good", 22, &key(ONE)), HostKeyVerdict::Trusted);
     assert_eq!(
-        hosts.judge("git.example.com", 22, &key(ONE)),
-        Verdict::Unknown
+        hosts.verify("git.example.com", 22, &key(ONE)),
+        HostKeyVerdict::Unknown
     );
 }
 
 #[test]
-fn another_key_is_a_changed_one() {
+fn known_hosts_other_key_is_changed() {
     let hosts = read(&format!("\na ssh-ed25519 {TWO}\n"));
-    let place = Place {
+    let location = KnownHostsLocation {
         source: "test".to_owned(),
         line: Some(2),
     };
-    let verdict = hosts.judge("a", 22, &key(ONE));
-    assert_eq!(verdict, Verdict::Changed(vec![(key(TWO), place)]));
-    assert_eq!(hosts.judge("b", 22, &key(ONE)), Verdict::Unknown);
-    // Another port may well be another server.
-    assert_eq!(hosts.judge("a", 2222, &key(ONE)), Verdict::Unknown);
-    // A key of another kind is no excuse.
+    let verdict = hosts.verify("a", 22, &key(ONE));
+    assert_eq!(verdict, HostKeyVerdict::Changed(vec![(key(TWO), location)]));
+    assert_eq!(hosts.verify("b", 22, &key(ONE)), HostKeyVerdict::Unknown);
+    // Another port may be another server.
+    assert_eq!(hosts.verify("a", 2222, &key(ONE)), HostKeyVerdict::Unknown);
+    // A key with another algorithm does not count.
     let hosts = read(&format!("a ecdsa-sha2-nistp256 {CURVE}\n"));
     assert!(matches!(
-        hosts.judge("a", 22, &key(ONE)),
-        Verdict::Changed(_)
+        hosts.verify("a", 22, &key(ONE)),
+        HostKeyVerdict::Changed(_)
     ));
 }
 
 #[test]
-fn a_revoked_key_is_refused_wherever_it_is_known() {
+fn known_hosts_revoked_key_is_rejected_in_any_layer() {
     for text in [
         format!("a ssh-ed25519 {ONE}\n@revoked a ssh-ed25519 {ONE}\n"),
         format!("@revoked * ssh-ed25519 {ONE}\na ssh-ed25519 {ONE}\n"),
     ] {
-        let verdict = read(&text).judge("a", 22, &key(ONE));
-        assert!(matches!(verdict, Verdict::Revoked(_)), "{text}");
+        let verdict = read(&text).verify("a", 22, &key(ONE));
+        assert!(matches!(verdict, HostKeyVerdict::Revoked(_)), "{text}");
     }
     let hosts = read(&format!("@revoked github.com ssh-ed25519 {TWO}\n"));
     let hosts = hosts.with_text("built in", forges::KEYS);
     assert!(matches!(
-        hosts.judge("github.com", 22, &key(TWO)),
-        Verdict::Revoked(_)
+        hosts.verify("github.com", 22, &key(TWO)),
+        HostKeyVerdict::Revoked(_)
     ));
     assert_eq!(hosts.algorithms("github.com", 22).len(), 3);
 }
 
 #[test]
-fn a_given_key_replaces_those_after_it_for_its_server() {
+fn known_hosts_first_layer_decides() {
     let hosts = read(&format!("github.com ssh-ed25519 {ONE}\n"));
     let hosts = hosts.with_text("built in", forges::KEYS);
-    assert_eq!(hosts.judge("github.com", 22, &key(ONE)), Verdict::Known);
+    assert_eq!(
+        hosts.verify("github.com", 22, &key(ONE)),
+        HostKeyVerdict::Trusted
+    );
     assert!(matches!(
-        hosts.judge("github.com", 22, &key(TWO)),
-        Verdict::Changed(_)
+        hosts.verify("github.com", 22, &key(TWO)),
+        HostKeyVerdict::Changed(_)
     ));
     assert_eq!(hosts.algorithms("github.com", 22), ["ssh-ed25519"]);
     assert_eq!(hosts.algorithms("gitlab.com", 22).len(), 3);
     assert_eq!(hosts.algorithms("example.com", 22), [""; 0]);
 }
 
-/// What the forges publish, each on a page of its own:
+/// Fingerprints that the forges publish:
 /// - docs.github.com: GitHub's SSH key fingerprints
 /// - docs.gitlab.com: GitLab.com settings, SSH host keys fingerprints
 /// - support.atlassian.com: Configure SSH and two-step verification
@@ -199,7 +209,7 @@ codeberg.org 22 SHA256:T9FYDEHELhVkulEKKwge5aVhVTbqCW0MIRwAfpARs/E
 codeberg.org 22 SHA256:6QQmYi4ppFS4/+zSZ5S4IU+4sa6rwvQ4PbhCtPEBekQ";
 
 #[test]
-fn the_built_in_keys_have_the_published_fingerprints() {
+fn known_hosts_built_in_keys_match_published_fingerprints() {
     let published = PUBLISHED.lines().map(|line| {
         let fields: Vec<_> = line.split(' ').collect();
         (fields[0], fields[1].parse().unwrap(), fields[2])
@@ -208,8 +218,8 @@ fn the_built_in_keys_have_the_published_fingerprints() {
     assert_eq!(hosts.warnings(), []);
     let mut confirmed = 0;
     for (host, port, fingerprint) in published {
-        let known = hosts.deciding(&known_name(host, port));
-        let same = |entry: &&&Entry| entry.key.fingerprint() == fingerprint;
+        let known = hosts.trusted_entries(&known_hosts_name(host, port));
+        let same = |entry: &&&KnownHostsEntry| entry.key.fingerprint() == fingerprint;
         assert_eq!(known.iter().filter(same).count(), 1, "{host} {fingerprint}");
         confirmed += 1;
     }
@@ -222,7 +232,7 @@ fn the_built_in_keys_have_the_published_fingerprints() {
 }
 
 #[test]
-fn files_come_between_the_secret_and_what_is_built_in() {
+fn known_hosts_files_are_between_secret_and_built_in() {
     let folder = tempfile::tempdir().unwrap();
     let ssh = folder.path().join(".ssh");
     fs::create_dir(&ssh).unwrap();
@@ -231,31 +241,40 @@ fn files_come_between_the_secret_and_what_is_built_in() {
     fs::write(&listed, format!("listed,both ssh-ed25519 {ONE}\n")).unwrap();
     let missing = folder.path().join("missing");
 
-    let mut files = Files {
+    let mut files = KnownHostsFiles {
         variable: None,
         home: Some(folder.path().to_owned()),
         system: false,
     };
     let hosts = KnownHosts::load(None, &files);
-    assert_eq!(hosts.judge("home", 22, &key(ONE)), Verdict::Known);
-    assert_eq!(hosts.judge("github.com", 22, &key(TWO)), Verdict::Known);
+    assert_eq!(hosts.verify("home", 22, &key(ONE)), HostKeyVerdict::Trusted);
+    assert_eq!(
+        hosts.verify("github.com", 22, &key(TWO)),
+        HostKeyVerdict::Trusted
+    );
     assert_eq!(hosts.warnings(), []);
 
     let nothing = std::path::PathBuf::new();
     files.variable = Some(env_list(&[&listed, &nothing, &missing]));
     let secret = format!("secret,both ssh-ed25519 {TWO}\n");
     let hosts = KnownHosts::load(Some(&secret), &files);
-    assert_eq!(hosts.judge("home", 22, &key(ONE)), Verdict::Unknown);
-    assert_eq!(hosts.judge("listed", 22, &key(ONE)), Verdict::Known);
-    assert_eq!(hosts.judge("secret", 22, &key(TWO)), Verdict::Known);
+    assert_eq!(hosts.verify("home", 22, &key(ONE)), HostKeyVerdict::Unknown);
     assert_eq!(
-        hosts.judge("both", 22, &key(TWO)),
-        Verdict::Known,
+        hosts.verify("listed", 22, &key(ONE)),
+        HostKeyVerdict::Trusted
+    );
+    assert_eq!(
+        hosts.verify("secret", 22, &key(TWO)),
+        HostKeyVerdict::Trusted
+    );
+    assert_eq!(
+        hosts.verify("both", 22, &key(TWO)),
+        HostKeyVerdict::Trusted,
         "the Secret wins"
     );
     assert!(matches!(
-        hosts.judge("both", 22, &key(ONE)),
-        Verdict::Changed(_)
+        hosts.verify("both", 22, &key(ONE)),
+        HostKeyVerdict::Changed(_)
     ));
     let warnings: Vec<_> = hosts.warnings().iter().map(ToString::to_string).collect();
     assert_eq!(warnings.len(), 1);
@@ -270,11 +289,11 @@ fn env_list(paths: &[&std::path::PathBuf]) -> std::ffi::OsString {
 }
 
 #[test]
-fn a_text_without_an_end_is_not_read() {
-    let long = format!("a ssh-ed25519 {ONE}\n").repeat(LONGEST_TEXT / 50);
+fn known_hosts_oversized_text_is_skipped() {
+    let long = format!("a ssh-ed25519 {ONE}\n").repeat(MAX_TEXT_BYTES / 50);
     let hosts = read(&long);
-    assert_eq!(hosts.judge("a", 22, &key(ONE)), Verdict::Unknown);
-    assert_eq!(hosts.warnings()[0].problem, Problem::TooLong);
+    assert_eq!(hosts.verify("a", 22, &key(ONE)), HostKeyVerdict::Unknown);
+    assert_eq!(hosts.warnings()[0].problem, KnownHostsProblem::TooLong);
     let bad = "x\n".repeat(1000);
-    assert_eq!(read(&bad).warnings().len(), MOST_WARNINGS);
+    assert_eq!(read(&bad).warnings().len(), MAX_WARNINGS);
 }

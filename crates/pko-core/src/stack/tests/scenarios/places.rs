@@ -255,8 +255,8 @@ const PLACES: &[Place] = &[
         &[("what_is_wrong_is_said_without_the_password", &[131])],
     ),
     (
-        "pko-source/tests/it/git_list.rs",
-        &[("a_missing_reference_names_the_nearest", &[57, 132])],
+        "pko-source/tests/it/git_references.rs",
+        &[("revision_not_found_names_the_most_similar", &[57, 132])],
     ),
     (
         "pko-operator/tests/it/sources.rs",

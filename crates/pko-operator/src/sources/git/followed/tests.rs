@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::*;
 
 fn status(commit: Option<&str>, error: Option<PollError<ListError>>) -> GitStatus {
-    Status {
+    PollStatus {
         commit: commit.map(|commit| commit.parse().unwrap()),
-        failure: error.map(|error| Failure {
+        failure: error.map(|error| PollFailure {
             error: Arc::new(error),
             since: Timestamp::UNIX_EPOCH,
         }),
@@ -51,11 +51,11 @@ fn what_an_answer_means() {
         ),
         (
             status(None, Some(PollError::Deadline)),
-            unreachable("listing: the server took too long"),
+            unreachable("listing: the server did not respond in time"),
         ),
         (
             status(None, Some(PollError::Crashed)),
-            unreachable("listing: the question crashed"),
+            unreachable("listing: the request panicked"),
         ),
     ];
     for (status, expected) in table {
