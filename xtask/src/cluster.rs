@@ -6,7 +6,7 @@ use std::process::exit;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use pko_testkit::Cluster;
-use pko_testkit::cluster::{self, Helper, Options};
+use pko_testkit::cluster::ClusterOptions;
 
 use crate::progress::Step;
 
@@ -29,9 +29,6 @@ enum Action {
     Run(Run),
     /// Load images into the cluster, which has no registry
     Load(Load),
-    /// What of a cluster is a process of ours
-    #[command(hide = true)]
-    Part { arguments: Vec<String> },
 }
 
 #[derive(clap::Args)]
@@ -68,28 +65,15 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Action::Down(which) => down(&which.name),
         Action::Run(run) => run_inside(run),
         Action::Load(load) => load_images(load),
-        Action::Part { arguments } => {
-            let helped = cluster::help(arguments).await;
-            helped.map_err(anyhow::Error::msg)
-        }
     }
-}
-
-/// This program is the one that serves names, too.
-fn helper() -> anyhow::Result<Helper> {
-    Ok(Helper {
-        program: std::env::current_exe()?,
-        arguments: ["cluster", "part", "--"].map(str::to_owned).into(),
-    })
 }
 
 async fn up(name: &str) -> anyhow::Result<()> {
     let step = Step::begin("bringing a cluster up");
-    let options = Options {
+    let options = ClusterOptions {
         name: name.to_owned(),
-        stays: true,
-        helper: helper()?,
-        say: Box::new(|what| println!("  {what} …")),
+        keep: true,
+        progress: Box::new(|what| println!("  {what} …")),
     };
     let cluster = Cluster::up(options).await?;
     if cluster.was_up() {
@@ -156,7 +140,7 @@ fn down(name: &str) -> anyhow::Result<()> {
 
 /// The cluster of a command that needs one.
 fn running(name: &str) -> anyhow::Result<Cluster> {
-    let Some(cluster) = Cluster::find(name, helper()?)? else {
+    let Some(cluster) = Cluster::find(name)? else {
         bail!("no cluster is up: `cargo xtask cluster up{}`", flag(name));
     };
     Ok(cluster)

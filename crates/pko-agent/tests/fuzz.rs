@@ -1,7 +1,7 @@
 //! Strange texts, ten seconds of each kind (`PKO_FUZZ_SECONDS` for another time). What is tried at
 //! random here, `cargo xtask test --full` has a coverage-guided fuzzer try.
 
-use pko_testkit::try_many;
+use pko_testkit::fuzz_timed;
 use proptest::prelude::*;
 
 #[test]
@@ -11,7 +11,7 @@ fn environment_files() {
         "(export )?[A-Z]{1,3}[=:] ?['\"]?(\\$\\{?[A-Z]{1,2}\\}?|[a-z\\\\\n]){0,8}['\"]?( #x)?\n",
         any::<String>(),
     ];
-    try_many(&prop::collection::vec(text, 0..4), |texts| {
+    fuzz_timed(&prop::collection::vec(text, 0..4), |texts| {
         pko_agent::fuzz::env_file(&texts.concat());
     });
 }
@@ -24,7 +24,7 @@ fn configuration_keys() {
         any::<String>(),
     ];
     let item = (key, any::<String>(), any::<bool>(), any::<bool>());
-    try_many(&item, |(key, value, path, secret)| {
+    fuzz_timed(&item, |(key, value, path, secret)| {
         pko_agent::fuzz::config_key(&key, &value, path, secret);
     });
 }
@@ -52,7 +52,7 @@ fn event_logs() {
         }
         bytes
     });
-    try_many(&prop::collection::vec(damaged, 0..6), |lines| {
+    fuzz_timed(&prop::collection::vec(damaged, 0..6), |lines| {
         pko_agent::fuzz::event_log(&lines.join(&b'\n'));
     });
 }

@@ -1,4 +1,4 @@
-//! Where state is kept. Every other test keeps it in files on a volume; here is S3, by an emulator on this machine.
+//! State backends: S3, emulated on this machine. All other tests keep state in files on a volume.
 
 use std::{
     env, fs,
@@ -14,8 +14,8 @@ use serde_json::json;
 
 use crate::{
     cli::on_each_cli,
-    place::beside_others,
     stacks::{program, program_stack},
+    test_env::run_concurrently,
 };
 
 /// An emulator of S3 that ends with its test.
@@ -46,7 +46,6 @@ impl Emulator {
         emulator
     }
 
-    /// What it answers.
     fn ask(&self, method: &str, path: &str) -> Result<String, String> {
         let asked = || {
             let mut stream = TcpStream::connect(self.address)?;
@@ -99,30 +98,30 @@ fn emulator() -> Option<PathBuf> {
 }
 
 on_each_cli! {
-    a_stack_lives_in_s3_and_leaves_nothing_there
+    stack_with_s3_backend_is_applied_and_destroyed
 }
 
-async fn a_stack_lives_in_s3_and_leaves_nothing_there() {
+async fn stack_with_s3_backend_is_applied_and_destroyed() {
     let Some(moto) = emulator() else {
         skip("no moto_server: `pip install moto[server]`, or name it in PKO_MOTO_SERVER");
         return;
     };
-    beside_others(async |place| {
-        let emulator = Emulator::start(moto, place.system.cluster.host_address()).await;
+    run_concurrently(async |env| {
+        let emulator = Emulator::start(moto, env.operator.cluster.host_address()).await;
         let keys = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "aws" },
             "stringData": { "id": "id", "key": "key" },
         });
-        place.create(keys).await;
-        place.create(program("demo", &["one"]).build()).await;
+        env.create(keys).await;
+        env.create(program("demo", &["one"]).build()).await;
         let stack = program_stack("demo")
             .backend(&emulator.url("team"))
             .secret_env("AWS_ACCESS_KEY_ID", "aws", "id")
             .secret_env("AWS_SECRET_ACCESS_KEY", "aws", "key")
             .set("/spec/removeStackOnDestroy", true)
             .destroy_on_finalize(true);
-        place.create(stack.build()).await;
-        place.ready("demo").await;
+        env.create(stack.build()).await;
+        env.wait_for_ready("demo").await;
         let is_there = || {
             let listed = emulator.ask("GET", "/states?list-type=2").unwrap();
             listed.contains("team/.pulumi/stacks/demo/dev.json<")
@@ -130,27 +129,27 @@ async fn a_stack_lives_in_s3_and_leaves_nothing_there() {
         assert!(is_there());
 
         // Another pod finds what this one has left
-        place.delete_pod("demo").await;
-        place.request("demo", "again").await;
-        place.ready("demo").await;
-        place.delete("demo", &DeleteParams::default()).await;
+        env.delete_pod("demo").await;
+        env.request_run("demo", "again").await;
+        env.wait_for_ready("demo").await;
+        env.delete("demo", &DeleteParams::default()).await;
         assert!(!is_there(), "it was destroyed, and its state removed");
     })
     .await;
 }
 
 #[tokio::test]
-async fn state_in_files_on_a_volume_outlives_the_pod() {
-    beside_others(async |place| {
-        place.create_simple("demo").await;
-        place.ready("demo").await;
-        let file = place.state_folder().join(".pulumi/stacks/demo/dev.json");
+async fn file_state_on_volume_survives_pod() {
+    run_concurrently(async |env| {
+        env.create_simple("demo").await;
+        env.wait_for_ready("demo").await;
+        let file = env.state_folder().join(".pulumi/stacks/demo/dev.json");
         let before = fs::read_to_string(&file).unwrap();
         assert!(before.contains("pulumi:index:Stash"), "{before}");
-        place.delete_pod("demo").await;
-        place.request("demo", "again").await;
-        place.ready("demo").await;
-        assert_eq!(place.history("demo"), 2);
+        env.delete_pod("demo").await;
+        env.request_run("demo", "again").await;
+        env.wait_for_ready("demo").await;
+        assert_eq!(env.history("demo"), 2);
     })
     .await;
 }

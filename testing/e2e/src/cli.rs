@@ -1,4 +1,4 @@
-//! What runs programs in the workspaces of a test: the embedded engine, or Pulumi's own CLI.
+//! The program that runs a test's programs: the embedded engine, or Pulumi's own CLI.
 
 /// A program that takes Pulumi's command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The end of Stacks where a real garbage collector and a real namespace controller are at work.
+//! Deletion of Stacks under the real garbage collector and namespace controller.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::DeleteParams};
@@ -7,54 +7,53 @@ use serde_json::json;
 
 use crate::{
     cli::on_each_cli,
-    place::{CREDENTIALS, Place, beside_others},
     stacks::{program, program_stack, text},
+    test_env::{CREDENTIALS, TestEnv, run_concurrently},
 };
 
-async fn create(place: &Place<'_>, destroys: bool) {
-    place.create(program("demo", &["one"]).build()).await;
+async fn create(env: &TestEnv<'_>, destroys: bool) {
+    env.create(program("demo", &["one"]).build()).await;
     let stack = program_stack("demo").destroy_on_finalize(destroys);
-    place.create(stack.build()).await;
-    place.ready("demo").await;
+    env.create(stack.build()).await;
+    env.wait_for_ready("demo").await;
 }
 
-async fn delete_namespace(place: &Place<'_>) {
-    let namespaces: Api<Namespace> = Api::all(place.client());
+async fn delete_namespace(env: &TestEnv<'_>) {
+    let namespaces: Api<Namespace> = Api::all(env.client());
     let parameters = DeleteParams::default();
-    namespaces.delete(place.name(), &parameters).await.unwrap();
+    namespaces.delete(env.name(), &parameters).await.unwrap();
 }
 
-async fn namespace_goes(place: &Place<'_>) {
-    let namespaces: Api<Namespace> = Api::all(place.client());
-    place
-        .until("the namespace to be gone", async || {
-            let left = namespaces.get_opt(place.name()).await;
-            match left.map_err(|error| error.to_string())? {
-                None => Ok(()),
-                Some(left) => Err(text(&left.status)),
-            }
-        })
-        .await;
+async fn wait_for_namespace_deletion(env: &TestEnv<'_>) {
+    let namespaces: Api<Namespace> = Api::all(env.client());
+    env.until("the namespace to be gone", async || {
+        let left = namespaces.get_opt(env.name()).await;
+        match left.map_err(|error| error.to_string())? {
+            None => Ok(()),
+            Some(left) => Err(text(&left.status)),
+        }
+    })
+    .await;
 }
 
 on_each_cli! {
-    a_foreground_deletion_destroys_first_and_takes_everything_along
+    foreground_deletion_destroys_then_removes_everything
 }
 
-async fn a_foreground_deletion_destroys_first_and_takes_everything_along() {
-    beside_others(async |place| {
-        create(place, true).await;
-        place.delete("demo", &DeleteParams::foreground()).await;
-        assert!(!place.has_resources("demo"), "it was destroyed");
-        place.no_pod("demo").await;
+async fn foreground_deletion_destroys_then_removes_everything() {
+    run_concurrently(async |env| {
+        create(env, true).await;
+        env.delete("demo", &DeleteParams::foreground()).await;
+        assert!(!env.has_resources("demo"), "it was destroyed");
+        env.wait_for_no_pod("demo").await;
     })
     .await;
 }
 
 /// kubectl deletes in the order of the file: what the Stack needs goes first.
 #[tokio::test]
-async fn kubectl_delete_of_a_whole_file_destroys_in_the_running_pod() {
-    beside_others(async |place| {
+async fn kubectl_delete_of_whole_file_destroys_stack() {
+    run_concurrently(async |env| {
         let (credentials, _) = CREDENTIALS;
         let tokens = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "tokens" },
@@ -69,60 +68,58 @@ async fn kubectl_delete_of_a_whole_file_destroys_in_the_running_pod() {
             .set("/program/config", json!({ "token": { "type": "string" } }));
         let items = [tokens, program.build(), stack.build()];
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
-        let file = place.system.cluster.folder().join(place.name());
+        let file = env.operator.cluster.folder().join(env.name());
         std::fs::write(&file, list.to_string()).unwrap();
         let file = file.to_str().unwrap();
         let kubectl = |arguments: &[&str]| {
-            let namespace = ["-n", place.name()];
-            place.system.kubectl(&[&namespace, arguments].concat())
+            let namespace = ["-n", env.name()];
+            env.operator.kubectl(&[&namespace, arguments].concat())
         };
         kubectl(&["apply", "-f", file]);
-        place.ready("demo").await;
+        env.wait_for_ready("demo").await;
         kubectl(&["delete", "secret", credentials]);
         kubectl(&["delete", "--wait=false", "-f", file]);
-        place.gone("demo").await;
-        assert!(!place.has_resources("demo"), "it was destroyed");
-        place.no_pod("demo").await;
+        env.wait_for_deletion("demo").await;
+        assert!(!env.has_resources("demo"), "it was destroyed");
+        env.wait_for_no_pod("demo").await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_stack_that_destroys_nothing_leaves_its_state_and_goes_at_once() {
-    beside_others(async |place| {
-        create(place, false).await;
-        place.delete("demo", &DeleteParams::default()).await;
-        place.no_pod("demo").await;
-        assert!(place.has_resources("demo"), "its resources stay");
+async fn stack_without_destroy_is_deleted_and_keeps_state() {
+    run_concurrently(async |env| {
+        create(env, false).await;
+        env.delete("demo", &DeleteParams::default()).await;
+        env.wait_for_no_pod("demo").await;
+        assert!(env.has_resources("demo"), "its resources stay");
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_namespace_goes_with_a_stack_that_destroys_nothing() {
-    beside_others(async |place| {
-        create(place, false).await;
-        delete_namespace(place).await;
-        namespace_goes(place).await;
-        assert!(place.has_resources("demo"), "its resources stay");
+async fn namespace_with_stack_without_destroy_is_deleted() {
+    run_concurrently(async |env| {
+        create(env, false).await;
+        delete_namespace(env).await;
+        wait_for_namespace_deletion(env).await;
+        assert!(env.has_resources("demo"), "its resources stay");
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_namespace_with_a_stack_that_must_be_destroyed_says_what_to_do() {
-    beside_others(async |place| {
-        create(place, true).await;
-        delete_namespace(place).await;
-        let command = format!("kubectl patch stack demo -n {}", place.name());
-        place
-            .stack_is("demo", "Stalled", "NamespaceTerminating", &command)
+async fn namespace_with_stack_to_destroy_stalls_with_remedy() {
+    run_concurrently(async |env| {
+        create(env, true).await;
+        delete_namespace(env).await;
+        let command = format!("kubectl patch stack demo -n {}", env.name());
+        env.wait_for_stack_condition("demo", "Stalled", "NamespaceTerminating", &command)
             .await;
-        place
-            .patch::<Stack>("demo", json!({ "metadata": { "finalizers": [] } }))
+        env.patch::<Stack>("demo", json!({ "metadata": { "finalizers": [] } }))
             .await;
-        namespace_goes(place).await;
-        assert!(place.has_resources("demo"), "nobody destroyed it");
+        wait_for_namespace_deletion(env).await;
+        assert!(env.has_resources("demo"), "nobody destroyed it");
     })
     .await;
 }

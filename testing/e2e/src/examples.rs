@@ -1,5 +1,4 @@
-//! The manifests that newcomers apply, as they are, and what they read where the volume for the
-//! state is missing.
+//! The manifests that new users apply, unchanged, and the errors for a missing state volume.
 
 use std::{
     fs,
@@ -13,9 +12,9 @@ use serde_json::json;
 
 use crate::{
     cli::{Cli, on_each_cli},
-    place::{Place, beside_others},
+    operator_cluster::{WORKSPACE_IMAGE, workspace_image},
     stacks::{program, program_stack, text, workspace},
-    system::{WORKSPACE_IMAGE, workspace_image},
+    test_env::{TestEnv, run_concurrently},
 };
 
 /// The claim of both manifests.
@@ -24,32 +23,31 @@ const CLAIM: &str = "hello-state";
 const GROUP: u32 = 1000;
 
 on_each_cli! {
-    hello_example_lives_and_keeps_its_state
-    missing_state_volume_is_named
-    unwritable_state_volume_is_named
+    hello_example_survives_new_pod_and_is_destroyed
+    missing_state_volume_is_reported
+    unwritable_state_volume_is_reported
 }
 
-/// Where this checkout is.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// A folder of this machine that only root can write to, as a new volume mostly is.
-fn new_volume(place: &Place<'_>, name: &str) -> PathBuf {
-    let folder = place.state_folder();
-    let folder = folder.with_file_name(format!("{}-{name}", place.name()));
+fn new_volume(env: &TestEnv<'_>, name: &str) -> PathBuf {
+    let folder = env.state_folder();
+    let folder = folder.with_file_name(format!("{}-{name}", env.name()));
     fs::create_dir(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     folder
 }
 
-fn kubectl(place: &Place<'_>, arguments: &[&str]) -> String {
-    let namespace = ["-n", place.name()];
-    place.system.kubectl(&[&namespace, arguments].concat())
+fn kubectl(env: &TestEnv<'_>, arguments: &[&str]) -> String {
+    let namespace = ["-n", env.name()];
+    env.operator.kubectl(&[&namespace, arguments].concat())
 }
 
 /// The example, with the image of this test's CLI.
-fn hello_manifest(place: &Place<'_>) -> PathBuf {
+fn hello_manifest(env: &TestEnv<'_>) -> PathBuf {
     let example = root().join("examples/hello/stack.yaml");
     let image = WORKSPACE_IMAGE.trim_start_matches("docker.io/");
     let text = fs::read_to_string(&example).unwrap();
@@ -57,7 +55,7 @@ fn hello_manifest(place: &Place<'_>) -> PathBuf {
     if Cli::of_this_test() == Cli::Engine {
         return example;
     }
-    let file = place.state_folder().join("hello.yaml");
+    let file = env.state_folder().join("hello.yaml");
     fs::write(&file, text.replace(image, workspace_image())).unwrap();
     file
 }
@@ -73,14 +71,14 @@ fn recorded(volume: &Path) -> (usize, bool) {
     (runs, checkpoint.contains("pulumi:index:Stash"))
 }
 
-async fn hello_example_lives_and_keeps_its_state() {
-    beside_others(async |place| {
-        let volume = new_volume(place, "hello");
-        place.provision(CLAIM, &volume).await;
-        let manifest = hello_manifest(place);
+async fn hello_example_survives_new_pod_and_is_destroyed() {
+    run_concurrently(async |env| {
+        let volume = new_volume(env, "hello");
+        env.provision(CLAIM, &volume).await;
+        let manifest = hello_manifest(env);
         let manifest = manifest.to_str().unwrap();
-        kubectl(place, &["apply", "-f", manifest]);
-        let stack = place.ready("hello").await;
+        kubectl(env, &["apply", "-f", manifest]);
+        let stack = env.wait_for_ready("hello").await;
         let outputs = json!(stack.status.unwrap().outputs);
         let expected =
             json!({ "greeting": "hello, Kubernetes", "password": "[secret]", "stack": "dev" });
@@ -88,17 +86,17 @@ async fn hello_example_lives_and_keeps_its_state() {
         assert_eq!(recorded(&volume), (1, true));
         assert_eq!(fs::metadata(&volume).unwrap().gid(), GROUP);
 
-        let uid = place.pod_uid("hello").await;
-        place.delete_pod("hello").await;
-        place.request("hello", "in another pod").await;
-        place.ready("hello").await;
-        assert_ne!(place.pod_uid("hello").await, uid);
+        let uid = env.pod_uid("hello").await;
+        env.delete_pod("hello").await;
+        env.request_run("hello", "in another pod").await;
+        env.wait_for_ready("hello").await;
+        assert_ne!(env.pod_uid("hello").await, uid);
         assert_eq!(recorded(&volume), (2, true), "the state was found again");
 
-        kubectl(place, &["delete", "--wait=false", "-f", manifest]);
-        place.gone("hello").await;
+        kubectl(env, &["delete", "--wait=false", "-f", manifest]);
+        env.wait_for_deletion("hello").await;
         assert_eq!(recorded(&volume), (3, false), "it was destroyed");
-        let reasons = last_reasons(place).await;
+        let reasons = last_reasons(env).await;
         assert!(
             reasons.contains(&"StackDestroyed".to_owned()),
             "{reasons:?}"
@@ -108,35 +106,34 @@ async fn hello_example_lives_and_keeps_its_state() {
 }
 
 /// The reasons of the events about Stacks.
-async fn last_reasons(place: &Place<'_>) -> Vec<String> {
-    place
-        .until("the event of the destroy", async || {
-            let events = place.namespace.api::<Event>();
-            let events = events.list(&ListParams::default()).await;
-            let events = events.map_err(|error| error.to_string())?.items.into_iter();
-            let about_stacks =
-                events.filter(|event| event.involved_object.kind.as_deref() == Some("Stack"));
-            let reasons: Vec<String> = about_stacks.filter_map(|event| event.reason).collect();
-            if reasons.iter().any(|reason| reason == "StackDestroyed") {
-                Ok(reasons)
-            } else {
-                Err(text(&reasons))
-            }
-        })
-        .await
+async fn last_reasons(env: &TestEnv<'_>) -> Vec<String> {
+    env.until("the event of the destroy", async || {
+        let events = env.namespace.api::<Event>();
+        let events = events.list(&ListParams::default()).await;
+        let events = events.map_err(|error| error.to_string())?.items.into_iter();
+        let about_stacks =
+            events.filter(|event| event.involved_object.kind.as_deref() == Some("Stack"));
+        let reasons: Vec<String> = about_stacks.filter_map(|event| event.reason).collect();
+        if reasons.iter().any(|reason| reason == "StackDestroyed") {
+            Ok(reasons)
+        } else {
+            Err(text(&reasons))
+        }
+    })
+    .await
 }
 
 #[tokio::test]
-async fn readme_manifest_becomes_ready_as_it_is() {
-    beside_others(async |place| {
-        place.provision(CLAIM, &new_volume(place, "readme")).await;
+async fn readme_manifest_becomes_ready() {
+    run_concurrently(async |env| {
+        env.provision(CLAIM, &new_volume(env, "readme")).await;
         let readme = fs::read_to_string(root().join("README.md")).unwrap();
         let (_, block) = readme.split_once("```yaml\n").unwrap();
         let (manifest, _) = block.split_once("```\n").unwrap();
-        let file = place.state_folder().join("readme.yaml");
+        let file = env.state_folder().join("readme.yaml");
         fs::write(&file, manifest).unwrap();
-        kubectl(place, &["apply", "-f", file.to_str().unwrap()]);
-        let stack = place.ready("hello").await;
+        kubectl(env, &["apply", "-f", file.to_str().unwrap()]);
+        let stack = env.wait_for_ready("hello").await;
         let outputs = stack.status.unwrap().outputs.unwrap();
         assert_eq!(outputs["greeting"], json!("hello from dev"));
     })
@@ -144,35 +141,34 @@ async fn readme_manifest_becomes_ready_as_it_is() {
 }
 
 /// Waits until the Stack says that a volume is missing at `/state`, and how one is mounted.
-async fn names_the_volume(place: &Place<'_>) {
+async fn wait_for_volume_hint(env: &TestEnv<'_>) {
     for part in ["/state", "volume", "fsGroup", "examples/hello/stack.yaml"] {
-        place
-            .stack_is("demo", "Stalled", "WorkspaceFailed", part)
+        env.wait_for_stack_condition("demo", "Stalled", "WorkspaceFailed", part)
             .await;
     }
 }
 
-async fn missing_state_volume_is_named() {
-    beside_others(async |place| {
-        place.create(program("demo", &["one"]).build()).await;
+async fn missing_state_volume_is_reported() {
+    run_concurrently(async |env| {
+        env.create(program("demo", &["one"]).build()).await;
         let without_volume = json!({ "image": workspace_image() });
         let stack = program_stack("demo").set("/spec/workspaceTemplate/spec", without_volume);
-        place.create(stack.build()).await;
-        names_the_volume(place).await;
+        env.create(stack.build()).await;
+        wait_for_volume_hint(env).await;
     })
     .await;
 }
 
-async fn unwritable_state_volume_is_named() {
-    beside_others(async |place| {
-        place.claim("locked", &new_volume(place, "locked")).await;
-        place.create(program("demo", &["one"]).build()).await;
+async fn unwritable_state_volume_is_reported() {
+    run_concurrently(async |env| {
+        env.claim("locked", &new_volume(env, "locked")).await;
+        env.create(program("demo", &["one"]).build()).await;
         let mut template = workspace(workspace_image());
         template["podTemplate"]["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] =
             json!("locked");
         let stack = program_stack("demo").set("/spec/workspaceTemplate/spec", template);
-        place.create(stack.build()).await;
-        names_the_volume(place).await;
+        env.create(stack.build()).await;
+        wait_for_volume_hint(env).await;
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! Trouble on a real node. Each ends well, and its user is told what happened.
+//! Faults on a real node. Each test expects recovery, and a status that explains the fault.
 
 use std::time::Duration;
 
@@ -7,106 +7,104 @@ use pko_testkit::ProgramBuilder;
 use serde_json::json;
 
 use crate::{
-    place::{alone, beside_others},
+    operator_cluster::DEPLOYMENT,
     pods::Process,
     stacks::{program_stack, text},
-    system::DEPLOYMENT,
+    test_env::{run_concurrently, run_exclusively},
 };
 
 /// As long as a run lasts that is to survive something.
 const RUN: &str = "25s";
 
 #[tokio::test]
-async fn a_run_goes_on_when_the_manager_is_killed() {
-    alone(async |place| {
-        place.create_slow("demo", RUN).await;
-        let managers = Process::managers(&place.system.cluster);
+async fn run_continues_when_manager_is_killed() {
+    run_exclusively(async |env| {
+        env.create_slow("demo", RUN).await;
+        let managers = Process::managers(&env.operator.cluster);
         assert_eq!(managers.len(), 1, "{DEPLOYMENT}");
         managers[0].kill();
-        place.ready("demo").await;
-        place.ran_once("demo").await;
-        place.system.until_rolled_out().await;
+        env.wait_for_ready("demo").await;
+        env.assert_ran_once("demo").await;
+        env.operator.wait_for_rollout().await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_run_goes_on_while_the_api_server_is_started_again() {
-    alone(async |place| {
-        place.create_slow("demo", RUN).await;
-        place.system.cluster.restart_api_server().await.unwrap();
-        place.ready("demo").await;
-        place.ran_once("demo").await;
+async fn run_continues_while_api_server_restarts() {
+    run_exclusively(async |env| {
+        env.create_slow("demo", RUN).await;
+        env.operator.cluster.restart_api_server().await.unwrap();
+        env.wait_for_ready("demo").await;
+        env.assert_ran_once("demo").await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_run_goes_on_while_the_kubelet_is_away_for_a_minute() {
-    alone(async |place| {
-        place.create_slow("demo", RUN).await;
-        let uid = place.pod_uid("demo").await;
-        place.system.cluster.stop_kubelet().unwrap();
+async fn run_continues_while_kubelet_is_down() {
+    run_exclusively(async |env| {
+        env.create_slow("demo", RUN).await;
+        let uid = env.pod_uid("demo").await;
+        env.operator.cluster.stop_kubelet().unwrap();
         tokio::time::sleep(Duration::from_mins(1)).await;
-        place.system.cluster.start_kubelet().unwrap();
-        place.ready("demo").await;
-        place.ran_once("demo").await;
-        assert_eq!(place.pod_uid("demo").await, uid, "the pod stays");
+        env.operator.cluster.start_kubelet().unwrap();
+        env.wait_for_ready("demo").await;
+        env.assert_ran_once("demo").await;
+        assert_eq!(env.pod_uid("demo").await, uid, "the pod stays");
         // What comes after it finds the node well
-        place.create_simple("next").await;
-        place.ready("next").await;
+        env.create_simple("next").await;
+        env.wait_for_ready("next").await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_run_whose_pod_is_deleted_ends_gently_and_is_made_up_for() {
-    beside_others(async |place| {
-        place.create_slow("demo", RUN).await;
-        let uid = place.pod_uid("demo").await;
-        place.delete_pod("demo").await;
-        place.ready("demo").await;
-        assert_ne!(place.pod_uid("demo").await, uid, "another pod");
-        assert!(!place.is_locked("demo"), "the lock was given back");
+async fn run_in_deleted_pod_releases_lock_and_is_retried() {
+    run_concurrently(async |env| {
+        env.create_slow("demo", RUN).await;
+        let uid = env.pod_uid("demo").await;
+        env.delete_pod("demo").await;
+        env.wait_for_ready("demo").await;
+        assert_ne!(env.pod_uid("demo").await, uid, "another pod");
+        assert!(!env.is_locked("demo"), "the lock was given back");
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_run_whose_agent_is_killed_is_told_and_made_up_for() {
-    beside_others(async |place| {
-        place.create_slow("demo", RUN).await;
-        let uid = place.pod_uid("demo").await;
-        place.agent("demo").kill();
-        place
-            .until("the end of the run to be told", async || {
-                let updates = place.updates_of("demo").await?;
-                let told = updates.iter().any(|update| {
-                    let message = update
-                        .status
-                        .as_ref()
-                        .and_then(|status| status.message.as_deref());
-                    message.is_some_and(|message| {
-                        message.contains("the agent ended while the run went on")
-                    })
-                });
-                if told { Ok(()) } else { Err(text(&updates)) }
-            })
-            .await;
+async fn run_with_killed_agent_is_reported_and_retried() {
+    run_concurrently(async |env| {
+        env.create_slow("demo", RUN).await;
+        let uid = env.pod_uid("demo").await;
+        env.agent("demo").kill();
+        env.until("the end of the run to be told", async || {
+            let updates = env.updates_of("demo").await?;
+            let told = updates.iter().any(|update| {
+                let message = update
+                    .status
+                    .as_ref()
+                    .and_then(|status| status.message.as_deref());
+                message.is_some_and(|message| {
+                    message.contains("the agent ended while the run went on")
+                })
+            });
+            if told { Ok(()) } else { Err(text(&updates)) }
+        })
+        .await;
         // Whoever is killed leaves its lock behind, with Pulumi's CLI as with ours.
-        place.ready("demo").await;
-        assert_eq!(place.pod_uid("demo").await, uid, "the pod stays");
-        place
-            .until("the agent to be started again, once", async || {
-                let restarts = place.restarts("demo").await;
-                if restarts == 1 {
-                    Ok(())
-                } else {
-                    Err(restarts.to_string())
-                }
-            })
-            .await;
-        assert!(!place.is_locked("demo"), "the lock was removed");
+        env.wait_for_ready("demo").await;
+        assert_eq!(env.pod_uid("demo").await, uid, "the pod stays");
+        env.until("the agent to be started again, once", async || {
+            let restarts = env.restarts("demo").await;
+            if restarts == 1 {
+                Ok(())
+            } else {
+                Err(restarts.to_string())
+            }
+        })
+        .await;
+        assert!(!env.is_locked("demo"), "the lock was removed");
     })
     .await;
 }
@@ -123,31 +121,30 @@ fn greedy(name: &str) -> ProgramBuilder {
 }
 
 #[tokio::test]
-async fn a_run_that_wants_more_memory_than_there_is_says_so() {
-    beside_others(async |place| {
-        place.create(greedy("demo").build()).await;
+async fn run_out_of_memory_is_reported() {
+    run_concurrently(async |env| {
+        env.create(greedy("demo").build()).await;
         let stack = program_stack("demo").set(
             "/spec/workspaceTemplate/spec/resources",
             json!({ "limits": { "memory": "128Mi" } }),
         );
-        place.create(stack.build()).await;
-        place
-            .until("the want of memory to be told", async || {
-                let stack: Stack = place.get("demo").await?;
-                let status = stack.status.unwrap_or_default();
-                let all = text(&status);
-                let told = ["for want of it", "OOMKilled"]
-                    .iter()
-                    .any(|word| all.contains(word));
-                if told { Ok(()) } else { Err(all) }
-            })
-            .await;
+        env.create(stack.build()).await;
+        env.until("the want of memory to be told", async || {
+            let stack: Stack = env.get("demo").await?;
+            let status = stack.status.unwrap_or_default();
+            let all = text(&status);
+            let told = ["for want of it", "OOMKilled"]
+                .iter()
+                .any(|word| all.contains(word));
+            if told { Ok(()) } else { Err(all) }
+        })
+        .await;
         let small = json!({ "program": { "variables": null, "outputs": { "length": "short" } } });
-        place.patch::<Program>("demo", small).await;
+        env.patch::<Program>("demo", small).await;
         // Whoever is killed leaves its lock behind, and the pod that knew of it is replaced by one with the new program.
-        let stack = place.ready("demo").await;
+        let stack = env.wait_for_ready("demo").await;
         assert_eq!(stack.status.unwrap().outputs.unwrap()["length"], "short");
-        assert!(!place.is_locked("demo"), "the lock was removed");
+        assert!(!env.is_locked("demo"), "the lock was removed");
     })
     .await;
 }

@@ -1,5 +1,7 @@
-//! Programs in the languages that Pulumi's own CLI runs by a host of its own. The toolchains are this machine's, and come as
-//! volumes; pods reach no registry, so the packages that an install step wants are fetched before, and come likewise.
+//! Programs in Go, Python and TypeScript, which Pulumi's own CLI runs with a language host.
+//!
+//! Toolchains are this machine's, mounted as volumes. Pods reach no registry, so packages are fetched
+//! beforehand and mounted too.
 
 use std::{
     env, fs,
@@ -14,10 +16,10 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::Cli,
-    forge::Forge,
-    place::{CREDENTIALS, Place, beside_others},
+    git_host::GitHost,
+    operator_cluster::workspace_image,
     stacks::{STACK, stack, workspace},
-    system::workspace_image,
+    test_env::{CREDENTIALS, TestEnv, run_concurrently},
 };
 
 /// The name of all three projects.
@@ -33,7 +35,6 @@ const PATIENCE: Duration = Duration::from_mins(15);
 struct Language {
     /// The folder of its program.
     name: &'static str,
-    /// Its language host.
     host: &'static str,
     /// Says where its toolchain is: a folder with a `bin`.
     toolchain: &'static [&'static str],
@@ -94,53 +95,53 @@ const TYPESCRIPT: Language = Language {
 };
 
 #[tokio::test]
-async fn a_program_in_go_is_installed_run_and_destroyed() {
+async fn go_program_is_installed_applied_and_destroyed() {
     GO.lives().await;
 }
 
 #[tokio::test]
-async fn a_program_in_python_is_installed_run_and_destroyed() {
+async fn python_program_is_installed_applied_and_destroyed() {
     PYTHON.lives().await;
 }
 
 #[tokio::test]
-async fn a_program_in_typescript_is_installed_run_and_destroyed() {
+async fn typescript_program_is_installed_applied_and_destroyed() {
     TYPESCRIPT.lives().await;
 }
 
 impl Language {
     /// Tries the whole life of a Stack, where this language can be had.
     async fn lives(&self) {
-        match self.means() {
-            Ok(means) => {
-                let test = beside_others(async |place| self.lives_at(place, &means).await);
+        match self.toolchain() {
+            Ok(toolchain) => {
+                let test = run_concurrently(async |env| self.lives_at(env, &toolchain).await);
                 Cli::Pulumi.run(test).await;
             }
             Err(obstacle) => skip(obstacle),
         }
     }
 
-    async fn lives_at(&self, place: &Place<'_>, means: &Means) {
-        let forge = Forge::start(place.system, &self.program(), "");
-        place.create(forge.secret("git", "")).await;
+    async fn lives_at(&self, env: &TestEnv<'_>, toolchain: &Toolchain) {
+        let git_host = GitHost::start(env.operator, &self.program(), "");
+        env.create(git_host.secret("git", "")).await;
         let (secret, key) = CREDENTIALS;
         let password = json!({ "type": "Secret", "secret": { "name": secret, "key": key } });
-        let spec = means.workspace(place, self.found).await;
+        let spec = toolchain.workspace(env, self.found).await;
         let stack = stack("demo")
             .set("/spec/workspaceTemplate/spec", spec)
-            .git(&forge.url(), "main")
+            .git(&git_host.url(), "main")
             .set("/spec/gitAuthSecret", "git")
             .config("name", "you")
             .set("/spec/secretsRef/password", password)
             .destroy_on_finalize(true);
-        place.create(stack.build()).await;
-        let stack = place.ready_within("demo", PATIENCE).await;
+        env.create(stack.build()).await;
+        let stack = env.wait_for_ready_within("demo", PATIENCE).await;
         let outputs = stack.status.unwrap().outputs.unwrap();
         assert_eq!(outputs["greeting"], "hello, you");
         assert_eq!(outputs["password"], "[secret]");
-        assert!(place.has_resources(PROJECT), "{STACK} keeps its resource");
-        place.delete("demo", &DeleteParams::default()).await;
-        assert!(!place.has_resources(PROJECT), "{STACK} was destroyed");
+        assert!(env.has_resources(PROJECT), "{STACK} keeps its resource");
+        env.delete("demo", &DeleteParams::default()).await;
+        assert!(!env.has_resources(PROJECT), "{STACK} was destroyed");
     }
 
     fn folder(&self) -> PathBuf {
@@ -158,7 +159,7 @@ impl Language {
     }
 
     /// What a pod needs to run such a program, or what is missing on this machine.
-    fn means(&self) -> Result<Means, String> {
+    fn toolchain(&self) -> Result<Toolchain, String> {
         let hosts = env::var_os("PKO_PULUMI_HOSTS").map(PathBuf::from);
         let hosts = hosts.filter(|hosts| hosts.join(self.host).is_file());
         let hosts = hosts.ok_or(format!(
@@ -167,7 +168,7 @@ impl Language {
         ))?;
         let pulumi = pulumi_cli().map_err(|error| error.to_string())?;
         let toolchain = said(self.toolchain)?;
-        Ok(Means {
+        Ok(Toolchain {
             cli: pulumi.parent().unwrap_or(Path::new("/")).to_owned(),
             hosts,
             toolchain: toolchain.trim().into(),
@@ -209,7 +210,6 @@ impl Language {
     }
 }
 
-/// What a program says.
 fn said(command: &[&str]) -> Result<String, String> {
     let (program, arguments) = command.split_first().ok_or("no command")?;
     let output = Command::new(program).args(arguments).output();
@@ -221,19 +221,16 @@ fn said(command: &[&str]) -> Result<String, String> {
 }
 
 /// Folders of this machine that a pod gets.
-struct Means {
-    /// With Pulumi's CLI.
+struct Toolchain {
     cli: PathBuf,
-    /// With its language hosts.
     hosts: PathBuf,
-    /// With the toolchain's `bin`.
     toolchain: PathBuf,
     packages: PathBuf,
 }
 
-impl Means {
+impl Toolchain {
     /// The spec of a workspace that has them, and these variables.
-    async fn workspace(&self, place: &Place<'_>, variables: &[(&str, &str)]) -> Value {
+    async fn workspace(&self, env: &TestEnv<'_>, variables: &[(&str, &str)]) -> Value {
         let toolchain = self.toolchain.to_str().unwrap();
         let path = format!("{CLI}:{HOSTS}:{toolchain}/bin:/usr/local/bin:/usr/bin:/bin");
         let variables = [&[("PATH", path.as_str())], variables].concat();
@@ -249,7 +246,7 @@ impl Means {
         ] {
             // What is part of the system comes with it
             if claim != "toolchain" || !folder.starts_with(SYSTEM) {
-                place.claim(claim, folder).await;
+                env.claim(claim, folder).await;
                 mount(&mut spec["podTemplate"]["spec"], claim, inside);
             }
         }

@@ -1,7 +1,8 @@
-//! The operator as users have it: its images and its install file in a real cluster, with the rights that are shipped and
-//! restricted Pod Security everywhere. `cargo xtask test e2e` makes the images and runs this.
+//! The operator as users install it: its images and install file in a real cluster, with the shipped
+//! permissions, under restricted Pod Security. `cargo xtask test e2e` builds the images and runs this.
 //!
-//! One cluster serves all tests; each has a namespace. What disturbs others runs alone ([`place::alone`]).
+//! All tests share one cluster; each has a namespace. Tests that disturb others run exclusively
+//! ([`test_env::run_exclusively`]).
 #![expect(
     clippy::indexing_slicing,
     clippy::panic,
@@ -12,22 +13,22 @@
 )]
 
 mod cli;
-mod forge;
-mod order;
-mod place;
+mod git_host;
+mod operator_cluster;
 mod pods;
+mod scheduling;
 mod stacks;
-mod system;
+mod test_env;
 
 mod backends;
-mod canary;
 mod deletion;
 mod examples;
 mod faults;
-mod figures;
-mod handover;
 mod languages;
-mod life;
-mod rights;
-mod scenarios;
+mod leader_failover;
+mod lifecycle;
+mod measurements;
+mod rbac;
+mod secret_leaks;
 mod sources;
+mod upstream_scenarios;

@@ -1,4 +1,4 @@
-//! Pods of a test: found, watched, ended.
+//! Workspace pods, and the processes in them.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use kube::{ResourceExt as _, api::DeleteParams};
 use pko_testkit::Cluster;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::place::Place;
+use crate::test_env::TestEnv;
 
 /// The program of a manager and that of an agent, as they are started in their pods.
 const MANAGER: &str = "/manager";
@@ -17,7 +17,6 @@ const AGENT: &str = "/share/agent";
 pub(crate) struct Process(u32);
 
 impl Process {
-    /// The managers that run.
     pub(crate) fn managers(cluster: &Cluster) -> Vec<Self> {
         Self::of(cluster, MANAGER, &[])
     }
@@ -66,7 +65,7 @@ pub(crate) fn pod_name(stack: &str) -> String {
     format!("{stack}-workspace-0")
 }
 
-impl Place<'_> {
+impl TestEnv<'_> {
     /// The pod of a Stack's workspace, if there is one.
     pub(crate) async fn pod(&self, stack: &str) -> Option<Pod> {
         let pods = self.namespace.api::<Pod>();
@@ -79,7 +78,7 @@ impl Place<'_> {
     }
 
     /// Waits until it is gone.
-    pub(crate) async fn no_pod(&self, stack: &str) {
+    pub(crate) async fn wait_for_no_pod(&self, stack: &str) {
         self.until(format!("the pod of {stack} to be gone"), async || {
             let pods = self.namespace.api::<Pod>();
             match pods.get_opt(&pod_name(stack)).await {
@@ -100,7 +99,7 @@ impl Place<'_> {
 
     /// The processes of a workspace's agent: the first of the container, which only watches, and the agent itself.
     pub(crate) fn agents(&self, stack: &str) -> Vec<Process> {
-        Process::of(&self.system.cluster, AGENT, &[self.name(), stack])
+        Process::of(&self.operator.cluster, AGENT, &[self.name(), stack])
     }
 
     /// The agent of a Stack's workspace.

@@ -1,4 +1,4 @@
-//! Stacks of a test: made, changed, waited for.
+//! Creating, changing and waiting for Stacks.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
-    place::{CREDENTIALS, Place, STATE},
-    system::{PATIENCE, workspace_image},
+    operator_cluster::{PATIENCE, workspace_image},
+    test_env::{CREDENTIALS, STATE, TestEnv},
 };
 
 /// Where state is kept, on the test's volume.
@@ -71,8 +71,7 @@ pub(crate) fn slow(stack: StackBuilder, delay: &str) -> StackBuilder {
     stack.set("/spec/workspaceTemplate/spec/env", variable)
 }
 
-impl Place<'_> {
-    /// Creates an object.
+impl TestEnv<'_> {
     pub(crate) async fn create(&self, object: Value) -> Value {
         self.namespace.create_object(object).await.unwrap()
     }
@@ -88,13 +87,13 @@ impl Place<'_> {
         self.create(program(name, &["one"]).build()).await;
         let stack = slow(program_stack(name), delay).destroy_on_finalize(false);
         self.create(stack.build()).await;
-        self.run_begins(name).await;
+        self.wait_for_run(name).await;
     }
 
-    /// Waits until a run of a Stack's Program is under way: it holds the lock of its state.
-    pub(crate) async fn run_begins(&self, name: &str) {
+    /// Waits until a run of a Stack's Program is under way: it check_condition the lock of its state.
+    pub(crate) async fn wait_for_run(&self, name: &str) {
         self.until(format!("a run of {name} to begin"), async || {
-            // Who makes the stack holds its lock for a moment, too, before there is an Update
+            // Who makes the stack check_condition its lock for a moment, too, before there is an Update
             let updates = self.updates_of(name).await?;
             if !updates.is_empty() && self.is_locked(name) {
                 return Ok(());
@@ -131,12 +130,12 @@ impl Place<'_> {
     }
 
     /// Waits until a Stack is ready and what it wants now has run.
-    pub(crate) async fn ready(&self, name: &str) -> Stack {
-        self.ready_within(name, PATIENCE).await
+    pub(crate) async fn wait_for_ready(&self, name: &str) -> Stack {
+        self.wait_for_ready_within(name, PATIENCE).await
     }
 
     /// The same with another patience than this suite's.
-    pub(crate) async fn ready_within(&self, name: &str, patience: Duration) -> Stack {
+    pub(crate) async fn wait_for_ready_within(&self, name: &str, patience: Duration) -> Stack {
         let what = format!("{name} to be ready");
         let ready = eventually_within(patience, what, async || {
             let stack: Stack = self.get(name).await?;
@@ -158,23 +157,35 @@ impl Place<'_> {
     }
 
     /// Waits until a condition of a Stack is true for this reason, with a message that contains a text.
-    pub(crate) async fn stack_is(&self, name: &str, condition: &str, reason: &str, message: &str) {
+    pub(crate) async fn wait_for_stack_condition(
+        &self,
+        name: &str,
+        condition: &str,
+        reason: &str,
+        message: &str,
+    ) {
         let what = format!("Stack {name} to be {condition}/{reason} {message}");
         self.until(what, async || {
             let stack: Stack = self.get(name).await?;
             let status = stack.status.unwrap_or_default();
-            holds(Some(&status.conditions), condition, "True", reason, message)
+            check_condition(Some(&status.conditions), condition, "True", reason, message)
         })
         .await;
     }
 
     /// Waits until the Workspace's Ready condition is like this.
-    pub(crate) async fn workspace_is(&self, name: &str, ready: &str, reason: &str, message: &str) {
+    pub(crate) async fn wait_for_workspace_ready(
+        &self,
+        name: &str,
+        ready: &str,
+        reason: &str,
+        message: &str,
+    ) {
         let what = format!("Workspace {name} to be Ready={ready}/{reason} {message}");
         self.until(what, async || {
             let workspace: Workspace = self.get(name).await?;
             let status = workspace.status.unwrap_or_default();
-            holds(Some(&status.conditions), "Ready", ready, reason, message)
+            check_condition(Some(&status.conditions), "Ready", ready, reason, message)
         })
         .await;
     }
@@ -192,7 +203,7 @@ impl Place<'_> {
     }
 
     /// Asks for a run by the documented annotation.
-    pub(crate) async fn request(&self, name: &str, value: &str) {
+    pub(crate) async fn request_run(&self, name: &str, value: &str) {
         let annotations = json!({ REQUEST: value });
         self.patch::<Stack>(name, json!({ "metadata": { "annotations": annotations } }))
             .await;
@@ -202,11 +213,11 @@ impl Place<'_> {
     pub(crate) async fn delete(&self, name: &str, parameters: &DeleteParams) {
         let stacks = self.namespace.api::<Stack>();
         stacks.delete(name, parameters).await.unwrap();
-        self.gone(name).await;
+        self.wait_for_deletion(name).await;
     }
 
     /// Waits until a Stack is gone.
-    pub(crate) async fn gone(&self, name: &str) {
+    pub(crate) async fn wait_for_deletion(&self, name: &str) {
         let stacks = self.namespace.api::<Stack>();
         self.until(format!("{name} to be gone"), async || {
             match stacks.get_opt(name).await {
@@ -231,15 +242,15 @@ impl Place<'_> {
     }
 
     /// A Stack's run was the only one, and went well to its end.
-    pub(crate) async fn ran_once(&self, name: &str) {
+    pub(crate) async fn assert_ran_once(&self, name: &str) {
         let updates = self.updates_of(name).await.unwrap();
         let [update] = updates.as_slice() else {
             panic!("not one Update but these: {}", statuses(&updates));
         };
         let status = update.status.as_ref();
         let conditions = status.map(|status| status.conditions.as_slice());
-        holds(conditions, "Complete", "True", "", "").unwrap();
-        holds(conditions, "Failed", "False", "", "").unwrap();
+        check_condition(conditions, "Complete", "True", "", "").unwrap();
+        check_condition(conditions, "Failed", "False", "", "").unwrap();
         let history = self.history(name);
         assert_eq!(history, 1, "the backend knows one run");
     }
@@ -270,7 +281,7 @@ impl Place<'_> {
 }
 
 /// Whether a condition has this status, reason (any if empty), and a message with this text.
-pub(crate) fn holds<C: Serialize>(
+pub(crate) fn check_condition<C: Serialize>(
     conditions: Option<&[C]>,
     kind: &str,
     status: &str,

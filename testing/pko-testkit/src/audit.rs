@@ -1,4 +1,4 @@
-//! Who asked the API server for what: its audit log, read and counted.
+//! The API server's audit log: requests by user, verb and resource.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,38 +13,38 @@ use serde::Deserialize;
 use crate::control_plane::{AccessError, ControlPlane};
 use crate::eventually::{TimedOut, eventually};
 
-/// What marks the requests by which we learn that the log has caught up.
+/// Marks requests that are made only to find out whether the log has caught up.
 const BARRIER: &str = "/version?pko-testkit-barrier=";
 static BARRIERS: AtomicUsize = AtomicUsize::new(0);
 
-/// A place in the audit log: what comes after it came later.
+/// A position in the audit log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mark(u64);
+pub struct AuditPosition(u64);
 
-impl Mark {
+impl AuditPosition {
     /// The beginning of the log.
     pub const START: Self = Self(0);
 }
 
 impl ControlPlane {
-    /// The place in the audit log behind every request that has been answered by now.
-    pub async fn audit_mark(&self) -> Result<Mark, AuditError> {
+    /// The position after every request that has been answered by now.
+    pub async fn audit_position(&self) -> Result<AuditPosition, AuditError> {
         self.wait_for_audit_log().await?;
-        Ok(Mark(std::fs::metadata(self.audit_log())?.len()))
+        Ok(AuditPosition(std::fs::metadata(self.audit_log())?.len()))
     }
 
-    /// The requests since a mark, up to every one that has been answered by now.
+    /// The requests since a position, including every one that has been answered by now.
     ///
-    /// A request is here when its answer is complete; a watch, when it has begun. So each is here
-    /// once. Probes of the server's health are not recorded.
-    pub async fn requests_since(&self, mark: Mark) -> Result<Requests, AuditError> {
+    /// A request is logged when its response is complete, a watch when it has begun: each once. Health
+    /// probes are not logged.
+    pub async fn requests_since(&self, mark: AuditPosition) -> Result<AuditedRequests, AuditError> {
         self.wait_for_audit_log().await?;
-        Requests::parse(&read_from(&self.audit_log(), mark)?)
+        AuditedRequests::parse(&read_from(&self.audit_log(), mark)?)
     }
 
-    /// Asks something recognisable and waits until it is in the log: then so is what came before.
+    /// Makes a recognizable request and waits until it is logged. Earlier requests are logged by then.
     async fn wait_for_audit_log(&self) -> Result<(), AuditError> {
-        let start = Mark(std::fs::metadata(self.audit_log())?.len());
+        let start = AuditPosition(std::fs::metadata(self.audit_log())?.len());
         let uri = format!("{BARRIER}{}", BARRIERS.fetch_add(1, Ordering::Relaxed));
         let request = HttpRequest::get(&uri)
             .body(Vec::new())
@@ -53,7 +53,6 @@ impl ControlPlane {
         let line = format!("\"requestURI\":\"{uri}\"");
         eventually("the audit log to catch up", async || {
             let text = read_from(&self.audit_log(), start).map_err(|error| error.to_string())?;
-            // A number may begin another one's, but not up to the closing quote
             text.contains(&line)
                 .then_some(())
                 .ok_or_else(|| format!("no {uri} in it"))
@@ -63,7 +62,7 @@ impl ControlPlane {
     }
 }
 
-fn read_from(path: &Path, mark: Mark) -> io::Result<String> {
+fn read_from(path: &Path, mark: AuditPosition) -> io::Result<String> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(mark.0))?;
     let mut bytes = Vec::new();
@@ -73,22 +72,19 @@ fn read_from(path: &Path, mark: Mark) -> io::Result<String> {
 
 /// One request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// Who asked.
+pub struct AuditedRequest {
     pub user: String,
-    /// With which program, as it calls itself.
     pub user_agent: String,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`; the HTTP
-    /// method in lowercase for what is no resource.
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`. For
+    /// non-resource requests, the HTTP method in lowercase.
     pub verb: String,
-    /// Such as `pods`, `stacks.pulumi.com` or `stacks.pulumi.com/status`; the path for what is no
-    /// resource.
+    /// Such as `pods`, `stacks.pulumi.com` or `stacks.pulumi.com/status`. For non-resource requests, the
+    /// path.
     pub resource: String,
-    /// The namespace, or nothing.
     pub namespace: String,
-    /// The name of the object, or nothing.
+    /// Empty for requests without an object.
     pub name: String,
-    /// The HTTP status of the answer.
+    /// The HTTP status of the response.
     pub code: u16,
     /// Path and query as sent.
     pub uri: String,
@@ -96,15 +92,15 @@ pub struct Request {
 
 /// Requests in the order of their answers.
 #[derive(Clone, Debug, Default)]
-pub struct Requests(Vec<Request>);
+pub struct AuditedRequests(Vec<AuditedRequest>);
 
-impl Requests {
-    /// Reads the lines of an audit log. A last line that is still being written is left out.
+impl AuditedRequests {
+    /// Parses an audit log. An unfinished last line is ignored.
     pub fn parse(log: &str) -> Result<Self, AuditError> {
         let complete = log.rsplit_once('\n').map_or("", |(complete, _)| complete);
         let mut requests = Vec::new();
         for line in complete.lines().filter(|line| !line.is_empty()) {
-            let record: Record = serde_json::from_str(line)?;
+            let record: AuditEvent = serde_json::from_str(line)?;
             if record.counts() {
                 requests.push(record.into());
             }
@@ -112,47 +108,41 @@ impl Requests {
         Ok(Self(requests))
     }
 
-    /// Each request.
-    pub fn iter(&self) -> impl Iterator<Item = &Request> {
+    pub fn iter(&self) -> impl Iterator<Item = &AuditedRequest> {
         self.0.iter()
     }
 
-    /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Those for which a condition holds.
+    /// Keeps the requests that meet a condition.
     #[must_use]
-    pub fn only(mut self, condition: impl FnMut(&Request) -> bool) -> Self {
+    pub fn only(mut self, condition: impl FnMut(&AuditedRequest) -> bool) -> Self {
         self.0.retain(condition);
         self
     }
 
-    /// Those of one user.
     #[must_use]
     pub fn by_user(self, user: &str) -> Self {
         self.only(|request| request.user == user)
     }
 
-    /// Those that change something.
     #[must_use]
     pub fn writes(self) -> Self {
         self.only(|request| !matches!(request.verb.as_str(), "get" | "list" | "watch"))
     }
 
-    /// How often each user used each verb on each resource.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> RequestCounts {
         let mut counts = BTreeMap::new();
-        for Request {
+        for AuditedRequest {
             user,
             verb,
             resource,
@@ -163,24 +153,23 @@ impl Requests {
                 .entry((user.clone(), verb.clone(), resource.clone()))
                 .or_default() += 1;
         }
-        Counts(counts)
+        RequestCounts(counts)
     }
 
-    /// How often a user used a verb on a resource.
     #[must_use]
     pub fn count(&self, user: &str, verb: &str, resource: &str) -> usize {
-        let wanted = |request: &&Request| {
+        let wanted = |request: &&AuditedRequest| {
             request.user == user && request.verb == verb && request.resource == resource
         };
         self.0.iter().filter(wanted).count()
     }
 }
 
-/// How often each (user, verb, resource) occurs; prints as a table.
+/// The number of requests by user, verb and resource. Displays as a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counts(pub BTreeMap<(String, String, String), usize>);
+pub struct RequestCounts(pub BTreeMap<(String, String, String), usize>);
 
-impl fmt::Display for Counts {
+impl fmt::Display for RequestCounts {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = |column: fn(&(String, String, String)) -> &String| {
             self.0
@@ -200,10 +189,10 @@ impl fmt::Display for Counts {
     }
 }
 
-/// A line of the log, as far as it matters here.
+/// The used fields of a log line.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Record {
+struct AuditEvent {
     stage: String,
     verb: String,
     #[serde(rename = "requestURI")]
@@ -236,14 +225,14 @@ struct ResponseStatus {
     code: u16,
 }
 
-impl Record {
+impl AuditEvent {
     fn counts(&self) -> bool {
         let stage = if self.verb == "watch" {
             "ResponseStarted"
         } else {
             "ResponseComplete"
         };
-        // A watch that is refused never starts
+        // A denied watch never starts
         let refused_watch = self.verb == "watch"
             && self.stage == "ResponseComplete"
             && self
@@ -254,8 +243,8 @@ impl Record {
     }
 }
 
-impl From<Record> for Request {
-    fn from(record: Record) -> Self {
+impl From<AuditEvent> for AuditedRequest {
+    fn from(record: AuditEvent) -> Self {
         let path = record.uri.split('?').next().unwrap_or_default().to_owned();
         let reference = record.object_ref.unwrap_or_default();
         Self {
@@ -293,22 +282,16 @@ impl ObjectReference {
     }
 }
 
-/// Why the audit log can't be read.
 #[derive(thiserror::Error)]
 pub enum AuditError {
-    /// The file can't be read.
     #[error("failed to read the audit log")]
     Read(#[from] io::Error),
-    /// A line is not what the API server writes.
     #[error("failed to parse the audit log")]
     Parse(#[from] serde_json::Error),
-    /// There is no way in.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// The API server does not answer.
     #[error("failed to ask the API server")]
     Ask(#[from] kube::Error),
-    /// The log does not catch up.
     #[error(transparent)]
     TimedOut(#[from] TimedOut),
 }
@@ -333,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn each_request_counts_once_and_the_table_is_in_order() {
+    fn audit_log_counts_each_request_once_in_order() {
         let stack = ["pulumi.com", "stacks", ""];
         let log = [
             line(
@@ -356,7 +339,7 @@ mod tests {
             line("ResponseComplete", "admin", "create", ["", "pods", ""], 409),
         ]
         .concat();
-        let requests = Requests::parse(&log).unwrap();
+        let requests = AuditedRequests::parse(&log).unwrap();
         assert_eq!(
             requests.counts().to_string(),
             "     2  admin     create  pods\n\
@@ -370,24 +353,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_resource_goes_by_its_path() {
+    fn non_resource_request_is_named_by_path() {
         let log = r#"{"stage":"ResponseComplete","verb":"get","requestURI":"/apis?a=b","user":{"username":"u"}}
             {"stage":"ResponseComplete","verb":"get","requestURI":"/version?pko-testkit-barrier=3","user":{"username":"u"}}
             "#;
-        let requests = Requests::parse(log).unwrap();
+        let requests = AuditedRequests::parse(log).unwrap();
         let resources: Vec<&str> = requests.iter().map(|request| &*request.resource).collect();
         assert_eq!(resources, ["/apis"]);
     }
 
     #[test]
-    fn an_unfinished_line_is_left_for_the_next_reading() {
+    fn unfinished_audit_line_is_ignored() {
         let log = line("ResponseComplete", "u", "get", ["", "pods", ""], 200);
         assert_eq!(
-            Requests::parse(&format!("{log}{{\"stage\":"))
+            AuditedRequests::parse(&format!("{log}{{\"stage\":"))
                 .unwrap()
                 .len(),
             1
         );
-        assert!(Requests::parse("{\"stage\":").unwrap().is_empty());
+        assert!(AuditedRequests::parse("{\"stage\":").unwrap().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Objects for tests, as JSON, so that invalid ones can be built too; pure.
+//! Builders of objects for tests. They build JSON, so that invalid objects can be built too.
 
 use std::marker::PhantomData;
 
@@ -13,16 +13,12 @@ pub struct Builder<K> {
 
 /// The kinds, as type arguments of [`Builder`].
 pub mod kind {
-    /// `pulumi.com/v1` Stack.
     #[derive(Clone, Copy, Debug)]
     pub enum Stack {}
-    /// `pulumi.com/v1` Program.
     #[derive(Clone, Copy, Debug)]
     pub enum Program {}
-    /// `auto.pulumi.com/v1alpha1` Workspace.
     #[derive(Clone, Copy, Debug)]
     pub enum Workspace {}
-    /// `auto.pulumi.com/v1alpha1` Update.
     #[derive(Clone, Copy, Debug)]
     pub enum Update {}
 }
@@ -39,11 +35,8 @@ pub mod kind {
 /// }));
 /// ```
 pub type StackBuilder = Builder<kind::Stack>;
-/// Builds a Program.
 pub type ProgramBuilder = Builder<kind::Program>;
-/// Builds a Workspace.
 pub type WorkspaceBuilder = Builder<kind::Workspace>;
-/// Builds an Update.
 pub type UpdateBuilder = Builder<kind::Update>;
 
 impl<K> Builder<K> {
@@ -77,25 +70,21 @@ impl<K> Builder<K> {
         self.set(path, list)
     }
 
-    /// Sets the namespace.
     #[must_use]
     pub fn namespace(self, namespace: &str) -> Self {
         self.set("/metadata/namespace", namespace)
     }
 
-    /// Sets a label.
     #[must_use]
     pub fn label(self, key: &str, value: &str) -> Self {
         self.set(&format!("/metadata/labels/{}", escaped(key)), value)
     }
 
-    /// Sets an annotation.
     #[must_use]
     pub fn annotation(self, key: &str, value: &str) -> Self {
         self.set(&format!("/metadata/annotations/{}", escaped(key)), value)
     }
 
-    /// Adds a finalizer.
     #[must_use]
     pub fn finalizer(self, name: &str) -> Self {
         self.push("/metadata/finalizers", name)
@@ -113,13 +102,11 @@ impl<K> Builder<K> {
         self.push("/metadata/ownerReferences", reference)
     }
 
-    /// Sets the status.
     #[must_use]
     pub fn status(self, status: Value) -> Self {
         self.set("/status", status)
     }
 
-    /// The object.
     #[must_use]
     pub fn build(self) -> Value {
         self.object
@@ -158,7 +145,6 @@ impl Builder<kind::Stack> {
         self.set("/spec/backend", url)
     }
 
-    /// A config value.
     #[must_use]
     pub fn config(self, key: &str, value: impl Into<Value>) -> Self {
         self.set(&format!("/spec/config/{}", escaped(key)), value)
@@ -191,13 +177,11 @@ impl Builder<kind::Program> {
         Self::of("pulumi.com/v1", "Program", name).set("/program", json!({}))
     }
 
-    /// A stack output.
     #[must_use]
     pub fn output(self, name: &str, value: impl Into<Value>) -> Self {
         self.set(&format!("/program/outputs/{}", escaped(name)), value)
     }
 
-    /// A resource.
     #[must_use]
     pub fn resource(self, name: &str, resource_type: &str, properties: &Value) -> Self {
         let resource = json!({ "type": resource_type, "properties": properties });
@@ -263,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_slashes_stay_whole() {
+    fn builder_escapes_slashes_in_keys() {
         let object = UpdateBuilder::new("u", "w", "dev", "up")
             .label("app.kubernetes.io/name", "x")
             .annotation("a~b/c", "y")
@@ -279,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_grow() {
+    fn builder_push_appends() {
         let object = StackBuilder::new("s")
             .prerequisite("a")
             .prerequisite("b")
@@ -293,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_is_referred_to_by_its_uid() {
+    fn builder_owner_refers_by_uid() {
         let owner = StackBuilder::new("s").set("/metadata/uid", "1-2").build();
         let object = WorkspaceBuilder::new("w").owner(&owner).build();
         assert_eq!(
@@ -306,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_objects_can_be_built() {
+    fn builder_accepts_invalid_objects() {
         let object = StackBuilder::new("s")
             .set("/spec/stack", 7)
             .set("/spec/config/a/b", true);

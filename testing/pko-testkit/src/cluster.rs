@@ -1,19 +1,19 @@
-//! A real cluster with one node, on this machine, without Docker and without downloads of images.
+//! A real cluster with one node, on this machine, without Docker and without image downloads.
 //!
-//! etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy, containerd and
-//! a name server of ours run in namespaces of their own (network, mounts, processes): nothing of the
-//! host changes but one interface and the route through it, and the kernel takes everything away when
-//! the first process of these namespaces ends. `cargo xtask cluster` is this for people.
+//! etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy, containerd and CoreDNS
+//! run in their own network, mount and PID namespaces. On the host only one interface and a route through it
+//! appear, and the kernel removes everything when the first process of these namespaces ends.
+//! `cargo xtask cluster` brings one up for people.
 //!
 //! ```no_run
 //! # async fn test() -> Result<(), Box<dyn std::error::Error>> {
-//! use pko_testkit::cluster::{Cluster, Options};
+//! use pko_testkit::cluster::{Cluster, ClusterOptions};
 //!
 //! if let Some(obstacle) = Cluster::obstacle() {
 //!     println!("skipped: {obstacle}");
 //!     return Ok(());
 //! }
-//! let cluster = Cluster::up(Options::for_test("demo")?).await?;
+//! let cluster = Cluster::up(ClusterOptions::for_test("demo")).await?;
 //! cluster.load_image("image/oci".as_ref(), "docker.io/local/agent:1")?;
 //! println!("{}", cluster.run_kubectl(&["get", "pods", "-A"])?);
 //! # Ok(())
@@ -32,187 +32,144 @@ use tokio::task::JoinError;
 
 mod access;
 mod cgroups;
-pub mod dns;
-mod end;
-mod guard;
+mod cluster_dir;
+mod component_config;
 mod images;
-mod machine;
 mod namespaces;
 mod network;
-mod parts;
-mod place;
+mod prerequisites;
 mod processes;
 mod start;
+mod teardown;
 
-/// What [`Helper`] is told to do; `arguments` are those of `cluster-part`.
-pub async fn help(arguments: &[String]) -> Result<(), String> {
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["dns", kubeconfig, address] => {
-            let address = address.parse().map_err(|error| format!("{error}"))?;
-            let served = dns::serve(Path::new(kubeconfig), address).await;
-            served.map_err(|error| format!("{error:?}"))
-        }
-        ["down", name] => Cluster::take_down(name).map_err(|error| format!("{error:?}")),
-        _ => Err("expected `dns KUBECONFIG ADDRESS` or `down NAME`".to_owned()),
-    }
-}
-
-pub use machine::missing_packages;
-pub use parts::{PAUSE_IMAGE, Part};
+pub use component_config::{ClusterComponent, PAUSE_IMAGE};
+pub use prerequisites::missing_packages;
 pub use processes::NodeProcess;
 
 use crate::components::{Components, ComponentsError};
 use crate::control_plane::{AccessError, CertificateError, LayoutError};
-use guard::Guard;
-use namespaces::Namespaces;
-use network::Network;
-use parts::Parts;
-use place::Place;
+use crate::lifeline::Lifeline;
+use cluster_dir::ClusterDir;
+use component_config::ComponentConfig;
+use namespaces::NodeNamespaces;
+use network::NodeNetwork;
 
-/// The program of ours that a cluster runs.
-const HELPER: &str = "cluster-part";
-
-/// Where a cluster finds the program of ours that serves its names and, for a test, takes it down.
-#[derive(Clone, Debug)]
-pub struct Helper {
-    /// The program.
-    pub program: PathBuf,
-    /// What comes before its arguments.
-    pub arguments: Vec<String>,
-}
-
-impl Helper {
-    /// `cluster-part` in `$PKO_BIN_DIR`, or where cargo puts programs.
-    pub fn find() -> Result<Self, ClusterError> {
-        let this = std::env::current_exe().unwrap_or_default();
-        let beside = this.ancestors().skip(1).take(2).map(Path::to_owned);
-        let folders = match std::env::var_os("PKO_BIN_DIR") {
-            Some(folder) => vec![PathBuf::from(folder)],
-            None => beside.collect(),
-        };
-        let mut programs = folders.iter().map(|folder| folder.join(HELPER));
-        let program = programs.find(|path| path.is_file());
-        Ok(Self {
-            program: program.ok_or(ClusterError::NoHelper)?,
-            arguments: Vec::new(),
-        })
-    }
-}
+/// Takes down the cluster of a test that was killed.
+const DOWN_PROGRAM: &str = "cluster-down";
 
 /// What a cluster should be like.
-pub struct Options {
+pub struct ClusterOptions {
     /// By what name it is found; clusters by other names don't disturb it.
     pub name: String,
     /// Whether it stays when its [`Cluster`] is dropped and when this process ends.
-    pub stays: bool,
-    /// The program of ours that it runs.
-    pub helper: Helper,
-    /// Told what takes time.
-    pub say: Box<dyn Fn(&str) + Send + Sync>,
+    pub keep: bool,
+    pub progress: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-impl Options {
+impl ClusterOptions {
     /// For a test: it ends with the test, or with the test's process, however that ends.
-    pub fn for_test(name: &str) -> Result<Self, ClusterError> {
-        Ok(Self {
+    #[must_use]
+    pub fn for_test(name: &str) -> Self {
+        Self {
             name: name.to_owned(),
-            stays: false,
-            helper: Helper::find()?,
-            say: Box::new(|_| ()),
-        })
+            keep: false,
+            progress: Box::new(|_| ()),
+        }
     }
 }
 
-impl Debug for Options {
+impl Debug for ClusterOptions {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Options")
+            .debug_struct("ClusterOptions")
             .field("name", &self.name)
-            .field("stays", &self.stays)
-            .field("helper", &self.helper)
+            .field("stays", &self.keep)
             .finish_non_exhaustive()
     }
 }
 
-/// A cluster that is up. Dropping it takes it down, unless it stays by [`Options::stays`].
+/// A cluster that is up. Dropping it takes it down, unless it stays by [`ClusterOptions::keep`].
 pub struct Cluster {
-    guard: Option<Guard>,
-    helper: Helper,
+    /// Takes the cluster down when this process ends.
+    lifeline: Option<Lifeline>,
     found: bool,
-    place: Place,
-    namespaces: Namespaces,
-    network: Network,
+    dir: ClusterDir,
+    namespaces: NodeNamespaces,
+    network: NodeNetwork,
     components: Components,
 }
 
 impl Cluster {
-    /// Why no cluster can run on this machine, if none can, in a few words.
+    /// Why no cluster can run on this prerequisites, if none can, in a few words.
     #[must_use]
     pub fn obstacle() -> Option<String> {
-        machine::obstacle()
+        prerequisites::obstacle()
     }
 
     /// The cluster by a name, if it is up; whether it is well is not asked. It stays when this is dropped.
-    pub fn find(name: &str, helper: Helper) -> Result<Option<Self>, ClusterError> {
-        let place = Place::of(name)?;
+    pub fn find(name: &str) -> Result<Option<Self>, ClusterError> {
+        let dir = ClusterDir::of(name)?;
         let components = Components::from_environment()?;
-        Ok(Self::at(place, helper, components))
+        Ok(Self::at(dir, components))
     }
 
-    fn at(place: Place, helper: Helper, components: Components) -> Option<Self> {
+    fn at(dir: ClusterDir, components: Components) -> Option<Self> {
         Some(Self {
-            guard: None,
-            helper,
+            lifeline: None,
             found: true,
-            namespaces: Namespaces::find(&place)?,
-            network: Network::of(&place)?,
-            place,
+            namespaces: NodeNamespaces::find(&dir)?,
+            network: NodeNetwork::of(&dir)?,
+            dir,
             components,
         })
     }
 
-    /// The one that is up at a place and well.
-    async fn running(place: &Place, options: &Options, components: &Components) -> Option<Self> {
-        let mut cluster = Self::at(place.clone(), options.helper.clone(), components.clone())?;
-        let parts_run = Part::ALL.iter().all(|part| {
-            let program = cluster.parts().program(*part).unwrap_or_default();
-            // The name server may have been started from another build of ours
-            *part == Part::Names || !cluster.namespaces.running(&program).is_empty()
+    /// The one that is up at a dir and well.
+    async fn running(
+        dir: &ClusterDir,
+        options: &ClusterOptions,
+        components: &Components,
+    ) -> Option<Self> {
+        let mut cluster = Self::at(dir.clone(), components.clone())?;
+        let parts_run = ClusterComponent::ALL.iter().all(|component| {
+            let program = cluster
+                .component_config()
+                .program(*component)
+                .unwrap_or_default();
+            !cluster.namespaces.running(&program).is_empty()
         });
         if !parts_run {
             return None;
         }
         let nodes = Api::all(cluster.client().await.ok()?);
         start::is_ready(&nodes, &cluster.node_name()).await.ok()?;
-        if !options.stays {
-            cluster.guard = Guard::new(place, &options.helper).ok();
+        if !options.keep {
+            cluster.lifeline = teardown::lifeline(dir).ok();
         }
         Some(cluster)
     }
 
     /// Takes a cluster away, by its name, whole or half-made; none is no error.
     pub fn take_down(name: &str) -> Result<(), ClusterError> {
-        let place = Place::of(name)?;
-        let lock = place.lock()?;
-        end::take_down(&place)?;
+        let dir = ClusterDir::of(name)?;
+        let lock = dir.lock()?;
+        teardown::take_down(&dir)?;
         lock.remove();
         Ok(())
     }
 
     /// Takes it away now, and says if that fails.
     pub fn down(self) -> Result<(), ClusterError> {
-        let place = self.place.clone();
+        let dir = self.dir.clone();
         drop(self);
-        Self::take_down(place.name())
+        Self::take_down(dir.name())
     }
 
-    fn parts(&self) -> Parts<'_> {
-        Parts {
-            place: &self.place,
+    fn component_config(&self) -> ComponentConfig<'_> {
+        ComponentConfig {
+            dir: &self.dir,
             network: self.network,
             components: &self.components,
-            helper: &self.helper,
         }
     }
 
@@ -225,31 +182,31 @@ impl Cluster {
     /// Everything of it: configuration, certificates, logs, data; gone when the cluster is.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        self.place.folder()
+        self.dir.folder()
     }
 
-    /// The log of a part.
+    /// The log of a component.
     #[must_use]
-    pub fn log(&self, part: Part) -> PathBuf {
-        self.place.log(part.name())
+    pub fn log(&self, component: ClusterComponent) -> PathBuf {
+        self.dir.log(component.name())
     }
 
     /// The API server's log of requests, for [`crate::audit`].
     #[must_use]
     pub fn audit_log(&self) -> PathBuf {
-        self.place.path("audit.log")
+        self.dir.path("audit.log")
     }
 
     /// Where the API server listens, for the host and for pods.
     #[must_use]
     pub fn url(&self) -> String {
-        self.parts().url()
+        self.component_config().url()
     }
 
     /// The name of the only node.
     #[must_use]
     pub fn node_name(&self) -> String {
-        self.parts().node_name()
+        self.component_config().node_name()
     }
 
     /// The address of the node.
@@ -268,10 +225,9 @@ impl Cluster {
 /// Why there is no cluster, or why it did not do something.
 #[derive(thiserror::Error)]
 pub enum ClusterError {
-    /// The machine can't.
     #[error("no cluster can run here: {0}")]
     Impossible(String),
-    /// A name that can't be part of a host's name.
+    /// A name that can't be component of a host's name.
     #[error(
         "`{0}` is no name for a cluster: at most 20 of a-z, 0-9 and -, beginning and ending with a letter or digit"
     )]
@@ -281,9 +237,9 @@ pub enum ClusterError {
     HiddenCache(PathBuf),
     /// Our own program is missing.
     #[error(
-        "`{HELPER}` is not there: build it with `cargo build --workspace --bins`, or set PKO_BIN_DIR"
+        "`{DOWN_PROGRAM}` is not there: build it with `cargo build --workspace --bins`, or set PKO_BIN_DIR"
     )]
-    NoHelper,
+    NoDownProgram,
     /// A program of Kubernetes is missing.
     #[error(transparent)]
     Components(#[from] ComponentsError),
@@ -305,27 +261,16 @@ pub enum ClusterError {
     /// A file or folder can't be used.
     #[error("failed to {action} {}", path.display())]
     File {
-        /// What was tried.
         action: &'static str,
-        /// On which file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// A program did not start.
     #[error("failed to run {}", program.display())]
-    Run {
-        /// The program.
-        program: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// A program failed.
-    #[error("`{command}` failed ({status}); the end of what it said:\n{output}")]
+    Run { program: PathBuf, source: io::Error },
+    #[error("`{command}` failed ({status}); the end of its output:\n{output}")]
     Command {
-        /// The command line.
         command: String,
-        /// How it ended.
         status: ExitStatus,
         /// The last lines of its output.
         output: String,
@@ -333,18 +278,16 @@ pub enum ClusterError {
     /// An image without a name can't be used by anybody.
     #[error("the image in {} brings no name: give it one, such as docker.io/local/NAME:1", .0.display())]
     Nameless(PathBuf),
-    /// A part started and ended.
+    /// A component started and ended.
     #[error("{name} ended; the end of its log:\n{log}")]
     Ended {
-        /// The part.
         name: &'static str,
         /// The last lines of its log.
         log: String,
     },
-    /// A part runs, but is not ready.
+    /// A component runs, but is not ready.
     #[error("{what} did not become ready: {missing}; the end of the log:\n{log}")]
     NotReady {
-        /// What was waited for.
         what: String,
         /// What was missing at last.
         missing: String,
@@ -356,7 +299,7 @@ pub enum ClusterError {
     Stays(String),
     /// The program that cleans up can't be started.
     #[error("failed to start `sh`, which cleans up after a test's cluster")]
-    Guard(#[source] io::Error),
+    Lifeline(#[source] io::Error),
     /// The thread that builds components panicked.
     #[error("failed to find the components")]
     Find(#[from] JoinError),

@@ -1,9 +1,8 @@
-//! The programs of a control plane: where they are, and how they get there.
+//! The programs that the testkit runs: etcd, Kubernetes, CoreDNS, Pulumi and others.
 //!
-//! They come from `KUBEBUILDER_ASSETS` where that is set. Otherwise they are built from their Go
-//! modules, once, into a cache outside the checkout. The `go.mod` files in `components/` are the one
-//! place where their versions are pinned, the `go.sum` files what they are checked against. Files
-//! that are of use as they are come the same way ([`crate::flux`]).
+//! They come from `KUBEBUILDER_ASSETS` if that is set. Otherwise they are built from their Go modules,
+//! once, into a cache outside of the checkout. The `go.mod` files in `components/` pin their versions, the
+//! `go.sum` files their checksums. Files of a module are downloaded the same way ([`crate::flux`]).
 
 use std::env;
 use std::ffi::OsString;
@@ -12,62 +11,64 @@ use std::path::{self, PathBuf};
 use std::process::ExitStatus;
 
 mod build;
+mod build_dir;
 mod cache;
-mod module;
-mod pins;
-mod workshop;
+mod go_module;
+mod pinned_modules;
 
-use build::Build;
-pub(crate) use module::Module;
-use pins::Pins;
+use build::ComponentBuild;
+pub(crate) use go_module::GoModule;
+use pinned_modules::PinnedModules;
 
 /// A program that the testkit can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Component {
     /// The store behind the API server.
     Etcd,
-    /// The API server.
     KubeApiserver,
     /// The built-in controllers: stateful sets, garbage collection, namespaces, service accounts.
     KubeControllerManager,
-    /// The command line.
     Kubectl,
     /// Finds a node for each pod.
     KubeScheduler,
     /// Runs the pods of a node.
     Kubelet,
-    /// Leads the addresses of Services to pods, on a node.
+    /// Routes the addresses of Services to pods, on a node.
     KubeProxy,
-    /// Kubernetes' strategic merge as a program of ours (`components/kubernetes/strategic-merge`), which answers a
-    /// line with a line.
+    /// CoreDNS with the plugins of the test cluster (`components/coredns/main.go`).
+    CoreDns,
+    /// Kubernetes' strategic merge as a filter of lines (`components/kubernetes/strategic-merge`).
     StrategicMerge,
-    /// What holds a pod together and what our test images run (`components/kubernetes/pause`), a static program of ours.
+    /// The pause container, and the program of the test images (`components/kubernetes/pause`).
     Pause,
-    /// Pulumi's own CLI.
     Pulumi,
-    /// Its host for YAML programs, which it looks for beside itself.
+    /// Pulumi's language host for YAML, which the CLI finds in its own folder.
     PulumiLanguageYaml,
-    /// A server with Google Cloud Storage's API.
+    /// An emulator of Google Cloud Storage.
     FakeGcsServer,
 }
 
 impl Component {
     /// Every component of a control plane.
-    pub const ALL: [Self; 4] = [
+    pub const CONTROL_PLANE: [Self; 4] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::KubeControllerManager,
         Self::Kubectl,
     ];
 
-    /// What a cluster with a node has besides.
-    pub const NODE: [Self; 3] = [Self::KubeScheduler, Self::Kubelet, Self::KubeProxy];
+    /// The components that a cluster with a node adds.
+    pub const NODE: [Self; 4] = [
+        Self::KubeScheduler,
+        Self::Kubelet,
+        Self::KubeProxy,
+        Self::CoreDns,
+    ];
 
-    /// Pulumi's CLI and what it runs YAML programs with.
+    /// Pulumi's CLI and its YAML host.
     pub const PULUMI: [Self; 2] = [Self::Pulumi, Self::PulumiLanguageYaml];
 
-    /// All that can be built.
-    pub const EVERY: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::KubeControllerManager,
@@ -75,6 +76,7 @@ impl Component {
         Self::KubeScheduler,
         Self::Kubelet,
         Self::KubeProxy,
+        Self::CoreDns,
         Self::StrategicMerge,
         Self::Pause,
         Self::Pulumi,
@@ -93,6 +95,7 @@ impl Component {
             Self::KubeScheduler => "kube-scheduler",
             Self::Kubelet => "kubelet",
             Self::KubeProxy => "kube-proxy",
+            Self::CoreDns => "coredns",
             Self::StrategicMerge => "strategic-merge",
             Self::Pause => "pause",
             Self::Pulumi => "pulumi",
@@ -101,18 +104,18 @@ impl Component {
         }
     }
 
-    /// The source of a program that is ours and no part of its module.
+    /// The source of a program that is not part of its module.
     fn source(self) -> Option<&'static str> {
         match self {
             Self::StrategicMerge => Some(include_str!(
                 "../components/kubernetes/strategic-merge/main.go"
             )),
             Self::Pause => Some(include_str!("../components/kubernetes/pause/main.go")),
+            Self::CoreDns => Some(include_str!("../components/coredns/main.go")),
             _ => None,
         }
     }
 
-    /// The module that has its source.
     fn module(self) -> &'static str {
         match self {
             Self::Etcd => "go.etcd.io/etcd/server/v3",
@@ -120,28 +123,30 @@ impl Component {
             Self::Pulumi => "github.com/pulumi/pulumi/pkg/v3",
             Self::PulumiLanguageYaml => "github.com/pulumi/pulumi-yaml",
             Self::FakeGcsServer => "github.com/fsouza/fake-gcs-server",
+            Self::CoreDns => "github.com/coredns/coredns",
             _ => "k8s.io/kubernetes",
         }
     }
 
-    /// The module of ours that pins it.
-    fn pins(self) -> Pins {
+    /// The module of ours that pinned_modules it.
+    fn pinned_modules(self) -> PinnedModules {
         match self {
-            Self::Pulumi | Self::PulumiLanguageYaml => Pins::Pulumi,
-            Self::FakeGcsServer => Pins::FakeGcsServer,
-            _ => Pins::Kubernetes,
+            Self::Pulumi | Self::PulumiLanguageYaml => PinnedModules::Pulumi,
+            Self::FakeGcsServer => PinnedModules::FakeGcsServer,
+            Self::CoreDns => PinnedModules::CoreDns,
+            _ => PinnedModules::Kubernetes,
         }
     }
 
     fn package(self) -> String {
         match self {
             Self::Etcd | Self::FakeGcsServer => self.module().to_owned(),
-            Self::StrategicMerge | Self::Pause => format!("./{}", self.name()),
+            Self::StrategicMerge | Self::Pause | Self::CoreDns => format!("./{}", self.name()),
             _ => format!("{}/cmd/{}", self.module(), self.name()),
         }
     }
 
-    /// What `go build` calls the program.
+    /// The program's name in the output of `go build`.
     fn built_name(self) -> &'static str {
         match self {
             Self::Etcd => "server",
@@ -150,25 +155,23 @@ impl Component {
     }
 }
 
-/// What of the environment decides where components come from.
+/// The environment variables that determine where components come from.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
-    /// `KUBEBUILDER_ASSETS`: a folder with ready programs.
+pub struct BuildEnvironment {
+    /// `KUBEBUILDER_ASSETS`: a folder with prebuilt programs.
     pub assets: Option<OsString>,
-    /// `PKO_CACHE`: a folder for what is built.
+    /// `PKO_CACHE`: the folder for built programs.
     pub cache: Option<OsString>,
     /// `XDG_CACHE_HOME`.
     pub user_cache: Option<OsString>,
-    /// The user's home directory.
     pub home: Option<PathBuf>,
     /// `PATH`, where `go` is looked for.
     pub search_path: Option<OsString>,
 }
 
-impl Surroundings {
-    /// Reads them from the environment of this process.
+impl BuildEnvironment {
     #[must_use]
-    pub fn of_this_process() -> Self {
+    pub fn from_process() -> Self {
         let set = |name| env::var_os(name).filter(|value| !value.is_empty());
         Self {
             assets: set("KUBEBUILDER_ASSETS"),
@@ -180,83 +183,86 @@ impl Surroundings {
     }
 }
 
-/// Where the programs come from.
+/// The source of the programs.
 #[derive(Clone, Debug)]
-pub struct Components(Origin);
+pub struct Components(ComponentSource);
 
 #[derive(Clone, Debug)]
-enum Origin {
+enum ComponentSource {
     Ready(PathBuf),
-    Built(Build),
+    Built(ComponentBuild),
 }
 
 impl Components {
-    /// Decides where components come from; touches no file yet.
-    pub fn new(surroundings: &Surroundings) -> Result<Self, ComponentsError> {
-        if let Some(assets) = &surroundings.assets {
-            return Ok(Self(Origin::Ready(absolute(assets.into())?)));
+    /// Touches no file.
+    pub fn new(environment: &BuildEnvironment) -> Result<Self, ComponentsError> {
+        if let Some(assets) = &environment.assets {
+            return Ok(Self(ComponentSource::Ready(absolute(assets.into())?)));
         }
-        Ok(Self(Origin::Built(Build::of(surroundings)?)))
+        Ok(Self(ComponentSource::Built(ComponentBuild::of(
+            environment,
+        )?)))
     }
 
     /// [`Components::new`] for the environment of this process.
     pub fn from_environment() -> Result<Self, ComponentsError> {
-        Self::new(&Surroundings::of_this_process())
+        Self::new(&BuildEnvironment::from_process())
     }
 
-    /// Builds all of these that are to be built and are missing, with one `go build` a module.
+    /// Builds the missing ones, with one `go build` per module.
     ///
-    /// Blocks for minutes; says so on standard error.
+    /// Blocks for minutes, with a message on standard error.
     pub fn prepare(&self, components: &[Component]) -> Result<(), ComponentsError> {
         match &self.0 {
-            Origin::Ready(directory) => {
+            ComponentSource::Ready(directory) => {
                 let is_ready = |component: &&Component| {
-                    Component::ALL.contains(component) || directory.join(component.name()).is_file()
+                    Component::CONTROL_PLANE.contains(component)
+                        || directory.join(component.name()).is_file()
                 };
                 let missing = components.iter().filter(|it| !is_ready(it)).copied();
-                let build = Build::of(&Surroundings::of_this_process())?;
+                let build = ComponentBuild::of(&BuildEnvironment::from_process())?;
                 build.all(&missing.collect::<Vec<_>>())
             }
-            Origin::Built(build) => build.all(components),
+            ComponentSource::Built(build) => build.all(components),
         }
     }
 
-    /// The path of a program that is ours, whatever `KUBEBUILDER_ASSETS` has.
-    pub fn own(component: Component) -> Result<PathBuf, ComponentsError> {
-        Build::of(&Surroundings::of_this_process())?.path(component)
+    /// The path of a built program, regardless of `KUBEBUILDER_ASSETS`.
+    pub fn built_path(component: Component) -> Result<PathBuf, ComponentsError> {
+        ComponentBuild::of(&BuildEnvironment::from_process())?.path(component)
     }
 
-    /// The path of a program, which is built first if need be.
+    /// The path of a program, built if needed.
     ///
-    /// Blocks, for minutes when something is built; says so on standard error.
+    /// A build blocks for minutes, with a message on standard error.
     pub fn path(&self, component: Component) -> Result<PathBuf, ComponentsError> {
         match &self.0 {
-            Origin::Ready(directory) => {
+            ComponentSource::Ready(directory) => {
                 let path = directory.join(component.name());
                 if path.is_file() {
                     return Ok(path);
                 }
-                // Such folders have the parts of a control plane, seldom those of a node
+                // Such folders have the components of a control plane, seldom those of a node
                 if Component::NODE.contains(&component) {
-                    return Self::own(component);
+                    return Self::built_path(component);
                 }
                 Err(ComponentsError::MissingAsset {
                     name: component.name(),
                     directory: directory.clone(),
                 })
             }
-            Origin::Built(build) => build.path(component),
+            ComponentSource::Built(build) => build.path(component),
         }
     }
 }
 
-/// The folder of everything that is kept from run to run.
+/// The folder of everything that is reused by later runs.
 pub fn cache_folder() -> Result<PathBuf, ComponentsError> {
-    let folder = cache::directory(&Surroundings::of_this_process());
+    let folder = cache::directory(&BuildEnvironment::from_process());
     absolute(folder.ok_or(ComponentsError::NoCache)?)
 }
 
-/// Programs are run, and built, in other directories than this process's.
+/// Programs run and are built in other working directories.
 fn absolute(path: PathBuf) -> Result<PathBuf, ComponentsError> {
     let action = "find";
     path::absolute(&path).map_err(|source| ComponentsError::Cache {
@@ -266,85 +272,51 @@ fn absolute(path: PathBuf) -> Result<PathBuf, ComponentsError> {
     })
 }
 
-/// Why a component is not there.
 #[derive(thiserror::Error)]
 pub enum ComponentsError {
-    /// `KUBEBUILDER_ASSETS` lacks a program.
     #[error("KUBEBUILDER_ASSETS names {}, but there is no `{name}` in it", directory.display())]
     MissingAsset {
-        /// The program.
         name: &'static str,
-        /// The folder.
         directory: PathBuf,
     },
-    /// Neither `PKO_CACHE` nor a home directory.
     #[error("no folder to build into: set PKO_CACHE or HOME")]
     NoCache,
-    /// `PKO_PULUMI` names no program.
     #[error("PKO_PULUMI names {}, which is not there; unset it to use the pinned CLI", .0.display())]
     NoPulumi(PathBuf),
-    /// Go is needed and missing.
     #[error(
         "`go` is not on the PATH: install Go {version} or newer (https://go.dev/dl), or point \
          KUBEBUILDER_ASSETS at a folder with etcd, kube-apiserver, kube-controller-manager and kubectl"
     )]
     NoGo {
-        /// The oldest Go that will do.
+        /// The minimum version.
         version: String,
     },
-    /// A pinned version is missing from the `go.mod` that should have it.
-    #[error("no go.mod in testing/pko-testkit/components pins {0}")]
+    #[error("no go.mod in testing/pko-testkit/components pinned_modules {0}")]
     Unpinned(&'static str),
-    /// A file of the cache can't be used.
     #[error("failed to {action} {}", path.display())]
     Cache {
-        /// What was tried.
         action: &'static str,
-        /// On which file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
-    /// Go did not start.
     #[error("failed to run {}", program.display())]
-    Run {
-        /// The program.
-        program: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// `go build` failed.
-    #[error("failed to build {names} ({status}); the end of what `go build` said:\n{output}")]
+    Run { program: PathBuf, source: io::Error },
+    #[error("failed to build {names} ({status}); the end of its output:\n{output}")]
     Build {
-        /// The components.
         names: String,
-        /// How it ended.
         status: ExitStatus,
-        /// The last lines of its output.
         output: String,
     },
-    /// There is no room for what is built.
     #[error(
         "failed to build {names}: the disk is full; free some space at {}, or set PKO_CACHE to a \
          folder on another disk",
         folder.display()
     )]
-    DiskFull {
-        /// The components.
-        names: String,
-        /// Where they are built.
-        folder: PathBuf,
-    },
-    /// `go mod download` failed.
-    #[error(
-        "failed to download {module} ({status}); the end of what `go mod download` said:\n{output}"
-    )]
+    DiskFull { names: String, folder: PathBuf },
+    #[error("failed to download {module} ({status}); the end of its output:\n{output}")]
     Download {
-        /// The module and its version.
         module: String,
-        /// How it ended.
         status: ExitStatus,
-        /// The last lines of its output.
         output: String,
     },
 }
@@ -358,12 +330,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ready_programs_are_used_and_a_missing_one_is_named() {
+    fn assets_are_used_and_a_missing_one_is_named() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("etcd"), "").unwrap();
-        let components = Components::new(&Surroundings {
+        let components = Components::new(&BuildEnvironment {
             assets: Some(folder.path().into()),
-            ..Surroundings::default()
+            ..BuildEnvironment::default()
         })
         .unwrap();
 
@@ -382,12 +354,12 @@ mod tests {
     }
 
     #[test]
-    fn without_go_one_sentence_says_what_to_install() {
+    fn missing_go_names_what_to_install() {
         let folder = tempfile::tempdir().unwrap();
-        let components = Components::new(&Surroundings {
+        let components = Components::new(&BuildEnvironment {
             cache: Some(folder.path().into()),
             search_path: Some(folder.path().into()),
-            ..Surroundings::default()
+            ..BuildEnvironment::default()
         })
         .unwrap();
 
@@ -402,8 +374,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_home_the_cache_is_asked_for() {
-        let error = Components::new(&Surroundings::default()).unwrap_err();
+    fn missing_home_and_cache_is_an_error() {
+        let error = Components::new(&BuildEnvironment::default()).unwrap_err();
         assert!(matches!(error, ComponentsError::NoCache));
     }
 }

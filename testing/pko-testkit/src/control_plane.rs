@@ -1,8 +1,8 @@
-//! A real control plane: etcd, kube-apiserver and, if asked for, kube-controller-manager, on free
-//! loopback ports, with their own certificates and data directory.
+//! A real control plane: etcd, kube-apiserver and optionally kube-controller-manager, on free loopback
+//! ports, with certificates and a data directory of its own.
 //!
-//! Everything ends with the [`ControlPlane`], also when a test panics, and also when this process
-//! is killed; any number run side by side.
+//! It ends with its [`ControlPlane`], also when a test panics or this process is killed. Any number run
+//! side by side.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,11 +49,11 @@ pub struct ControlPlane {
 }
 
 /// A plane that the tests of this process share. It ends with the process: nothing drops it, and
-/// its keeper notices that the process is gone.
-type Shared = sync::OnceCell<Arc<ControlPlane>>;
+/// its process group notices that the process is gone.
+type SharedPlane = sync::OnceCell<Arc<ControlPlane>>;
 
-static SHARED: Shared = sync::OnceCell::const_new();
-static SHARED_WITH_CONTROLLERS: Shared = sync::OnceCell::const_new();
+static SHARED: SharedPlane = sync::OnceCell::const_new();
+static SHARED_WITH_CONTROLLERS: SharedPlane = sync::OnceCell::const_new();
 
 impl ControlPlane {
     /// Settles what will run; [`ControlPlaneBuilder::start`] starts it.
@@ -131,7 +131,7 @@ impl ControlPlane {
 }
 
 async fn share(
-    shared: &Shared,
+    shared: &SharedPlane,
     builder: ControlPlaneBuilder,
 ) -> Result<Arc<ControlPlane>, StartError> {
     let started = shared.get_or_try_init(async || builder.start().await.map(Arc::new));

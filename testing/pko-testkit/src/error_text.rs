@@ -1,4 +1,4 @@
-//! Errors that read as sentences even where a test unwraps them.
+//! Errors whose `Debug` form is readable, because tests unwrap them.
 
 use std::error::Error;
 use std::fmt;
@@ -44,7 +44,7 @@ mod tests {
     debug_is_text!(Outer);
 
     #[test]
-    fn causes_are_told_and_nothing_twice() {
+    fn debug_text_lists_causes_without_repeats() {
         let error = Outer::Cook(std::io::Error::other("no fire"));
         assert_eq!(format!("{error:?}"), "failed to cook: no fire");
         let error = Outer::Transparent(Box::new(error));

@@ -1,4 +1,4 @@
-//! Waiting for what comes in its own time.
+//! Polling until a condition holds.
 
 use std::fmt::{self, Display};
 use std::time::Duration;
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_failure_says_what_was_seen_last() {
+    async fn timeout_reports_last_failure() {
         let mut asked = 0;
         let error = eventually_within(Duration::ZERO, "a third answer", async || {
             asked += 1;

@@ -1,4 +1,4 @@
-//! Objects from files, and their way into a cluster exactly as they are.
+//! Objects from YAML files, and their restoration in a cluster without changes.
 
 use std::fs;
 use std::io;
@@ -73,18 +73,11 @@ fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
 pub enum LoadError {
     /// A file can't be read.
     #[error("failed to read {}", path.display())]
-    Read {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// A file is no YAML.
     #[error("failed to parse {}", path.display())]
     Parse {
-        /// The file.
         path: PathBuf,
-        /// Why not.
         source: Box<serde_saphyr::Error>,
     },
 }
@@ -98,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_and_lists_become_objects() {
+    fn yaml_documents_and_lists_are_flattened() {
         let text = "\
 # nothing here
 ---
@@ -124,7 +117,7 @@ items: [1]
     }
 
     #[test]
-    fn a_folder_is_read_in_order_and_errors_name_the_file() {
+    fn folder_is_loaded_in_order_and_errors_name_file() {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in [
             ("b.yaml", "kind: B"),

@@ -1,18 +1,18 @@
-//! Flux as a Stack meets it: its own CRDs, sources whose statuses are as source-controller writes them, and a server
-//! for their artifacts.
+//! Flux as a Stack sees it: its own CRDs, sources with source-controller's statuses, and a server for their
+//! artifacts.
 //!
-//! The controller itself is not needed: what it does to a source is a [`State`] that a test writes.
+//! source-controller does not run: a test writes a [`SourceState`] instead.
 //!
 //! ```no_run
 //! # async fn test(namespace: &pko_testkit::TestNamespace, plane: &pko_testkit::ControlPlane) {
-//! use pko_testkit::{StackBuilder, flux::{self, ArtifactServer, Kind, Source, State}};
+//! use pko_testkit::{StackBuilder, flux::{self, ArtifactServer, SourceKind, TestSource, SourceState}};
 //!
 //! flux::install(plane).await.unwrap();
 //! let server = ArtifactServer::start().unwrap();
-//! let source = Source::new(Kind::GitRepository, namespace.name(), "infra");
+//! let source = TestSource::new(SourceKind::GitRepository, namespace.name(), "infra");
 //! namespace.create_object(source.object()).await.unwrap();
 //! let artifact = server.publish(&source, &source.revision("one"), &[("Pulumi.yaml", "name: demo")]);
-//! source.write(&namespace.client(), &State::Ready(artifact)).await.unwrap();
+//! source.write(&namespace.client(), &SourceState::Ready(artifact)).await.unwrap();
 //! let stack = StackBuilder::new("demo").set("/spec/fluxSource/sourceRef", source.reference());
 //! # }
 //! ```
@@ -29,15 +29,15 @@ mod source;
 mod status;
 
 pub use server::ArtifactServer;
-pub use source::{Artifact, Kind, Source};
-pub use status::State;
+pub use source::{Artifact, SourceKind, TestSource};
+pub use status::SourceState;
 
-use crate::components::{ComponentsError, Module};
+use crate::components::{ComponentsError, GoModule};
 use crate::control_plane::{ControlPlane, InstallError};
 use crate::fixtures::{self, LoadError};
 
 /// The module that carries the CRDs.
-const SOURCE_CONTROLLER: Module = Module {
+const SOURCE_CONTROLLER: GoModule = GoModule {
     path: "github.com/fluxcd/source-controller",
     folder: "config/crd/bases",
     go_mod: include_str!("../components/flux/go.mod"),
@@ -61,7 +61,7 @@ pub async fn install(plane: &ControlPlane) -> Result<(), FluxError> {
 }
 
 /// Installs the CRD of one kind, as if the cluster had no other.
-pub async fn install_kind(plane: &ControlPlane, kind: Kind) -> Result<(), FluxError> {
+pub async fn install_kind(plane: &ControlPlane, kind: SourceKind) -> Result<(), FluxError> {
     let mut crds = spawn_blocking(crds).await??;
     crds.retain(|crd| {
         crd.pointer("/spec/names/kind").and_then(Value::as_str) == Some(kind.as_str())
@@ -69,9 +69,13 @@ pub async fn install_kind(plane: &ControlPlane, kind: Kind) -> Result<(), FluxEr
     Ok(plane.install_crds(&crds).await?)
 }
 
-impl Source {
+impl TestSource {
     /// Writes a status, as source-controller would for the generation that is there now.
-    pub async fn write(&self, client: &Client, state: &State) -> Result<DynamicObject, FluxError> {
+    pub async fn write(
+        &self,
+        client: &Client,
+        state: &SourceState,
+    ) -> Result<DynamicObject, FluxError> {
         let api = self.api(client);
         let generation = api.get(self.name()).await?.metadata.generation;
         let now = jiff::Timestamp::now().round(jiff::Unit::Second);

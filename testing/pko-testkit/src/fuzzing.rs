@@ -1,4 +1,4 @@
-//! Strange input, for a while.
+//! Property tests for a fixed time or number of cases.
 
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,12 @@ const AT_ONCE: u32 = 100;
 ///
 /// # Panics
 /// If an attempt does.
-pub fn try_many<S: Strategy>(strategy: &S, attempt: impl Fn(S::Value)) {
+pub fn fuzz_timed<S: Strategy>(strategy: &S, attempt: impl Fn(S::Value)) {
     let seconds = std::env::var("PKO_FUZZ_SECONDS").ok();
     let seconds = seconds.and_then(|text| text.parse().ok()).unwrap_or(10);
     let end = Instant::now() + Duration::from_secs(seconds);
     while Instant::now() < end {
-        try_some(AT_ONCE, strategy, &attempt);
+        fuzz_cases(AT_ONCE, strategy, &attempt);
     }
 }
 
@@ -29,7 +29,7 @@ pub fn try_many<S: Strategy>(strategy: &S, attempt: impl Fn(S::Value)) {
 /// # Panics
 /// If an attempt does.
 #[expect(clippy::panic, reason = "a test fails by panicking")]
-pub fn try_some<S: Strategy>(count: u32, strategy: &S, attempt: impl Fn(S::Value)) {
+pub fn fuzz_cases<S: Strategy>(count: u32, strategy: &S, attempt: impl Fn(S::Value)) {
     let config = Config {
         cases: count,
         failure_persistence: None,

@@ -1,8 +1,7 @@
-//! What generic tools make of an object's status, and whether the status keeps the rules by which
-//! they do; pure.
+//! The status of an object as generic tools compute it, and the rules for its conditions.
 //!
-//! kstatus (`sigs.k8s.io/cli-utils`) is how Flux, Argo CD, kpt and others decide whether an object
-//! that they do not know is done, in progress or failed.
+//! kstatus (`sigs.k8s.io/cli-utils`) is how Flux, Argo CD, kpt and others decide whether a custom resource
+//! is current, in progress or failed.
 
 use std::fmt;
 
@@ -15,18 +14,17 @@ use conditions::{Condition, conditions};
 
 /// What kstatus calls the state of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum KStatus {
     /// The object is as its spec wants it.
     Current,
     /// It is on its way there.
     InProgress,
     /// It will not get there by itself.
     Failed,
-    /// It is being deleted.
     Terminating,
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for KStatus {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, formatter)
     }
@@ -34,7 +32,7 @@ impl fmt::Display for Status {
 
 /// How the conditions Ready, Reconciling and Stalled of an object go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum ConditionProtocol {
     /// Exactly one of them is True, and Ready is always there: a Stack.
     ExactlyOne,
     /// At most one of them is True: a kind that has other conditions to tell its progress by.
@@ -43,46 +41,46 @@ pub enum Protocol {
 
 /// The state of a custom resource, as kstatus computes it.
 #[must_use]
-pub fn status(object: &Value) -> Status {
+pub fn status(object: &Value) -> KStatus {
     if object
         .pointer("/metadata/deletionTimestamp")
         .is_some_and(|time| !time.is_null())
     {
-        return Status::Terminating;
+        return KStatus::Terminating;
     }
     if let (Some(generation), Some(observed)) = (generation(object), observed_generation(object))
         && generation != observed
     {
-        return Status::InProgress;
+        return KStatus::InProgress;
     }
     // The first of these in the list decides, as in kstatus itself
     let decisive = conditions(object).find_map(|condition| match condition.kind() {
-        "Reconciling" if condition.is_true() => Some(Status::InProgress),
-        "Stalled" if condition.is_true() => Some(Status::Failed),
+        "Reconciling" if condition.is_true() => Some(KStatus::InProgress),
+        "Stalled" if condition.is_true() => Some(KStatus::Failed),
         _ => None,
     });
     decisive.unwrap_or_else(|| by_readiness(object))
 }
 
-fn by_readiness(object: &Value) -> Status {
+fn by_readiness(object: &Value) -> KStatus {
     match conditions(object).find(|condition| condition.kind() == "Ready") {
-        Some(ready) if ready.is_true() => Status::Current,
-        Some(ready) if matches!(ready.status(), "False" | "Unknown") => Status::InProgress,
+        Some(ready) if ready.is_true() => KStatus::Current,
+        Some(ready) if matches!(ready.status(), "False" | "Unknown") => KStatus::InProgress,
         // No known condition: kstatus has nothing to wait for
-        _ => Status::Current,
+        _ => KStatus::Current,
     }
 }
 
 /// What is wrong with the status of an object, in sentences; nothing if it keeps the rules.
 #[must_use]
-pub fn violations(object: &Value, protocol: Protocol, now: Timestamp) -> Vec<String> {
+pub fn violations(object: &Value, protocol: ConditionProtocol, now: Timestamp) -> Vec<String> {
     let mut found = conditions::violations(object, now);
     found.extend(shape_violations(object, protocol));
     found.extend(generation_violations(object));
     found
 }
 
-fn shape_violations(object: &Value, protocol: Protocol) -> Vec<String> {
+fn shape_violations(object: &Value, protocol: ConditionProtocol) -> Vec<String> {
     let mut found = Vec::new();
     let shape: Vec<Condition> = conditions(object)
         .filter(|condition| matches!(condition.kind(), "Ready" | "Reconciling" | "Stalled"))
@@ -96,7 +94,7 @@ fn shape_violations(object: &Value, protocol: Protocol) -> Vec<String> {
     if held.len() > 1 {
         found.push(format!("{} are True at once", held.join(" and ")));
     }
-    if protocol == Protocol::ExactlyOne {
+    if protocol == ConditionProtocol::ExactlyOne {
         if held.is_empty() {
             found.push("none of Ready, Reconciling and Stalled is True".to_owned());
         }
@@ -168,10 +166,10 @@ mod tests {
     }
 
     #[test]
-    fn status_is_what_kstatus_computes() {
-        use Status::{Current, Failed, InProgress};
-        type Case<'a> = (&'a str, i64, Option<i64>, &'a [(&'a str, &'a str)], Status);
-        let cases: [Case; 11] = [
+    fn status_matches_kstatus() {
+        use KStatus::{Current, Failed, InProgress};
+        type StatusCase<'a> = (&'a str, i64, Option<i64>, &'a [(&'a str, &'a str)], KStatus);
+        let cases: [StatusCase; 11] = [
             (
                 "nothing is known, so nothing is waited for",
                 1,
@@ -248,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_deleted_is_terminating() {
+    fn deleted_object_is_terminating() {
         let mut object = object(1, Some(1), &[("Ready", "True")]);
         object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        assert_eq!(status(&object), Status::Terminating);
+        assert_eq!(status(&object), KStatus::Terminating);
     }
 
     #[test]
-    fn good_shapes_have_no_violations() {
+    fn valid_conditions_have_no_violations() {
         let cases: [(i64, &[(&str, &str)]); 4] = [
             (2, &[("Ready", "True")]),
             (2, &[("Ready", "False"), ("Stalled", "True")]),
@@ -271,15 +269,15 @@ mod tests {
         ];
         for (observed, conditions) in cases {
             let object = object(2, Some(observed), conditions);
-            let found = violations(&object, Protocol::ExactlyOne, now());
+            let found = violations(&object, ConditionProtocol::ExactlyOne, now());
             assert_eq!(found, Vec::<String>::new(), "{conditions:?}");
         }
     }
 
     #[test]
-    fn violations_are_told_in_sentences() {
-        type Case<'a> = (Option<i64>, &'a [(&'a str, &'a str)], &'a [&'a str]);
-        let cases: [Case; 6] = [
+    fn invalid_conditions_are_described() {
+        type ViolationCase<'a> = (Option<i64>, &'a [(&'a str, &'a str)], &'a [&'a str]);
+        let cases: [ViolationCase; 6] = [
             (
                 Some(2),
                 &[],
@@ -316,15 +314,18 @@ mod tests {
         ];
         for (observed, conditions, expected) in cases {
             let object = object(2, observed, conditions);
-            assert_eq!(violations(&object, Protocol::ExactlyOne, now()), expected);
+            assert_eq!(
+                violations(&object, ConditionProtocol::ExactlyOne, now()),
+                expected
+            );
         }
     }
 
     #[test]
-    fn other_kinds_may_have_none_of_the_three() {
+    fn at_most_one_protocol_allows_none() {
         for conditions in [&[][..], &[("Ready", "False")], &[("Progressing", "True")]] {
             let object = object(1, Some(1), conditions);
-            let found = violations(&object, Protocol::AtMostOne, now());
+            let found = violations(&object, ConditionProtocol::AtMostOne, now());
             assert_eq!(found, Vec::<String>::new(), "{conditions:?}");
         }
     }

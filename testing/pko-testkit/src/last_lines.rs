@@ -1,8 +1,7 @@
-//! The end of a program's output, for an error message; pure.
+//! The last lines of a program's output, for an error message.
 
 const LINES: usize = 25;
 
-/// The last lines, indented.
 pub(crate) fn last_lines(output: &[u8]) -> String {
     let text = String::from_utf8_lossy(output);
     let lines: Vec<&str> = text.lines().collect();

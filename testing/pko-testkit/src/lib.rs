@@ -1,4 +1,4 @@
-//! What tests need to be run against the real thing: a Kubernetes control plane of their own.
+//! Test infrastructure: a real Kubernetes control plane, a real cluster, a fault proxy, and stand-ins.
 //!
 //! ```no_run
 //! # async fn test() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,6 +16,8 @@
 //!
 //! Only tests and xtask link this crate; it is never shipped.
 
+#![expect(missing_docs, reason = "no other project links this crate")]
+
 pub mod audit;
 pub mod builders;
 pub mod cluster;
@@ -28,12 +30,13 @@ pub mod fixtures;
 pub mod flux;
 mod fuzzing;
 pub mod git_server;
-mod keeper;
 pub mod kstatus;
 mod last_lines;
-mod leftovers;
+mod lifeline;
 pub mod namespace;
 pub mod node;
+mod process_group;
+mod processes;
 mod pulumi_cli;
 mod shared_folder;
 mod skip;
@@ -46,11 +49,11 @@ pub use components::{Component, Components};
 pub use control_plane::ControlPlane;
 pub use eventually::{DEADLINE, TimedOut, eventually, eventually_within};
 pub use fault_proxy::FaultProxy;
-pub use fuzzing::{try_many, try_some};
-pub use leftovers::{FolderKeeper, end_processes_of, kill_processes_of, processes_of};
+pub use fuzzing::{fuzz_cases, fuzz_timed};
 pub use namespace::{TestNamespace, run_in, with_namespace};
-pub use node::Node;
+pub use node::FakeNode;
+pub use processes::{FolderGuard, end_processes_of, kill_processes_of, processes_of};
 pub use pulumi_cli::{PKO_PULUMI, pulumi_cli};
 pub use shared_folder::shared_folder;
 pub use skip::{SKIPPED, skip};
-pub use stand_in::{Answer, Interrupt, Script, StandIn};
+pub use stand_in::{Interrupt, Reply, Script, StandIn};

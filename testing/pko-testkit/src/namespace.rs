@@ -1,4 +1,4 @@
-//! A namespace per test: made for it, shown when it fails, gone after it.
+//! A namespace per test: created for it, printed when it fails, removed after it.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -20,8 +20,8 @@ use crate::eventually::{TimedOut, eventually};
 
 mod contents;
 mod dump;
-mod judge;
-mod sweep;
+mod removal;
+mod status_check;
 
 /// Names are at most 63 characters, five of them the server's.
 const LONGEST_PREFIX: usize = 50;
@@ -31,8 +31,8 @@ const LONGEST_PREFIX: usize = 50;
 /// When the test panics or gives an error, all objects of the namespace are printed to standard
 /// error, without the values of Secrets. A test that passes fails after all if a Stack, Workspace,
 /// Update or Program that it leaves has conditions against the rules of [`crate::kstatus`]; see
-/// [`TestNamespace::judge_no_status`]. Either way the namespace is removed.
-pub async fn with_namespace<T: Outcome>(
+/// [`TestNamespace::skip_status_check`]. Either way the namespace is removed.
+pub async fn with_namespace<T: TestOutcome>(
     plane: &ControlPlane,
     test: impl AsyncFnOnce(&TestNamespace) -> T,
 ) -> T {
@@ -43,13 +43,13 @@ pub async fn with_namespace<T: Outcome>(
 }
 
 /// [`with_namespace`] for a namespace that was made for the test, such as one of a real cluster.
-pub async fn run_in<T: Outcome>(
+pub async fn run_in<T: TestOutcome>(
     namespace: TestNamespace,
     test: impl AsyncFnOnce(&TestNamespace) -> T,
 ) -> T {
     let mut result = AssertUnwindSafe(test(&namespace)).catch_unwind().await;
-    let mut failed = result.as_ref().map_or(true, Outcome::is_failure);
-    if !failed && let Err(violation) = namespace.judge().await {
+    let mut failed = result.as_ref().map_or(true, TestOutcome::is_failure);
+    if !failed && let Err(violation) = namespace.check_statuses().await {
         result = Err(silent_panic(violation));
         failed = true;
     }
@@ -68,18 +68,17 @@ pub async fn run_in<T: Outcome>(
 }
 
 /// What a test gives, and whether that means that it failed.
-pub trait Outcome {
-    /// Whether the test failed.
+pub trait TestOutcome {
     fn is_failure(&self) -> bool;
 }
 
-impl Outcome for () {
+impl TestOutcome for () {
     fn is_failure(&self) -> bool {
         false
     }
 }
 
-impl<T, E> Outcome for Result<T, E> {
+impl<T, E> TestOutcome for Result<T, E> {
     fn is_failure(&self) -> bool {
         self.is_err()
     }
@@ -90,7 +89,7 @@ pub struct TestNamespace {
     name: String,
     client: Client,
     has_controllers: bool,
-    judges: AtomicBool,
+    checks_statuses: AtomicBool,
     is_kept: AtomicBool,
 }
 
@@ -130,7 +129,7 @@ impl TestNamespace {
             name: namespace.name_any(),
             client,
             has_controllers,
-            judges: AtomicBool::new(true),
+            checks_statuses: AtomicBool::new(true),
             is_kept: AtomicBool::new(false),
         };
         created.ensure_default_service_account().await?;
@@ -151,7 +150,6 @@ impl TestNamespace {
         Ok(())
     }
 
-    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -206,8 +204,8 @@ impl TestNamespace {
     }
 
     /// Statuses are no matter of this test: it writes ones itself that nobody should.
-    pub fn judge_no_status(&self) {
-        self.judges.store(false, Ordering::Relaxed);
+    pub fn skip_status_check(&self) {
+        self.checks_statuses.store(false, Ordering::Relaxed);
     }
 
     /// [`run_in`] leaves it where it is: it ends with its plane. To remove one takes a hundred
@@ -217,11 +215,11 @@ impl TestNamespace {
     }
 
     /// What is wrong with the statuses in it.
-    async fn judge(&self) -> Result<(), String> {
-        if !self.judges.load(Ordering::Relaxed) {
+    async fn check_statuses(&self) -> Result<(), String> {
+        if !self.checks_statuses.load(Ordering::Relaxed) {
             return Ok(());
         }
-        match judge::violations(&self.client, &self.name).await {
+        match status_check::violations(&self.client, &self.name).await {
             Ok(found) if found.is_empty() => Ok(()),
             Ok(found) => Err(format!(
                 "the test passed, but leaves statuses that break the rules of kstatus:\n  {}",
@@ -245,7 +243,7 @@ impl TestNamespace {
     ///
     /// Where controllers run, they end the namespace itself a moment later.
     pub async fn remove(&self) -> Result<(), NamespaceError> {
-        Ok(sweep::remove(&self.client, &self.name, self.has_controllers).await?)
+        Ok(removal::remove(&self.client, &self.name, self.has_controllers).await?)
     }
 }
 
@@ -293,7 +291,6 @@ pub enum NamespaceError {
     /// There is no way in.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// The API server refuses.
     #[error("failed to ask the API server")]
     Refused(#[from] kube::Error),
     /// The service account does not appear.
@@ -311,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_the_test() {
+    fn namespace_prefix_is_the_test_name() {
         assert_eq!(
             prefix("stack::rules::it_works"),
             "test-stack-rules-it-works-"

@@ -1,16 +1,15 @@
-//! A pretend node: what a scheduler and a kubelet would do for the pods of workspaces, with real
-//! processes of the real agent.
+//! A fake node: it schedules and runs the pods of workspaces as real processes of the real agent.
 //!
 //! ```text
-//!   watch ──▶ one life per pod: bind ─▶ mount ─▶ init containers ─▶ containers ─▶ deletion
-//!                                 └─────────── each step is told in the pod's status
+//!   watch ──▶ one task per pod: bind ─▶ mount ─▶ init containers ─▶ containers ─▶ deletion
+//!                                 └─────────── each step is reported in the pod's status
 //! ```
 //!
 //! Containers are processes of this machine. They share its file system, so paths below their mounts
-//! are rewritten in commands, arguments and variables; they share its network, so each pod has an
-//! address of its own in 127.0.0.0/8 and the agent is told to listen there. What is missing: images
-//! (a container runs a program of this machine), limits, probes, native side cars, and volumes other
-//! than emptyDir, Secret and ConfigMap, which are empty.
+//! are rewritten in commands, arguments and variables. They share its network, so each pod has its own
+//! address in 127.0.0.0/8, and the agent gets a `--host` argument. Not supported: images (a container
+//! runs a program of this machine), limits, probes, native sidecars, and volumes other than emptyDir,
+//! Secret and ConfigMap, which are empty.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,28 +26,28 @@ use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
 mod address;
-mod api;
+mod container_start;
 mod environment;
 mod expand;
 mod files;
-mod launch;
+mod kubelet_messages;
+mod node_state;
 mod paths;
-mod pod;
+mod pod_api;
+mod pod_status;
+mod pod_task;
+mod pod_watch;
 mod process;
 mod references;
-mod shared;
-mod status;
-mod watch;
-mod words;
 
 pub use address::free as free_address;
 
 use crate::control_plane::{AccessError, ControlPlane, MASTERS};
-use crate::keeper::Keeper;
-use crate::leftovers::{FolderKeeper, kill_processes_of};
-use shared::Shared;
+use crate::process_group::ProcessGroup;
+use crate::processes::{FolderGuard, kill_processes_of};
+use node_state::NodeState;
 
-/// The name under which a node appears in the audit log.
+/// The user of fake nodes in the audit log.
 pub const USER: &str = "pretend-node";
 /// The folder of all pods.
 const PODS: &str = "pods";
@@ -57,44 +56,42 @@ const AGENT_CONTAINER: &str = "pulumi";
 
 static NODES: AtomicUsize = AtomicUsize::new(0);
 
-/// What a node needs to know.
 #[derive(Clone, Debug)]
-pub struct Settings {
-    /// The agent, which stands for `/agent` in any image.
+pub struct NodeSettings {
+    /// The program for `/agent` in any image.
     pub agent: PathBuf,
-    /// Variables of every container, besides `PATH`, `HOME`, `TMPDIR` and `HOSTNAME`; the pod's own
-    /// win.
+    /// Variables of every container, in addition to `PATH`, `HOME`, `TMPDIR` and `HOSTNAME`. The pod's
+    /// own variables take precedence.
     pub environment: Vec<(String, String)>,
-    /// The namespace whose pods are this node's; all, if there is none. Tests that share a plane
-    /// have a node each.
+    /// The namespace whose pods it runs, or all. Tests that share a plane have a node each.
     pub namespace: Option<String>,
 }
 
 /// A running node. Dropping it kills its processes and removes its folder.
-pub struct Node {
-    shared: Arc<Shared>,
+pub struct FakeNode {
+    shared: Arc<NodeState>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-    keeper: Keeper,
+    group: ProcessGroup,
     folder: TempDir,
-    /// For what has left the group of the first keeper
-    _folder_keeper: FolderKeeper,
+    /// For processes that have left the group
+    _pods: FolderGuard,
 }
 
-impl Node {
-    /// Starts a node, which takes the pods with the label `auto.pulumi.com/component=workspace` that
-    /// have no node yet.
+impl FakeNode {
+    /// Starts a node, which takes unscheduled pods with the label
+    /// `auto.pulumi.com/component=workspace`.
     ///
-    /// It has a thread of its own, so it works on while a test blocks.
-    pub fn start(plane: &ControlPlane, settings: Settings) -> Result<Self, NodeError> {
+    /// It has its own thread, so it keeps working while a test blocks.
+    pub fn start(plane: &ControlPlane, settings: NodeSettings) -> Result<Self, NodeError> {
         let config = plane.config_as(USER, &[MASTERS])?;
         let folder = TempDir::with_prefix("pko-node-")?;
-        let keeper = Keeper::new(folder.path())?;
-        let folder_keeper = FolderKeeper::new(&folder.path().join(PODS))?;
+        let group = ProcessGroup::new(folder.path())?;
+        let pods = FolderGuard::new(&folder.path().join(PODS))?;
         let number = NODES.fetch_add(1, Ordering::Relaxed);
         let name = format!("{USER}-{}-{number}", std::process::id());
         let path = folder.path().to_owned();
-        let shared = Arc::new(Shared::new(name, path, keeper.group()?, settings));
+        let shared = Arc::new(NodeState::new(name, path, group.id()?, settings));
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -109,7 +106,7 @@ impl Node {
             let lives = LocalSet::new();
             lives.block_on(&runtime, async {
                 tokio::select! {
-                    () = watch::follow(node, client) => {}
+                    () = pod_watch::run(node, client) => {}
                     _ = stopped => {}
                 }
             });
@@ -118,19 +115,19 @@ impl Node {
             shared,
             stop: Some(stop),
             thread: Some(thread),
-            keeper,
+            group,
             folder,
-            _folder_keeper: folder_keeper,
+            _pods: pods,
         })
     }
 
-    /// Its name, as pods have it in `spec.nodeName`.
+    /// The `spec.nodeName` of its pods.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// From now on an image does not exist.
+    /// Makes an image unavailable.
     pub fn break_image(&self, image: &str) {
         let image = image.to_owned();
         self.shared.faults.send_modify(|faults| {
@@ -138,48 +135,47 @@ impl Node {
         });
     }
 
-    /// From now on it does; who waits for it goes on.
-    pub fn mend_image(&self, image: &str) {
+    /// Makes it available again, also for waiting pods.
+    pub fn restore_image(&self, image: &str) {
         self.shared.faults.send_modify(|faults| {
             faults.broken_images.remove(image);
         });
     }
 
-    /// Whether new pods find no place.
-    pub fn unschedulable(&self, unschedulable: bool) {
+    /// Sets whether new pods are unschedulable.
+    pub fn set_unschedulable(&self, unschedulable: bool) {
         let faults = &self.shared.faults;
         faults.send_modify(|faults| faults.unschedulable = unschedulable);
     }
 
-    /// The node does nothing, like one whose kubelet is down: what runs goes on, and nobody looks.
-    pub fn stop(&self) {
+    /// Pauses the node, like one whose kubelet is down: containers keep running unobserved.
+    pub fn pause(&self) {
         self.shared
             .faults
             .send_modify(|faults| faults.stopped = true);
     }
 
-    /// The node works again.
-    pub fn go_on(&self) {
+    pub fn resume(&self) {
         self.shared
             .faults
             .send_modify(|faults| faults.stopped = false);
     }
 
-    /// Kills a pod's agent with SIGKILL; whether it was running. Its container is started again.
+    /// Kills a pod's agent with SIGKILL. Returns false if it was not running. The container restarts.
     #[must_use]
     pub fn kill(&self, namespace: &str, pod: &str) -> bool {
         let pod = format!("{namespace}/{pod}");
         self.shared.kill(&pod, AGENT_CONTAINER, false)
     }
 
-    /// Kills a pod's agent as the kernel does when a container has used up its memory.
+    /// Kills a pod's agent as the kernel's OOM killer does.
     #[must_use]
-    pub fn out_of_memory(&self, namespace: &str, pod: &str) -> bool {
+    pub fn kill_out_of_memory(&self, namespace: &str, pod: &str) -> bool {
         let pod = format!("{namespace}/{pod}");
         self.shared.kill(&pod, AGENT_CONTAINER, true)
     }
 
-    /// The process of a pod's agent, without the ones that it starts and that come and go.
+    /// The process of a pod's agent, without its child processes.
     #[must_use]
     pub fn agent(&self, namespace: &str, pod: &str) -> Option<u32> {
         let pod = format!("{namespace}/{pod}");
@@ -192,8 +188,7 @@ impl Node {
         process::of_folder(&self.pods())
     }
 
-    /// What a container has said in all its runs; of the last pod of this name, also when it is
-    /// gone.
+    /// The logs of all runs of a container, in the last pod of this name, also after its deletion.
     #[must_use]
     pub fn log(&self, namespace: &str, pod: &str, container: &str) -> String {
         let logs = self.shared.logs(&format!("{namespace}/{pod}"));
@@ -206,7 +201,7 @@ impl Node {
             .collect()
     }
 
-    /// How many pods of each `namespace/name` there have been.
+    /// The number of pods started so far, by `namespace/name`.
     #[must_use]
     pub fn pods_started(&self) -> BTreeMap<String, usize> {
         self.shared.started()
@@ -217,25 +212,23 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for FakeNode {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        // By its variables, or, if it cleared them, by a path of a pod in its arguments
+        // Found by environment, or by a pod's path in their arguments if they cleared it
         kill_processes_of(&self.pods());
-        self.keeper.end();
+        self.group.kill();
     }
 }
 
-/// Why a node does not start.
 #[derive(thiserror::Error)]
 pub enum NodeError {
-    /// There is no way into the control plane.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// No folder, no thread, or no keeper.
+    /// No folder, thread or process.
     #[error("failed to prepare a node")]
     Prepare(#[from] io::Error),
 }

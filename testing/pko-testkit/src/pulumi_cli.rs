@@ -1,9 +1,9 @@
-//! Pulumi's own CLI, which tests drive beside the embedded engine.
+//! Pulumi's own CLI, which tests run beside the embedded engine.
 
 use std::env;
 use std::path::PathBuf;
 
-use crate::components::{Component, Components, ComponentsError, Surroundings};
+use crate::components::{BuildEnvironment, Component, Components, ComponentsError};
 
 /// Names another CLI than the pinned one.
 pub const PKO_PULUMI: &str = "PKO_PULUMI";
@@ -18,11 +18,11 @@ pub fn pulumi_cli() -> Result<PathBuf, ComponentsError> {
         }
         return Err(ComponentsError::NoPulumi(path));
     }
-    let surroundings = Surroundings {
+    let environment = BuildEnvironment {
         assets: None,
-        ..Surroundings::of_this_process()
+        ..BuildEnvironment::from_process()
     };
-    let components = Components::new(&surroundings)?;
+    let components = Components::new(&environment)?;
     components.prepare(&Component::PULUMI)?;
     components.path(Component::Pulumi)
 }

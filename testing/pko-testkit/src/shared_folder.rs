@@ -1,4 +1,4 @@
-//! Files of upstream's that are in no repository of ours.
+//! Files of upstream that are not in this repository.
 
 use std::path::{Path, PathBuf};
 

@@ -1,14 +1,14 @@
-//! A stand-in for `pulumi` that does what a test tells it, and records what it was told.
+//! A stand-in for `pulumi` that follows a script and records its calls.
 //!
-//! The program is `pulumi-stand-in`. It takes Pulumi's command line; the variable `PKO_STAND_IN` names its
-//! folder, in which are its [`Script`], its state, and the record of its [`Call`]s. What the script does not
-//! mention it answers as Pulumi does on a file backend: texts, exit codes and events are those of the
-//! transcripts beside this crate, which were recorded from the real CLI.
+//! The program is `pulumi-stand-in`. It takes Pulumi's command line. The variable `PKO_STAND_IN` names its
+//! folder, with its [`Script`], its state, and the record of its [`Call`]s. Commands that the script does not
+//! mention behave as Pulumi does on a file backend: texts, exit codes and events are those of the transcripts
+//! in this crate, which were recorded from the real CLI.
 //!
 //! ```no_run
-//! use pko_testkit::{Answer, Script, StandIn};
+//! use pko_testkit::{Reply, Script, StandIn};
 //!
-//! let script = Script::new().on("up", Answer::new().waits_for("gate").as_usual());
+//! let script = Script::new().on("up", Reply::new().waits_for("gate").run_default());
 //! let stand_in = StandIn::new("/some/folder", &script);
 //! // … start what runs `StandIn::program()` with `PKO_STAND_IN=/some/folder` …
 //! stand_in.create("gate");
@@ -16,7 +16,7 @@
 //! ```
 
 mod calls;
-mod ready_made;
+mod failure_replies;
 mod script;
 
 use std::{
@@ -24,13 +24,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use calls::{Call, Note, RECORD};
-pub use script::{Answer, Interrupt, Rule, SCRIPT, Script, Step};
+pub use calls::{Call, CallEvent, RECORD};
+pub use script::{Interrupt, Reply, ReplyStep, SCRIPT, Script, ScriptRule};
 
 /// The variable that names the stand-in's folder.
 pub const FOLDER: &str = "PKO_STAND_IN";
 
-/// In the stand-in's folder: the stacks that it knows.
+/// The file with the stand-in's stacks, in its folder.
 pub const STATE: &str = "state.json";
 
 const PROGRAM: &str = "pulumi-stand-in";
@@ -48,16 +48,16 @@ pub struct StandIn {
     reason = "a test whose stand-in can't be set up has failed"
 )]
 impl StandIn {
-    /// A stand-in with its folder, which is made if need be.
+    /// Creates the folder if needed.
     pub fn new(folder: impl Into<PathBuf>, script: &Script) -> Self {
         let folder = folder.into();
         fs::create_dir_all(&folder).expect("the stand-in's folder can't be made");
         let stand_in = Self { folder };
-        stand_in.follow(script);
+        stand_in.set_script(script);
         stand_in
     }
 
-    /// The program: in `$PKO_BIN_DIR`, or where cargo puts it. Panics if it is in neither place.
+    /// The program in `$PKO_BIN_DIR`, or in cargo's target folder. Panics if it is in neither.
     #[must_use]
     pub fn program() -> PathBuf {
         let named = env::var_os("PKO_BIN_DIR").map(|folder| PathBuf::from(folder).join(PROGRAM));
@@ -71,19 +71,18 @@ impl StandIn {
         })
     }
 
-    /// Its folder, for [`FOLDER`].
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// From its next call on it follows another script.
-    pub fn follow(&self, script: &Script) {
+    /// Replaces the script, from the next call on.
+    pub fn set_script(&self, script: &Script) {
         let text = serde_json::to_string_pretty(script).expect("a script is JSON");
         fs::write(self.folder.join(SCRIPT), text).expect("the script can't be written");
     }
 
-    /// Creates a file for which a step waits.
+    /// Creates a file that a step waits for.
     pub fn create(&self, name: &str) {
         fs::write(self.folder.join(name), "").expect("a file can't be made");
     }
@@ -94,7 +93,7 @@ impl StandIn {
         self.folder.join(name).exists()
     }
 
-    /// Forgets all stacks, as if somebody had removed them.
+    /// Removes all stacks.
     pub fn forget_stacks(&self) {
         let _ = fs::remove_file(self.folder.join(STATE));
     }
@@ -105,7 +104,7 @@ impl StandIn {
         calls::read(&self.folder.join(RECORD))
     }
 
-    /// How many calls of a command there were, such as `up` or `stack select`.
+    /// The number of calls of a command, such as `up` or `stack select`.
     #[must_use]
     pub fn count(&self, command: &str) -> usize {
         let calls = self.calls();

@@ -1,5 +1,5 @@
-//! What the real CLI answered, call by call, for another one to be held against: the stand-in, the embedded engine, or
-//! a real CLI of another version.
+//! Recorded calls of the real CLI, replayed against the stand-in, the embedded engine, or another version
+//! of the CLI.
 
 #![expect(
     clippy::expect_used,
@@ -21,11 +21,10 @@ mod compare;
 /// What every project has before a transcript brings its own.
 const PROGRAM: &str = "name: demo\nruntime: yaml\n";
 
-/// Who recorded them.
 const RECORDER: &str = "root";
 
 #[derive(Deserialize)]
-struct Recorded {
+struct RecordedCommand {
     argv: Vec<String>,
     exit: i32,
     #[serde(default)]
@@ -52,17 +51,17 @@ fn all() -> PathBuf {
 }
 
 /// A folder for a CLI, in which calls are made one after the other.
-pub struct Journey {
+pub struct TranscriptReplay {
     folder: tempfile::TempDir,
     program: PathBuf,
     environment: Vec<(String, PathBuf)>,
-    own_text: Vec<&'static str>,
+    ignore_text: Vec<&'static str>,
     left_out: Vec<&'static str>,
-    changing: Vec<&'static str>,
+    mask_lines: Vec<&'static str>,
     problems: Vec<String>,
 }
 
-impl Journey {
+impl TranscriptReplay {
     /// A folder for this CLI.
     #[must_use]
     pub fn new(program: impl Into<PathBuf>) -> Self {
@@ -70,17 +69,17 @@ impl Journey {
         for name in ["project", "state", "home"] {
             fs::create_dir(folder.path().join(name)).expect("a folder can be made");
         }
-        let journey = Self {
+        let replay = Self {
             folder,
             program: program.into(),
             environment: Vec::new(),
-            own_text: Vec::new(),
+            ignore_text: Vec::new(),
             left_out: Vec::new(),
-            changing: vec!["\"lastUpdate\": ", "\"user\": ", "[id="],
+            mask_lines: vec!["\"lastUpdate\": ", "\"user\": ", "[id="],
             problems: Vec::new(),
         };
-        journey.write(PROGRAM);
-        journey
+        replay.write(PROGRAM);
+        replay
     }
 
     /// A further variable of all calls.
@@ -92,39 +91,38 @@ impl Journey {
 
     /// Of these only the exit code, the events and the config file are compared.
     #[must_use]
-    pub fn own_text(mut self, names: impl IntoIterator<Item = &'static str>) -> Self {
-        self.own_text.extend(names);
+    pub fn ignore_text(mut self, names: impl IntoIterator<Item = &'static str>) -> Self {
+        self.ignore_text.extend(names);
         self
     }
 
     /// Of lines that begin so only that is compared.
     #[must_use]
-    pub fn changing(mut self, begins: impl IntoIterator<Item = &'static str>) -> Self {
-        self.changing.extend(begins);
+    pub fn mask_lines(mut self, begins: impl IntoIterator<Item = &'static str>) -> Self {
+        self.mask_lines.extend(begins);
         self
     }
 
     /// These calls are not made.
     #[must_use]
-    pub fn leave_out(mut self, names: impl IntoIterator<Item = &'static str>) -> Self {
+    pub fn skip(mut self, names: impl IntoIterator<Item = &'static str>) -> Self {
         self.left_out.extend(names);
         self
     }
 
-    /// Where something of the journey is.
+    /// Where something of the replay is.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Changes the program.
     pub fn write(&self, program: &str) {
         let file = self.path("project/Pulumi.yaml");
         fs::write(file, program).expect("a file can be written");
     }
 
     /// Makes the call of a transcript and compares all that it left.
-    pub fn repeat(&mut self, name: &str) {
+    pub fn run(&mut self, name: &str) {
         let transcript = all().join(name);
         if let Ok(program) = fs::read_to_string(transcript.join("Pulumi.yaml")) {
             self.write(&program);
@@ -137,7 +135,7 @@ impl Journey {
             return;
         }
         let recorded = fs::read(transcript.join("command.json")).expect("a call is recorded");
-        let recorded: Recorded = serde_json::from_slice(&recorded).expect("it is a call");
+        let recorded: RecordedCommand = serde_json::from_slice(&recorded).expect("it is a call");
         let output = self.call(&recorded);
         let found = self.differences(name, &transcript, &recorded, &output);
         let named = found
@@ -150,7 +148,7 @@ impl Journey {
         &self,
         name: &str,
         transcript: &Path,
-        recorded: &Recorded,
+        recorded: &RecordedCommand,
         output: &Output,
     ) -> Vec<String> {
         let text = |bytes: &[u8]| self.plain(&String::from_utf8_lossy(bytes));
@@ -166,7 +164,7 @@ impl Journey {
                 found.push(format!("{what}\n{seen}\nexpected:\n{expected}"));
             }
         };
-        if !self.own_text.contains(&name) {
+        if !self.ignore_text.contains(&name) {
             let expected = |file| {
                 let text = fs::read_to_string(transcript.join(file));
                 self.plain(&text.expect("the texts are recorded"))
@@ -187,7 +185,7 @@ impl Journey {
         found
     }
 
-    fn call(&self, recorded: &Recorded) -> Output {
+    fn call(&self, recorded: &RecordedCommand) -> Output {
         let arguments = recorded.argv.iter().skip(1);
         let mut command = Command::new(&self.program);
         command
@@ -222,7 +220,6 @@ impl Journey {
         child.wait_with_output().expect("the CLI ends")
     }
 
-    /// A transcript's paths, here.
     fn real(&self, text: &str) -> String {
         let folder = self.folder.path().display();
         let text = text.replace("/project", &format!("{folder}/project"));
@@ -233,18 +230,18 @@ impl Journey {
     fn plain(&self, text: &str) -> String {
         let text = text.replace(&self.folder.path().display().to_string(), "");
         text.lines().fold(String::new(), |text, line| {
-            let mut begins = self.changing.iter().copied();
-            let changing = begins.find(|begin| line.trim_start().starts_with(begin));
+            let mut begins = self.mask_lines.iter().copied();
+            let mask_lines = begins.find(|begin| line.trim_start().starts_with(begin));
             let user = (line == user()).then_some(RECORDER);
             // Before that is the name of the machine
             let after_machine = line.find("does not support environments");
             let line = after_machine.map_or(line, |place| &line[place..]);
-            text + changing.or(user).unwrap_or(line) + "\n"
+            text + mask_lines.or(user).unwrap_or(line) + "\n"
         })
     }
 
     /// Ends it; panics with all that was otherwise than recorded.
-    pub fn end(self) {
+    pub fn finish(self) {
         let count = self.problems.len();
         assert!(
             count == 0,
@@ -254,7 +251,6 @@ impl Journey {
     }
 }
 
-/// Who runs this.
 fn user() -> &'static str {
     static USER: OnceLock<String> = OnceLock::new();
     USER.get_or_init(|| {

@@ -21,7 +21,7 @@ use pko_proto::{
     },
     convert::literal_config,
 };
-use pko_testkit::{Answer, Script, StandIn, stand_in};
+use pko_testkit::{Reply, Script, StandIn, stand_in};
 use serde_json::json;
 use tonic::transport::{Channel, Endpoint};
 
@@ -218,8 +218,8 @@ async fn processes(place: &Place) -> anyhow::Result<Vec<Figure>> {
 }
 
 async fn events(place: &Place) -> anyhow::Result<Vec<Figure>> {
-    let script = Script::new().on("up", Answer::new().floods(EVENTS.into(), 1000).as_usual());
-    place.stand_in.follow(&script);
+    let script = Script::new().on("up", Reply::new().floods(EVENTS.into(), 1000).run_default());
+    place.stand_in.set_script(&script);
     let server = place.serve()?;
     let mut client = connect(&server).await?;
     select(&mut client).await?;
@@ -227,7 +227,7 @@ async fn events(place: &Place) -> anyhow::Result<Vec<Figure>> {
     if messages < EVENTS {
         bail!("only {messages} of {EVENTS} events came");
     }
-    place.stand_in.follow(&Script::new());
+    place.stand_in.set_script(&Script::new());
     Ok(vec![figure(
         "peak memory, one update with 10,000 events",
         server.peak()? / 1024.0,

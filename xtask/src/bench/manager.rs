@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use pko_testkit::{ControlPlane, TestNamespace, audit::Requests, eventually_within};
+use pko_testkit::{ControlPlane, TestNamespace, audit::AuditedRequests, eventually_within};
 use tokio::time::sleep;
 
 use super::{
@@ -145,7 +145,7 @@ async fn rest(
     let step = Step::begin("letting it rest with Stacks");
     crowd::stalled_stacks(&place.namespace, arguments.stacks).await?;
     settle(arguments).await;
-    let mark = place.plane.audit_mark().await?;
+    let mark = place.plane.audit_position().await?;
     let (began, used) = (Instant::now(), manager.processor_time()?);
     sleep(Duration::from_secs(arguments.rest.into())).await;
     let (seconds, used) = (
@@ -169,7 +169,7 @@ async fn rest(
     Ok(figures)
 }
 
-fn requests_a_minute(requests: &Requests, minutes: f64) -> Vec<Figure> {
+fn requests_a_minute(requests: &AuditedRequests, minutes: f64) -> Vec<Figure> {
     let rate = |count: usize| count as f64 / minutes;
     let watches = requests.iter().filter(|request| request.verb == "watch");
     let leases = requests.iter();

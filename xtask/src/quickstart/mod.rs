@@ -89,7 +89,7 @@ async fn told(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// Builds what is missing of a control plane, all with one `go build`.
 fn build_control_plane() -> Result<(), ComponentsError> {
-    Components::from_environment()?.prepare(&Component::ALL)
+    Components::from_environment()?.prepare(&Component::CONTROL_PLANE)
 }
 
 /// A CLI's name and version.

@@ -44,7 +44,7 @@ pub(super) fn install(layer: Option<Layer>) -> anyhow::Result<()> {
 /// Builds the programs that tests run beside ours: they would wait for that without a word.
 pub(super) fn build(layer: Option<Layer>) -> anyhow::Result<()> {
     let step = Step::begin("Kubernetes and Pulumi");
-    let mut wanted = Component::ALL.to_vec();
+    let mut wanted = Component::CONTROL_PLANE.to_vec();
     wanted.push(Component::StrategicMerge);
     if layer != Some(Layer::E2e) {
         wanted.push(Component::FakeGcsServer);

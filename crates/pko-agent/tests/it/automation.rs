@@ -10,7 +10,7 @@ use pko_proto::{
     convert::{from_proto_struct, literal_config},
     run::ListRunsRequest,
 };
-use pko_testkit::Answer;
+use pko_testkit::Reply;
 use serde_json::json;
 use tonic::{Code, Streaming, transport::Channel};
 
@@ -44,7 +44,7 @@ async fn to_the_result(mut stream: Streaming<UpStream>) -> (usize, UpResult) {
 
 #[tokio::test]
 async fn the_calls_of_an_operator_in_order() {
-    let script = Place::script(&simple()).on("config env", Answer::new());
+    let script = Place::script(&simple()).on("config env", Reply::new());
     let place = Place::scripted(&script);
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
@@ -101,7 +101,7 @@ async fn the_calls_of_an_operator_in_order() {
 #[tokio::test]
 async fn the_other_calls() {
     let listed = r#"[{"name": "dev", "current": true, "resourceCount": 2}]"#;
-    let script = Place::script(&simple()).on_call("stack ls", 1, Answer::new().prints(listed));
+    let script = Place::script(&simple()).on_call("stack ls", 1, Reply::new().prints(listed));
     let place = Place::scripted(&script).variable("USER", "tester");
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
@@ -178,9 +178,9 @@ async fn upstreams_codes_and_texts() {
 #[tokio::test]
 async fn a_failure_is_a_status_with_details() {
     let text = "error: [409] Conflict: Another update is currently in progress.";
-    let failure = Answer::new()
+    let failure = Reply::new()
         .event(json!({"sequence": 0}))
-        .complains(&format!("{text}\n"))
+        .prints_error(&format!("{text}\n"))
         .exits(255);
     let place = Place::new(&failure);
     let agent = place.serve(&[]).await;

@@ -1,7 +1,7 @@
 //! Secrets are in no log and in no command line.
 
 use pko_proto::{convert::literal_config, run::StackConfig};
-use pko_testkit::Answer;
+use pko_testkit::Reply;
 use serde_json::json;
 
 use crate::harness::{
@@ -31,17 +31,17 @@ const KNOWN_BEFORE: [&str; 7] = [
 ];
 
 /// Shows a number of secrets, on both streams.
-fn telltale(answer: Answer, secrets: &[&str]) -> Answer {
+fn telltale(answer: Reply, secrets: &[&str]) -> Reply {
     secrets.iter().fold(answer, |answer, secret| {
         answer
             .prints(&format!("it is {secret}, I think\n"))
-            .complains(&format!("error: bad value '{secret}'\n"))
+            .prints_error(&format!("error: bad value '{secret}'\n"))
     })
 }
 
-fn place(operation: &Answer) -> Place {
+fn place(operation: &Reply) -> Place {
     let outputs = json!({"password": {"inner": OUTPUT}, "size": 4}).to_string();
-    let script = Place::script(operation).on("stack output", Answer::new().prints(&outputs));
+    let script = Place::script(operation).on("stack output", Reply::new().prints(&outputs));
     let place = Place::scripted(&script)
         .variable("PULUMI_ACCESS_TOKEN", ACCESS_TOKEN)
         .variable("PULUMI_CONFIG_PASSPHRASE", PASSPHRASE)
@@ -95,8 +95,8 @@ async fn secrets_are_in_no_log_line_and_in_no_command_line() {
     assert!(String::from_utf8_lossy(&result.outputs["password"].value).contains(OUTPUT));
 
     // Now the output is known too, and the CLI shows it before it fails.
-    let failing = telltale(Answer::new(), &every).exits(1);
-    place.stand_in.follow(&Place::script(&failing));
+    let failing = telltale(Reply::new(), &every).exits(1);
+    place.stand_in.set_script(&Place::script(&failing));
     client.start_run(update("two")).await.unwrap();
     let failed = soon("the failure", finished(&mut client, "two")).await;
     let error = failed.error.unwrap();
@@ -113,13 +113,13 @@ async fn secrets_are_in_no_log_line_and_in_no_command_line() {
 
 #[tokio::test]
 async fn secrets_of_the_other_calls_are_in_no_log_line() {
-    let place = place(&Answer::new());
-    let complaint = |secrets: &[&str]| telltale(Answer::new(), secrets).exits(1);
-    let script = Place::script(&Answer::new())
+    let place = place(&Reply::new());
+    let complaint = |secrets: &[&str]| telltale(Reply::new(), secrets).exits(1);
+    let script = Place::script(&Reply::new())
         .on("install", complaint(&KNOWN_BEFORE[3..]))
         .on("whoami", complaint(&KNOWN_BEFORE[3..]))
         .on("config set", complaint(&KNOWN_BEFORE));
-    place.stand_in.follow(&script);
+    place.stand_in.set_script(&script);
     let env = place.path("env");
     let flags = ["--env-file", env.to_str().unwrap(), "--stack", "dev"];
     let agent = place.serve(&flags).await;

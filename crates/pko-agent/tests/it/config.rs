@@ -4,7 +4,7 @@ use pko_proto::{
     convert::literal_config,
     run::{ErrorClass, StackConfig},
 };
-use pko_testkit::Answer;
+use pko_testkit::Reply;
 use serde_json::json;
 
 use crate::harness::{Place, all_text, configured, finished, simple, update};
@@ -24,7 +24,7 @@ async fn a_secret_goes_by_standard_input_and_nowhere_else() {
     let canary = "canary-0123456789";
     let telltale = simple()
         .prints(&format!("the value is {canary}\n"))
-        .complains(&format!("{canary}\n"));
+        .prints_error(&format!("{canary}\n"));
     let place = Place::new(&telltale);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
@@ -105,7 +105,7 @@ async fn a_value_that_is_not_there_fails_the_run_before_it_does_anything() {
 
 #[tokio::test]
 async fn variables_of_the_environment_file_are_the_clis() {
-    let answer = Answer::new()
+    let answer = Reply::new()
         .prints("from the file: ")
         .prints_variable("EXTRA")
         .prints_variable("EXTRA_TOKEN");

@@ -94,13 +94,13 @@ fn a_commit_is_fetched_found_again_and_replaced() {
     let log = scene.succeeds(&url, one, &[]);
     assert!(log.contains("git artifact fetched"), "{log}");
     assert!(scene.path("source/one").exists());
-    let _ = scene.server.seen();
+    let _ = scene.server.take_requests();
     let log = scene.succeeds(&url, one, &[("GIT_SHALLOW", "false")]);
     assert!(
         log.contains("repository was previously checked out"),
         "{log}"
     );
-    assert!(scene.server.seen().is_empty(), "nobody was asked");
+    assert!(scene.server.take_requests().is_empty(), "nobody was asked");
     scene.succeeds(&url, two, &[]);
     assert!(scene.path("source/two").exists());
     assert!(!scene.path("source/one").exists());
@@ -201,7 +201,7 @@ fn a_github_app_asks_for_its_token_first() {
 
 #[test]
 fn over_ssh_with_a_key_and_a_known_server() {
-    let Some(sshd) = Sshd::usual_or_skip().unwrap() else {
+    let Some(sshd) = Sshd::start_default_or_skip().unwrap() else {
         return;
     };
     let scene = Scene::new();

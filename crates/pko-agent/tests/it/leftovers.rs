@@ -6,7 +6,7 @@ use pko_proto::{
     agent::UpRequest,
     run::{AcknowledgeRunRequest, ListRunsRequest},
 };
-use pko_testkit::{Answer, Script};
+use pko_testkit::{Reply, Script};
 use serde_json::json;
 
 use crate::harness::{
@@ -69,9 +69,9 @@ fn count_files(folder: &Path) -> usize {
 }
 
 /// A few events, and outputs that need no further call.
-fn quick() -> Answer {
+fn quick() -> Reply {
     let metadata = json!({"type": "pulumi:pulumi:Stack", "new": {"outputs": {"size": 4}}});
-    Answer::new()
+    Reply::new()
         .event(json!({"sequence": 0, "resOutputsEvent": {"metadata": metadata}}))
         .event(json!({"sequence": 1, "cancelEvent": {}}))
         .prints("Updating (dev):\n")
@@ -149,11 +149,11 @@ async fn many_calls_of_upstreams_service_leave_nothing_at_all() {
 #[tokio::test]
 async fn runs_that_end_badly_leave_nothing_either() {
     let endings = [
-        Answer::locked(),
-        Answer::new().floods(10, 10).dies(9),
-        Answer::new().without_events(),
-        Answer::new().without_events().exits(1),
-        Answer::new().prints_bytes(b"\xff").exits(255),
+        Reply::locked(),
+        Reply::new().floods(10, 10).dies(9),
+        Reply::new().without_events(),
+        Reply::new().without_events().exits(1),
+        Reply::new().prints_bytes(b"\xff").exits(255),
     ];
     let place = Place::scripted(&Script::new());
     let agent = place.serve(&["--stack", "dev"]).await;
@@ -161,7 +161,7 @@ async fn runs_that_end_badly_leave_nothing_either() {
     let mut before = None;
     for round in 0..10 {
         for ending in &endings {
-            place.stand_in.follow(&Place::script(&ending.clone()));
+            place.stand_in.set_script(&Place::script(&ending.clone()));
             let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
             // How it ends is tried elsewhere.
             let _ = soon("an update", events_and_result(stream)).await;

@@ -11,7 +11,7 @@ use pko_proto::{
     convert::to_proto_timestamp,
     run::{ErrorClass, LostRun, RunResult, RunState, StartRunRequest, run_event},
 };
-use pko_testkit::{Answer, Script};
+use pko_testkit::{Reply, Script};
 use rustix::process::{Signal, kill_process_group};
 use serde_json::{Value, json};
 
@@ -302,7 +302,7 @@ fn complaint(process: u32, taken: Timestamp) -> String {
 /// `pulumi` alone is killed, as the kernel does for want of memory; its agent sees that.
 #[tokio::test]
 async fn the_lock_of_a_cli_that_was_killed_under_its_agent_is_removed() {
-    let place = Place::new(&Answer::new().floods(1, 0).waits_for("never"));
+    let place = Place::new(&Reply::new().floods(1, 0).waits_for("never"));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -318,10 +318,12 @@ async fn the_lock_of_a_cli_that_was_killed_under_its_agent_is_removed() {
     assert!(result.error.unwrap().message.contains("signal: killed"));
 
     let process = u32::try_from(cli.as_raw_nonzero().get()).unwrap();
-    let locked = Answer::new().complains(&complaint(process, taken)).exits(1);
+    let locked = Reply::new()
+        .prints_error(&complaint(process, taken))
+        .exits(1);
     place
         .stand_in
-        .follow(&Script::new().on_call("up", 1, locked));
+        .set_script(&Script::new().on_call("up", 1, locked));
     let result = run(&agent, update("two")).await;
     assert!(result.error.is_none(), "{:?}", result.error);
     assert_eq!(result.notes, [REMOVED]);
@@ -344,10 +346,10 @@ async fn a_lock_that_is_there_again_is_left_alone() {
     let place = Place::scripted(&Script::new());
     let agent = place.serve(&[]).await;
     let taken = Timestamp::now();
-    let locked = Answer::new()
-        .complains(&complaint(dead_process(), taken))
+    let locked = Reply::new()
+        .prints_error(&complaint(dead_process(), taken))
         .exits(1);
-    place.stand_in.follow(&Place::script(&locked));
+    place.stand_in.set_script(&Place::script(&locked));
     let result = run(&agent, lost_since("one", taken)).await;
     assert_eq!(result.error.unwrap().class(), ErrorClass::Conflict);
     assert_eq!((place.count("up"), place.count("cancel")), (2, 1));
@@ -356,10 +358,10 @@ async fn a_lock_that_is_there_again_is_left_alone() {
 #[tokio::test]
 async fn a_lock_that_can_not_be_removed_is_told_with_the_failure() {
     let taken = Timestamp::now();
-    let locked = Answer::new()
-        .complains(&complaint(dead_process(), taken))
+    let locked = Reply::new()
+        .prints_error(&complaint(dead_process(), taken))
         .exits(1);
-    let refused = Answer::new().complains("error: no\n").exits(1);
+    let refused = Reply::new().prints_error("error: no\n").exits(1);
     let place = Place::scripted(&Place::script(&locked).on("cancel", refused));
     let agent = place.serve(&[]).await;
     let result = run(&agent, lost_since("one", taken)).await;
@@ -378,7 +380,7 @@ async fn a_lock_that_can_not_be_removed_is_told_with_the_failure() {
 #[tokio::test]
 async fn a_conflict_of_pulumi_cloud_is_never_canceled() {
     let conflict = "error: [409] Conflict: Another update is currently in progress.\n";
-    let place = Place::new(&Answer::new().complains(conflict).exits(255));
+    let place = Place::new(&Reply::new().prints_error(conflict).exits(255));
     let agent = place.serve(&[]).await;
     let result = run(&agent, lost_since("one", Timestamp::now())).await;
     let error = result.error.unwrap();

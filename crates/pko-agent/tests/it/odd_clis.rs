@@ -7,7 +7,7 @@ use pko_proto::{
     },
     run::{ErrorClass, RunState, run_event},
 };
-use pko_testkit::{Answer, Interrupt};
+use pko_testkit::{Interrupt, Reply};
 use serde_json::{Value, json};
 use tonic::Code;
 
@@ -27,7 +27,7 @@ async fn one_that_never_opens_its_event_stream_ends_all_the_same() {
 }
 
 async fn never_opens_its_event_stream(version: &str) {
-    let answer = Answer::new().prints("done\n").without_events();
+    let answer = Reply::new().prints("done\n").without_events();
     let place = Place::scripted(&Place::script(&answer).version(version));
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
@@ -58,7 +58,7 @@ async fn never_opens_its_event_stream(version: &str) {
 
 #[tokio::test]
 async fn one_that_fails_before_its_event_stream_is_open_says_why() {
-    let place = Place::new(&Answer::locked().without_events());
+    let place = Place::new(&Reply::locked().without_events());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -82,7 +82,7 @@ async fn one_that_ignores_the_interrupt_of_a_caller_that_went_away_is_killed() {
     let mut stream = client.up(UpRequest::default()).await.unwrap().into_inner();
     stream.message().await.unwrap().unwrap();
     drop(stream);
-    place.stand_in.follow(&Place::script(&simple()));
+    place.stand_in.set_script(&Place::script(&simple()));
     let next = async {
         let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
         events_and_result(stream).await.1.unwrap()
@@ -118,7 +118,7 @@ async fn one_that_takes_its_time_to_stop_is_interrupted_once() {
         after: 300,
         code: 1,
     };
-    let answer = Answer::new().event(json!({"sequence": 0})).hangs();
+    let answer = Reply::new().event(json!({"sequence": 0})).hangs();
     let place = Place::new(&answer.on_interrupt(slow));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
@@ -147,7 +147,7 @@ async fn one_that_dies_is_reported_with_its_signal() {
 }
 
 async fn dies(version: &str) {
-    let answer = Answer::new().event(json!({"sequence": 0})).dies(9);
+    let answer = Reply::new().event(json!({"sequence": 0})).dies(9);
     let place = Place::scripted(&Place::script(&answer).version(version));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
@@ -185,7 +185,7 @@ async fn a_flood_of_events_arrives_whole_and_in_order() {
 
 async fn floods(version: &str) {
     const EVENTS: u64 = 10_000;
-    let answer = Answer::new().floods(EVENTS, 200);
+    let answer = Reply::new().floods(EVENTS, 200);
     let place = Place::scripted(&Place::script(&answer).version(version));
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
@@ -217,10 +217,10 @@ async fn floods(version: &str) {
 
 #[tokio::test]
 async fn text_that_is_no_utf8_is_repaired() {
-    let answer = Answer::new()
+    let answer = Reply::new()
         .event(json!({"sequence": 0}))
         .prints_bytes(b"out \xff\xfe end\n")
-        .complains_bytes(b"err \xc3\x28 end\n");
+        .prints_error_bytes(b"err \xc3\x28 end\n");
     let place = Place::new(&answer.clone());
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
@@ -232,7 +232,7 @@ async fn text_that_is_no_utf8_is_repaired() {
     assert_eq!(result.stdout, "out \u{fffd}\u{fffd} end\n");
     assert_eq!(result.stderr, "err \u{fffd}( end\n");
 
-    place.stand_in.follow(&Place::script(&answer.exits(1)));
+    place.stand_in.set_script(&Place::script(&answer.exits(1)));
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
     let status = soon("the failure", events_and_result(stream))
         .await
@@ -247,10 +247,10 @@ async fn text_that_is_no_utf8_is_repaired() {
 
 #[tokio::test]
 async fn cli_colors_are_in_no_message_and_no_log() {
-    let answer = Answer::new()
+    let answer = Reply::new()
         .event(json!({"sequence": 0}))
         .prints("\u{1b}[1mUpdating\u{1b}[0m (dev)\n")
-        .complains("\u{1b}[31mError\u{1b}[0m: no \u{1b}[1;4mnosuch:index:Thing\u{1b}[0m\n");
+        .prints_error("\u{1b}[31mError\u{1b}[0m: no \u{1b}[1;4mnosuch:index:Thing\u{1b}[0m\n");
     let place = Place::new(&answer.clone());
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
@@ -260,7 +260,7 @@ async fn cli_colors_are_in_no_message_and_no_log() {
     assert_eq!(result.stdout, "Updating (dev)\n");
     assert_eq!(result.stderr, "Error: no nosuch:index:Thing\n");
 
-    place.stand_in.follow(&Place::script(&answer.exits(1)));
+    place.stand_in.set_script(&Place::script(&answer.exits(1)));
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
     let status = soon("the failure", events_and_result(stream)).await.1;
     let status = status.unwrap_err();
@@ -280,7 +280,7 @@ async fn passes_strange_events_through(version: &str) {
     let strange = json!({
         "sequence": 0, "brandNewEvent": {"list": [1, null, true, 2.5], "text": "<&>"}, "extra": "field"
     });
-    let answer = Answer::new().event(strange.clone());
+    let answer = Reply::new().event(strange.clone());
     let place = Place::scripted(&Place::script(&answer).version(version));
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;

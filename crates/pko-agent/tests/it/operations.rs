@@ -8,7 +8,7 @@ use pko_proto::{
     },
     run::{StartRunRequest, start_run_request},
 };
-use pko_testkit::Answer;
+use pko_testkit::Reply;
 use serde_json::json;
 use tonic::{Code, Status, transport::Channel};
 
@@ -285,11 +285,11 @@ async fn assets_among_the_outputs_are_what_the_cli_prints() {
 #[tokio::test]
 async fn known_failures_have_details() {
     let table = [
-        (Answer::conflict(), "UpdateConflict"),
+        (Reply::conflict(), "UpdateConflict"),
         // Upstream knows neither of these two.
-        (Answer::locked(), "UpdateConflict"),
-        (Answer::bad_token(), "InvalidAccessToken"),
-        (Answer::no_token(), "InvalidAccessToken"),
+        (Reply::locked(), "UpdateConflict"),
+        (Reply::bad_token(), "InvalidAccessToken"),
+        (Reply::no_token(), "InvalidAccessToken"),
     ];
     for (answer, reason) in table {
         let place = Place::new(&answer);
@@ -357,7 +357,7 @@ async fn a_shutdown_cancels_an_update_and_tells_its_end(place: Place) {
 #[tokio::test]
 async fn a_shutdown_cancels_an_update_of_the_stand_in() {
     let urn = "urn:pulumi:dev::simple::pulumi:pulumi:Stack::simple-dev";
-    let answer = Answer::new()
+    let answer = Reply::new()
         .prints(&format!("    [urn={urn}]\n"))
         .event(json!({"sequence": 0, "resourcePreEvent": {"metadata": {"urn": urn}}}))
         .hangs();

@@ -1,7 +1,7 @@
 //! Callers that go away in the middle of a run and come back.
 
 use pko_proto::run::{AcknowledgeRunRequest, ListRunsRequest, RunState};
-use pko_testkit::{Answer, Interrupt, Script};
+use pko_testkit::{Interrupt, Reply, Script};
 
 use crate::harness::{Place, finished, gated, get, rest, soon, until, update, watch};
 
@@ -28,13 +28,13 @@ async fn is_cut_off(version: &str, times: usize) {
             _ => EVENTS - 1,
         };
         let (run_id, gate) = (format!("run-{round}"), format!("gate-{round}"));
-        let answer = Answer::new()
+        let answer = Reply::new()
             .floods(seen, 0)
             .waits_for(&gate)
             .floods(EVENTS - seen, 0);
         place
             .stand_in
-            .follow(&Place::script(&answer).version(version));
+            .set_script(&Place::script(&answer).version(version));
         let cut_off = async {
             let mut client = agent.runs().await;
             client.start_run(update(&run_id)).await.unwrap();
@@ -93,7 +93,7 @@ async fn after_a_crash_the_cli_is_interrupted_before_anything_else_begins() {
     events.message().await.unwrap().unwrap();
     agent.kill().await;
 
-    place.stand_in.follow(&Place::script(&Answer::new()));
+    place.stand_in.set_script(&Place::script(&Reply::new()));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("two")).await.unwrap();

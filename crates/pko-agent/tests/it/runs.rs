@@ -3,7 +3,7 @@
 use pko_proto::run::{
     AcknowledgeRunRequest, CancelRunRequest, ErrorClass, ListRunsRequest, RunState,
 };
-use pko_testkit::{Answer, Script};
+use pko_testkit::{Reply, Script};
 use tonic::Code;
 
 use crate::harness::{Place, finished, gated, get, rest, secret, simple, update, watch};
@@ -200,7 +200,7 @@ async fn results_outlive_the_agent() {
 #[tokio::test]
 async fn few_processes() {
     let outputs = r#"{"password": "hunter2-secret", "size": 4}"#;
-    let script = Place::script(&secret()).on("stack output", Answer::new().prints(outputs));
+    let script = Place::script(&secret()).on("stack output", Reply::new().prints(outputs));
     let place = Place::scripted(&script);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
@@ -235,7 +235,7 @@ async fn a_stack_that_is_gone_is_made_again() {
 #[tokio::test]
 async fn a_failure_has_its_text_and_its_class() {
     let locked = "error: the stack is currently locked by 1 lock(s).\n";
-    let place = Place::new(&Answer::new().prints("begun\n").complains(locked).exits(1));
+    let place = Place::new(&Reply::new().prints("begun\n").prints_error(locked).exits(1));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -254,7 +254,7 @@ async fn a_failure_has_its_text_and_its_class() {
 
 #[tokio::test]
 async fn many_events() {
-    let place = Place::new(&Answer::new().floods(10_000, 0));
+    let place = Place::new(&Reply::new().floods(10_000, 0));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -265,7 +265,7 @@ async fn many_events() {
 
 #[tokio::test]
 async fn a_grandchild_that_holds_the_pipes_does_not_hold_the_run() {
-    let answer = Answer::new()
+    let answer = Reply::new()
         .prints("said\n")
         .leaves_grandchild_until("gate");
     let place = Place::new(&answer);

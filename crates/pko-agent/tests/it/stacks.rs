@@ -4,7 +4,7 @@ use pko_proto::agent::{
     AddEnvironmentsRequest, InfoRequest, InstallRequest, SelectStackRequest, WhoAmIRequest,
     automation_service_client::AutomationServiceClient,
 };
-use pko_testkit::{Answer, Script};
+use pko_testkit::{Reply, Script};
 use tonic::{Code, Status, transport::Channel};
 
 use crate::harness::{Cli, Place, on_each_cli, select};
@@ -160,7 +160,7 @@ async fn a_yaml_project_needs_nothing_installed(cli: Cli) {
 
 #[tokio::test]
 async fn a_failed_installation_is_aborted_with_its_text() {
-    let script = Script::new().on("install", Answer::no_go_module());
+    let script = Script::new().on("install", Reply::no_go_module());
     let place = Place::scripted(&script);
     place.write("Pulumi.yaml", "name: simple\nruntime: go\n");
     let agent = place.serve(&[]).await;
@@ -177,7 +177,7 @@ async fn a_failed_installation_is_aborted_with_its_text() {
 
 #[tokio::test]
 async fn who_am_i_with_a_bad_token_has_details() {
-    let script = Script::new().on("whoami", Answer::bad_token());
+    let script = Script::new().on("whoami", Reply::bad_token());
     let place = Place::scripted(&script);
     let agent = place.serve(&[]).await;
     let status = agent.automation().await.who_am_i(WhoAmIRequest {}).await;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// What Kubernetes says to each question; see `components/kubernetes/strategic-merge`.
 pub(crate) fn oracle(questions: &[Value]) -> Vec<Value> {
-    let program = Components::own(Component::StrategicMerge).unwrap();
+    let program = Components::built_path(Component::StrategicMerge).unwrap();
     let mut child = Command::new(program)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

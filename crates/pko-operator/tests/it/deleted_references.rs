@@ -9,7 +9,7 @@ use kube::{
 };
 use pko_api::{Program, Stack, Workspace};
 use pko_testkit::{
-    Answer, ProgramBuilder, Script, StackBuilder, StandIn, TestNamespace, eventually,
+    ProgramBuilder, Reply, Script, StackBuilder, StandIn, TestNamespace, eventually,
 };
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -81,7 +81,7 @@ async fn delete_references(namespace: &TestNamespace) {
 /// Deletes the Stack and what it refers to, and expects one destroy in the workspace that there is.
 async fn everything_goes(system: &System, namespace: &TestNamespace, is_stack_first: bool) {
     let trail = Trail::of(namespace, "demo");
-    let mark = system.plane.audit_mark().await.unwrap();
+    let mark = system.plane.audit_position().await.unwrap();
     let before = system.executed("demo", "dev");
     if is_stack_first {
         delete::<Stack>(namespace, "demo").await;
@@ -239,7 +239,7 @@ async fn change_token(namespace: &TestNamespace, value: &str) {
 async fn destroy_that_failed_gets_a_pod_with_the_secret_of_now() {
     let program = StandIn::program().display().to_string();
     let system = System::in_pods(&[("PKO_PULUMI", &program)]).await;
-    let expired = Answer::fails(255, "error: the token has expired");
+    let expired = Reply::fails(255, "error: the token has expired");
     let script = Script::new()
         .records("TOKEN")
         .on_call("destroy", 1, expired);

@@ -10,7 +10,7 @@ use pko_api::{
     names::{annotations, labels},
 };
 use pko_testkit::{
-    Answer, ProgramBuilder, Script, StackBuilder, StandIn, TestNamespace, WorkspaceBuilder,
+    ProgramBuilder, Reply, Script, StackBuilder, StandIn, TestNamespace, WorkspaceBuilder,
     eventually,
 };
 use serde_json::{Value, json};
@@ -157,7 +157,7 @@ async fn a_destroy_is_tried_for_as_long_as_it_takes() {
         script = script.on_call(
             "destroy",
             call,
-            Answer::fails(255, "error: it is still in use"),
+            Reply::fails(255, "error: it is still in use"),
         );
     }
     let stand_in = system.stand_in(&script);
@@ -183,7 +183,7 @@ async fn a_destroy_is_tried_for_as_long_as_it_takes() {
 #[tokio::test]
 async fn a_destroy_without_a_program_installs_nothing() {
     let system = scripted_system(Watched::Namespaces(1)).await;
-    let script = Script::new().on_call("install", 2, Answer::no_go_module());
+    let script = Script::new().on_call("install", 2, Reply::no_go_module());
     let stand_in = system.stand_in(&script);
     let namespace = stack_to_destroy(&system, &stand_in).await;
     let trail = Trail::of(&namespace, "demo");
@@ -209,7 +209,7 @@ async fn workspaces(namespace: &TestNamespace) -> Vec<(String, bool)> {
 #[tokio::test]
 async fn a_stack_that_is_let_go_by_hand_in_a_foreground_deletion_leaves_no_workspace() {
     let system = scripted_system(Watched::Cluster).await;
-    let in_use = Answer::fails(255, "error: it is still in use");
+    let in_use = Reply::fails(255, "error: it is still in use");
     let stand_in = system.stand_in(&Script::new().on("destroy", in_use));
     let namespace = stack_to_destroy(&system, &stand_in).await;
     // What a user has written is nobody's as well, and stays, whatever its labels say.

@@ -49,7 +49,7 @@ async fn a_manager_that_starts_again_writes_nothing_to_what_is_well() {
     create_credentials(&namespace).await;
     become_ready(&system, &namespace, "demo").await;
     system.kill_manager();
-    let mark = system.plane.audit_mark().await.unwrap();
+    let mark = system.plane.audit_position().await.unwrap();
     system.start_manager();
     // By the time that a new one is Ready, the old one was looked at.
     become_ready(&system, &namespace, "other").await;
@@ -63,7 +63,7 @@ async fn a_first_update_takes_few_writes() {
     let system = System::start(&[]).await;
     with_namespace(&system, async |namespace| {
         create_credentials(namespace).await;
-        let mark = system.plane.audit_mark().await.unwrap();
+        let mark = system.plane.audit_position().await.unwrap();
         become_ready(&system, namespace, "demo").await;
         let requests = system.requests_since(mark).await;
         let counts = requests.counts();

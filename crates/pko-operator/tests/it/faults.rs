@@ -8,8 +8,8 @@ use kube::{
 };
 use pko_api::{Stack, Update};
 use pko_testkit::{
-    Answer, Script, StandIn, TestNamespace, eventually,
-    fault_proxy::{Failure, FaultProxy},
+    Reply, Script, StandIn, TestNamespace, eventually,
+    fault_proxy::{FaultProxy, WriteFailure},
 };
 use serde_json::json;
 
@@ -52,8 +52,8 @@ impl Stage {
 
     /// The next runs wait for a gate of this name.
     fn gate(&self, name: &str) {
-        let gated = Answer::new().waits_for(name).as_usual();
-        self.stand_in.follow(&Script::new().on("up", gated));
+        let gated = Reply::new().waits_for(name).run_default();
+        self.stand_in.set_script(&Script::new().on("up", gated));
     }
 
     /// Wants something else.
@@ -72,7 +72,7 @@ impl Stage {
             .await
             .is_err()
         {
-            self.proxy.gone();
+            self.proxy.expire_watches();
         }
     }
 
@@ -91,7 +91,7 @@ async fn a_run_that_ends_while_there_is_no_api_server_is_recorded_once() {
     let program = StandIn::program().display().to_string();
     let environment = [("PKO_PULUMI", program.as_str())];
     let system = System::start_watching(Watched::Cluster, &environment).await;
-    let gated = Answer::new().waits_for("gate").as_usual();
+    let gated = Reply::new().waits_for("gate").run_default();
     let stand_in = system.stand_in(&Script::new().on("up", gated));
     let namespace = namespace(&system).await;
     create_stack(&namespace, &system, &stand_in, "demo").await;
@@ -125,7 +125,7 @@ async fn watches_that_end_lose_nothing() {
     stage.gate("first");
     stage.change(2).await;
     begun(&stage.stand_in, 2).await;
-    stage.proxy.gone();
+    stage.proxy.expire_watches();
     stage.stand_in.create("first");
     stage.ran(2).await;
 
@@ -135,7 +135,7 @@ async fn watches_that_end_lose_nothing() {
         for turn in 0..15 {
             tokio::time::sleep(Duration::from_millis(300)).await;
             if turn % 3 == 0 {
-                stage.proxy.gone();
+                stage.proxy.expire_watches();
             } else {
                 stage.proxy.cut_watches();
             }
@@ -160,7 +160,7 @@ async fn news_that_comes_late_or_never_starts_nothing_twice() {
     }
     stage.change(2).await;
     stage.ran(2).await;
-    stage.proxy.heal();
+    stage.proxy.clear_faults();
 
     for resource in ["updates", "workspaces"] {
         stage.proxy.drop_watch_events(resource, 2);
@@ -176,9 +176,9 @@ async fn news_that_comes_late_or_never_starts_nothing_twice() {
 async fn writes_that_fail_are_made_again() {
     let stage = Stage::new().await;
     let failures = [
-        Failure::ServerError,
-        Failure::TooManyRequests,
-        Failure::CutAfterCommit,
+        WriteFailure::ServerError,
+        WriteFailure::TooManyRequests,
+        WriteFailure::CutAfterCommit,
     ];
     for (changes, failure) in (2..).zip(failures) {
         let before = stage.proxy.writes().len();
@@ -190,7 +190,7 @@ async fn writes_that_fail_are_made_again() {
             if writes >= 5 { Ok(()) } else { Err(writes) }
         });
         met.await.unwrap();
-        stage.proxy.heal();
+        stage.proxy.clear_faults();
         stage.ran(changes).await;
     }
 }
@@ -204,7 +204,9 @@ async fn an_end_whose_recording_was_not_answered_gives_the_turn_back() {
     stage.change(2).await;
     begun(&stage.stand_in, 2).await;
     // The first write keeps the outputs, the second says that it is over.
-    stage.proxy.fail_from(2, 1_000, Failure::CutAfterCommit);
+    stage
+        .proxy
+        .fail_from(2, 1_000, WriteFailure::CutAfterCommit);
     stage.stand_in.create("gate");
     let recorded = eventually("the end to be recorded", async || {
         let updates = stage.namespace.api::<Update>();
@@ -220,7 +222,7 @@ async fn an_end_whose_recording_was_not_answered_gives_the_turn_back() {
     });
     recorded.await.unwrap();
     stage.ran(2).await;
-    stage.proxy.heal();
+    stage.proxy.clear_faults();
     stage.change(3).await;
     stage.ran(3).await;
 }
@@ -234,7 +236,7 @@ async fn a_workspace_that_an_old_list_does_not_have_keeps_its_agent() {
     system.start_manager();
     let namespace = namespace(&system).await;
     System::works(&namespace, "first").await;
-    proxy.keep_lists().await.unwrap();
+    proxy.record_lists().await.unwrap();
     let stand_in = system.stand_in(&Script::new());
     create_stack(&namespace, &system, &stand_in, "demo").await;
     ready(&namespace, "demo").await;
@@ -245,7 +247,7 @@ async fn a_workspace_that_an_old_list_does_not_have_keeps_its_agent() {
     proxy.delay_watch("workspaces", Duration::from_secs(3));
     system.start_manager();
     System::works(&namespace, "second").await;
-    proxy.heal();
+    proxy.clear_faults();
     let patch = Patch::Merge(json!({ "spec": { "config": { "size": 2 } } }));
     let stacks = namespace.api::<Stack>();
     let patched = stacks.patch("demo", &PatchParams::default(), &patch).await;

@@ -9,7 +9,7 @@ use kube::{
 use pko_api::Workspace;
 use pko_testkit::{
     StackBuilder,
-    flux::{self, Artifact, ArtifactServer, Kind, Source, State},
+    flux::{self, Artifact, ArtifactServer, SourceKind, SourceState, TestSource},
 };
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn stack(system: &System, name: &str, reference: Value) -> StackBuilder {
 }
 
 /// An artifact whose program, in this file, has this output.
-fn publish(server: &ArtifactServer, source: &Source, file: &str, greeting: &str) -> Artifact {
+fn publish(server: &ArtifactServer, source: &TestSource, file: &str, greeting: &str) -> Artifact {
     let program = format!("name: app\nruntime: yaml\noutputs:\n  greeting: {greeting}\n");
     let revision = source.revision(greeting);
     server.publish(source, &revision, &[(file, program.as_str())])
@@ -55,7 +55,7 @@ async fn from_a_kind_that_is_missing_to_a_new_revision() {
     let system = System::start_watching(Watched::Cluster, &[]).await;
     let server = ArtifactServer::start().unwrap();
     with_namespace(&system, async |namespace| {
-        let source = Source::new(Kind::GitRepository, namespace.name(), "infra");
+        let source = TestSource::new(SourceKind::GitRepository, namespace.name(), "infra");
         let trail = Trail::of(namespace, "demo");
         let demo = stack(&system, "demo", source.reference()).set("/spec/fluxSource/dir", "prod");
         namespace.create_object(demo.build()).await.unwrap();
@@ -69,14 +69,17 @@ async fn from_a_kind_that_is_missing_to_a_new_revision() {
 
         namespace.create_object(source.object()).await.unwrap();
         let client = namespace.client();
-        source.write(&client, &State::Progressing).await.unwrap();
+        source
+            .write(&client, &SourceState::Progressing)
+            .await
+            .unwrap();
         trail
             .until("Stalled SourceUnavailable: Flux source has no artifact")
             .await;
 
         let first = publish(&server, &source, "prod/Pulumi.yaml", "first");
         source
-            .write(&client, &State::Ready(first.clone()))
+            .write(&client, &SourceState::Ready(first.clone()))
             .await
             .unwrap();
         trail.until("Ready").await;
@@ -89,14 +92,14 @@ async fn from_a_kind_that_is_missing_to_a_new_revision() {
         );
 
         // A source in trouble that has an artifact still deploys it, and its conditions are not news.
-        let failed = State::Failed {
+        let failed = SourceState::Failed {
             stored: Some(first),
             message: "no route to host".to_owned(),
         };
         source.write(&client, &failed).await.unwrap();
         let second = publish(&server, &source, "prod/Pulumi.yaml", "second");
         source
-            .write(&client, &State::Ready(second.clone()))
+            .write(&client, &SourceState::Ready(second.clone()))
             .await
             .unwrap();
         trail.until("Ready").await;
@@ -120,7 +123,7 @@ async fn any_kind_with_an_artifact_can_be_a_source_if_the_manager_may_read_it() 
         });
         namespace.create_object(thing).await.unwrap();
         // Only the address of the archive is of interest, which is that of any source.
-        let source = Source::new(Kind::Bucket, namespace.name(), "made");
+        let source = TestSource::new(SourceKind::Bucket, namespace.name(), "made");
         let artifact = publish(&server, &source, "Pulumi.yaml", "hello");
         let kind = GroupVersionKind::gvk("example.test", "v1", "Thing");
         let things: Api<DynamicObject> =

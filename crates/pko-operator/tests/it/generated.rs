@@ -16,9 +16,9 @@ use kube::{
 use pko_api::Stack;
 use pko_testkit::{
     ProgramBuilder, StackBuilder, TestNamespace,
-    audit::Mark,
+    audit::AuditPosition,
     eventually,
-    kstatus::{self, Protocol},
+    kstatus::{self, ConditionProtocol},
 };
 use serde_json::{Value, json};
 
@@ -109,7 +109,7 @@ async fn each_says_something(namespace: &TestNamespace) -> BTreeMap<String, usiz
             };
             let object = serde_json::to_value(stack).unwrap();
             let now = Timestamp::now();
-            let violations = kstatus::violations(&object, Protocol::ExactlyOne, now);
+            let violations = kstatus::violations(&object, ConditionProtocol::ExactlyOne, now);
             if !violations.is_empty() {
                 return Err(format!("{violations:?} in {object}"));
             }
@@ -161,7 +161,7 @@ async fn create_good(namespace: &TestNamespace, system: &System) {
 }
 
 /// How often the manager wrote to each Stack.
-async fn writes_since(system: &System, mark: Mark) -> BTreeMap<String, usize> {
+async fn writes_since(system: &System, mark: AuditPosition) -> BTreeMap<String, usize> {
     let writes = system.requests_since(mark).await.writes();
     let writes = writes.only(|request| request.resource.starts_with("stacks.pulumi.com"));
     let mut each = BTreeMap::new();
@@ -184,7 +184,7 @@ async fn a_thousand_wrong_stacks_say_what_is_wrong_and_hold_up_nobody() {
         let said = each_says_something(namespace).await;
         eprintln!("{refused} were refused; of the others: {said:#?}");
 
-        let mark = system.plane.audit_mark().await.unwrap();
+        let mark = system.plane.audit_position().await.unwrap();
         tokio::time::sleep(WATCHED).await;
         let writes = writes_since(&system, mark).await;
         let total: usize = writes.values().sum();

@@ -5,7 +5,7 @@ use std::fs;
 use kube::api::ListParams;
 use pko_api::Update;
 use pko_testkit::{
-    Answer, Script, StandIn, TestNamespace, UpdateBuilder, WorkspaceBuilder, eventually,
+    Reply, Script, StandIn, TestNamespace, UpdateBuilder, WorkspaceBuilder, eventually,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -76,7 +76,7 @@ async fn fifty_runs_that_hang_in_agents_that_are_dead_do_not_delay_a_healthy_one
         ("MAX_CONCURRENT_RECONCILES", "2"),
     ];
     let system = System::start(&environment).await;
-    let hangs = Answer::new().waits_for("never").as_usual();
+    let hangs = Reply::new().waits_for("never").run_default();
     let hanging = system.stand_in(&Script::new().on("up", hangs));
     let well = StandIn::new(hanging.folder().with_file_name("well"), &Script::new());
     let namespace = namespace(&system).await;

@@ -8,7 +8,7 @@ use pko_api::{
     rbac::{GROUP, LEADER_ELECTION, TOKEN_REQUEST},
 };
 use pko_testkit::{
-    Answer, Script, StandIn, TestNamespace, UpdateBuilder, WorkspaceBuilder, eventually,
+    Reply, Script, StandIn, TestNamespace, UpdateBuilder, WorkspaceBuilder, eventually,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -144,7 +144,7 @@ async fn a_leader_that_slept_through_its_lease_runs_nothing_twice() {
     let program = StandIn::program().display().to_string();
     let environment = [("PKO_PULUMI", program.as_str())];
     let system = System::in_pods_without_manager(Watched::Namespaces(1), &environment).await;
-    let gated = Answer::new().waits_for("gate").as_usual();
+    let gated = Reply::new().waits_for("gate").run_default();
     let stand_in = system.stand_in(&Script::new().on("up", gated));
     let namespace = system.namespace().await;
     allow_election(&system, &namespace).await;

@@ -7,7 +7,7 @@ use kube::{
 use pko_api::{Stack, Workspace};
 use pko_testkit::{
     ProgramBuilder, StackBuilder, TestNamespace, WorkspaceBuilder, eventually,
-    flux::{ArtifactServer, Kind, Source},
+    flux::{ArtifactServer, SourceKind, TestSource},
 };
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ async fn missing_program_is_named() {
 
 /// A Workspace whose program is not what its digest says.
 async fn create_workspace_of_wrong_digest(namespace: &TestNamespace, server: &ArtifactServer) {
-    let source = Source::new(Kind::GitRepository, namespace.name(), "infra");
+    let source = TestSource::new(SourceKind::GitRepository, namespace.name(), "infra");
     let revision = source.revision("first");
     let artifact = server.publish(&source, &revision, &[("Pulumi.yaml", "name: app")]);
     let digest = format!("sha256:{}", "0".repeat(64));

@@ -10,7 +10,7 @@ use kube::{
 };
 use pko_api::{Stack, Workspace};
 use pko_testkit::{
-    Answer, ProgramBuilder, Script, StackBuilder, StandIn, TestNamespace, UpdateBuilder,
+    ProgramBuilder, Reply, Script, StackBuilder, StandIn, TestNamespace, UpdateBuilder,
     WorkspaceBuilder, eventually,
 };
 use serde_json::{Value, json};
@@ -217,7 +217,7 @@ async fn a_manager_that_starts_again_writes_nothing_to_a_workspace_that_is_well(
     trail.until("Ready").await;
     trail.wait_for_last_writes().await;
     system.kill_manager();
-    let mark = system.plane.audit_mark().await.unwrap();
+    let mark = system.plane.audit_position().await.unwrap();
     system.start_manager();
     // By the time that a new one is ready, the old one was looked at.
     let mut other = workspace(&system);
@@ -265,7 +265,7 @@ async fn what_goes_wrong_in_or_before_the_pod_is_in_the_condition_and_passes() {
         change(namespace, json!({ "image": "pulumi/pulumi:3.259.0-nonroot" })).await;
         until(namespace, "True", "Succeeded", "").await;
 
-        assert!(system.node().out_of_memory(namespace.name(), POD));
+        assert!(system.node().kill_out_of_memory(namespace.name(), POD));
         until(namespace, "False", "WaitingForReplicas", "OOMKilled").await;
         until(namespace, "True", "Succeeded", "").await;
 
@@ -288,10 +288,10 @@ async fn what_goes_wrong_in_or_before_the_pod_is_in_the_condition_and_passes() {
         let whole = json!(namespace.api::<Workspace>().get("demo").await.unwrap().status.unwrap().conditions);
         assert!(!whole.to_string().contains("hunter2"), "{whole}");
 
-        system.node().unschedulable(true);
+        system.node().set_unschedulable(true);
         change(namespace, json!({ "initContainers": null })).await;
         until(namespace, "False", "WaitingForReplicas", "no node takes the pod: Unschedulable").await;
-        system.node().unschedulable(false);
+        system.node().set_unschedulable(false);
         until(namespace, "True", "Succeeded", "").await;
     })
     .await;
@@ -460,7 +460,7 @@ async fn an_idle_workspace_has_no_pod_until_the_next_run() {
 async fn a_pod_is_not_replaced_under_a_run() {
     let stand_in = StandIn::program().display().to_string();
     let system = System::in_pods(&[("PKO_PULUMI", &stand_in)]).await;
-    let script = Script::new().on("up", Answer::new().waits_for("gate").as_usual());
+    let script = Script::new().on("up", Reply::new().waits_for("gate").run_default());
     let stand_in = system.stand_in(&script);
     with_namespace(&system, async |namespace| {
         let mut workspace = workspace(&system);
@@ -514,11 +514,11 @@ async fn a_pod_that_is_gone_is_not_ready_and_comes_back() {
     with_namespace(&system, async |namespace| {
         namespace.create_object(workspace(&system)).await.unwrap();
         until(namespace, "True", "Succeeded", "").await;
-        system.node().stop();
+        system.node().pause();
         let pods = namespace.api::<Pod>();
         pods.delete(POD, &DeleteParams::default()).await.unwrap();
         until(namespace, "False", "WaitingForReplicas", "").await;
-        system.node().go_on();
+        system.node().resume();
         until(namespace, "True", "Succeeded", "").await;
     })
     .await;

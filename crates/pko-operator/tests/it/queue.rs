@@ -2,7 +2,7 @@
 
 use kube::api::ListParams;
 use pko_api::{Stack, Update};
-use pko_testkit::{Answer, Script, StandIn, TestNamespace, eventually};
+use pko_testkit::{Reply, Script, StandIn, TestNamespace, eventually};
 
 use crate::{
     scripted::{create_stack, namespace},
@@ -55,7 +55,7 @@ async fn one_run_at_a_time_in_the_cluster_also_across_a_restart() {
     let program = StandIn::program().display().to_string();
     let environment = [("PKO_PULUMI", program.as_str()), ("PKO_MAX_RUNS", "1")];
     let mut system = System::start_watching(Watched::Namespaces(2), &environment).await;
-    let gated = Answer::new().waits_for("gate").as_usual();
+    let gated = Reply::new().waits_for("gate").run_default();
     let stand_in = system.stand_in(&Script::new().on("up", gated));
     let (one, two) = (namespace(&system).await, namespace(&system).await);
     let both = [&one, &two];

@@ -155,7 +155,7 @@ async fn credentials_come_from_secrets_and_may_come_later() {
     served.push("main", "hello");
     served.server.require("git", "canary-token");
     served.server.require("me", "canary-password");
-    let sshd = Sshd::usual().unwrap();
+    let sshd = Sshd::start_default().unwrap();
     let ssh_repository = TestRepository::create(sshd.folder(), "app.git").unwrap();
     push(&ssh_repository, "main", "hello");
     let pair = KeyPair::generate(&["-t", "ed25519"], "canary-passphrase").unwrap();
@@ -287,7 +287,9 @@ async fn a_server_that_goes_away_for_a_while_harms_nobody() {
     namespace.create_object(demo.build()).await.unwrap();
     trail.until("Ready").await;
 
-    served.server.fault(Some(Fault::Status(503, Vec::new())));
+    served
+        .server
+        .set_fault(Some(Fault::Status(503, Vec::new())));
     let seen = trail.until("Ready SourceUnavailable").await;
     let message = seen.last().unwrap();
     assert!(
@@ -298,13 +300,13 @@ async fn a_server_that_goes_away_for_a_while_harms_nobody() {
 
     // Another manager does not know yet that the server is away: it keeps what was said.
     system.kill_manager();
-    let mark = system.plane.audit_mark().await.unwrap();
-    served.server.fault(Some(Fault::Hang));
-    drop(served.server.seen());
+    let mark = system.plane.audit_position().await.unwrap();
+    served.server.set_fault(Some(Fault::Hang));
+    drop(served.server.take_requests());
     system.start_manager();
     System::works(&namespace, "probe").await;
     eventually("the server to be asked again", async || {
-        if served.server.seen().is_empty() {
+        if served.server.take_requests().is_empty() {
             Err("not yet")
         } else {
             Ok(())
@@ -316,7 +318,7 @@ async fn a_server_that_goes_away_for_a_while_harms_nobody() {
     let writes = writes.only(|request| request.resource.starts_with("stacks.pulumi.com"));
     assert!(writes.is_empty(), "{}", writes.counts());
 
-    served.server.fault(None);
+    served.server.set_fault(None);
     system.kill_manager();
     served.push("main", "second");
     system.start_manager();

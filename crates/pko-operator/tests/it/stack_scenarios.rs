@@ -8,7 +8,7 @@ use pko_api::{
     names::{field_managers, finalizers},
 };
 use pko_testkit::{
-    Answer, ProgramBuilder, Script, StackBuilder, StandIn, TestNamespace, eventually,
+    ProgramBuilder, Reply, Script, StackBuilder, StandIn, TestNamespace, eventually,
 };
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ async fn scenarios_1_95_and_103_no_ghosts_and_no_labels_lost() {
 /// there; another's stays. Upstream can't remove one that another field manager owns.
 #[tokio::test]
 async fn scenarios_94_to_96_an_update_is_held_until_its_result_is_recorded() {
-    let script = Script::new().on("up", Answer::new().waits_for("gate").as_usual());
+    let script = Script::new().on("up", Reply::new().waits_for("gate").run_default());
     let (system, stand_in) = scripted_system(&script).await;
     let namespace = scripted::namespace(&system).await;
     create_stack(&namespace, &system, &stand_in, "demo").await;
@@ -221,7 +221,7 @@ async fn scenario_137_a_cli_that_is_too_old() {
     trail.until(stalled).await;
     assert_eq!(stand_in.count("up"), 0);
 
-    stand_in.follow(&Script::new());
+    stand_in.set_script(&Script::new());
     let image = "pulumi/pulumi:3.259.0-nonroot";
     patch_stack(&namespace, "demo", template(&json!({ "image": image }))).await;
     trail.until("Ready").await;

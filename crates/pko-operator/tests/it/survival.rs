@@ -3,7 +3,7 @@
 use kube::api::ListParams;
 use pko_api::Update;
 use pko_testkit::{
-    Answer, ProgramBuilder, Script, StackBuilder, StandIn, TestNamespace, eventually,
+    ProgramBuilder, Reply, Script, StackBuilder, StandIn, TestNamespace, eventually,
 };
 use serde_json::json;
 
@@ -21,7 +21,7 @@ async fn updates(namespace: &TestNamespace) -> Vec<Update> {
 async fn a_killed_manager_interrupts_nothing() {
     let program = StandIn::program().display().to_string();
     let mut system = System::start(&[("PKO_PULUMI", &program)]).await;
-    let gated = Answer::new().waits_for("gate").as_usual();
+    let gated = Reply::new().waits_for("gate").run_default();
     let stand_in = system.stand_in(&Script::new().on("up", gated));
     let namespace = system.namespace().await;
     let secret = json!({

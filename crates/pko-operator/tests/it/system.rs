@@ -17,8 +17,9 @@ use std::{
 
 use pko_api::Program;
 use pko_testkit::{
-    ControlPlane, FaultProxy, FolderKeeper, Node, ProgramBuilder, Script, StandIn, TestNamespace,
-    audit::{Mark, Requests},
+    ControlPlane, FakeNode, FaultProxy, FolderGuard, ProgramBuilder, Script, StandIn,
+    TestNamespace,
+    audit::{AuditPosition, AuditedRequests},
     eventually, kill_processes_of, node, processes_of, run_in,
 };
 use serde_json::{Value, json};
@@ -33,9 +34,9 @@ use crate::{
 pub(crate) const OWN_NAMESPACE: &str = "default";
 
 /// Every file of every test is below it. What runs there ends with this program, however that ends.
-static FOLDER: LazyLock<FolderKeeper> = LazyLock::new(|| {
+static FOLDER: LazyLock<FolderGuard> = LazyLock::new(|| {
     let folder = tempfile::Builder::new().prefix("pko-it-").tempdir();
-    FolderKeeper::new(&folder.unwrap().keep()).unwrap()
+    FolderGuard::new(&folder.unwrap().keep()).unwrap()
 });
 
 static USERS: AtomicUsize = AtomicUsize::new(0);
@@ -55,7 +56,7 @@ pub(crate) struct System {
     /// What the manager is to the API server; no other test has it.
     user: String,
     /// Where the audit log was when this began.
-    start: Mark,
+    start: AuditPosition,
     manager: Option<Child>,
     folder: TempDir,
     environment: Vec<(String, String)>,
@@ -68,7 +69,7 @@ pub(crate) struct System {
     /// Those of them that the test has not taken yet.
     unused: Mutex<Vec<TestNamespace>>,
     /// Where pods run, if workspaces are pods.
-    node: Option<Node>,
+    node: Option<FakeNode>,
     /// The way to the API server, if it is not the direct one.
     detour: Option<PathBuf>,
     /// Given back last.
@@ -148,16 +149,16 @@ impl System {
     /// Starts a node for the pods of the one namespace, or of all.
     pub(crate) fn start_node(&mut self) {
         assert!(self.namespaces.len() <= 1, "a node has one namespace");
-        let settings = node::Settings {
+        let settings = node::NodeSettings {
             agent: program("agent"),
             environment: self.environment.clone(),
             namespace: self.namespaces.first().cloned(),
         };
-        self.node = Some(Node::start(&self.plane, settings).unwrap());
+        self.node = Some(FakeNode::start(&self.plane, settings).unwrap());
     }
 
     /// The node on which the pods run.
-    pub(crate) fn node(&self) -> &Node {
+    pub(crate) fn node(&self) -> &FakeNode {
         self.node.as_ref().expect("workspaces are pods")
     }
 
@@ -221,7 +222,7 @@ impl System {
             .unwrap();
         Self {
             user: format!("manager-{}", USERS.fetch_add(1, Ordering::Relaxed)),
-            start: plane.audit_mark().await.unwrap(),
+            start: plane.audit_position().await.unwrap(),
             plane,
             manager: None,
             folder,
@@ -242,12 +243,12 @@ impl System {
     }
 
     /// All requests of the managers of this test.
-    pub(crate) async fn requests(&self) -> Requests {
+    pub(crate) async fn requests(&self) -> AuditedRequests {
         self.requests_since(self.start).await
     }
 
     /// The requests of the managers of this test since a mark.
-    pub(crate) async fn requests_since(&self, mark: Mark) -> Requests {
+    pub(crate) async fn requests_since(&self, mark: AuditPosition) -> AuditedRequests {
         let requests = self.plane.requests_since(mark).await.unwrap();
         requests.by_user(&self.user)
     }

@@ -346,7 +346,7 @@ async fn a_cluster_of_upstream_is_taken_over() {
         }
     }
     taken.restarted_pod_is_replaced("ready").await;
-    taken.system.node().mend_image(NO_SUCH_IMAGE);
+    taken.system.node().restore_image(NO_SUCH_IMAGE);
     UP_TO_DATE.reached(&taken.client, "bad-image").await;
     let runs = taken.updates.new_of("bad-image");
     assert_eq!(runs, ["Initial stack update"]);

@@ -12,7 +12,7 @@ use pko_api::{
     Program, Stack, Update, Workspace,
     rbac::{EDIT, GROUP, Role, VIEW},
 };
-use pko_testkit::{Answer, Script, StandIn, TestNamespace, eventually};
+use pko_testkit::{Reply, Script, StandIn, TestNamespace, eventually};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -118,7 +118,7 @@ async fn a_flood_of_runs_of_one_does_not_delay_the_other() {
         ("PKO_MAX_RUNS_PER_NAMESPACE", "1"),
     ];
     let system = System::start_watching(Watched::Cluster, &environment).await;
-    let gated = Answer::new().waits_for("gate").as_usual();
+    let gated = Reply::new().waits_for("gate").run_default();
     let slow = system.stand_in(&Script::new().on("up", gated));
     let quick = StandIn::new(slow.folder().with_file_name("quick"), &Script::new());
     let (annas, berts) = (namespace(&system).await, namespace(&system).await);

@@ -88,7 +88,7 @@ impl Trail {
         let stack: Value = serde_json::to_value(stack).unwrap();
         let now = jiff::Timestamp::now() + std::time::Duration::from_secs(1);
         assert_eq!(
-            kstatus::violations(&stack, kstatus::Protocol::ExactlyOne, now),
+            kstatus::violations(&stack, kstatus::ConditionProtocol::ExactlyOne, now),
             Vec::<String>::new()
         );
         seen

@@ -9,7 +9,7 @@ use kube::{
 };
 use pko_api::{Update, auto::v1alpha1::UpdateStatus};
 use pko_testkit::{
-    Answer, Script, StandIn, TestNamespace, UpdateBuilder, WorkspaceBuilder, eventually,
+    Reply, Script, StandIn, TestNamespace, UpdateBuilder, WorkspaceBuilder, eventually,
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -178,7 +178,7 @@ fn as_usual(builder: UpdateBuilder) -> UpdateBuilder {
 }
 
 fn gated() -> Script {
-    Script::new().on("up", Answer::new().waits_for("gate").as_usual())
+    Script::new().on("up", Reply::new().waits_for("gate").run_default())
 }
 
 #[tokio::test]
@@ -238,9 +238,9 @@ async fn a_preview_is_in_the_status() {
 
 #[tokio::test]
 async fn a_failing_run_says_what_it_knows() {
-    let fails = Answer::new()
+    let fails = Reply::new()
         .prints("View Live: https://example.com/updates/7\n")
-        .complains("error: it broke\n")
+        .prints_error("error: it broke\n")
         .exits(255);
     let stage = Stage::with(&Script::new().on("up", fails)).await;
     stage.create("bad", "up", as_usual).await;

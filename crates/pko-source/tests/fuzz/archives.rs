@@ -1,6 +1,6 @@
 //! Archives, valid and corrupted.
 
-use pko_testkit::try_many;
+use pko_testkit::fuzz_timed;
 use proptest::prelude::*;
 use tar::{Builder, EntryType, Header};
 
@@ -58,5 +58,5 @@ fn archives() {
     });
     let any_bytes = proptest::collection::vec(any::<u8>(), 0..2000);
     let bytes = prop_oneof![8 => damaged, 1 => any_bytes];
-    try_many(&bytes, |bytes| pko_source::fuzz::archive(&bytes));
+    fuzz_timed(&bytes, |bytes| pko_source::fuzz::archive(&bytes));
 }

@@ -1,7 +1,7 @@
 //! Texts and wire formats of git.
 
 use pko_source::git::fuzz;
-use pko_testkit::try_many;
+use pko_testkit::fuzz_timed;
 use proptest::prelude::*;
 
 #[test]
@@ -11,7 +11,7 @@ fn addresses() {
         "(git@)?[a-z.\\[\\]:-]{1,10}:[~/a-z.-]{0,10}",
         any::<String>(),
     ];
-    try_many(&text, |text| fuzz::address(&text));
+    fuzz_timed(&text, |text| fuzz::address(&text));
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn revisions() {
         "[0-9a-fA-F]{38,42}",
         any::<String>(),
     ];
-    try_many(&text, |text| fuzz::revision(&text));
+    fuzz_timed(&text, |text| fuzz::revision(&text));
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn advertisements() {
         prop::collection::vec(any::<u8>(), 0..12),
     ];
     let lines = prop::collection::vec(line, 0..8);
-    try_many(&lines, |lines| fuzz::advertisement(&lines.concat()));
+    fuzz_timed(&lines, |lines| fuzz::advertisement(&lines.concat()));
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn files_of_submodules() {
         "(\\[submodule \"[a-z\\\\\"\\]]{0,4}\"\\]\n|\t?(path|url) ?= ?[a-z\"#;\\\\/.]{0,10}\n){0,6}",
         any::<String>(),
     ];
-    try_many(&text, |text| fuzz::gitmodules(&text));
+    fuzz_timed(&text, |text| fuzz::gitmodules(&text));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn symbolic_links() {
         "((\\.\\./){0,3}([ab]/|\\.\\./){0,3}[ab.]{0,2}|/etc)",
     );
     let links = prop::collection::vec(link, 1..5);
-    try_many(&links, |links| fuzz::links(&links));
+    fuzz_timed(&links, |links| fuzz::links(&links));
 }
 
 #[test]
@@ -88,5 +88,5 @@ fn packs() {
         data,
     });
     let objects = prop::collection::vec(object, 0..6);
-    try_many(&objects, |objects| fuzz::pack(&objects));
+    fuzz_timed(&objects, |objects| fuzz::pack(&objects));
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use pko_source::ssh::fuzz;
-use pko_testkit::try_many;
+use pko_testkit::fuzz_timed;
 use proptest::prelude::*;
 
 #[test]
@@ -26,7 +26,7 @@ fn lists_of_known_hosts() {
     let text = prop::collection::vec(line, 0..6).prop_map(|lines| lines.join("\n"));
     let host = prop_oneof!["[a-c.]{1,6}", any::<String>()];
     let port = prop_oneof![Just(22), Just(222), any::<u16>()];
-    try_many(&(text, host, port), |(text, host, port)| {
+    fuzz_timed(&(text, host, port), |(text, host, port)| {
         fuzz::known_hosts(&text, &host, port);
     });
 }
@@ -62,7 +62,7 @@ fn private_keys() {
         2 => "-----BEGIN (OPENSSH |RSA |EC |ENCRYPTED |)PRIVATE KEY-----\n[A-Za-z0-9+/\n]{0,200}\n-----END (OPENSSH |RSA |EC |ENCRYPTED |)PRIVATE KEY-----",
         1 => any::<String>(),
     ];
-    try_many(&text, |text| fuzz::private_key(&text, "passphrase"));
+    fuzz_timed(&text, |text| fuzz::private_key(&text, "passphrase"));
 }
 
 fn generate(arguments: &[&str]) -> String {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use pko_source::artifact::ArtifactLimits;
-use pko_testkit::try_some;
+use pko_testkit::fuzz_cases;
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use crate::artifact_harness::{Block, Magic, Node, UnpackDirectory, gzip, octal, pax, tar, tree};
@@ -27,7 +27,7 @@ fn gnu_tar(arguments: &[&str], folder: &Path) -> Output {
 
 fn many<S: Strategy>(strategy: &S, attempt: impl Fn(S::Value)) {
     let full = std::env::var_os("PKO_FULL").is_some();
-    try_some(if full { 5000 } else { 300 }, strategy, attempt);
+    fuzz_cases(if full { 5000 } else { 300 }, strategy, attempt);
 }
 
 #[derive(Debug, Clone)]

@@ -108,7 +108,7 @@ fn fetch_full_clone_has_history_branches_and_tags() {
     scene.fetch("v1", false).unwrap();
     check();
     fs::remove_dir_all(scene.target()).unwrap();
-    scene.server.is_old();
+    scene.server.disable_protocol_v2();
     scene.fetch("v1", false).unwrap();
     check();
 }
@@ -132,7 +132,7 @@ fn fetch_shallow_has_one_commit() {
     };
     check();
     fs::remove_dir_all(scene.target()).unwrap();
-    scene.server.is_old();
+    scene.server.disable_protocol_v2();
     check();
 }
 
@@ -156,7 +156,7 @@ fn fetch_unreferenced_commit_by_hash() {
         assert_clean(&scene, &lost);
     }
     // A server that serves only advertised references.
-    scene.server.is_old();
+    scene.server.disable_protocol_v2();
     fs::remove_dir_all(scene.target()).unwrap();
     for shallow in [true, false] {
         let error = scene.fetch(&lost, shallow).unwrap_err();
@@ -219,10 +219,10 @@ fn fetch_again_sends_no_request() {
     let commit = scene.repository.commit("main", &files()).unwrap();
     scene.fetch(&commit, false).unwrap();
     fs::write(scene.target().join("made-by-install"), "x").unwrap();
-    let _ = scene.server.seen();
+    let _ = scene.server.take_requests();
     let again = scene.fetch(&commit, false).unwrap();
     assert!(again.already_present);
-    assert!(scene.server.seen().is_empty());
+    assert!(scene.server.take_requests().is_empty());
     assert!(scene.target().join("made-by-install").exists());
     assert!(scene.fetch("main", false).unwrap().already_present);
     assert!(scene.target().join("made-by-install").exists());

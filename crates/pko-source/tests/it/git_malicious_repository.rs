@@ -225,7 +225,7 @@ fn lists_many_references() {
     assert_eq!(found.to_string(), commit);
     for old in [false, true] {
         if old {
-            scene.server.is_old();
+            scene.server.disable_protocol_v2();
         }
         forget_peak_memory();
         let before = peak_memory();

@@ -66,7 +66,7 @@ fn revision_of_every_kind_is_resolved() {
         }
     };
     all(&scene);
-    scene.server.is_old();
+    scene.server.disable_protocol_v2();
     all(&scene);
 }
 
@@ -75,7 +75,7 @@ fn revision_full_hash_sends_no_request() {
     let scene = GitFixture::new();
     let hash = "0123456789abcdef0123456789abcdef01234567";
     assert_eq!(scene.resolve(hash).unwrap().to_string(), hash);
-    assert!(scene.server.seen().is_empty());
+    assert!(scene.server.take_requests().is_empty());
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn references_of_many_revisions_are_one_request() {
         found,
         [Some(second), Some(first.clone()), Some(first), None]
     );
-    let seen = scene.server.seen();
+    let seen = scene.server.take_requests();
     let connections: Vec<_> = seen.iter().map(|seen| seen.connection).collect();
     assert_eq!(connections, [0, 0], "both go by one connection");
     let targets: Vec<_> = seen.into_iter().map(|seen| seen.target).collect();

@@ -15,7 +15,7 @@ fn git_endless_server_ends_at_deadline() {
     let mut scene = GitFixture::new();
     scene.deadline = SHORT;
     for fault in [Fault::Hang, Fault::Drip] {
-        scene.server.fault(Some(fault.clone()));
+        scene.server.set_fault(Some(fault.clone()));
         let error = scene.resolve("main").unwrap_err();
         assert!(
             matches!(error, GitError::Deadline { .. }),
@@ -33,7 +33,7 @@ fn git_status_errors_suggest_a_fix() {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
-        scene.server.fault(Some(Fault::Status(code, headers)));
+        scene.server.set_fault(Some(Fault::Status(code, headers)));
         scene.resolve("main").unwrap_err()
     };
     let busy = status(429, &[("Retry-After", "17")]);
@@ -92,7 +92,7 @@ fn git_redirect_without_credentials_is_followed() {
         .commit("main", &[TestFile::plain("a", "1")])
         .unwrap();
     let old = GitServer::start(&scene.served()).unwrap();
-    old.fault(Some(Fault::RedirectTo(scene.server.origin("localhost"))));
+    old.set_fault(Some(Fault::RedirectTo(scene.server.origin("localhost"))));
     let revision = pko_source::git::Revision::parse("main").unwrap();
     let url = old.url("repository.git");
     let found = scene
@@ -100,11 +100,11 @@ fn git_redirect_without_credentials_is_followed() {
         .unwrap();
     assert_eq!(found.to_string(), commit);
     assert_eq!(
-        old.seen().len(),
+        old.take_requests().len(),
         1,
         "what follows goes to the new place at once"
     );
-    assert_eq!(scene.server.seen().len(), 2);
+    assert_eq!(scene.server.take_requests().len(), 2);
 }
 
 #[test]
@@ -121,7 +121,9 @@ fn git_redirect_to_other_host_with_credentials_fails() {
         other.origin("127.0.0.1"),
         scene.server.origin("localhost"),
     ] {
-        scene.server.fault(Some(Fault::RedirectTo(origin.clone())));
+        scene
+            .server
+            .set_fault(Some(Fault::RedirectTo(origin.clone())));
         let error = scene.resolve("main").unwrap_err();
         let refusal = RedirectRefusal::CredentialsElsewhere;
         assert!(
@@ -131,7 +133,7 @@ fn git_redirect_to_other_host_with_credentials_fails() {
         assert!(error.to_string().contains(&origin), "{error}");
         assert!(!all_text(&error).contains("canary"), "{error:?}");
     }
-    assert!(other.seen().is_empty());
+    assert!(other.take_requests().is_empty());
 }
 
 #[test]
@@ -146,7 +148,7 @@ fn git_redirect_on_same_server_keeps_credentials() {
     let place = "/repository.git/info/refs?service=git-upload-pack";
     scene
         .server
-        .fault(Some(Fault::RedirectExactly(place.to_owned())));
+        .set_fault(Some(Fault::RedirectExactly(place.to_owned())));
     let error = scene.resolve("main").unwrap_err();
     assert!(
         matches!(
@@ -158,7 +160,7 @@ fn git_redirect_on_same_server_keeps_credentials() {
         ),
         "{error:?}"
     );
-    scene.server.fault(None);
+    scene.server.set_fault(None);
     assert_eq!(scene.resolve("main").unwrap().to_string(), commit);
 }
 
@@ -182,7 +184,7 @@ fn git_unsafe_redirects_are_rejected() {
     ] {
         scene
             .server
-            .fault(Some(Fault::RedirectExactly(place.clone())));
+            .set_fault(Some(Fault::RedirectExactly(place.clone())));
         let error = scene.resolve("main").unwrap_err();
         assert!(
             matches!(&error, GitError::Redirect { refusal: found, .. } if *found == refusal),
@@ -195,7 +197,7 @@ fn git_unsafe_redirects_are_rejected() {
 #[test]
 fn git_error_redacts_echoed_credentials() {
     let mut scene = GitFixture::new();
-    scene.server.fault(Some(Fault::EchoCredentials));
+    scene.server.set_fault(Some(Fault::EchoCredentials));
     scene.credentials = Credentials::Token(secret("canary"));
     let error = scene.resolve("main").unwrap_err();
     assert_eq!(
@@ -218,7 +220,9 @@ fn git_invalid_advertisement_is_an_error() {
         b"000eversion 2\n",
         b"001e# service=git-upload-pack\n",
     ] {
-        scene.server.fault(Some(Fault::Advertise(bytes.to_vec())));
+        scene
+            .server
+            .set_fault(Some(Fault::Advertise(bytes.to_vec())));
         let error = scene.resolve("main").unwrap_err();
         let expected = matches!(
             error,
@@ -238,7 +242,7 @@ fn git_endless_pack_hits_limit() {
         .repository
         .commit("main", &[TestFile::plain("a", "1")])
         .unwrap();
-    scene.server.fault(Some(Fault::EndlessPack));
+    scene.server.set_fault(Some(Fault::EndlessPack));
     scene.limits.pack_bytes = 20 << 20;
     for shallow in [true, false] {
         let error = scene.fetch("main", shallow).unwrap_err();

@@ -86,7 +86,7 @@ fn submodule_credentials_stay_on_same_server() {
     commit_with(&scene, &other.url("module.git"), &commit);
     scene.fetch_with("main", true, true).unwrap();
     assert_eq!(scene.read("libs/m/inner"), "1");
-    let seen = other.seen();
+    let seen = other.take_requests();
     assert!(!seen.is_empty());
     assert!(
         seen.iter().all(|seen| seen.authorization.is_none()),

@@ -81,7 +81,7 @@ async fn failure(subscription: &mut GitSubscription) -> String {
 
 /// The number of requests to the server.
 fn lists(server: &GitServer) -> usize {
-    server.seen().len()
+    server.take_requests().len()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -171,7 +171,7 @@ async fn hanging_and_failing_servers_delay_only_themselves() {
     let (_other_folder, other_repository, other) = served();
     push(&test_repository, "first");
     let other_commit = push(&other_repository, "other");
-    server.fault(Some(Fault::Hang));
+    server.set_fault(Some(Fault::Hang));
     let poller = poller();
     let subscribe = |server: &GitServer| {
         let repository = repository(&server.url("app.git"), Credentials::Anonymous);
@@ -180,19 +180,19 @@ async fn hanging_and_failing_servers_delay_only_themselves() {
     let (hanging, mut healthy) = (subscribe(&server), subscribe(&other));
     reaches(&mut healthy, &other_commit).await;
     assert!(hanging.status().commit.is_none());
-    other.fault(Some(Fault::Status(500, Vec::new())));
+    other.set_fault(Some(Fault::Status(500, Vec::new())));
     assert!(failure(&mut healthy).await.contains("500"));
     assert!(
         healthy.status().commit.is_some(),
         "the last good one is kept"
     );
-    other.fault(None);
+    other.set_fault(None);
     reaches(&mut healthy, &other_commit).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn poll_over_ssh_uses_known_hosts_of_secret() {
-    let Some(sshd) = Sshd::usual_or_skip().unwrap() else {
+    let Some(sshd) = Sshd::start_default_or_skip().unwrap() else {
         return;
     };
     let (_folder, test_repository, _server) = served();

@@ -42,7 +42,7 @@ pub(crate) fn upload_pack(server: &Sshd, path: &str) -> SshTarget {
 
 /// A server that accepts a key, and the key. Without `sshd` the test is skipped.
 pub(crate) fn usual() -> Option<(Sshd, SshKey)> {
-    let server = Sshd::usual_or_skip().unwrap()?;
+    let server = Sshd::start_default_or_skip().unwrap()?;
     let pair = KeyPair::generate(ED25519, "").unwrap();
     server.authorize(&pair.public).unwrap();
     Some((server, key_of(&pair)))

@@ -33,7 +33,7 @@ fn make_repository(server: &Sshd, name: &str) -> String {
 
 #[test]
 fn ssh_each_key_type_authenticates() {
-    let Some(server) = Sshd::usual_or_skip().unwrap() else {
+    let Some(server) = Sshd::start_default_or_skip().unwrap() else {
         return;
     };
     let known = known(&server);
@@ -67,7 +67,7 @@ fn ssh_each_key_type_authenticates() {
 
 #[test]
 fn ssh_encrypted_key_authenticates_with_passphrase() {
-    let Some(server) = Sshd::usual_or_skip().unwrap() else {
+    let Some(server) = Sshd::start_default_or_skip().unwrap() else {
         return;
     };
     for arguments in [ED25519, &["-t", "rsa", "-b", "2048", "-m", "PEM"]] {
@@ -241,7 +241,7 @@ fn ssh_ended_command_rejects_writes() {
 
 #[test]
 fn ssh_errors_contain_no_key() {
-    let Some(server) = Sshd::usual_or_skip().unwrap() else {
+    let Some(server) = Sshd::start_default_or_skip().unwrap() else {
         return;
     };
     let pair = KeyPair::generate(ED25519, "").unwrap();

@@ -29,7 +29,7 @@ fn ssh_dropped_session_leaves_no_thread() {
     reader.read_exact(&mut vec![0; 100_000]).unwrap();
     drop(reader);
     drop(writer);
-    assert!(server.becomes_idle(), "{}", server.log());
+    assert!(server.wait_until_idle(), "{}", server.log());
     assert_eq!(threads(&format!("ssh {}", server.port())), 0);
 }
 
@@ -62,7 +62,7 @@ fn ssh_hanging_command_ends_at_deadline() {
     };
     assert_eq!(*stage, SshStage::Transfer);
     assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
-    assert!(server.becomes_idle(), "the connection is gone too");
+    assert!(server.wait_until_idle(), "the connection is gone too");
 }
 
 /// A server that runs `start` on a connection and then hangs.

@@ -193,7 +193,7 @@ fn a_stack_lives_in_s3() {
 fn a_stack_lives_in_google_cloud_storage() {
     let program = match std::env::var_os("PKO_FAKE_GCS_SERVER").filter(|named| !named.is_empty()) {
         Some(named) => PathBuf::from(named),
-        None => Components::own(Component::FakeGcsServer).unwrap(),
+        None => Components::built_path(Component::FakeGcsServer).unwrap(),
     };
     let relay = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = format!("127.0.0.1:{}", relay.local_addr().unwrap().port());

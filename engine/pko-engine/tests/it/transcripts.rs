@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use pko_testkit::transcripts::{Journey, between};
+use pko_testkit::transcripts::{TranscriptReplay, between};
 
 use crate::stage::ENGINE;
 
@@ -64,38 +64,38 @@ const OTHERWISE: [(&str, &str); 5] = [
     ),
 ];
 
-fn journey() -> Journey {
-    Journey::new(ENGINE)
-        .own_text(OWN_TEXT.map(|(name, _)| name))
-        .changing(["Duration: "])
-        .leave_out(OTHERWISE.map(|(name, _)| name))
+fn replay() -> TranscriptReplay {
+    TranscriptReplay::new(ENGINE)
+        .ignore_text(OWN_TEXT.map(|(name, _)| name))
+        .mask_lines(["Duration: "])
+        .skip(OTHERWISE.map(|(name, _)| name))
 }
 
 #[test]
 fn the_life_of_a_stack() {
-    let mut journey = journey();
-    journey.write(PROGRAM);
+    let mut replay = replay();
+    replay.write(PROGRAM);
     for name in between("01", "42") {
         let other = PROGRAM.replace("v${size}", "w${size}");
         let renamed = PROGRAM.replace("  second:\n    type", "  third:\n    type");
         let renamed = renamed.replace("${second.output}", "${third.output}");
         match name.get(..2).unwrap() {
-            "25" => journey.write(&other),
-            "27" | "32" => journey.write(&renamed),
-            "29" => journey.write(&renamed.replace("${greeting}", "${greting}")),
-            "30" => journey.write("name: demo\nruntime: yaml\nresources: [\n"),
-            "31" => journey.write(&renamed.replacen("pulumi:index:Stash", "nosuch:index:Thing", 1)),
-            "33" => lock(&journey),
+            "25" => replay.write(&other),
+            "27" | "32" => replay.write(&renamed),
+            "29" => replay.write(&renamed.replace("${greeting}", "${greting}")),
+            "30" => replay.write("name: demo\nruntime: yaml\nresources: [\n"),
+            "31" => replay.write(&renamed.replacen("pulumi:index:Stash", "nosuch:index:Thing", 1)),
+            "33" => lock(&replay),
             _ => {}
         }
-        journey.repeat(&name);
+        replay.run(&name);
     }
-    journey.end();
+    replay.finish();
 }
 
 /// Somebody else holds the lock.
-fn lock(journey: &Journey) {
-    let locks = journey.path("state/.pulumi/locks/organization/demo/dev");
+fn lock(replay: &TranscriptReplay) {
+    let locks = replay.path("state/.pulumi/locks/organization/demo/dev");
     fs::create_dir_all(&locks).unwrap();
     let content = r#"{"pid":4242,"username":"pulumi","hostname":"demo-workspace-0","timestamp":"2026-01-02T03:04:05Z"}"#;
     let file = locks.join("8a8b7f3e-0000-4000-8000-000000000001.json");
@@ -104,18 +104,18 @@ fn lock(journey: &Journey) {
 
 #[test]
 fn the_life_of_a_small_stack() {
-    let mut journey = journey();
+    let mut replay = replay();
     for name in between("50", "88") {
-        journey.repeat(&name);
+        replay.run(&name);
     }
-    journey.end();
+    replay.finish();
 }
 
 #[test]
 fn changes_of_a_program() {
-    let mut journey = journey();
+    let mut replay = replay();
     for name in between("92", "99") {
-        journey.repeat(&name);
+        replay.run(&name);
     }
-    journey.end();
+    replay.finish();
 }

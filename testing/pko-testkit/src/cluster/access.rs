@@ -1,4 +1,4 @@
-//! Ways into a cluster: clients, kubectl, commands on its network, and faults for tests.
+//! Access to a cluster: clients, kubectl, commands on its network, and faults.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,8 +8,8 @@ use kube::api::LogParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 
+use super::component_config::ClusterComponent;
 use super::namespaces::{run, search_path};
-use super::parts::Part;
 use super::processes::NodeProcess;
 use super::{Cluster, ClusterError, images};
 use crate::components::Component;
@@ -33,7 +33,7 @@ impl Cluster {
     /// The path of a kubeconfig that may do everything.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
-        Layout::new(self.place.folder()).kubeconfig(ADMIN)
+        Layout::new(self.dir.folder()).kubeconfig(ADMIN)
     }
 
     /// A kubectl that may do everything here, and neither reads nor writes the user's files.
@@ -42,7 +42,7 @@ impl Cluster {
         command
             .arg("--kubeconfig")
             .arg(self.kubeconfig())
-            .env("HOME", self.place.path("home"))
+            .env("HOME", self.dir.path("home"))
             .env("NO_PROXY", "*")
             .env_remove("KUBECONFIG")
             .env_remove("KUBERC")
@@ -75,12 +75,12 @@ impl Cluster {
     ///
     /// Pods that use it say `imagePullPolicy: Never` or `IfNotPresent`: there is no registry.
     pub fn load_image(&self, image: &Path, reference: &str) -> Result<(), ClusterError> {
-        images::load(&self.place, &self.namespaces, image, Some(reference)).map(drop)
+        images::load(&self.dir, &self.namespaces, image, Some(reference)).map(drop)
     }
 
     /// The same under the names that the image brings, as those of `cargo xtask image` do; gives the names.
     pub fn load_named_image(&self, image: &Path) -> Result<Vec<String>, ClusterError> {
-        images::load(&self.place, &self.namespaces, image, None)
+        images::load(&self.dir, &self.namespaces, image, None)
     }
 
     /// What a container has said; of the container that was before it if `previous`.
@@ -106,34 +106,33 @@ impl Cluster {
         self.namespaces.processes()
     }
 
-    /// Kills a part, as a crash does. Pods run on without a kubelet.
-    pub fn stop(&self, part: Part) -> Result<(), ClusterError> {
-        self.namespaces.stop(&self.parts().program(part)?)
+    /// Kills a component, as a crash does. Pods run on without a kubelet.
+    pub fn stop(&self, component: ClusterComponent) -> Result<(), ClusterError> {
+        self.namespaces
+            .stop(&self.component_config().program(component)?)
     }
 
-    /// Starts a part that was stopped; does not wait for it, unless it is the API server.
-    pub async fn start_again(&self, part: Part) -> Result<(), ClusterError> {
-        self.start_part(part)?;
-        match part {
-            Part::ApiServer => self.wait_for_api_server().await,
+    /// Starts a component that was stopped; does not wait for it, unless it is the API server.
+    pub async fn start_again(&self, component: ClusterComponent) -> Result<(), ClusterError> {
+        self.start_part(component)?;
+        match component {
+            ClusterComponent::ApiServer => self.wait_for_api_server().await,
             _ => Ok(()),
         }
     }
 
     /// Kills the API server, starts it again and waits until it is ready.
     pub async fn restart_api_server(&self) -> Result<(), ClusterError> {
-        self.stop(Part::ApiServer)?;
-        self.start_again(Part::ApiServer).await
+        self.stop(ClusterComponent::ApiServer)?;
+        self.start_again(ClusterComponent::ApiServer).await
     }
 
-    /// Kills the kubelet.
     pub fn stop_kubelet(&self) -> Result<(), ClusterError> {
-        self.stop(Part::Kubelet)
+        self.stop(ClusterComponent::Kubelet)
     }
 
-    /// Starts the kubelet again.
     pub fn start_kubelet(&self) -> Result<(), ClusterError> {
-        self.start_part(Part::Kubelet)
+        self.start_part(ClusterComponent::Kubelet)
     }
 
     /// Runs a kubectl command to its end and gives what it printed.

@@ -1,4 +1,4 @@
-//! The cgroups of a cluster's pods: one group in each hierarchy, and nothing of it is left afterwards.
+//! The cgroups of a cluster's pods: one group in each hierarchy.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::ClusterError;
-use super::place::{Place, attempt};
+use super::cluster_dir::{ClusterDir, attempt};
 
 const MOUNTED: &str = "/sys/fs/cgroup";
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -17,14 +17,14 @@ const PAUSE: Duration = Duration::from_millis(20);
 const CPU_WEIGHTS: [(&str, &str); 2] = [("cpu.shares", "8192"), ("cpu.weight", "800")];
 
 /// The group of a cluster, as the kubelet names it.
-pub(super) fn name(place: &Place) -> String {
-    format!("/pko-{}", place.name())
+pub(super) fn name(dir: &ClusterDir) -> String {
+    format!("/pko-{}", dir.name())
 }
 
 /// Makes the groups, which the kubelet wants to find.
-pub(super) fn create(place: &Place) -> Result<(), ClusterError> {
+pub(super) fn create(dir: &ClusterDir) -> Result<(), ClusterError> {
     for hierarchy in hierarchies() {
-        let group = within(&hierarchy, place);
+        let group = within(&hierarchy, dir);
         attempt("create", &group, |path| fs::create_dir_all(path))?;
         // The old kind begins without a processor, and lets nobody in
         for file in ["cpuset.cpus", "cpuset.mems"] {
@@ -44,9 +44,9 @@ pub(super) fn create(place: &Place) -> Result<(), ClusterError> {
 }
 
 /// Removes them, once those who were in them are gone.
-pub(super) fn remove(place: &Place) -> Result<(), ClusterError> {
+pub(super) fn remove(dir: &ClusterDir) -> Result<(), ClusterError> {
     for hierarchy in hierarchies() {
-        let group = within(&hierarchy, place);
+        let group = within(&hierarchy, dir);
         let end = Instant::now() + PATIENCE;
         while let Err(error) = remove_tree(&group) {
             if Instant::now() > end {
@@ -73,8 +73,8 @@ fn remove_tree(group: &Path) -> io::Result<()> {
     fs::remove_dir(group)
 }
 
-fn within(hierarchy: &Path, place: &Place) -> PathBuf {
-    hierarchy.join(name(place).trim_start_matches('/'))
+fn within(hierarchy: &Path, dir: &ClusterDir) -> PathBuf {
+    hierarchy.join(name(dir).trim_start_matches('/'))
 }
 
 /// The one of the new kind, or those of the old kind, one for each controller.

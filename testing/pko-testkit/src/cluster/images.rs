@@ -1,4 +1,4 @@
-//! Images for the node: small ones made here, others from an OCI layout or an archive of one. No registry is asked.
+//! Container images for the node, from an OCI layout or an archive of one. There is no registry.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 use tar::{Builder, Header};
 
 use super::ClusterError;
-use super::namespaces::{Namespaces, run};
-use super::place::{Place, attempt};
+use super::cluster_dir::{ClusterDir, attempt};
+use super::namespaces::{NodeNamespaces, run};
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIGURATION: &str = "application/vnd.oci.image.config.v1+json";
@@ -19,15 +19,15 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 
 /// Loads an image from a folder or an archive, gives it a name, or lets it have those that it brings, and tells what it is called.
 pub(super) fn load(
-    place: &Place,
-    namespaces: &Namespaces,
+    dir: &ClusterDir,
+    namespaces: &NodeNamespaces,
     image: &Path,
     reference: Option<&str>,
 ) -> Result<Vec<String>, ClusterError> {
     if image.is_dir() {
-        let archive = place.path("image.tar");
+        let archive = dir.path("image.tar");
         attempt("read", image, |image| pack(image, &archive))?;
-        let loaded = load(place, namespaces, &archive, reference);
+        let loaded = load(dir, namespaces, &archive, reference);
         attempt("remove", &archive, |path| fs::remove_file(path))?;
         return loaded;
     }
@@ -36,7 +36,7 @@ pub(super) fn load(
     let mut command = namespaces.command("ctr");
     command
         .args(["--namespace", "k8s.io", "images", "import"])
-        .args(["--snapshotter", snapshotter(place)]);
+        .args(["--snapshotter", snapshotter(dir)]);
     if let Some(reference) = reference {
         command.args(["--index-name", reference]);
     }
@@ -58,8 +58,8 @@ fn unpacked(said: &str) -> Vec<String> {
 }
 
 /// How the runtime keeps the files of images: as layers, or, where that can't be, as copies.
-pub(super) fn snapshotter(place: &Place) -> &'static str {
-    if place.takes_layers() {
+pub(super) fn snapshotter(dir: &ClusterDir) -> &'static str {
+    if dir.takes_layers() {
         "overlayfs"
     } else {
         "native"
@@ -75,11 +75,11 @@ fn pack(folder: &Path, archive: &Path) -> io::Result<()> {
 
 /// Writes an image that has one program, which runs whoever it is run as.
 pub(super) fn write_program_image(
-    place: &Place,
+    dir: &ClusterDir,
     name: &str,
     program: &Path,
 ) -> Result<std::path::PathBuf, ClusterError> {
-    let path = place.path(&format!("{name}.tar"));
+    let path = dir.path(&format!("{name}.tar"));
     let content = attempt("read", program, |path| fs::read(path))?;
     let archive = attempt("write", &path, |_| program_image(name, &content))?;
     attempt("write", &path, |path| fs::write(path, archive))?;
@@ -153,7 +153,7 @@ fn architecture() -> &'static str {
 }
 
 /// Whether the runtime takes images yet.
-pub(super) fn is_ready(namespaces: &Namespaces) -> Result<(), ClusterError> {
+pub(super) fn is_ready(namespaces: &NodeNamespaces) -> Result<(), ClusterError> {
     let mut command: Command = namespaces.command("ctr");
     run(command.arg("version")).map(drop)
 }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_are_read_from_what_the_runtime_says() {
+    fn image_names_are_parsed_from_ctr_output() {
         let said = "unpacking docker.io/local/a:1 (sha256:12)...done\nunpacking docker.io/local/b:1 (sha256:34)...done\n";
         assert_eq!(
             unpacked(said),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_an_archive_of_an_oci_layout() {
+    fn program_image_is_an_oci_layout_archive() {
         let archive = program_image("pause", b"program").unwrap();
         let mut names = Vec::new();
         for entry in tar::Archive::new(archive.as_slice()).entries().unwrap() {

@@ -1,8 +1,7 @@
-//! The namespaces of the kernel that a node lives in: network, mounts and processes of its own.
+//! The kernel namespaces of a node: network, mount and PID.
 //!
-//! All processes of a cluster descend from one, the first of their process namespace. When that one
-//! ends, the kernel ends the others, pods and all, and then there is no mount, no interface and no
-//! address left: what a cluster did to the machine can't outlive it.
+//! All processes of a cluster are in one PID namespace. When its first process ends, the kernel kills the
+//! others, and mounts, interfaces and addresses disappear with them: no effect outlives the cluster.
 
 use std::env;
 use std::ffi::OsString;
@@ -14,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::ClusterError;
-use super::place::{Place, attempt};
+use super::cluster_dir::{ClusterDir, attempt};
 use super::processes::{self, NodeProcess};
 use crate::last_lines::last_lines;
 
@@ -26,22 +25,22 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Where programs of the system are, also for those whose PATH has no `sbin`.
 const SYSTEM: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Prepares the node's view of the machine, then becomes its first process.
+/// Prepares the node's view of the prerequisites, then becomes its first process.
 ///
 /// The kubelet would set some settings of the kernel that belong to the whole machine: it gets copies.
 const PREPARE: &str = r#"
 set -eu
-place=$1
+dir=$1
 mount --make-rshared /
 resolver=$(readlink -m /etc/resolv.conf)
 mount -t tmpfs -o mode=755 tmpfs /run
 for folder in lib log; do
-  mkdir -p "$place/var-$folder"
-  mount --bind "$place/var-$folder" "/var/$folder"
+  mkdir -p "$dir/var-$folder"
+  mount --bind "$dir/var-$folder" "/var/$folder"
 done
 mkdir -p "$(dirname "$resolver")"
 [ -e "$resolver" ] || : >"$resolver"
-mount --bind "$place/resolv.conf" "$resolver"
+mount --bind "$dir/resolv.conf" "$resolver"
 mkdir /run/settings
 for setting in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \
     kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
@@ -52,23 +51,23 @@ ip link set lo up
 echo 1 >/proc/sys/net/ipv4/ip_forward
 # Connections between pods by way of a Service need this, and a kernel without bridge filters has no such file
 echo 1 2>/dev/null >/proc/sys/net/bridge/bridge-nf-call-iptables || :
-: >"$place/prepared"
-exec "$place/node-init"
+: >"$dir/prepared"
+exec "$dir/node-init"
 "#;
 
 /// The namespaces of a running node, known by their first process.
 #[derive(Clone, Debug)]
-pub(super) struct Namespaces {
+pub(super) struct NodeNamespaces {
     first: u32,
 }
 
-impl Namespaces {
+impl NodeNamespaces {
     /// Makes them, with a program that waits as their first process.
-    pub(super) fn start(place: &Place, pause: &Path) -> Result<Self, ClusterError> {
-        let first = place.path(FIRST);
+    pub(super) fn start(dir: &ClusterDir, pause: &Path) -> Result<Self, ClusterError> {
+        let first = dir.path(FIRST);
         attempt("write", &first, |path| fs::copy(pause, path))?;
-        let script = place.write(&format!("{FIRST}.sh"), PREPARE)?;
-        let log = place.log(FIRST);
+        let script = dir.write(&format!("{FIRST}.sh"), PREPARE)?;
+        let log = dir.log(FIRST);
         let output = attempt("open", &log, |path| File::create(path))?;
         let errors = attempt("open", &log, |_| output.try_clone())?;
         let mut command = Command::new("setsid");
@@ -76,16 +75,16 @@ impl Namespaces {
             .args(["--fork", "unshare", "--net", "--mount", "--pid", "--fork"])
             .args(["--kill-child", "--mount-proc", "sh"])
             .arg(&script)
-            .arg(place.folder())
+            .arg(dir.folder())
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors);
-        own_environment(&mut command, place);
+        own_environment(&mut command, dir);
         run(&mut command)?;
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
-            if let Some(found) = Self::find(place).filter(|_| place.path(PREPARED).exists()) {
+            if let Some(found) = Self::find(dir).filter(|_| dir.path(PREPARED).exists()) {
                 return Ok(found);
             }
             thread::sleep(PAUSE);
@@ -97,9 +96,9 @@ impl Namespaces {
         })
     }
 
-    /// Those of the node that runs at a place.
-    pub(super) fn find(place: &Place) -> Option<Self> {
-        let first = of_place(place)
+    /// Those of the node that runs at a dir.
+    pub(super) fn find(dir: &ClusterDir) -> Option<Self> {
+        let first = of_place(dir)
             .into_iter()
             .find(|process| process.ids.len() == 2 && process.ids.last() == Some(&1))?;
         Some(Self { first: first.id })
@@ -124,7 +123,7 @@ impl Namespaces {
     /// Starts a program that stays, with its output at the end of a log.
     pub(super) fn spawn(
         &self,
-        place: &Place,
+        dir: &ClusterDir,
         wanted: &Command,
         log: &Path,
     ) -> Result<(), ClusterError> {
@@ -141,7 +140,7 @@ impl Namespaces {
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors);
-        own_environment(&mut command, place);
+        own_environment(&mut command, dir);
         let status = command
             .status()
             .map_err(|source| not_run(&command, source))?;
@@ -176,10 +175,10 @@ impl Namespaces {
     }
 }
 
-/// Ends everything that runs at a place.
-pub(super) fn end(place: &Place) -> Result<(), ClusterError> {
+/// Ends everything that runs at a dir.
+pub(super) fn end(dir: &ClusterDir) -> Result<(), ClusterError> {
     // The tree as it is now: what the kernel ends takes a moment, and mounts live as long as it does
-    let tree: Vec<NodeProcess> = of_place(place)
+    let tree: Vec<NodeProcess> = of_place(dir)
         .iter()
         .flat_map(|process| processes::descendants(process.id))
         .collect();
@@ -191,10 +190,10 @@ pub(super) fn end(place: &Place) -> Result<(), ClusterError> {
         });
         found
     };
-    if processes::kill_all(PATIENCE, || of_place(place)) && gone(rest) {
+    if processes::kill_all(PATIENCE, || of_place(dir)) && gone(rest) {
         return Ok(());
     }
-    Err(ClusterError::Stays(place.text(FIRST)))
+    Err(ClusterError::Stays(dir.text(FIRST)))
 }
 
 fn gone(find: impl Fn() -> Vec<NodeProcess>) -> bool {
@@ -209,8 +208,8 @@ fn gone(find: impl Fn() -> Vec<NodeProcess>) -> bool {
 }
 
 /// The first process, in whatever state its start is.
-fn of_place(place: &Place) -> Vec<NodeProcess> {
-    let (program, script) = (place.text(FIRST), place.text(&format!("{FIRST}.sh")));
+fn of_place(dir: &ClusterDir) -> Vec<NodeProcess> {
+    let (program, script) = (dir.text(FIRST), dir.text(&format!("{FIRST}.sh")));
     let mut found = processes::all();
     found.retain(|process| {
         let mut arguments = process.arguments.iter();
@@ -220,11 +219,11 @@ fn of_place(place: &Place) -> Vec<NodeProcess> {
 }
 
 /// Nothing of the caller's environment is meant for the cluster, least of all its proxies.
-fn own_environment(command: &mut Command, place: &Place) {
+fn own_environment(command: &mut Command, dir: &ClusterDir) {
     command
         .env_clear()
         .env("PATH", search_path())
-        .env("HOME", place.path("home"));
+        .env("HOME", dir.path("home"));
 }
 
 /// The caller's search path and the system's.
@@ -262,11 +261,11 @@ fn not_run(command: &Command, source: io::Error) -> ClusterError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::place::HIDDEN;
+    use super::super::cluster_dir::HIDDEN;
     use super::*;
 
     #[test]
-    fn what_the_script_hides_is_what_a_place_avoids() {
+    fn hidden_folders_match_the_prepare_script() {
         for folder in HIDDEN {
             let folder = folder.trim_start_matches("/var");
             assert!(PREPARE.contains(folder.trim_start_matches('/')), "{folder}");

@@ -1,7 +1,7 @@
-//! The addresses of a cluster, and its one link to the host.
+//! The addresses of a cluster, and its link to the host.
 //!
-//! Host and node are the two ends of a cable. The host gets a route to the pods through it, and
-//! nothing else: no rule, no forwarding. From the node no way leads further than the host.
+//! Host and node are the two ends of a veth pair. The host gets a route to the pods and nothing else: no
+//! packet rule, no forwarding. The node reaches nothing beyond the host.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -11,10 +11,10 @@ use std::process::Command;
 use serde_json::json;
 
 use super::ClusterError;
-use super::namespaces::{Namespaces, run};
-use super::place::{Place, attempt};
+use super::cluster_dir::{ClusterDir, attempt};
+use super::namespaces::{NodeNamespaces, run};
 
-/// Clusters on one machine, at most.
+/// Clusters on one prerequisites, at most.
 const MOST: u8 = 100;
 const NUMBER: &str = "number";
 /// The addresses of Services, as the API server's flag has them.
@@ -22,18 +22,21 @@ const SERVICES: &str = "10.96.0.0/16";
 /// The interface on the node.
 const INTERFACE: &str = "eth0";
 
-/// The number of a cluster on this machine, from which its addresses follow.
+/// The number of a cluster on this prerequisites, from which its addresses follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Network(u8);
+pub(super) struct NodeNetwork(u8);
 
-impl Network {
+impl NodeNetwork {
     /// Connects a node with the host by the first cable that is free.
-    pub(super) fn connect(place: &Place, namespaces: &Namespaces) -> Result<Self, ClusterError> {
+    pub(super) fn connect(
+        dir: &ClusterDir,
+        namespaces: &NodeNamespaces,
+    ) -> Result<Self, ClusterError> {
         let mut number = 0;
         let network = loop {
             let network = Self(number);
             // Known before it is there, so that whoever cleans up finds it
-            place.write(NUMBER, number.to_string())?;
+            dir.write(NUMBER, number.to_string())?;
             match network.plug_in(namespaces) {
                 Ok(()) => break network,
                 Err(_) if network.exists() && number < MOST => number += 1,
@@ -44,9 +47,9 @@ impl Network {
         Ok(network)
     }
 
-    /// That of the cluster at a place.
-    pub(super) fn of(place: &Place) -> Option<Self> {
-        let number = fs::read_to_string(place.path(NUMBER)).ok()?;
+    /// That of the cluster at a dir.
+    pub(super) fn of(dir: &ClusterDir) -> Option<Self> {
+        let number = fs::read_to_string(dir.path(NUMBER)).ok()?;
         number.trim().parse().ok().map(Self)
     }
 
@@ -72,7 +75,7 @@ impl Network {
         Path::new("/sys/class/net").join(self.cable()).exists()
     }
 
-    fn plug_in(self, namespaces: &Namespaces) -> Result<(), ClusterError> {
+    fn plug_in(self, namespaces: &NodeNamespaces) -> Result<(), ClusterError> {
         let mut command = Command::new("ip");
         command
             .args(["link", "add", &self.cable(), "type", "veth", "peer"])
@@ -81,7 +84,7 @@ impl Network {
         run(&mut command).map(drop)
     }
 
-    fn configure(self, namespaces: &Namespaces) -> Result<(), ClusterError> {
+    fn configure(self, namespaces: &NodeNamespaces) -> Result<(), ClusterError> {
         let (cable, host, node) = (self.cable(), self.host(), self.node());
         let inside = [
             format!("address add {node}/30 dev {INTERFACE}"),
@@ -111,8 +114,8 @@ impl Network {
     }
 
     /// Tells the container runtime how pods are connected.
-    pub(super) fn write(self, place: &Place) -> Result<(), ClusterError> {
-        let folder = place.path("cni");
+    pub(super) fn write(self, dir: &ClusterDir) -> Result<(), ClusterError> {
+        let folder = dir.path("cni");
         attempt("create", &folder, |path| fs::create_dir_all(path))?;
         let configuration = json!({
             "cniVersion": "0.4.0",
@@ -129,10 +132,10 @@ impl Network {
                 },
             }],
         });
-        place.write("cni/pods.conflist", format!("{configuration:#}"))?;
+        dir.write("cni/pods.conflist", format!("{configuration:#}"))?;
         // An empty one would mean the machine itself to some
         let resolver = format!("nameserver {}\n", self.node());
-        place.write("resolv.conf", resolver).map(drop)
+        dir.write("resolv.conf", resolver).map(drop)
     }
 }
 
@@ -141,8 +144,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clusters_have_addresses_of_their_own() {
-        let (one, other) = (Network(0), Network(7));
+    fn clusters_have_distinct_addresses() {
+        let (one, other) = (NodeNetwork(0), NodeNetwork(7));
         assert_eq!(one.node().to_string(), "198.18.0.2");
         assert_eq!(other.host().to_string(), "198.18.7.1");
         assert_eq!(other.pods(), "10.244.7.0/24");

@@ -1,4 +1,4 @@
-//! Processes as `/proc` shows them.
+//! Processes of a node, read from `/proc`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_dead_with_its_last_thread() {
+    fn process_is_dead_with_its_last_thread() {
         let table = [
             ("State:\tZ (zombie)\nThreads:\t1\n", true),
             ("State:\tX (dead)\nThreads:\t0\n", true),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_started_is_found_and_killed() {
+    fn descendants_are_found_and_killed() {
         let mut child = Command::new("sh")
             .args(["-c", "sleep 600 & sleep 601; :"])
             .stdout(Stdio::null())

@@ -1,4 +1,4 @@
-//! Brings a cluster up, and waits until pods can run on it.
+//! Starts a cluster and waits until it can run pods.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,27 +10,30 @@ use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::{Api, Client};
 use tokio::task::spawn_blocking;
 
-use super::namespaces::{Namespaces, run};
-use super::network::Network;
-use super::parts::{API_SERVICE, Part};
-use super::place::{Place, attempt};
-use super::{Cluster, ClusterError, Guard, Options, PAUSE_IMAGE, cgroups, end, images, machine};
+use super::cluster_dir::{ClusterDir, attempt};
+use super::component_config::{API_SERVICE, ClusterComponent};
+use super::namespaces::{NodeNamespaces, run};
+use super::network::NodeNetwork;
+use super::{
+    Cluster, ClusterError, ClusterOptions, PAUSE_IMAGE, cgroups, images, prerequisites, teardown,
+};
 use crate::components::{Component, Components};
 use crate::eventually::eventually_within;
 use crate::last_lines::last_lines;
+use crate::lifeline::Lifeline;
 
 /// Generous, for a machine that is busy compiling.
 const DEADLINE: Duration = Duration::from_mins(3);
-/// A part that was not seen for so many looks in a row has ended: one that is just being started is not there at once.
+/// A component that was not seen for so many looks in a row has ended: one that is just being started is not there at once.
 const ABSENCES: u32 = 60;
 
 impl Cluster {
     /// Brings a cluster up, unless one by this name is up and well: then it is that one.
     ///
     /// Takes half a minute; where programs have to be installed or built first, minutes.
-    pub async fn up(options: Options) -> Result<Self, ClusterError> {
-        let place = Place::of(&options.name)?;
-        let lock = place.lock()?;
+    pub async fn up(options: ClusterOptions) -> Result<Self, ClusterError> {
+        let dir = ClusterDir::of(&options.name)?;
+        let lock = dir.lock()?;
         let options = Box::new(options);
         let (options, components) = match spawn_blocking(move || prepare(options)).await? {
             Ok(prepared) => prepared,
@@ -39,79 +42,85 @@ impl Cluster {
                 return Err(error);
             }
         };
-        if let Some(running) = Self::running(&place, &options, &components).await {
+        if let Some(running) = Self::running(&dir, &options, &components).await {
             return Ok(running);
         }
-        end::take_down(&place)?;
-        let guard = (!options.stays).then(|| Guard::new(&place, &options.helper));
-        let guard = guard.transpose().map_err(ClusterError::Guard)?;
-        attempt("create", &place.path("home"), |path| {
-            fs::create_dir_all(path)
-        })?;
+        teardown::take_down(&dir)?;
+        let lifeline = (!options.keep).then(|| teardown::lifeline(&dir));
+        let lifeline = lifeline.transpose()?;
+        attempt("create", &dir.path("home"), |path| fs::create_dir_all(path))?;
         // Keys are in it that may do everything
-        attempt("close", place.folder(), |folder| {
+        attempt("close", dir.folder(), |folder| {
             fs::set_permissions(folder, Permissions::from_mode(0o700))
         })?;
-        let cluster = Self::make(place, &options, components, guard)?;
+        let cluster = Self::make(dir, components, lifeline)?;
         cluster.start(&options).await?;
         Ok(cluster)
     }
 
     /// The namespaces, their network, and the files of the parts.
     fn make(
-        place: Place,
-        options: &Options,
+        dir: ClusterDir,
         components: Components,
-        guard: Option<Guard>,
+        lifeline: Option<Lifeline>,
     ) -> Result<Self, ClusterError> {
-        cgroups::create(&place)?;
-        place.write("resolv.conf", "")?;
-        let pause = Components::own(Component::Pause)?;
-        let namespaces = Namespaces::start(&place, &pause)?;
-        let network = Network::connect(&place, &namespaces)?;
-        images::write_program_image(&place, Component::Pause.name(), &pause)?;
+        cgroups::create(&dir)?;
+        dir.write("resolv.conf", "")?;
+        let pause = Components::built_path(Component::Pause)?;
+        let namespaces = NodeNamespaces::start(&dir, &pause)?;
+        let network = NodeNetwork::connect(&dir, &namespaces)?;
+        images::write_program_image(&dir, Component::Pause.name(), &pause)?;
         let cluster = Self {
-            guard,
-            helper: options.helper.clone(),
+            lifeline,
             found: false,
-            place,
+            dir,
             namespaces,
             network,
             components,
         };
-        cluster.parts().write()?;
+        cluster.component_config().write()?;
         Ok(cluster)
     }
 
-    async fn start(&self, options: &Options) -> Result<(), ClusterError> {
-        (options.say)("starting etcd, kube-apiserver and containerd");
-        for part in [Part::Etcd, Part::Containerd, Part::ApiServer] {
-            self.start_part(part)?;
+    async fn start(&self, options: &ClusterOptions) -> Result<(), ClusterError> {
+        (options.progress)("starting etcd, kube-apiserver and containerd");
+        for component in [
+            ClusterComponent::Etcd,
+            ClusterComponent::Containerd,
+            ClusterComponent::ApiServer,
+        ] {
+            self.start_part(component)?;
         }
-        self.wait_for(Part::Containerd, "containerd", async |cluster| {
-            images::is_ready(&cluster.namespaces).map_err(|error| error.to_string())
-        })
+        self.wait_for(
+            ClusterComponent::Containerd,
+            "containerd",
+            async |cluster| {
+                images::is_ready(&cluster.namespaces).map_err(|error| error.to_string())
+            },
+        )
         .await?;
-        let pause = self.place.path(&format!("{}.tar", Component::Pause.name()));
+        let pause = self.dir.path(&format!("{}.tar", Component::Pause.name()));
         self.load_image(&pause, PAUSE_IMAGE)?;
         self.wait_for_api_server().await?;
-        (options.say)("starting the controllers, the scheduler, the kubelet, kube-proxy and names");
-        for part in [
-            Part::Controllers,
-            Part::Scheduler,
-            Part::Kubelet,
-            Part::Proxy,
-            Part::Names,
+        (options.progress)(
+            "starting the controllers, the scheduler, the kubelet, kube-proxy and CoreDNS",
+        );
+        for component in [
+            ClusterComponent::Controllers,
+            ClusterComponent::Scheduler,
+            ClusterComponent::Kubelet,
+            ClusterComponent::Proxy,
+            ClusterComponent::CoreDns,
         ] {
-            self.start_part(part)?;
+            self.start_part(component)?;
         }
         self.wait_until_pods_run().await
     }
 
-    pub(super) fn start_part(&self, part: Part) -> Result<(), ClusterError> {
-        let command = self.parts().command(part)?;
-        let log = self.place.log(part.name());
-        self.namespaces.spawn(&self.place, &command, &log)
+    pub(super) fn start_part(&self, component: ClusterComponent) -> Result<(), ClusterError> {
+        let command = self.component_config().command(component)?;
+        let log = self.dir.log(component.name());
+        self.namespaces.spawn(&self.dir, &command, &log)
     }
 
     /// Waits until the API server answers, and has what it makes for itself.
@@ -119,7 +128,7 @@ impl Cluster {
         let client = self.client().await?;
         for path in ["/readyz", "/api/v1/namespaces/default"] {
             let client = client.clone();
-            self.wait_for(Part::ApiServer, "the API server", async |_| {
+            self.wait_for(ClusterComponent::ApiServer, "the API server", async |_| {
                 ask(&client, path).await
             })
             .await?;
@@ -130,44 +139,52 @@ impl Cluster {
     async fn wait_until_pods_run(&self) -> Result<(), ClusterError> {
         let client = self.client().await?;
         let nodes = Api::all(client.clone());
-        self.wait_for(Part::Kubelet, "the node", async |cluster| {
-            is_ready(&nodes, &cluster.parts().node_name()).await
+        self.wait_for(ClusterComponent::Kubelet, "the node", async |cluster| {
+            is_ready(&nodes, &cluster.component_config().node_name()).await
         })
         .await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(client, "default");
-        self.wait_for(Part::Controllers, "the first service account", async |_| {
-            let account = accounts.get("default").await;
-            account.map(drop).map_err(|error| error.to_string())
-        })
+        self.wait_for(
+            ClusterComponent::Controllers,
+            "the first service account",
+            async |_| {
+                let account = accounts.get("default").await;
+                account.map(drop).map_err(|error| error.to_string())
+            },
+        )
         .await?;
         let address = format!("{API_SERVICE}:443");
-        self.wait_for(Part::Proxy, "the addresses of Services", async |cluster| {
-            cluster.try_inside(&["connect", &address])
-        })
+        self.wait_for(
+            ClusterComponent::Proxy,
+            "the addresses of Services",
+            async |cluster| cluster.try_inside(&["connect", &address]),
+        )
         .await?;
         let name = "kubernetes.default.svc.cluster.local";
-        self.wait_for(Part::Names, "the names of Services", async |cluster| {
-            cluster.try_inside(&["lookup", name])
-        })
+        self.wait_for(
+            ClusterComponent::CoreDns,
+            "the names of Services",
+            async |cluster| cluster.try_inside(&["lookup", name]),
+        )
         .await
     }
 
     /// Tries something from the node, as a pod on its network would.
     fn try_inside(&self, arguments: &[&str]) -> Result<(), String> {
-        let program = self.place.path("node-init");
+        let program = self.dir.path("node-init");
         let tried = run(self.namespaces.command(&program).args(arguments));
         tried.map(drop).map_err(|error| error.to_string())
     }
 
-    /// Asks until there is an answer, or until the part that should give it has ended.
+    /// Asks until there is an answer, or until the component that should give it has ended.
     async fn wait_for(
         &self,
-        part: Part,
+        component: ClusterComponent,
         what: &str,
         question: impl AsyncFn(&Self) -> Result<(), String>,
     ) -> Result<(), ClusterError> {
-        let program = self.parts().program(part)?;
-        let log = self.place.log(part.name());
+        let program = self.component_config().program(component)?;
+        let log = self.dir.log(component.name());
         let mut absent = 0;
         let waited = eventually_within(DEADLINE, what, async || {
             let answer = question(self).await;
@@ -175,7 +192,7 @@ impl Cluster {
             absent = if is_absent { absent + 1 } else { 0 };
             if answer.is_err() && absent > ABSENCES {
                 return Ok(Err(ClusterError::Ended {
-                    name: part.name(),
+                    name: component.name(),
                     log: tail(&log),
                 }));
             }
@@ -193,13 +210,15 @@ impl Cluster {
 }
 
 /// Has everything at hand before anything is started.
-fn prepare(options: Box<Options>) -> Result<(Box<Options>, Components), ClusterError> {
-    machine::prepare(&options.say)?;
+fn prepare(
+    options: Box<ClusterOptions>,
+) -> Result<(Box<ClusterOptions>, Components), ClusterError> {
+    prerequisites::prepare(&options.progress)?;
     let components = Components::from_environment()?;
-    for component in Component::ALL.into_iter().chain(Component::NODE) {
+    for component in Component::CONTROL_PLANE.into_iter().chain(Component::NODE) {
         components.path(component)?;
     }
-    Components::own(Component::Pause)?;
+    Components::built_path(Component::Pause)?;
     Ok((options, components))
 }
 

@@ -1,13 +1,13 @@
-//! Builds components from their Go modules, once per cache, however many processes ask.
+//! Builds components from their Go modules, once per cache, also for concurrent callers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Output};
 use std::time::Instant;
 
-use super::pins::Pins;
-use super::workshop::{Workshop, attempt, run, short_digest};
-use super::{Component, ComponentsError, Surroundings};
+use super::build_dir::{GoBuildDir, attempt, run, short_digest};
+use super::pinned_modules::PinnedModules;
+use super::{BuildEnvironment, Component, ComponentsError};
 use crate::last_lines::last_lines;
 
 const FLAGS: [&str; 2] = ["-mod=readonly", "-trimpath"];
@@ -17,12 +17,12 @@ const DISK_FULL: &str = "no space left on device";
 /// Programs of the cache. Each module has a folder that belongs to one set of pinned versions and
 /// build flags.
 #[derive(Clone, Debug)]
-pub(super) struct Build(Workshop);
+pub(super) struct ComponentBuild(GoBuildDir);
 
-impl Build {
-    /// In the cache of these surroundings.
-    pub(super) fn of(surroundings: &Surroundings) -> Result<Self, ComponentsError> {
-        Ok(Self(Workshop::of(surroundings, "components")?))
+impl ComponentBuild {
+    /// In the cache of these environment.
+    pub(super) fn of(environment: &BuildEnvironment) -> Result<Self, ComponentsError> {
+        Ok(Self(GoBuildDir::of(environment, "components")?))
     }
 
     /// The path of a program; it is built if it is not there.
@@ -38,21 +38,23 @@ impl Build {
     pub(super) fn all(&self, components: &[Component]) -> Result<(), ComponentsError> {
         let mut left = self.missing(components);
         while let Some(first) = left.first() {
-            let pins = first.pins();
-            let (group, rest): (Vec<_>, Vec<_>) =
-                left.into_iter().partition(|it| it.pins() == pins);
-            self.build_module(pins, &group)?;
+            let pinned_modules = first.pinned_modules();
+            let (group, rest): (Vec<_>, Vec<_>) = left
+                .into_iter()
+                .partition(|it| it.pinned_modules() == pinned_modules);
+            self.build_module(pinned_modules, &group)?;
             left = rest;
         }
         Ok(())
     }
 
     fn file(&self, component: Component) -> PathBuf {
-        self.folder(component.pins()).join(file_name(component))
+        self.folder(component.pinned_modules())
+            .join(file_name(component))
     }
 
-    fn folder(&self, pins: Pins) -> PathBuf {
-        self.0.directory.join(fingerprint(pins))
+    fn folder(&self, pinned_modules: PinnedModules) -> PathBuf {
+        self.0.directory.join(fingerprint(pinned_modules))
     }
 
     fn missing(&self, components: &[Component]) -> Vec<Component> {
@@ -60,30 +62,40 @@ impl Build {
         components.iter().copied().filter(is_missing).collect()
     }
 
-    fn build_module(&self, pins: Pins, wanted: &[Component]) -> Result<(), ComponentsError> {
-        let go = self.0.go(&pins.go())?;
-        let workshop = self.0.at(self.folder(pins));
-        let _lock = workshop.lock(&names(wanted))?;
+    fn build_module(
+        &self,
+        pinned_modules: PinnedModules,
+        wanted: &[Component],
+    ) -> Result<(), ComponentsError> {
+        let go = self.0.go(&pinned_modules.go())?;
+        let build_dir = self.0.at(self.folder(pinned_modules));
+        let _lock = build_dir.lock(&names(wanted))?;
         // Another process may have built them while this one waited for the lock
         let missing = self.missing(wanted);
         if missing.is_empty() {
             return Ok(());
         }
-        workshop.write_module(pins.go_mod(), pins.go_sum())?;
+        build_dir.write_module(pinned_modules.go_mod(), pinned_modules.go_sum())?;
         for component in &missing {
-            write_source(&workshop, *component)?;
+            write_source(&build_dir, *component)?;
         }
         let names = names(&missing);
-        (workshop.say)(format_args!("building {names} (once; minutes) ..."));
+        (build_dir.say)(format_args!("building {names} (once; minutes) ..."));
         let start = Instant::now();
         // Its own name: a build whose process was killed may still be writing to its files
-        let unfinished = workshop
+        let unfinished = build_dir
             .directory
             .join(format!("unfinished-{}", process::id()));
-        let output = run(command(&workshop, pins, &missing, &go, &unfinished)?)?;
+        let output = run(command(
+            &build_dir,
+            pinned_modules,
+            &missing,
+            &go,
+            &unfinished,
+        )?)?;
         if !output.status.success() {
             let _ = fs::remove_dir_all(&unfinished);
-            return Err(failure(names, &workshop.directory, &output));
+            return Err(failure(names, &build_dir.directory, &output));
         }
         for component in missing {
             let built = unfinished.join(component.built_name());
@@ -93,7 +105,7 @@ impl Build {
         }
         let _ = fs::remove_dir_all(&unfinished);
         let seconds = start.elapsed().as_secs();
-        (workshop.say)(format_args!("built {names} in {seconds} s"));
+        (build_dir.say)(format_args!("built {names} in {seconds} s"));
         Ok(())
     }
 }
@@ -106,11 +118,11 @@ fn names(components: &[Component]) -> String {
     names.join(", ")
 }
 
-fn write_source(workshop: &Workshop, component: Component) -> Result<(), ComponentsError> {
+fn write_source(build_dir: &GoBuildDir, component: Component) -> Result<(), ComponentsError> {
     let Some(source) = component.source() else {
         return Ok(());
     };
-    let folder = workshop.directory.join(component.name());
+    let folder = build_dir.directory.join(component.name());
     attempt("create", &folder, |path| fs::create_dir_all(path))?;
     attempt("write", &folder.join("main.go"), |path| {
         fs::write(path, source)
@@ -119,18 +131,18 @@ fn write_source(workshop: &Workshop, component: Component) -> Result<(), Compone
 
 /// One `go build` for all of them: what they share is compiled once, and they link side by side.
 fn command(
-    workshop: &Workshop,
-    pins: Pins,
+    build_dir: &GoBuildDir,
+    pinned_modules: PinnedModules,
     components: &[Component],
     go: &Path,
     output: &Path,
 ) -> Result<Command, ComponentsError> {
     attempt("create", output, |path| fs::create_dir_all(path))?;
-    let mut command = workshop.command(go);
+    let mut command = build_dir.command(go);
     command
         .arg("build")
         .args(FLAGS)
-        .arg(format!("-ldflags={}", pins.linker_flags()?))
+        .arg(format!("-ldflags={}", pinned_modules.linker_flags()?))
         .arg("-o")
         // With the slash at its end it is a folder for the programs, even for a single one
         .arg(output.join(""))
@@ -147,11 +159,11 @@ fn file_name(component: Component) -> String {
 }
 
 /// Names the versions and the way of building, so that a change of either builds anew.
-fn fingerprint(pins: Pins) -> String {
-    let linker_flags = pins.linker_flags().unwrap_or_default();
+fn fingerprint(pinned_modules: PinnedModules) -> String {
+    let linker_flags = pinned_modules.linker_flags().unwrap_or_default();
     short_digest([
-        pins.go_mod(),
-        pins.go_sum(),
+        pinned_modules.go_mod(),
+        pinned_modules.go_sum(),
         &FLAGS.join(" "),
         &linker_flags,
     ])
@@ -176,16 +188,16 @@ mod tests {
     use std::ffi::{OsStr, OsString};
     use std::thread;
 
-    use super::super::workshop::tests::workshop_with_go;
+    use super::super::build_dir::tests::build_dir_with_go;
     use super::*;
 
-    fn with_go(script: &str) -> (tempfile::TempDir, Build) {
-        let (folder, workshop) = workshop_with_go(script);
-        (folder, Build(workshop))
+    fn with_go(script: &str) -> (tempfile::TempDir, ComponentBuild) {
+        let (folder, build_dir) = build_dir_with_go(script);
+        (folder, ComponentBuild(build_dir))
     }
 
     #[test]
-    fn many_askers_build_once() {
+    fn concurrent_callers_build_once() {
         // $6 is what follows `-o`
         let (folder, build) =
             with_go("sleep 0.1; echo x >>\"$(dirname \"$0\")/builds\"; echo ok >\"$6/server\"");
@@ -202,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn one_go_build_makes_all_programs_of_a_module() {
+    fn each_module_is_built_by_one_go_build() {
         let (folder, build) = with_go(
             "echo x >>\"$(dirname \"$0\")/builds\"\n\
              out=$6; shift 6; for it; do echo ok >\"$out/$(basename \"${it%/v3}\")\"; done",
@@ -222,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_build_leaves_no_program_and_shows_the_end_of_its_output() {
+    fn failed_build_leaves_no_program_and_shows_output() {
         let (_folder, build) = with_go(
             "echo half >\"$6/kubectl\"; seq 1 30 >&2; echo 'checksum mismatch' >&2; exit 1",
         );
@@ -233,7 +245,7 @@ mod tests {
         );
         assert!(error.ends_with("  30\n  checksum mismatch\n"), "{error}");
         assert!(!error.contains("\n  5\n"), "{error}");
-        let left = fs::read_dir(build.folder(Pins::Kubernetes)).unwrap();
+        let left = fs::read_dir(build.folder(PinnedModules::Kubernetes)).unwrap();
         let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
         assert!(!left.contains(&"kubectl".into()), "{left:?}");
         assert!(
@@ -244,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_named_with_the_way_out() {
+    fn full_disk_is_reported_with_remedy() {
         let (_folder, build) =
             with_go("echo 'write /tmp/go-link: no space left on device' >&2; exit 1");
         let error = build.path(Component::Kubectl).unwrap_err().to_string();
@@ -256,20 +268,23 @@ mod tests {
     }
 
     #[test]
-    fn the_module_is_written_where_it_is_built() {
+    fn go_mod_is_written_to_build_folder() {
         let (_folder, build) = with_go("cp go.mod \"$6/kube-apiserver\"");
         let path = build.path(Component::KubeApiserver).unwrap();
-        assert_eq!(fs::read_to_string(path).unwrap(), Pins::Kubernetes.go_mod());
+        assert_eq!(
+            fs::read_to_string(path).unwrap(),
+            PinnedModules::Kubernetes.go_mod()
+        );
     }
 
     #[test]
-    fn settings_for_other_builds_do_not_reach_ours() {
+    fn go_settings_of_caller_are_cleared() {
         let folder = tempfile::tempdir().unwrap();
-        let workshop = Workshop::new(folder.path().into(), OsString::new());
+        let build_dir = GoBuildDir::new(folder.path().into(), OsString::new());
         let output = folder.path().join("out");
         let command = command(
-            &workshop,
-            Pins::Kubernetes,
+            &build_dir,
+            PinnedModules::Kubernetes,
             &[Component::Etcd],
             Path::new("go"),
             &output,

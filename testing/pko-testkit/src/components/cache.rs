@@ -1,25 +1,25 @@
-//! Where built programs are kept; pure.
+//! The location of the cache folder.
 
 use std::path::PathBuf;
 
-use super::Surroundings;
+use super::BuildEnvironment;
 
 /// `$PKO_CACHE`, else a folder of ours in the user's cache directory.
-pub(super) fn directory(surroundings: &Surroundings) -> Option<PathBuf> {
-    if let Some(cache) = &surroundings.cache {
+pub(super) fn directory(environment: &BuildEnvironment) -> Option<PathBuf> {
+    if let Some(cache) = &environment.cache {
         return Some(cache.into());
     }
-    let user_cache = surroundings.user_cache.as_ref().map(PathBuf::from);
-    Some(user_cache.or_else(|| of_home(surroundings))?.join("pko"))
+    let user_cache = environment.user_cache.as_ref().map(PathBuf::from);
+    Some(user_cache.or_else(|| of_home(environment))?.join("pko"))
 }
 
-fn of_home(surroundings: &Surroundings) -> Option<PathBuf> {
+fn of_home(environment: &BuildEnvironment) -> Option<PathBuf> {
     let inside = if cfg!(target_os = "macos") {
         "Library/Caches"
     } else {
         ".cache"
     };
-    Some(surroundings.home.as_ref()?.join(inside))
+    Some(environment.home.as_ref()?.join(inside))
 }
 
 #[cfg(test)]
@@ -27,24 +27,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_more_specific_setting_wins() {
-        let mut surroundings = Surroundings {
+    fn cache_folder_prefers_more_specific_setting() {
+        let mut environment = BuildEnvironment {
             cache: Some("/own".into()),
             user_cache: Some("/cache".into()),
             home: Some("/home/me".into()),
-            ..Surroundings::default()
+            ..BuildEnvironment::default()
         };
-        assert_eq!(directory(&surroundings), Some("/own".into()));
-        surroundings.cache = None;
-        assert_eq!(directory(&surroundings), Some("/cache/pko".into()));
-        surroundings.user_cache = None;
-        let home = directory(&surroundings).unwrap();
+        assert_eq!(directory(&environment), Some("/own".into()));
+        environment.cache = None;
+        assert_eq!(directory(&environment), Some("/cache/pko".into()));
+        environment.user_cache = None;
+        let home = directory(&environment).unwrap();
         assert!(
             home.starts_with("/home/me") && home.ends_with("pko"),
             "{}",
             home.display()
         );
-        surroundings.home = None;
-        assert_eq!(directory(&surroundings), None);
+        environment.home = None;
+        assert_eq!(directory(&environment), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Ways into a control plane: clients, kubeconfigs, kubectl. Each user has a certificate of its
-//! own, so the audit log tells them apart.
+//! Access to a control plane: clients, kubeconfigs, kubectl. Each user has its own certificate, so the
+//! audit log distinguishes them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -166,7 +166,6 @@ pub enum AccessError {
     /// A value can't be encoded.
     #[error("failed to encode a certificate")]
     Encode(#[from] serde_json::Error),
-    /// kubectl can't be had.
     #[error(transparent)]
     Components(#[from] ComponentsError),
 }

@@ -1,4 +1,4 @@
-//! The certificates of one control plane: an authority of its own that signs everything.
+//! The certificates of one control plane, signed by its own authority.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime};
@@ -131,7 +131,6 @@ fn parameters(name: &str) -> Result<CertificateParams, CertificateError> {
 /// Why a certificate can't be made.
 #[derive(thiserror::Error)]
 pub enum CertificateError {
-    /// The generator refuses.
     #[error("failed to make a certificate")]
     Generate(#[from] rcgen::Error),
     /// More groups than a certificate made here can carry.

@@ -1,4 +1,4 @@
-//! Installs CRDs and waits until their kinds can be used.
+//! Installs CRDs and waits until they are served.
 
 use std::collections::BTreeSet;
 
@@ -111,21 +111,16 @@ pub enum InstallError {
     /// There is no way in.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// The API server refuses.
     #[error("failed to install a CRD")]
     Refused(#[from] kube::Error),
-    /// It is no JSON.
     #[error("failed to encode a CRD")]
     Encode(#[from] serde_json::Error),
-    /// It has no name.
     #[error("a CRD has no metadata.name")]
     Nameless,
     /// The API server took it, but does not serve it.
     #[error("{name} is installed, but its version {version} is not served; its status: {status}")]
     NotServed {
-        /// The CRD.
         name: String,
-        /// The version.
         version: String,
         /// What the API server says about it, as JSON.
         status: String,

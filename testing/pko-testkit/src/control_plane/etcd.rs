@@ -1,4 +1,4 @@
-//! The store itself, for objects that the API server would not take as they are.
+//! Direct access to etcd, for objects that the API server would reject or change.
 
 use http::Request;
 use http::header::CONTENT_TYPE;

@@ -1,4 +1,4 @@
-//! The command lines of the components, and the files that they read; all in the data directory.
+//! The command lines of the components, and the files that they read, all in the data directory.
 
 use std::fs;
 use std::io;
@@ -178,7 +178,6 @@ impl Layout {
 /// Why the files of a plane can't be written.
 #[derive(thiserror::Error)]
 pub enum LayoutError {
-    /// The file system refuses.
     #[error("failed to write the control plane's files")]
     File(#[from] io::Error),
     /// A certificate can't be made.

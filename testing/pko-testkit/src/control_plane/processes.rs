@@ -1,4 +1,4 @@
-//! The processes of a control plane; a [`Keeper`] sees to their certain end.
+//! The processes of a control plane, in one [`ProcessGroup`].
 
 use std::fs::{self, File};
 use std::io;
@@ -6,12 +6,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use crate::keeper::Keeper;
 use crate::last_lines::last_lines;
+use crate::process_group::ProcessGroup;
 
 /// The components of one plane. Dropping it ends them and removes the directory.
 pub(crate) struct Processes {
-    keeper: Keeper,
+    group: ProcessGroup,
     running: Vec<Running>,
 }
 
@@ -24,19 +24,16 @@ struct Running {
 /// A component that ended when it should not have.
 #[derive(Debug)]
 pub struct Ended {
-    /// The component.
     pub name: &'static str,
-    /// How it ended.
     pub status: ExitStatus,
     /// The last lines of its log.
     pub log: String,
 }
 
 impl Processes {
-    /// Starts the keeper of a directory.
     pub(crate) fn new(directory: &Path) -> io::Result<Self> {
         Ok(Self {
-            keeper: Keeper::new(directory)?,
+            group: ProcessGroup::new(directory)?,
             running: Vec::new(),
         })
     }
@@ -49,7 +46,7 @@ impl Processes {
         log: PathBuf,
     ) -> io::Result<()> {
         let output = File::options().create(true).append(true).open(&log)?;
-        let group = self.keeper.group()?;
+        let group = self.group.id()?;
         let child = command
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
@@ -93,10 +90,10 @@ impl Processes {
             .unwrap_or_default()
     }
 
-    /// The process ids: the keeper's, then the components'.
+    /// The process ids: the group leader's, then the components'.
     pub(crate) fn ids(&self) -> Vec<u32> {
         let components = self.running.iter().map(|running| running.child.id());
-        std::iter::once(self.keeper.id())
+        std::iter::once(self.group.leader())
             .chain(components)
             .collect()
     }
@@ -104,9 +101,9 @@ impl Processes {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        self.keeper.end();
+        self.group.kill();
         for Running { child, .. } in &mut self.running {
-            // For a keeper that somebody else killed
+            // In case the group leader was killed
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -125,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ends_is_reported_with_the_end_of_its_log() {
+    fn ended_process_is_reported_with_log_tail() {
         let folder = tempfile::tempdir().unwrap();
         let mut processes = Processes::new(folder.path()).unwrap();
         let script = "seq 1 40; echo address already in use >&2; exit 3";
@@ -149,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn drop_ends_what_ignores_signals_and_removes_the_directory() {
+    fn drop_kills_stubborn_process_and_removes_directory() {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("plane");
         fs::create_dir(&directory).unwrap();

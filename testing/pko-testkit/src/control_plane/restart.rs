@@ -1,4 +1,4 @@
-//! Components that go away and come back, with the same ports, certificates and data.
+//! Stops and starts components, with the same ports, certificates and data.
 
 use super::ControlPlane;
 use super::start::{CONTROLLERS, StartError};

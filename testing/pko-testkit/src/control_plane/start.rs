@@ -120,10 +120,9 @@ impl Programs {
         Ok(plane)
     }
 
-    /// Everything but the components.
     fn prepare(&self) -> Result<ControlPlane, StartError> {
         let directory = TempDir::with_prefix("pko-control-plane-")?;
-        let processes = Processes::new(directory.path()).map_err(StartError::Keeper)?;
+        let processes = Processes::new(directory.path()).map_err(StartError::ProcessGroup)?;
         let layout = Layout::new(directory.path());
         let authority = Authority::new()?;
         let plane = ControlPlane {
@@ -195,7 +194,6 @@ impl ControlPlane {
 /// Why a control plane did not start.
 #[derive(thiserror::Error)]
 pub enum StartError {
-    /// A program is missing.
     #[error(transparent)]
     Components(#[from] ComponentsError),
     /// A certificate can't be made.
@@ -215,13 +213,11 @@ pub enum StartError {
     Prepare(#[from] io::Error),
     /// The program that cleans up can't be started.
     #[error("failed to start `sh`, which cleans up after a control plane")]
-    Keeper(#[source] io::Error),
+    ProcessGroup(#[source] io::Error),
     /// A component can't be started.
     #[error("failed to start {name}")]
     Run {
-        /// The component.
         name: &'static str,
-        /// Why not.
         source: io::Error,
     },
     /// A component started and ended.
@@ -230,11 +226,9 @@ pub enum StartError {
     /// A component runs, but is not ready.
     #[error("{name} was not ready in {} s; the end of its log:\n{log}", DEADLINE.as_secs())]
     NotReady {
-        /// The component.
         name: &'static str,
         /// The last lines of its log.
         log: String,
-        /// The last answer.
         source: kube::Error,
     },
     /// The thread that builds components panicked.

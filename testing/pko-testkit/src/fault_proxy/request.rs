@@ -1,10 +1,10 @@
-//! What a request to the API server asks for; pure.
+//! Classifies requests to the API server.
 
 use http::{Method, Uri};
 
 /// A request, as far as faults depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct ApiRequest {
     pub(super) method: Method,
     pub(super) path: String,
     /// Such as `stacks`; empty for what is no resource.
@@ -15,7 +15,7 @@ pub(super) struct Asked {
     query: String,
 }
 
-impl Asked {
+impl ApiRequest {
     pub(super) fn of(method: &Method, uri: &Uri) -> Self {
         let (resource, name, subresource) = resource(uri.path());
         Self {
@@ -78,12 +78,12 @@ fn resource(path: &str) -> (&str, &str, &str) {
 mod tests {
     use super::*;
 
-    fn asked(method: &str, uri: &str) -> Asked {
-        Asked::of(&method.parse().unwrap(), &uri.parse().unwrap())
+    fn request_info(method: &str, uri: &str) -> ApiRequest {
+        ApiRequest::of(&method.parse().unwrap(), &uri.parse().unwrap())
     }
 
     #[test]
-    fn resources_are_found_in_paths() {
+    fn request_path_is_parsed_into_resource() {
         let table = [
             ("/api/v1/pods", "pods", "", ""),
             ("/api/v1/namespaces/a/pods/b/status", "pods", "b", "status"),
@@ -111,18 +111,18 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_of_all_objects() {
+    fn list_request_is_a_get_of_all_objects() {
         let stacks = "/apis/pulumi.com/v1/namespaces/a/stacks";
-        assert!(asked("GET", stacks).is_list());
-        assert!(asked("GET", "/api/v1/namespaces/a/pods?limit=100").is_list());
-        assert!(!asked("GET", &format!("{stacks}?watch=true")).is_list());
-        assert!(!asked("GET", &format!("{stacks}/b")).is_list());
-        assert!(!asked("POST", stacks).is_list());
-        assert!(!asked("GET", "/version").is_list());
+        assert!(request_info("GET", stacks).is_list());
+        assert!(request_info("GET", "/api/v1/namespaces/a/pods?limit=100").is_list());
+        assert!(!request_info("GET", &format!("{stacks}?watch=true")).is_list());
+        assert!(!request_info("GET", &format!("{stacks}/b")).is_list());
+        assert!(!request_info("POST", stacks).is_list());
+        assert!(!request_info("GET", "/version").is_list());
     }
 
     #[test]
-    fn writes_are_what_changes_something() {
+    fn write_request_excludes_leases_reviews_and_dry_runs() {
         let stack = "/apis/pulumi.com/v1/namespaces/a/stacks/b/status?fieldManager=x";
         let events = "/apis/events.k8s.io/v1/namespaces/a/events";
         let table = [
@@ -150,20 +150,20 @@ mod tests {
         ];
         for (method, uri, expected) in table {
             assert_eq!(
-                asked(method, uri).is_write(false),
+                request_info(method, uri).is_write(false),
                 expected,
                 "{method} {uri}"
             );
         }
-        assert!(asked("POST", events).is_write(true));
+        assert!(request_info("POST", events).is_write(true));
     }
 
     #[test]
-    fn watches_say_so_in_the_query() {
-        assert!(asked("GET", "/api/v1/pods?a=b&watch=true").is_watch());
-        assert!(asked("GET", "/api/v1/pods?watch=1&a=b").is_watch());
-        assert!(!asked("GET", "/api/v1/pods?watch=false").is_watch());
-        assert!(!asked("GET", "/api/v1/pods").is_watch());
-        assert!(!asked("DELETE", "/api/v1/pods?watch=true").is_watch());
+    fn watch_request_is_recognised_by_query() {
+        assert!(request_info("GET", "/api/v1/pods?a=b&watch=true").is_watch());
+        assert!(request_info("GET", "/api/v1/pods?watch=1&a=b").is_watch());
+        assert!(!request_info("GET", "/api/v1/pods?watch=false").is_watch());
+        assert!(!request_info("GET", "/api/v1/pods").is_watch());
+        assert!(!request_info("DELETE", "/api/v1/pods?watch=true").is_watch());
     }
 }

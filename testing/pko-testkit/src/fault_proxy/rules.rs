@@ -1,88 +1,87 @@
-//! Which request meets which fault: counted, never random; pure.
+//! Decides which request or event meets which fault, by counting. Nothing is random.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::request::Asked;
-use super::{Failure, When, Write};
+use super::request::ApiRequest;
+use super::{ApiWrite, KillPoint, WriteFailure};
 
 /// What is called when the moment has come.
-pub(super) type Deed = Arc<dyn Fn() + Send + Sync>;
+pub(super) type KillAction = Arc<dyn Fn() + Send + Sync>;
 
 /// The faults that are set, and what was counted.
 #[derive(Default)]
 pub(super) struct Rules {
-    pub(super) writes: Vec<Write>,
+    pub(super) writes: Vec<ApiWrite>,
     pub(super) count_events: bool,
-    kill: Option<Kill>,
-    failures: Option<Failures>,
+    kill: Option<PendingKill>,
+    failures: Option<PendingFailures>,
     delays: BTreeMap<String, Duration>,
-    drops: BTreeMap<String, Every>,
+    drops: BTreeMap<String, EveryNth>,
     /// For how long changes gather, of which the last is told.
     windows: BTreeMap<String, Duration>,
-    /// How many writes and events a fault has met.
-    pub(super) met: usize,
+    /// How many writes and events a fault has fault_count.
+    pub(super) fault_count: usize,
     /// Connections that were made before this many kills are dead.
     pub(super) kills: usize,
 }
 
-struct Kill {
+struct PendingKill {
     /// How many writes are still to come, this one included.
     left: usize,
-    when: When,
-    deed: Deed,
+    when: KillPoint,
+    action: KillAction,
 }
 
-struct Failures {
-    every: Every,
-    how: Failure,
+struct PendingFailures {
+    every: EveryNth,
+    how: WriteFailure,
 }
 
-impl Failures {
-    fn next(&mut self) -> Verdict {
-        if self.every.is_due() {
-            Verdict::Fail(self.how)
+impl PendingFailures {
+    fn next(&mut self) -> RequestAction {
+        if self.every.advance() {
+            RequestAction::Fail(self.how)
         } else {
-            Verdict::Pass
+            RequestAction::Pass
         }
     }
 }
 
-/// Every n-th of something.
 #[derive(Default)]
-struct Every {
+struct EveryNth {
     nth: usize,
     seen: usize,
 }
 
-impl Every {
+impl EveryNth {
     /// After so many that were not seen.
     fn new(nth: usize, seen: usize) -> Self {
         Self { nth, seen }
     }
 
-    fn is_due(&mut self) -> bool {
+    fn advance(&mut self) -> bool {
         self.seen += 1;
         self.seen.is_multiple_of(self.nth.max(1))
     }
 }
 
 /// What happens to a request.
-pub(super) enum Verdict {
+pub(super) enum RequestAction {
     Pass,
-    Kill(When, Deed),
-    Fail(Failure),
+    PendingKill(KillPoint, KillAction),
+    Fail(WriteFailure),
 }
 
 impl Rules {
-    pub(super) fn kill_at(&mut self, left: usize, when: When, deed: Deed) {
-        self.kill = Some(Kill { left, when, deed });
+    pub(super) fn kill_at(&mut self, left: usize, when: KillPoint, action: KillAction) {
+        self.kill = Some(PendingKill { left, when, action });
     }
 
-    pub(super) fn fail(&mut self, nth: usize, seen: usize, how: Failure) {
-        let every = Every::new(nth, seen);
-        self.failures = Some(Failures { every, how });
+    pub(super) fn fail(&mut self, nth: usize, seen: usize, how: WriteFailure) {
+        let every = EveryNth::new(nth, seen);
+        self.failures = Some(PendingFailures { every, how });
     }
 
     pub(super) fn delay(&mut self, resource: &str, delay: Duration) {
@@ -90,14 +89,15 @@ impl Rules {
     }
 
     pub(super) fn drop_every(&mut self, resource: &str, nth: usize) {
-        self.drops.insert(resource.to_owned(), Every::new(nth, 0));
+        self.drops
+            .insert(resource.to_owned(), EveryNth::new(nth, 0));
     }
 
     pub(super) fn coalesce(&mut self, resource: &str, window: Duration) {
         self.windows.insert(resource.to_owned(), window);
     }
 
-    pub(super) fn heal(&mut self) {
+    pub(super) fn clear_faults(&mut self) {
         self.kill = None;
         self.failures = None;
         self.delays.clear();
@@ -105,59 +105,58 @@ impl Rules {
         self.windows.clear();
     }
 
-    /// Counts a request and judges it. With the verdict to kill, all connections of now are dead: no
-    /// later write comes between that and the deed.
-    pub(super) fn judge(&mut self, asked: &Asked) -> Verdict {
-        if !asked.is_write(self.count_events) {
-            return Verdict::Pass;
+    /// Counts a request and judges it. With the action_taken to kill, all connections of now are dead: no
+    /// later write comes between that and the action.
+    pub(super) fn decide(&mut self, request_info: &ApiRequest) -> RequestAction {
+        if !request_info.is_write(self.count_events) {
+            return RequestAction::Pass;
         }
-        self.writes.push(Write {
-            method: asked.method.to_string(),
-            path: asked.path.clone(),
+        self.writes.push(ApiWrite {
+            method: request_info.method.to_string(),
+            path: request_info.path.clone(),
         });
         if let Some(kill) = &mut self.kill {
             kill.left = kill.left.saturating_sub(1);
         }
         if let Some(kill) = self.kill.take_if(|kill| kill.left == 0) {
             self.kills += 1;
-            self.met += 1;
-            return Verdict::Kill(kill.when, kill.deed);
+            self.fault_count += 1;
+            return RequestAction::PendingKill(kill.when, kill.action);
         }
         let failures = self.failures.as_mut();
-        let verdict = failures.map_or(Verdict::Pass, Failures::next);
-        self.met += usize::from(matches!(verdict, Verdict::Fail(_)));
-        verdict
+        let action_taken = failures.map_or(RequestAction::Pass, PendingFailures::next);
+        self.fault_count += usize::from(matches!(action_taken, RequestAction::Fail(_)));
+        action_taken
     }
 
     /// What becomes of an event of a watch.
-    pub(super) fn fate_of(&mut self, resource: &str, line: &[u8]) -> Fate {
-        let fate = self.next_fate(resource, line);
-        self.met += usize::from(fate != Fate::Told(Duration::ZERO));
-        fate
+    pub(super) fn event_action(&mut self, resource: &str, line: &[u8]) -> EventAction {
+        let event_action = self.next_event_action(resource, line);
+        self.fault_count += usize::from(event_action != EventAction::Deliver(Duration::ZERO));
+        event_action
     }
 
-    fn next_fate(&mut self, resource: &str, line: &[u8]) -> Fate {
+    fn next_event_action(&mut self, resource: &str, line: &[u8]) -> EventAction {
         let drops = self.drops.get_mut(resource);
-        if is_modification(line) && drops.is_some_and(Every::is_due) {
-            return Fate::Dropped;
+        if is_modification(line) && drops.is_some_and(EveryNth::advance) {
+            return EventAction::Drop;
         }
         let delay = self.delays.get(resource).copied().unwrap_or_default();
         match self.windows.get(resource) {
-            Some(window) => Fate::Gathered(delay + *window),
-            None => Fate::Told(delay),
+            Some(window) => EventAction::Coalesce(delay + *window),
+            None => EventAction::Deliver(delay),
         }
     }
 }
 
 /// What becomes of an event of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// It never comes.
-    Dropped,
+pub(super) enum EventAction {
+    Drop,
     /// It comes so much later.
-    Told(Duration),
+    Deliver(Duration),
     /// It comes so much later, unless there is a newer one of its object by then.
-    Gathered(Duration),
+    Coalesce(Duration),
 }
 
 /// Events begin with their type.
@@ -171,18 +170,18 @@ mod tests {
 
     fn write(rules: &mut Rules) -> &'static str {
         let path = "/api/v1/namespaces/a/pods/b".parse().unwrap();
-        match rules.judge(&Asked::of(&http::Method::PATCH, &path)) {
-            Verdict::Pass => "pass",
-            Verdict::Kill(..) => "kill",
-            Verdict::Fail(_) => "fail",
+        match rules.decide(&ApiRequest::of(&http::Method::PATCH, &path)) {
+            RequestAction::Pass => "pass",
+            RequestAction::PendingKill(..) => "kill",
+            RequestAction::Fail(_) => "fail",
         }
     }
 
     #[test]
-    fn the_third_write_from_now_kills_once() {
+    fn kill_rule_fires_once_at_nth_write() {
         let mut rules = Rules::default();
         assert_eq!(write(&mut rules), "pass");
-        rules.kill_at(3, When::Before, Arc::new(|| ()));
+        rules.kill_at(3, KillPoint::Before, Arc::new(|| ()));
         let verdicts: Vec<&str> = (0..5).map(|_| write(&mut rules)).collect();
         assert_eq!(verdicts, ["pass", "pass", "kill", "pass", "pass"]);
         assert_eq!((rules.writes.len(), rules.kills), (6, 1));
@@ -190,29 +189,29 @@ mod tests {
     }
 
     #[test]
-    fn every_second_write_fails_until_all_is_well() {
+    fn failure_rule_fails_every_nth_write_until_cleared() {
         let mut rules = Rules::default();
-        rules.fail(2, 0, Failure::TooManyRequests);
+        rules.fail(2, 0, WriteFailure::TooManyRequests);
         let verdicts: Vec<&str> = (0..4).map(|_| write(&mut rules)).collect();
         assert_eq!(verdicts, ["pass", "fail", "pass", "fail"]);
-        rules.fail(3, 2, Failure::TooManyRequests);
+        rules.fail(3, 2, WriteFailure::TooManyRequests);
         let verdicts: Vec<&str> = (0..4).map(|_| write(&mut rules)).collect();
         assert_eq!(verdicts, ["fail", "pass", "pass", "fail"]);
-        rules.heal();
+        rules.clear_faults();
         assert_eq!([write(&mut rules), write(&mut rules)], ["pass", "pass"]);
     }
 
     #[test]
-    fn reads_are_not_counted() {
+    fn failure_rule_ignores_reads() {
         let mut rules = Rules::default();
-        rules.fail(1, 0, Failure::ServerError);
+        rules.fail(1, 0, WriteFailure::ServerError);
         let path = "/api/v1/pods".parse().unwrap();
-        let verdict = rules.judge(&Asked::of(&http::Method::GET, &path));
-        assert!(matches!(verdict, Verdict::Pass) && rules.writes.is_empty());
+        let action_taken = rules.decide(&ApiRequest::of(&http::Method::GET, &path));
+        assert!(matches!(action_taken, RequestAction::Pass) && rules.writes.is_empty());
     }
 
     #[test]
-    fn events_of_a_watch_are_dropped_gathered_or_late() {
+    fn watch_events_are_dropped_delayed_or_coalesced() {
         let mut rules = Rules::default();
         let (modified, added) = (
             br#"{"type":"MODIFIED","object":{}}"#,
@@ -220,17 +219,17 @@ mod tests {
         );
         rules.drop_every("updates", 2);
         rules.delay("updates", Duration::from_secs(1));
-        let second = Fate::Told(Duration::from_secs(1));
+        let second = EventAction::Deliver(Duration::from_secs(1));
         let lines: [&[u8]; 4] = [modified, added, modified, modified];
-        let fates = lines.map(|line| rules.fate_of("updates", line));
-        assert_eq!(fates, [second, second, Fate::Dropped, second]);
-        let now = Fate::Told(Duration::ZERO);
-        assert_eq!(rules.fate_of("stacks", modified), now);
-        assert_eq!(rules.met, 4, "all but the last one");
+        let fates = lines.map(|line| rules.event_action("updates", line));
+        assert_eq!(fates, [second, second, EventAction::Drop, second]);
+        let now = EventAction::Deliver(Duration::ZERO);
+        assert_eq!(rules.event_action("stacks", modified), now);
+        assert_eq!(rules.fault_count, 4, "all but the last one");
         rules.coalesce("stacks", Duration::from_secs(2));
-        let gathered = Fate::Gathered(Duration::from_secs(2));
-        assert_eq!(rules.fate_of("stacks", modified), gathered);
-        rules.heal();
-        assert_eq!(rules.fate_of("stacks", modified), now);
+        let gathered = EventAction::Coalesce(Duration::from_secs(2));
+        assert_eq!(rules.event_action("stacks", modified), gathered);
+        rules.clear_faults();
+        assert_eq!(rules.event_action("stacks", modified), now);
     }
 }

@@ -12,7 +12,7 @@ use crate::control_plane::{Authority, Identity};
 
 const PROTOCOL: &[u8] = b"http/1.1";
 
-type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+type CertificateAndKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 /// For clients of the proxy.
 pub(super) fn acceptor(authority: &Authority) -> Result<TlsAcceptor, ProxyError> {
@@ -43,7 +43,7 @@ pub(super) fn connector(
     Ok(Arc::new(config).into())
 }
 
-fn pair(identity: &Identity) -> Result<Pair, ProxyError> {
+fn pair(identity: &Identity) -> Result<CertificateAndKey, ProxyError> {
     let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes())?;
     let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes())?;
     Ok((vec![certificate], key))

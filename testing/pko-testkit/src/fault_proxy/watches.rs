@@ -1,4 +1,4 @@
-//! The stream of a watch, event by event, with faults in it.
+//! Watch streams, event by event, with faults.
 
 use std::io;
 use std::sync::Arc;
@@ -11,17 +11,15 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
-use super::newest::{Newest, Turn};
-use super::rules::Fate;
-use super::serve::{Body, Proxy};
+use super::connections::{Body, ProxyState};
+use super::latest_events::{EventNumber, LatestEvents};
+use super::rules::EventAction;
 
 /// What ends the watches that are open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum End {
-    /// Nothing has yet.
+pub(super) enum WatchEnd {
     #[default]
     None,
-    /// The connection breaks.
     Cut,
     /// The API server has forgotten what was before.
     Gone,
@@ -35,47 +33,47 @@ const GONE: &str = concat!(
 );
 
 /// What is passed on, and when.
-struct Line {
+struct WatchLine {
     time: Instant,
     /// Of what need not be told if something newer has come by then.
-    turn: Option<Turn>,
+    number: Option<EventNumber>,
     /// Or the break of the connection to the API server, which breaks the client's too.
     content: Result<Bytes, io::Error>,
 }
 
-impl Line {
+impl WatchLine {
     fn broken(error: hyper::Error) -> Self {
         Self {
             time: Instant::now(),
-            turn: None,
+            number: None,
             content: Err(io::Error::other(error)),
         }
     }
 }
 
-type Item = Result<Frame<Bytes>, io::Error>;
+type FrameResult = Result<Frame<Bytes>, io::Error>;
 
 /// Passes the events of a watch on.
 pub(super) fn with_faults(
-    proxy: &Arc<Proxy>,
+    proxy: &Arc<ProxyState>,
     resource: String,
     answer: Response<Incoming>,
 ) -> Response<Body> {
     let (parts, body) = answer.into_parts();
     let (read, lines) = mpsc::unbounded_channel();
     let (write, items) = mpsc::unbounded_channel();
-    let newest = Newest::default();
+    let latest = LatestEvents::default();
     // From this moment on: what ended other watches before does not end this one
     let end = proxy.ends.subscribe();
-    let reader = Reader {
+    let reader = WatchReader {
         proxy: Arc::clone(proxy),
         resource,
-        newest: newest.clone(),
+        latest: latest.clone(),
         lines: read,
     };
     let reading = tokio::spawn(reader.read(body));
     tokio::spawn(async move {
-        write_lines(in_time(lines, newest), end, &write).await;
+        write_lines(in_time(lines, latest), end, &write).await;
         // Without a reader the connection to the API server ends
         reading.abort();
     });
@@ -84,14 +82,14 @@ pub(super) fn with_faults(
 }
 
 /// Takes each event with the moment at which it is to be passed on.
-struct Reader {
-    proxy: Arc<Proxy>,
+struct WatchReader {
+    proxy: Arc<ProxyState>,
     resource: String,
-    newest: Newest,
-    lines: mpsc::UnboundedSender<Line>,
+    latest: LatestEvents,
+    lines: mpsc::UnboundedSender<WatchLine>,
 }
 
-impl Reader {
+impl WatchReader {
     async fn read(self, body: Incoming) {
         let mut chunks = BodyStream::new(body);
         let mut rest = Vec::new();
@@ -99,7 +97,7 @@ impl Reader {
             let frame = match frame {
                 Ok(frame) => frame,
                 Err(error) => {
-                    let _ = self.lines.send(Line::broken(error));
+                    let _ = self.lines.send(WatchLine::broken(error));
                     return;
                 }
             };
@@ -114,16 +112,16 @@ impl Reader {
     }
 
     /// Nothing for an event that is never told.
-    fn line(&self, line: Vec<u8>) -> Option<Line> {
-        let fate = self.proxy.rules().fate_of(&self.resource, &line);
-        let (delay, turn) = match fate {
-            Fate::Dropped => return None,
-            Fate::Told(delay) => (delay, None),
-            Fate::Gathered(delay) => (delay, self.newest.note(&line)),
+    fn line(&self, line: Vec<u8>) -> Option<WatchLine> {
+        let event_action = self.proxy.rules().event_action(&self.resource, &line);
+        let (delay, number) = match event_action {
+            EventAction::Drop => return None,
+            EventAction::Deliver(delay) => (delay, None),
+            EventAction::Coalesce(delay) => (delay, self.latest.note(&line)),
         };
-        Some(Line {
+        Some(WatchLine {
             time: Instant::now() + delay,
-            turn,
+            number,
             content: Ok(line.into()),
         })
     }
@@ -131,8 +129,8 @@ impl Reader {
 
 async fn write_lines(
     lines: impl Stream<Item = Result<Bytes, io::Error>>,
-    mut end: watch::Receiver<End>,
-    items: &mpsc::UnboundedSender<Item>,
+    mut end: watch::Receiver<WatchEnd>,
+    items: &mpsc::UnboundedSender<FrameResult>,
 ) {
     let mut lines = std::pin::pin!(lines);
     loop {
@@ -140,9 +138,9 @@ async fn write_lines(
             biased;
             _ = end.changed() => {
                 let last = match *end.borrow() {
-                    End::None => continue,
-                    End::Cut => Err(io::ErrorKind::ConnectionReset.into()),
-                    End::Gone => Ok(Frame::data(Bytes::from_static(GONE.as_bytes()))),
+                    WatchEnd::None => continue,
+                    WatchEnd::Cut => Err(io::ErrorKind::ConnectionReset.into()),
+                    WatchEnd::Gone => Ok(Frame::data(Bytes::from_static(GONE.as_bytes()))),
                 };
                 let _ = items.send(last);
                 return;
@@ -159,14 +157,14 @@ async fn write_lines(
 }
 
 fn in_time(
-    lines: mpsc::UnboundedReceiver<Line>,
-    newest: Newest,
+    lines: mpsc::UnboundedReceiver<WatchLine>,
+    latest: LatestEvents,
 ) -> impl Stream<Item = Result<Bytes, io::Error>> {
     UnboundedReceiverStream::new(lines).filter_map(move |line| {
-        let newest = newest.clone();
+        let latest = latest.clone();
         async move {
             sleep_until(line.time).await;
-            let is_superfluous = line.turn.is_some_and(|turn| newest.has_newer(&turn));
+            let is_superfluous = line.number.is_some_and(|number| latest.has_newer(&number));
             (!is_superfluous).then_some(line.content)
         }
     })

@@ -1,4 +1,4 @@
-//! Archives as source-controller makes them: gzip around a tar of plain files, owned by nobody; pure.
+//! Archives in source-controller's format: a gzipped tar of plain files without owner.
 
 use std::io::{self, Write as _};
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_come_back_with_their_folders_and_nothing_of_the_maker() {
+    fn archive_holds_files_and_folders_without_owner() {
         let files = [
             ("Pulumi.yaml", "name: a"),
             ("deep/er/a.txt", "1"),

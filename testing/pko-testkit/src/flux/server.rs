@@ -11,25 +11,24 @@ use jiff::{Timestamp, Unit};
 use sha2::{Digest, Sha256};
 
 use super::archive::archive;
-use super::source::{Artifact, Source, hex};
-use crate::git_server::message::{Request, respond};
+use super::source::{Artifact, TestSource, hex};
+use crate::git_server::http::{HttpRequest, respond};
 
 /// A server of artifacts. It ends when it is dropped.
 pub struct ArtifactServer {
     address: SocketAddr,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ArtifactStore>>,
 }
 
 #[derive(Default)]
-struct State {
+struct ArtifactStore {
     files: BTreeMap<String, Vec<u8>>,
     /// The paths that were asked for, one for each request.
-    seen: Vec<String>,
+    requested_paths: Vec<String>,
     stopped: bool,
 }
 
 impl ArtifactServer {
-    /// Starts one, without artifacts.
     pub fn start() -> io::Result<Self> {
         Self::start_at(Ipv4Addr::LOCALHOST)
     }
@@ -52,7 +51,7 @@ impl ArtifactServer {
     /// If a path is none that an archive can have.
     #[must_use]
     #[expect(clippy::expect_used, reason = "a test's own mistake")]
-    pub fn publish(&self, source: &Source, revision: &str, files: &[(&str, &str)]) -> Artifact {
+    pub fn publish(&self, source: &TestSource, revision: &str, files: &[(&str, &str)]) -> Artifact {
         let bytes = archive(files).expect("paths that fit in an archive");
         let path = source.path(revision);
         let now = Timestamp::now();
@@ -84,7 +83,7 @@ impl ArtifactServer {
     pub fn requests(&self, artifact: &Artifact) -> usize {
         let state = lock(&self.state);
         state
-            .seen
+            .requested_paths
             .iter()
             .filter(|path| **path == artifact.path)
             .count()
@@ -99,7 +98,7 @@ impl Drop for ArtifactServer {
     }
 }
 
-fn accept(listener: &TcpListener, state: &Arc<Mutex<State>>) {
+fn accept(listener: &TcpListener, state: &Arc<Mutex<ArtifactStore>>) {
     for stream in listener.incoming() {
         if lock(state).stopped {
             return;
@@ -111,16 +110,16 @@ fn accept(listener: &TcpListener, state: &Arc<Mutex<State>>) {
     }
 }
 
-fn answer(mut stream: TcpStream, state: &Mutex<State>) -> io::Result<()> {
+fn answer(mut stream: TcpStream, state: &Mutex<ArtifactStore>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(Duration::from_mins(1)))?;
-    let Some(request) = Request::read(&mut stream)? else {
+    let Some(request) = HttpRequest::read(&mut stream)? else {
         return Ok(());
     };
     let path = request.path.trim_start_matches('/').to_owned();
     let file = {
         let mut state = lock(state);
-        state.seen.push(path.clone());
+        state.requested_paths.push(path.clone());
         state.files.get(&path).cloned()
     };
     let headers = [("Content-Type", "application/gzip")];
@@ -130,6 +129,6 @@ fn answer(mut stream: TcpStream, state: &Mutex<State>) -> io::Result<()> {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<ArtifactStore>) -> MutexGuard<'_, ArtifactStore> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

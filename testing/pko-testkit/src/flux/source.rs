@@ -1,4 +1,4 @@
-//! Sources as users apply them, and the artifacts that belong to them; pure.
+//! Flux sources as users apply them, and their artifacts.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ pub(super) const API_VERSION: &str = "source.toolkit.fluxcd.io/v1";
 
 /// A kind of source that has an artifact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SourceKind {
     /// A branch of a git repository.
     GitRepository,
     /// A tag of an OCI repository.
@@ -24,8 +24,7 @@ pub enum Kind {
     ExternalArtifact,
 }
 
-impl Kind {
-    /// Every kind.
+impl SourceKind {
     pub const ALL: [Self; 5] = [
         Self::GitRepository,
         Self::OciRepository,
@@ -81,16 +80,16 @@ impl Kind {
 
 /// A source in a namespace.
 #[derive(Clone, Debug)]
-pub struct Source {
-    kind: Kind,
+pub struct TestSource {
+    kind: SourceKind,
     namespace: String,
     name: String,
 }
 
-impl Source {
+impl TestSource {
     /// A source of this kind.
     #[must_use]
-    pub fn new(kind: Kind, namespace: &str, name: &str) -> Self {
+    pub fn new(kind: SourceKind, namespace: &str, name: &str) -> Self {
         Self {
             kind,
             namespace: namespace.to_owned(),
@@ -98,19 +97,16 @@ impl Source {
         }
     }
 
-    /// Its kind.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> SourceKind {
         self.kind
     }
 
-    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its namespace.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
@@ -138,11 +134,11 @@ impl Source {
         let digest = hex(&Sha256::digest(seed));
         match self.kind {
             // The first 40 characters of any digest look like a commit
-            Kind::GitRepository => format!("main@sha1:{digest:.40}"),
-            Kind::OciRepository => format!("latest@sha256:{digest}"),
-            Kind::Bucket => format!("sha256:{digest}"),
-            Kind::HelmChart => format!("1.0.0+{digest:.12}"),
-            Kind::ExternalArtifact => format!("v1.0.0@sha256:{digest}"),
+            SourceKind::GitRepository => format!("main@sha1:{digest:.40}"),
+            SourceKind::OciRepository => format!("latest@sha256:{digest}"),
+            SourceKind::Bucket => format!("sha256:{digest}"),
+            SourceKind::HelmChart => format!("1.0.0+{digest:.12}"),
+            SourceKind::ExternalArtifact => format!("v1.0.0@sha256:{digest}"),
         }
     }
 
@@ -150,20 +146,18 @@ impl Source {
     pub(super) fn path(&self, revision: &str) -> String {
         let folder = self.kind.as_str().to_lowercase();
         let file = match self.kind {
-            Kind::HelmChart => format!("{}-{revision}.tgz", self.name),
+            SourceKind::HelmChart => format!("{}-{revision}.tgz", self.name),
             _ => format!("{}.tar.gz", revision.rsplit(':').next().unwrap_or(revision)),
         };
         format!("{folder}/{}/{}/{file}", self.namespace, self.name)
     }
 }
 
-/// What `status.artifact` says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Artifact {
     /// The digest of the archive, with its algorithm.
     pub digest: String,
-    /// When it was stored.
     pub last_update_time: jiff::Timestamp,
     /// Where it is kept, below the root of the server.
     pub path: String,
@@ -187,9 +181,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn revisions_and_paths_are_as_flux_writes_them() {
-        let found = Kind::ALL.map(|kind| {
-            let source = Source::new(kind, "shop", "infra");
+    fn revisions_and_paths_match_flux() {
+        let found = SourceKind::ALL.map(|kind| {
+            let source = TestSource::new(kind, "shop", "infra");
             let revision = source.revision("one");
             (source.path(&revision), revision)
         });

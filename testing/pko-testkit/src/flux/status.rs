@@ -1,36 +1,30 @@
-//! Statuses of sources as source-controller writes them; pure.
+//! Statuses of sources in source-controller's format.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::source::{Artifact, Kind};
+use super::source::{Artifact, SourceKind};
 
 /// Where source-controller is with a source.
 #[derive(Clone, Debug)]
-pub enum State {
+pub enum SourceState {
     /// The source is new; nothing was fetched yet.
     Progressing,
     /// The artifact is that of the newest revision.
     Ready(Artifact),
     /// A newer revision was seen; until its archive is stored, the artifact is the one of before.
-    Outdated {
-        /// The artifact of before.
-        stored: Artifact,
-        /// The newer revision.
-        seen: String,
-    },
+    Outdated { stored: Artifact, seen: String },
     /// The source can't be fetched; an artifact of before stays.
     Failed {
         /// The artifact of before, if there was one.
         stored: Option<Artifact>,
-        /// What went wrong.
         message: String,
     },
 }
 
-impl State {
+impl SourceState {
     /// The status for a generation, in the order in which Flux sorts conditions: those that say how it is, then the others by name.
-    pub(super) fn status(&self, kind: Kind, generation: i64, now: Timestamp) -> Value {
+    pub(super) fn status(&self, kind: SourceKind, generation: i64, now: Timestamp) -> Value {
         let condition = |name: &str, status: &str, reason: &str, message: &str| {
             json!({
                 "type": name, "status": status, "reason": reason, "message": message,
@@ -91,23 +85,23 @@ fn status(generation: i64, conditions: &[Value], artifact: Option<&Artifact>) ->
     status
 }
 
-fn stored_message(kind: Kind, revision: &str) -> String {
+fn stored_message(kind: SourceKind, revision: &str) -> String {
     match kind {
-        Kind::GitRepository => format!("stored artifact for revision '{revision}'"),
-        Kind::OciRepository => format!("stored artifact for digest '{revision}'"),
-        Kind::Bucket => format!("stored artifact: revision '{revision}'"),
-        Kind::HelmChart => format!("pulled 'infra' chart with version '{revision}'"),
-        Kind::ExternalArtifact => format!("stored artifact for revision {revision}"),
+        SourceKind::GitRepository => format!("stored artifact for revision '{revision}'"),
+        SourceKind::OciRepository => format!("stored artifact for digest '{revision}'"),
+        SourceKind::Bucket => format!("stored artifact: revision '{revision}'"),
+        SourceKind::HelmChart => format!("pulled 'infra' chart with version '{revision}'"),
+        SourceKind::ExternalArtifact => format!("stored artifact for revision {revision}"),
     }
 }
 
-fn failure_reason(kind: Kind) -> &'static str {
+fn failure_reason(kind: SourceKind) -> &'static str {
     match kind {
-        Kind::GitRepository => "GitOperationFailed",
-        Kind::OciRepository => "OCIArtifactPullFailed",
-        Kind::Bucket => "BucketOperationFailed",
-        Kind::HelmChart => "ChartPullFailed",
-        Kind::ExternalArtifact => "Failed",
+        SourceKind::GitRepository => "GitOperationFailed",
+        SourceKind::OciRepository => "OCIArtifactPullFailed",
+        SourceKind::Bucket => "BucketOperationFailed",
+        SourceKind::HelmChart => "ChartPullFailed",
+        SourceKind::ExternalArtifact => "Failed",
     }
 }
 
@@ -127,8 +121,12 @@ mod tests {
     }
 
     #[test]
-    fn a_ready_source_says_where_its_archive_is() {
-        let status = State::Ready(artifact()).status(Kind::GitRepository, 3, Timestamp::UNIX_EPOCH);
+    fn ready_source_status_has_artifact() {
+        let status = SourceState::Ready(artifact()).status(
+            SourceKind::GitRepository,
+            3,
+            Timestamp::UNIX_EPOCH,
+        );
         let message = "stored artifact for revision 'main@sha1:11'";
         let time = "1970-01-01T00:00:00Z";
         let expected = json!({
@@ -149,12 +147,12 @@ mod tests {
     }
 
     #[test]
-    fn an_artifact_stays_while_the_next_one_is_made_or_can_not_be_had() {
-        let outdated = State::Outdated {
+    fn outdated_and_failed_sources_keep_artifact() {
+        let outdated = SourceState::Outdated {
             stored: artifact(),
             seen: "main@sha1:22".into(),
         };
-        let failed = State::Failed {
+        let failed = SourceState::Failed {
             stored: Some(artifact()),
             message: "no route to host".into(),
         };
@@ -168,19 +166,19 @@ mod tests {
                 "Ready=False ArtifactInStorage=True FetchFailed=True",
             ),
         ] {
-            let status = state.status(Kind::GitRepository, 1, Timestamp::UNIX_EPOCH);
+            let status = state.status(SourceKind::GitRepository, 1, Timestamp::UNIX_EPOCH);
             assert_eq!(status["artifact"]["revision"], "main@sha1:11");
             assert_eq!(texts(&status), types);
         }
-        let never = State::Failed {
+        let never = SourceState::Failed {
             stored: None,
             message: "no route to host".into(),
         };
         for (state, types) in [
-            (State::Progressing, "Reconciling=True Ready=Unknown"),
+            (SourceState::Progressing, "Reconciling=True Ready=Unknown"),
             (never, "Ready=False FetchFailed=True"),
         ] {
-            let status = state.status(Kind::GitRepository, 1, Timestamp::UNIX_EPOCH);
+            let status = state.status(SourceKind::GitRepository, 1, Timestamp::UNIX_EPOCH);
             assert_eq!(status.get("artifact"), None);
             assert_eq!(texts(&status), types);
         }

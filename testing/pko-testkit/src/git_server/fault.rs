@@ -1,10 +1,10 @@
-//! What a server can do wrong.
+//! Faults of a git server.
 
 use std::{io, time::Duration};
 
 use super::{
-    State, Wire,
-    message::{Request, respond},
+    GitServerState, Wire,
+    http::{HttpRequest, respond},
 };
 
 /// What a server does wrong.
@@ -34,8 +34,8 @@ impl Fault {
     /// Does what is wrong; false if it leaves the request to the real server.
     pub(super) fn apply(
         &self,
-        state: &State,
-        request: &Request,
+        state: &GitServerState,
+        request: &HttpRequest,
         wire: &mut dyn Wire,
     ) -> io::Result<bool> {
         match self {
@@ -87,7 +87,7 @@ fn redirect(wire: &mut dyn Wire, place: &str) -> io::Result<()> {
     respond(wire, "301 Moved Permanently", &[("Location", place)], b"")
 }
 
-fn drip(state: &State, wire: &mut dyn Wire) -> io::Result<()> {
+fn drip(state: &GitServerState, wire: &mut dyn Wire) -> io::Result<()> {
     write!(
         wire,
         "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: {ADVERTISEMENT}\r\n\r\n"
@@ -102,7 +102,7 @@ fn drip(state: &State, wire: &mut dyn Wire) -> io::Result<()> {
 }
 
 /// A blob that has no end.
-fn endless_pack(state: &State, wire: &mut dyn Wire) -> io::Result<()> {
+fn endless_pack(state: &GitServerState, wire: &mut dyn Wire) -> io::Result<()> {
     wire.write_all(
         b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/x-git-upload-pack-result\r\n\r\n",
     )?;

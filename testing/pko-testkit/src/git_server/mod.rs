@@ -1,11 +1,11 @@
-//! A git server over HTTP: git's own `http-backend`, behind a small server that checks credentials, counts requests
-//! and can be made to misbehave.
+//! A git server over HTTP: git's own `http-backend` behind a small server that checks credentials, records
+//! requests and injects faults.
 //!
-//! Tests push by writing to the repository's folder with git itself.
+//! Tests push by writing to the repository's folder with git.
 
-mod backend;
 mod fault;
-pub(crate) mod message;
+pub(crate) mod http;
+mod http_backend;
 mod repository;
 pub mod sshd;
 mod tls;
@@ -25,7 +25,7 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 
 pub use fault::Fault;
-pub use message::SeenRequest;
+pub use http::RecordedRequest;
 pub use repository::{TestFile, TestRepository};
 
 /// Both ways of a connection.
@@ -35,15 +35,15 @@ impl<T: Read + Write> Wire for T {}
 /// A git server. It ends when it is dropped, with all that hangs on it.
 pub struct GitServer {
     address: SocketAddr,
-    state: Arc<State>,
+    state: Arc<GitServerState>,
     certificate: Option<String>,
 }
 
-struct State {
+struct GitServerState {
     root: PathBuf,
     users: Mutex<Vec<String>>,
     fault: Mutex<Option<Fault>>,
-    seen: Mutex<Vec<SeenRequest>>,
+    requests: Mutex<Vec<RecordedRequest>>,
     old_protocol: AtomicBool,
     stopped: Mutex<bool>,
     stop: Condvar,
@@ -63,7 +63,7 @@ impl GitServer {
 
     /// The same within TLS, with a certificate of an authority of its own.
     pub fn start_with_tls(root: &Path) -> io::Result<Self> {
-        let tls::Identity { config, authority } = tls::identity()?;
+        let tls::ServerTls { config, authority } = tls::server_tls()?;
         let mut server = Self::start_with(root, Ipv4Addr::LOCALHOST, Some(Arc::new(config)))?;
         server.certificate = Some(authority);
         Ok(server)
@@ -76,11 +76,11 @@ impl GitServer {
     ) -> io::Result<Self> {
         let listener = TcpListener::bind((address, 0))?;
         let address = listener.local_addr()?;
-        let state = Arc::new(State {
+        let state = Arc::new(GitServerState {
             root: root.to_owned(),
             users: Mutex::default(),
             fault: Mutex::default(),
-            seen: Mutex::default(),
+            requests: Mutex::default(),
             old_protocol: AtomicBool::default(),
             stopped: Mutex::default(),
             stop: Condvar::default(),
@@ -102,12 +102,12 @@ impl GitServer {
     }
 
     /// What goes wrong from now on.
-    pub fn fault(&self, fault: Option<Fault>) {
+    pub fn set_fault(&self, fault: Option<Fault>) {
         *lock(&self.state.fault) = fault;
     }
 
     /// From now on it does not know version 2 of the protocol.
-    pub fn is_old(&self) {
+    pub fn disable_protocol_v2(&self) {
         self.state.old_protocol.store(true, Ordering::Relaxed);
     }
 
@@ -144,8 +144,8 @@ impl GitServer {
 
     /// All requests since the last time.
     #[must_use]
-    pub fn seen(&self) -> Vec<SeenRequest> {
-        std::mem::take(&mut *lock(&self.state.seen))
+    pub fn take_requests(&self) -> Vec<RecordedRequest> {
+        std::mem::take(&mut *lock(&self.state.requests))
     }
 }
 
@@ -158,7 +158,7 @@ impl Drop for GitServer {
     }
 }
 
-impl State {
+impl GitServerState {
     fn accept(self: Arc<Self>, listener: &TcpListener) {
         for (stream, number) in listener.incoming().zip(0..) {
             if *lock(&self.stopped) {
@@ -190,15 +190,15 @@ impl State {
     /// Answers until there is no other request, or an answer that was the last.
     fn answer_all(&self, wire: &mut dyn Wire, connection: u64) -> io::Result<()> {
         while !self.is_stopped()
-            && let Some(request) = message::Request::read(wire)?
+            && let Some(request) = http::HttpRequest::read(wire)?
         {
-            lock(&self.seen).push(request.seen(connection));
+            lock(&self.requests).push(request.to_record(connection));
             self.answer(&request, wire)?;
         }
         Ok(())
     }
 
-    fn answer(&self, request: &message::Request, wire: &mut dyn Wire) -> io::Result<()> {
+    fn answer(&self, request: &http::HttpRequest, wire: &mut dyn Wire) -> io::Result<()> {
         let fault = lock(&self.fault).clone();
         if let Some(fault) = fault
             && fault.apply(self, request, wire)?
@@ -212,9 +212,9 @@ impl State {
                 .any(|user| request.header("authorization") == Some(user));
         if !allowed {
             let headers = [("WWW-Authenticate", "Basic realm=\"git\"")];
-            return message::respond(wire, "401 Unauthorized", &headers, b"");
+            return http::respond(wire, "401 Unauthorized", &headers, b"");
         }
-        backend::run(
+        http_backend::run(
             &self.root,
             request,
             self.old_protocol.load(Ordering::Relaxed),

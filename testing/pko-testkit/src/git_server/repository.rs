@@ -1,4 +1,4 @@
-//! A repository to be served, made with git itself.
+//! A bare repository to serve, created with git.
 
 use std::{
     fmt::Write as _,
@@ -17,26 +17,21 @@ pub struct TestRepository {
 /// A file of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestFile {
-    /// Where
     pub path: String,
     /// As git has it: `100644`, `100755`, `120000`, or `160000` with a commit's hash as content
     pub mode: &'static str,
-    /// What
     pub content: Vec<u8>,
 }
 
 impl TestFile {
-    /// A plain file.
     pub fn plain(path: &str, content: impl Into<Vec<u8>>) -> Self {
         Self::with_mode("100644", path, content)
     }
 
-    /// An executable file.
     pub fn executable(path: &str, content: impl Into<Vec<u8>>) -> Self {
         Self::with_mode("100755", path, content)
     }
 
-    /// A symbolic link.
     #[must_use]
     pub fn link(path: &str, target: &str) -> Self {
         Self::with_mode("120000", path, target)
@@ -79,7 +74,6 @@ impl TestRepository {
         Ok(repository)
     }
 
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -131,7 +125,6 @@ impl TestRepository {
         self.git_with_input(&arguments, &bytes)
     }
 
-    /// Writes a blob.
     pub fn blob(&self, content: &[u8]) -> io::Result<String> {
         self.git_with_input(&["hash-object", "-w", "--stdin"], content)
     }

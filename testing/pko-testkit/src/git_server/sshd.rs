@@ -1,7 +1,7 @@
 //! OpenSSH's own server, with keys and repositories of a test.
 //!
-//! A listener of ours takes the connections and starts one `sshd -i` for each, so that there is no port to be lost and
-//! no moment in which it does not listen yet; and a test can see when a connection has ended.
+//! A listener in this process accepts connections and starts one `sshd -i` for each. So there is no port to
+//! lose, no moment without a listener, and a test can observe the end of a connection.
 
 use std::{
     fs::{self, OpenOptions, Permissions},
@@ -36,18 +36,13 @@ const SERVER_PACKAGE: &str = "openssh-server";
 /// A server that could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SshdError {
-    /// A program is missing.
     #[error("{program} is missing: install it with `apt-get install {package}`")]
     Missing {
-        /// What is missing
         program: &'static str,
-        /// What has it
         package: &'static str,
     },
-    /// `ssh-keygen` failed.
     #[error("failed to make a key with ssh-keygen {0:?}")]
     Key(Vec<String>),
-    /// The system said no.
     #[error("failed to prepare an SSH server")]
     Io(#[from] io::Error),
 }
@@ -92,12 +87,12 @@ pub struct Sshd {
     folder: TempDir,
     address: SocketAddr,
     host_keys: Vec<KeyPair>,
-    state: Arc<State>,
+    state: Arc<SshdState>,
     listener: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct State {
+struct SshdState {
     over: AtomicBool,
     connections: AtomicUsize,
     open: AtomicUsize,
@@ -105,7 +100,7 @@ struct State {
     servers: Mutex<Vec<u32>>,
 }
 
-impl State {
+impl SshdState {
     fn servers(&self) -> MutexGuard<'_, Vec<u32>> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -159,8 +154,8 @@ impl Sshd {
         make_separation_folder()?;
         let socket = TcpListener::bind((address, 0))?;
         let address = socket.local_addr()?;
-        let state = Arc::new(State::default());
-        let listener = Listener {
+        let state = Arc::new(SshdState::default());
+        let listener = SshdListener {
             socket,
             configuration: folder.path().join("sshd_config"),
             log: folder.path().join("log"),
@@ -176,7 +171,7 @@ impl Sshd {
     }
 
     /// A server with an Ed25519 key that passes `GIT_PROTOCOL` on, as the big forges do.
-    pub fn usual() -> Result<Self, SshdError> {
+    pub fn start_default() -> Result<Self, SshdError> {
         Self::start(&[&["-t", "ed25519"]], &["AcceptEnv GIT_PROTOCOL"])
     }
 
@@ -186,13 +181,12 @@ impl Sshd {
         skip_if_missing(Self::start(host_keys, lines))
     }
 
-    /// As [`Self::usual`]. Where OpenSSH's server is not installed, the test is skipped: it returns at
+    /// As [`Self::start_default`]. Where OpenSSH's server is not installed, the test is skipped: it returns at
     /// once.
-    pub fn usual_or_skip() -> Result<Option<Self>, SshdError> {
-        skip_if_missing(Self::usual())
+    pub fn start_default_or_skip() -> Result<Option<Self>, SshdError> {
+        skip_if_missing(Self::start_default())
     }
 
-    /// Where it listens.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.address.port()
@@ -230,7 +224,6 @@ impl Sshd {
         &self.host_keys
     }
 
-    /// A folder for repositories.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
@@ -244,7 +237,7 @@ impl Sshd {
 
     /// Waits until no connection is open any more; whether that came true.
     #[must_use]
-    pub fn becomes_idle(&self) -> bool {
+    pub fn wait_until_idle(&self) -> bool {
         let end = Instant::now() + DEADLINE;
         while Instant::now() < end {
             if self.state.open.load(Ordering::SeqCst) == 0 {
@@ -276,14 +269,14 @@ impl Drop for Sshd {
     }
 }
 
-struct Listener {
+struct SshdListener {
     socket: TcpListener,
     configuration: PathBuf,
     log: PathBuf,
-    state: Arc<State>,
+    state: Arc<SshdState>,
 }
 
-impl Listener {
+impl SshdListener {
     fn run(self) {
         let mut open: Vec<TcpStream> = Vec::new();
         for stream in self.socket.incoming().filter_map(Result::ok) {

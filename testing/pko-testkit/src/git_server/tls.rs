@@ -1,21 +1,21 @@
-//! A certificate for this machine, of an authority that nobody knows.
+//! A TLS certificate for this machine, signed by a private authority.
 
 use std::io;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-pub(super) struct Identity {
+pub(super) struct ServerTls {
     pub(super) config: rustls::ServerConfig,
     /// In PEM
     pub(super) authority: String,
 }
 
-pub(super) fn identity() -> io::Result<Identity> {
+pub(super) fn server_tls() -> io::Result<ServerTls> {
     make().map_err(io::Error::other)
 }
 
-fn make() -> Result<Identity, Box<dyn std::error::Error + Send + Sync>> {
+fn make() -> Result<ServerTls, Box<dyn std::error::Error + Send + Sync>> {
     let authority_key = KeyPair::generate()?;
     let mut authority = CertificateParams::new(Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -33,7 +33,7 @@ fn make() -> Result<Identity, Box<dyn std::error::Error + Send + Sync>> {
             vec![own.der().clone()],
             PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der())),
         )?;
-    Ok(Identity {
+    Ok(ServerTls {
         config,
         authority: certificate.pem(),
     })

@@ -1,4 +1,4 @@
-//! The conditions of an object, and whether each is one by the rules of `metav1.Condition`; pure.
+//! The conditions of an object, and their validation by the rules of `metav1.Condition`.
 
 use std::collections::BTreeSet;
 
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_field_is_judged() {
+    fn condition_fields_are_validated() {
         let cases = [
             ("reason", json!("ok:Yes_1"), None),
             (
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_may_be_there_once() {
+    fn duplicate_condition_type_is_a_violation() {
         let condition = json!({
             "type": "example.com/Odd", "status": "Unknown", "reason": "Good", "message": "m",
             "lastTransitionTime": "2026-01-01T00:00:00Z",

@@ -1,4 +1,4 @@
-//! Everything that is in a namespace, of whatever kind.
+//! All objects of a namespace, of every kind.
 
 use kube::api::{DynamicObject, ListParams};
 use kube::discovery::{ApiCapabilities, ApiResource, Discovery, Scope, verbs};

@@ -1,4 +1,4 @@
-//! The contents of a namespace as text; pure.
+//! The contents of a namespace as text.
 
 use std::fmt::Write as _;
 
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_keep_their_values_and_events_come_last_in_time() {
+    fn dump_hides_secrets_and_sorts_events_last() {
         let event = |name: &str, time: &str| {
             found(json!({
                 "apiVersion": "v1", "kind": "Event", "metadata": { "name": name },

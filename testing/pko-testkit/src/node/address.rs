@@ -1,4 +1,4 @@
-//! A loopback address for each pod: Linux binds all of 127.0.0.0/8 without being asked.
+//! A loopback address for each pod: Linux accepts all of 127.0.0.0/8.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -48,14 +48,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_address_is_given_twice_and_all_are_loopback() {
+    fn free_addresses_are_distinct_and_loopback() {
         let addresses: BTreeSet<Ipv4Addr> = (0..300).map(|_| free().unwrap()).collect();
         assert_eq!(addresses.len(), 300);
         assert!(addresses.iter().all(Ipv4Addr::is_loopback));
     }
 
     #[test]
-    fn octets_have_no_special_values() {
+    fn address_octets_avoid_special_values() {
         for number in (0..OCTET.pow(3)).step_by(77) {
             let octets = numbered(number).octets();
             assert!(!octets.contains(&0) && !octets.contains(&255), "{octets:?}");

@@ -1,4 +1,4 @@
-//! The variables of a container, as the kubelet puts them together; pure.
+//! The environment variables of a container, resolved as the kubelet does.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -7,20 +7,19 @@ use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVar, EnvVarSource,
 use kube::ResourceExt;
 
 use super::expand::expand;
-use super::references::{Kind, Objects, Values};
+use super::references::{ObjectData, Objects, ReferenceKind};
 
-/// Variables by their names.
 pub(super) type Variables = BTreeMap<String, String>;
 
 /// What a container's variables can tell of its pod.
-pub(super) struct Surroundings<'a> {
+pub(super) struct EnvResolver<'a> {
     pub(super) pod: &'a Pod,
     pub(super) address: Ipv4Addr,
     pub(super) node: &'a str,
     pub(super) objects: &'a Objects,
 }
 
-impl Surroundings<'_> {
+impl EnvResolver<'_> {
     /// The variables, or the kubelet's message about what is missing.
     pub(super) fn variables(&self, container: &Container) -> Result<Variables, String> {
         let mut variables = Variables::new();
@@ -37,17 +36,17 @@ impl Surroundings<'_> {
 
     fn all_of(&self, source: &EnvFromSource) -> Result<Variables, String> {
         let prefix = source.prefix.as_deref().unwrap_or_default();
-        let mut all = Values::new();
+        let mut all = ObjectData::new();
         if let Some(secret) = &source.secret_ref {
-            let values = self
-                .objects
-                .values(Kind::Secret, &secret.name, secret.optional)?;
+            let values =
+                self.objects
+                    .values(ReferenceKind::Secret, &secret.name, secret.optional)?;
             all.extend(values.into_iter().flatten().map(owned));
         }
         if let Some(map) = &source.config_map_ref {
             let values = self
                 .objects
-                .values(Kind::ConfigMap, &map.name, map.optional)?;
+                .values(ReferenceKind::ConfigMap, &map.name, map.optional)?;
             all.extend(values.into_iter().flatten().map(owned));
         }
         let named = all.into_iter();
@@ -66,15 +65,15 @@ impl Surroundings<'_> {
 
     fn value_from(&self, source: &EnvVarSource) -> Result<Option<String>, String> {
         if let Some(key) = &source.secret_key_ref {
-            let value = self
-                .objects
-                .value(Kind::Secret, &key.name, &key.key, key.optional)?;
+            let value =
+                self.objects
+                    .value(ReferenceKind::Secret, &key.name, &key.key, key.optional)?;
             return Ok(value.map(text));
         }
         if let Some(key) = &source.config_map_key_ref {
-            let value = self
-                .objects
-                .value(Kind::ConfigMap, &key.name, &key.key, key.optional)?;
+            let value =
+                self.objects
+                    .value(ReferenceKind::ConfigMap, &key.name, &key.key, key.optional)?;
             return Ok(value.map(text));
         }
         match &source.field_ref {
@@ -143,11 +142,14 @@ mod tests {
             namespace: "team".to_owned(),
             ..Objects::default()
         };
-        for (kind, name, value) in [(Kind::Secret, "s", "hush"), (Kind::ConfigMap, "m", "loud")] {
-            let values = Values::from([("KEY".to_owned(), value.into())]);
+        for (kind, name, value) in [
+            (ReferenceKind::Secret, "s", "hush"),
+            (ReferenceKind::ConfigMap, "m", "loud"),
+        ] {
+            let values = ObjectData::from([("KEY".to_owned(), value.into())]);
             objects.found.insert((kind, name.to_owned()), values);
         }
-        let surroundings = Surroundings {
+        let surroundings = EnvResolver {
             pod: &pod,
             address: Ipv4Addr::new(127, 1, 2, 3),
             node: "node",
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn every_source_of_a_variable_arrives() {
+    fn every_variable_source_is_resolved() {
         let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
         let found = variables(json!({
             "name": "c",
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_an_error() {
+    fn missing_variable_source_is_an_error() {
         let table = [
             (
                 json!({"name": "c", "envFrom": [{"configMapRef": {"name": "gone"}}]}),

@@ -1,4 +1,4 @@
-//! `$(NAME)` in commands, arguments and variables, as the kubelet expands it; pure.
+//! `$(NAME)` in commands, arguments and variables, expanded as the kubelet does.
 
 /// Replaces `$(NAME)` by the value of a variable and `$$` by `$`. What names no variable stays.
 pub(super) fn expand(text: &str, value: impl Fn(&str) -> Option<String>) -> String {
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_expand_as_the_kubelet_does() {
+    fn references_expand_like_kubelet() {
         let value = |name: &str| (name == "A").then(|| "a $(B)".to_owned());
         let table = [
             ("plain", "plain"),

@@ -1,4 +1,4 @@
-//! The folders of a pod: what its containers find where they expect a file system.
+//! The folders of a pod, which stand for its containers' file systems.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{Container, KeyToPath, PodSpec, Volume};
 
 use super::paths::Paths;
-use super::references::{Kind, Objects, Values};
+use super::references::{ObjectData, Objects, ReferenceKind};
 
 /// Where a container writes what it wants to be known by.
 const TERMINATION_LOG: &str = "/dev/termination-log";
@@ -108,13 +108,13 @@ impl Files {
 }
 
 /// The files of a volume. An emptyDir has none; so have the kinds that no workspace needs.
-fn contents(volume: &Volume, objects: &Objects) -> Result<Values, String> {
+fn contents(volume: &Volume, objects: &Objects) -> Result<ObjectData, String> {
     let (values, items) = if let Some(secret) = &volume.secret {
         let name = secret.secret_name.as_deref().unwrap_or_default();
-        let values = objects.values(Kind::Secret, name, secret.optional)?;
+        let values = objects.values(ReferenceKind::Secret, name, secret.optional)?;
         (values, &secret.items)
     } else if let Some(map) = &volume.config_map {
-        let values = objects.values(Kind::ConfigMap, &map.name, map.optional)?;
+        let values = objects.values(ReferenceKind::ConfigMap, &map.name, map.optional)?;
         (values, &map.items)
     } else {
         (None, &None)
@@ -126,7 +126,7 @@ fn contents(volume: &Volume, objects: &Objects) -> Result<Values, String> {
     }
 }
 
-fn chosen(item: &KeyToPath, values: &Values) -> Result<(String, Vec<u8>), String> {
+fn chosen(item: &KeyToPath, values: &ObjectData) -> Result<(String, Vec<u8>), String> {
     let key = &item.key;
     match values.get(key) {
         Some(value) => Ok((item.path.clone(), value.clone())),
@@ -134,7 +134,7 @@ fn chosen(item: &KeyToPath, values: &Values) -> Result<(String, Vec<u8>), String
     }
 }
 
-fn write(folder: &Path, contents: &Values) -> io::Result<()> {
+fn write(folder: &Path, contents: &ObjectData) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     for (path, value) in contents {
         let path = folder.join(path);

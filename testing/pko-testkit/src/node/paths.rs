@@ -1,4 +1,4 @@
-//! A container's paths on a file system that it shares with everybody; pure.
+//! Maps a container's paths to paths of this machine.
 
 use std::path::PathBuf;
 
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_below_a_mount_are_rewritten_wherever_they_stand() {
+    fn paths_below_mounts_are_rewritten() {
         let paths = Paths::new(vec![
             ("/share".into(), "/pod/share".into()),
             ("/share/keys/".into(), "/pod/keys".into()),

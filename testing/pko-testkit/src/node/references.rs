@@ -6,12 +6,12 @@ use k8s_openapi::api::core::v1::{ConfigMap, Container, PodSpec, Secret};
 
 /// Of which kind an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum ReferenceKind {
     Secret,
     ConfigMap,
 }
 
-impl Kind {
+impl ReferenceKind {
     fn name(self) -> &'static str {
         match self {
             Self::Secret => "Secret",
@@ -20,14 +20,13 @@ impl Kind {
     }
 }
 
-/// Values by their keys.
-pub(super) type Values = BTreeMap<String, Vec<u8>>;
+pub(super) type ObjectData = BTreeMap<String, Vec<u8>>;
 
 /// What was found of the objects that somebody refers to.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     pub(super) namespace: String,
-    pub(super) found: BTreeMap<(Kind, String), Values>,
+    pub(super) found: BTreeMap<(ReferenceKind, String), ObjectData>,
 }
 
 impl Objects {
@@ -35,10 +34,10 @@ impl Objects {
     /// must not.
     pub(super) fn values(
         &self,
-        kind: Kind,
+        kind: ReferenceKind,
         name: &str,
         optional: Option<bool>,
-    ) -> Result<Option<&Values>, String> {
+    ) -> Result<Option<&ObjectData>, String> {
         match self.found.get(&(kind, name.to_owned())) {
             None if optional != Some(true) => {
                 let kind = kind.name().to_ascii_lowercase();
@@ -51,7 +50,7 @@ impl Objects {
     /// One value of an object, under the same rules.
     pub(super) fn value(
         &self,
-        kind: Kind,
+        kind: ReferenceKind,
         name: &str,
         key: &str,
         optional: Option<bool>,
@@ -69,7 +68,7 @@ impl Objects {
 }
 
 /// The values of a Secret.
-pub(super) fn of_secret(secret: Secret) -> Values {
+pub(super) fn of_secret(secret: Secret) -> ObjectData {
     let values = secret.data.unwrap_or_default();
     values
         .into_iter()
@@ -78,7 +77,7 @@ pub(super) fn of_secret(secret: Secret) -> Values {
 }
 
 /// The values of a ConfigMap.
-pub(super) fn of_config_map(map: ConfigMap) -> Values {
+pub(super) fn of_config_map(map: ConfigMap) -> ObjectData {
     let texts = map.data.unwrap_or_default().into_iter();
     let texts = texts.map(|(key, text)| (key, text.into_bytes()));
     let bytes = map.binary_data.unwrap_or_default().into_iter();
@@ -88,33 +87,36 @@ pub(super) fn of_config_map(map: ConfigMap) -> Values {
 }
 
 /// What the variables of a container refer to.
-pub(super) fn of_container(container: &Container) -> BTreeSet<(Kind, String)> {
+pub(super) fn of_container(container: &Container) -> BTreeSet<(ReferenceKind, String)> {
     let mut references = BTreeSet::new();
     for source in container.env_from.iter().flatten() {
-        let secret = source.secret_ref.iter().map(|it| (Kind::Secret, &it.name));
+        let secret = source
+            .secret_ref
+            .iter()
+            .map(|it| (ReferenceKind::Secret, &it.name));
         let map = source.config_map_ref.iter();
-        let map = map.map(|it| (Kind::ConfigMap, &it.name));
+        let map = map.map(|it| (ReferenceKind::ConfigMap, &it.name));
         references.extend(secret.chain(map).map(|(kind, name)| (kind, name.clone())));
     }
     let sources = container.env.iter().flatten();
     for source in sources.filter_map(|variable| variable.value_from.as_ref()) {
         let secret = source.secret_key_ref.iter();
-        let secret = secret.map(|it| (Kind::Secret, &it.name));
+        let secret = secret.map(|it| (ReferenceKind::Secret, &it.name));
         let map = source.config_map_key_ref.iter();
-        let map = map.map(|it| (Kind::ConfigMap, &it.name));
+        let map = map.map(|it| (ReferenceKind::ConfigMap, &it.name));
         references.extend(secret.chain(map).map(|(kind, name)| (kind, name.clone())));
     }
     references
 }
 
 /// What the volumes of a pod refer to.
-pub(super) fn of_volumes(spec: &PodSpec) -> BTreeSet<(Kind, String)> {
+pub(super) fn of_volumes(spec: &PodSpec) -> BTreeSet<(ReferenceKind, String)> {
     let volumes = spec.volumes.iter().flatten();
     let references = volumes.filter_map(|volume| {
         let secret = volume.secret.as_ref().and_then(|it| it.secret_name.clone());
         let map = volume.config_map.as_ref().map(|it| it.name.clone());
-        let secret = secret.map(|name| (Kind::Secret, name));
-        secret.or_else(|| map.map(|name| (Kind::ConfigMap, name)))
+        let secret = secret.map(|name| (ReferenceKind::Secret, name));
+        secret.or_else(|| map.map(|name| (ReferenceKind::ConfigMap, name)))
     });
     references.collect()
 }
@@ -126,14 +128,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_told_in_the_kubelets_words() {
+    fn missing_reference_error_matches_kubelet() {
         let mut objects = Objects {
             namespace: "team".to_owned(),
             ..Objects::default()
         };
-        let values = Values::from([("there".to_owned(), b"value".to_vec())]);
-        objects.found.insert((Kind::Secret, "s".to_owned()), values);
-        let value = |name, key, optional| objects.value(Kind::Secret, name, key, optional);
+        let values = ObjectData::from([("there".to_owned(), b"value".to_vec())]);
+        objects
+            .found
+            .insert((ReferenceKind::Secret, "s".to_owned()), values);
+        let value = |name, key, optional| objects.value(ReferenceKind::Secret, name, key, optional);
         assert_eq!(value("s", "there", None), Ok(Some(&b"value"[..])));
         let missing = Err("couldn't find key gone in Secret team/s".to_owned());
         assert_eq!(value("s", "gone", None), missing);
@@ -141,12 +145,12 @@ mod tests {
         let missing = Err("secret \"t\" not found".to_owned());
         assert_eq!(value("t", "there", Some(false)), missing);
         assert_eq!(value("t", "there", Some(true)), Ok(None));
-        let missing = objects.value(Kind::ConfigMap, "m", "k", None);
+        let missing = objects.value(ReferenceKind::ConfigMap, "m", "k", None);
         assert_eq!(missing, Err("configmap \"m\" not found".to_owned()));
     }
 
     #[test]
-    fn every_reference_is_found() {
+    fn container_and_volume_references_are_found() {
         let container: Container = serde_json::from_value(json!({
             "name": "c",
             "envFrom": [{"secretRef": {"name": "a"}}, {"configMapRef": {"name": "b"}}],
@@ -166,7 +170,7 @@ mod tests {
             ],
         }))
         .unwrap();
-        let names = |references: BTreeSet<(Kind, String)>| -> Vec<String> {
+        let names = |references: BTreeSet<(ReferenceKind, String)>| -> Vec<String> {
             references.into_iter().map(|(_, name)| name).collect()
         };
         assert_eq!(names(of_container(&container)), ["a", "c", "b", "d"]);

@@ -1,4 +1,4 @@
-//! What the stand-in was told, and what became of it.
+//! The recorded calls of the stand-in.
 
 use std::{
     collections::BTreeMap,
@@ -9,50 +9,30 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// In the stand-in's folder: a [`Note`] in each line.
+/// The file with a [`CallEvent`] in each line, in the stand-in's folder.
 pub const RECORD: &str = "calls.jsonl";
 
-/// One line of the record. Each is written as it happens, so that a process that is killed has said what it
-/// could.
+/// One line of the record. Each is written immediately, so that the record of a killed process is
+/// complete up to its end.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "kebab-case")]
-pub enum Note {
-    /// A call began.
+pub enum CallEvent {
     Began {
-        /// Tells it from all others.
         call: String,
-        /// Its process.
         process: u32,
-        /// Without the program itself.
         arguments: Vec<String>,
-        /// Where it runs.
         folder: PathBuf,
-        /// Of the variables that the script asks for, those that are set.
+        /// The recorded variables that are set.
         variables: BTreeMap<String, String>,
-        /// When.
         at: Timestamp,
     },
-    /// It read its standard input.
-    Input {
-        /// Which one.
-        call: String,
-        /// To the end.
-        text: String,
-    },
+    /// It has read its standard input.
+    Input { call: String, text: String },
     /// It was sent a signal.
-    Signal {
-        /// Which one.
-        call: String,
-        /// Its number.
-        signal: i32,
-    },
-    /// It ended by itself.
+    Signal { call: String, signal: i32 },
     Ended {
-        /// Which one.
         call: String,
-        /// Its exit code.
         code: i32,
-        /// When.
         at: Timestamp,
     },
 }
@@ -60,13 +40,10 @@ pub enum Note {
 /// One call of the stand-in.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// Without the program itself.
     pub arguments: Vec<String>,
-    /// Where it ran.
     pub folder: PathBuf,
-    /// Its process.
     pub process: u32,
-    /// Of the variables that the script asks for, those that were set.
+    /// The recorded variables that were set.
     pub variables: BTreeMap<String, String>,
     /// Its standard input, if it read it.
     pub input: Option<String>,
@@ -74,14 +51,13 @@ pub struct Call {
     pub signals: Vec<i32>,
     /// Its exit code, if it has ended by itself.
     pub code: Option<i32>,
-    /// When it began.
     pub began: Timestamp,
     /// When it ended by itself.
     pub ended: Option<Timestamp>,
 }
 
 impl Call {
-    /// Whether it is a call of this command, such as `up` or `stack select`.
+    /// True for calls of this command, such as `up` or `stack select`.
     #[must_use]
     pub fn is(&self, command: &str) -> bool {
         let mut words = self.words();
@@ -94,51 +70,51 @@ impl Call {
         words.skip_while(|word| word.starts_with('-'))
     }
 
-    /// All of it in one line.
+    /// All arguments in one line.
     #[must_use]
     pub fn line(&self) -> String {
         self.arguments.join(" ")
     }
 
-    /// The command as people say it: its first two words without global flags.
+    /// The first two words of the command, without global flags.
     #[must_use]
     pub fn short(&self) -> String {
         self.words().take(2).collect::<Vec<_>>().join(" ")
     }
 }
 
-/// Puts the notes together; a line that is being written does not count yet.
+/// Assembles the calls. An unfinished line is ignored.
 pub(super) fn read(record: &Path) -> Vec<Call> {
     let text = fs::read_to_string(record).unwrap_or_default();
     let notes = text
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok());
     let mut calls: Vec<(String, Call)> = Vec::new();
-    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    let mut positions: BTreeMap<String, usize> = BTreeMap::new();
     for note in notes {
         if let Some((id, call)) = began(&note) {
-            places.insert(id.clone(), calls.len());
+            positions.insert(id.clone(), calls.len());
             calls.push((id, call));
         }
-        let place = places.get(id(&note)).copied();
-        if let Some((_, call)) = place.and_then(|place| calls.get_mut(place)) {
+        let position = positions.get(id(&note)).copied();
+        if let Some((_, call)) = position.and_then(|position| calls.get_mut(position)) {
             add(call, note);
         }
     }
     calls.into_iter().map(|(_, call)| call).collect()
 }
 
-fn id(note: &Note) -> &str {
+fn id(note: &CallEvent) -> &str {
     match note {
-        Note::Began { call, .. }
-        | Note::Input { call, .. }
-        | Note::Signal { call, .. }
-        | Note::Ended { call, .. } => call,
+        CallEvent::Began { call, .. }
+        | CallEvent::Input { call, .. }
+        | CallEvent::Signal { call, .. }
+        | CallEvent::Ended { call, .. } => call,
     }
 }
 
-fn began(note: &Note) -> Option<(String, Call)> {
-    let Note::Began {
+fn began(note: &CallEvent) -> Option<(String, Call)> {
+    let CallEvent::Began {
         call,
         process,
         arguments,
@@ -163,12 +139,12 @@ fn began(note: &Note) -> Option<(String, Call)> {
     Some((call.clone(), begun))
 }
 
-fn add(call: &mut Call, note: Note) {
+fn add(call: &mut Call, note: CallEvent) {
     match note {
-        Note::Began { .. } => {}
-        Note::Input { text, .. } => call.input = Some(text),
-        Note::Signal { signal, .. } => call.signals.push(signal),
-        Note::Ended { code, at, .. } => {
+        CallEvent::Began { .. } => {}
+        CallEvent::Input { text, .. } => call.input = Some(text),
+        CallEvent::Signal { signal, .. } => call.signals.push(signal),
+        CallEvent::Ended { code, at, .. } => {
             call.code = Some(code);
             call.ended = Some(at);
         }

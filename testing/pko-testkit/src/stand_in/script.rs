@@ -1,35 +1,33 @@
-//! What a test tells the stand-in to do.
+//! The script of a stand-in: replies to commands.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// In the stand-in's folder: the [`Script`].
+/// The file with the [`Script`], in the stand-in's folder.
 pub const SCRIPT: &str = "script.json";
 
-/// The version that the stand-in says it is, unless the script says another: the one that the transcripts
-/// are from.
+/// The default version: that of the transcripts.
 const VERSION: &str = "3.259.0";
 
-/// What to do at which command. Without a word about a command, the stand-in does what Pulumi does.
+/// Replies to commands. Commands without a rule behave as in Pulumi.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Script {
-    /// What `pulumi version` says, without the leading `v`.
+    /// The output of `pulumi version`, without the leading `v`.
     pub version: String,
     /// The variables whose values are recorded with each call.
     pub variables: Vec<String>,
-    /// The first that fits counts.
-    pub rules: Vec<Rule>,
+    /// The first matching rule applies.
+    pub rules: Vec<ScriptRule>,
 }
 
-/// What to do at one command.
+/// The reply to one command.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Rule {
+pub struct ScriptRule {
     /// Its first words, such as `up` or `stack select`.
     pub command: String,
     /// Only at this call of the command, counted from one.
     pub nth: Option<u64>,
-    /// What then.
-    pub answer: Answer,
+    pub answer: Reply,
 }
 
 impl Default for Script {
@@ -43,13 +41,12 @@ impl Default for Script {
 }
 
 impl Script {
-    /// Everything as Pulumi does it.
+    /// A script without rules.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Says that it is another version.
     #[must_use]
     pub fn version(mut self, version: &str) -> Self {
         version.clone_into(&mut self.version);
@@ -63,20 +60,19 @@ impl Script {
         self
     }
 
-    /// Gives this answer to a command.
     #[must_use]
-    pub fn on(self, command: &str, answer: Answer) -> Self {
+    pub fn on(self, command: &str, answer: Reply) -> Self {
         self.rule(command, None, answer)
     }
 
-    /// Gives this answer to the n-th call of a command, counted from one.
+    /// Replies to the n-th call of a command, counted from one.
     #[must_use]
-    pub fn on_call(self, command: &str, nth: u64, answer: Answer) -> Self {
+    pub fn on_call(self, command: &str, nth: u64, answer: Reply) -> Self {
         self.rule(command, Some(nth), answer)
     }
 
-    fn rule(mut self, command: &str, nth: Option<u64>, answer: Answer) -> Self {
-        self.rules.push(Rule {
+    fn rule(mut self, command: &str, nth: Option<u64>, answer: Reply) -> Self {
+        self.rules.push(ScriptRule {
             command: command.to_owned(),
             nth,
             answer,
@@ -85,66 +81,55 @@ impl Script {
     }
 }
 
-/// What to do at a call: the steps in their order, then exit code 0.
+/// The reply to a call: steps in order, then exit code 0.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Answer {
-    /// In their order.
-    pub steps: Vec<Step>,
-    /// What an interrupt does.
+pub struct Reply {
+    pub steps: Vec<ReplyStep>,
     pub interrupt: Interrupt,
-    /// The event stream is never opened.
     pub without_events: bool,
 }
 
-/// One thing to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Step {
-    /// Writes to standard output.
+pub enum ReplyStep {
     Print(Vec<u8>),
-    /// Writes to standard error.
-    Complain(Vec<u8>),
+    PrintError(Vec<u8>),
     /// Writes the value of a variable and a line end to standard output.
     PrintVariable(String),
-    /// Emits an engine event as it is.
+    /// Emits an engine event.
     Event(Value),
-    /// Emits events with the numbers from 0 on, each with a message of so many bytes.
+    /// Emits events numbered from 0, each with a message of this size.
     Flood {
-        /// How many.
         count: u64,
         /// The bytes of each message.
         size: usize,
     },
-    /// Does nothing for so many milliseconds.
+    /// Sleeps for this many milliseconds.
     Pause(u64),
-    /// Does nothing until a file is in the stand-in's folder.
+    /// Waits for a file in the stand-in's folder.
     WaitFor(String),
     /// Creates a file in the stand-in's folder.
     Create(String),
-    /// Leaves a process behind that holds standard output and error open until a file is there.
+    /// Leaves a process behind that holds stdout and stderr open until a file exists.
     Grandchild(String),
-    /// Does what Pulumi does, and ends if that failed.
-    AsUsual,
-    /// Ends with a code.
+    /// Behaves as Pulumi does, and exits if that fails.
+    RunDefault,
     Exit(i32),
-    /// Ends by a signal.
     Die(i32),
 }
 
-/// What an interrupt does to an operation.
+/// The effect of an interrupt on an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interrupt {
-    /// It ends as a canceled operation of Pulumi does: a `cancelEvent`, `error: update canceled`, and a code.
+    /// Ends like a canceled operation of Pulumi: `cancelEvent`, `error: update canceled`, and an exit code.
     Obey {
-        /// So many milliseconds later.
         after: u64,
-        /// 1 in the version that the transcripts are from; 8 is the documented one.
+        /// 1 in the version of the transcripts; 8 is documented.
         code: i32,
     },
-    /// Nothing.
     Ignore,
-    /// It ends by the signal, as a process does that has not thought of it.
+    /// Ends by the signal, like a process without a handler.
     Die,
 }
 
@@ -154,16 +139,15 @@ impl Default for Interrupt {
     }
 }
 
-impl Answer {
-    /// Nothing, and exit code 0.
+impl Reply {
+    /// An empty reply with exit code 0.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One more step.
     #[must_use]
-    pub fn step(mut self, step: Step) -> Self {
+    pub fn step(mut self, step: ReplyStep) -> Self {
         self.steps.push(step);
         self
     }
@@ -171,94 +155,90 @@ impl Answer {
     /// Writes a text to standard output.
     #[must_use]
     pub fn prints(self, text: &str) -> Self {
-        self.step(Step::Print(text.as_bytes().to_vec()))
+        self.step(ReplyStep::Print(text.as_bytes().to_vec()))
     }
 
     /// Writes any bytes to standard output.
     #[must_use]
     pub fn prints_bytes(self, bytes: &[u8]) -> Self {
-        self.step(Step::Print(bytes.to_vec()))
+        self.step(ReplyStep::Print(bytes.to_vec()))
     }
 
     /// Writes a text to standard error.
     #[must_use]
-    pub fn complains(self, text: &str) -> Self {
-        self.step(Step::Complain(text.as_bytes().to_vec()))
+    pub fn prints_error(self, text: &str) -> Self {
+        self.step(ReplyStep::PrintError(text.as_bytes().to_vec()))
     }
 
     /// Writes any bytes to standard error.
     #[must_use]
-    pub fn complains_bytes(self, bytes: &[u8]) -> Self {
-        self.step(Step::Complain(bytes.to_vec()))
+    pub fn prints_error_bytes(self, bytes: &[u8]) -> Self {
+        self.step(ReplyStep::PrintError(bytes.to_vec()))
     }
 
     /// Writes the value of a variable and a line end to standard output.
     #[must_use]
     pub fn prints_variable(self, name: &str) -> Self {
-        self.step(Step::PrintVariable(name.to_owned()))
+        self.step(ReplyStep::PrintVariable(name.to_owned()))
     }
 
-    /// Emits an engine event as it is.
+    /// Emits an engine event.
     #[must_use]
     pub fn event(self, event: Value) -> Self {
-        self.step(Step::Event(event))
+        self.step(ReplyStep::Event(event))
     }
 
-    /// Emits many events, numbered from 0 on, each with a message of so many bytes.
+    /// Emits events numbered from 0, each with a message of this size.
     #[must_use]
     pub fn floods(self, count: u64, size: usize) -> Self {
-        self.step(Step::Flood { count, size })
+        self.step(ReplyStep::Flood { count, size })
     }
 
-    /// Does nothing for so many milliseconds.
+    /// Sleeps for this many milliseconds.
     #[must_use]
     pub fn pauses(self, milliseconds: u64) -> Self {
-        self.step(Step::Pause(milliseconds))
+        self.step(ReplyStep::Pause(milliseconds))
     }
 
-    /// Does nothing until a file is in the stand-in's folder; see [`StandIn::create`](super::StandIn::create).
+    /// Waits for a file in the stand-in's folder; see [`StandIn::create`](super::StandIn::create).
     #[must_use]
     pub fn waits_for(self, file: &str) -> Self {
-        self.step(Step::WaitFor(file.to_owned()))
+        self.step(ReplyStep::WaitFor(file.to_owned()))
     }
 
     /// Creates a file in the stand-in's folder; see [`StandIn::has`](super::StandIn::has).
     #[must_use]
     pub fn creates(self, file: &str) -> Self {
-        self.step(Step::Create(file.to_owned()))
+        self.step(ReplyStep::Create(file.to_owned()))
     }
 
-    /// Never ends by itself.
     #[must_use]
     pub fn hangs(self) -> Self {
-        self.waits_for("a file that nobody makes")
+        self.waits_for("a file that is never created")
     }
 
-    /// Leaves a process behind that holds standard output and error open until a file is there.
+    /// Leaves a process behind that holds stdout and stderr open until a file exists.
     #[must_use]
     pub fn leaves_grandchild_until(self, file: &str) -> Self {
-        self.step(Step::Grandchild(file.to_owned()))
+        self.step(ReplyStep::Grandchild(file.to_owned()))
     }
 
-    /// Does what Pulumi does, and ends if that failed.
+    /// Behaves as Pulumi does, and exits if that fails.
     #[must_use]
-    pub fn as_usual(self) -> Self {
-        self.step(Step::AsUsual)
+    pub fn run_default(self) -> Self {
+        self.step(ReplyStep::RunDefault)
     }
 
-    /// Ends with a code.
     #[must_use]
     pub fn exits(self, code: i32) -> Self {
-        self.step(Step::Exit(code))
+        self.step(ReplyStep::Exit(code))
     }
 
-    /// Ends by a signal.
     #[must_use]
     pub fn dies(self, signal: i32) -> Self {
-        self.step(Step::Die(signal))
+        self.step(ReplyStep::Die(signal))
     }
 
-    /// Says what an interrupt does.
     #[must_use]
     pub fn on_interrupt(mut self, interrupt: Interrupt) -> Self {
         self.interrupt = interrupt;

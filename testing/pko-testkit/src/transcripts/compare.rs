@@ -1,4 +1,4 @@
-//! What of a call's traces is the same each time. A file that is missing is like an empty one.
+//! The parts of a call's events and config that are the same each time. A missing file counts as empty.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,15 +1,15 @@
-//! Parts that go away, and come back.
+//! Components that are killed and restarted.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use pko_testkit::cluster::{Options, PAUSE_IMAGE, Part};
+use pko_testkit::cluster::{ClusterComponent, ClusterOptions, PAUSE_IMAGE};
 use pko_testkit::{Cluster, eventually};
 
 use crate::pods::{apply, namespace, pod, wait_for};
 
-/// The processes of a part.
-fn ids(cluster: &Cluster, part: Part) -> Vec<u32> {
-    let name = format!("/{}", part.name());
+/// The processes of a component.
+fn ids(cluster: &Cluster, component: ClusterComponent) -> Vec<u32> {
+    let name = format!("/{}", component.name());
     let mut processes = cluster.node_processes();
     processes.retain(|process| {
         process
@@ -21,9 +21,9 @@ fn ids(cluster: &Cluster, part: Part) -> Vec<u32> {
 }
 
 pub(crate) async fn the_api_server_comes_back(cluster: &Cluster) {
-    let before = ids(cluster, Part::ApiServer);
+    let before = ids(cluster, ClusterComponent::ApiServer);
     cluster.restart_api_server().await.unwrap();
-    let after = ids(cluster, Part::ApiServer);
+    let after = ids(cluster, ClusterComponent::ApiServer);
     assert!(
         before.len() == 1 && after.len() == 1 && before != after,
         "{before:?} {after:?}"
@@ -43,7 +43,7 @@ pub(crate) async fn pods_run_on_without_a_kubelet(cluster: &Cluster) {
     let server = wait_for(cluster, "faults", "server", "Running").await;
     let address = format!("{}:8080", server.status.unwrap().pod_ip.unwrap());
     cluster.stop_kubelet().unwrap();
-    assert!(ids(cluster, Part::Kubelet).is_empty());
+    assert!(ids(cluster, ClusterComponent::Kubelet).is_empty());
     // The host reaches pods by their addresses, too
     let mut said = String::new();
     let mut connection = std::net::TcpStream::connect(&address).unwrap();
@@ -81,13 +81,13 @@ pub(crate) async fn it_is_up_already(cluster: &Cluster) {
     })
     .await
     .unwrap();
-    let before = ids(cluster, Part::Etcd);
-    let options = Options {
-        stays: true,
-        ..Options::for_test(&name).unwrap()
+    let before = ids(cluster, ClusterComponent::Etcd);
+    let options = ClusterOptions {
+        keep: true,
+        ..ClusterOptions::for_test(&name)
     };
     let same = Cluster::up(options).await.unwrap();
     assert!(same.was_up());
     assert_eq!(same.kubeconfig(), cluster.kubeconfig());
-    assert_eq!(ids(&same, Part::Etcd), before);
+    assert_eq!(ids(&same, ClusterComponent::Etcd), before);
 }

@@ -1,15 +1,15 @@
-//! A real cluster, used as its users will, and what is left of it afterwards.
+//! A real cluster: pods, faults, and complete removal.
 #![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
 
-mod ending;
+mod cleanup;
 mod faults;
+mod machine_state;
 mod pods;
-mod traces;
 
-use pko_testkit::cluster::Options;
+use pko_testkit::cluster::ClusterOptions;
 use pko_testkit::{Cluster, skip};
 
-use traces::Traces;
+use machine_state::MachineState;
 
 /// Whether the test runs; it is skipped where this machine cannot run a cluster.
 fn can_run() -> bool {
@@ -22,15 +22,15 @@ fn can_run() -> bool {
 
 /// One cluster for all of it: bringing one up is what takes time.
 #[tokio::test]
-async fn pods_run_and_faults_pass_and_nothing_is_left() {
+async fn cluster_runs_pods_survives_faults_and_leaves_nothing() {
     if !can_run() {
         return;
     }
     let name = "testkit";
     Cluster::take_down(name).unwrap();
-    let before = Traces::of(name);
-    before.are_none();
-    let cluster = Cluster::up(Options::for_test(name).unwrap()).await.unwrap();
+    let before = MachineState::of(name);
+    before.assert_no_cluster();
+    let cluster = Cluster::up(ClusterOptions::for_test(name)).await.unwrap();
     assert!(!cluster.was_up());
 
     pods::reach_the_api_server_and_services_by_name(&cluster).await;
@@ -48,7 +48,7 @@ async fn pods_run_and_faults_pass_and_nothing_is_left() {
     cluster.down().unwrap();
     assert!(!folder.exists());
     for process in processes {
-        assert!(!traces::runs(process.id), "{process:?} still runs");
+        assert!(!machine_state::runs(process.id), "{process:?} still runs");
     }
-    assert_eq!(Traces::of(name), before);
+    assert_eq!(MachineState::of(name), before);
 }

@@ -1,4 +1,4 @@
-//! Pods do what pods do.
+//! Pods, Services, StatefulSets, volumes and images on a real node.
 
 use std::fs;
 use std::io::Write as _;

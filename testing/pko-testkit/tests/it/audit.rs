@@ -1,15 +1,15 @@
-//! What the audit log tells is exact.
+//! Counts from the audit log are exact.
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchParams};
 use kube::{Api, Client};
 use pko_testkit::ControlPlane;
-use pko_testkit::audit::Mark;
+use pko_testkit::audit::AuditPosition;
 use serde_json::json;
 
 #[tokio::test]
-async fn requests_are_counted_by_user_verb_and_resource() {
+async fn audit_log_counts_by_user_verb_and_resource() {
     let plane = ControlPlane::builder().start().await.unwrap();
     let client = plane.client_as("operator", &["system:masters"]).unwrap();
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
@@ -19,7 +19,7 @@ async fn requests_are_counted_by_user_verb_and_resource() {
     api.create(&PostParams::default(), &object("before"))
         .await
         .unwrap();
-    let mark = plane.audit_mark().await.unwrap();
+    let mark = plane.audit_position().await.unwrap();
 
     for name in ["a", "b", "c"] {
         api.create(&PostParams::default(), &object(name))
@@ -63,7 +63,7 @@ async fn requests_are_counted_by_user_verb_and_resource() {
     let codes = |code: u16| ours.iter().filter(|request| request.code == code).count();
     assert_eq!((codes(201), codes(409), codes(403)), (3, 1, 1));
 
-    let all = plane.requests_since(Mark::START).await.unwrap();
+    let all = plane.requests_since(AuditPosition::START).await.unwrap();
     assert_eq!(all.count("operator", "create", "configmaps"), 5);
 }
 

@@ -1,4 +1,4 @@
-//! Planes start, work, and have nothing to do with each other.
+//! Control planes start, work, and are isolated from each other.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
-use pko_testkit::components::Surroundings;
+use pko_testkit::components::BuildEnvironment;
 use pko_testkit::{Component, Components, ControlPlane};
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn config_maps(plane: &ControlPlane) -> Api<ConfigMap> {
 }
 
 #[tokio::test]
-async fn two_planes_side_by_side_are_two_clusters() {
+async fn concurrent_planes_are_isolated() {
     let (one, two) = tokio::join!(
         ControlPlane::builder().start(),
         ControlPlane::builder().start()
@@ -35,14 +35,14 @@ async fn two_planes_side_by_side_are_two_clusters() {
 }
 
 #[tokio::test]
-async fn an_api_server_comes_back_with_its_data() {
+async fn api_server_restart_keeps_data() {
     let plane = ControlPlane::builder().start().await.unwrap();
     let url = plane.url();
     let created = config_maps(&plane)
         .create(&PostParams::default(), &config_map("kept"))
         .await
         .unwrap();
-    let mark = plane.audit_mark().await.unwrap();
+    let mark = plane.audit_position().await.unwrap();
     let processes = plane.process_ids().len();
 
     plane.stop_api_server().unwrap();
@@ -65,13 +65,13 @@ async fn an_api_server_comes_back_with_its_data() {
 }
 
 #[tokio::test]
-async fn tests_that_run_at_once_share_a_plane() {
+async fn concurrent_tests_share_a_plane() {
     let (one, two) = tokio::join!(ControlPlane::shared(), ControlPlane::shared());
     assert_eq!(one.unwrap().url(), two.unwrap().url());
 }
 
 #[tokio::test]
-async fn the_server_knows_the_version_that_is_pinned() {
+async fn server_version_is_the_pinned_one() {
     let plane = ControlPlane::shared().await.unwrap();
     let version = plane.client().unwrap().apiserver_version().await.unwrap();
     let is_pinned = |line: &str| {
@@ -92,7 +92,7 @@ async fn the_server_knows_the_version_that_is_pinned() {
 }
 
 #[tokio::test]
-async fn kubectl_applies_and_keeps_out_of_the_home_directory() {
+async fn kubectl_applies_without_touching_home() {
     let plane = ControlPlane::shared().await.unwrap();
     let manifest = plane.data_dir().join("kubectl-test.yaml");
     std::fs::write(
@@ -120,7 +120,7 @@ async fn kubectl_applies_and_keeps_out_of_the_home_directory() {
 }
 
 #[tokio::test]
-async fn users_may_do_what_rbac_allows() {
+async fn client_as_user_is_limited_by_rbac() {
     let plane = ControlPlane::shared().await.unwrap();
     let stranger = plane.client_as("stranger", &["one", "two"]).unwrap();
     let review = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
@@ -152,7 +152,7 @@ async fn users_may_do_what_rbac_allows() {
 }
 
 #[tokio::test]
-async fn a_kubeconfig_of_another_user_works_in_kubectl() {
+async fn kubeconfig_as_user_works_in_kubectl() {
     let plane = ControlPlane::shared().await.unwrap();
     let kubeconfig = plane.kubeconfig_as("somebody", &[]).unwrap();
     let mut kubectl = plane.kubectl().unwrap();
@@ -169,7 +169,7 @@ async fn a_kubeconfig_of_another_user_works_in_kubectl() {
 }
 
 #[tokio::test]
-async fn crds_can_be_used_at_once_when_they_are_installed() {
+async fn installed_crds_are_served_immediately() {
     let plane = ControlPlane::shared().await.unwrap();
     let schema = json!({ "openAPIV3Schema": {
         "type": "object", "x-kubernetes-preserve-unknown-fields": true,
@@ -227,15 +227,15 @@ fn with_apiserver(script: &str) -> (tempfile::TempDir, Components) {
         .arg(path(Component::KubeApiserver));
     assert!(writer.status().unwrap().success());
     let assets = Some(folder.path().into());
-    let components = Components::new(&Surroundings {
+    let components = Components::new(&BuildEnvironment {
         assets,
-        ..Surroundings::default()
+        ..BuildEnvironment::default()
     });
     (folder, components.unwrap())
 }
 
 #[tokio::test]
-async fn a_component_that_ends_is_told_with_its_log() {
+async fn ended_component_is_reported_with_its_log() {
     let (_folder, components) = with_apiserver("echo 'no, thanks' >&2; exit 3");
     let plane = ControlPlane::builder().components(components).start().await;
     assert_eq!(
@@ -245,7 +245,7 @@ async fn a_component_that_ends_is_told_with_its_log() {
 }
 
 #[tokio::test]
-async fn a_port_that_somebody_took_is_given_up() {
+async fn taken_port_is_replaced() {
     // The first time, the port is etcd's
     let script = r#"
 for flag; do case $flag in --etcd-servers=*) taken=${flag##*:};; esac; done
@@ -266,11 +266,11 @@ exec "$(dirname "$0")/real" "$@"
 }
 
 #[tokio::test]
-async fn a_missing_asset_is_named() {
+async fn missing_asset_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let components = Components::new(&Surroundings {
+    let components = Components::new(&BuildEnvironment {
         assets: Some(folder.path().into()),
-        ..Surroundings::default()
+        ..BuildEnvironment::default()
     });
     let plane = ControlPlane::builder()
         .components(components.unwrap())

@@ -1,4 +1,4 @@
-//! With the controller manager, its controllers really work.
+//! The built-in controllers of a control plane work.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ServiceAccount};
@@ -8,7 +8,7 @@ use pko_testkit::{ControlPlane, TestNamespace, eventually, with_namespace};
 use serde_json::json;
 
 #[tokio::test]
-async fn controllers_do_their_work() {
+async fn controllers_create_pods_and_collect_garbage() {
     let plane = ControlPlane::builder()
         .controller_manager(true)
         .start()
@@ -92,7 +92,7 @@ async fn await_garbage_collection(namespace: &TestNamespace) {
 }
 
 #[tokio::test]
-async fn controllers_that_were_away_find_what_was_written_meanwhile() {
+async fn restarted_controllers_catch_up() {
     let plane = ControlPlane::builder()
         .controller_manager(true)
         .start()

@@ -1,4 +1,4 @@
-//! The fault proxy before a real API server, with a client that knows nothing of it.
+//! The fault proxy in front of a real API server, with an ordinary client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,14 +12,14 @@ use kube::api::{
 };
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
-use pko_testkit::audit::Mark;
-use pko_testkit::fault_proxy::{Failure, When, Write};
+use pko_testkit::audit::AuditPosition;
+use pko_testkit::fault_proxy::{ApiWrite, KillPoint, WriteFailure};
 use pko_testkit::{ControlPlane, FaultProxy, TestNamespace, eventually, with_namespace};
 use serde_json::json;
 
 const USER: &str = "through-the-proxy";
 
-struct Scene {
+struct ProxyFixture {
     proxy: FaultProxy,
     /// Past the proxy.
     real: Api<ConfigMap>,
@@ -27,7 +27,7 @@ struct Scene {
     api: Api<ConfigMap>,
 }
 
-impl Scene {
+impl ProxyFixture {
     async fn new(plane: &ControlPlane, namespace: &TestNamespace) -> Self {
         let proxy = FaultProxy::start(plane, USER, &["system:masters"]).unwrap();
         let api = client(&proxy).await;
@@ -91,25 +91,25 @@ async fn next(
 }
 
 #[tokio::test]
-async fn writes_are_counted_and_made_as_the_user() {
+async fn proxy_counts_writes_and_acts_as_user() {
     let plane = ControlPlane::shared().await.unwrap();
     with_namespace(&plane, async |namespace| {
-        let scene = Scene::new(&plane, namespace).await;
-        scene.create("a").await.unwrap();
-        scene.api.get("a").await.unwrap();
-        scene
+        let fixture = ProxyFixture::new(&plane, namespace).await;
+        fixture.create("a").await.unwrap();
+        fixture.api.get("a").await.unwrap();
+        fixture
             .api
             .delete("a", &DeleteParams::default())
             .await
             .unwrap();
         let folder = format!("/api/v1/namespaces/{}/configmaps", namespace.name());
-        let write = |method: &str, path: &str| Write {
+        let write = |method: &str, path: &str| ApiWrite {
             method: method.to_owned(),
             path: format!("{folder}{path}"),
         };
         let expected = [write("POST", ""), write("DELETE", "/a")];
-        assert_eq!(scene.proxy.writes(), expected);
-        let requests = plane.requests_since(Mark::START).await.unwrap();
+        assert_eq!(fixture.proxy.writes(), expected);
+        let requests = plane.requests_since(AuditPosition::START).await.unwrap();
         let requests = requests
             .by_user(USER)
             .only(|it| it.namespace == namespace.name());
@@ -119,23 +119,23 @@ async fn writes_are_counted_and_made_as_the_user() {
 }
 
 #[tokio::test]
-async fn a_kill_before_a_write_prevents_it_and_one_after_it_does_not() {
+async fn kill_before_write_prevents_it_and_after_keeps_it() {
     let plane = ControlPlane::shared().await.unwrap();
     with_namespace(&plane, async |namespace| {
-        let scene = Scene::new(&plane, namespace).await;
+        let fixture = ProxyFixture::new(&plane, namespace).await;
         for (name, when, stored) in [
-            ("before", When::Before, false),
-            ("after", When::After, true),
+            ("before", KillPoint::Before, false),
+            ("after", KillPoint::After, true),
         ] {
             let killed = Arc::new(AtomicUsize::new(0));
-            let deed = Arc::clone(&killed);
-            let deed = move || {
-                deed.fetch_add(1, Ordering::SeqCst);
+            let action = Arc::clone(&killed);
+            let action = move || {
+                action.fetch_add(1, Ordering::SeqCst);
             };
-            scene.proxy.kill_at(2, when, deed);
-            scene.create(&format!("{name}-first")).await.unwrap();
+            fixture.proxy.kill_at(2, when, action);
+            fixture.create(&format!("{name}-first")).await.unwrap();
             let write = async {
-                let error = scene.create(name).await.unwrap_err();
+                let error = fixture.create(name).await.unwrap_err();
                 assert!(!matches!(error, kube::Error::Api(_)), "{error:?}");
             };
             let outside = async {
@@ -145,14 +145,14 @@ async fn a_kill_before_a_write_prevents_it_and_one_after_it_does_not() {
                 })
                 .await
                 .unwrap();
-                assert_eq!(scene.exists(name).await, stored);
+                assert_eq!(fixture.exists(name).await, stored);
                 // The next client is not concerned
-                let next = Api::namespaced(client(&scene.proxy).await, namespace.name());
+                let next = Api::namespaced(client(&fixture.proxy).await, namespace.name());
                 let _: ConfigMap = next.get(&format!("{name}-first")).await.unwrap();
-                scene.proxy.resume();
+                fixture.proxy.resume();
             };
             tokio::join!(write, outside);
-            assert_eq!(scene.exists(name).await, stored, "{name}");
+            assert_eq!(fixture.exists(name).await, stored, "{name}");
             assert_eq!(killed.load(Ordering::SeqCst), 1);
         }
     })
@@ -160,46 +160,50 @@ async fn a_kill_before_a_write_prevents_it_and_one_after_it_does_not() {
 }
 
 #[tokio::test]
-async fn every_second_write_fails_as_it_was_asked_to() {
+async fn failing_writes_return_the_requested_failure() {
     let plane = ControlPlane::shared().await.unwrap();
     with_namespace(&plane, async |namespace| {
-        let scene = Scene::new(&plane, namespace).await;
+        let fixture = ProxyFixture::new(&plane, namespace).await;
         let table = [
-            (Failure::TooManyRequests, Some(429), false),
-            (Failure::ServerError, Some(500), false),
-            (Failure::TimeoutAfterCommit, Some(504), true),
-            (Failure::CutAfterCommit, None, true),
+            (WriteFailure::TooManyRequests, Some(429), false),
+            (WriteFailure::ServerError, Some(500), false),
+            (WriteFailure::TimeoutAfterCommit, Some(504), true),
+            (WriteFailure::CutAfterCommit, None, true),
         ];
         for (number, (how, code, stored)) in table.into_iter().enumerate() {
-            scene.proxy.fail(2, how);
-            scene.create(&format!("good-{number}")).await.unwrap();
+            fixture.proxy.fail(2, how);
+            fixture.create(&format!("good-{number}")).await.unwrap();
             let name = format!("bad-{number}");
-            let seen = match scene.create(&name).await.unwrap_err() {
+            let seen = match fixture.create(&name).await.unwrap_err() {
                 kube::Error::Api(status) => Some(status.code),
                 _ => None,
             };
             assert_eq!(seen, code, "{how:?}");
-            assert_eq!(scene.exists(&name).await, stored, "{how:?}");
+            assert_eq!(fixture.exists(&name).await, stored, "{how:?}");
         }
-        scene.proxy.fail_from(1, 2, Failure::ServerError);
-        scene.create("first").await.unwrap_err();
-        scene.create("second").await.unwrap();
-        assert_eq!(scene.proxy.met(), 5, "one of each kind, and one more");
-        scene.proxy.heal();
-        scene.create("one").await.unwrap();
-        scene.create("two").await.unwrap();
+        fixture.proxy.fail_from(1, 2, WriteFailure::ServerError);
+        fixture.create("first").await.unwrap_err();
+        fixture.create("second").await.unwrap();
+        assert_eq!(
+            fixture.proxy.fault_count(),
+            5,
+            "one of each kind, and one more"
+        );
+        fixture.proxy.clear_faults();
+        fixture.create("one").await.unwrap();
+        fixture.create("two").await.unwrap();
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_watch_passes_event_by_event() {
+async fn watch_delivers_each_event() {
     let plane = ControlPlane::shared().await.unwrap();
     with_namespace(&plane, async |namespace| {
-        let scene = Scene::new(&plane, namespace).await;
-        let mut events = scene.watch().await;
+        let fixture = ProxyFixture::new(&plane, namespace).await;
+        let mut events = fixture.watch().await;
         for name in ["one", "two", "three"] {
-            scene.create(name).await.unwrap();
+            fixture.create(name).await.unwrap();
             assert_eq!(next(&mut events).await.as_deref(), Some(name));
         }
     })
@@ -207,12 +211,12 @@ async fn a_watch_passes_event_by_event() {
 }
 
 #[tokio::test]
-async fn watches_are_cut_and_too_old_on_demand() {
+async fn watches_are_cut_and_expired_on_demand() {
     let plane = ControlPlane::shared().await.unwrap();
     with_namespace(&plane, async |namespace| {
-        let scene = Scene::new(&plane, namespace).await;
-        let mut events = scene.watch().await;
-        scene.proxy.gone();
+        let fixture = ProxyFixture::new(&plane, namespace).await;
+        let mut events = fixture.watch().await;
+        fixture.proxy.expire_watches();
         let event = events.try_next().await.unwrap().unwrap();
         let WatchEvent::Error(status) = event else {
             panic!("{event:?}");
@@ -220,38 +224,38 @@ async fn watches_are_cut_and_too_old_on_demand() {
         assert_eq!((status.code, &*status.reason), (410, "Expired"));
         assert!(events.try_next().await.unwrap().is_none(), "the watch ends");
 
-        let mut events = scene.watch().await;
-        scene.proxy.cut_watches();
+        let mut events = fixture.watch().await;
+        fixture.proxy.cut_watches();
         let end = events.try_next().await;
         assert!(!matches!(end, Ok(Some(_))), "{end:?}");
 
-        let mut events = scene.watch().await;
-        scene.create("later").await.unwrap();
+        let mut events = fixture.watch().await;
+        fixture.create("later").await.unwrap();
         assert_eq!(next(&mut events).await.as_deref(), Some("later"));
     })
     .await;
 }
 
 #[tokio::test]
-async fn events_are_dropped_and_delayed_by_resource() {
+async fn watch_events_are_dropped_and_delayed_by_resource() {
     let plane = ControlPlane::shared().await.unwrap();
     with_namespace(&plane, async |namespace| {
-        let scene = Scene::new(&plane, namespace).await;
-        scene.create("map").await.unwrap();
-        scene.proxy.drop_watch_events("secrets", 1);
-        scene.proxy.drop_watch_events("configmaps", 2);
-        let mut events = scene.watch().await;
+        let fixture = ProxyFixture::new(&plane, namespace).await;
+        fixture.create("map").await.unwrap();
+        fixture.proxy.drop_watch_events("secrets", 1);
+        fixture.proxy.drop_watch_events("configmaps", 2);
+        let mut events = fixture.watch().await;
         for value in 1..=5 {
-            scene.change("map", value).await;
+            fixture.change("map", value).await;
         }
         for value in ["1", "3", "5"] {
             assert_eq!(next(&mut events).await.as_deref(), Some(value));
         }
-        scene.proxy.heal();
+        fixture.proxy.clear_faults();
         let delay = Duration::from_millis(300);
-        scene.proxy.delay_watch("configmaps", delay);
+        fixture.proxy.delay_watch("configmaps", delay);
         let start = std::time::Instant::now();
-        scene.change("map", 6).await;
+        fixture.change("map", 6).await;
         assert_eq!(next(&mut events).await.as_deref(), Some("6"));
         assert!(
             start.elapsed() >= delay,
@@ -262,19 +266,19 @@ async fn events_are_dropped_and_delayed_by_resource() {
 }
 
 #[tokio::test]
-async fn of_changes_that_gather_the_last_is_told() {
+async fn coalesced_watch_delivers_the_last_change() {
     let plane = ControlPlane::shared().await.unwrap();
     with_namespace(&plane, async |namespace| {
-        let scene = Scene::new(&plane, namespace).await;
-        scene.create("map").await.unwrap();
+        let fixture = ProxyFixture::new(&plane, namespace).await;
+        fixture.create("map").await.unwrap();
         // Longer than the changes take, however busy the machine is
         let window = Duration::from_secs(5);
-        scene.proxy.coalesce_watch("configmaps", window);
-        let mut events = scene.watch().await;
+        fixture.proxy.coalesce_watch("configmaps", window);
+        let mut events = fixture.watch().await;
         for value in 1..=5 {
-            scene.change("map", value).await;
+            fixture.change("map", value).await;
         }
-        scene.create("other").await.unwrap();
+        fixture.create("other").await.unwrap();
         assert_eq!(next(&mut events).await.as_deref(), Some("5"));
         assert_eq!(next(&mut events).await.as_deref(), Some("other"));
     })
@@ -282,49 +286,49 @@ async fn of_changes_that_gather_the_last_is_told() {
 }
 
 #[tokio::test]
-async fn a_list_of_before_is_told_once_and_a_watch_from_there_catches_up() {
+async fn replayed_list_is_stale_once_and_watch_catches_up() {
     let plane = ControlPlane::shared().await.unwrap();
     with_namespace(&plane, async |namespace| {
-        let scene = Scene::new(&plane, namespace).await;
+        let fixture = ProxyFixture::new(&plane, namespace).await;
         let parameters = ListParams::default().limit(100);
         let names = async || {
-            let list = scene.api.list(&parameters).await.unwrap();
+            let list = fixture.api.list(&parameters).await.unwrap();
             let names: Vec<String> = list.iter().map(ConfigMap::name_any).collect();
             (names, list.metadata.resource_version.unwrap())
         };
-        scene.create("early").await.unwrap();
+        fixture.create("early").await.unwrap();
         let (now, _) = names().await;
-        scene.proxy.keep_lists().await.unwrap();
-        scene.create("late").await.unwrap();
-        scene.proxy.replay_lists("secrets");
+        fixture.proxy.record_lists().await.unwrap();
+        fixture.create("late").await.unwrap();
+        fixture.proxy.replay_lists("secrets");
         assert_eq!(names().await.0.len(), now.len() + 1);
 
-        scene.proxy.replay_lists("configmaps");
+        fixture.proxy.replay_lists("configmaps");
         let (old, version) = names().await;
         assert_eq!(old, now);
         let watch = WatchParams::default();
-        let mut events = scene.api.watch(&watch, &version).await.unwrap().boxed();
+        let mut events = fixture.api.watch(&watch, &version).await.unwrap().boxed();
         assert_eq!(next(&mut events).await.as_deref(), Some("late"));
         assert_eq!(names().await.0.len(), now.len() + 1, "then the truth");
-        assert_eq!(scene.proxy.met(), 1);
+        assert_eq!(fixture.proxy.fault_count(), 1);
     })
     .await;
 }
 
 #[tokio::test]
-async fn an_outage_refuses_everybody_until_it_is_over() {
+async fn outage_refuses_connections_until_over() {
     let plane = ControlPlane::shared().await.unwrap();
     with_namespace(&plane, async |namespace| {
-        let scene = Scene::new(&plane, namespace).await;
-        let mut events = scene.watch().await;
-        scene.proxy.outage(true);
-        let error = scene.create("during").await.unwrap_err();
+        let fixture = ProxyFixture::new(&plane, namespace).await;
+        let mut events = fixture.watch().await;
+        fixture.proxy.set_outage(true);
+        let error = fixture.create("during").await.unwrap_err();
         assert!(!matches!(error, kube::Error::Api(_)), "{error:?}");
         let end = events.try_next().await;
         assert!(!matches!(end, Ok(Some(_))), "{end:?}");
-        scene.proxy.outage(false);
-        scene.create("after").await.unwrap();
-        assert!(!scene.exists("during").await);
+        fixture.proxy.set_outage(false);
+        fixture.create("after").await.unwrap();
+        assert!(!fixture.exists("during").await);
     })
     .await;
 }

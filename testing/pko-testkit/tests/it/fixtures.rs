@@ -1,4 +1,4 @@
-//! What upstream left in a cluster comes back exactly as it was.
+//! Objects of an upstream cluster are restored unchanged.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use kube::Api;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::pinned_kind;
-use pko_testkit::kstatus::{self, Protocol};
+use pko_testkit::kstatus::{self, ConditionProtocol};
 use pko_testkit::{ControlPlane, StackBuilder, fixtures, shared_folder};
 use serde_json::Value;
 
 #[tokio::test]
-async fn a_cluster_of_upstream_is_restored_as_it_was() {
+async fn upstream_cluster_is_restored_unchanged() {
     let Some(folder) = shared_folder("fixtures/upstream-cluster") else {
         return;
     };
@@ -79,7 +79,7 @@ fn comparable(mut object: Value) -> Value {
 }
 
 #[tokio::test]
-async fn another_version_than_the_stored_one_is_refused() {
+async fn restore_rejects_other_than_storage_version() {
     let Some(crds) = shared_folder("upstream-crds") else {
         return;
     };
@@ -106,16 +106,16 @@ async fn another_version_than_the_stored_one_is_refused() {
 
 /// The checker is right about real objects: upstream breaks its own rule in one known case.
 #[test]
-fn kstatus_is_judged_on_what_upstream_wrote() {
+fn upstream_statuses_have_one_known_violation() {
     let Some(folder) = shared_folder("fixtures/upstream-cluster") else {
         return;
     };
     let now = "2027-01-01T00:00:00Z".parse().unwrap();
     let mut found = Vec::new();
     for (file, protocol) in [
-        ("stacks.yaml", Protocol::ExactlyOne),
-        ("workspaces.yaml", Protocol::AtMostOne),
-        ("updates.yaml", Protocol::AtMostOne),
+        ("stacks.yaml", ConditionProtocol::ExactlyOne),
+        ("workspaces.yaml", ConditionProtocol::AtMostOne),
+        ("updates.yaml", ConditionProtocol::AtMostOne),
     ] {
         for object in fixtures::load(&folder.join(file)).unwrap() {
             let name = object["metadata"]["name"].as_str().unwrap();

@@ -1,21 +1,21 @@
-//! Flux's own CRDs take what the testkit writes, and its artifacts are what they say.
+//! Flux's own CRDs accept the testkit's sources, and artifacts match their status.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
-use pko_testkit::flux::{self, Artifact, ArtifactServer, Kind, Source, State};
+use pko_testkit::flux::{self, Artifact, ArtifactServer, SourceKind, SourceState, TestSource};
 use pko_testkit::{ControlPlane, with_namespace};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 #[tokio::test]
-async fn every_kind_of_source_takes_every_state_as_it_is() {
+async fn every_source_kind_accepts_every_state() {
     let plane = ControlPlane::shared().await.unwrap();
     flux::install(&plane).await.unwrap();
     let server = ArtifactServer::start().unwrap();
     with_namespace(&plane, async |namespace| {
-        for kind in Kind::ALL {
-            let source = Source::new(kind, namespace.name(), "infra");
+        for kind in SourceKind::ALL {
+            let source = TestSource::new(kind, namespace.name(), "infra");
             let created = namespace.create_object(source.object()).await.unwrap();
             assert_eq!(
                 created["spec"],
@@ -42,25 +42,25 @@ async fn every_kind_of_source_takes_every_state_as_it_is() {
 }
 
 /// States in the order in which a source meets them, and the artifact that is there then.
-fn states(artifact: &Artifact) -> Vec<(State, Option<Value>)> {
+fn states(artifact: &Artifact) -> Vec<(SourceState, Option<Value>)> {
     let there = Some(json!(artifact));
-    let failed = |stored: Option<&Artifact>| State::Failed {
+    let failed = |stored: Option<&Artifact>| SourceState::Failed {
         stored: stored.cloned(),
         message: "no route to host".to_owned(),
     };
     vec![
-        (State::Progressing, None),
+        (SourceState::Progressing, None),
         (failed(None), None),
-        (State::Ready(artifact.clone()), there.clone()),
+        (SourceState::Ready(artifact.clone()), there.clone()),
         (
-            State::Outdated {
+            SourceState::Outdated {
                 stored: artifact.clone(),
                 seen: "main@sha1:22".to_owned(),
             },
             there.clone(),
         ),
         (failed(Some(artifact)), there),
-        (State::Progressing, None),
+        (SourceState::Progressing, None),
     ]
 }
 
@@ -74,9 +74,11 @@ fn merged(stored: &Value, given: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_kind_can_be_there_without_the_others() {
+async fn one_source_kind_can_be_installed_alone() {
     let plane = ControlPlane::builder().start().await.unwrap();
-    flux::install_kind(&plane, Kind::Bucket).await.unwrap();
+    flux::install_kind(&plane, SourceKind::Bucket)
+        .await
+        .unwrap();
     let client = plane.client().unwrap();
     let group = client
         .list_api_group_resources("source.toolkit.fluxcd.io/v1")
@@ -91,9 +93,9 @@ async fn a_kind_can_be_there_without_the_others() {
 }
 
 #[test]
-fn an_archive_has_the_digest_and_the_size_that_its_artifact_says() {
+fn artifact_matches_digest_and_size() {
     let server = ArtifactServer::start().unwrap();
-    let source = Source::new(Kind::GitRepository, "shop", "infra");
+    let source = TestSource::new(SourceKind::GitRepository, "shop", "infra");
     let one = server.publish(&source, &source.revision("one"), &[("a.txt", "1")]);
     let two = server.publish(&source, &source.revision("two"), &[("a.txt", "2")]);
     assert_ne!(one.digest, two.digest);

@@ -1,4 +1,4 @@
-//! The testkit tried on itself: real components throughout.
+//! Tests of the testkit itself, with real components.
 
 #![expect(
     clippy::unwrap_used,
@@ -7,9 +7,9 @@
 )]
 
 mod audit;
+mod cleanup;
 mod control_plane;
 mod controllers;
-mod ending;
 mod fault_proxy;
 mod fixtures;
 mod flux;

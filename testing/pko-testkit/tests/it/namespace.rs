@@ -1,4 +1,4 @@
-//! A test's namespace: there for it, shown when it fails, gone after it.
+//! A test's namespace: created, printed on failure, removed.
 
 use std::panic::AssertUnwindSafe;
 use std::process::Command;
@@ -36,7 +36,7 @@ async fn fill(namespace: &TestNamespace) {
 
 /// Not a test of its own: one that fails, run by the next one.
 #[tokio::test]
-async fn failing() {
+async fn failing_test_process() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }
@@ -49,9 +49,9 @@ async fn failing() {
 }
 
 #[test]
-fn a_failing_test_shows_its_objects_but_no_secrets() {
+fn failed_test_prints_objects_without_secrets() {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "namespace::failing"])
+        .args(["--exact", "namespace::failing_test_process"])
         .env(CHILD, "1")
         .output()
         .unwrap();
@@ -59,7 +59,7 @@ fn a_failing_test_shows_its_objects_but_no_secrets() {
     assert!(!output.status.success(), "{text}");
     for part in [
         "this test fails",
-        "# 4 objects of namespace test-namespace-failing-",
+        "# 4 objects of namespace test-namespace-failing-test-process-",
         "colour: green",
     ] {
         assert!(text.contains(part), "{part} is not in: {text}");
@@ -73,7 +73,7 @@ fn a_failing_test_shows_its_objects_but_no_secrets() {
 }
 
 #[tokio::test]
-async fn a_namespace_is_gone_after_its_test_however_that_ends() {
+async fn namespace_is_removed_after_test_and_panic() {
     let plane = ControlPlane::shared().await.unwrap();
     let mut names = Vec::new();
     with_namespace(&plane, async |namespace| {
@@ -121,7 +121,7 @@ fn stacks() -> Value {
 }
 
 #[tokio::test]
-async fn a_test_that_leaves_a_status_against_the_rules_fails() {
+async fn test_leaving_invalid_status_fails() {
     let plane = ControlPlane::builder().start().await.unwrap();
     plane.install_crds(&[stacks()]).await.unwrap();
     let condition = |kind: &str| {
@@ -142,7 +142,7 @@ async fn a_test_that_leaves_a_status_against_the_rules_fails() {
     })
     .await;
     with_namespace(&plane, async |namespace| {
-        namespace.judge_no_status();
+        namespace.skip_status_check();
         namespace.create_object(bad.clone()).await.unwrap();
     })
     .await;
@@ -158,7 +158,7 @@ async fn a_test_that_leaves_a_status_against_the_rules_fails() {
 }
 
 #[tokio::test]
-async fn pods_and_statuses_can_be_created_without_controllers() {
+async fn pod_with_status_is_created_without_controllers() {
     let plane = ControlPlane::shared().await.unwrap();
     with_namespace(&plane, async |namespace| {
         let pod = json!({

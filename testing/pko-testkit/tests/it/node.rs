@@ -1,5 +1,5 @@
-//! The pretend node with pods like those of workspaces: a StatefulSet of the operator's shape, the
-//! controllers that make a pod of it, and the real agent.
+//! The fake node with pods like those of workspaces: a StatefulSet in the operator's shape, the real
+//! controllers, and the real agent.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use pko_testkit::node::{Settings, USER};
-use pko_testkit::{ControlPlane, Node, TestNamespace, eventually, with_namespace};
+use pko_testkit::node::{NodeSettings, USER};
+use pko_testkit::{ControlPlane, FakeNode, TestNamespace, eventually, with_namespace};
 use serde_json::{Value, json};
 
 const POD: &str = "demo-workspace-0";
@@ -26,13 +26,13 @@ fn program(name: &str) -> PathBuf {
     path
 }
 
-fn start(plane: &ControlPlane, namespace: &TestNamespace) -> Node {
-    let settings = Settings {
+fn start(plane: &ControlPlane, namespace: &TestNamespace) -> FakeNode {
+    let settings = NodeSettings {
         agent: program("agent"),
         environment: vec![("CHOSEN".to_owned(), "by the test".to_owned())],
         namespace: Some(namespace.name().to_owned()),
     };
-    Node::start(plane, settings).unwrap()
+    FakeNode::start(plane, settings).unwrap()
 }
 
 /// As the operator makes it, but that nobody has to prove who they are.
@@ -136,7 +136,7 @@ async fn agent_answers(pod: &Value) {
 }
 
 #[tokio::test]
-async fn a_pod_of_a_stateful_set_becomes_ready_and_its_agent_answers() {
+async fn stateful_set_pod_becomes_ready_and_agent_answers() {
     let plane = ControlPlane::shared_with_controllers().await.unwrap();
     with_namespace(&plane, async |namespace| {
         let node = start(&plane, namespace);
@@ -169,7 +169,7 @@ async fn a_pod_of_a_stateful_set_becomes_ready_and_its_agent_answers() {
         let key = format!("{}/{POD}", namespace.name());
         assert_eq!(node.pods_started().get(&key), Some(&1));
         let requests = plane
-            .requests_since(pko_testkit::audit::Mark::START)
+            .requests_since(pko_testkit::audit::AuditPosition::START)
             .await
             .unwrap();
         assert!(requests.count(USER, "create", "pods/binding") >= 1);
@@ -178,7 +178,7 @@ async fn a_pod_of_a_stateful_set_becomes_ready_and_its_agent_answers() {
 }
 
 #[tokio::test]
-async fn variables_and_mounts_arrive() {
+async fn container_gets_variables_and_mounts() {
     let plane = ControlPlane::shared_with_controllers().await.unwrap();
     with_namespace(&plane, async |namespace| {
         let node = start(&plane, namespace);
@@ -226,7 +226,7 @@ async fn variables_and_mounts_arrive() {
 }
 
 #[tokio::test]
-async fn a_failing_init_container_is_reported_with_the_end_of_its_log() {
+async fn failed_init_container_is_reported_with_log_tail() {
     let plane = ControlPlane::shared_with_controllers().await.unwrap();
     with_namespace(&plane, async |namespace| {
         let node = start(&plane, namespace);
@@ -258,7 +258,7 @@ async fn a_failing_init_container_is_reported_with_the_end_of_its_log() {
 }
 
 #[tokio::test]
-async fn an_init_container_that_fails_for_ever_is_in_a_crash_loop() {
+async fn failing_init_container_enters_crash_loop() {
     let plane = ControlPlane::shared_with_controllers().await.unwrap();
     with_namespace(&plane, async |namespace| {
         let _node = start(&plane, namespace);
@@ -286,7 +286,7 @@ async fn an_init_container_that_fails_for_ever_is_in_a_crash_loop() {
 }
 
 #[tokio::test]
-async fn a_missing_secret_holds_a_container_until_it_is_there() {
+async fn container_waits_for_missing_secret() {
     let plane = ControlPlane::shared_with_controllers().await.unwrap();
     with_namespace(&plane, async |namespace| {
         let _node = start(&plane, namespace);
@@ -327,7 +327,7 @@ async fn a_missing_secret_holds_a_container_until_it_is_there() {
 }
 
 #[tokio::test]
-async fn a_broken_image_is_not_pulled_until_it_is_mended() {
+async fn broken_image_is_not_pulled_until_restored() {
     let plane = ControlPlane::shared_with_controllers().await.unwrap();
     with_namespace(&plane, async |namespace| {
         let node = start(&plane, namespace);
@@ -341,14 +341,14 @@ async fn a_broken_image_is_not_pulled_until_it_is_mended() {
         let message = waiting["message"].as_str().unwrap();
         let expected = "Back-off pulling image \"pulumi:1\": ErrImagePull: ";
         assert!(message.starts_with(expected), "{message}");
-        node.mend_image("pulumi:1");
+        node.restore_image("pulumi:1");
         agent_answers(&ready_pod(namespace).await).await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn an_image_whose_program_is_not_on_this_machine_does_not_exist() {
+async fn image_without_local_program_is_not_found() {
     let plane = ControlPlane::shared_with_controllers().await.unwrap();
     with_namespace(&plane, async |namespace| {
         let _node = start(&plane, namespace);
@@ -373,11 +373,11 @@ async fn an_image_whose_program_is_not_on_this_machine_does_not_exist() {
 }
 
 #[tokio::test]
-async fn a_pod_without_a_place_waits_for_one() {
+async fn unschedulable_pod_waits_for_node() {
     let plane = ControlPlane::shared_with_controllers().await.unwrap();
     with_namespace(&plane, async |namespace| {
         let node = start(&plane, namespace);
-        node.unschedulable(true);
+        node.set_unschedulable(true);
         namespace.create_object(stateful_set()).await.unwrap();
         let scheduled = pod_has(namespace, "the scheduler's word", |pod| {
             let conditions = pod["status"]["conditions"].as_array()?;
@@ -394,14 +394,14 @@ async fn a_pod_without_a_place_waits_for_one() {
         let message = scheduled["message"].as_str().unwrap();
         assert!(message.starts_with("0/1 nodes are available"), "{message}");
         assert!(node.processes().is_empty());
-        node.unschedulable(false);
+        node.set_unschedulable(false);
         ready_pod(namespace).await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn an_agent_that_dies_is_started_again_in_the_same_pod() {
+async fn killed_agent_is_restarted_in_same_pod() {
     let plane = ControlPlane::shared_with_controllers().await.unwrap();
     with_namespace(&plane, async |namespace| {
         let node = start(&plane, namespace);
@@ -420,7 +420,7 @@ async fn an_agent_that_dies_is_started_again_in_the_same_pod() {
             ("OOMKilled", false),
         ];
         for (number, (reason, killed)) in (1..).zip(ends) {
-            assert!(killed || node.out_of_memory(namespace.name(), POD));
+            assert!(killed || node.kill_out_of_memory(namespace.name(), POD));
             let pod = again(number).await;
             let end = &pod["status"]["containerStatuses"][0]["lastState"]["terminated"];
             assert_eq!(
@@ -437,7 +437,7 @@ async fn an_agent_that_dies_is_started_again_in_the_same_pod() {
 }
 
 #[tokio::test]
-async fn a_deleted_pod_ends_and_is_replaced_by_another() {
+async fn deleted_pod_is_replaced() {
     let plane = ControlPlane::shared_with_controllers().await.unwrap();
     with_namespace(&plane, async |namespace| {
         let node = start(&plane, namespace);
@@ -447,13 +447,13 @@ async fn a_deleted_pod_ends_and_is_replaced_by_another() {
         let pods: Api<Pod> = namespace.api();
 
         // Nobody looks: the pod stays, and so does its agent
-        node.stop();
+        node.pause();
         pods.delete(POD, &DeleteParams::default()).await.unwrap();
         let pod = pods.get(POD).await.unwrap();
         assert!(pod.metadata.deletion_timestamp.is_some());
         assert!(node.processes().contains(&agent));
 
-        node.go_on();
+        node.resume();
         let second = pod_has(namespace, "another pod to be ready", |pod| {
             let another = pod["metadata"]["uid"] != first["metadata"]["uid"];
             (another && condition(pod, "Ready")? == "True").then(|| pod.clone())
@@ -469,7 +469,7 @@ async fn a_deleted_pod_ends_and_is_replaced_by_another() {
 }
 
 #[tokio::test]
-async fn a_node_bears_the_end_of_the_api_server() {
+async fn node_survives_api_server_outage() {
     let plane = ControlPlane::builder()
         .controller_manager(true)
         .start()
@@ -503,7 +503,7 @@ async fn a_node_bears_the_end_of_the_api_server() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_node_leaves_no_process_and_no_folder() {
+async fn node_drop_leaves_no_process_and_no_folder() {
     let plane = ControlPlane::shared_with_controllers().await.unwrap();
     with_namespace(&plane, async |namespace| {
         let node = start(&plane, namespace);

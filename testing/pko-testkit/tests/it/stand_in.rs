@@ -1,4 +1,4 @@
-//! What a script makes the stand-in do.
+//! Scripts of the stand-in.
 
 use std::{
     fs,
@@ -9,17 +9,17 @@ use pko_proto::events::{
     EventRequest,
     events_server::{Events, EventsServer},
 };
-use pko_testkit::{Answer, DEADLINE, Interrupt, Script, StandIn, eventually};
+use pko_testkit::{DEADLINE, Interrupt, Reply, Script, StandIn, eventually};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status, Streaming, transport::Server};
 
-struct Place {
+struct StandInProject {
     folder: tempfile::TempDir,
     stand_in: StandIn,
 }
 
-impl Place {
+impl StandInProject {
     fn new(script: &Script) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let stand_in = StandIn::new(folder.path().join("stand-in"), script);
@@ -67,119 +67,120 @@ fn interrupt(child: &Child) {
 }
 
 #[test]
-fn a_call_is_recorded_with_what_the_script_asks_for() {
-    let place = Place::new(&Script::new().records("EXTRA"));
-    let output = place
+fn call_is_recorded_with_requested_variables() {
+    let project = StandInProject::new(&Script::new().records("EXTRA"));
+    let output = project
         .command("--non-interactive stack init dev")
         .env("EXTRA", "visible")
         .output()
         .unwrap();
     assert!(output.status.success());
-    let calls = place.stand_in.calls();
+    let calls = project.stand_in.calls();
     let call = calls.first().unwrap();
     assert!(call.is("stack init") && !call.is("stack select"));
     assert_eq!(call.line(), "--non-interactive stack init dev");
-    assert_eq!(call.folder, place.folder.path().canonicalize().unwrap());
+    assert_eq!(call.folder, project.folder.path().canonicalize().unwrap());
     assert_eq!(call.variables["EXTRA"], "visible");
     assert_eq!(call.code, Some(0));
     assert!(call.ended.unwrap() >= call.began && call.signals.is_empty());
 }
 
 #[test]
-fn a_rule_may_be_for_one_call_only() {
-    let script = Script::new().on_call("whoami", 2, Answer::no_token());
-    let place = Place::new(&script);
-    let codes = [(); 3].map(|()| place.run("whoami").status.code().unwrap());
+fn rule_with_nth_applies_to_that_call_only() {
+    let script = Script::new().on_call("whoami", 2, Reply::no_token());
+    let project = StandInProject::new(&script);
+    let codes = [(); 3].map(|()| project.run("whoami").status.code().unwrap());
     assert_eq!(codes, [0, 3, 0]);
 }
 
 #[test]
-fn steps_are_taken_in_their_order() {
-    let answer = Answer::new()
+fn reply_steps_run_in_order() {
+    let answer = Reply::new()
         .prints("out\n")
-        .complains("err\n")
+        .prints_error("err\n")
         .event(json!({"sequence": 7}))
         .floods(3, 10)
         .prints_bytes(b"\xff")
         .creates("done")
         .exits(5);
-    let place = Place::new(&Script::new().on("up", answer));
-    let output = place.run("up --event-log events");
+    let project = StandInProject::new(&Script::new().on("up", answer));
+    let output = project.run("up --event-log events");
     assert_eq!(output.status.code(), Some(5));
     assert_eq!(
         (&*output.stdout, &*output.stderr),
         (&b"out\n\xff"[..], &b"err\n"[..])
     );
-    assert_eq!(place.events().len(), 4);
-    assert_eq!(place.events()[0], r#"{"sequence":7}"#);
-    assert!(place.stand_in.has("done"));
+    assert_eq!(project.events().len(), 4);
+    assert_eq!(project.events()[0], r#"{"sequence":7}"#);
+    assert!(project.stand_in.has("done"));
 }
 
 #[test]
-fn a_signal_ends_it_if_the_script_says_so() {
+fn scripted_signal_ends_stand_in() {
     use std::os::unix::process::ExitStatusExt;
-    let place = Place::new(&Script::new().on("up", Answer::new().dies(9)));
-    assert_eq!(place.run("up").status.signal(), Some(9));
+    let project = StandInProject::new(&Script::new().on("up", Reply::new().dies(9)));
+    assert_eq!(project.run("up").status.signal(), Some(9));
 }
 
 #[tokio::test]
-async fn an_interrupt_is_obeyed_or_ignored() {
-    let obedient = Answer::new().creates("ready").hangs();
-    let place = Place::new(&Script::new().on("up", obedient));
-    let child = place.start("up --event-log events");
-    ready(&place).await;
+async fn interrupt_is_obeyed_or_ignored_as_scripted() {
+    let obedient = Reply::new().creates("ready").hangs();
+    let project = StandInProject::new(&Script::new().on("up", obedient));
+    let child = project.start("up --event-log events");
+    ready(&project).await;
     interrupt(&child);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(output.stderr, b"error: update canceled\n");
-    assert_eq!(place.events(), [r#"{"cancelEvent":{}}"#]);
-    assert_eq!(place.stand_in.calls()[0].signals, [2]);
+    assert_eq!(project.events(), [r#"{"cancelEvent":{}}"#]);
+    assert_eq!(project.stand_in.calls()[0].signals, [2]);
 
-    let stubborn = Answer::new().creates("ready").waits_for("gate");
-    let place = Place::new(&Script::new().on("up", stubborn.on_interrupt(Interrupt::Ignore)));
-    let child = place.start("up");
-    ready(&place).await;
+    let stubborn = Reply::new().creates("ready").waits_for("gate");
+    let project =
+        StandInProject::new(&Script::new().on("up", stubborn.on_interrupt(Interrupt::Ignore)));
+    let child = project.start("up");
+    ready(&project).await;
     interrupt(&child);
-    recorded_signal(&place).await;
-    place.stand_in.create("gate");
+    recorded_signal(&project).await;
+    project.stand_in.create("gate");
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
 }
 
-async fn ready(place: &Place) {
-    let ready = async || place.stand_in.has("ready").then_some(()).ok_or("nothing");
+async fn ready(project: &StandInProject) {
+    let ready = async || project.stand_in.has("ready").then_some(()).ok_or("nothing");
     eventually("the stand-in", ready).await.unwrap();
 }
 
-async fn recorded_signal(place: &Place) {
+async fn recorded_signal(project: &StandInProject) {
     let recorded = async || {
-        let calls = place.stand_in.calls();
+        let calls = project.stand_in.calls();
         (calls[0].signals == [2]).then_some(()).ok_or("nothing")
     };
     eventually("the signal", recorded).await.unwrap();
 }
 
 #[test]
-fn a_grandchild_holds_the_pipes() {
-    let answer = Answer::new()
+fn grandchild_holds_pipes_open() {
+    let answer = Reply::new()
         .prints("said\n")
         .leaves_grandchild_until("gate");
-    let place = Place::new(&Script::new().on("up", answer));
-    let mut child = place.start("up");
+    let project = StandInProject::new(&Script::new().on("up", answer));
+    let mut child = project.start("up");
     let mut pipe = child.stdout.take().unwrap();
     assert!(child.wait().unwrap().success());
     let reader = std::thread::spawn(move || std::io::read_to_string(&mut pipe).unwrap());
     assert!(!reader.is_finished());
-    place.stand_in.create("gate");
+    project.stand_in.create("gate");
     assert_eq!(reader.join().unwrap(), "said\n");
 }
 
 #[test]
-fn a_flag_that_pulumi_does_not_have_is_refused() {
-    let place = Place::new(&Script::new().on("up", Answer::new()));
-    let output = place.run("up --nosuchflag");
+fn unknown_flag_is_rejected() {
+    let project = StandInProject::new(&Script::new().on("up", Reply::new()));
+    let output = project.run("up --nosuchflag");
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(output.stderr, b"error: unknown flag: --nosuchflag\n");
-    let hidden = place
+    let hidden = project
         .command("up --event-log events")
         .env_remove("PULUMI_DEBUG_COMMANDS")
         .output()
@@ -188,10 +189,10 @@ fn a_flag_that_pulumi_does_not_have_is_refused() {
 }
 
 /// Hands on what it hears.
-struct Listener(mpsc::UnboundedSender<String>);
+struct EventListener(mpsc::UnboundedSender<String>);
 
 #[tonic::async_trait]
-impl Events for Listener {
+impl Events for EventListener {
     async fn stream_events(
         &self,
         request: Request<Streaming<EventRequest>>,
@@ -205,24 +206,24 @@ impl Events for Listener {
 }
 
 #[tokio::test]
-async fn events_go_over_the_wire_in_their_order() {
+async fn grpc_events_arrive_in_order() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (sender, mut heard) = mpsc::unbounded_channel();
     let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
     let server = Server::builder()
-        .add_service(EventsServer::new(Listener(sender)))
+        .add_service(EventsServer::new(EventListener(sender)))
         .serve_with_incoming(incoming);
     let server = tokio::spawn(server);
     let script = Script::new().on(
         "up",
-        Answer::new()
+        Reply::new()
             .floods(1000, 0)
             .event(json!({"cancelEvent": {}})),
     );
-    let place = Place::new(&script);
+    let project = StandInProject::new(&script);
     let line = format!("up --event-log tcp://{address}");
-    let output = tokio::task::spawn_blocking(move || place.run(&line))
+    let output = tokio::task::spawn_blocking(move || project.run(&line))
         .await
         .unwrap();
     assert!(output.status.success());
@@ -241,29 +242,29 @@ async fn events_go_over_the_wire_in_their_order() {
 }
 
 #[test]
-fn nobody_at_the_other_end_is_not_mentioned() {
-    let place = Place::new(&Script::new().on("up", Answer::new().floods(3, 0)));
-    let output = place.run("up --event-log tcp://127.0.0.1:1");
+fn unreachable_event_listener_is_ignored() {
+    let project = StandInProject::new(&Script::new().on("up", Reply::new().floods(3, 0)));
+    let output = project.run("up --event-log tcp://127.0.0.1:1");
     assert!(output.status.success() && output.stderr.is_empty());
 }
 
 #[test]
-fn a_program_says_what_holds_for_keys_that_nobody_has_set() {
+fn unset_config_uses_program_default() {
     for section in ["config", "configuration"] {
-        let place = Place::new(&Script::new());
+        let project = StandInProject::new(&Script::new());
         let program = format!(
             "name: demo\nruntime: yaml\n{section}:\n  who:\n    type: String\n    default: world\n\
              outputs:\n  greeted: ${{who}}\n"
         );
-        fs::write(place.folder.path().join("Pulumi.yaml"), program).unwrap();
-        assert!(place.run("stack init dev").status.success());
+        fs::write(project.folder.path().join("Pulumi.yaml"), program).unwrap();
+        assert!(project.run("stack init dev").status.success());
         for (line, greeted) in [
             ("config set other x", "world"),
             ("config set who shop", "shop"),
         ] {
-            assert!(place.run(line).status.success());
-            assert!(place.run("up --yes --skip-preview").status.success());
-            let outputs = place.run("stack output --json").stdout;
+            assert!(project.run(line).status.success());
+            assert!(project.run("up --yes --skip-preview").status.success());
+            let outputs = project.run("stack output --json").stdout;
             let outputs: serde_json::Value = serde_json::from_slice(&outputs).unwrap();
             assert_eq!(outputs["greeted"], greeted, "{section}");
         }

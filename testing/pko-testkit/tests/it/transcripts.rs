@@ -1,9 +1,9 @@
-//! The stand-in held against what the real CLI answered, call by call; and the pinned CLI against the same, so
-//! that neither the stand-in nor the transcripts drift.
+//! Transcripts of the real CLI, replayed against the stand-in and the pinned CLI, so that neither the
+//! stand-in nor the transcripts drift.
 
 use std::path::PathBuf;
 
-use pko_testkit::transcripts::{Journey, between};
+use pko_testkit::transcripts::{TranscriptReplay, between};
 use pko_testkit::{Script, StandIn, pulumi_cli};
 
 /// Of these only the exit code and the events are compared: their text tells how long things took, or what
@@ -18,18 +18,18 @@ const FREE_TEXT: [&str; 4] = [
 fn repeat(program: PathBuf, names: &[String]) {
     let folder = tempfile::tempdir().unwrap();
     let stand_in = StandIn::new(folder.path().join("stand-in"), &Script::new());
-    let mut journey = Journey::new(program)
+    let mut replay = TranscriptReplay::new(program)
         .environment("PKO_STAND_IN", stand_in.folder())
         // A CLI lives too briefly for garbage collection to be of use.
         .environment("GOGC", "off")
-        .own_text(FREE_TEXT);
+        .ignore_text(FREE_TEXT);
     for name in names {
-        journey.repeat(name);
+        replay.run(name);
     }
-    journey.end();
+    replay.finish();
 }
 
-fn stacks_and_configuration() -> Vec<String> {
+fn stack_and_config_commands() -> Vec<String> {
     let mut names = between("01", "16");
     // What is between is of a larger program, or of a lock that somebody else holds.
     for number in ["32", "34", "35", "36", "37", "38", "41", "42"] {
@@ -38,11 +38,11 @@ fn stacks_and_configuration() -> Vec<String> {
     names
 }
 
-fn the_life_of_a_small_stack() -> Vec<String> {
+fn small_stack_lifecycle() -> Vec<String> {
     between("50", "85")
 }
 
-fn changes_of_a_program() -> Vec<String> {
+fn program_changes() -> Vec<String> {
     between("92", "99")
 }
 
@@ -69,4 +69,4 @@ macro_rules! on_both {
     };
 }
 
-on_both!(stacks_and_configuration the_life_of_a_small_stack changes_of_a_program);
+on_both!(stack_and_config_commands small_stack_lifecycle program_changes);

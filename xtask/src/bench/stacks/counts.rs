@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use pko_testkit::{Script, audit::Requests};
+use pko_testkit::{Script, audit::AuditedRequests};
 use tokio::time::sleep;
 
 use super::{
@@ -86,7 +86,7 @@ async fn runs(place: &Place, moments: &Moments, count: usize) -> anyhow::Result<
 }
 
 /// Reads that a cache could have answered; the outputs' Secret is in none.
-fn reads(requests: Requests) -> Requests {
+fn reads(requests: AuditedRequests) -> AuditedRequests {
     requests.only(|request| {
         ["get", "list"].contains(&request.verb.as_str()) && request.resource != "secrets"
     })

@@ -85,7 +85,7 @@ pub(super) async fn measure(
 
 /// How often somebody began to talk with the server, which is once for each look and once for each clone.
 fn openings(server: &GitServer) -> usize {
-    let seen = server.seen();
+    let seen = server.take_requests();
     let openings = seen
         .iter()
         .filter(|request| request.target.contains("/info/refs"));

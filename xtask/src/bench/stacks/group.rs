@@ -92,7 +92,7 @@ impl Group {
     /// From its next call on, each `pulumi` follows another script.
     pub(super) fn follow(&self, script: &Script) {
         for stand_in in &self.stand_ins {
-            stand_in.follow(script);
+            stand_in.set_script(script);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pko_testkit::{
-    Answer, Script, StackBuilder, eventually_within,
+    Reply, Script, StackBuilder, eventually_within,
     git_server::{Fault, GitServer},
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -58,7 +58,7 @@ pub(super) async fn measure(
 async fn silence_agents(place: &Place, count: usize) -> anyhow::Result<()> {
     let step = Step::begin(&format!("making {count} Stacks whose agents fall silent"));
     let milliseconds = u64::try_from(FOR_EVER.as_millis())?;
-    let hangs = Script::new().on("up", Answer::new().pauses(milliseconds));
+    let hangs = Script::new().on("up", Reply::new().pauses(milliseconds));
     let (group, _) = Group::create(place, "hung", count, &hangs).await?;
     eventually_within(PATIENCE, "the runs to begin", async || {
         let begun = group.have_begun("up");
@@ -81,13 +81,13 @@ async fn silence_git(place: &Place, count: usize) -> anyhow::Result<GitServer> {
         "making {count} Stacks whose git servers are silent"
     ));
     let server = GitServer::start(&place.subfolder("repositories")?)?;
-    server.fault(Some(Fault::Hang));
+    server.set_fault(Some(Fault::Hang));
     let builder =
         |name: &str| StackBuilder::new(name).git(&server.url(&format!("{name}.git")), "main");
     Group::create_of(place, "lost", count, &Script::new(), builder).await?;
     let mut asked = 0;
     eventually_within(PATIENCE, "the manager to ask for them", async || {
-        asked += server.seen().len();
+        asked += server.take_requests().len();
         // It may ask for some of them only once others have failed.
         if asked > 0 { Ok(()) } else { Err("not yet") }
     })

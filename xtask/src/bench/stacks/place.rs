@@ -11,8 +11,8 @@ use std::{
 use anyhow::{Context, bail};
 use k8s_openapi::api::core::v1::Secret;
 use pko_testkit::{
-    ControlPlane, Node, Script, StandIn, TestNamespace,
-    audit::{Mark, Requests},
+    ControlPlane, FakeNode, Script, StandIn, TestNamespace,
+    audit::{AuditPosition, AuditedRequests},
     end_processes_of, eventually_within, node, processes_of,
 };
 use serde_json::json;
@@ -77,7 +77,7 @@ pub(super) enum Runtime {
 /// A control plane with a manager. Dropping it ends everything in it.
 pub(super) struct Place {
     manager: Option<Server>,
-    _node: Option<Node>,
+    _node: Option<FakeNode>,
     pub(super) plane: ControlPlane,
     pub(super) namespace: TestNamespace,
     programs: SocketAddr,
@@ -94,7 +94,7 @@ impl Place {
         let plane = ControlPlane::builder().controller_manager(true);
         let plane = plane.start().await?;
         plane.install_crds(&pko_api::crd::all()).await?;
-        let settings = node::Settings {
+        let settings = node::NodeSettings {
             agent: programs.agent.clone(),
             environment: vec![(
                 "PKO_PULUMI".to_owned(),
@@ -102,7 +102,7 @@ impl Place {
             )],
             namespace: None,
         };
-        let node = (runtime == Runtime::Pods).then(|| Node::start(&plane, settings));
+        let node = (runtime == Runtime::Pods).then(|| FakeNode::start(&plane, settings));
         let mut started = Self {
             manager: None,
             _node: node.transpose()?,
@@ -193,12 +193,15 @@ impl Place {
         self.folder.path().join("workspaces")
     }
 
-    pub(super) async fn mark(&self) -> anyhow::Result<Mark> {
-        Ok(self.plane.audit_mark().await?)
+    pub(super) async fn mark(&self) -> anyhow::Result<AuditPosition> {
+        Ok(self.plane.audit_position().await?)
     }
 
     /// What the manager has asked about the Stacks here, since then.
-    pub(super) async fn requests_since(&self, mark: Mark) -> anyhow::Result<Requests> {
+    pub(super) async fn requests_since(
+        &self,
+        mark: AuditPosition,
+    ) -> anyhow::Result<AuditedRequests> {
         let requests = self.plane.requests_since(mark).await?.by_user(USER);
         Ok(requests.only(|request| request.namespace == self.namespace.name()))
     }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use pko_testkit::{Answer, Script};
+use pko_testkit::{Reply, Script};
 
 use super::{
     super::report::Figure,
@@ -81,7 +81,7 @@ async fn slow_runs(
     let count = group.names.len();
     let step = Step::begin(&format!("running {seconds} s in each of {count} Stacks"));
     let pause = Duration::from_secs(seconds).as_millis();
-    let answer = Answer::new().pauses(u64::try_from(pause)?).as_usual();
+    let answer = Reply::new().pauses(u64::try_from(pause)?).run_default();
     group.follow(&Script::new().on("up", answer));
     let began = group.ask(place, "slow").await?;
     let makespan = last(&group.seconds(moments, "slow", began).await?);

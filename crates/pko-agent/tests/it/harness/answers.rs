@@ -1,12 +1,12 @@
 //! What the stand-in does at an operation.
 
-use pko_testkit::{Answer, Interrupt};
+use pko_testkit::{Interrupt, Reply};
 use serde_json::json;
 
 /// An operation that goes well: four events, plain outputs.
-pub(crate) fn simple() -> Answer {
+pub(crate) fn simple() -> Reply {
     let outputs = json!({"type": "pulumi:pulumi:Stack", "new": {"outputs": {"size": 4}}});
-    Answer::new()
+    Reply::new()
         .event(json!({"sequence": 0, "preludeEvent": {"config": {}}}))
         .event(json!({"sequence": 1, "resOutputsEvent": {"metadata": outputs}}))
         .event(json!({"sequence": 2, "summaryEvent": {"resourceChanges": {"create": 2}}}))
@@ -16,19 +16,19 @@ pub(crate) fn simple() -> Answer {
 }
 
 /// One with a secret among the outputs.
-pub(crate) fn secret() -> Answer {
+pub(crate) fn secret() -> Reply {
     let secret = json!({
         "4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270",
         "ciphertext": "[secret]"
     });
     let outputs = json!({"password": secret, "size": 4});
     let metadata = json!({"type": "pulumi:pulumi:Stack", "new": {"outputs": outputs}});
-    Answer::new().event(json!({"resOutputsEvent": {"metadata": metadata}}))
+    Reply::new().event(json!({"resOutputsEvent": {"metadata": metadata}}))
 }
 
 /// Two events, then nothing until the test makes `gate`, then one more.
-pub(crate) fn gated() -> Answer {
-    Answer::new()
+pub(crate) fn gated() -> Reply {
+    Reply::new()
         .event(json!({"sequence": 0}))
         .event(json!({"sequence": 1}))
         .waits_for("gate")
@@ -37,15 +37,15 @@ pub(crate) fn gated() -> Answer {
 }
 
 /// Ends when it is interrupted, with the code that is documented for that.
-pub(crate) fn obedient() -> Answer {
+pub(crate) fn obedient() -> Reply {
     let interrupt = Interrupt::Obey { after: 0, code: 8 };
-    Answer::new()
+    Reply::new()
         .event(json!({"sequence": 0}))
         .hangs()
         .on_interrupt(interrupt)
 }
 
 /// Does not.
-pub(crate) fn stubborn() -> Answer {
+pub(crate) fn stubborn() -> Reply {
     obedient().on_interrupt(Interrupt::Ignore)
 }

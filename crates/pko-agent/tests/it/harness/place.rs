@@ -7,7 +7,7 @@ use std::{
     sync::LazyLock,
 };
 
-use pko_testkit::{Answer, Script, StandIn};
+use pko_testkit::{Reply, Script, StandIn};
 use serde_json::Value;
 
 use super::{Agent, Cli};
@@ -68,12 +68,12 @@ pub(crate) struct Place {
 
 impl Place {
     /// With the stand-in, which does this at each operation.
-    pub(crate) fn new(operation: &Answer) -> Self {
+    pub(crate) fn new(operation: &Reply) -> Self {
         Self::scripted(&Self::script(operation))
     }
 
     /// A script that does this at each operation.
-    pub(crate) fn script(operation: &Answer) -> Script {
+    pub(crate) fn script(operation: &Reply) -> Script {
         ["up", "preview", "refresh", "destroy"]
             .into_iter()
             .fold(Script::new(), |script, command| {
@@ -84,7 +84,7 @@ impl Place {
     /// With the stand-in and a script.
     pub(crate) fn scripted(script: &Script) -> Self {
         let place = Self::with(Cli::StandIn, PROGRAM);
-        place.stand_in.follow(script);
+        place.stand_in.set_script(script);
         place
     }
 

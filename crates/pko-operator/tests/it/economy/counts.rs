@@ -24,7 +24,7 @@ use pko_api::{
 };
 use pko_testkit::{
     Script, StackBuilder, StandIn, TestNamespace,
-    audit::{Mark, Requests},
+    audit::{AuditPosition, AuditedRequests},
     eventually,
 };
 use serde::de::DeserializeOwned;
@@ -126,12 +126,12 @@ impl Crowd {
         told.await.unwrap();
     }
 
-    async fn mark(&self) -> Mark {
-        self.system.plane.audit_mark().await.unwrap()
+    async fn mark(&self) -> AuditPosition {
+        self.system.plane.audit_position().await.unwrap()
     }
 
     /// What the manager has asked about these Stacks.
-    async fn requests_since(&self, mark: Mark) -> Requests {
+    async fn requests_since(&self, mark: AuditPosition) -> AuditedRequests {
         let requests = self.system.requests_since(mark).await;
         requests.only(|request| request.namespace == self.namespace.name())
     }

@@ -21,7 +21,7 @@ const LOOKS: usize = 10;
 
 /// How often somebody began to talk with the server since the last time; a look at a branch begins once.
 fn openings(server: &GitServer) -> usize {
-    let seen = server.seen();
+    let seen = server.take_requests();
     let openings = seen
         .iter()
         .filter(|seen| seen.target.contains("/info/refs"));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pko_testkit::fault_proxy::{Failure, When};
+use pko_testkit::fault_proxy::{KillPoint, WriteFailure};
 
 /// The resources whose watches are disturbed; the last one only where it changes.
 pub(super) const RESOURCES: [&str; 4] = ["stacks", "workspaces", "updates", "programs"];
@@ -12,11 +12,11 @@ pub(super) const EVERY: usize = 5;
 const DELAYS: [u64; 3] = [1, 5, 30];
 /// How long there is no API server, in seconds.
 const OUTAGE: u64 = 60;
-const FAILURES: [Failure; 4] = [
-    Failure::TooManyRequests,
-    Failure::ServerError,
-    Failure::TimeoutAfterCommit,
-    Failure::CutAfterCommit,
+const FAILURES: [WriteFailure; 4] = [
+    WriteFailure::TooManyRequests,
+    WriteFailure::ServerError,
+    WriteFailure::TimeoutAfterCommit,
+    WriteFailure::CutAfterCommit,
 ];
 
 /// A goal of the project that this grid is for.
@@ -32,7 +32,7 @@ pub(super) enum Goal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The manager is killed at a write.
-    Killed { write: usize, when: When },
+    Killed { write: usize, when: KillPoint },
     /// Events of a resource come late.
     Late {
         resource: &'static str,
@@ -53,7 +53,7 @@ pub(super) enum Fault {
     /// Each second all watches break.
     Cut,
     /// A fifth of all writes fails, from this one on.
-    Failing { how: Failure, first: usize },
+    Failing { how: WriteFailure, first: usize },
     /// From a write on nobody reaches the API server for a while.
     Outage { write: usize, seconds: u64 },
     /// At a write the API server is killed, and comes back.
@@ -107,7 +107,7 @@ impl Fault {
 /// R1.
 fn kills(writes: usize) -> impl Iterator<Item = Fault> {
     (1..=writes).flat_map(|write| {
-        let sides = [When::Before, When::After];
+        let sides = [KillPoint::Before, KillPoint::After];
         sides.map(|when| Fault::Killed { write, when })
     })
 }
@@ -163,8 +163,8 @@ impl fmt::Display for Fault {
         match self {
             Self::Killed { write, when } => {
                 let side = match when {
-                    When::Before => "before",
-                    When::After => "after",
+                    KillPoint::Before => "before",
+                    KillPoint::After => "after",
                 };
                 write!(formatter, "killed {side} write {write}")
             }

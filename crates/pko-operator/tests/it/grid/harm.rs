@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, sync::atomic::Ordering, time::Duration};
 
-use pko_testkit::fault_proxy::When;
+use pko_testkit::fault_proxy::KillPoint;
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -54,7 +54,7 @@ impl<'trial, 'system> Harm<'trial, 'system> {
             Fault::Coalesced { resource } => proxy.coalesce_watch(resource, WINDOW),
             Fault::Failing { how, first } => proxy.fail_from(first, EVERY, how),
             Fault::OldLists { .. } => {
-                let kept = proxy.keep_lists().await;
+                let kept = proxy.record_lists().await;
                 kept.map_err(|error| format!("{error:?}"))?;
             }
             _ => {}
@@ -71,21 +71,27 @@ impl<'trial, 'system> Harm<'trial, 'system> {
                 }
             }
             Fault::OldLists { resource, write } => {
-                if self.dies(write, When::After).await {
+                if self.dies(write, KillPoint::After).await {
                     self.starts_in_the_past(resource).await;
                 }
             }
-            Fault::Dropped { .. } => self.each(ANEW, |it| it.operator.proxy.gone()).await,
-            Fault::Gone => self.each(SECOND, |it| it.operator.proxy.gone()).await,
+            Fault::Dropped { .. } => {
+                self.each(ANEW, |it| it.operator.proxy.expire_watches())
+                    .await
+            }
+            Fault::Gone => {
+                self.each(SECOND, |it| it.operator.proxy.expire_watches())
+                    .await
+            }
             Fault::Cut => {
                 let cut = |it: &Self| it.operator.proxy.cut_watches();
                 self.each(SECOND, cut).await;
             }
             Fault::Outage { write, seconds } => {
                 if self.comes_to(write).await {
-                    self.operator.proxy.outage(true);
+                    self.operator.proxy.set_outage(true);
                     sleep(Duration::from_secs(seconds)).await;
-                    self.operator.proxy.outage(false);
+                    self.operator.proxy.set_outage(false);
                 }
             }
             Fault::Restart { write } => {
@@ -98,7 +104,7 @@ impl<'trial, 'system> Harm<'trial, 'system> {
     }
 
     /// Has the manager die at a write, and says whether it did.
-    async fn dies(&mut self, write: usize, when: When) -> bool {
+    async fn dies(&mut self, write: usize, when: KillPoint) -> bool {
         let died = self.operator.dies_at(write, when);
         while !died.load(Ordering::SeqCst) {
             if self.is_over.get() {
@@ -120,7 +126,7 @@ impl<'trial, 'system> Harm<'trial, 'system> {
             self.operator.proxy.delay_watch(resource, STALE);
         }
         self.operator.start_manager();
-        while !self.is_over.get() && self.operator.proxy.met() < 2 {
+        while !self.is_over.get() && self.operator.proxy.fault_count() < 2 {
             sleep(PAUSE).await;
         }
     }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use pko_testkit::{
-    FaultProxy, TimedOut, end_processes_of, eventually, fault_proxy::When, processes_of,
+    FaultProxy, TimedOut, end_processes_of, eventually, fault_proxy::KillPoint, processes_of,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -62,7 +62,7 @@ impl<'system> Operator<'system> {
     }
 
     /// Has the manager of now die at a write; what is given says whether it did.
-    pub(super) fn dies_at(&self, write: usize, when: When) -> Arc<AtomicBool> {
+    pub(super) fn dies_at(&self, write: usize, when: KillPoint) -> Arc<AtomicBool> {
         let process = self.manager.as_ref().expect("a manager runs").id();
         let process = Pid::from_raw(process.cast_signed()).unwrap();
         let died = Arc::new(AtomicBool::new(false));

@@ -5,7 +5,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
 };
 use pko_api::{Program, Stack};
-use pko_testkit::{Answer, ProgramBuilder, Script, TimedOut, eventually};
+use pko_testkit::{ProgramBuilder, Reply, Script, TimedOut, eventually};
 use serde_json::{Value, json};
 
 use super::user::User;
@@ -80,7 +80,7 @@ impl Scenario {
 
     /// What `pulumi` does.
     pub(super) fn script(self) -> Script {
-        let fails = Answer::new().complains("error: it broke\n").exits(255);
+        let fails = Reply::new().prints_error("error: it broke\n").exits(255);
         match self {
             Self::FailingUp => Script::new().on_call("up", 1, fails),
             _ => Script::new(),

@@ -187,7 +187,7 @@ impl Trial<'_> {
             return Err(format!("{writes} writes, not {}", right.writes));
         }
         Ok(Outcome {
-            is_met: is_met || self.operator.proxy.met() > 0,
+            is_met: is_met || self.operator.proxy.fault_count() > 0,
             extra: end::extra_runs(&end, &right.end),
             took,
         })
@@ -195,7 +195,7 @@ impl Trial<'_> {
 
     /// Ends the fault. A manager that should have died does so now at the latest; any other must be there.
     fn recover(&mut self, fault: Fault) -> Result<(), String> {
-        self.operator.proxy.heal();
+        self.operator.proxy.clear_faults();
         if fault.kills() {
             self.operator.kill_manager();
             self.operator.start_manager();

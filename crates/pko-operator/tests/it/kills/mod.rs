@@ -9,7 +9,9 @@ use std::{env, fmt::Debug, pin::pin, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Resource, api::ListParams, core::NamespaceResourceScope};
-use pko_testkit::{FaultProxy, StandIn, TestNamespace, TimedOut, eventually, fault_proxy::When};
+use pko_testkit::{
+    FaultProxy, StandIn, TestNamespace, TimedOut, eventually, fault_proxy::KillPoint,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
@@ -49,7 +51,7 @@ trait Play: Sized {
 #[derive(Clone, Copy, Debug)]
 struct Point {
     write: usize,
-    when: When,
+    when: KillPoint,
 }
 
 /// A manager behind a proxy; each try has a namespace of its own.
@@ -103,7 +105,7 @@ impl Stage {
             played = &mut played => { played?; false }
         };
         // One that did not die may still do so until all is well.
-        self.proxy.heal();
+        self.proxy.clear_faults();
         self.system.restart_manager();
         if is_killed {
             played.await?;
@@ -146,7 +148,7 @@ fn shown(conditions: &[Condition]) -> Vec<String> {
 /// All points with `PKO_FULL=1`, else every so many-th, from the first on.
 fn points(writes: usize, sample: usize) -> Vec<Point> {
     let all = (1..=writes).flat_map(|write| {
-        let sides = [When::Before, When::After];
+        let sides = [KillPoint::Before, KillPoint::After];
         sides.map(|when| Point { write, when })
     });
     let is_full = env::var_os("PKO_FULL").is_some();

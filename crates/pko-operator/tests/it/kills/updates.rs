@@ -9,7 +9,7 @@ use kube::{
 };
 use pko_api::{Program, Update, Workspace};
 use pko_testkit::{
-    Answer, Script, StandIn, TestNamespace, TimedOut, UpdateBuilder, WorkspaceBuilder, eventually,
+    Reply, Script, StandIn, TestNamespace, TimedOut, UpdateBuilder, WorkspaceBuilder, eventually,
 };
 use serde_json::{Value, json};
 
@@ -205,7 +205,7 @@ async fn an_update_ends_whenever_the_manager_dies() {
 
 #[tokio::test]
 async fn a_failing_update_ends_whenever_the_manager_dies() {
-    let fails = Answer::new().complains("error: it broke\n").exits(255);
+    let fails = Reply::new().prints_error("error: it broke\n").exits(255);
     let scenario = Scenario {
         name: "a failing up",
         script: Script::new().on("up", fails),
@@ -216,7 +216,7 @@ async fn a_failing_update_ends_whenever_the_manager_dies() {
 
 #[tokio::test]
 async fn a_canceled_update_ends_whenever_the_manager_dies() {
-    let gated = Answer::new().waits_for("gate").as_usual();
+    let gated = Reply::new().waits_for("gate").run_default();
     let scenario = Scenario {
         name: "a canceled up",
         script: Script::new().on("up", gated),

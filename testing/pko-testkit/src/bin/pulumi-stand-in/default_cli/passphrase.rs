@@ -1,0 +1,107 @@
+//! The passphrase secrets provider, as far as tests observe it: right, wrong or missing passphrase.
+//!
+//! Secrets are hex-encoded, not encrypted.
+
+use std::{env, fmt::Write as _, fs};
+
+use sha2::{Digest, Sha256};
+
+use super::state_file::StackState;
+use crate::cli_error::{CliError, CliResult};
+
+const MISSING: &str = "passphrase must be set with PULUMI_CONFIG_PASSPHRASE or \
+                       PULUMI_CONFIG_PASSPHRASE_FILE environment variables";
+const INCORRECT: &str = "incorrect passphrase";
+
+/// The kinds of secrets providers, and which of them is this one.
+const PROVIDERS: [&str; 6] = [
+    "default",
+    "passphrase",
+    "awskms",
+    "azurekeyvault",
+    "gcpkms",
+    "hashivault",
+];
+
+/// The salt of a new stack; nothing if its secrets are somebody else's duty.
+pub(super) fn new_salt(provider: &str) -> CliResult<Option<String>> {
+    let kind = provider.split("://").next().unwrap_or_default();
+    if !PROVIDERS.contains(&kind) {
+        let known = PROVIDERS.join(",");
+        let text = format!("unknown secrets provider type '{kind}' (supported values: {known})");
+        return CliError::result(1, text);
+    }
+    if !matches!(kind, "default" | "passphrase") {
+        return Ok(None);
+    }
+    match passphrase() {
+        Some(passphrase) => Ok(Some(salt(&passphrase))),
+        None => CliError::result(
+            1,
+            format!("could not create secrets manager for new stack: {MISSING}"),
+        ),
+    }
+}
+
+/// Refuses if the passphrase is not the stack's; `doing` is what the error says before that.
+pub(super) fn check(stack: &StackState, doing: &str) -> CliResult<()> {
+    let Some(expected) = &stack.salt else {
+        return Ok(());
+    };
+    match passphrase() {
+        None => CliError::result(1, format!("{doing}{MISSING}")),
+        Some(passphrase) if salt(&passphrase) != *expected => {
+            CliError::result(1, format!("{doing}{INCORRECT}"))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// As [`check`], for who only reads.
+pub(super) fn check_to_decrypt(stack: &StackState) -> CliResult<()> {
+    let right = stack.salt.is_none() || passphrase().map(|text| salt(&text)) == stack.salt;
+    if right {
+        return Ok(());
+    }
+    CliError::result(
+        1,
+        "failed to decrypt: incorrect passphrase, please set PULUMI_CONFIG_PASSPHRASE to the correct \
+         passphrase or set PULUMI_CONFIG_PASSPHRASE_FILE to a file containing the passphrase",
+    )
+}
+
+pub(super) fn encrypt(text: &str) -> String {
+    format!("v1:{}", hexadecimal(text.as_bytes()))
+}
+
+pub(super) fn decrypt(text: &str) -> CliResult<String> {
+    let digits = text
+        .strip_prefix("v1:")
+        .ok_or("a secret of somebody else")?;
+    let bytes = (0..digits.len() / 2).map(|index| {
+        let pair = digits.get(index * 2..index * 2 + 2).unwrap_or_default();
+        u8::from_str_radix(pair, 16)
+    });
+    let bytes: Vec<u8> = bytes.collect::<Result<_, _>>()?;
+    Ok(String::from_utf8(bytes)?)
+}
+
+fn passphrase() -> Option<String> {
+    let from_file = || {
+        let file = env::var_os("PULUMI_CONFIG_PASSPHRASE_FILE")?;
+        Some(fs::read_to_string(file).ok()?.trim().to_owned())
+    };
+    env::var("PULUMI_CONFIG_PASSPHRASE").ok().or_else(from_file)
+}
+
+fn salt(passphrase: &str) -> String {
+    let hash = Sha256::digest(passphrase);
+    format!("v1:{}", hexadecimal(&hash))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut digits, byte| {
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    })
+}

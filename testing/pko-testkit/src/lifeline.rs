@@ -1,0 +1,68 @@
+//! Cleanup that runs when this process ends, even by SIGKILL.
+//!
+//! A shell waits for the end of its standard input. Only this process holds the other end, so the
+//! kernel closes it however this process ends. The shell is not in the terminal's foreground process
+//! group: Ctrl-C reaches this process first.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+const WAIT: &str = "
+trap '' HUP INT TERM
+while read -r _; do :; done
+";
+
+/// A shell script that runs when this is dropped, or when this process ends.
+///
+/// The shell leads a process group of its own.
+pub(crate) struct Lifeline {
+    shell: Child,
+    stdin: Option<ChildStdin>,
+}
+
+impl Lifeline {
+    /// Starts the shell. `name` is its `$0`, `arguments` are its `$1`, `$2` and so on.
+    pub(crate) fn start<A: AsRef<OsStr>>(
+        name: &str,
+        script: &str,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> io::Result<Self> {
+        let mut shell = Command::new("sh")
+            .args(["-c", &format!("{WAIT}{script}"), name])
+            .args(arguments)
+            .current_dir(Path::new("/"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()?;
+        let stdin = shell.stdin.take();
+        Ok(Self { shell, stdin })
+    }
+
+    /// The process id of the shell, and of its process group.
+    pub(crate) fn id(&self) -> u32 {
+        self.shell.id()
+    }
+
+    /// Runs the script now and waits for its end. Idempotent.
+    pub(crate) fn run(&mut self) {
+        drop(self.stdin.take());
+        let _ = self.shell.wait();
+    }
+
+    /// Ends the shell without running the script.
+    pub(crate) fn cancel(&mut self) {
+        let _ = self.shell.kill();
+        let _ = self.shell.wait();
+    }
+}
+
+impl Drop for Lifeline {
+    fn drop(&mut self) {
+        self.run();
+    }
+}
