@@ -7,18 +7,18 @@ use std::{
 };
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
-
-use crate::{
-    event_stream::EventStream,
-    plan::{Changes, Operation, Step},
+use pulumi_engine_deploy::plan::{Changes, Operation, Step};
+use pulumi_engine_model::{
     property::{self, Properties},
     resource::Resource,
     urn::Urn,
 };
+use serde_json::{Map, Value, json};
+
+use crate::event_stream::EventStream;
 
 /// The place that is standard output.
-pub const SCREEN: &str = "-";
+pub(crate) const SCREEN: &str = "-";
 
 /// Where events go.
 enum Sink {
@@ -29,7 +29,7 @@ enum Sink {
 }
 
 /// Takes events and passes them on.
-pub struct EventLog {
+pub(crate) struct EventLog {
     sink: Sink,
     sequence: u64,
     planning: bool,
@@ -37,7 +37,7 @@ pub struct EventLog {
 
 impl EventLog {
     /// Opens a log: a file, or a listener at `tcp://host:port`. `planning` is whether the run is a preview.
-    pub fn open(place: Option<&str>, planning: bool) -> io::Result<Self> {
+    pub(crate) fn open(place: Option<&str>, planning: bool) -> io::Result<Self> {
         let sink = match place {
             None => Sink::Nowhere,
             Some(SCREEN) => Sink::Screen,
@@ -55,7 +55,7 @@ impl EventLog {
 
     /// Whether the run is a preview.
     #[must_use]
-    pub fn is_preview(&self) -> bool {
+    pub(crate) fn is_preview(&self) -> bool {
         self.planning
     }
 
@@ -77,12 +77,12 @@ impl EventLog {
     }
 
     /// The config of the run.
-    pub fn prelude(&mut self, config: &Map<String, Value>) -> io::Result<()> {
+    pub(crate) fn prelude(&mut self, config: &Map<String, Value>) -> io::Result<()> {
         self.emit("preludeEvent", &json!({ "config": config }))
     }
 
     /// A step begins.
-    pub fn before(&mut self, step: &Step) -> io::Result<()> {
+    pub(crate) fn before(&mut self, step: &Step) -> io::Result<()> {
         let mut metadata = metadata(step, step.operation);
         if step.operation != Operation::Refresh
             && let Some(Value::Object(new)) = metadata.get_mut("new")
@@ -94,7 +94,7 @@ impl EventLog {
     }
 
     /// A step is done.
-    pub fn after(&mut self, step: &Step) -> io::Result<()> {
+    pub(crate) fn after(&mut self, step: &Step) -> io::Result<()> {
         let operation = if step.operation == Operation::Refresh {
             step.found
         } else {
@@ -107,7 +107,7 @@ impl EventLog {
     }
 
     /// A step could not be done.
-    pub fn failed(&mut self, step: &Step) -> io::Result<()> {
+    pub(crate) fn failed(&mut self, step: &Step) -> io::Result<()> {
         let mut payload = self.with_planning(metadata(step, step.operation));
         if let Some(entries) = payload.as_object_mut() {
             entries.insert("status".to_owned(), json!(0));
@@ -125,7 +125,7 @@ impl EventLog {
     }
 
     /// Something to tell the user.
-    pub fn diagnostic(
+    pub(crate) fn diagnostic(
         &mut self,
         urn: Option<&Urn>,
         severity: &str,
@@ -144,7 +144,12 @@ impl EventLog {
     }
 
     /// The run is over.
-    pub fn summary(&mut self, seconds: u64, changes: &Changes, result: &str) -> io::Result<()> {
+    pub(crate) fn summary(
+        &mut self,
+        seconds: u64,
+        changes: &Changes,
+        result: &str,
+    ) -> io::Result<()> {
         let preview = self.planning;
         self.emit(
             "summaryEvent",

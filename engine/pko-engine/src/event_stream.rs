@@ -8,11 +8,11 @@ use std::{
     time::Duration,
 };
 
+use http::uri::PathAndQuery;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_stream::{StreamExt as _, wrappers::UnboundedReceiverStream};
 use tonic::{Request, client::Grpc, transport::Endpoint};
 use tonic_prost::ProstCodec;
-use ureq::http::uri::PathAndQuery;
 
 /// How long to wait for someone to listen, and at the end for the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ struct EventRequest {
 
 /// Sends events.
 #[derive(Debug)]
-pub struct EventStream {
+pub(crate) struct EventStream {
     events: Option<UnboundedSender<String>>,
     ended: Receiver<()>,
     sender: Option<JoinHandle<()>>,
@@ -35,7 +35,7 @@ pub struct EventStream {
 impl EventStream {
     /// Starts to send to an address such as `127.0.0.1:4000`.
     #[must_use]
-    pub fn open(address: &str) -> Self {
+    pub(crate) fn open(address: &str) -> Self {
         let (events, queue) = unbounded_channel();
         let (end, ended) = mpsc::channel();
         let address = format!("http://{address}");
@@ -51,7 +51,7 @@ impl EventStream {
     }
 
     /// Sends an event, if anybody still listens.
-    pub fn send(&self, event: String) {
+    pub(crate) fn send(&self, event: String) {
         if let Some(events) = &self.events {
             _ = events.send(event);
         }

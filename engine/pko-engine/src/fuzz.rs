@@ -8,17 +8,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    builtin,
-    program::{
-        evaluate::{self, Goal, Host, Invocation, Refusal, Registered, Surroundings},
-        files::InMemory,
-    },
+use pulumi_engine_deploy::program::{
+    evaluate::{self, Goal, Host, Invocation, Refusal, Registered, Surroundings},
+    files::InMemory,
+};
+use pulumi_engine_model::{
     property::{Properties, Property},
-    provider::registry::Registry,
-    state::checkpoint::Checkpoint,
     urn::StackIdentity,
 };
+use pulumi_engine_providers::{builtin, registry::Registry};
+use pulumi_engine_state::checkpoint::Checkpoint;
 use pulumi_yaml::{
     ResourceType,
     access::{self, TextPart},

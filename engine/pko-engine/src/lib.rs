@@ -1,38 +1,21 @@
-//! An engine for Pulumi YAML programs, in one binary without plugins or downloads.
+//! The command line of `pulumi-engine`, an engine for Pulumi YAML programs in one binary without
+//! plugins or downloads.
 //!
-//! It takes the command line of Pulumi's CLI as far as a Stack's life needs it, reads and writes
-//! the CLI's own files (project, stack config, state, locks, history), and has the resource types
-//! that the CLI has built in and those of the packages in [`provider`]. What it lacks it refuses by name.
+//! It follows the command line of Pulumi's CLI as far as the life of a Stack needs it, and reads and
+//! writes the CLI's own files. Unsupported features are rejected up front, by name.
 //!
-//! For tests of those that start this engine, `PKO_ENGINE_STEP_DELAY=10s` makes each resource step
-//! of an up, refresh or destroy take at least that long; a signal ends the wait, not the step.
-//!
-//! Pure parts: [`syntax`], [`program`], [`property`], [`resource`], [`plan`], [`text`], [`urn`].
-//! The rest does the I/O around them; [`run`] is the way in.
+//! For tests of programs that start this engine, `PKO_ENGINE_STEP_DELAY=10s` makes each resource step
+//! of an up, refresh or destroy take at least that long. A signal ends the wait, not the step.
 
-pub mod args;
-pub mod audience;
-pub mod builtin;
-pub mod command;
-pub mod config;
-pub mod display;
-pub mod engine;
-pub mod event_log;
-pub mod event_stream;
+mod args;
+mod command;
+mod config;
+mod display;
+mod event_log;
+mod event_stream;
 pub mod fuzz;
-pub mod plan;
-pub mod program;
-pub mod project;
-pub mod property;
-pub mod provider;
-pub mod resource;
-pub mod schedule;
-pub mod secrets;
-pub mod state;
-pub mod urn;
-pub mod workspace;
+mod output_reporter;
+mod project;
+mod workspace;
 
 pub use command::run;
-
-/// The version of Pulumi's CLI whose command line and files this engine follows, and its own.
-pub const VERSION: &str = concat!("v3.259.0+pko.", env!("CARGO_PKG_VERSION"));

@@ -6,7 +6,7 @@ use pulumi_yaml::syntax::{self, Node, SyntaxError};
 
 mod declaration;
 
-pub use declaration::ConfigDeclaration;
+pub(crate) use declaration::ConfigDeclaration;
 
 /// Names of project files, in the order Pulumi looks for them.
 const FILES: [&str; 3] = ["Pulumi.yaml", "Pulumi.yml", "Pulumi.json"];
@@ -15,7 +15,7 @@ const PROGRAMS: [&str; 3] = ["Main.yaml", "Main.yml", "Main.json"];
 
 /// Why there is no usable project.
 #[derive(Debug, thiserror::Error)]
-pub enum ProjectError {
+pub(crate) enum ProjectError {
     /// No project file here or above.
     #[error("no Pulumi.yaml project file found (searching upwards from {0})")]
     NotFound(String),
@@ -24,7 +24,6 @@ pub enum ProjectError {
     Access(String, #[source] std::io::Error),
     /// Not the YAML it should be; the text is one that users and scripts know.
     #[error("could not unmarshal '{path}': invalid YAML file: yaml: {source}", path = .path.display())]
-    #[expect(missing_docs, reason = "the names say it")]
     Malformed { path: PathBuf, source: SyntaxError },
     /// Something is missing or of the wrong kind.
     #[error("could not validate the project file: {0}")]
@@ -36,8 +35,7 @@ pub enum ProjectError {
 
 /// What this engine needs of a project file.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Project {
-    /// Its name.
+pub(crate) struct Project {
     pub name: String,
     /// Config values it declares, by key as written.
     pub config: Vec<(String, ConfigDeclaration)>,
@@ -45,13 +43,12 @@ pub struct Project {
     pub main: Option<String>,
     /// Directory of stack config files, relative to the project file.
     pub stack_config_directory: Option<String>,
-    /// Its own backend.
     pub backend: Option<String>,
 }
 
 impl Project {
     /// Reads the content of a project file.
-    pub fn parse(root: &Node) -> Result<Self, ProjectError> {
+    pub(crate) fn parse(root: &Node) -> Result<Self, ProjectError> {
         let text = |key: &str| root.get(key).and_then(Node::as_str).map(ToOwned::to_owned);
         let name = text("name").filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| ProjectError::Invalid("it has no name".to_owned()))?;
@@ -107,10 +104,9 @@ fn check_runtime(root: &Node) -> Result<(), ProjectError> {
 
 /// A project and where it is.
 #[derive(Debug, Clone)]
-pub struct ProjectFile {
+pub(crate) struct ProjectFile {
     /// The file.
     pub path: PathBuf,
-    /// Its directory.
     pub directory: PathBuf,
     /// Its content, as a tree: the program is mostly in the same file.
     pub root: Node,
@@ -120,7 +116,7 @@ pub struct ProjectFile {
 
 impl ProjectFile {
     /// Finds the project file of a directory, there or above.
-    pub fn find(from: &Path) -> Result<Self, ProjectError> {
+    pub(crate) fn find(from: &Path) -> Result<Self, ProjectError> {
         let found = from.ancestors().find_map(|directory| {
             FILES
                 .map(|name| directory.join(name))
@@ -140,7 +136,7 @@ impl ProjectFile {
     }
 
     /// Where the program is, and its content.
-    pub fn program(&self) -> Result<(PathBuf, Node), ProjectError> {
+    pub(crate) fn program(&self) -> Result<(PathBuf, Node), ProjectError> {
         let directory = self.program_directory();
         match PROGRAMS
             .map(|name| directory.join(name))
@@ -154,7 +150,7 @@ impl ProjectFile {
 
     /// Directory that relative paths of the program start from.
     #[must_use]
-    pub fn program_directory(&self) -> PathBuf {
+    pub(crate) fn program_directory(&self) -> PathBuf {
         match self.project.main.as_deref() {
             None | Some("") => self.directory.clone(),
             Some(main) => self.directory.join(main),
@@ -163,7 +159,7 @@ impl ProjectFile {
 
     /// The config file of a stack.
     #[must_use]
-    pub fn stack_file(&self, stack: &str) -> PathBuf {
+    pub(crate) fn stack_file(&self, stack: &str) -> PathBuf {
         let directory = self
             .project
             .stack_config_directory

@@ -10,7 +10,7 @@ use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::state::file;
+use pulumi_engine_state::file;
 
 #[derive(Default, Serialize, Deserialize)]
 struct Settings {
@@ -25,14 +25,14 @@ struct Settings {
 }
 
 /// The selected stack of one project directory, in Pulumi's own file.
-pub struct Selected {
+pub(crate) struct Selected {
     path: PathBuf,
     settings: Settings,
 }
 
 impl Selected {
     /// Reads what is remembered of a project.
-    pub fn load(home: &Path, project: &str, project_file: &Path) -> io::Result<Self> {
+    pub(crate) fn load(home: &Path, project: &str, project_file: &Path) -> io::Result<Self> {
         let path = project_file.to_string_lossy();
         let hash = hex::encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, path.as_bytes()));
         let path = home
@@ -47,7 +47,7 @@ impl Selected {
 
     /// The stack selected in a backend, with organization and project.
     #[must_use]
-    pub fn stack(&self, backend: &str) -> Option<&str> {
+    pub(crate) fn stack(&self, backend: &str) -> Option<&str> {
         self.settings
             .stacks
             .get(backend)
@@ -56,7 +56,7 @@ impl Selected {
     }
 
     /// Selects a stack, or none.
-    pub fn select(&mut self, backend: &str, stack: Option<String>) -> io::Result<()> {
+    pub(crate) fn select(&mut self, backend: &str, stack: Option<String>) -> io::Result<()> {
         self.settings.stack = None;
         match stack {
             Some(stack) => _ = self.settings.stacks.insert(backend.to_owned(), stack),
@@ -69,7 +69,7 @@ impl Selected {
 
 /// Pulumi's own directory.
 #[must_use]
-pub fn home() -> PathBuf {
+pub(crate) fn home() -> PathBuf {
     std::env::var_os("PULUMI_HOME").map_or_else(
         || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".pulumi"),
         PathBuf::from,

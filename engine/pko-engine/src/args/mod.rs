@@ -9,7 +9,7 @@ use clap::{
 };
 
 use lists::{REFUSED_COMMANDS, REFUSED_FLAGS, SWITCHES, WITHOUT_EFFECT};
-pub use operation::{DisplayArgs, OperationArgs};
+pub(crate) use operation::OperationArgs;
 
 /// A whole command line.
 #[derive(Debug, Parser)]
@@ -19,7 +19,7 @@ pub use operation::{DisplayArgs, OperationArgs};
     disable_version_flag = true,
     disable_help_subcommand = true
 )]
-pub struct CommandLine {
+pub(crate) struct CommandLine {
     /// Run as if in this directory
     #[arg(short = 'C', long, global = true)]
     pub cwd: Option<String>,
@@ -34,15 +34,13 @@ pub struct CommandLine {
     pub command: Command,
 }
 
-/// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Print the version
     Version,
     /// Print who is using which backend
     #[command(name = "whoami")]
     WhoAmI {
-        /// As JSON
         #[arg(long)]
         json: bool,
     },
@@ -79,7 +77,7 @@ pub enum Command {
 
 /// Which stack.
 #[derive(Debug, Args)]
-pub struct StackName {
+pub(crate) struct StackName {
     /// Stack, the selected one if none is given
     #[arg(short, long, env = "PULUMI_STACK")]
     pub stack: Option<String>,
@@ -87,15 +85,13 @@ pub struct StackName {
 
 /// Commands about stacks.
 #[derive(Debug, Subcommand)]
-pub enum StackCommand {
+pub(crate) enum StackCommand {
     /// Make a stack and select it
     Init {
-        /// Its name
         name: Option<String>,
         /// The same, as a flag
         #[arg(short, long)]
         stack: Option<String>,
-        /// Provider of its secrets
         #[arg(long)]
         secrets_provider: Option<String>,
         /// Do not select it
@@ -104,7 +100,6 @@ pub enum StackCommand {
     },
     /// Select a stack
     Select {
-        /// Its name
         name: Option<String>,
         /// The same, as a flag
         #[arg(short, long)]
@@ -118,7 +113,6 @@ pub enum StackCommand {
     },
     /// List the stacks of the project
     Ls {
-        /// As JSON
         #[arg(long)]
         json: bool,
     },
@@ -126,7 +120,6 @@ pub enum StackCommand {
     Output {
         /// One output only
         name: Option<String>,
-        /// As JSON
         #[arg(short, long)]
         json: bool,
         /// Secrets in clear
@@ -138,7 +131,6 @@ pub enum StackCommand {
     },
     /// Print what was done to a stack
     History {
-        /// As JSON
         #[arg(short, long)]
         json: bool,
         /// Secret config in clear
@@ -192,7 +184,6 @@ pub enum StackCommand {
     },
     /// Remove a stack
     Rm {
-        /// Its name
         name: Option<String>,
         /// The same, as a flag
         #[arg(short, long)]
@@ -211,43 +202,33 @@ pub enum StackCommand {
 
 /// Commands about tags.
 #[derive(Debug, Subcommand)]
-pub enum TagCommand {
+pub(crate) enum TagCommand {
     /// List all tags
     #[command(visible_alias = "list")]
     Ls {
-        /// As JSON
         #[arg(short, long)]
         json: bool,
     },
     /// Print one tag
-    Get {
-        /// Its name
-        name: String,
-    },
+    Get { name: String },
     /// Set one tag
     #[command(visible_alias = "new")]
     Set {
-        /// Its name
         name: String,
-        /// Its value
         #[arg(allow_hyphen_values = true)]
         value: String,
     },
     /// Remove one tag
     #[command(visible_alias = "remove")]
-    Rm {
-        /// Its name
-        name: String,
-    },
+    Rm { name: String },
 }
 
 /// `config`, alone or with a command.
 #[derive(Debug, Args)]
-pub struct ConfigArgs {
+pub(crate) struct ConfigArgs {
     /// What to do; without it all values are printed
     #[command(subcommand)]
     pub command: Option<ConfigCommand>,
-    /// As JSON
     #[arg(short, long)]
     pub json: bool,
     /// Secrets in clear
@@ -260,12 +241,10 @@ pub struct ConfigArgs {
 
 /// Commands about config values.
 #[derive(Debug, Subcommand)]
-pub enum ConfigCommand {
+pub(crate) enum ConfigCommand {
     /// Print one value
     Get {
-        /// Its key
         key: String,
-        /// As JSON
         #[arg(short, long)]
         json: bool,
         /// The key is a path into a value
@@ -274,9 +253,7 @@ pub enum ConfigCommand {
     },
     /// Set one value; without a value it is read from standard input
     Set {
-        /// Its key
         key: String,
-        /// Its value
         #[arg(allow_hyphen_values = true)]
         value: Option<String>,
         /// The key is a path into a value
@@ -306,7 +283,6 @@ pub enum ConfigCommand {
     },
     /// Remove one value
     Rm {
-        /// Its key
         key: String,
         /// The key is a path into a value
         #[arg(long)]
@@ -329,7 +305,10 @@ pub enum ConfigCommand {
 }
 
 /// Parses the words after the program's name. The error is what to print, and whether it is help.
-pub fn parse(words: Vec<String>, debug_commands: bool) -> Result<CommandLine, (String, bool)> {
+pub(crate) fn parse(
+    words: Vec<String>,
+    debug_commands: bool,
+) -> Result<CommandLine, (String, bool)> {
     let words = normalise(words);
     let events = words
         .iter()

@@ -11,7 +11,7 @@ use crate::display::{Options, palette::Colors};
     clippy::struct_excessive_bools,
     reason = "the flags of Pulumi's command line"
 )]
-pub struct OperationArgs {
+pub(crate) struct OperationArgs {
     /// Which stack
     #[command(flatten)]
     pub stack: StackName,
@@ -110,7 +110,7 @@ pub struct OperationArgs {
     clippy::struct_excessive_bools,
     reason = "the flags of Pulumi's command line"
 )]
-pub struct DisplayArgs {
+pub(crate) struct DisplayArgs {
     /// Show a tree with what differs
     #[arg(long)]
     diff: bool,
@@ -143,7 +143,7 @@ pub struct DisplayArgs {
 impl DisplayArgs {
     /// What the user wants to see; `whole` is whether texts are never cut.
     #[must_use]
-    pub fn options(&self, colors: Colors, whole: bool) -> Options {
+    pub(crate) fn options(&self, colors: Colors, whole: bool) -> Options {
         Options {
             diff: self.diff,
             show_sames: self.show_sames,
@@ -162,7 +162,7 @@ impl DisplayArgs {
 impl OperationArgs {
     /// How many resources are worked on at the same time: as Pulumi has it, four for each core unless the user says.
     #[must_use]
-    pub fn parallel(&self) -> usize {
+    pub(crate) fn parallel(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         match self.parallel {
             Some(number) => usize::try_from(number).unwrap_or(1).max(1),

@@ -3,6 +3,8 @@
 use std::{collections::BTreeMap, io::Read as _};
 
 use anyhow::{Context as _, bail};
+use pulumi_engine_model::{property::BLINDED, urn::StackIdentity};
+use pulumi_engine_state::secrets::{Crypter, SecretsError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -11,9 +13,6 @@ use crate::{
     args::{ConfigArgs, ConfigCommand},
     config::{key::Key, stack_file::StackFile, value},
     display,
-    property::BLINDED,
-    secrets::{Crypter, SecretsError},
-    urn::StackIdentity,
 };
 
 /// Sets values for a run, and for those after it.

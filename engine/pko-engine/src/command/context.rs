@@ -1,8 +1,15 @@
 //! What most commands start from: project, backend, stack, secrets.
 
-use std::{path::Path, sync::Mutex};
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use parking_lot::Mutex;
+use pulumi_engine_model::urn::StackIdentity;
+use pulumi_engine_state::{
+    backend::{Backend, ORGANIZATION},
+    checkpoint::Checkpoint,
+    secrets::{Crypter, Passphrase, SecretsError},
+};
 
 use super::{Exit, code};
 use crate::{
@@ -11,13 +18,6 @@ use crate::{
         stack_file::StackFile,
     },
     project::ProjectFile,
-    schedule::locked,
-    secrets::{Crypter, Passphrase, SecretsError},
-    state::{
-        backend::{Backend, ORGANIZATION},
-        checkpoint::Checkpoint,
-    },
-    urn::StackIdentity,
     workspace::{self, Selected},
 };
 
@@ -102,7 +102,7 @@ impl Context {
 
     /// Secrets sealed with this salt.
     pub(super) fn crypter(&self, salt: &str) -> Result<Crypter, SecretsError> {
-        let mut crypters = locked(&self.crypters);
+        let mut crypters = self.crypters.lock();
         if let Some(known) = crypters.iter().find(|known| known.state() == salt) {
             return Ok(known.clone());
         }

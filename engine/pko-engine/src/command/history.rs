@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use pulumi_engine_model::urn::StackIdentity;
+use pulumi_engine_state::history::{self, Record};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{context::Context, pretty};
-use crate::{
-    display,
-    state::history::{self, Record},
-    urn::StackIdentity,
-};
+use crate::display;
 
 /// A run in the history.
 #[derive(Serialize)]

@@ -1,11 +1,10 @@
 //! What the user is told who asks a run to stop.
 
-use crate::{
-    display::{
-        self,
-        palette::{Color, Colors},
-    },
-    engine::cancellation::Signal,
+use pulumi_engine_deploy::deployment::cancellation::Signal;
+
+use crate::display::{
+    self,
+    palette::{Color, Colors},
 };
 
 /// Tells that a signal came, and what another one would do.

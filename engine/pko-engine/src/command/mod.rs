@@ -16,13 +16,13 @@ mod transfer;
 
 use std::{io::IsTerminal as _, process::ExitCode};
 
+use pulumi_engine_model::VERSION;
+use pulumi_engine_state::{backend::BackendError, lock};
 use serde::Serialize;
 
 use crate::{
-    VERSION,
     args::{self, Command, CommandLine, OperationArgs},
     display::{self, palette::Colors},
-    state::{backend::BackendError, lock},
 };
 use context::Context;
 

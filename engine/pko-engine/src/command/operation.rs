@@ -8,6 +8,26 @@ use std::{
 
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
+use pulumi_engine_deploy::{
+    deployment::{
+        self, Ending, Outcome, Task, Work,
+        cancellation::Cancellation,
+        ledger::Keeper,
+        reporter::{MessageSeverity, Reporter as _},
+    },
+    plan::{Failure, Selection},
+    program::{evaluate::Surroundings, files::Folder},
+};
+use pulumi_engine_model::{
+    property::Properties,
+    urn::{StackIdentity, Urn},
+};
+use pulumi_engine_providers::registry::Registry;
+use pulumi_engine_state::{history, lock::Lock};
+use pulumi_yaml::{
+    Diagnostic, Program, parse,
+    syntax::{self, Node},
+};
 
 use super::{
     Exit, code, config,
@@ -18,20 +38,9 @@ use super::{
 };
 use crate::{
     args::OperationArgs,
-    audience::Audience,
-    display::{self, Display, Severity, palette::Colors},
-    engine::{self, Ending, Outcome, Task, Work, cancellation::Cancellation, ledger::Keeper},
+    display::{self, Display, palette::Colors},
     event_log::{self, EventLog},
-    plan::{Failure, Selection},
-    program::{evaluate::Surroundings, files::Folder},
-    property::Properties,
-    provider::registry::Registry,
-    state::{history, lock::Lock},
-    urn::{StackIdentity, Urn},
-};
-use pulumi_yaml::{
-    Diagnostic, Program, parse,
-    syntax::{self, Node},
+    output_reporter::OutputReporter,
 };
 
 /// Which operation.
@@ -87,7 +96,7 @@ pub(super) fn run(kind: Kind, arguments: &OperationArgs, colors: Colors) -> anyh
     config::set_for_run(&context, &stack, &arguments.config, arguments.config_path)?;
     // a preview changes nothing, so it neither takes nor minds a lock
     let lock = (!only_preview)
-        .then(|| Lock::acquire(&context.backend, &stack))
+        .then(|| Lock::acquire(&context.backend, &stack, display::note))
         .transpose()?;
     let registry = Registry::default();
     let run = |preview| Run {
@@ -155,28 +164,28 @@ impl Run<'_> {
         if self.kind == Kind::Refresh {
             pending::settle(&mut session, self.arguments, self.preview)?;
         }
-        let mut audience = self.audience(&session)?;
-        audience.title(
+        let mut reporter = self.reporter(&session)?;
+        reporter.title(
             self.kind.title(self.preview),
             &session.stack.name,
             &session.shown_config(),
         )?;
         let selection = selection::selection(self.kind, self.arguments, &session.resources)?;
-        let outcome = if let Some(failed) = self.run_program(&mut session, &mut audience)? {
+        let outcome = if let Some(failed) = self.run_program(&mut session, &mut reporter)? {
             failed
         } else {
             if self.runs_program_first() && !self.preview {
                 session = self.open(stack)?;
             }
-            self.work(&mut session, &selection, self.kind, &mut audience)?
+            self.work(&mut session, &selection, self.kind, &mut reporter)?
         };
         if outcome.ending != Ending::Succeeded {
             let run = if self.preview { "preview" } else { "update" };
             let message = format!("{run} {}", outcome.ending.name());
-            audience.said(None, Severity::Error, &message)?;
+            reporter.message(None, MessageSeverity::Error, &message)?;
         }
         let seconds = started.0.elapsed().as_secs() + 1;
-        audience.summary(seconds, &outcome.changes, outcome.ending.name())?;
+        reporter.summary(seconds, &outcome.changes, outcome.ending.name())?;
         if !self.preview {
             self.remember(&session, &outcome, started.1)?;
         }
@@ -190,7 +199,7 @@ impl Run<'_> {
         Session::open(self.context, stack.clone(), self.registry, config_must_fit)
     }
 
-    fn audience(&self, session: &Session<'_>) -> anyhow::Result<Audience> {
+    fn reporter(&self, session: &Session<'_>) -> anyhow::Result<OutputReporter> {
         let place = match &self.arguments.event_log {
             None if self.arguments.json => Some(event_log::SCREEN),
             place => place.as_deref(),
@@ -202,7 +211,7 @@ impl Run<'_> {
         } else {
             Display::new(options, session.stack.stack_urn(), self.preview)
         };
-        Ok(Audience {
+        Ok(OutputReporter {
             events: EventLog::open(place, self.preview).context("failed to open the event log")?,
             display,
             muted: false,
@@ -218,7 +227,7 @@ impl Run<'_> {
     fn run_program(
         &self,
         session: &mut Session<'_>,
-        audience: &mut Audience,
+        reporter: &mut OutputReporter,
     ) -> anyhow::Result<Option<Outcome>> {
         if !self.runs_program_first() {
             return Ok(None);
@@ -228,9 +237,9 @@ impl Run<'_> {
             keeps_gone: true,
             ..Selection::default()
         };
-        audience.muted = true;
-        let outcome = self.work(session, &selection, Kind::Up, audience)?;
-        audience.muted = false;
+        reporter.muted = true;
+        let outcome = self.work(session, &selection, Kind::Up, reporter)?;
+        reporter.muted = false;
         Ok(Some(outcome).filter(|outcome| outcome.ending != Ending::Succeeded))
     }
 
@@ -254,7 +263,7 @@ impl Run<'_> {
         session: &mut Session<'_>,
         selection: &Selection,
         kind: Kind,
-        audience: &mut Audience,
+        reporter: &mut OutputReporter,
     ) -> anyhow::Result<Outcome> {
         let (source, root) = self.source(kind)?;
         let preview = self.preview;
@@ -304,7 +313,7 @@ impl Run<'_> {
             (None, _) => Work::Refresh,
         };
         let keeper = (!preview).then_some(session as &mut dyn Keeper);
-        engine::run(&task, work, start, keeper, audience)
+        deployment::run(&task, work, start, keeper, reporter)
     }
 
     /// The user does not wait for what still runs: the state says that it is under way.

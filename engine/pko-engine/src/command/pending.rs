@@ -1,13 +1,13 @@
 //! Operations that an earlier run has left under way, and what a refresh may do about them.
 
 use anyhow::bail;
-
-use super::session::Session;
-use crate::{
-    args::OperationArgs,
-    engine::ledger::Keeper as _,
+use pulumi_engine_deploy::{
+    deployment::ledger::Keeper as _,
     plan::snapshot::{Held, Pending, Record},
 };
+
+use super::session::Session;
+use crate::args::OperationArgs;
 
 /// Drops creates that are pending, or takes their resources into the state, as the flags of a refresh say.
 pub(super) fn settle(

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use pulumi_engine_deploy::deployment::{Ending, Outcome};
+use pulumi_engine_model::VERSION;
+use pulumi_engine_state::history::Record;
 use serde_json::{Map, Value};
 
 use super::session::Session;
-use crate::{
-    VERSION,
-    args::OperationArgs,
-    engine::{Ending, Outcome},
-    state::history::Record,
-};
+use crate::args::OperationArgs;
 
 /// The record of a run that is over.
 pub(super) fn record(

@@ -3,13 +3,11 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use anyhow::bail;
+use pulumi_engine_deploy::plan::{Selection, listed, snapshot::Record};
+use pulumi_engine_model::urn::Urn;
 
 use super::operation::Kind;
-use crate::{
-    args::OperationArgs,
-    plan::{Selection, listed, snapshot::Record},
-    urn::Urn,
-};
+use crate::args::OperationArgs;
 
 pub(super) fn selection(
     kind: Kind,

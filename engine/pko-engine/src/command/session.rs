@@ -4,23 +4,25 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
+use pulumi_engine_deploy::{
+    deployment::{Start, World, ledger::Keeper},
+    plan::snapshot::{Held, Pending, Record},
+};
+use pulumi_engine_model::{
+    property::{BLINDED, Properties, Property},
+    resource::Resource,
+    urn::{STACK_TYPE, StackIdentity},
+};
+use pulumi_engine_providers::{builtin::Answers, registry::Registry};
+use pulumi_engine_state::{
+    checkpoint::{Checkpoint, Deployment, Manifest, SecretsProvider},
+    sealing::Vault,
+    secrets::Crypter,
+};
 use serde_json::{Map, Value};
 
 use super::context::Context;
-use crate::{
-    config::resolve::{Config, properties},
-    engine::{Start, World, ledger::Keeper},
-    plan::snapshot::{Held, Pending, Record},
-    property::{BLINDED, Properties, Property},
-    provider::{builtin::Answers, registry::Registry},
-    resource::Resource,
-    secrets::Crypter,
-    state::{
-        checkpoint::{Checkpoint, Deployment, Manifest, SecretsProvider},
-        sealing::Vault,
-    },
-    urn::{STACK_TYPE, StackIdentity},
-};
+use crate::config::resolve::{Config, properties};
 
 /// An open state.
 pub(super) struct Session<'a> {

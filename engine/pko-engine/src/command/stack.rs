@@ -2,6 +2,15 @@
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
+use pulumi_engine_model::{
+    property::{BLINDED, SECRET_SIGNATURE, SIGNATURE_KEY},
+    urn::{STACK_TYPE, StackIdentity},
+};
+use pulumi_engine_state::{
+    checkpoint::{Checkpoint, Deployment, Manifest, SecretsProvider},
+    lock::Lock,
+    secrets::{Crypter, Passphrase, SecretsError},
+};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -10,18 +19,7 @@ use super::{
     history, pretty, tag,
     transfer::{self, vault},
 };
-use crate::{
-    args::StackCommand,
-    config::value,
-    display,
-    property::{BLINDED, SECRET_SIGNATURE, SIGNATURE_KEY},
-    secrets::{Crypter, Passphrase, SecretsError},
-    state::{
-        checkpoint::{Checkpoint, Deployment, Manifest, SecretsProvider},
-        lock::Lock,
-    },
-    urn::{STACK_TYPE, StackIdentity},
-};
+use crate::{args::StackCommand, config::value, display};
 
 pub(super) fn run(command: StackCommand) -> anyhow::Result<()> {
     let context = Context::load()?;
@@ -322,7 +320,7 @@ pub(super) fn remove(
     preserve_config: bool,
 ) -> anyhow::Result<()> {
     context.require(stack)?;
-    let lock = Lock::acquire(&context.backend, stack)?;
+    let lock = Lock::acquire(&context.backend, stack, display::note)?;
     let checkpoint = context.require(stack)?;
     if !force && !checkpoint.deployment().resources.is_empty() {
         bail!(

@@ -1,9 +1,11 @@
 //! `stack tag`: names and values that users give to a stack.
 
 use anyhow::bail;
+use pulumi_engine_model::urn::StackIdentity;
+use pulumi_engine_state::tags;
 
 use super::{context::Context, pretty};
-use crate::{args::TagCommand, display, state::tags, urn::StackIdentity};
+use crate::{args::TagCommand, display};
 
 pub(super) fn run(
     context: &Context,

@@ -7,22 +7,22 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
+use pulumi_engine_model::{
+    property::{SECRET_SIGNATURE, SIGNATURE_KEY},
+    resource::Resource,
+    urn::StackIdentity,
+};
+use pulumi_engine_state::{
+    checkpoint::{Checkpoint, Deployment, Manifest, SecretsProvider},
+    file, integrity,
+    lock::Lock,
+    sealing::Vault,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::context::Context;
-use crate::{
-    display,
-    property::{SECRET_SIGNATURE, SIGNATURE_KEY},
-    resource::Resource,
-    state::{
-        checkpoint::{Checkpoint, Deployment, Manifest, SecretsProvider},
-        file, integrity,
-        lock::Lock,
-        sealing::Vault,
-    },
-    urn::StackIdentity,
-};
+use crate::display;
 
 /// A state as it is exported.
 #[derive(Deserialize)]
@@ -118,7 +118,7 @@ pub(super) fn import(
         other: deployment.manifest.other,
         ..Manifest::new(Timestamp::now().to_string())
     };
-    let lock = Lock::acquire(&context.backend, stack)?;
+    let lock = Lock::acquire(&context.backend, stack, display::note)?;
     let checkpoint = Checkpoint::new(stack.qualified(), Some(deployment));
     context.backend.save(stack, &checkpoint)?;
     drop(lock);

@@ -7,7 +7,7 @@ use pulumi_yaml::syntax;
 
 /// Sets a top-level entry, at the beginning if it is new.
 #[must_use]
-pub fn set_top(text: &str, key: &str, value: &Value) -> String {
+pub(crate) fn set_top(text: &str, key: &str, value: &Value) -> String {
     let mut lines = lines(text);
     let rendered = render_entry(key, value, 0);
     let span = find(&lines, 0..lines.len(), 0, key).unwrap_or(0..0);
@@ -18,7 +18,7 @@ pub fn set_top(text: &str, key: &str, value: &Value) -> String {
 /// Sets an entry of a top-level section, at its end if it is new. `entries` are those it has, for
 /// sections that are not written as a block.
 #[must_use]
-pub fn set_in(
+pub(crate) fn set_in(
     text: &str,
     section: &str,
     entries: &[(String, Value)],
@@ -39,7 +39,12 @@ pub fn set_in(
 
 /// Removes an entry of a top-level section, and the section with its last one.
 #[must_use]
-pub fn remove_in(text: &str, section: &str, entries: &[(String, Value)], key: &str) -> String {
+pub(crate) fn remove_in(
+    text: &str,
+    section: &str,
+    entries: &[(String, Value)],
+    key: &str,
+) -> String {
     if !entries.iter().any(|(name, _)| name == key) {
         return text.to_owned();
     }

@@ -6,7 +6,7 @@ use pulumi_yaml::access::{self, Accessor};
 
 /// `<namespace>:<name>`; the namespace is mostly the project.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub(crate) struct Key {
     /// Project or package.
     pub namespace: String,
     /// Name within it.
@@ -15,7 +15,7 @@ pub struct Key {
 
 /// A key that is none.
 #[derive(Debug, thiserror::Error)]
-pub enum KeyError {
+pub(crate) enum KeyError {
     /// No name and namespace.
     #[error(
         "invalid configuration key: could not parse {0} as a configuration key (configuration keys should be of the form `<namespace>:<name>`)"
@@ -28,7 +28,7 @@ pub enum KeyError {
 
 impl Key {
     /// Parses a key; without a namespace it is the project's.
-    pub fn parse(text: &str, project: &str) -> Result<Self, KeyError> {
+    pub(crate) fn parse(text: &str, project: &str) -> Result<Self, KeyError> {
         let parts: Vec<_> = text.splitn(3, ':').collect();
         let (namespace, name) = match parts.as_slice() {
             [name] => (project, *name),
@@ -45,7 +45,7 @@ impl Key {
     }
 
     /// Parses a key whose name is a path into the value.
-    pub fn parse_path(text: &str, project: &str) -> Result<(Self, Vec<Accessor>), KeyError> {
+    pub(crate) fn parse_path(text: &str, project: &str) -> Result<(Self, Vec<Accessor>), KeyError> {
         let key = Self::parse(text, project)?;
         let access =
             access::parse_path(&key.name).map_err(|error| KeyError::Path(error.to_string()))?;

@@ -1,7 +1,7 @@
 //! Stack configuration: the file `Pulumi.<stack>.yaml` and what a program sees of it.
 
-pub mod document;
-pub mod key;
-pub mod resolve;
-pub mod stack_file;
-pub mod value;
+pub(crate) mod document;
+pub(crate) mod key;
+pub(crate) mod resolve;
+pub(crate) mod stack_file;
+pub(crate) mod value;

@@ -2,29 +2,25 @@
 
 use std::collections::BTreeMap;
 
+use pulumi_engine_model::property::Property;
+use pulumi_engine_state::secrets::{Crypter, SecretsError};
+use pulumi_yaml::text;
 use serde_json::Value;
 
 use super::{
     key::{Key, KeyError},
     value,
 };
-use crate::{
-    project::{ConfigDeclaration, Project},
-    property::Property,
-    secrets::{Crypter, SecretsError},
-};
-use pulumi_yaml::text;
+use crate::project::{ConfigDeclaration, Project};
 
 /// Why config does not fit the project.
 #[derive(Debug, thiserror::Error)]
-pub enum ResolveError {
+pub(crate) enum ResolveError {
     /// Values that must be there are not.
     #[error("Stack '{stack}' is missing configuration {} {}", plural(.keys), quoted(.keys))]
-    #[expect(missing_docs, reason = "the names say it")]
     Missing { stack: String, keys: Vec<String> },
     /// A value is not of its type.
     #[error("Stack '{stack}' with configuration key '{key}' must be of type '{kind}'")]
-    #[expect(missing_docs, reason = "the names say it")]
     Type {
         stack: String,
         key: String,
@@ -32,7 +28,6 @@ pub enum ResolveError {
     },
     /// A value is in clear that must not be.
     #[error("Stack '{stack}' with configuration key '{key}' must be encrypted as it's secret")]
-    #[expect(missing_docs, reason = "the names say it")]
     Open { stack: String, key: String },
     /// A value could not be opened.
     #[error(transparent)]
@@ -58,7 +53,7 @@ fn quoted(keys: &[String]) -> String {
 
 /// One value, in clear.
 #[derive(Clone)]
-pub struct Resolved {
+pub(crate) struct Resolved {
     /// As text, the way a program gets it.
     pub text: String,
     /// A list or map if the stack keeps one; else the text, whatever is in it.
@@ -70,10 +65,10 @@ pub struct Resolved {
 }
 
 /// Config of a run.
-pub type Config = BTreeMap<Key, Resolved>;
+pub(crate) type Config = BTreeMap<Key, Resolved>;
 
 /// Puts together the values of a stack and of its project, and checks them against what the project declares.
-pub fn resolve(
+pub(crate) fn resolve(
     stack: &str,
     project: &Project,
     entries: Vec<(Key, Value)>,
@@ -91,7 +86,7 @@ pub fn resolve(
 }
 
 /// Values of a stack over those of its project, and the names of those that neither has.
-pub fn merge(
+pub(crate) fn merge(
     project: &Project,
     entries: Vec<(Key, Value)>,
     crypter: &impl Fn() -> Result<Crypter, SecretsError>,
@@ -159,7 +154,7 @@ fn resolved(
 
 /// Config as a program sees it: by name without the project's prefix.
 #[must_use]
-pub fn properties(config: &Config, project: &str) -> BTreeMap<String, Property> {
+pub(crate) fn properties(config: &Config, project: &str) -> BTreeMap<String, Property> {
     config
         .iter()
         .map(|(key, resolved)| {

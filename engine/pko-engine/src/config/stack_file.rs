@@ -2,21 +2,20 @@
 
 use std::{io, path::PathBuf};
 
+use pulumi_engine_state::file;
+use pulumi_yaml::syntax::{self, Node, SyntaxError};
 use serde_json::Value;
 
 use super::{document, key::Key};
-use crate::state::file;
-use pulumi_yaml::syntax::{self, Node, SyntaxError};
 
 /// Why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum StackFileError {
+pub(crate) enum StackFileError {
     /// The file system failed.
     #[error("failed to access the stack's config file")]
     Access(#[from] io::Error),
     /// Not the YAML it should be.
     #[error("could not unmarshal '{path}': invalid YAML file: {source}", path = .path.display())]
-    #[expect(missing_docs, reason = "the names say it")]
     Malformed { path: PathBuf, source: SyntaxError },
     /// A key that is none.
     #[error(transparent)]
@@ -25,7 +24,7 @@ pub enum StackFileError {
 
 /// The file of one stack; it need not exist.
 #[derive(Debug, Clone)]
-pub struct StackFile {
+pub(crate) struct StackFile {
     path: PathBuf,
     text: String,
     root: Node,
@@ -33,7 +32,7 @@ pub struct StackFile {
 
 impl StackFile {
     /// Reads the file.
-    pub fn load(path: PathBuf) -> Result<Self, StackFileError> {
+    pub(crate) fn load(path: PathBuf) -> Result<Self, StackFileError> {
         let text = match std::fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             text => text?,
@@ -43,12 +42,12 @@ impl StackFile {
     }
 
     /// Writes the file.
-    pub fn save(&self) -> Result<(), StackFileError> {
+    pub(crate) fn save(&self) -> Result<(), StackFileError> {
         Ok(file::write_whole(&self.path, self.text.as_bytes())?)
     }
 
     /// Removes the file.
-    pub fn remove(&self) -> Result<(), StackFileError> {
+    pub(crate) fn remove(&self) -> Result<(), StackFileError> {
         match std::fs::remove_file(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
             _ => Ok(()),
@@ -64,19 +63,19 @@ impl StackFile {
 
     /// State of the passphrase provider.
     #[must_use]
-    pub fn salt(&self) -> Option<&str> {
+    pub(crate) fn salt(&self) -> Option<&str> {
         self.top("encryptionsalt")
     }
 
     /// The secrets provider, if it is not the default.
     #[must_use]
-    pub fn secrets_provider(&self) -> Option<&str> {
+    pub(crate) fn secrets_provider(&self) -> Option<&str> {
         self.top("secretsprovider")
     }
 
     /// Whether the stack has environments of Pulumi ESC.
     #[must_use]
-    pub fn has_environment(&self) -> bool {
+    pub(crate) fn has_environment(&self) -> bool {
         match self.root.get("environment").map(Node::to_json) {
             None | Some(Value::Null) => false,
             Some(Value::Array(values)) => !values.is_empty(),
@@ -85,7 +84,7 @@ impl StackFile {
     }
 
     /// Config values in the order of the file.
-    pub fn entries(&self, project: &str) -> Result<Vec<(Key, Value)>, StackFileError> {
+    pub(crate) fn entries(&self, project: &str) -> Result<Vec<(Key, Value)>, StackFileError> {
         self.raw_entries()
             .into_iter()
             .map(|(key, value)| Ok((Key::parse(&key, project)?, value)))
@@ -116,21 +115,20 @@ impl StackFile {
     }
 
     /// Sets a config value.
-    pub fn set(&mut self, key: &Key, value: &Value) -> Result<(), StackFileError> {
+    pub(crate) fn set(&mut self, key: &Key, value: &Value) -> Result<(), StackFileError> {
         let entries = self.raw_entries();
         let edited = document::set_in(&self.text, "config", &entries, &self.spelling(key), value);
         self.replace(edited)
     }
 
     /// Removes a config value.
-    pub fn unset(&mut self, key: &Key) -> Result<(), StackFileError> {
+    pub(crate) fn unset(&mut self, key: &Key) -> Result<(), StackFileError> {
         let entries = self.raw_entries();
         let edited = document::remove_in(&self.text, "config", &entries, &self.spelling(key));
         self.replace(edited)
     }
 
-    /// Sets the salt.
-    pub fn set_salt(&mut self, salt: &str) -> Result<(), StackFileError> {
+    pub(crate) fn set_salt(&mut self, salt: &str) -> Result<(), StackFileError> {
         let value = Value::String(salt.to_owned());
         self.replace(document::set_top(&self.text, "encryptionsalt", &value))
     }

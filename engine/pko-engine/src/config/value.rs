@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::secrets::{Crypter, SecretsError};
+use pulumi_engine_state::secrets::{Crypter, SecretsError};
 use pulumi_yaml::{access::Accessor, text};
 
 const SECURE: &str = "secure";
@@ -10,17 +10,16 @@ const SECURE: &str = "secure";
 /// A value that does not fit where it should go.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct PathError(String);
+pub(crate) struct PathError(String);
 
-/// A sealed value.
 #[must_use]
-pub fn sealed(ciphertext: &str) -> Value {
+pub(crate) fn sealed(ciphertext: &str) -> Value {
     json!({ SECURE: ciphertext })
 }
 
 /// Whether any part is sealed.
 #[must_use]
-pub fn is_secret(value: &Value) -> bool {
+pub(crate) fn is_secret(value: &Value) -> bool {
     match value {
         Value::Object(entries) => ciphertext(entries).is_some() || entries.values().any(is_secret),
         Value::Array(values) => values.iter().any(is_secret),
@@ -38,7 +37,7 @@ fn ciphertext(entries: &Map<String, Value>) -> Option<&str> {
 
 /// Whether it is a list or a map; what is sealed is a text.
 #[must_use]
-pub fn is_structured(value: &Value) -> bool {
+pub(crate) fn is_structured(value: &Value) -> bool {
     match value {
         Value::Object(entries) => ciphertext(entries).is_none(),
         value => value.is_array(),
@@ -47,7 +46,7 @@ pub fn is_structured(value: &Value) -> bool {
 
 /// The value with a word in the place of sealed parts.
 #[must_use]
-pub fn blinded(value: &Value, word: &str) -> Value {
+pub(crate) fn blinded(value: &Value, word: &str) -> Value {
     let inner = |value: &Value| blinded(value, word);
     match value {
         Value::Object(entries) if ciphertext(entries).is_some() => Value::from(word),
@@ -65,7 +64,7 @@ pub fn blinded(value: &Value, word: &str) -> Value {
 }
 
 /// The value with sealed parts opened.
-pub fn opened(
+pub(crate) fn opened(
     value: &Value,
     crypter: &impl Fn() -> Result<Crypter, SecretsError>,
 ) -> Result<Value, SecretsError> {
@@ -91,7 +90,7 @@ pub fn opened(
 
 /// The text a program gets: scalars as they are written, anything else as JSON.
 #[must_use]
-pub fn as_text(value: &Value) -> String {
+pub(crate) fn as_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => text::number(number),
@@ -101,7 +100,7 @@ pub fn as_text(value: &Value) -> String {
 
 /// What a text at the end of a path means: `true`, `false` and whole numbers are themselves.
 #[must_use]
-pub fn coerced(text: &str) -> Value {
+pub(crate) fn coerced(text: &str) -> Value {
     match text {
         "true" => Value::Bool(true),
         "false" => Value::Bool(false),
@@ -113,7 +112,7 @@ pub fn coerced(text: &str) -> Value {
 }
 
 /// Puts a value at a path, making lists and maps on the way.
-pub fn set(root: &mut Value, steps: &[Accessor], value: Value) -> Result<(), PathError> {
+pub(crate) fn set(root: &mut Value, steps: &[Accessor], value: Value) -> Result<(), PathError> {
     let Some((step, rest)) = steps.split_first() else {
         *root = value;
         return Ok(());
@@ -154,7 +153,7 @@ pub fn set(root: &mut Value, steps: &[Accessor], value: Value) -> Result<(), Pat
 }
 
 /// Takes away what is at a path.
-pub fn remove(root: &mut Value, steps: &[Accessor]) {
+pub(crate) fn remove(root: &mut Value, steps: &[Accessor]) {
     let Some((last, way)) = steps.split_last() else {
         return;
     };

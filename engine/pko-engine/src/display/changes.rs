@@ -1,14 +1,13 @@
 //! What differs between values, one line for each place. Pure.
 
+use pulumi_engine_deploy::plan::Operation;
+use pulumi_engine_model::property::{ARCHIVE_SIGNATURE, Properties, Property};
+
 use super::{
     difference::{self, Change, Difference, Differences},
     lines::{self, Line},
     printer::{Printer, document, is_worth_showing, place, short_hash, signature, width},
     words::escaped,
-};
-use crate::{
-    plan::Operation,
-    property::{ARCHIVE_SIGNATURE, Properties, Property},
 };
 
 /// How many unchanged lines of a text are shown beside a changed one.

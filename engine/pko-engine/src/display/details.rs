@@ -1,16 +1,17 @@
 //! What a step does to a resource's properties, and which outputs it has given. Pure.
 
+use pulumi_engine_deploy::plan::{Operation, Step, path::Path};
+use pulumi_engine_model::{
+    property::{Properties, Property},
+    resource::Resource,
+};
+
 use super::{
     Options,
     difference::{self, Change, Difference, Differences},
     palette::color,
     printer::{Printer, is_worth_showing, width},
     words::{is_stack, sign},
-};
-use crate::{
-    plan::{Operation, Step, path::Path},
-    property::{Properties, Property},
-    resource::Resource,
 };
 
 /// Properties as they may be shown: secrets do not even tell whether they differ, unless they are asked for.

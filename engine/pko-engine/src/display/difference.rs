@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::property::{BLINDED, Properties, Property, SIGNATURE_KEY};
+use pulumi_engine_model::property::{BLINDED, Properties, Property, SIGNATURE_KEY};
 
 /// What became of one place.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,7 +13,6 @@ pub(super) enum Difference {
     Delete(Property),
     /// It is another.
     Update(Change),
-    /// It is the same.
     Same(Property),
 }
 

@@ -7,7 +7,6 @@ pub(super) enum Line<'a> {
     Same(&'a str),
     /// It is gone.
     Old(&'a str),
-    /// It is new.
     New(&'a str),
 }
 

@@ -7,7 +7,7 @@ mod changes;
 mod details;
 mod difference;
 mod lines;
-pub mod palette;
+pub(crate) mod palette;
 mod printer;
 mod rows;
 mod summary;
@@ -24,16 +24,16 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use crate::{
-    plan::{Changes, Step},
-    urn::Urn,
-};
 use palette::{Color, Colors};
+use pulumi_engine_deploy::{
+    deployment::reporter::MessageSeverity,
+    plan::{Changes, Step},
+};
+use pulumi_engine_model::urn::Urn;
 use pulumi_yaml::{Diagnostic, syntax::Position};
 use rows::Rows;
-pub use rows::Severity;
-pub use summary::duration;
-pub use table::{ago, table};
+pub(crate) use summary::duration;
+pub(crate) use table::{ago, table};
 use tree::Tree;
 
 /// What the user wants to see.
@@ -42,7 +42,7 @@ use tree::Tree;
     clippy::struct_excessive_bools,
     reason = "the flags of Pulumi's command line"
 )]
-pub struct Options {
+pub(crate) struct Options {
     /// A tree with properties, not a log.
     pub diff: bool,
     /// Also what stays as it is.
@@ -57,11 +57,9 @@ pub struct Options {
     pub show_config: bool,
     /// URNs in place of types and names.
     pub show_urns: bool,
-    /// No outputs.
     pub suppress_outputs: bool,
     /// Long texts as they are.
     pub full_output: bool,
-    /// Colors.
     pub colors: Colors,
 }
 
@@ -85,7 +83,7 @@ impl Default for Options {
 impl Options {
     /// Whether a step that changes nothing is shown: when asked for, or when what protects the resource changes.
     fn shows_same(&self, step: &Step) -> bool {
-        let protects = |resource: &Option<crate::resource::Resource>| {
+        let protects = |resource: &Option<pulumi_engine_model::resource::Resource>| {
             resource.as_ref().is_some_and(|resource| resource.protect)
         };
         self.show_sames || protects(&step.old) != protects(&step.new)
@@ -94,7 +92,7 @@ impl Options {
 
 /// Shows a run while it goes on.
 #[derive(Debug)]
-pub struct Display {
+pub(crate) struct Display {
     options: Options,
     view: View,
     planning: bool,
@@ -111,7 +109,7 @@ enum View {
 impl Display {
     /// For a run on this stack; `planning` is whether it is a preview.
     #[must_use]
-    pub fn new(options: Options, stack: Urn, planning: bool) -> Self {
+    pub(crate) fn new(options: Options, stack: Urn, planning: bool) -> Self {
         let view = if options.diff {
             View::Tree(Tree::default())
         } else {
@@ -127,7 +125,7 @@ impl Display {
 
     /// Shows nothing.
     #[must_use]
-    pub fn silent() -> Self {
+    pub(crate) fn silent() -> Self {
         Self {
             options: Options::default(),
             view: View::Nothing,
@@ -137,7 +135,12 @@ impl Display {
     }
 
     /// What is done to which stack, with which config.
-    pub fn title(&self, title: &str, stack: &str, config: &Map<String, Value>) -> io::Result<()> {
+    pub(crate) fn title(
+        &self,
+        title: &str,
+        stack: &str,
+        config: &Map<String, Value>,
+    ) -> io::Result<()> {
         if matches!(self.view, View::Nothing) {
             return Ok(());
         }
@@ -153,7 +156,7 @@ impl Display {
     }
 
     /// A step begins.
-    pub fn before(&mut self, step: &Step) -> io::Result<()> {
+    pub(crate) fn before(&mut self, step: &Step) -> io::Result<()> {
         let now = self.begun.elapsed();
         match &mut self.view {
             View::Nothing => Ok(()),
@@ -163,7 +166,7 @@ impl Display {
     }
 
     /// A step is done.
-    pub fn after(&mut self, step: &Step) -> io::Result<()> {
+    pub(crate) fn after(&mut self, step: &Step) -> io::Result<()> {
         let now = self.begun.elapsed();
         match &mut self.view {
             View::Nothing => Ok(()),
@@ -173,7 +176,7 @@ impl Display {
     }
 
     /// A step could not be done; in a preview nothing is.
-    pub fn failed(&mut self, step: &Step) -> io::Result<()> {
+    pub(crate) fn failed(&mut self, step: &Step) -> io::Result<()> {
         let now = self.begun.elapsed();
         match &mut self.view {
             _ if self.planning => Ok(()),
@@ -187,14 +190,19 @@ impl Display {
     }
 
     /// Something is said about a resource, or about the run.
-    pub fn said(&mut self, urn: Option<&Urn>, severity: Severity, text: &str) -> io::Result<()> {
+    pub(crate) fn said(
+        &mut self,
+        urn: Option<&Urn>,
+        severity: MessageSeverity,
+        text: &str,
+    ) -> io::Result<()> {
         let now = self.begun.elapsed();
         match (&mut self.view, severity, urn) {
             (View::Nothing, ..) => {}
             (View::Rows(rows), ..) => {
                 return print(&rows.said(&self.options, urn, severity, text, now));
             }
-            (View::Tree(_), Severity::Status, Some(urn)) => {
+            (View::Tree(_), MessageSeverity::Status, Some(urn)) => {
                 note(&format!("{} ({}): {text}", urn.kind(), urn.name()));
             }
             (View::Tree(_), ..) => note(&format!("{}{text}", prefix(&self.options, severity))),
@@ -203,7 +211,7 @@ impl Display {
     }
 
     /// The run is over.
-    pub fn summary(&mut self, changes: &Changes, seconds: u64) -> io::Result<()> {
+    pub(crate) fn summary(&mut self, changes: &Changes, seconds: u64) -> io::Result<()> {
         let now = self.begun.elapsed();
         let seconds = (!self.planning).then_some(seconds);
         match &mut self.view {
@@ -234,11 +242,11 @@ fn prelude(config: &Map<String, Value>) -> String {
 }
 
 /// The word before a diagnostic.
-fn prefix(options: &Options, severity: Severity) -> String {
+fn prefix(options: &Options, severity: MessageSeverity) -> String {
     match severity {
-        Severity::Status => String::new(),
-        Severity::Warning => options.colors.paint(Color::Yellow, "warning: "),
-        Severity::Error => options.colors.paint(Color::Red, "error: "),
+        MessageSeverity::Status => String::new(),
+        MessageSeverity::Warning => options.colors.paint(Color::Yellow, "warning: "),
+        MessageSeverity::Error => options.colors.paint(Color::Red, "error: "),
     }
 }
 
@@ -251,7 +259,7 @@ fn print(text: &str) -> io::Result<()> {
 }
 
 /// Prints a line.
-pub fn line(text: &str) -> io::Result<()> {
+pub(crate) fn line(text: &str) -> io::Result<()> {
     unless_nobody_reads(writeln!(io::stdout(), "{text}"))
 }
 
@@ -264,14 +272,14 @@ fn unless_nobody_reads(written: io::Result<()>) -> io::Result<()> {
 }
 
 /// Prints a line for what is no data.
-pub fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     // nothing better can be done when even that fails
     _ = writeln!(io::stderr(), "{text}");
 }
 
 /// A diagnostic with the line of the program it is about.
 #[must_use]
-pub fn diagnostic(diagnostic: &Diagnostic, file: &str, source: &str) -> String {
+pub(crate) fn diagnostic(diagnostic: &Diagnostic, file: &str, source: &str) -> String {
     let Some(Position {
         line: number,
         column,

@@ -1,10 +1,10 @@
 //! Colors of a run's output, by what they stand for. Pure.
 
-use crate::plan::Operation;
+use pulumi_engine_deploy::plan::Operation;
 
 /// Whether and how colors are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Colors {
+pub(crate) enum Colors {
     /// Not at all.
     #[default]
     Never,
@@ -16,7 +16,7 @@ pub enum Colors {
 
 /// What a color stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Color {
+pub(crate) enum Color {
     /// Nothing special, and the end of everything else.
     Plain,
     /// A step that runs.
@@ -31,8 +31,6 @@ pub enum Color {
     Green,
     /// Something that changes, or a warning.
     Yellow,
-    /// Something to know.
-    Magenta,
     /// A part of a replacement that goes.
     BrightRed,
     /// A part of a replacement that is new.
@@ -46,7 +44,7 @@ pub enum Color {
 impl Colors {
     /// By the word of the command line. Only a terminal gets colors without being asked.
     #[must_use]
-    pub fn named(word: &str, terminal: bool) -> Option<Self> {
+    pub(crate) fn named(word: &str, terminal: bool) -> Option<Self> {
         match word {
             "always" => Some(Self::Always),
             "raw" => Some(Self::Raw),
@@ -58,7 +56,7 @@ impl Colors {
 
     /// What switches a color on; [`Color::Plain`] switches all off.
     #[must_use]
-    pub fn start(self, color: Color) -> &'static str {
+    pub(crate) fn start(self, color: Color) -> &'static str {
         match self {
             Self::Never => "",
             Self::Always => escape(color),
@@ -66,9 +64,8 @@ impl Colors {
         }
     }
 
-    /// A text in a color.
     #[must_use]
-    pub fn paint(self, color: Color, text: &str) -> String {
+    pub(crate) fn paint(self, color: Color, text: &str) -> String {
         let end = self.start(Color::Plain);
         format!("{}{text}{end}", self.start(color))
     }
@@ -83,7 +80,6 @@ fn escape(color: Color) -> &'static str {
         Color::Red => "\x1b[38;5;1m",
         Color::Green => "\x1b[38;5;2m",
         Color::Yellow => "\x1b[38;5;3m",
-        Color::Magenta => "\x1b[38;5;5m",
         Color::BrightRed => "\x1b[38;5;9m",
         Color::BrightGreen => "\x1b[38;5;10m",
         Color::BrightMagenta => "\x1b[38;5;13m",
@@ -100,7 +96,6 @@ fn mark(color: Color) -> &'static str {
         Color::Red => "<{%fg 1%}>",
         Color::Green => "<{%fg 2%}>",
         Color::Yellow => "<{%fg 3%}>",
-        Color::Magenta => "<{%fg 5%}>",
         Color::BrightRed => "<{%fg 9%}>",
         Color::BrightGreen => "<{%fg 10%}>",
         Color::BrightMagenta => "<{%fg 13%}>",
@@ -110,7 +105,7 @@ fn mark(color: Color) -> &'static str {
 
 /// The color of what is said about an operation.
 #[must_use]
-pub fn color(operation: Operation) -> Color {
+pub(crate) fn color(operation: Operation) -> Color {
     match operation {
         Operation::Same | Operation::RemovePendingReplace => Color::Plain,
         Operation::Create | Operation::Import => Color::Green,

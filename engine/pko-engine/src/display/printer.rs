@@ -1,5 +1,11 @@
 //! Values and what differs between them, one line for each place. Pure.
 
+use pulumi_engine_deploy::plan::Operation;
+use pulumi_engine_model::property::{
+    ARCHIVE_SIGNATURE, ASSET_SIGNATURE, BLINDED, Properties, Property, RESOURCE_SIGNATURE,
+    SIGNATURE_KEY,
+};
+use pulumi_yaml::{syntax, text};
 use serde_json::Value;
 
 use super::{
@@ -7,14 +13,6 @@ use super::{
     palette::color,
     words::{quoted, sign},
 };
-use crate::{
-    plan::Operation,
-    property::{
-        ARCHIVE_SIGNATURE, ASSET_SIGNATURE, BLINDED, Properties, Property, RESOURCE_SIGNATURE,
-        SIGNATURE_KEY,
-    },
-};
-use pulumi_yaml::{syntax, text};
 
 /// Writes values at a place of the tree.
 #[derive(Clone, Copy)]

@@ -2,27 +2,17 @@
 
 use std::{collections::HashMap, fmt::Write as _, time::Duration};
 
+use pulumi_engine_deploy::{
+    deployment::reporter::MessageSeverity,
+    plan::{Operation, Step},
+};
+use pulumi_engine_model::{resource::Resource, urn::Urn};
+
 use super::{
     Options, details,
     palette::{Color, color},
     words::{self, is_stack, outcome, retained, sign},
 };
-use crate::{
-    plan::{Operation, Step},
-    resource::Resource,
-    urn::Urn,
-};
-
-/// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Severity {
-    /// Something to know for a while.
-    Status,
-    /// Something to look at.
-    Warning,
-    /// Something that went wrong.
-    Error,
-}
 
 /// All resources of a run.
 #[derive(Debug)]
@@ -47,11 +37,11 @@ struct Row {
     finished: bool,
     failed: bool,
     hidden: bool,
-    diagnostics: Vec<(Severity, String)>,
+    diagnostics: Vec<(MessageSeverity, String)>,
 }
 
 impl Row {
-    fn count(&self, severity: Severity) -> usize {
+    fn count(&self, severity: MessageSeverity) -> usize {
         let own = self.diagnostics.iter();
         own.filter(|(other, _)| *other == severity).count()
     }
@@ -164,7 +154,7 @@ impl Rows {
                 let kind = words::type_name(step.urn.kind());
                 let text = format!("read {kind} {}", step.urn.name());
                 let stack = self.stack.clone();
-                Some(self.say(options, &stack, Severity::Status, &text, now))
+                Some(self.say(options, &stack, MessageSeverity::Status, &text, now))
             }
             _ => None,
         }
@@ -184,7 +174,7 @@ impl Rows {
         &mut self,
         options: &Options,
         urn: Option<&Urn>,
-        severity: Severity,
+        severity: MessageSeverity,
         text: &str,
         now: Duration,
     ) -> String {
@@ -196,7 +186,7 @@ impl Rows {
         &mut self,
         options: &Options,
         urn: &Urn,
-        severity: Severity,
+        severity: MessageSeverity,
         text: &str,
         now: Duration,
     ) -> String {
@@ -226,14 +216,16 @@ impl Rows {
     /// How many resources had errors.
     pub(super) fn errored(&self) -> usize {
         let own = self.all.iter();
-        own.filter(|row| row.count(Severity::Error) > 0).count()
+        own.filter(|row| row.count(MessageSeverity::Error) > 0)
+            .count()
     }
 
     fn diagnostics(&self, options: &Options) -> String {
         let colors = options.colors;
         let mut out = String::new();
         for row in &self.all {
-            let lasting = |(severity, _): &&(Severity, String)| *severity != Severity::Status;
+            let lasting =
+                |(severity, _): &&(MessageSeverity, String)| *severity != MessageSeverity::Status;
             let own: Vec<_> = row.diagnostics.iter().filter(lasting).collect();
             if own.is_empty() {
                 continue;
@@ -316,7 +308,7 @@ impl Rows {
 
     fn status(&self, options: &Options, row: &Row, now: Duration) -> String {
         let colors = options.colors;
-        let failed = row.failed || row.count(Severity::Error) > 0;
+        let failed = row.failed || row.count(MessageSeverity::Error) > 0;
         let retained = retained(&row.step, row.operation);
         let idle = matches!(
             row.operation,
@@ -370,8 +362,8 @@ impl Rows {
         }
         if self.done {
             let words = [
-                (Severity::Error, "error", Color::Red),
-                (Severity::Warning, "warning", Color::Yellow),
+                (MessageSeverity::Error, "error", Color::Red),
+                (MessageSeverity::Warning, "warning", Color::Yellow),
             ];
             for (severity, word, color) in words {
                 let count = row.count(severity);

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
+use pulumi_engine_deploy::plan::{Changes, Operation};
+
 use super::{
     Options,
     palette::{Color, color},
     words::{done, sign},
 };
-use crate::plan::{Changes, Operation};
 
 /// Operations in the order in which they are counted.
 const COUNTED: [Operation; 7] = [
@@ -67,7 +68,7 @@ pub(super) fn summary(
 
 /// `1h2m3s`, without the units in front that are not needed.
 #[must_use]
-pub fn duration(seconds: u64) -> String {
+pub(crate) fn duration(seconds: u64) -> String {
     let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     match (hours, minutes) {
         (0, 0) => format!("{rest}s"),

@@ -5,7 +5,7 @@ use std::io;
 use jiff::Timestamp;
 
 /// Prints rows with their columns one beneath the other, each line after `indent`.
-pub fn table<const N: usize>(indent: &str, rows: &[[String; N]]) -> io::Result<()> {
+pub(crate) fn table<const N: usize>(indent: &str, rows: &[[String; N]]) -> io::Result<()> {
     for line in lines(rows) {
         super::line(&format!("{indent}{line}"))?;
     }
@@ -31,7 +31,7 @@ fn lines<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
 
 /// How long ago it was, in words.
 #[must_use]
-pub fn ago(then: Timestamp, now: Timestamp) -> String {
+pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
     const UNITS: [(i64, &str); 7] = [
         (31_536_000, "year"),
         (2_592_000, "month"),

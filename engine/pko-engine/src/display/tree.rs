@@ -2,15 +2,13 @@
 
 use std::collections::HashMap;
 
+use pulumi_engine_deploy::plan::{Operation, Step};
+use pulumi_engine_model::{resource::Resource, urn::Urn};
+
 use super::{
     Options, details,
     palette::{Color, color},
     words::{is_stack, outcome, retained, sign},
-};
-use crate::{
-    plan::{Operation, Step},
-    resource::Resource,
-    urn::Urn,
 };
 
 /// What was told of the steps so far.

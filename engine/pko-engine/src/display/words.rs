@@ -2,10 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::{
-    plan::{Operation, Step},
-    urn::{STACK_TYPE, Urn},
-};
+use pulumi_engine_deploy::plan::{Operation, Step};
+use pulumi_engine_model::urn::{STACK_TYPE, Urn};
 
 /// The sign of an operation, two characters wide.
 pub(super) fn sign(operation: Operation) -> &'static str {

@@ -12,7 +12,7 @@ const FIELDS: [&str; 6] = ["type", "items", "description", "secret", "default", 
 
 /// A config value that a project declares.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ConfigDeclaration {
+pub(crate) struct ConfigDeclaration {
     /// Type, if one is given.
     pub kind: Option<String>,
     /// Type of list elements.
@@ -26,7 +26,7 @@ pub struct ConfigDeclaration {
 impl ConfigDeclaration {
     /// Whether a value is of the declared type, if there is one. Text stands for what can be read from it.
     #[must_use]
-    pub fn fits(&self, value: &Value) -> bool {
+    pub(crate) fn fits(&self, value: &Value) -> bool {
         match (self.kind.as_deref(), value) {
             (Some("string"), value) => value.is_string(),
             (Some("integer"), Value::String(text)) => text.parse::<i64>().is_ok(),
@@ -47,7 +47,7 @@ impl ConfigDeclaration {
 
     /// Its type as users know it, with those of elements.
     #[must_use]
-    pub fn type_name(&self) -> String {
+    pub(crate) fn type_name(&self) -> String {
         match &self.items {
             Some(items) => format!("array<{}>", items.type_name()),
             None => self.kind.clone().unwrap_or_default(),

@@ -114,7 +114,7 @@ fn a_state_with_foreign_resources_is_left_alone() {
 fn version_names_both() {
     assert_eq!(
         Stage::empty().ok(&["version"]).stdout,
-        format!("{}\n", pko_engine::VERSION)
+        format!("{}\n", pulumi_engine_model::VERSION)
     );
-    assert!(pko_engine::VERSION.starts_with("v3.259.0+pko."));
+    assert!(pulumi_engine_model::VERSION.starts_with("v3.259.0+pko."));
 }

@@ -11,15 +11,15 @@ mod waiting;
 use std::{sync::Arc, thread, time::Duration};
 
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use pko_engine::{
+use pko_testkit::{ControlPlane, TestNamespace};
+use pulumi_engine_model::{
     property::{Properties, Property},
-    provider::{
-        Call, ChangeRequest, CheckRequest, Difference, Provider, ProviderError, ReadRequest,
-        kubernetes::{Kubernetes, object},
-    },
     urn::Urn,
 };
-use pko_testkit::{ControlPlane, TestNamespace};
+use pulumi_engine_providers::{
+    Call, ChangeRequest, CheckRequest, Difference, Provider, ProviderError, ReadRequest,
+    kubernetes::{Kubernetes, object},
+};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 

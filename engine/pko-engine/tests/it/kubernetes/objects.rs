@@ -1,7 +1,7 @@
 //! The life of objects: made, changed, replaced, deleted; found changed by others.
 
-use pko_engine::provider::{ChangeKind, Provider, ReadRequest, kubernetes::object};
 use pko_testkit::with_namespace;
+use pulumi_engine_providers::{ChangeKind, Provider, ReadRequest, kubernetes::object};
 use serde_json::json;
 
 use super::{CONFIG_MAP, Driver, config_map_kind, meddle, plane, stored};
@@ -171,7 +171,7 @@ async fn an_object_can_be_read_by_its_id_alone() {
         theirs["data"] = json!({"k": "v"});
         namespace.create_object(theirs).await.unwrap();
         let driver = Driver::new(&plane, namespace.name());
-        let urn = pko_engine::urn::Urn::new(format!("urn:pulumi:dev::demo::{CONFIG_MAP}::theirs"));
+        let urn = pulumi_engine_model::urn::Urn::new(format!("urn:pulumi:dev::demo::{CONFIG_MAP}::theirs"));
         let nothing = super::properties(&json!({}));
         let id = format!("{}/theirs", namespace.name());
         // without a namespace it is the provider's

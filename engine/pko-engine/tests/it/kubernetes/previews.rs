@@ -1,7 +1,7 @@
 //! What a preview tells, and what it leaves alone.
 
-use pko_engine::provider::{Provider, kubernetes::object};
 use pko_testkit::with_namespace;
+use pulumi_engine_providers::{Provider, kubernetes::object};
 use serde_json::json;
 
 use super::{CONFIG_MAP, Driver, config_map_kind, plane, properties, stored, unknown};
@@ -61,7 +61,7 @@ async fn unknown_values_are_no_hindrance() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let driver = Driver::new(&plane, namespace.name());
-        let inputs = json!({"data": {"k": pko_engine::property::UNKNOWN}});
+        let inputs = json!({"data": {"k": pulumi_engine_model::property::UNKNOWN}});
         let seen = driver.preview(CONFIG_MAP, "later", &inputs).unwrap();
         assert_eq!(seen.outputs["data"], properties(&inputs)["data"]);
     })

@@ -7,11 +7,9 @@ use std::{
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams, Patch, PatchParams};
-use pko_engine::{
-    provider::{Call, Provider, ProviderError, ReadRequest},
-    urn::Urn,
-};
 use pko_testkit::{TestNamespace, eventually, with_namespace};
+use pulumi_engine_model::urn::Urn;
+use pulumi_engine_providers::{Call, Provider, ProviderError, ReadRequest};
 use serde_json::{Value, json};
 
 use super::{Driver, beside, meddle, plane};

@@ -1,0 +1,387 @@
+//! Preview and up: what a program registers, against the state. Here the program's wishes become steps.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use parking_lot::{Condvar, Mutex};
+use pulumi_engine_model::{
+    property::Properties,
+    resource::Resource,
+    urn::{STACK_TYPE, StackIdentity, Urn},
+};
+use pulumi_engine_providers::{ProviderError, builtin};
+use pulumi_yaml::{Program, ResourceType, keys::PROVIDER_TYPE_PREFIX};
+
+use super::{Engine, Halted, Olds, providers::Shared};
+use crate::{
+    plan::{Failure, Operation, Step, path::Path, snapshot::Record},
+    program::evaluate::{
+        self, Alias, Evaluation, Goal, Host, Invocation, Refusal, Registered, Surroundings,
+    },
+};
+
+/// Runs a program, then deletes what it no longer has.
+pub(super) fn run(engine: &Engine<'_>, program: &Program, surroundings: &Surroundings<'_>) {
+    for warning in &program.warnings {
+        engine.progress.warning(&Failure {
+            urn: None,
+            diagnostic: warning.clone(),
+        });
+    }
+    let olds = engine.olds();
+    let replace = &engine.task.selection.replace;
+    let known = engine.check_targets(replace, |urn| olds.get(urn).is_some());
+    if engine.is_stopped() || !known {
+        return;
+    }
+    let registrar = Registrar {
+        engine,
+        olds,
+        book: Mutex::default(),
+        made_room: Condvar::new(),
+        defaults: Mutex::default(),
+    };
+    registrar.register_stack();
+    let Evaluation {
+        outputs,
+        stuck,
+        errors,
+    } = evaluate::evaluate(program, surroundings, &registrar);
+    let failed = !errors.is_empty();
+    for diagnostic in errors {
+        engine.progress.failure(&Failure {
+            urn: None,
+            diagnostic,
+        });
+    }
+    // a program that waits for what failed never gives its outputs, unless it is told of the failure
+    if !stuck || engine.task.continue_on_error {
+        registrar.finish(outputs, failed);
+    }
+}
+
+/// Registers resources for a program.
+pub(super) struct Registrar<'r, 'a> {
+    pub(super) engine: &'r Engine<'a>,
+    pub(super) olds: Olds,
+    pub(super) book: Mutex<Book>,
+    /// Told when old resources are gone that stood in the way of new ones.
+    pub(super) made_room: Condvar,
+    /// References to default providers; held while one is registered, so that there is one of each.
+    pub(super) defaults: Mutex<BTreeMap<(String, String, String), String>>,
+}
+
+/// What was registered so far.
+#[derive(Default)]
+pub(super) struct Book {
+    /// URNs the program has, under their new names.
+    pub(super) seen: BTreeSet<Urn>,
+    /// Old names of resources that aliases found.
+    renamed: BTreeMap<Urn, Urn>,
+    /// Resources that are made anew in this run.
+    pub(super) anew: BTreeSet<Urn>,
+    /// New resources that `--target` leaves out.
+    pub(super) skipped: BTreeSet<Urn>,
+    /// What `--target` includes, with dependents.
+    pub(super) targeted: BTreeSet<Urn>,
+    /// Whether a resource can't be as the program wants it, which its provider has nothing to do with.
+    refused: bool,
+    /// Resources that were deleted because what they depend on was deleted before its replacement: the inputs that
+    /// change, and whether they are gone already.
+    pub(super) cleared: BTreeMap<Urn, (Vec<String>, bool)>,
+    /// References to the providers that the program declares.
+    pub(super) declared: BTreeMap<Urn, String>,
+    /// Options that children inherit.
+    bequeathed: BTreeMap<Urn, Bequest>,
+    /// Providers that children inherit, by package.
+    pub(super) inherited: BTreeMap<Urn, BTreeMap<String, String>>,
+}
+
+/// What a resource leaves to its children that do not say otherwise.
+#[derive(Clone)]
+struct Bequest {
+    deleted_with: Option<Urn>,
+    protect: Option<bool>,
+    retain_on_delete: Option<bool>,
+}
+
+/// All that is known of a resource that is about to be made, changed or left.
+pub(super) struct Wanted<'a> {
+    pub(super) urn: &'a Urn,
+    pub(super) goal: &'a Goal,
+    /// Reference to its provider.
+    pub(super) reference: &'a str,
+    pub(super) provider: &'a Shared<'a>,
+    pub(super) of_type: &'a ResourceType,
+}
+
+impl From<Halted> for Refusal {
+    fn from(_: Halted) -> Self {
+        Self::Reported
+    }
+}
+
+impl<'a> Registrar<'_, 'a> {
+    pub(super) fn stack(&self) -> &'a StackIdentity {
+        self.engine.task.stack
+    }
+
+    fn register_stack(&self) {
+        let urn = self.stack().stack_urn();
+        let old = self.olds.get(&urn).map(|record| record.resource.clone());
+        let new = Resource {
+            kind: STACK_TYPE.to_owned(),
+            outputs: old.as_ref().and_then(|old| old.outputs.clone()),
+            urn: urn.clone(),
+            ..self.dated(old.as_ref(), false)
+        };
+        self.book.lock().seen.insert(urn);
+        let operation = if old.is_some() {
+            Operation::Same
+        } else {
+            Operation::Create
+        };
+        self.engine.pass(&Step::new(operation, old, Some(new)), 0);
+    }
+
+    pub(super) fn dated(&self, old: Option<&Resource>, changed: bool) -> Resource {
+        let now = || Some(self.engine.task.world.now());
+        Resource {
+            created: old.and_then(|old| old.created.clone()).or_else(now),
+            modified: old
+                .and_then(|old| old.modified.clone())
+                .filter(|_| !changed)
+                .or_else(now),
+            ..Resource::default()
+        }
+    }
+
+    /// Notes that a resource is registered, once it is out of the way of what was deleted for others.
+    fn enter(&self, urn: &Urn) -> Result<(), Refusal> {
+        let mut book = self.book.lock();
+        if !book.seen.insert(urn.clone()) {
+            return Err(Refusal::Message(format!(
+                "duplicate resource URN {urn}; each name must be unique"
+            )));
+        }
+        while book.cleared.get(urn).is_some_and(|(_, gone)| !gone) {
+            self.made_room.wait(&mut book);
+        }
+        Ok(())
+    }
+
+    /// Completes options with those of the parent.
+    fn inherit(&self, urn: &Urn, goal: &mut Goal) {
+        let mut book = self.book.lock();
+        let parent = goal.parent.as_ref();
+        if let Some(parent) = parent.and_then(|parent| book.bequeathed.get(parent)) {
+            goal.protect = goal.protect.or(parent.protect);
+            goal.retain_on_delete = goal.retain_on_delete.or(parent.retain_on_delete);
+            if goal.deleted_with.is_none() {
+                goal.deleted_with.clone_from(&parent.deleted_with);
+            }
+        }
+        let bequest = Bequest {
+            deleted_with: goal.deleted_with.clone(),
+            protect: goal.protect,
+            retain_on_delete: goal.retain_on_delete,
+        };
+        book.bequeathed.insert(urn.clone(), bequest);
+    }
+
+    /// The resource before, under its own name or a former one.
+    pub(super) fn find_old(&self, urn: &Urn, goal: &Goal) -> Option<Arc<Record>> {
+        if let Some(old) = self.olds.get(urn) {
+            return Some(Arc::clone(old));
+        }
+        let parent = goal.parent.as_ref();
+        let mut aliases = goal
+            .aliases
+            .iter()
+            .map(|alias| former_urn(self.stack(), alias, goal, parent));
+        let old = aliases.find_map(|alias| self.olds.get(&alias).map(Arc::clone))?;
+        let mut book = self.book.lock();
+        book.renamed.insert(old.resource.urn.clone(), urn.clone());
+        Some(old)
+    }
+
+    fn register_resource(&self, urn: &Urn, goal: &Goal) -> Result<Registered, Refusal> {
+        let old = self.find_old(urn, goal);
+        let old = old.as_ref().map(|record| &record.resource);
+        if !self.is_included(urn, old, goal) {
+            return Ok(self.leave(urn, old, goal));
+        }
+        self.require_targets(urn, goal)?;
+        let reference = self.provider_of(urn, goal);
+        if let Some(fault) = fault(goal) {
+            return Err(Refusal::Message(fault));
+        }
+        let provider = self.engine.providers.get(&reference, &goal.kind);
+        let provider = provider.map_err(|error| refused(&error))?;
+        let of_type = provider
+            .resource_type(&goal.kind)
+            .map_err(|error| refused(&error))?;
+        let wanted = Wanted {
+            urn,
+            goal,
+            reference: &reference,
+            provider: &provider,
+            of_type: &of_type,
+        };
+        let (resource, new) = self.make_so(&wanted, old)?;
+        Ok(self.registered(resource, new))
+    }
+
+    /// What the program is told. In a preview there may be outputs that nobody can know.
+    pub(super) fn registered(&self, resource: Resource, changed: bool) -> Registered {
+        Registered {
+            urn: resource.urn,
+            id: Some(resource.id).filter(|id| !id.is_empty()),
+            outputs: resource.outputs.unwrap_or_default(),
+            partial: changed && self.engine.task.preview,
+        }
+    }
+
+    fn stack_done(&self, outputs: Option<&Properties>) {
+        let urn = self.stack().stack_urn();
+        if let Some(outputs) = outputs {
+            self.engine.ledger.set_outputs(&urn, outputs);
+        }
+        let stack = self
+            .engine
+            .ledger
+            .look(|snapshot| snapshot.find(&urn).cloned());
+        self.engine.progress.stack_done(stack);
+    }
+
+    /// Outputs, then everything the program no longer has; of a program that failed, what it has is not known. The old
+    /// outputs stay if it has none, and if a resource was refused.
+    fn finish(&self, outputs: Option<Properties>, failed: bool) {
+        let stay = self.book.lock().refused;
+        let outputs = outputs.filter(|outputs| !(stay || failed && outputs.is_empty()));
+        let Some(outputs) = outputs.filter(|_| !self.engine.is_cut_off()) else {
+            return self.stack_done(None);
+        };
+        self.stack_done(Some(&outputs));
+        if failed || self.engine.is_stopped() {
+            return;
+        }
+        let book = self.book.lock();
+        let selection = self.engine.task.selection;
+        let known = |urn: &Urn| self.olds.get(urn).is_some() || book.seen.contains(urn);
+        self.engine.check_targets(&selection.targets, known);
+        self.engine.delete_gone(|old| {
+            let known = book.seen.contains(&old.urn) || book.renamed.contains_key(&old.urn);
+            !known && !selection.keeps_gone && selection.includes(&old.urn)
+        });
+    }
+}
+
+impl Host for Registrar<'_, '_> {
+    fn register(&self, mut goal: Goal) -> Result<Registered, Refusal> {
+        if self.engine.is_stopped() {
+            return Err(Refusal::Reported);
+        }
+        if let Ok(ResourceType {
+            canonical: Some(token),
+            ..
+        }) = self.engine.providers.resource_type(&goal.kind)
+        {
+            token.clone_into(&mut goal.kind);
+        }
+        let urn = self
+            .stack()
+            .urn(goal.parent.as_ref(), &goal.kind, &goal.name);
+        self.enter(&urn)?;
+        self.inherit(&urn, &mut goal);
+        if !goal.env_var_mappings.is_empty() && !goal.kind.starts_with(PROVIDER_TYPE_PREFIX) {
+            return Err(Refusal::Message(
+                "envVarMappings can only be used with provider resources".to_owned(),
+            ));
+        }
+        if goal.kind.starts_with(PROVIDER_TYPE_PREFIX) {
+            self.register_provider(&urn, &goal)
+        } else if goal.read.is_some() || goal.kind == builtin::STACK_REFERENCE {
+            self.read(&urn, &goal)
+        } else {
+            let registered = self.register_resource(&urn, &goal);
+            let refused = matches!(registered, Err(Refusal::Message(_)));
+            self.book.lock().refused |= refused;
+            registered
+        }
+    }
+
+    fn resource_type(&self, token: &str) -> Result<ResourceType, String> {
+        let found = self.engine.providers.resource_type(token);
+        found.map_err(|error| error.to_string())
+    }
+
+    fn function(&self, token: &str) -> Result<(), String> {
+        let known = self.engine.task.registry.require_function(token);
+        known.map_err(|error| error.to_string())
+    }
+
+    fn invoke(&self, invocation: Invocation) -> Result<Properties, Refusal> {
+        if self.engine.is_stopped() {
+            return Err(Refusal::Reported);
+        }
+        let urn = self.stack().stack_urn();
+        let token = &invocation.token;
+        let goal = Goal {
+            kind: token.clone(),
+            provider: invocation.provider,
+            parent: invocation.parent,
+            version: invocation.version,
+            plugin_download_url: invocation.plugin_download_url,
+            ..Goal::default()
+        };
+        let reference = self.choose_provider(&goal);
+        let provider = self.engine.providers.get(&reference, token);
+        let provider = provider.map_err(|error| refused(&error))?;
+        self.engine
+            .call(&urn, None, |call| {
+                provider.invoke(call, token, &invocation.arguments)
+            })
+            .map_err(|error| refused(&error))
+    }
+
+    fn parallel(&self) -> usize {
+        self.engine.task.parallel
+    }
+}
+
+/// A provider has no such thing: the program is wrong.
+pub(super) fn refused(error: &ProviderError) -> Refusal {
+    Refusal::Message(error.to_string())
+}
+
+fn former_urn(stack: &StackIdentity, alias: &Alias, goal: &Goal, parent: Option<&Urn>) -> Urn {
+    match alias {
+        Alias::Urn(urn) => urn.clone(),
+        Alias::Parts {
+            name,
+            kind,
+            stack: other,
+            project,
+            parent: former,
+        } => {
+            let identity = StackIdentity {
+                organization: stack.organization.clone(),
+                project: project.as_ref().unwrap_or(&stack.project).clone(),
+                name: other.as_ref().unwrap_or(&stack.name).clone(),
+            };
+            let parent = former.as_ref().map_or(parent, Option::as_ref);
+            let kind = kind.as_ref().unwrap_or(&goal.kind);
+            identity.urn(parent, kind, name.as_ref().unwrap_or(&goal.name))
+        }
+    }
+}
+
+/// What is wrong with a goal that its program could not see.
+fn fault(goal: &Goal) -> Option<String> {
+    let mut paths = goal.hide_diffs.iter();
+    let unreadable = || paths.find_map(|path| Path::parse("hideDiffs", path).err());
+    goal.fault.clone().or_else(unreadable)
+}

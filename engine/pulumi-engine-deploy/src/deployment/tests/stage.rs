@@ -1,0 +1,282 @@
+//! A stage for the engine: a state in memory, and a record of what it did.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use pulumi_engine_model::{
+    property::{self, Properties, Property},
+    resource::Resource,
+    urn::{STACK_TYPE, StackIdentity, Urn},
+};
+use pulumi_engine_providers::{builtin::Answers, registry::Registry};
+use pulumi_yaml::{parse, syntax};
+
+use crate::{
+    deployment::{
+        self, Ending, Start, Task, Work, World,
+        cancellation::Cancellation,
+        ledger::Keeper,
+        reporter::{MessageSeverity, Reporter},
+    },
+    plan::{
+        Changes, Selection, Step,
+        snapshot::{Held, Pending, Record},
+    },
+    program::{evaluate::Surroundings, files::InMemory},
+};
+
+pub(super) const STASH: &str = "type: 'pulumi:index:Stash', properties";
+
+/// What a run starts from and how it goes.
+#[derive(Clone)]
+pub(super) struct Stage {
+    pub(super) registry: Registry,
+    pub(super) state: Vec<Resource>,
+    pub(super) pending: Vec<Pending>,
+    pub(super) selection: Selection,
+    pub(super) preview: bool,
+    pub(super) parallel: usize,
+    pub(super) continue_on_error: bool,
+    pub(super) refresh: bool,
+    pub(super) cancellation: Cancellation,
+    /// Config of every package.
+    pub(super) config: Properties,
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self {
+            registry: Registry::new(&[]),
+            state: Vec::new(),
+            pending: Vec::new(),
+            selection: Selection::default(),
+            preview: false,
+            parallel: 1,
+            continue_on_error: false,
+            refresh: false,
+            cancellation: Cancellation::default(),
+            config: Properties::new(),
+        }
+    }
+}
+
+/// What came of a run.
+pub(super) struct Done {
+    pub(super) ending: Ending,
+    pub(super) changes: Changes,
+    /// Steps as they began, and errors and warnings, in words.
+    pub(super) words: Vec<String>,
+    /// Every state that was saved, the last of them the final one.
+    pub(super) saves: Vec<Held>,
+    pub(super) state: Vec<Resource>,
+    pub(super) outputs: Properties,
+}
+
+impl Done {
+    pub(super) fn find(&self, name: &str) -> &Resource {
+        let mut all = self.state.iter();
+        all.find(|resource| resource.urn.name() == name).unwrap()
+    }
+}
+
+struct Memory(Arc<Mutex<Vec<Held>>>);
+
+impl Keeper for Memory {
+    fn keep(&mut self, state: &Held, _: bool) -> anyhow::Result<()> {
+        in_order(state);
+        self.0.lock().push(state.clone());
+        Ok(())
+    }
+}
+
+/// At each moment every resource must stand after all it refers to.
+fn in_order(state: &Held) {
+    let mut seen = BTreeSet::new();
+    for record in &state.records {
+        for reference in record.resource.references() {
+            assert!(
+                seen.contains(reference),
+                "{} stands before {reference}",
+                record.resource.urn
+            );
+        }
+        seen.insert(record.resource.urn.to_string());
+    }
+}
+
+#[derive(Default)]
+struct Little {
+    ids: AtomicUsize,
+}
+
+impl Answers for Little {
+    fn stack_outputs(&self, name: &str) -> Result<Properties, String> {
+        match name {
+            "base" => Ok(Properties::from([("x".to_owned(), Property::Bool(true))])),
+            other => Err(format!("no stack named '{other}' found")),
+        }
+    }
+
+    fn new_id(&self) -> String {
+        format!("id-{}", self.ids.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+}
+
+impl World for Little {
+    fn now(&self) -> String {
+        "now".to_owned()
+    }
+}
+
+pub(super) fn identity() -> StackIdentity {
+    StackIdentity {
+        organization: "organization".into(),
+        project: "demo".into(),
+        name: "dev".into(),
+    }
+}
+
+impl Stage {
+    pub(super) fn from(state: &[Resource]) -> Self {
+        Self {
+            state: state.to_vec(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn up(&self, text: &str) -> Done {
+        let program = parse::parse(&syntax::parse(text).unwrap(), &[]).unwrap();
+        let (stack, secret) = (identity(), Property::String("c".into()).into_secret());
+        let config = BTreeMap::from([
+            ("open".to_owned(), Property::String("o".into())),
+            ("closed".to_owned(), secret),
+        ]);
+        self.run(Work::Program {
+            program: &program,
+            surroundings: &Surroundings {
+                stack: &stack,
+                config: &config,
+                working_directory: "/program",
+                root_directory: "/project",
+                files: &InMemory::default(),
+            },
+            refresh: self.refresh,
+        })
+    }
+
+    pub(super) fn refresh(&self) -> Done {
+        self.run(Work::Refresh)
+    }
+
+    pub(super) fn destroy(&self) -> Done {
+        self.run(Work::Destroy { refresh: false })
+    }
+
+    fn run(&self, work: Work<'_>) -> Done {
+        let mut recorder = Recorder {
+            preview: self.preview,
+            words: Vec::new(),
+            outputs: Properties::new(),
+        };
+        let (stack, world) = (identity(), Little::default());
+        world.ids.store(self.state.len(), Ordering::SeqCst);
+        let task = Task {
+            stack: &stack,
+            selection: &self.selection,
+            preview: self.preview,
+            parallel: self.parallel,
+            continue_on_error: self.continue_on_error,
+            step_delay: Duration::ZERO,
+            cancellation: &self.cancellation,
+            registry: &self.registry,
+            world: &world,
+            package_config: &|_| self.config.clone(),
+            explain: &|failure| failure.diagnostic.message.clone(),
+            abandon: &|| {},
+        };
+        let start = Start {
+            records: self.state.iter().cloned().map(Record::new).collect(),
+            pending: self.pending.clone(),
+        };
+        let saves = Arc::new(Mutex::new(Vec::new()));
+        let mut memory = Memory(Arc::clone(&saves));
+        let keeper = (!self.preview).then_some(&mut memory as &mut dyn Keeper);
+        let outcome = deployment::run(&task, work, start, keeper, &mut recorder).unwrap();
+        let saves = saves.lock().clone();
+        let state = saves.last().map(resources).unwrap_or_default();
+        Done {
+            ending: outcome.ending,
+            changes: outcome.changes,
+            words: recorder.words,
+            outputs: match state.first() {
+                Some(stack) => stack.outputs.clone().unwrap_or_default(),
+                None => recorder.outputs,
+            },
+            saves,
+            state,
+        }
+    }
+}
+
+pub(super) fn resources(state: &Held) -> Vec<Resource> {
+    let all = state.records.iter();
+    all.map(|record| record.resource.clone()).collect()
+}
+
+/// Records steps as they begin, messages, and the outputs of the stack as events show them.
+struct Recorder {
+    preview: bool,
+    words: Vec<String>,
+    outputs: Properties,
+}
+
+impl Reporter for Recorder {
+    fn is_preview(&self) -> bool {
+        self.preview
+    }
+
+    fn before_step(&mut self, step: &Step) -> io::Result<()> {
+        let words = format!("{} {}", step.operation.name(), step.urn.name());
+        self.words.push(words);
+        Ok(())
+    }
+
+    fn after_step(&mut self, step: &Step) -> io::Result<()> {
+        if let Some(stack) = step
+            .resource()
+            .filter(|resource| resource.kind == STACK_TYPE)
+            && let Some(outputs) = &stack.outputs
+            && let Property::Object(outputs) = Property::from_json(property::blinded(outputs))
+        {
+            self.outputs = outputs;
+        }
+        Ok(())
+    }
+
+    fn step_failed(&mut self, _: &Step) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn message(
+        &mut self,
+        _: Option<&Urn>,
+        severity: MessageSeverity,
+        text: &str,
+    ) -> io::Result<()> {
+        let severity = match severity {
+            MessageSeverity::Status => "info",
+            MessageSeverity::Warning => "warning",
+            MessageSeverity::Error => "error",
+        };
+        self.words.push(format!("{severity}: {}", text.trim_end()));
+        Ok(())
+    }
+}

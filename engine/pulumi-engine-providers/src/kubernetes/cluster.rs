@@ -1,0 +1,257 @@
+//! A connection to one API server. It does I/O, in a runtime of its own, as calls come from threads that have none.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use http::Request;
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+use serde_json::Value;
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::Mutex,
+};
+
+use super::{discovery::Served, errors::Failure, settings::Settings, tokens::Kind};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// No request of ours is a watch: a server that is silent for so long is gone.
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
+const NO_NAMESPACE: &str = "default";
+
+/// An API server, and what is known of its kinds.
+pub(crate) struct Cluster {
+    /// None only while it is dropped.
+    runtime: Option<Runtime>,
+    client: Client,
+    namespace: String,
+    /// Kinds by group and version.
+    kinds: Mutex<HashMap<String, Vec<(String, Served)>>>,
+    /// Whether the server ever answered.
+    answered: AtomicBool,
+    /// Whether the last that was asked was asked in vain.
+    silent: AtomicBool,
+}
+
+impl Cluster {
+    /// Settles where the server is and who we are there; asks the server nothing yet.
+    pub(crate) fn new(settings: &Settings) -> Result<Self, Failure> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("kubernetes")
+            .enable_all()
+            .build()
+            .map_err(|error| {
+                Failure::Configuration(format!("failed to start a runtime: {error}"))
+            })?;
+        let mut config = runtime.block_on(configuration(settings))?;
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.read_timeout = Some(READ_TIMEOUT);
+        let given = settings.namespace.clone();
+        let namespace = given.unwrap_or_else(|| config.default_namespace.clone());
+        let client = {
+            let _entered = runtime.enter();
+            Client::try_from(config).map_err(Failure::from_client)?
+        };
+        let namespace = if namespace.is_empty() {
+            NO_NAMESPACE.to_owned()
+        } else {
+            namespace
+        };
+        Ok(Self {
+            runtime: Some(runtime),
+            client,
+            namespace,
+            kinds: Mutex::default(),
+            answered: AtomicBool::new(false),
+            silent: AtomicBool::new(false),
+        })
+    }
+
+    /// Where objects go that don't say it.
+    #[must_use]
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Whether the server ever answered: one that did not is more likely wrong than away.
+    #[must_use]
+    pub(crate) fn has_answered(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is of no use to ask what is good to know but need not be known.
+    #[must_use]
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn send(&self, request: Request<Vec<u8>>) -> Result<Value, Failure> {
+        self.run(async {
+            self.client
+                .request(request)
+                .await
+                .map_err(Failure::from_client)
+        })
+    }
+
+    /// How the server serves a kind, if it does. `anew` asks it again even if it said so before.
+    pub(crate) fn served(&self, kind: &Kind, anew: bool) -> Result<Option<Served>, Failure> {
+        self.run(async {
+            // held while the server is asked, so that it is asked once for all that come together
+            let mut known = self.kinds.lock().await;
+            let api_version = kind.api_version();
+            let find = |kinds: &Vec<(String, Served)>| {
+                let mut kinds = kinds.iter();
+                kinds
+                    .find(|(name, _)| *name == kind.kind)
+                    .map(|(_, served)| served.clone())
+            };
+            let answer = known.get(&api_version).map(find);
+            match answer {
+                Some(Some(served)) if !anew => return Ok(Some(served)),
+                Some(None) if !anew => return Ok(None),
+                _ => {}
+            }
+            let kinds = self.list_kinds(kind).await?;
+            let served = find(&kinds);
+            known.insert(api_version, kinds);
+            Ok(served)
+        })
+    }
+
+    async fn list_kinds(&self, kind: &Kind) -> Result<Vec<(String, Served)>, Failure> {
+        let request = get(&Served::root(kind))?;
+        match self
+            .client
+            .request::<Value>(request)
+            .await
+            .map_err(Failure::from_client)
+        {
+            Ok(list) => Ok(Served::from_list(&list)),
+            Err(failure) if failure.is_not_found() => Ok(Vec::new()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn run<T>(&self, future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let Some(runtime) = &self.runtime else {
+            return Err(Failure::Canceled);
+        };
+        let result = runtime.block_on(future);
+        let is_silent = matches!(result, Err(Failure::Unreachable(_)));
+        self.silent.store(is_silent, Ordering::Relaxed);
+        self.answered.fetch_or(!is_silent, Ordering::Relaxed);
+        result
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // nothing runs in it that matters by now, and whoever drops it may not be allowed to wait
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A request for what is at a path.
+pub(crate) fn get(path: &str) -> Result<Request<Vec<u8>>, Failure> {
+    Request::get(path)
+        .body(Vec::new())
+        .map_err(|error| Failure::Configuration(format!("`{path}` is no path of the API: {error}")))
+}
+
+async fn configuration(settings: &Settings) -> Result<Config, Failure> {
+    let options = KubeConfigOptions {
+        context: settings.context.clone(),
+        cluster: settings.cluster.clone(),
+        user: None,
+    };
+    let unusable = |error: KubeconfigError| {
+        Failure::Configuration(format!(
+            "failed to use the kubeconfig of provider `kubernetes`: {error}"
+        ))
+    };
+    if let Some(kubeconfig) = kubeconfig(settings)? {
+        return Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(unusable);
+    }
+    if let Some(kubeconfig) = renamed_kubeconfig(settings)? {
+        return Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(unusable);
+    }
+    let ambient =
+        settings.ambient.is_some() || settings.context.is_some() || settings.cluster.is_some();
+    if !ambient && let Ok(config) = Config::incluster() {
+        return Ok(config);
+    }
+    Config::from_kubeconfig(&options).await.map_err(|error| {
+        Failure::Configuration(format!(
+            "there is no Kubernetes cluster to talk to: set `kubeconfig` on the provider (`kubernetes:kubeconfig` in \
+             the stack's config) or KUBECONFIG, or run in a cluster ({error})"
+        ))
+    })
+}
+
+/// A kubeconfig that the provider is given: a path if there is such a file, else its content.
+fn kubeconfig(settings: &Settings) -> Result<Option<Kubeconfig>, Failure> {
+    let Some(given) = &settings.kubeconfig else {
+        return Ok(None);
+    };
+    read_kubeconfig(given).map(Some).map_err(|_| {
+        // the reader's own words may show what it read
+        Failure::Configuration(
+            "`kubeconfig` of provider `kubernetes` is neither the path of a file nor the content of a kubeconfig".to_owned(),
+        )
+    })
+}
+
+/// A kubeconfig from its path or content.
+pub(super) fn read_kubeconfig(given: &str) -> Result<Kubeconfig, KubeconfigError> {
+    let path = path(given);
+    if path.is_file() {
+        // names the files in it relative to its own place
+        Kubeconfig::read_from(&path)
+    } else {
+        Kubeconfig::from_yaml(given)
+    }
+}
+
+/// The kubeconfig of a variable that stands for KUBECONFIG.
+fn renamed_kubeconfig(settings: &Settings) -> Result<Option<Kubeconfig>, Failure> {
+    let own = std::env::var("KUBECONFIG").ok();
+    let Some(files) = settings
+        .ambient
+        .as_ref()
+        .filter(|files| own.as_ref() != Some(files))
+    else {
+        return Ok(None);
+    };
+    let files = std::env::split_paths(files).filter(|file| !file.as_os_str().is_empty());
+    let read = files.map(Kubeconfig::read_from);
+    let merged = read.reduce(|whole, next| whole?.merge(next?));
+    merged.transpose().map_err(|error| {
+        Failure::Configuration(format!(
+            "failed to read the kubeconfig that `envVarMappings` of provider `kubernetes` names: {error}"
+        ))
+    })
+}
+
+fn path(given: &str) -> PathBuf {
+    match (given.strip_prefix("~/"), std::env::home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        // a content is no path, and too long for one
+        _ if fs::metadata(given).is_err() => PathBuf::new(),
+        _ => PathBuf::from(given),
+    }
+}

@@ -1,0 +1,257 @@
+//! Makes objects. It does I/O.
+
+use pulumi_engine_model::property::{Properties, Property};
+use serde_json::Value;
+
+use super::{
+    Applied, Failure, Kubernetes, MISORDERING,
+    cluster::Cluster,
+    discovery::Address,
+    errors, naming, normalize, object, ownership, placed,
+    requests::{self, Application},
+    tokens,
+    tokens::Kind,
+    wait,
+    wait::until,
+};
+use crate::{Call, Created, ProviderError};
+
+const FORCE: &str = "pulumi.com/patchForce";
+
+impl Kubernetes {
+    pub(super) fn create_object(
+        &self,
+        call: &Call<'_>,
+        inputs: &Properties,
+    ) -> Result<Created, ProviderError> {
+        let (kind, object) = parse(call, inputs)?;
+        let named = format!("failed to create {} \"{}\"", kind.kind, object::id(&object));
+        let told = |failure: Failure| errors::told(&named, &failure);
+        let cluster = self.cluster().map_err(told)?;
+        let address = self.address_of_new(call, &kind, &object).map_err(told)?;
+        let manager = naming::field_manager(&object, None, call.urn.as_str());
+        let what = format!("failed to create {}", address.shown());
+        self.make_room(call, cluster, &address, &object, &manager, &what)?;
+        let body = placed(object.clone(), &address);
+        let application = Application {
+            manager: &manager,
+            force: self.forces(&object),
+            dry_run: false,
+        };
+        // a namespace or the paths of a kind may come a moment later
+        let live = requests::persistently(call, MISORDERING, Failure::is_not_found, || {
+            requests::patiently(cluster, call, || {
+                requests::apply(cluster, &address, &body, application)
+            })
+        });
+        let live = live.map_err(|failure| errors::told(&what, &failure))?;
+        let id = object::id(&live);
+        let initial_api_version = kind.api_version();
+        let applied = Applied {
+            address,
+            inputs: object,
+            secrets: inputs,
+            live,
+            initial_api_version,
+            manager,
+        };
+        let outputs = self.settle(call, &applied)?;
+        Ok(Created { id, outputs })
+    }
+
+    /// Where a new object is to be; waits for its kind, whose definition may be made by another resource just now.
+    fn address_of_new(
+        &self,
+        call: &Call<'_>,
+        kind: &Kind,
+        object: &Value,
+    ) -> Result<Address, Failure> {
+        let is_missing = |failure: &Failure| matches!(failure, Failure::NoSuchKind(_));
+        let served = requests::persistently(call, MISORDERING, is_missing, || {
+            self.served(call, kind)?
+                .ok_or_else(|| Failure::NoSuchKind(kind.shown()))
+        })?;
+        self.address(
+            kind,
+            &served,
+            object::namespace(object),
+            object::name(object),
+        )
+    }
+
+    /// An object that is there already is refused, unless this very resource made it in a run that did not get to say
+    /// so. One that is just being deleted is waited for.
+    fn make_room(
+        &self,
+        call: &Call<'_>,
+        cluster: &Cluster,
+        address: &Address,
+        object: &Value,
+        manager: &str,
+        what: &str,
+    ) -> Result<(), ProviderError> {
+        let existing = requests::patiently(cluster, call, || requests::read(cluster, address))
+            .map_err(|failure| errors::told(what, &failure))?;
+        let Some(existing) = existing else {
+            return Ok(());
+        };
+        if object::text(&existing, "/metadata/deletionTimestamp").is_some() {
+            let timeout = wait::deletion_timeout(call.timeout, object);
+            return until::gone(cluster, call, address, timeout).map_err(|reasons| {
+                let reasons = reasons.join("; ");
+                ProviderError::Failed(format!(
+                    "{what}: an object of this name is still being deleted: {reasons}"
+                ))
+            });
+        }
+        if self.settings.upsert || ownership::has_applied(&existing, manager) {
+            return Ok(());
+        }
+        Err(errors::exists(what))
+    }
+
+    pub(super) fn forces(&self, object: &Value) -> bool {
+        self.settings.patch_force || object::is_annotated(object, FORCE)
+    }
+
+    /// What the object would be, as far as the server can be asked; else what the program says of it.
+    pub(super) fn preview_creation(
+        &self,
+        call: &Call<'_>,
+        inputs: &Properties,
+    ) -> Result<Created, ProviderError> {
+        let (kind, object) = parse(call, inputs)?;
+        let manager = naming::field_manager(&object, None, call.urn.as_str());
+        let dry_run = self.dry_run(&kind, &object, &manager, false);
+        let live = match dry_run {
+            Ok(live) => live,
+            Err(failure) if is_no_objection(&failure) => None,
+            Err(failure) => {
+                let what = format!("failed to create {} \"{}\"", kind.kind, object::id(&object));
+                return Err(errors::told(&what, &failure));
+            }
+        };
+        let mut outputs = match live {
+            Some(live) => object::checkpoint(&live, &object, inputs, &kind.api_version(), &manager),
+            None => inputs.clone(),
+        };
+        hide_what_is_not_yet(&mut outputs, &object);
+        Ok(Created {
+            id: String::new(),
+            outputs,
+        })
+    }
+
+    /// The object that applying would give; none if it can't be known: parts are unknown, there is no server or no
+    /// such kind yet, or an object of this name is in the way of a new one.
+    pub(super) fn dry_run(
+        &self,
+        kind: &Kind,
+        object: &Value,
+        manager: &str,
+        exists: bool,
+    ) -> Result<Option<Value>, Failure> {
+        if object::has_unknown(object) {
+            return Ok(None);
+        }
+        let Some(cluster) = self.cluster().ok().filter(|cluster| !cluster.is_silent()) else {
+            return Ok(None);
+        };
+        let Some(served) = cluster.served(kind, false)? else {
+            return Ok(None);
+        };
+        let address = self.address(
+            kind,
+            &served,
+            object::namespace(object),
+            object::name(object),
+        )?;
+        if requests::read(cluster, &address)?.is_some() != exists {
+            return Ok(None);
+        }
+        let application = Application {
+            manager,
+            force: true,
+            dry_run: true,
+        };
+        requests::apply(
+            cluster,
+            &address,
+            &placed(object.clone(), &address),
+            application,
+        )
+        .map(Some)
+    }
+}
+
+/// The kind and the object that inputs mean.
+pub(super) fn parse(call: &Call<'_>, inputs: &Properties) -> Result<(Kind, Value), ProviderError> {
+    let token = tokens::own(call.urn.qualified_type());
+    let object = normalize::inputs(object::from_properties(inputs));
+    let kind = tokens::kind_of(token, &object).map_err(ProviderError::Failed)?;
+    Ok((kind, object))
+}
+
+/// Failures of a dry run that say nothing about the run itself: others may write what we read, and namespaces come.
+pub(super) fn is_no_objection(failure: &Failure) -> bool {
+    failure.is_forbidden()
+        || failure.is_unreachable()
+        || failure.is_missing_namespace()
+        || failure.is_passing()
+}
+
+/// What a dry run gives and the run will give anew.
+fn hide_what_is_not_yet(outputs: &mut Properties, inputs: &Value) {
+    outputs.insert("status".to_owned(), Property::Unknown);
+    let mut hide = |map: &str, keys: &[&str]| {
+        if let Some(Property::Object(entries)) = outputs.get_mut(map) {
+            for key in keys {
+                entries.insert((*key).to_owned(), Property::Unknown);
+            }
+        }
+    };
+    hide(
+        "metadata",
+        &[
+            "creationTimestamp",
+            "generation",
+            "managedFields",
+            "resourceVersion",
+            "uid",
+        ],
+    );
+    let is_service = object::text(inputs, "/kind") == Some("Service");
+    if is_service && object::text(inputs, "/spec/clusterIP").is_none() {
+        hide("spec", &["clusterIP", "clusterIPs"]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_preview_does_not_tell_what_only_the_run_will_know() {
+        let live = json!({"kind": "Service", "metadata": {"name": "a", "uid": "1"}, "spec": {"clusterIP": "10.0.0.1", "type": "ClusterIP"}});
+        let mut outputs = object::to_properties(&live);
+        hide_what_is_not_yet(&mut outputs, &json!({"kind": "Service"}));
+        let object = object::from_properties(&outputs);
+        let unknown = pulumi_engine_model::property::UNKNOWN;
+        assert_eq!(object["metadata"]["uid"], unknown);
+        assert_eq!(object["metadata"]["name"], "a");
+        assert_eq!(object["spec"]["clusterIP"], unknown);
+        assert_eq!(object["spec"]["type"], "ClusterIP");
+        assert_eq!(object["status"], unknown);
+        let mut outputs = object::to_properties(&live);
+        hide_what_is_not_yet(
+            &mut outputs,
+            &json!({"kind": "Service", "spec": {"clusterIP": "10.0.0.1"}}),
+        );
+        assert_eq!(
+            object::from_properties(&outputs)["spec"]["clusterIP"],
+            "10.0.0.1"
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! How a server serves kinds, and where objects of them are. Pure.
+
+use serde_json::Value;
+
+use super::{object, tokens::Kind};
+
+/// How a server serves a kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Served {
+    /// The name in paths.
+    pub plural: String,
+    /// Whether objects are in namespaces.
+    pub namespaced: bool,
+}
+
+impl Served {
+    /// The path beneath which the server has a group and version.
+    #[must_use]
+    pub(super) fn root(kind: &Kind) -> String {
+        let prefix = if kind.group.is_empty() {
+            "/api"
+        } else {
+            "/apis"
+        };
+        format!("{prefix}/{}", kind.api_version())
+    }
+
+    /// The kinds in a server's list of a group and version; subresources are none.
+    #[must_use]
+    pub(super) fn from_list(list: &Value) -> Vec<(String, Self)> {
+        object::list(list, "/resources")
+            .iter()
+            .filter_map(|resource| {
+                let plural = object::text(resource, "/name").filter(|name| !name.contains('/'))?;
+                let kind = object::text(resource, "/kind")?.to_owned();
+                let namespaced = resource.get("namespaced").and_then(Value::as_bool)?;
+                Some((
+                    kind,
+                    Self {
+                        plural: plural.to_owned(),
+                        namespaced,
+                    },
+                ))
+            })
+            .collect()
+    }
+}
+
+/// Where an object is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Address {
+    pub kind: Kind,
+    /// The path of the objects of its kind in its namespace.
+    pub collection: String,
+    pub namespace: Option<String>,
+    pub name: String,
+}
+
+impl Address {
+    /// Of an object by its names; `default` is where it is if its kind has namespaces and it says none.
+    #[must_use]
+    pub(super) fn new(
+        kind: Kind,
+        served: &Served,
+        namespace: Option<&str>,
+        default: &str,
+        name: &str,
+    ) -> Self {
+        let namespace = served
+            .namespaced
+            .then(|| namespace.unwrap_or(default).to_owned());
+        let root = Served::root(&kind);
+        let plural = &served.plural;
+        let collection = match &namespace {
+            Some(namespace) => format!("{root}/namespaces/{namespace}/{plural}"),
+            None => format!("{root}/{plural}"),
+        };
+        Self {
+            kind,
+            collection,
+            namespace,
+            name: name.to_owned(),
+        }
+    }
+
+    /// The path of the object.
+    #[must_use]
+    pub(super) fn path(&self) -> String {
+        format!("{}/{}", self.collection, self.name)
+    }
+
+    /// For people: `Deployment "web/nginx"`.
+    #[must_use]
+    pub(super) fn shown(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{} \"{namespace}/{}\"", self.kind.kind, self.name),
+            None => format!("{} \"{}\"", self.kind.kind, self.name),
+        }
+    }
+}
+
+/// Whether a name can be part of a path; the server says what else is wrong with it.
+#[must_use]
+pub(super) fn is_path_segment(name: &str) -> bool {
+    !name.is_empty()
+        && name != "."
+        && name != ".."
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._~:@!$&'()*+,;=".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn kinds_are_found_in_a_servers_list_without_subresources() {
+        let list = json!({"resources": [
+            {"name": "pods", "kind": "Pod", "namespaced": true},
+            {"name": "pods/status", "kind": "Pod", "namespaced": true},
+            {"name": "nodes", "kind": "Node", "namespaced": false},
+            {"name": "broken"},
+        ]});
+        let served = |plural: &str, namespaced| Served {
+            plural: plural.to_owned(),
+            namespaced,
+        };
+        let expected = [
+            ("Pod".to_owned(), served("pods", true)),
+            ("Node".to_owned(), served("nodes", false)),
+        ];
+        assert_eq!(Served::from_list(&list), expected);
+        assert_eq!(Served::from_list(&json!({})), []);
+    }
+
+    #[test]
+    fn objects_have_paths() {
+        let namespaced = Served {
+            plural: "deployments".into(),
+            namespaced: true,
+        };
+        let global = Served {
+            plural: "namespaces".into(),
+            namespaced: false,
+        };
+        let cases = [
+            (
+                Kind::new("apps/v1", "Deployment"),
+                &namespaced,
+                Some("n"),
+                "/apis/apps/v1/namespaces/n/deployments/a",
+                "Deployment \"n/a\"",
+            ),
+            (
+                Kind::new("apps/v1", "Deployment"),
+                &namespaced,
+                None,
+                "/apis/apps/v1/namespaces/d/deployments/a",
+                "Deployment \"d/a\"",
+            ),
+            // a namespace that a kind has not is no part of its path
+            (
+                Kind::new("v1", "Namespace"),
+                &global,
+                Some("n"),
+                "/api/v1/namespaces/a",
+                "Namespace \"a\"",
+            ),
+        ];
+        for (kind, served, namespace, path, shown) in cases {
+            let address = Address::new(kind, served, namespace, "d", "a");
+            assert_eq!(address.path(), path);
+            assert_eq!(address.shown(), shown);
+        }
+    }
+
+    #[test]
+    fn names_that_would_lead_elsewhere_are_no_part_of_a_path() {
+        for (name, expected) in [
+            ("web-0", true),
+            ("system:admin", true),
+            ("a.b", true),
+            ("", false),
+            ("..", false),
+            ("a/b", false),
+            ("a?b", false),
+            ("a b", false),
+            ("a#b", false),
+            ("%2e", false),
+        ] {
+            assert_eq!(is_path_segment(name), expected, "{name}");
+        }
+    }
+}

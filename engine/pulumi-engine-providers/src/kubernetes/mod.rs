@@ -1,0 +1,276 @@
+//! Objects of Kubernetes clusters: provider `kubernetes`, after Pulumi's own in its core.
+//!
+//! Any kind by its token, server-side apply, names, waiting for what is made. Pure parts: [`tokens`], [`settings`],
+//! [`scope`], [`object`], [`naming`], [`normalize`], [`compare`], [`force_new`], [`ownership`], [`discovery`], [`errors`] and the
+//! judges of [`wait`]. The rest asks the API server, which is not looked for before it is needed.
+
+mod check;
+mod cluster;
+mod compare;
+mod config_change;
+mod create;
+mod delete;
+mod diff;
+mod discovery;
+mod errors;
+mod force_new;
+mod naming;
+mod normalize;
+pub mod object;
+mod ownership;
+mod read;
+mod requests;
+mod scope;
+mod settings;
+pub(crate) mod tokens;
+mod update;
+mod wait;
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use pulumi_engine_model::property::Properties;
+use pulumi_yaml::ResourceType;
+use serde_json::Value;
+
+use crate::{
+    Call, ChangeRequest, CheckRequest, Checked, Created, Difference, Environment, Observed,
+    Provider, ProviderError, ReadRequest,
+};
+use cluster::Cluster;
+use discovery::{Address, Served, is_path_segment};
+use errors::Failure;
+use settings::Settings;
+use tokens::Kind;
+use wait::{Judge, until};
+
+/// How long a kind may take to come after its definition, or a namespace after those who are to be in it.
+const MISORDERING: Duration = Duration::from_secs(30);
+
+/// Makes the provider for a run.
+pub fn make(
+    config: &Properties,
+    environment: &Environment,
+) -> Result<Arc<dyn Provider>, ProviderError> {
+    let provider = Kubernetes::new(config, &|name| environment.get(name))?;
+    Ok(Arc::new(provider))
+}
+
+/// The provider with its configuration.
+pub struct Kubernetes {
+    settings: Settings,
+    cluster: OnceLock<Result<Cluster, Failure>>,
+}
+
+impl Kubernetes {
+    /// With the inputs of its resource, or the `kubernetes:*` values of the stack's config.
+    pub fn new(
+        inputs: &Properties,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ProviderError> {
+        let settings = Settings::read(inputs, environment).map_err(ProviderError::Failed)?;
+        Ok(Self {
+            settings,
+            cluster: OnceLock::new(),
+        })
+    }
+
+    fn cluster(&self) -> Result<&Cluster, Failure> {
+        let cluster = self.cluster.get_or_init(|| Cluster::new(&self.settings));
+        cluster.as_ref().map_err(Clone::clone)
+    }
+
+    fn default_namespace(&self) -> &str {
+        let given = self.settings.namespace.as_deref();
+        self.cluster()
+            .map_or(given.unwrap_or("default"), Cluster::namespace)
+    }
+
+    /// Whether objects of a kind are in namespaces. Kinds that nobody knows yet most likely are.
+    fn is_namespaced(&self, kind: &Kind) -> bool {
+        if let Some(known) = scope::is_namespaced(kind) {
+            return known;
+        }
+        let served = self.cluster().ok().filter(|cluster| !cluster.is_silent());
+        let served = served.and_then(|cluster| cluster.served(kind, false).ok().flatten());
+        served.is_none_or(|served| served.namespaced)
+    }
+
+    /// How the server serves a kind; asks it again if it did not when it was last asked.
+    fn served(&self, call: &Call<'_>, kind: &Kind) -> Result<Option<Served>, Failure> {
+        let cluster = self.cluster()?;
+        requests::patiently(cluster, call, || match cluster.served(kind, false)? {
+            Some(served) => Ok(Some(served)),
+            None => cluster.served(kind, true),
+        })
+    }
+
+    fn address(
+        &self,
+        kind: &Kind,
+        served: &Served,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Address, Failure> {
+        let default = self.default_namespace();
+        let wrong = [namespace.unwrap_or(default), name]
+            .into_iter()
+            .find(|name| !is_path_segment(name));
+        if let Some(wrong) = wrong {
+            return Err(Failure::NoName(wrong.to_owned()));
+        }
+        Ok(Address::new(kind.clone(), served, namespace, default, name))
+    }
+
+    /// Waits until an object that was applied is ready, and gives what the state remembers of it.
+    fn settle(&self, call: &Call<'_>, applied: &Applied<'_>) -> Result<Properties, ProviderError> {
+        let Applied {
+            address,
+            inputs,
+            secrets,
+            live,
+            ..
+        } = applied;
+        let failed = |reason| ProviderError::Failed(format!("{}: {reason}", address.shown()));
+        let outputs = |live: &Value| {
+            object::checkpoint(
+                live,
+                inputs,
+                secrets,
+                &applied.initial_api_version,
+                &applied.manager,
+            )
+        };
+        let judge = Judge::of(&address.kind, inputs, &self.settings).map_err(failed)?;
+        let Some(judge) = judge else {
+            return Ok(outputs(live));
+        };
+        let cluster = self
+            .cluster()
+            .map_err(|failure| failed(failure.to_string()))?;
+        let timeout = wait::timeout(call.timeout, inputs).unwrap_or(judge.timeout());
+        match until::ready(cluster, call, &judge, address, live.clone(), timeout) {
+            Ok(live) => Ok(outputs(&live)),
+            Err(unready) => Err(ProviderError::Incomplete {
+                id: object::id(&unready.object),
+                outputs: outputs(&unready.object),
+                reasons: unready.reasons,
+            }),
+        }
+    }
+}
+
+/// An object that was applied.
+struct Applied<'a> {
+    address: Address,
+    inputs: Value,
+    /// The same inputs, with what of them is secret.
+    secrets: &'a Properties,
+    live: Value,
+    initial_api_version: String,
+    manager: String,
+}
+
+/// The object that inputs mean, where it is to be.
+fn placed(mut object: Value, address: &Address) -> Value {
+    let namespace = address.namespace.clone().map(Value::String);
+    object::set_metadata(&mut object, "namespace", namespace);
+    object
+}
+
+/// An error without the secrets of a resource, as the server may quote them.
+fn discreet(error: ProviderError, inputs: &Properties) -> ProviderError {
+    let hidden = |text| object::without_secrets(text, inputs);
+    match error {
+        ProviderError::Failed(text) => ProviderError::Failed(hidden(text)),
+        ProviderError::Incomplete {
+            id,
+            outputs,
+            reasons,
+        } => ProviderError::Incomplete {
+            id,
+            outputs,
+            reasons: reasons.into_iter().map(hidden).collect(),
+        },
+    }
+}
+
+impl Provider for Kubernetes {
+    fn diff_config(&self, old: &Properties, new: &Properties) -> Difference {
+        config_change::difference(old, new)
+    }
+
+    fn resource_type(&self, token: &str) -> Result<ResourceType, ProviderError> {
+        let token = tokens::parse(token).map_err(ProviderError::Failed)?;
+        let is_secret = matches!(token, tokens::Token::Kind(kind) if kind.is("", "Secret"));
+        let secret_outputs = if is_secret {
+            vec!["data", "stringData"]
+        } else {
+            Vec::new()
+        };
+        Ok(ResourceType {
+            secret_outputs,
+            ..ResourceType::default()
+        })
+    }
+
+    fn check(&self, call: &Call<'_>, request: &CheckRequest<'_>) -> Result<Checked, ProviderError> {
+        self.check_inputs(call, request)
+    }
+
+    fn diff(
+        &self,
+        call: &Call<'_>,
+        request: &ChangeRequest<'_>,
+    ) -> Result<Difference, ProviderError> {
+        self.difference(call, request)
+    }
+
+    fn create(&self, call: &Call<'_>, inputs: &Properties) -> Result<Created, ProviderError> {
+        let created = if call.preview {
+            self.preview_creation(call, inputs)
+        } else {
+            self.create_object(call, inputs)
+        };
+        created.map_err(|error| discreet(error, inputs))
+    }
+
+    fn read(
+        &self,
+        call: &Call<'_>,
+        request: &ReadRequest<'_>,
+    ) -> Result<Option<Observed>, ProviderError> {
+        self.read_object(call, request)
+    }
+
+    fn update(
+        &self,
+        call: &Call<'_>,
+        request: &ChangeRequest<'_>,
+    ) -> Result<Properties, ProviderError> {
+        let outputs = if call.preview {
+            self.preview_update(call, request)
+        } else {
+            self.update_object(call, request)
+        };
+        outputs.map_err(|error| discreet(error, request.inputs))
+    }
+
+    fn delete(&self, call: &Call<'_>, request: &ReadRequest<'_>) -> Result<(), ProviderError> {
+        self.delete_object(call, request)
+    }
+
+    fn invoke(
+        &self,
+        _: &Call<'_>,
+        token: &str,
+        _: &Properties,
+    ) -> Result<Properties, ProviderError> {
+        Err(ProviderError::Failed(format!(
+            "function `{token}` is not among those of this engine: write its objects as resources, or use an image \
+             with Pulumi's CLI for it"
+        )))
+    }
+}

@@ -1,0 +1,79 @@
+//! Storage: claims that have a volume, volumes that can be had. Pure.
+
+use serde_json::Value;
+
+use super::{Progress, Sight};
+use crate::kubernetes::object::text;
+
+/// A claim: it has a volume, or will get one with its first pod.
+pub(super) fn judge(sight: &Sight) -> Progress {
+    let phase = text(&sight.object, "/status/phase");
+    let class = sight.storage_class.as_ref();
+    let mode = class.and_then(|class| text(class, "/volumeBindingMode"));
+    match phase {
+        Some("Bound") => Progress::Ready,
+        Some("Pending") if mode == Some("WaitForFirstConsumer") => Progress::Ready,
+        Some("Lost") => Progress::Failed(vec!["the claim lost its volume".to_owned()]),
+        _ => Progress::waiting("the claim has no volume yet"),
+    }
+}
+
+/// A volume: a claim has it or can have it.
+pub(super) fn volume(volume: &Value) -> Progress {
+    match text(volume, "/status/phase") {
+        Some("Available" | "Bound") => Progress::Ready,
+        Some("Failed") => {
+            let message = text(volume, "/status/message").unwrap_or("the volume failed");
+            Progress::Failed(vec![message.to_owned()])
+        }
+        _ => Progress::waiting("the volume is not available yet"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_claim_waits_for_a_volume_unless_its_class_waits_for_a_pod() {
+        let late = Some(json!({"volumeBindingMode": "WaitForFirstConsumer"}));
+        let soon = Some(json!({"volumeBindingMode": "Immediate"}));
+        let cases = [
+            (json!("Bound"), None, "ready"),
+            (json!("Bound"), late.clone(), "ready"),
+            (json!("Pending"), None, "waiting"),
+            (json!("Pending"), soon, "waiting"),
+            (json!("Pending"), late.clone(), "ready"),
+            (Value::Null, late, "waiting"),
+            (json!("Lost"), None, "failed"),
+        ];
+        for (phase, storage_class, expected) in cases {
+            let object = json!({"status": {"phase": phase}});
+            let found = match judge(&Sight {
+                object,
+                storage_class,
+                ..Sight::default()
+            }) {
+                Progress::Ready => "ready",
+                Progress::Waiting(_) => "waiting",
+                Progress::Failed(_) => "failed",
+            };
+            assert_eq!(found, expected, "{phase}");
+        }
+    }
+
+    #[test]
+    fn a_volume_is_ready_when_it_can_be_had() {
+        for (phase, ready) in [
+            ("Available", true),
+            ("Bound", true),
+            ("Pending", false),
+            ("Failed", false),
+        ] {
+            let progress = volume(&json!({"status": {"phase": phase}}));
+            assert_eq!(progress == Progress::Ready, ready, "{phase}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Jobs: ready when they are complete. Pure.
+
+use super::{Progress, Sight, conditions, pod};
+use crate::kubernetes::object::{number, text};
+
+/// A Job: it runs to its end, or fails for good.
+pub(super) fn judge(sight: &Sight) -> Progress {
+    let job = &sight.object;
+    if conditions::is_true(job, "Complete") {
+        return Progress::Ready;
+    }
+    let troubles = pod::troubles(&sight.pods);
+    let mut failure = conditions::said(job, "Failed");
+    if !failure.is_empty() {
+        failure.extend(troubles);
+        return Progress::Failed(failure);
+    }
+    let mut reasons = conditions::said(job, "Suspended");
+    if text(job, "/status/startTime").is_none() {
+        reasons.push("the Job has not started yet".to_owned());
+    } else {
+        let count = |field: &str| number(job, &format!("/status/{field}")).unwrap_or(0);
+        let (active, succeeded, failed) = (count("active"), count("succeeded"), count("failed"));
+        reasons.push(format!(
+            "pods of the Job: {active} active, {succeeded} succeeded, {failed} failed"
+        ));
+    }
+    reasons.extend(troubles);
+    Progress::Waiting(reasons)
+}
+
+#[cfg(test)]
+#[expect(clippy::needless_pass_by_value, reason = "cases are values")]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn judged(status: Value) -> Progress {
+        judge(&Sight {
+            object: json!({"status": status}),
+            ..Sight::default()
+        })
+    }
+
+    #[test]
+    fn a_job_is_ready_when_it_is_complete_and_fails_for_good() {
+        assert_eq!(
+            judged(json!({"conditions": [{"type": "Complete", "status": "True"}]})),
+            Progress::Ready
+        );
+        let failed = json!({"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}]});
+        assert_eq!(
+            judged(failed),
+            Progress::Failed(vec!["[BackoffLimitExceeded] too often".into()])
+        );
+        assert_eq!(
+            judged(json!({})),
+            Progress::waiting("the Job has not started yet")
+        );
+        let running = json!({"startTime": "now", "active": 1, "failed": 2});
+        assert_eq!(
+            judged(running),
+            Progress::waiting("pods of the Job: 1 active, 0 succeeded, 2 failed")
+        );
+        // a criterion that is met is not the end yet
+        let nearly = json!({"startTime": "now", "succeeded": 1, "conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]});
+        assert!(matches!(judged(nearly), Progress::Waiting(_)));
+    }
+
+    #[test]
+    fn a_job_that_failed_tells_of_its_pods() {
+        let pods = vec![
+            json!({"metadata": {"name": "p"}, "status": {"containerStatuses": [
+            {"name": "c", "ready": false, "state": {"terminated": {"reason": "Error", "exitCode": 2}}}]}}),
+        ];
+        let object = json!({"status": {"conditions": [{"type": "Failed", "status": "True", "reason": "R", "message": "m"}]}});
+        let Progress::Failed(reasons) = judge(&Sight {
+            object,
+            pods,
+            ..Sight::default()
+        }) else {
+            panic!("not failed");
+        };
+        assert_eq!(
+            reasons,
+            [
+                "[R] m",
+                "pod p: container c: [Error] ended with exit code 2"
+            ]
+        );
+    }
+}

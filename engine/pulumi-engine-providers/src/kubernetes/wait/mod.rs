@@ -1,0 +1,333 @@
+//! When an object is ready, by its kind and by what its program says. Pure but for [`until`], which looks again and
+//! again.
+
+mod claim;
+mod conditions;
+mod expression;
+mod job;
+mod pod;
+mod service;
+mod small;
+pub(crate) mod until;
+mod workload;
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{object, settings::Settings, tokens::Kind};
+use expression::Expression;
+
+const SKIP: &str = "pulumi.com/skipAwait";
+const WAIT_FOR: &str = "pulumi.com/waitFor";
+const TIMEOUT: &str = "pulumi.com/timeoutSeconds";
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(10);
+const VOLUME_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// How far an object is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It is what it should be.
+    Ready,
+    /// Not yet, for these reasons.
+    Waiting(Vec<String>),
+    /// It won't come to be, for these reasons.
+    Failed(Vec<String>),
+}
+
+impl Progress {
+    fn waiting(reason: impl Into<String>) -> Self {
+        Self::Waiting(vec![reason.into()])
+    }
+}
+
+/// An object and what is around it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sight {
+    pub object: Value,
+    /// Its pods, where they matter and may be seen.
+    pub pods: Vec<Value>,
+    /// The `EndpointSlice`s of a Service; none where they may not be seen.
+    pub slices: Option<Vec<Value>>,
+    /// The `StorageClass` of a claim.
+    pub storage_class: Option<Value>,
+    /// Whether all of this has not changed for a while.
+    pub settled: bool,
+}
+
+/// Who judges how far an object is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Judge {
+    /// Of workloads, by their rollout.
+    Deployment,
+    /// The same with ordered pods.
+    StatefulSet,
+    /// The same with a pod on each node.
+    DaemonSet,
+    /// The same without rollouts.
+    ReplicationController,
+    /// Of what runs to its end.
+    Job,
+    /// Of single pods.
+    Pod,
+    /// Of Services, by their endpoints and addresses.
+    Service,
+    /// Of Ingresses, by their addresses.
+    Ingress,
+    Claim,
+    /// Of volumes.
+    Volume,
+    Quota,
+    /// Of tokens that a controller writes.
+    Token,
+    /// Of definitions of kinds.
+    Definition,
+    /// Of anything, by standard conditions.
+    Conditions,
+    /// As the program says.
+    Expressions(Vec<Expression>),
+}
+
+impl Judge {
+    /// Who judges an object; nobody if it is ready once it is there. An error says what is wrong with its annotations.
+    pub(super) fn of(
+        kind: &Kind,
+        inputs: &Value,
+        settings: &Settings,
+    ) -> Result<Option<Self>, String> {
+        if object::is_annotated(inputs, SKIP) {
+            return Ok(None);
+        }
+        if let Some(text) = object::annotation(inputs, WAIT_FOR).filter(|text| !text.is_empty()) {
+            return Ok(Some(Self::Expressions(Expression::parse_all(text)?)));
+        }
+        Ok(Self::of_kind(kind, inputs).or(settings.await_all.then_some(Self::Conditions)))
+    }
+
+    fn of_kind(kind: &Kind, inputs: &Value) -> Option<Self> {
+        Some(match (kind.group.as_str(), kind.kind.as_str()) {
+            ("apps", "Deployment") => Self::Deployment,
+            ("apps", "StatefulSet") => Self::StatefulSet,
+            ("apps", "DaemonSet") => Self::DaemonSet,
+            ("", "ReplicationController") => Self::ReplicationController,
+            ("batch", "Job") => Self::Job,
+            ("", "Pod") => Self::Pod,
+            ("", "Service") => Self::Service,
+            ("networking.k8s.io", "Ingress") => Self::Ingress,
+            ("", "PersistentVolumeClaim") => Self::Claim,
+            ("", "PersistentVolume") => Self::Volume,
+            ("", "ResourceQuota") => Self::Quota,
+            ("", "Secret")
+                if object::text(inputs, "/type") == Some("kubernetes.io/service-account-token") =>
+            {
+                Self::Token
+            }
+            _ if kind.is_definition() => Self::Definition,
+            _ => return None,
+        })
+    }
+
+    /// How far the object is.
+    #[must_use]
+    pub(super) fn judge(&self, sight: &Sight) -> Progress {
+        match self {
+            Self::Deployment => workload::deployment(sight),
+            Self::StatefulSet => workload::stateful_set(sight),
+            Self::DaemonSet => workload::daemon_set(sight),
+            Self::ReplicationController => workload::replication_controller(sight),
+            Self::Job => job::judge(sight),
+            Self::Pod => pod::judge(&sight.object),
+            Self::Service => service::judge(sight),
+            Self::Ingress => service::ingress(&sight.object),
+            Self::Claim => claim::judge(sight),
+            Self::Volume => claim::volume(&sight.object),
+            Self::Quota => small::quota(&sight.object),
+            Self::Token => small::token(&sight.object),
+            Self::Definition => small::definition(&sight.object),
+            Self::Conditions => conditions::judge(&sight.object),
+            Self::Expressions(expressions) => expression::judge(expressions, &sight.object),
+        }
+    }
+
+    /// The labels by which the object finds its pods, where they tell why it is not ready.
+    #[must_use]
+    pub(super) fn pod_selector(&self, object: &Value) -> Option<String> {
+        let pointer = match self {
+            Self::Deployment | Self::StatefulSet | Self::DaemonSet | Self::Job => {
+                "/spec/selector/matchLabels"
+            }
+            Self::ReplicationController => "/spec/selector",
+            _ => return None,
+        };
+        let labels = object.pointer(pointer)?.as_object()?;
+        let parts: Vec<_> = labels
+            .iter()
+            .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
+            .collect();
+        (!parts.is_empty()).then(|| parts.join(","))
+    }
+
+    /// Whether a refresh tells that the object is not well; other kinds are waited for only when they are made.
+    #[must_use]
+    pub(super) fn is_heeded_by_refresh(&self) -> bool {
+        matches!(
+            self,
+            Self::Deployment
+                | Self::StatefulSet
+                | Self::DaemonSet
+                | Self::Job
+                | Self::Pod
+                | Self::Service
+                | Self::Ingress
+        )
+    }
+
+    /// How long it is waited for, unless the program says otherwise.
+    #[must_use]
+    pub(super) fn timeout(&self) -> Duration {
+        match self {
+            Self::Claim | Self::Volume => VOLUME_TIMEOUT,
+            _ => DEFAULT_TIMEOUT,
+        }
+    }
+}
+
+/// How long the program wants to wait: its option wins over its annotation.
+#[must_use]
+pub(super) fn timeout(option: Option<Duration>, inputs: &Value) -> Option<Duration> {
+    option.or_else(|| {
+        let seconds = object::annotation(inputs, TIMEOUT)?.parse().ok()?;
+        Some(Duration::from_secs(seconds))
+    })
+}
+
+/// How long a deletion may take.
+#[must_use]
+pub(super) fn deletion_timeout(option: Option<Duration>, inputs: &Value) -> Duration {
+    timeout(option, inputs).unwrap_or(DEFAULT_TIMEOUT)
+}
+
+/// Whether a deletion is not waited for: only these kinds heed the annotation then.
+#[must_use]
+pub(super) fn skips_deletion(kind: &Kind, inputs: &Value) -> bool {
+    let heeds = matches!(
+        (kind.group.as_str(), kind.kind.as_str()),
+        ("", "Namespace" | "Pod" | "ReplicationController")
+            | ("apps", "DaemonSet" | "Deployment" | "StatefulSet")
+            | ("batch", "Job")
+    );
+    heeds && object::is_annotated(inputs, SKIP)
+}
+
+/// Whether the controller has seen the object as it is now; what it says of one before is old.
+fn is_observed(object: &Value) -> bool {
+    let generation = object::number(object, "/metadata/generation").unwrap_or(0);
+    object::number(object, "/status/observedGeneration").unwrap_or(0) >= generation
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn judge(api_version: &str, kind: &str, inputs: &Value) -> Option<Judge> {
+        Judge::of(&Kind::new(api_version, kind), inputs, &Settings::default()).unwrap()
+    }
+
+    #[test]
+    fn kinds_have_their_judges() {
+        let cases = [
+            ("apps/v1", "Deployment", Some(Judge::Deployment)),
+            ("apps/v1", "StatefulSet", Some(Judge::StatefulSet)),
+            ("apps/v1", "DaemonSet", Some(Judge::DaemonSet)),
+            ("batch/v1", "Job", Some(Judge::Job)),
+            ("batch/v1", "CronJob", None),
+            ("v1", "Pod", Some(Judge::Pod)),
+            ("v1", "Service", Some(Judge::Service)),
+            ("v1", "ConfigMap", None),
+            ("v1", "Namespace", None),
+            ("v1", "Secret", None),
+            ("v1", "PersistentVolumeClaim", Some(Judge::Claim)),
+            (
+                "apiextensions.k8s.io/v1",
+                "CustomResourceDefinition",
+                Some(Judge::Definition),
+            ),
+            ("pulumi.com/v1", "Stack", None),
+            ("example.com/v1", "Deployment", None),
+        ];
+        for (api_version, kind, expected) in cases {
+            assert_eq!(judge(api_version, kind, &json!({})), expected, "{kind}");
+        }
+        let token = json!({"type": "kubernetes.io/service-account-token"});
+        assert_eq!(judge("v1", "Secret", &token), Some(Judge::Token));
+    }
+
+    #[test]
+    fn annotations_win_over_kinds() {
+        let annotated = |key: &str, value: &str| json!({"metadata": {"annotations": {key: value}}});
+        assert_eq!(
+            judge("apps/v1", "Deployment", &annotated(SKIP, "true")),
+            None
+        );
+        assert_eq!(
+            judge("apps/v1", "Deployment", &annotated(SKIP, "false")),
+            Some(Judge::Deployment)
+        );
+        let custom = judge(
+            "pulumi.com/v1",
+            "Stack",
+            &annotated(WAIT_FOR, "condition=Ready"),
+        );
+        assert!(matches!(custom, Some(Judge::Expressions(_))));
+        let wrong = annotated(WAIT_FOR, "whatever");
+        let refusal = Judge::of(&Kind::new("v1", "Pod"), &wrong, &Settings::default()).unwrap_err();
+        assert!(refusal.contains("whatever"), "{refusal}");
+    }
+
+    #[test]
+    fn anything_is_waited_for_by_its_conditions_if_the_user_wants_so() {
+        let settings = Settings {
+            await_all: true,
+            ..Settings::default()
+        };
+        let kind = Kind::new("pulumi.com/v1", "Stack");
+        assert_eq!(
+            Judge::of(&kind, &json!({}), &settings),
+            Ok(Some(Judge::Conditions))
+        );
+    }
+
+    #[test]
+    fn an_option_wins_over_an_annotation() {
+        let inputs = json!({"metadata": {"annotations": {TIMEOUT: "7"}}});
+        let seconds = Duration::from_secs;
+        assert_eq!(timeout(Some(seconds(3)), &inputs), Some(seconds(3)));
+        assert_eq!(timeout(None, &inputs), Some(seconds(7)));
+        assert_eq!(timeout(None, &json!({})), None);
+        assert_eq!(deletion_timeout(None, &json!({})), DEFAULT_TIMEOUT);
+        let nonsense = json!({"metadata": {"annotations": {TIMEOUT: "soon"}}});
+        assert_eq!(timeout(None, &nonsense), None);
+    }
+
+    #[test]
+    fn pods_are_found_by_the_labels_that_the_object_selects() {
+        let object =
+            json!({"spec": {"selector": {"matchLabels": {"app": "web", "tier": "front"}}}});
+        assert_eq!(
+            Judge::Deployment.pod_selector(&object).as_deref(),
+            Some("app=web,tier=front")
+        );
+        assert_eq!(Judge::Service.pod_selector(&object), None);
+        assert_eq!(Judge::Job.pod_selector(&json!({})), None);
+    }
+
+    #[test]
+    fn only_some_kinds_heed_the_annotation_when_they_are_deleted() {
+        let inputs = json!({"metadata": {"annotations": {SKIP: "true"}}});
+        assert!(skips_deletion(&Kind::new("v1", "Namespace"), &inputs));
+        assert!(!skips_deletion(&Kind::new("v1", "ConfigMap"), &inputs));
+        assert!(!skips_deletion(&Kind::new("v1", "Namespace"), &json!({})));
+    }
+}

@@ -1,0 +1,58 @@
+//! `RandomString`: so many characters, by rules, that may be shown. Asks for randomness.
+
+use pulumi_engine_model::property::Properties;
+
+use super::{
+    characters,
+    resource::{Generated, Imported, Input, Made, Resource, bad_import, text},
+    settings::Settings,
+};
+use crate::{CheckFailure, ProviderError};
+
+pub(super) struct Text;
+
+impl Resource for Text {
+    fn token(&self) -> &'static str {
+        "random:index/randomString:RandomString"
+    }
+
+    fn inputs(&self) -> &'static [Input] {
+        &characters::INPUTS
+    }
+
+    fn generated(&self) -> &'static [Generated] {
+        &const { [Generated::open("result")] }
+    }
+
+    fn schema_version(&self) -> Option<u8> {
+        Some(2)
+    }
+
+    fn complete(&self, values: &mut Properties) {
+        characters::complete(values);
+    }
+
+    fn problems(&self, settings: &Settings) -> Vec<CheckFailure> {
+        characters::problems(settings)
+    }
+
+    fn generate(&self, settings: &Settings) -> Result<Made, ProviderError> {
+        Ok(made(characters::generate(settings)?))
+    }
+
+    fn import(&self, id: &str) -> Result<Imported, ProviderError> {
+        let settings = characters::settings_of(id)
+            .ok_or_else(|| bad_import(self.token(), "the text that it shall have"))?;
+        Ok(Imported {
+            settings,
+            made: made(id.to_owned()),
+        })
+    }
+}
+
+fn made(result: String) -> Made {
+    Made {
+        generated: vec![("result", text(&result))],
+        id: result,
+    }
+}
