@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use pulumi_engine_deploy::program::{
-    evaluate::{self, Goal, Host, Invocation, Refusal, Registered, Surroundings},
+    evaluate::{self, EvaluationContext, Goal, Host, Invocation, Registered, RegistrationError},
     files::InMemory,
 };
 use pulumi_engine_model::{
@@ -42,14 +42,14 @@ pub fn program(text: &str) {
     };
     let secret = Property::String(SECRET.to_owned()).into_secret();
     let config = BTreeMap::from([("secret".to_owned(), secret)]);
-    let surroundings = Surroundings {
+    let context = EvaluationContext {
         stack: &stack,
         config: &config,
         working_directory: "/program",
         root_directory: "/program",
         files: &InMemory::from([("notes", "hello"), ("site/a", "A")]),
     };
-    let evaluated = evaluate::evaluate(&program, &surroundings, &Echo { stack: &stack });
+    let evaluated = evaluate::evaluate(&program, &context, &Echo { stack: &stack });
     // who asks for it in clear gets it
     if text.to_ascii_lowercase().contains("unsecret") {
         return;
@@ -66,7 +66,7 @@ struct Echo<'a> {
 }
 
 impl Host for Echo<'_> {
-    fn register(&self, goal: Goal) -> Result<Registered, Refusal> {
+    fn register(&self, goal: Goal) -> Result<Registered, RegistrationError> {
         Ok(Registered {
             urn: self.stack.urn(goal.parent.as_ref(), &goal.kind, &goal.name),
             id: Some("id".to_owned()),
@@ -87,8 +87,8 @@ impl Host for Echo<'_> {
         Err(format!("no function {token}"))
     }
 
-    fn invoke(&self, invocation: Invocation) -> Result<Properties, Refusal> {
-        Err(Refusal::Message(format!(
+    fn invoke(&self, invocation: Invocation) -> Result<Properties, RegistrationError> {
+        Err(RegistrationError::Message(format!(
             "no function {}",
             invocation.token
         )))

@@ -1,22 +1,22 @@
-//! Runs pieces of work that need each other on several threads. Pure but for the threads.
+//! Runs tasks with dependencies on several threads.
 //!
-//! Of the pieces that are ready the one with the lowest number goes first, so that with one thread the order is that
-//! of the numbers, and with more it stays close to it.
+//! The ready task with the lowest number goes first: one thread follows the order of the numbers, and
+//! several stay close to it.
 
 use std::{collections::BTreeSet, thread};
 
 use parking_lot::{Condvar, Mutex};
 
-struct Board {
+struct Queue {
     ready: BTreeSet<usize>,
-    /// How many pieces each piece still waits for.
+    /// How many tasks each task still waits for.
     missing: Vec<usize>,
     running: usize,
 }
 
-/// Does `work` for each number below `needs.len()`, each after all that it needs, on up to `width` threads.
+/// Calls `work` for each number below `needs.len()`, each after all it needs, on up to `width` threads.
 ///
-/// `needs` must have no circles: what is part of one is not done.
+/// Tasks in a cycle are skipped.
 pub(crate) fn run(needs: &[Vec<usize>], width: usize, work: &(dyn Fn(usize) + Sync)) {
     let mut dependents = vec![Vec::new(); needs.len()];
     for (number, needed) in needs.iter().enumerate() {
@@ -27,15 +27,15 @@ pub(crate) fn run(needs: &[Vec<usize>], width: usize, work: &(dyn Fn(usize) + Sy
         }
     }
     let missing: Vec<_> = needs.iter().map(Vec::len).collect();
-    let board = Mutex::new(Board {
+    let queue = Mutex::new(Queue {
         ready: (0..needs.len())
             .filter(|number| missing.get(*number) == Some(&0))
             .collect(),
         missing,
         running: 0,
     });
-    let turn = Condvar::new();
-    let worker = || help(&board, &turn, &dependents, work);
+    let ready = Condvar::new();
+    let worker = || work_off(&queue, &ready, &dependents, work);
     let others = width.min(needs.len()).saturating_sub(1);
     thread::scope(|scope| {
         for _ in 0..others {
@@ -45,34 +45,34 @@ pub(crate) fn run(needs: &[Vec<usize>], width: usize, work: &(dyn Fn(usize) + Sy
     });
 }
 
-/// One thread: takes what is ready until nothing can become so.
-fn help(
-    board: &Mutex<Board>,
-    turn: &Condvar,
+/// One thread: takes ready tasks until none can become ready.
+fn work_off(
+    queue: &Mutex<Queue>,
+    ready: &Condvar,
     dependents: &[Vec<usize>],
     work: &(dyn Fn(usize) + Sync),
 ) {
-    let mut state = board.lock();
+    let mut state = queue.lock();
     loop {
         if let Some(number) = state.ready.pop_first() {
             state.running += 1;
             drop(state);
             work(number);
-            state = board.lock();
+            state = queue.lock();
             state.running -= 1;
             for dependent in dependents.get(number).into_iter().flatten() {
                 release(&mut state, *dependent);
             }
-            turn.notify_all();
+            ready.notify_all();
         } else if state.running == 0 {
             return;
         } else {
-            turn.wait(&mut state);
+            ready.wait(&mut state);
         }
     }
 }
 
-fn release(state: &mut Board, number: usize) {
+fn release(state: &mut Queue, number: usize) {
     if let Some(missing) = state.missing.get_mut(number) {
         *missing = missing.saturating_sub(1);
         if *missing == 0 {
@@ -92,16 +92,16 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_goes_by_number_as_far_as_needs_allow() {
+    fn schedule_one_thread_follows_numbers() {
         let needs = [vec![2], vec![], vec![], vec![0, 1]];
         assert_eq!(order(&needs, 1), [1, 2, 0, 3]);
         assert_eq!(order(&[], 4), [0; 0]);
-        // a circle is left alone, and hangs nobody
+        // a cycle is skipped and does not hang
         assert_eq!(order(&[vec![1], vec![0], vec![]], 2), [2]);
     }
 
     #[test]
-    fn more_threads_keep_to_the_needs() {
+    fn schedule_threads_respect_dependencies() {
         let needs: Vec<_> = (0_usize..200)
             .map(|number| {
                 if number < 10 {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_each_other_runs_at_the_same_time() {
+    fn schedule_independent_tasks_run_in_parallel() {
         let barrier = std::sync::Barrier::new(4);
         run(&vec![Vec::new(); 4], 4, &|_| _ = barrier.wait());
     }

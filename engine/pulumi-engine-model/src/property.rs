@@ -1,4 +1,4 @@
-//! Values of resource properties and stack outputs. Pure.
+//! Values of resource properties and stack outputs.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -14,15 +14,15 @@ pub const ASSET_SIGNATURE: &str = "c44067f5952c0a294b673a41bacd8c17";
 pub const ARCHIVE_SIGNATURE: &str = "0def7320c3a5731c473e5ecbe6d01bc7";
 /// Value of [`SIGNATURE_KEY`] for resources as values, which are held as maps.
 pub const RESOURCE_SIGNATURE: &str = "5cf8f73096256a8f31e491e813e4eb8e";
-/// What stands for a value that a preview cannot know.
+/// Placeholder of an unknown value.
 pub const UNKNOWN: &str = "04da6b54-80e4-46f7-96ec-b56ff0331ba9";
-/// What is shown in place of a secret.
+/// Placeholder of a secret.
 pub const BLINDED: &str = "[secret]";
 
 /// Named properties, in the order Pulumi writes them.
 pub type Properties = BTreeMap<String, Property>;
 
-/// One value; a secret never shows in `Debug`.
+/// One value. `Debug` hides secrets.
 #[derive(Clone, PartialEq)]
 pub enum Property {
     /// `null`
@@ -31,19 +31,17 @@ pub enum Property {
     Bool(bool),
     /// Any number; integers keep all their digits
     Number(Number),
-    /// Text
     String(String),
     List(Vec<Property>),
     /// A map
     Object(Properties),
-    /// A value that must not be shown
     Secret(Box<Property>),
-    /// A value that only the real run will know
+    /// A value that a preview cannot know
     Unknown,
 }
 
 impl Property {
-    /// From JSON in which nothing is special.
+    /// Converts from JSON without signatures.
     #[must_use]
     pub fn from_json(value: Value) -> Self {
         match value {
@@ -61,7 +59,7 @@ impl Property {
         }
     }
 
-    /// As JSON with secrets replaced by `secret(path to it, its value)`.
+    /// Converts to JSON, with secrets replaced by `secret(path to it, its value)`.
     pub fn to_json_with<E>(
         &self,
         path: &str,
@@ -95,7 +93,7 @@ impl Property {
         })
     }
 
-    /// As JSON with secrets in clear: only for what asks for secrets by name.
+    /// Converts to JSON with secrets in clear, for `--show-secrets` and the like.
     #[must_use]
     pub fn revealed(&self) -> Value {
         let Ok(value) =
@@ -103,7 +101,7 @@ impl Property {
         value
     }
 
-    /// As JSON for event logs: secrets keep their place, not their value.
+    /// Converts to JSON for event logs: each secret is a placeholder.
     #[must_use]
     pub fn blinded(&self) -> Value {
         let Ok(value) = self.to_json_with::<std::convert::Infallible>("", &mut |_, _| {
@@ -112,7 +110,7 @@ impl Property {
         value
     }
 
-    /// As JSON for people: anything with a secret in it is hidden as a whole.
+    /// Converts to JSON for display: a value with a secret in it is one placeholder.
     #[must_use]
     pub fn shown(&self) -> Value {
         if self.contains_secret() {
@@ -122,7 +120,7 @@ impl Property {
         }
     }
 
-    /// Whether a secret is this value or anywhere inside.
+    /// Whether this value is or contains a secret.
     #[must_use]
     pub fn contains_secret(&self) -> bool {
         match self {
@@ -133,7 +131,7 @@ impl Property {
         }
     }
 
-    /// Whether this value or anything inside is only known by the real run.
+    /// Whether this value is or contains an unknown one.
     #[must_use]
     pub fn contains_unknown(&self) -> bool {
         match self {
@@ -145,7 +143,7 @@ impl Property {
         }
     }
 
-    /// The value with secrets in clear and the fact that there were some.
+    /// The value with secrets in clear, and whether it had any.
     #[must_use]
     pub fn opened(&self) -> (Self, bool) {
         (self.without_secrets(), self.contains_secret())
@@ -165,7 +163,7 @@ impl Property {
         }
     }
 
-    /// The value marked secret, once.
+    /// Marks the value as secret, unless it is one.
     #[must_use]
     pub fn into_secret(self) -> Self {
         match self {
@@ -206,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_hidden_everywhere_but_where_it_is_asked_for() {
+    fn secret_is_hidden_unless_revealed() {
         let value = Property::Object(BTreeMap::from([
             ("open".into(), Property::from_json(json!([1, "x"]))),
             (
@@ -228,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn large_integers_keep_their_digits() {
+    fn property_large_integer_keeps_digits() {
         let text = "9007199254740993";
         let value: Value = serde_json::from_str(text).unwrap();
         assert_eq!(Property::from_json(value).revealed().to_string(), text);

@@ -1,4 +1,4 @@
-//! A resource of a stack, in memory and (with other property types) in a checkpoint. Pure.
+//! A resource of a stack, in memory and (with other property types) in a checkpoint.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
     urn::Urn,
 };
 
-/// A resource; `P` is how its properties are held.
+/// A resource. `P` is the representation of its properties.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(
@@ -22,7 +22,7 @@ pub struct Resource<P = Properties> {
     pub urn: Urn,
     #[serde(default)]
     pub custom: bool,
-    /// Replaced, and still to be deleted.
+    /// Replaced, and not deleted yet.
     #[serde(default, skip_serializing_if = "is_false")]
     pub delete: bool,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -64,7 +64,7 @@ pub struct Resource<P = Properties> {
     /// Resources whose replacement replaces it too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replace_with: Vec<Urn>,
-    /// Deleted to make room for its replacement, which is not there yet.
+    /// Deleted before its replacement, which is not created yet.
     #[serde(default, skip_serializing_if = "is_false")]
     pub pending_replacement: bool,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -72,28 +72,28 @@ pub struct Resource<P = Properties> {
     /// Paths of properties whose changes are not shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hide_diff: Vec<String>,
-    /// What was not well when it was made or changed last.
+    /// Why it was not ready after its last create or update.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub init_errors: Vec<String>,
-    /// The value whose change replaces it, under [`TRIGGER`]: it may hold secrets as properties do.
+    /// The value whose change replaces it, under [`TRIGGER`], because it may contain secrets.
     #[serde(
         default = "Option::default",
         with = "trigger",
         skip_serializing_if = "Option::is_none"
     )]
     pub replacement_trigger: Option<P>,
-    /// The id that the program gave to import it.
+    /// The id with which the program imported it.
     #[serde(default, rename = "importID", skip_serializing_if = "String::is_empty")]
     pub import_id: String,
-    /// Fields this engine does not know; they stay as they are.
+    /// Unknown fields, which are preserved.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
-/// Where a resource holds its replacement trigger.
+/// The key of the replacement trigger.
 pub const TRIGGER: &str = "value";
 
-/// A replacement trigger is any value in states, and a map of one in memory.
+/// A replacement trigger is any value in states, and a map with one entry in memory.
 mod trigger {
     use serde::{
         Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _,
@@ -144,14 +144,14 @@ impl<P> Resource<P> {
         self.kind.starts_with(PROVIDER_TYPE_PREFIX)
     }
 
-    /// Whether it is a provider that no program has asked for: those are neither shown nor counted.
+    /// Whether it is a default provider, which is neither shown nor counted.
     #[must_use]
     pub fn is_default_provider(&self) -> bool {
         let name = self.urn.name();
         self.is_provider() && (name == "default" || name.starts_with("default_"))
     }
 
-    /// The same resource with its properties held in another way.
+    /// Converts the representation of the properties.
     pub fn map<Q, E>(
         self,
         mut convert: impl FnMut(&str, P) -> Result<Q, E>,
@@ -201,7 +201,7 @@ impl<P> Resource<P> {
         })
     }
 
-    /// Everything that must be there before it: parent, dependencies, provider.
+    /// The URNs that it refers to: parent, dependencies, provider.
     pub fn references(&self) -> impl Iterator<Item = &str> {
         let provider = self.provider.rsplit_once("::").map(|(urn, _)| urn);
         self.parent

@@ -1,16 +1,16 @@
-//! Names of resources, as Pulumi writes them. Pure.
+//! URNs: the names of resources.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Type token of the resource that stands for the stack itself.
+/// Type token of the stack's own resource.
 pub const STACK_TYPE: &str = "pulumi:pulumi:Stack";
 
-/// Which stack of which project a run is about.
+/// A stack and its project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackIdentity {
-    /// Organization; file backends know one, `organization`.
+    /// Self-managed backends have one organization, `organization`.
     pub organization: String,
     /// Project, from the project file.
     pub project: String,
@@ -51,7 +51,7 @@ impl StackIdentity {
 pub struct Urn(String);
 
 impl Urn {
-    /// Takes any text: states written by others may hold names this crate would not make.
+    /// Accepts any string: states of other versions may have URNs that this crate would not make.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn types_of_parents_are_part_of_the_name() {
+    fn urn_contains_parent_types() {
         let stack = dev();
         let parent = stack.urn(Some(&stack.stack_urn()), "a:b:C", "p");
         assert_eq!(parent.as_str(), "urn:pulumi:dev::demo::a:b:C::p");

@@ -1,5 +1,5 @@
 //! The provider of the types that Pulumi's CLI has built in. All of its world is the state and other stacks, which
-//! come through [`Answers`].
+//! come through [`BuiltinHost`].
 
 use pulumi_engine_model::property::{Properties, Property};
 use pulumi_yaml::ResourceType;
@@ -109,7 +109,7 @@ pub fn stack_reference(name: &Property, outputs: Properties) -> Properties {
 }
 
 /// What the built-in types need of the outside.
-pub trait Answers: Sync {
+pub trait BuiltinHost: Sync {
     /// The outputs of another stack.
     fn stack_outputs(&self, name: &str) -> Result<Properties, String>;
     /// An id for a new resource.
@@ -120,14 +120,14 @@ pub trait Answers: Sync {
 
 /// The provider.
 pub struct Builtin<'a> {
-    answers: &'a (dyn Answers + 'a),
+    host: &'a (dyn BuiltinHost + 'a),
 }
 
 impl<'a> Builtin<'a> {
-    /// A provider that gets its answers here.
+    /// A provider that gets its host here.
     #[must_use]
-    pub fn new(answers: &'a (dyn Answers + 'a)) -> Self {
-        Self { answers }
+    pub fn new(host: &'a (dyn BuiltinHost + 'a)) -> Self {
+        Self { host }
     }
 
     fn reference(&self, name: &Property) -> Result<Properties, ProviderError> {
@@ -136,7 +136,7 @@ impl<'a> Builtin<'a> {
                 "the name of a stack reference must be known text".to_owned(),
             ));
         };
-        let outputs = self.answers.stack_outputs(&text);
+        let outputs = self.host.stack_outputs(&text);
         let outputs = outputs.map_err(ProviderError::Failed)?;
         Ok(stack_reference(name, outputs))
     }
@@ -202,7 +202,7 @@ impl Provider for Builtin<'_> {
         let id = if call.preview {
             String::new()
         } else {
-            self.answers.new_id()
+            self.host.new_id()
         };
         Ok(Created { id, outputs })
     }

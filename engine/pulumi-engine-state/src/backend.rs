@@ -1,4 +1,4 @@
-//! Where states live: a folder or a bucket, in Pulumi's own layout.
+//! The backend: a folder or a bucket in Pulumi's own layout.
 
 use std::{
     collections::HashMap,
@@ -18,29 +18,28 @@ use super::{
     history, tags,
 };
 
-/// The one organization of such backends.
+/// The only organization of self-managed backends.
 pub const ORGANIZATION: &str = "organization";
 const META: &str = ".pulumi/meta.yaml";
 const STACKS: &str = ".pulumi/stacks";
 
-/// Why a backend cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
-    /// Pulumi Cloud, and no token; the text is one that users and scripts know.
+    /// Pulumi Cloud without a token. The text is that of Pulumi's CLI.
     #[error("PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions")]
     Unauthenticated,
-    /// A kind of backend this engine does not have.
+    /// A kind of backend that is not supported.
     #[error(
         "backend {0:?} is not supported by pulumi-engine, which has file://, s3://, gs:// and azblob:// backends; use an image with Pulumi's CLI"
     )]
     Unsupported(String),
-    /// There is no such folder. The text begins as that of Pulumi's CLI does.
+    /// The folder does not exist. The text begins as that of Pulumi's CLI does.
     #[error("unable to open state directory {0:?}: no such file or directory; {advice}", advice = advice(.0))]
     NoFolder(String),
-    /// The folder is there, and can't be written to.
+    /// The folder is not writable.
     #[error("unable to access state directory {0:?}: {1}; {advice}", advice = advice(.0))]
     Unwritable(String, io::Error),
-    /// A layout of another time.
+    /// An unsupported layout.
     #[error("the state is in a layout that pulumi-engine does not support: {0}")]
     Layout(&'static str),
     /// No bucket can be opened for the URL.
@@ -49,7 +48,7 @@ pub enum BackendError {
     /// The folder or bucket failed.
     #[error("failed to access the state in {0}")]
     Access(String, #[source] BucketError),
-    /// The directory cannot be found out.
+    /// The current directory is unknown.
     #[error("failed to find the directory of the backend")]
     Directory(#[source] io::Error),
     /// A checkpoint is unusable.
@@ -57,7 +56,7 @@ pub enum BackendError {
     Checkpoint(#[from] CheckpointError),
 }
 
-/// How a workspace gets a folder for states, which this engine mostly runs in.
+/// The hint for a workspace pod, where the engine mostly runs.
 fn advice(url: &str) -> String {
     let path = url.strip_prefix("file://").unwrap_or(url);
     format!(
@@ -71,17 +70,17 @@ fn advice(url: &str) -> String {
 pub struct Backend {
     url: String,
     bucket: Box<dyn Bucket>,
-    /// What checkpoints hold, as far as it was read or written here.
-    known: Mutex<HashMap<String, Known>>,
+    /// Checkpoints that this process has read or written.
+    cache: Mutex<HashMap<String, CachedCheckpoint>>,
     marked: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedCheckpoint {
     content: Vec<u8>,
-    /// Whether the checkpoint from before is beside it already.
+    /// Whether the previous checkpoint is backed up already.
     backed_up: bool,
-    /// Whether all that belongs to the file is there, or was only written for now.
+    /// Whether the file is complete with its attributes.
     complete: bool,
 }
 
@@ -95,7 +94,7 @@ impl Backend {
         let backend = Self {
             url,
             bucket,
-            known: Mutex::default(),
+            cache: Mutex::default(),
             marked: AtomicBool::default(),
         };
         backend.check_layout()?;
@@ -113,7 +112,7 @@ impl Backend {
         self.bucket.as_ref()
     }
 
-    /// Where a file is, in words.
+    /// The location of a file, for messages.
     #[must_use]
     pub fn place(&self, key: &str) -> String {
         let url = self.url.split('?').next().unwrap_or_default();
@@ -139,7 +138,7 @@ impl Backend {
         self.access()(error)
     }
 
-    /// Before projects had folders of their own, stacks were files in one.
+    /// Rejects the old layout, in which stacks of all projects share a folder.
     fn check_layout(&self) -> Result<(), BackendError> {
         let meta = self.bucket.read(META).map_err(self.access())?;
         let Some(meta) = meta else {
@@ -190,17 +189,17 @@ impl Backend {
         }
     }
 
-    /// The file of a stack's checkpoint, read anew.
+    /// Reads the file of a stack's checkpoint again.
     fn content(&self, stack: &StackIdentity) -> Result<Option<Vec<u8>>, BackendError> {
         let key = Self::checkpoint_key(stack);
         let content = self.bucket.read(&key).map_err(self.access())?;
         match &content {
             Some(content) => {
-                let mut known = self.known.lock();
-                let backed_up = known.get(&key).is_some_and(|known| known.backed_up);
-                known.insert(
+                let mut cache = self.cache.lock();
+                let backed_up = cache.get(&key).is_some_and(|cache| cache.backed_up);
+                cache.insert(
                     key,
-                    Known {
+                    CachedCheckpoint {
                         content: content.clone(),
                         backed_up,
                         complete: true,
@@ -226,12 +225,12 @@ impl Backend {
         Ok(())
     }
 
-    /// Writes the checkpoint of a stack: one file. The one from before this command stays beside it.
+    /// Writes the checkpoint of a stack: one file. The one before this command stays as a backup.
     pub fn save(&self, stack: &StackIdentity, checkpoint: &Checkpoint) -> Result<(), BackendError> {
         self.save_content(stack, checkpoint.encode()?, true)
     }
 
-    /// The same for a checkpoint that is in JSON already; others follow soon unless it is the last one.
+    /// Writes a checkpoint that is JSON already. More writes follow unless it is the last one.
     pub fn save_content(
         &self,
         stack: &StackIdentity,
@@ -244,11 +243,11 @@ impl Backend {
                 .map_err(self.access())?;
         }
         let key = Self::checkpoint_key(stack);
-        if !self.known.lock().contains_key(&key) {
+        if !self.cache.lock().contains_key(&key) {
             self.content(stack)?;
         }
-        let mut known = self.known.lock();
-        if let Some(before) = known.get_mut(&key) {
+        let mut cache = self.cache.lock();
+        if let Some(before) = cache.get_mut(&key) {
             if before.content == content && (before.complete || !last) {
                 return Ok(());
             }
@@ -264,9 +263,9 @@ impl Backend {
             self.bucket.write_for_now(&key, &content)
         };
         written.map_err(self.access())?;
-        known.insert(
+        cache.insert(
             key,
-            Known {
+            CachedCheckpoint {
                 content,
                 backed_up: true,
                 complete: last,
@@ -275,17 +274,17 @@ impl Backend {
         Ok(())
     }
 
-    /// The file of a stack's checkpoint, as it was read or written last.
+    /// The content of a stack's checkpoint as last read or written.
     #[must_use]
     pub fn latest(&self, stack: &StackIdentity) -> Vec<u8> {
-        let known = self.known.lock();
-        let latest = known.get(&Self::checkpoint_key(stack));
+        let cache = self.cache.lock();
+        let latest = cache.get(&Self::checkpoint_key(stack));
         latest
-            .map(|known| known.content.clone())
+            .map(|cache| cache.content.clone())
             .unwrap_or_default()
     }
 
-    /// Keeps a copy of a checkpoint, as the CLI does after each run.
+    /// Backs up a checkpoint, as the CLI does after each run.
     pub fn back_up(&self, stack: &StackIdentity, content: &[u8]) -> Result<(), BackendError> {
         let (project, name) = (&stack.project, &stack.name);
         let now = Timestamp::now().as_nanosecond();
@@ -293,7 +292,7 @@ impl Backend {
         self.bucket.write(&key, content).map_err(self.access())
     }
 
-    /// Removes a stack and its history; its last state stays as a backup.
+    /// Removes a stack and its history. Its last state stays as a backup.
     pub fn remove(&self, stack: &StackIdentity) -> Result<(), BackendError> {
         let key = Self::checkpoint_key(stack);
         if let Some(content) = self.bucket.read(&key).map_err(self.access())? {
@@ -302,19 +301,19 @@ impl Backend {
                 .map_err(self.access())?;
         }
         self.bucket.remove(&key).map_err(self.access())?;
-        self.known.lock().remove(&key);
+        self.cache.lock().remove(&key);
         tags::remove(self, stack).map_err(self.access())?;
         history::remove(self, stack).map_err(self.access())
     }
 }
 
-/// A URL as it is kept, and its files.
+/// The normalized URL, and its files.
 fn opened(url: &str) -> Result<(String, Box<dyn Bucket>), BackendError> {
     if let Some(rest) = url.strip_prefix("file://") {
         let path = rest.split_once('?').map_or(rest, |(path, _)| path);
         let url = format!("file://{}", path.trim_end_matches('/'));
         let directory = directory(path)?;
-        // A folder that we make is in a pod's own file system, and gone with the pod.
+        // a folder created here would be lost with the pod's own file system
         if !directory.exists() {
             return Err(BackendError::NoFolder(url));
         }
@@ -362,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn other_backends_are_refused_by_name() {
+    fn backend_unsupported_scheme_is_rejected() {
         let error = Backend::open("postgres://u@h/d").unwrap_err().to_string();
         assert!(
             error.starts_with("backend \"postgres://u@h/d\" is not supported")
@@ -372,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn state_directory_that_is_missing_is_named_and_not_made() {
+    fn backend_missing_folder_is_not_created() {
         let parent = tempfile::tempdir().unwrap();
         let missing = parent.path().join("state");
         let url = format!("file://{}", missing.display());
@@ -384,7 +383,7 @@ mod tests {
         assert!(!missing.exists());
     }
 
-    /// Keeps files that nobody can change.
+    /// Rejects every write.
     #[derive(Debug)]
     struct ReadOnly(io::ErrorKind);
 
@@ -411,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn state_directory_that_is_unwritable_says_which_volume_to_mount() {
+    fn backend_readonly_folder_suggests_volume() {
         use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
         let saved = |kind| {
             let url = "file:///state".to_owned();
@@ -433,7 +432,7 @@ mod tests {
         }
     }
 
-    /// Counts what is asked of it.
+    /// Records its calls.
     #[derive(Debug, Default)]
     struct Counted {
         files: Mutex<HashMap<String, Vec<u8>>>,
@@ -476,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_save_is_one_write() {
+    fn backend_save_is_one_write() {
         let bucket = Counted::default();
         let calls = Arc::clone(&bucket.calls);
         let backend = Backend::of("s3://states".to_owned(), Box::new(bucket)).unwrap();
@@ -495,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_save_of_a_run_completes_the_file() {
+    fn backend_last_save_writes_attributes() {
         let directory = tempfile::tempdir().unwrap();
         let url = format!("file://{}", directory.path().display());
         let backend = Backend::open(&url).unwrap();
@@ -510,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_of_another_time_is_refused() {
+    fn backend_old_layout_is_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let url = format!("file://{}", directory.path().display());
         let refused = |url: &str| Backend::open(url).unwrap_err().to_string();

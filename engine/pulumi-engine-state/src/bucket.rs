@@ -1,4 +1,4 @@
-//! Where files of a backend are: a folder, or a bucket of a cloud. A file has a key, its path with slashes.
+//! The files of a backend: a folder, or a bucket of a cloud. The key of a file is its path with slashes.
 
 use std::{
     fmt, io,
@@ -7,22 +7,21 @@ use std::{
 
 use super::file;
 
-/// Why a file of a backend could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum BucketError {
     /// The folder failed.
     #[error(transparent)]
     Folder(#[from] io::Error),
     /// The cloud's service failed.
-    #[error("{}", told(.0))]
+    #[error("{}", error_chain(.0))]
     Service(#[source] object_store::Error),
-    /// No name of an object.
+    /// An invalid object name.
     #[error("{0:?} is no name of an object")]
     Name(String),
 }
 
-/// All that an error of a service says: its outer texts leave out what came back.
-fn told(error: &object_store::Error) -> String {
+/// The whole chain of a service error. Its outer texts omit the response.
+fn error_chain(error: &object_store::Error) -> String {
     let mut text = error.to_string();
     let mut inner = std::error::Error::source(error);
     while let Some(source) = inner {
@@ -35,21 +34,21 @@ fn told(error: &object_store::Error) -> String {
     text
 }
 
-/// Files by key; each is written as a whole or not at all.
+/// Files by key. Writes are atomic.
 pub trait Bucket: fmt::Debug + Send + Sync {
     /// Reads a file; none if there is none.
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, BucketError>;
     /// Writes a file.
     fn write(&self, key: &str, content: &[u8]) -> Result<(), BucketError>;
-    /// Writes a file that will be written again soon: what readers can do without may wait for that.
+    /// Writes a file that is written again soon. It may omit what readers do not need.
     fn write_for_now(&self, key: &str, content: &[u8]) -> Result<(), BucketError> {
         self.write(key, content)
     }
-    /// Removes a file; one that is gone is fine.
+    /// Removes a file, if it exists.
     fn remove(&self, key: &str) -> Result<(), BucketError>;
-    /// Keys of the files directly in a folder that end so, by name.
+    /// The keys of the files directly in a folder with this extension, sorted.
     fn list(&self, folder: &str, ending: &str) -> Result<Vec<String>, BucketError>;
-    /// Removes a folder and all that is in it.
+    /// Removes a folder recursively.
     fn remove_folder(&self, folder: &str) -> Result<(), BucketError>;
 }
 
@@ -107,7 +106,7 @@ impl Bucket for Folder {
     }
 }
 
-/// Only a state is worth waiting for the disk.
+/// Only states are synced to disk.
 fn is_state(key: &str) -> bool {
     key.starts_with(".pulumi/stacks/")
 }

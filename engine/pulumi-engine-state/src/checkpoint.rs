@@ -1,4 +1,4 @@
-//! The checkpoint file: the state of one stack. Pure.
+//! The checkpoint file: the state of one stack.
 
 use pulumi_engine_model::{VERSION, resource::Resource};
 use serde::{Deserialize, Serialize};
@@ -6,32 +6,31 @@ use serde_json::{Map, Value};
 
 use super::integrity::sha256;
 
-/// Version of the format this engine writes, unless a state needs a feature.
+/// The format that this engine writes, unless a state needs a feature.
 const FORMAT: u32 = 3;
-/// Version of the format that names the features which a state needs.
+/// The format that names the features that a state needs.
 const FORMAT_WITH_FEATURES: u32 = 4;
-/// The one feature of Pulumi's that this engine has.
+/// The only supported feature.
 const REPLACE_WITH: &str = "replaceWith";
-/// The only secrets provider this engine has.
+/// The only supported secrets provider.
 const PASSPHRASE: &str = "passphrase";
 
-/// Why a checkpoint cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// Not the JSON it should be.
+    /// Malformed JSON.
     #[error("failed to read the checkpoint")]
     Malformed(#[source] serde_json::Error),
-    /// A format of another time.
+    /// An unsupported format.
     #[error(
         "checkpoint format {0} is not supported by pulumi-engine, which has formats {FORMAT} and {FORMAT_WITH_FEATURES}"
     )]
     Format(u32),
-    /// A state that needs what this engine does not have.
+    /// An unsupported feature.
     #[error(
         "this stack's deployment needs support for the following features, which pulumi-engine lacks: {0}; use an image with Pulumi's CLI"
     )]
     Features(String),
-    /// Secrets this engine cannot open.
+    /// An unsupported secrets provider.
     #[error("secrets provider {0:?} is not supported by pulumi-engine, which has \"passphrase\"")]
     SecretsProvider(String),
 }
@@ -42,12 +41,11 @@ pub struct Checkpoint {
     pub version: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
-    pub checkpoint: Body,
+    pub checkpoint: CheckpointBody,
 }
 
-/// What a checkpoint file is about.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Body {
+pub struct CheckpointBody {
     #[serde(default)]
     pub stack: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,12 +64,12 @@ pub struct Deployment {
     pub resources: Vec<Resource<Map<String, Value>>>,
     #[serde(default)]
     pub metadata: Map<String, Value>,
-    /// Fields this engine does not know; they stay as they are.
+    /// Unknown fields, which are preserved.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
-/// Who wrote a state, and when.
+/// The version and time of a state's writer.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Manifest {
     pub time: String,
@@ -82,7 +80,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Ours, now; the magic is a hash of the version, which readers check.
+    /// This engine's manifest. Readers check that the magic is the hash of the version.
     #[must_use]
     pub fn new(time: String) -> Self {
         Self {
@@ -94,7 +92,7 @@ impl Manifest {
     }
 }
 
-/// How the secrets of a state are sealed.
+/// The secrets provider of a state.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct SecretsProvider {
     #[serde(rename = "type")]
@@ -116,7 +114,7 @@ impl SecretsProvider {
 }
 
 impl Checkpoint {
-    /// One with nothing in it.
+    /// An empty checkpoint.
     #[must_use]
     pub fn new(stack: String, latest: Option<Deployment>) -> Self {
         let resources = latest.iter().flat_map(|latest| &latest.resources);
@@ -132,7 +130,7 @@ impl Checkpoint {
         Self {
             version,
             features,
-            checkpoint: Body {
+            checkpoint: CheckpointBody {
                 stack,
                 latest,
                 other: Map::new(),
@@ -140,7 +138,7 @@ impl Checkpoint {
         }
     }
 
-    /// A file's content from resources that are in JSON already: a save costs no more than what has changed.
+    /// Assembles a file from resources that are JSON already, so a save only costs what changed.
     pub fn assemble(
         stack: &str,
         latest: &Deployment,
@@ -155,7 +153,7 @@ impl Checkpoint {
         let latest = serde_json::to_string(latest).map_err(CheckpointError::Malformed)?;
         let stack = serde_json::to_string(stack).map_err(CheckpointError::Malformed)?;
         let size: usize = resources.iter().map(|resource| resource.len() + 1).sum();
-        // in one piece: states are large, and saved often
+        // one allocation: states are large, and saved often
         let mut text = String::with_capacity(size + latest.len() + stack.len() + 128);
         text.extend([
             "{\"version\":",
@@ -169,7 +167,7 @@ impl Checkpoint {
             text.push_str(resource);
         }
         if !resources.is_empty() {
-            // the state's own fields, of which there is always one, go on after the resources
+            // the state's other fields, of which there is always one, follow the resources
             text.push_str("],");
         }
         text.push_str(latest.strip_prefix('{').unwrap_or_default());
@@ -177,19 +175,19 @@ impl Checkpoint {
         Ok(text.into_bytes())
     }
 
-    /// Reads a file's content.
+    /// Parses a file.
     pub fn parse(content: &[u8]) -> Result<Self, CheckpointError> {
         let checkpoint: Self =
             serde_json::from_slice(content).map_err(CheckpointError::Malformed)?;
         Self::check_features(&checkpoint.features)?;
         match (checkpoint.version, &checkpoint.checkpoint.latest) {
-            // the CLI writes 0 for a stack that never had a state
+            // the CLI writes 0 for a stack without a state
             (FORMAT | FORMAT_WITH_FEATURES, _) | (0, None) => Ok(checkpoint),
             (other, _) => Err(CheckpointError::Format(other)),
         }
     }
 
-    /// Refuses what a state needs and this engine lacks.
+    /// Rejects states with unsupported features.
     pub fn check_features(features: &[String]) -> Result<(), CheckpointError> {
         let lacking = features.iter().filter(|feature| *feature != REPLACE_WITH);
         let lacking: Vec<_> = lacking.map(String::as_str).collect();
@@ -200,7 +198,7 @@ impl Checkpoint {
         }
     }
 
-    /// A file's content.
+    /// Encodes the file.
     pub fn encode(&self) -> Result<Vec<u8>, CheckpointError> {
         serde_json::to_vec(self).map_err(CheckpointError::Malformed)
     }
@@ -213,7 +211,7 @@ impl Checkpoint {
 }
 
 impl Deployment {
-    /// The salt of the passphrase provider; none if nothing was ever sealed.
+    /// The salt of the passphrase provider; none for a state without secrets.
     pub fn salt(&self) -> Result<Option<&str>, CheckpointError> {
         match &self.secrets_providers {
             None => Ok(None),
@@ -231,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_fields_survive() {
+    fn checkpoint_keeps_unknown_fields() {
         let text = r#"{"version":3,"checkpoint":{"stack":"organization/p/s","latest":{"manifest":{"time":"t","magic":"m","version":"v","plugins":[]},"resources":[{"urn":"u","custom":true,"type":"t","future":{"a":1}}],"metadata":{},"pending_operations":[]}}}"#;
         let checkpoint = Checkpoint::parse(text.as_bytes()).unwrap();
         let again: Value = serde_json::from_slice(&checkpoint.encode().unwrap()).unwrap();
@@ -239,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_new_or_sealed_otherwise_is_refused() {
+    fn checkpoint_of_unsupported_format_is_rejected() {
         let newer = br#"{"version":5,"checkpoint":{}}"#;
         let error = Checkpoint::parse(newer).unwrap_err().to_string();
         assert!(error.contains("format 5 is not supported"), "{error}");
@@ -265,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_assembled_is_what_is_encoded() {
+    fn checkpoint_assembled_equals_encoded() {
         let resource = Resource {
             urn: pulumi_engine_model::urn::Urn::new("u"),
             ..Resource::default()
@@ -285,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_names_the_features_that_it_needs() {
+    fn checkpoint_names_its_features() {
         let plain = Checkpoint::new("s".into(), Some(Deployment::default()));
         assert_eq!((plain.version, plain.features.len()), (3, 0));
         let resource = Resource {
@@ -303,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_magic_fits_the_version() {
+    fn manifest_magic_is_hash_of_version() {
         let manifest = Manifest::new("t".into());
         assert_eq!(manifest.magic, sha256(&manifest.version));
     }

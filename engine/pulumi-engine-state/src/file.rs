@@ -1,4 +1,4 @@
-//! Files as Pulumi's blob library keeps them: whole or not at all, with attributes beside them.
+//! Files in the format of Pulumi's blob library: written atomically, with attribute files.
 
 use std::{
     fs,
@@ -9,12 +9,12 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use md5::{Digest as _, Md5};
 
-/// Writes a file so that a crash leaves the old or the new content, never a part.
+/// Writes a file atomically: a crash leaves the old or the new content.
 pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     replace(path, content, true)
 }
 
-/// With `durable` it outlasts a loss of power, and not only the end of this process: that may take the disk long.
+/// With `durable` it also survives a loss of power, which may be slow.
 fn replace(path: &Path, content: &[u8], durable: bool) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
@@ -43,15 +43,15 @@ pub fn write(path: &Path, content: &[u8], durable: bool) -> io::Result<()> {
     replace(&attributes_of(path), attributes.as_bytes(), false)
 }
 
-/// Writes a file of the backend without attributes, which readers can do without: the hash in them costs more than all
-/// else about a large file.
+/// Writes a file of the backend without attributes, which readers do not need. Their hash is the main
+/// cost of a large file.
 pub fn write_bare(path: &Path, content: &[u8], durable: bool) -> io::Result<()> {
-    // first, so that they are never those of another content
+    // first, so that they never belong to other content
     remove_one(&attributes_of(path))?;
     replace(path, content, durable)
 }
 
-/// Removes a file of the backend and its attributes; one that is gone is fine.
+/// Removes a file of the backend and its attributes, if it exists.
 pub fn remove(path: &Path) -> io::Result<()> {
     remove_one(path)?;
     remove_one(&attributes_of(path))
@@ -73,7 +73,7 @@ pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// The files of a directory with the given ending, by name; none if there is no directory.
+/// The files of a directory with this extension, sorted; none if there is no directory.
 pub fn list(directory: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attributes_are_as_the_real_cli_writes_them() {
+    fn file_attributes_match_cli() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("deep/meta.yaml");
         write(&path, b"version: 1\n", true).unwrap();

@@ -1,4 +1,4 @@
-//! What was done to a stack: one file per run, and a copy of the state after it.
+//! The history of a stack: one file per run, and a copy of the state after it.
 
 use std::{collections::BTreeMap, io};
 
@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 
 use super::{backend::Backend, bucket::BucketError};
 
-/// One run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
@@ -55,7 +54,7 @@ pub fn read(
     let keys = backend.bucket().list(&folder(stack), ".history.json")?;
     let mut records = Vec::new();
     for key in keys.iter().rev().skip(skip).take(count) {
-        // one that goes away while we look is none
+        // skips files that are removed meanwhile
         if let Some(content) = backend.bucket().read(key)? {
             records.push(serde_json::from_slice(&content).map_err(io::Error::from)?);
         }
@@ -63,12 +62,12 @@ pub fn read(
     Ok(records)
 }
 
-/// Forgets all runs.
+/// Removes all runs.
 pub fn remove(backend: &Backend, stack: &StackIdentity) -> Result<(), BucketError> {
     backend.bucket().remove_folder(&folder(stack))
 }
 
-/// Seconds since 1970 as history prints them.
+/// Formats a Unix time.
 #[must_use]
 pub fn printed_time(seconds: i64) -> Value {
     Timestamp::from_second(seconds).map_or(Value::Null, |time| json!(format!("{time:.3}")))

@@ -1,4 +1,4 @@
-//! Whether a state makes sense: each resource once, after all it refers to. Pure.
+//! The integrity of a state: each resource once, after its dependencies.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ pub(super) fn sha256(text: &str) -> String {
     hex::encode(digest(&SHA256, text.as_bytes()))
 }
 
-/// What is wrong with a state, if anything is.
+/// Checks the integrity of a state.
 pub fn verify(deployment: &Deployment) -> Result<(), String> {
     let Manifest { magic, version, .. } = &deployment.manifest;
     if !magic.is_empty() && *magic != sha256(version) {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_holds_what_it_refers_to_and_each_thing_once() {
+    fn integrity_requires_unique_urns_and_order() {
         let a = json!({"urn": "a", "type": "t"});
         let b = json!({"urn": "b", "type": "t", "parent": "a", "dependencies": ["a"]});
         let old = json!({"urn": "b", "type": "t", "delete": true});
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wrote_a_state_is_not_made_up() {
+    fn integrity_checks_magic_of_manifest() {
         assert!(
             verified(&json!([]), "no hash")
                 .unwrap_err()

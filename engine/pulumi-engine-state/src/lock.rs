@@ -1,4 +1,4 @@
-//! Locks of stacks, in Pulumi's own format: one small file per holder.
+//! Locks of stacks in Pulumi's own format: one file per holder.
 
 use std::fs;
 
@@ -11,30 +11,29 @@ use super::{
     bucket::BucketError,
 };
 
-/// Why a stack could not be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Others hold it; the text is one that users and scripts know.
+    /// Others hold it. The text is that of Pulumi's CLI.
     #[error(
         "the stack is currently locked by {} lock(s). Either wait for the other process(es) to end \
          or delete the lock file with `pulumi cancel`.{}",
         .0.len(), .0.concat()
     )]
-    Held(Vec<String>),
+    StateToSave(Vec<String>),
     /// The backend failed.
     #[error("failed to access the locks of the stack")]
     Access(#[from] BackendError),
 }
 
 #[derive(Serialize, Deserialize)]
-struct Content {
+struct LockFile {
     pid: u32,
     username: String,
     hostname: String,
     timestamp: Timestamp,
 }
 
-/// A lock that is held until it is dropped.
+/// A lock, released on drop.
 #[derive(Debug)]
 pub struct Lock<'a> {
     backend: &'a Backend,
@@ -44,7 +43,7 @@ pub struct Lock<'a> {
 }
 
 impl<'a> Lock<'a> {
-    /// Locks a stack: writes a file, then looks whether it is the only one.
+    /// Locks a stack: writes a file, then checks that it is the only one.
     ///
     /// `warn` reports a lock that cannot be removed later.
     pub fn acquire(
@@ -55,7 +54,7 @@ impl<'a> Lock<'a> {
         let folder = folder(stack);
         refuse_if_held(backend, &folder, None)?;
         let key = format!("{folder}/{}.json", uuid::Uuid::new_v4());
-        let content = Content {
+        let content = LockFile {
             pid: std::process::id(),
             username: user_name(),
             hostname: host_name(),
@@ -73,7 +72,7 @@ impl<'a> Lock<'a> {
 }
 
 impl Lock<'_> {
-    /// Lets go of the stack.
+    /// Removes the lock.
     pub fn release(&self) {
         if let Err(error) = self.backend.bucket().remove(&self.key) {
             (self.warn)(&format!(
@@ -109,11 +108,11 @@ fn refuse_if_held(backend: &Backend, folder: &str, own: Option<&str>) -> Result<
         if Some(key.as_str()) == own {
             continue;
         }
-        // a lock that goes away while we look is none
+        // skips locks that are removed meanwhile
         let Some(content) = backend.bucket().read(&key).map_err(access)? else {
             continue;
         };
-        let holder = serde_json::from_slice::<Content>(&content).map_or_else(
+        let holder = serde_json::from_slice::<LockFile>(&content).map_or_else(
             |_| "unknown holder".to_owned(),
             |content| {
                 format!(
@@ -123,7 +122,7 @@ fn refuse_if_held(backend: &Backend, folder: &str, own: Option<&str>) -> Result<
             },
         );
         let place = backend.place(&key);
-        // Pulumi's own way to say that files are written where they belong
+        // Pulumi's own file backend writes this too
         let option = if place.starts_with("file://") {
             "?no_tmp_dir=true"
         } else {
@@ -134,7 +133,7 @@ fn refuse_if_held(backend: &Backend, folder: &str, own: Option<&str>) -> Result<
     if held.is_empty() {
         Ok(())
     } else {
-        Err(LockError::Held(held))
+        Err(LockError::StateToSave(held))
     }
 }
 
@@ -169,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_holder_at_a_time() {
+    fn lock_has_one_holder() {
         let directory = tempfile::tempdir().unwrap();
         let backend = Backend::open(&format!("file://{}", directory.path().display())).unwrap();
         let stack = StackIdentity {

@@ -1,4 +1,4 @@
-//! Between resources in memory and in a checkpoint: secrets are sealed and opened.
+//! Encrypts and decrypts the secrets of resources, between memory and checkpoint.
 
 use std::collections::HashMap;
 
@@ -10,31 +10,30 @@ use serde_json::{Map, Value, json};
 
 use crate::secrets::{Crypter, SecretsError};
 
-/// Why a state could not be opened or sealed.
 #[derive(Debug, thiserror::Error)]
 pub enum SealingError {
     /// The secrets provider failed.
     #[error(transparent)]
     Secrets(#[from] SecretsError),
-    /// A secret, but no provider.
+    /// A secret in a state without a secrets provider.
     #[error("the state holds secrets but names no secrets provider")]
     NoProvider,
-    /// What was sealed is no value.
+    /// A decrypted secret that is not JSON.
     #[error("a secret of the state is malformed")]
     Malformed,
 }
 
-/// Seals and opens the secrets of a state.
+/// Encrypts and decrypts the secrets of a state.
 ///
-/// A secret that has not changed keeps its ciphertext, so that a state does not differ from the
-/// one before for no reason. Two secrets with the same value have different ciphertexts.
+/// An unchanged secret keeps its ciphertext, so states do not differ without reason. Two secrets
+/// with the same value have different ciphertexts.
 pub struct Vault {
     crypter: Option<Crypter>,
     remembered: HashMap<String, (String, String)>,
 }
 
 impl Vault {
-    /// A vault; without a crypter it opens and seals states without secrets.
+    /// A vault. Without a crypter it only handles states without secrets.
     #[must_use]
     pub fn new(crypter: Option<Crypter>) -> Self {
         Self {
@@ -105,7 +104,7 @@ impl Vault {
         let value = serde_json::from_str(&plain).map_err(|_| SealingError::Malformed)?;
         self.remembered
             .insert(place.to_owned(), (plain, sealed.to_owned()));
-        // a secret may hold secrets: those were sealed before the whole was
+        // nested secrets were encrypted before the whole
         let inner = self.open_value(place, value)?;
         Ok(Property::Secret(Box::new(inner.opened().0)))
     }
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_again_and_keeps_its_ciphertext() {
+    fn vault_keeps_ciphertext_of_unchanged_secret() {
         let crypter = Crypter::create(&Passphrase::new("p".into())).unwrap();
         let secret = Property::from_json(json!({"k": [1, "v"]})).into_secret();
         let resources = vec![resource(Property::List(vec![Property::Null, secret]))];
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_without_secrets_needs_no_provider() {
+    fn vault_without_secrets_needs_no_provider() {
         let plain = vec![resource(Property::from_json(json!({"a": [1.5, null]})))];
         let sealed = Vault::new(None).seal(plain.clone()).unwrap();
         assert_eq!(Vault::new(None).open(sealed).unwrap(), plain);

@@ -1,4 +1,4 @@
-//! The passphrase secrets provider, in Pulumi's format. Pure but for random salts and nonces.
+//! The passphrase secrets provider, in Pulumi's format.
 //!
 //! Provider state is `v1:<salt>:v1:<nonce>:<ciphertext of "pulumi">`, values are
 //! `v1:<nonce>:<ciphertext>`, all base64. The key is PBKDF2-SHA256 over the passphrase.
@@ -15,29 +15,27 @@ use ring::{
 
 /// Rounds of PBKDF2 in Pulumi's `v1` format.
 const ROUNDS: NonZeroU32 = NonZeroU32::new(1_000_000).unwrap();
-/// What a provider state holds in encrypted form, to tell a right passphrase from a wrong one.
+/// The encrypted content of a provider state, which verifies the passphrase.
 const CANARY: &str = "pulumi";
 const SALT_BYTES: usize = 8;
 
-/// Why a value could not be sealed or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
-    /// The passphrase does not fit the provider state.
+    /// The passphrase does not match the provider state.
     #[error("incorrect passphrase")]
     IncorrectPassphrase,
-    /// None was given; the text is one that users and scripts know.
+    /// No passphrase. The text is that of Pulumi's CLI.
     #[error(
         "passphrase must be set with PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE \
          environment variables"
     )]
     NoPassphrase,
-    /// Text that is not in the format above.
+    /// A value in another format.
     #[error("malformed {0}")]
     Malformed(&'static str),
-    /// The value was sealed by another provider, or tampered with.
+    /// The value was encrypted by another provider, or tampered with.
     #[error("failed to decrypt a secret: it was not encrypted with this stack's passphrase")]
     Decrypt,
-    /// The cipher refused to encrypt.
     #[error("failed to encrypt a secret")]
     Encrypt,
     /// The operating system gave no random bytes.
@@ -45,12 +43,12 @@ pub enum SecretsError {
     Random,
 }
 
-/// A passphrase; it does not show in `Debug`.
+/// A passphrase, hidden in `Debug`.
 #[derive(Clone)]
 pub struct Passphrase(String);
 
 impl Passphrase {
-    /// The one of the environment, or of the file that it names.
+    /// Reads it from the environment, or from the file that the environment names.
     pub fn from_environment() -> Result<Self, SecretsError> {
         if let Ok(text) = std::env::var("PULUMI_CONFIG_PASSPHRASE") {
             return Ok(Self(text));
@@ -74,7 +72,7 @@ impl fmt::Debug for Passphrase {
     }
 }
 
-/// Seals and opens the secrets of one stack.
+/// Encrypts and decrypts the secrets of one stack.
 #[derive(Clone)]
 pub struct Crypter {
     key: LessSafeKey,
@@ -82,7 +80,7 @@ pub struct Crypter {
 }
 
 impl Crypter {
-    /// A new provider with a salt of its own.
+    /// A new provider with a random salt.
     pub fn create(passphrase: &Passphrase) -> Result<Self, SecretsError> {
         let salt = random::<SALT_BYTES>()?;
         let mut crypter = Self {
@@ -94,7 +92,7 @@ impl Crypter {
         Ok(crypter)
     }
 
-    /// The provider that `state` describes, if the passphrase is the right one.
+    /// Opens the provider of a provider state, and verifies the passphrase.
     pub fn open(state: &str, passphrase: &Passphrase) -> Result<Self, SecretsError> {
         let malformed = || SecretsError::Malformed("encryption salt");
         let rest = state.strip_prefix("v1:").ok_or_else(malformed)?;
@@ -111,7 +109,7 @@ impl Crypter {
         }
     }
 
-    /// What must be kept to open the same provider again.
+    /// The provider state.
     #[must_use]
     pub fn state(&self) -> &str {
         &self.state
@@ -198,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_what_the_real_cli_sealed() {
+    fn crypter_decrypts_value_of_cli() {
         let crypter = Crypter::open(STATE, &passphrase("correct-horse")).unwrap();
         for (sealed, plain) in [
             ("v1:7a5ujFM+mjwuOh/N:Y/rOpX5o202jxVDIbNNy6Do7y90V", "t0ken"),
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_passphrase_is_told_apart() {
+    fn crypter_rejects_wrong_passphrase() {
         let error = Crypter::open(STATE, &passphrase("wrong")).unwrap_err();
         assert!(
             matches!(error, SecretsError::IncorrectPassphrase),
@@ -229,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_again() {
+    fn crypter_round_trip() {
         let created = Crypter::create(&passphrase("p")).unwrap();
         let sealed = created.encrypt("grüße").unwrap();
         let opened = Crypter::open(created.state(), &passphrase("p")).unwrap();

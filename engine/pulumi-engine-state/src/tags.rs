@@ -1,4 +1,4 @@
-//! Names and values that users give to a stack, in a file beside its state.
+//! The tags of a stack, in a file beside its state.
 
 use std::{collections::BTreeMap, io};
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{backend::Backend, bucket::BucketError};
 
-/// The one version of the format.
+/// The only version of the format.
 const FORMAT: u32 = 1;
 
 /// Tags by name.
 pub type Tags = BTreeMap<String, String>;
 
 #[derive(Serialize, Deserialize)]
-struct Document {
+struct TagsFile {
     version: u32,
     #[serde(default)]
     tags: Tags,
@@ -24,7 +24,7 @@ pub fn read(backend: &Backend, stack: &StackIdentity) -> Result<Tags, BucketErro
     let Some(content) = backend.bucket().read(&key(stack))? else {
         return Ok(Tags::new());
     };
-    let document: Document = serde_json::from_slice(&content).map_err(io::Error::from)?;
+    let document: TagsFile = serde_json::from_slice(&content).map_err(io::Error::from)?;
     if document.version == FORMAT {
         Ok(document.tags)
     } else {
@@ -36,12 +36,12 @@ pub fn read(backend: &Backend, stack: &StackIdentity) -> Result<Tags, BucketErro
     }
 }
 
-/// Writes all tags of a stack; without any there is no file.
+/// Writes all tags of a stack. Removes the file if there are none.
 pub fn write(backend: &Backend, stack: &StackIdentity, tags: Tags) -> Result<(), BucketError> {
     if tags.is_empty() {
         return remove(backend, stack);
     }
-    let document = Document {
+    let document = TagsFile {
         version: FORMAT,
         tags,
     };
@@ -49,7 +49,7 @@ pub fn write(backend: &Backend, stack: &StackIdentity, tags: Tags) -> Result<(),
     backend.bucket().write(&key(stack), &content)
 }
 
-/// Forgets all tags of a stack.
+/// Removes all tags of a stack.
 pub fn remove(backend: &Backend, stack: &StackIdentity) -> Result<(), BucketError> {
     backend.bucket().remove(&key(stack))
 }

@@ -8,7 +8,7 @@ use pulumi_engine_state::secrets::{Crypter, SecretsError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{context::Context, pretty};
+use super::{context::ProjectContext, pretty};
 use crate::{
     args::{ConfigArgs, ConfigCommand},
     config::{key::Key, stack_file::StackFile, value},
@@ -17,7 +17,7 @@ use crate::{
 
 /// Sets values for a run, and for those after it.
 pub(super) fn set_for_run(
-    context: &Context,
+    context: &ProjectContext,
     stack: &StackIdentity,
     pairs: &[String],
     path: bool,
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: ConfigArgs) -> anyhow::Result<()> {
             "backend host does not support environments; Pulumi ESC environments require the Pulumi Cloud backend"
         );
     }
-    let context = Context::load()?;
+    let context = ProjectContext::load()?;
     let stack = context.stack(arguments.stack.as_deref())?;
     context.require(&stack)?;
     let file = context.stack_file(&stack)?;
@@ -113,7 +113,7 @@ struct DocumentValue {
 }
 
 struct Editor<'a> {
-    context: &'a Context,
+    context: &'a ProjectContext,
     stack: &'a StackIdentity,
     file: StackFile,
 }
@@ -269,7 +269,7 @@ impl Editor<'_> {
 /// A value as `config --json` shows it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Entry {
+pub(super) struct ConfigEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -281,17 +281,17 @@ pub(super) fn entry(
     stored: &Value,
     show_secrets: bool,
     crypter: &impl Fn() -> Result<Crypter, SecretsError>,
-) -> anyhow::Result<Entry> {
+) -> anyhow::Result<ConfigEntry> {
     let secret = value::is_secret(stored);
     if secret && !show_secrets {
-        return Ok(Entry {
+        return Ok(ConfigEntry {
             value: None,
             object_value: None,
             secret,
         });
     }
     let opened = value::opened(stored, crypter)?;
-    Ok(Entry {
+    Ok(ConfigEntry {
         value: Some(value::as_text(&opened)),
         object_value: Some(opened).filter(|value| value.is_object() || value.is_array()),
         secret,

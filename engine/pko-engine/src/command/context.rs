@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// A project and the backend its stacks are in.
-pub(super) struct Context {
+pub(super) struct ProjectContext {
     pub(super) project: ProjectFile,
     pub(super) backend: Backend,
     /// The config file of the stack, if the user names it.
@@ -31,7 +31,7 @@ pub(super) struct Context {
     crypters: Mutex<Vec<Crypter>>,
 }
 
-impl Context {
+impl ProjectContext {
     pub(super) fn load() -> anyhow::Result<Self> {
         let directory = std::env::current_dir()?;
         let project = ProjectFile::find(&directory)?;

@@ -2,22 +2,25 @@
 
 use anyhow::bail;
 
-use super::operation::Kind;
+use super::operation::OperationKind;
 use crate::args::OperationArgs;
 
 /// Flags that one operation has and another has not.
-pub(super) fn check(kind: Kind, arguments: &OperationArgs) -> anyhow::Result<()> {
-    let update = matches!(kind, Kind::Preview | Kind::Up);
+pub(super) fn check(kind: OperationKind, arguments: &OperationArgs) -> anyhow::Result<()> {
+    let update = matches!(kind, OperationKind::Preview | OperationKind::Up);
     let wrong = [
         ("--preview-only", arguments.preview_only && update),
-        ("--remove", arguments.remove && kind != Kind::Destroy),
+        (
+            "--remove",
+            arguments.remove && kind != OperationKind::Destroy,
+        ),
         (
             "--exclude-protected",
-            arguments.exclude_protected && kind != Kind::Destroy,
+            arguments.exclude_protected && kind != OperationKind::Destroy,
         ),
         (
             "--exclude-dependents",
-            arguments.exclude_dependents && kind == Kind::Destroy,
+            arguments.exclude_dependents && kind == OperationKind::Destroy,
         ),
         ("--replace", !arguments.replace.is_empty() && !update),
         (
@@ -26,15 +29,15 @@ pub(super) fn check(kind: Kind, arguments: &OperationArgs) -> anyhow::Result<()>
         ),
         (
             "--clear-pending-creates",
-            arguments.clear_pending_creates && kind != Kind::Refresh,
+            arguments.clear_pending_creates && kind != OperationKind::Refresh,
         ),
         (
             "--skip-pending-creates",
-            arguments.skip_pending_creates && kind != Kind::Refresh,
+            arguments.skip_pending_creates && kind != OperationKind::Refresh,
         ),
         (
             "--import-pending-creates",
-            !arguments.import_pending_creates.is_empty() && kind != Kind::Refresh,
+            !arguments.import_pending_creates.is_empty() && kind != OperationKind::Refresh,
         ),
     ];
     if let Some((flag, _)) = wrong.iter().find(|(_, wrong)| *wrong) {
@@ -45,12 +48,12 @@ pub(super) fn check(kind: Kind, arguments: &OperationArgs) -> anyhow::Result<()>
             "if any flags in the group [target exclude] are set none of the others can be; [exclude target] were all set"
         );
     }
-    if kind == Kind::Preview && arguments.json {
+    if kind == OperationKind::Preview && arguments.json {
         bail!(
             "flag `--json` is not supported by pulumi-engine for this command; `--event-log FILE` has all that a preview tells"
         );
     }
-    if kind != Kind::Preview && !arguments.yes && !arguments.preview_only {
+    if kind != OperationKind::Preview && !arguments.yes && !arguments.preview_only {
         bail!(
             "--yes or --skip-preview must be passed in to proceed when running in non-interactive mode"
         );

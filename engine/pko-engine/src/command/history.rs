@@ -8,19 +8,19 @@ use pulumi_engine_state::history::{self, Record};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{context::Context, pretty};
+use super::{context::ProjectContext, pretty};
 use crate::display;
 
 /// A run in the history.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Run {
+struct HistoryRow {
     version: u64,
     kind: String,
     start_time: Value,
     message: String,
     environment: BTreeMap<String, String>,
-    config: BTreeMap<String, super::config::Entry>,
+    config: BTreeMap<String, super::config::ConfigEntry>,
     result: String,
     end_time: Value,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -29,7 +29,7 @@ struct Run {
 
 /// Prints some of the runs, latest first.
 pub(super) fn show(
-    context: &Context,
+    context: &ProjectContext,
     stack: &StackIdentity,
     as_json: bool,
     show_secrets: bool,
@@ -50,7 +50,7 @@ pub(super) fn show(
             let entry = super::config::entry(stored, show_secrets, &crypter)?;
             config.insert(key.clone(), entry);
         }
-        runs.push(Run {
+        runs.push(HistoryRow {
             version: run.version,
             kind: run.kind,
             start_time: history::printed_time(run.start_time),

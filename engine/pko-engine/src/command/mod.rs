@@ -24,7 +24,7 @@ use crate::{
     args::{self, Command, CommandLine, OperationArgs},
     display::{self, palette::Colors},
 };
-use context::Context;
+use context::ProjectContext;
 
 /// Exit codes that scripts and the agent tell apart.
 mod code {
@@ -106,14 +106,14 @@ fn dispatch(line: CommandLine) -> anyhow::Result<()> {
     match line.command {
         Command::Version => Ok(display::line(VERSION)?),
         Command::WhoAmI { json } => whoami(json),
-        Command::Install => Context::load().map(|_| ()),
+        Command::Install => ProjectContext::load().map(|_| ()),
         Command::Cancel { yes, stack, name } => cancel(yes, name.or(stack).as_deref()),
         Command::Stack(command) => stack::run(command),
         Command::Config(arguments) => config::run(arguments),
-        Command::Preview(arguments) => operate(operation::Kind::Preview, &arguments),
-        Command::Up(arguments) => operate(operation::Kind::Up, &arguments),
-        Command::Refresh(arguments) => operate(operation::Kind::Refresh, &arguments),
-        Command::Destroy(arguments) => operate(operation::Kind::Destroy, &arguments),
+        Command::Preview(arguments) => operate(operation::OperationKind::Preview, &arguments),
+        Command::Up(arguments) => operate(operation::OperationKind::Up, &arguments),
+        Command::Refresh(arguments) => operate(operation::OperationKind::Refresh, &arguments),
+        Command::Destroy(arguments) => operate(operation::OperationKind::Destroy, &arguments),
     }
 }
 
@@ -151,7 +151,7 @@ fn cancel(yes: bool, name: Option<&str>) -> anyhow::Result<()> {
     if !yes {
         anyhow::bail!("--yes must be passed in to proceed when running in non-interactive mode");
     }
-    let context = Context::load()?;
+    let context = ProjectContext::load()?;
     let stack = context.stack(name)?;
     context.require(&stack)?;
     lock::break_all(&context.backend, &stack)?;

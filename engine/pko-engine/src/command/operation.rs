@@ -12,11 +12,11 @@ use pulumi_engine_deploy::{
     deployment::{
         self, Ending, Outcome, Task, Work,
         cancellation::Cancellation,
-        ledger::Keeper,
+        ledger::StateSink,
         reporter::{MessageSeverity, Reporter as _},
     },
     plan::{Failure, Selection},
-    program::{evaluate::Surroundings, files::Folder},
+    program::{evaluate::EvaluationContext, files::Folder},
 };
 use pulumi_engine_model::{
     property::Properties,
@@ -31,9 +31,9 @@ use pulumi_yaml::{
 
 use super::{
     Exit, code, config,
-    context::Context,
+    context::ProjectContext,
     flags, interruption, pending, record, selection,
-    session::{Outside, Session},
+    session::{OperationContext, StackSession},
     stack,
 };
 use crate::{
@@ -45,14 +45,14 @@ use crate::{
 
 /// Which operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OperationKind {
     Preview,
     Up,
     Refresh,
     Destroy,
 }
 
-impl Kind {
+impl OperationKind {
     /// The word in history.
     fn name(self) -> &'static str {
         match self {
@@ -79,9 +79,13 @@ impl Kind {
 /// `10s` or `500ms`.
 const STEP_DELAY: &str = "PKO_ENGINE_STEP_DELAY";
 
-pub(super) fn run(kind: Kind, arguments: &OperationArgs, colors: Colors) -> anyhow::Result<()> {
+pub(super) fn run(
+    kind: OperationKind,
+    arguments: &OperationArgs,
+    colors: Colors,
+) -> anyhow::Result<()> {
     flags::check(kind, arguments)?;
-    let only_preview = kind == Kind::Preview || arguments.preview_only;
+    let only_preview = kind == OperationKind::Preview || arguments.preview_only;
     let step_delay = step_delay()?;
     let quiet = arguments.json;
     let cancellation = Cancellation::on_signals(move |signal, before| {
@@ -89,7 +93,7 @@ pub(super) fn run(kind: Kind, arguments: &OperationArgs, colors: Colors) -> anyh
             interruption::tell(signal, before, only_preview, colors);
         }
     })?;
-    let mut context = Context::load()?;
+    let mut context = ProjectContext::load()?;
     context.config_file = arguments.config_file.as_ref().map(PathBuf::from);
     let stack = context.stack(arguments.stack.stack.as_deref())?;
     context.require(&stack)?;
@@ -99,7 +103,7 @@ pub(super) fn run(kind: Kind, arguments: &OperationArgs, colors: Colors) -> anyh
         .then(|| Lock::acquire(&context.backend, &stack, display::note))
         .transpose()?;
     let registry = Registry::default();
-    let run = |preview| Run {
+    let run = |preview| OperationRun {
         kind,
         preview,
         arguments,
@@ -139,11 +143,11 @@ fn step_delay() -> anyhow::Result<Duration> {
     Ok(delay.unsigned_abs())
 }
 
-struct Run<'a> {
-    kind: Kind,
+struct OperationRun<'a> {
+    kind: OperationKind,
     preview: bool,
     arguments: &'a OperationArgs,
-    context: &'a Context,
+    context: &'a ProjectContext,
     registry: &'a Registry,
     lock: Option<&'a Lock<'a>>,
     cancellation: &'a Cancellation,
@@ -152,16 +156,16 @@ struct Run<'a> {
 }
 
 /// A program file, for messages about it.
-struct Source {
+struct ProgramSource {
     file: String,
     text: String,
 }
 
-impl Run<'_> {
+impl OperationRun<'_> {
     fn perform(&self, stack: &StackIdentity) -> anyhow::Result<()> {
         let started = (Instant::now(), Timestamp::now());
         let mut session = self.open(stack)?;
-        if self.kind == Kind::Refresh {
+        if self.kind == OperationKind::Refresh {
             pending::settle(&mut session, self.arguments, self.preview)?;
         }
         let mut reporter = self.reporter(&session)?;
@@ -192,19 +196,19 @@ impl Run<'_> {
         self.conclude(&session, &selection, &outcome)
     }
 
-    fn open(&self, stack: &StackIdentity) -> anyhow::Result<Session<'_>> {
+    fn open(&self, stack: &StackIdentity) -> anyhow::Result<StackSession<'_>> {
         // a stack can be destroyed even when its config no longer fits the project
-        let runs_program = self.kind != Kind::Destroy || self.arguments.run_program;
+        let runs_program = self.kind != OperationKind::Destroy || self.arguments.run_program;
         let config_must_fit = runs_program && !self.arguments.skip_config_validation;
-        Session::open(self.context, stack.clone(), self.registry, config_must_fit)
+        StackSession::open(self.context, stack.clone(), self.registry, config_must_fit)
     }
 
-    fn reporter(&self, session: &Session<'_>) -> anyhow::Result<OutputReporter> {
+    fn reporter(&self, session: &StackSession<'_>) -> anyhow::Result<OutputReporter> {
         let place = match &self.arguments.event_log {
             None if self.arguments.json => Some(event_log::SCREEN),
             place => place.as_deref(),
         };
-        let whole = self.kind == Kind::Refresh;
+        let whole = self.kind == OperationKind::Refresh;
         let options = self.arguments.display.options(self.colors, whole);
         let display = if self.arguments.json {
             Display::silent()
@@ -219,14 +223,15 @@ impl Run<'_> {
     }
 
     fn runs_program_first(&self) -> bool {
-        self.arguments.run_program && matches!(self.kind, Kind::Refresh | Kind::Destroy)
+        self.arguments.run_program
+            && matches!(self.kind, OperationKind::Refresh | OperationKind::Destroy)
     }
 
     /// Runs the program for its providers alone, before what exists is refreshed or destroyed; gives what came of it if
     /// it did not work.
     fn run_program(
         &self,
-        session: &mut Session<'_>,
+        session: &mut StackSession<'_>,
         reporter: &mut OutputReporter,
     ) -> anyhow::Result<Option<Outcome>> {
         if !self.runs_program_first() {
@@ -238,20 +243,22 @@ impl Run<'_> {
             ..Selection::default()
         };
         reporter.muted = true;
-        let outcome = self.work(session, &selection, Kind::Up, reporter)?;
+        let outcome = self.work(session, &selection, OperationKind::Up, reporter)?;
         reporter.muted = false;
         Ok(Some(outcome).filter(|outcome| outcome.ending != Ending::Succeeded))
     }
 
     /// The program, and what it says; a refresh or destroy does without.
-    fn source(&self, kind: Kind) -> anyhow::Result<(Source, Node)> {
+    fn source(&self, kind: OperationKind) -> anyhow::Result<(ProgramSource, Node)> {
         let project = &self.context.project;
         let (path, root) = match kind {
-            Kind::Preview | Kind::Up => project.program()?,
-            Kind::Refresh | Kind::Destroy => (project.path.clone(), project.root.clone()),
+            OperationKind::Preview | OperationKind::Up => project.program()?,
+            OperationKind::Refresh | OperationKind::Destroy => {
+                (project.path.clone(), project.root.clone())
+            }
         };
         let name = path.file_name().map(|name| name.to_string_lossy());
-        let source = Source {
+        let source = ProgramSource {
             file: name.unwrap_or_default().into_owned(),
             text: std::fs::read_to_string(&path)?,
         };
@@ -260,9 +267,9 @@ impl Run<'_> {
 
     fn work(
         &self,
-        session: &mut Session<'_>,
+        session: &mut StackSession<'_>,
         selection: &Selection,
-        kind: Kind,
+        kind: OperationKind,
         reporter: &mut OutputReporter,
     ) -> anyhow::Result<Outcome> {
         let (source, root) = self.source(kind)?;
@@ -281,14 +288,14 @@ impl Run<'_> {
             step_delay: self.step_delay,
             cancellation: self.cancellation,
             registry: self.registry,
-            world: &Outside {
+            host: &OperationContext {
                 context: self.context,
             },
             package_config: &|package| packages.get(package).cloned().unwrap_or_default(),
             explain: &|failure: &Failure| explain(&failure.diagnostic, &source),
             abandon: &|| self.abandon(),
         };
-        let surroundings = Surroundings {
+        let context = EvaluationContext {
             stack: &stack,
             config: &config,
             working_directory: &text(&self.context.project.program_directory()),
@@ -296,24 +303,24 @@ impl Run<'_> {
             files: &Folder::new(self.context.project.program_directory()),
         };
         let parsed = match kind {
-            Kind::Preview | Kind::Up => {
+            OperationKind::Preview | OperationKind::Up => {
                 Some(read_program(&root, &source, &self.registry.names()).map_err(unreadable))
             }
-            Kind::Refresh | Kind::Destroy => None,
+            OperationKind::Refresh | OperationKind::Destroy => None,
         };
         let refresh = self.arguments.refresh && kind == self.kind;
         let work = match (&parsed, kind) {
             (Some(Err(failures)), _) => Work::Nothing(failures),
             (Some(Ok(program)), _) => Work::Program {
                 program,
-                surroundings: &surroundings,
+                context: &context,
                 refresh,
             },
-            (None, Kind::Destroy) => Work::Destroy { refresh },
+            (None, OperationKind::Destroy) => Work::Destroy { refresh },
             (None, _) => Work::Refresh,
         };
-        let keeper = (!preview).then_some(session as &mut dyn Keeper);
-        deployment::run(&task, work, start, keeper, reporter)
+        let sink = (!preview).then_some(session as &mut dyn StateSink);
+        deployment::run(&task, work, start, sink, reporter)
     }
 
     /// The user does not wait for what still runs: the state says that it is under way.
@@ -327,7 +334,7 @@ impl Run<'_> {
 
     fn remember(
         &self,
-        session: &Session<'_>,
+        session: &StackSession<'_>,
         outcome: &Outcome,
         start: Timestamp,
     ) -> anyhow::Result<()> {
@@ -351,7 +358,7 @@ impl Run<'_> {
 
     fn conclude(
         &self,
-        session: &Session<'_>,
+        session: &StackSession<'_>,
         selection: &Selection,
         outcome: &Outcome,
     ) -> anyhow::Result<()> {
@@ -362,7 +369,8 @@ impl Run<'_> {
             Ending::Succeeded => {}
         }
         // of a run that is only looked at first, the run itself decides
-        let decides = !self.preview || self.kind == Kind::Preview || self.arguments.preview_only;
+        let decides =
+            !self.preview || self.kind == OperationKind::Preview || self.arguments.preview_only;
         if self.arguments.expect_no_changes
             && decides
             && outcome.changes.keys().any(|change| *change != "same")
@@ -370,7 +378,7 @@ impl Run<'_> {
             let message = format!("no changes were expected for {name} but changes were proposed");
             return Err(Exit::error(code::CHANGES_NOT_EXPECTED, message));
         }
-        if self.kind == Kind::Destroy && !self.preview && !self.arguments.json {
+        if self.kind == OperationKind::Destroy && !self.preview && !self.arguments.json {
             self.tell_what_is_left(session, selection)?;
         }
         Ok(())
@@ -378,7 +386,7 @@ impl Run<'_> {
 
     fn tell_what_is_left(
         &self,
-        session: &Session<'_>,
+        session: &StackSession<'_>,
         selection: &Selection,
     ) -> anyhow::Result<()> {
         let left = selection::left_over(selection, &session.resources);
@@ -400,7 +408,7 @@ impl Run<'_> {
 }
 
 /// What config says of packages, by package.
-fn package_configs(session: &Session<'_>) -> BTreeMap<String, Properties> {
+fn package_configs(session: &StackSession<'_>) -> BTreeMap<String, Properties> {
     let packages = session.config.keys().map(|key| key.namespace.clone());
     packages
         .map(|package| (package.clone(), session.package_config(&package)))
@@ -409,7 +417,7 @@ fn package_configs(session: &Session<'_>) -> BTreeMap<String, Properties> {
 
 fn read_program(
     root: &Node,
-    source: &Source,
+    source: &ProgramSource,
     packages: &[&str],
 ) -> Result<Program, Vec<Diagnostic>> {
     if let Some(place) = syntax::first_alias(&source.text) {
@@ -428,6 +436,6 @@ fn unreadable(errors: Vec<Diagnostic>) -> Vec<Failure> {
     errors.into_iter().map(failure).collect()
 }
 
-fn explain(diagnostic: &Diagnostic, source: &Source) -> String {
+fn explain(diagnostic: &Diagnostic, source: &ProgramSource) -> String {
     display::diagnostic(diagnostic, &source.file, &source.text)
 }

@@ -2,16 +2,16 @@
 
 use anyhow::bail;
 use pulumi_engine_deploy::{
-    deployment::ledger::Keeper as _,
-    plan::snapshot::{Held, Pending, Record},
+    deployment::ledger::StateSink as _,
+    plan::snapshot::{Pending, Record, StateToSave},
 };
 
-use super::session::Session;
+use super::session::StackSession;
 use crate::args::OperationArgs;
 
 /// Drops creates that are pending, or takes their resources into the state, as the flags of a refresh say.
 pub(super) fn settle(
-    session: &mut Session<'_>,
+    session: &mut StackSession<'_>,
     arguments: &OperationArgs,
     preview: bool,
 ) -> anyhow::Result<()> {
@@ -48,11 +48,11 @@ pub(super) fn settle(
     }
     let left = session.pending.iter().filter(|pending| is_create(pending));
     if left.count() < before && !preview {
-        let state = Held {
+        let state = StateToSave {
             records: session.resources.clone(),
             pending: session.pending.clone(),
         };
-        session.keep(&state, true)?;
+        session.save(&state, true)?;
     }
     Ok(())
 }

@@ -7,14 +7,14 @@ use pulumi_engine_model::VERSION;
 use pulumi_engine_state::history::Record;
 use serde_json::{Map, Value};
 
-use super::session::Session;
+use super::session::StackSession;
 use crate::args::OperationArgs;
 
 /// The record of a run that is over.
 pub(super) fn record(
     kind: &str,
     arguments: &OperationArgs,
-    session: &Session<'_>,
+    session: &StackSession<'_>,
     outcome: &Outcome,
     start_time: i64,
     end_time: i64,

@@ -6,11 +6,11 @@ use anyhow::bail;
 use pulumi_engine_deploy::plan::{Selection, listed, snapshot::Record};
 use pulumi_engine_model::urn::Urn;
 
-use super::operation::Kind;
+use super::operation::OperationKind;
 use crate::args::OperationArgs;
 
 pub(super) fn selection(
-    kind: Kind,
+    kind: OperationKind,
     arguments: &OperationArgs,
     records: &[Arc<Record>],
 ) -> anyhow::Result<Selection> {
@@ -18,7 +18,7 @@ pub(super) fn selection(
     let targets = [urns(&arguments.target), urns(&arguments.target_replace)].concat();
     let replace = [urns(&arguments.replace), urns(&arguments.target_replace)].concat();
     let known = |urn: &Urn| records.iter().any(|record| record.resource.urn == *urn);
-    if matches!(kind, Kind::Refresh | Kind::Destroy)
+    if matches!(kind, OperationKind::Refresh | OperationKind::Destroy)
         && let Some(unknown) = targets
             .iter()
             .chain(&replace)
@@ -39,7 +39,7 @@ pub(super) fn selection(
 }
 
 /// What must be left alone: what the user names, and what would go with it.
-fn excluded(kind: Kind, arguments: &OperationArgs, records: &[Arc<Record>]) -> Vec<Urn> {
+fn excluded(kind: OperationKind, arguments: &OperationArgs, records: &[Arc<Record>]) -> Vec<Urn> {
     let named: Vec<Urn> = arguments.exclude.iter().map(Urn::new).collect();
     let resources = || records.iter().map(|record| &record.resource);
     let mut excluded: BTreeSet<Urn> = resources()
@@ -59,7 +59,7 @@ fn excluded(kind: Kind, arguments: &OperationArgs, records: &[Arc<Record>]) -> V
             }
         }
     }
-    if kind == Kind::Destroy {
+    if kind == OperationKind::Destroy {
         // what stays needs all it refers to
         for resource in resources().collect::<Vec<_>>().into_iter().rev() {
             if excluded.contains(&resource.urn) {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use pulumi_engine_deploy::{
-    deployment::{Start, World, ledger::Keeper},
-    plan::snapshot::{Held, Pending, Record},
+    deployment::{DeploymentHost, InitialState, ledger::StateSink},
+    plan::snapshot::{Pending, Record, StateToSave},
 };
 use pulumi_engine_model::{
     property::{BLINDED, Properties, Property},
     resource::Resource,
     urn::{STACK_TYPE, StackIdentity},
 };
-use pulumi_engine_providers::{builtin::Answers, registry::Registry};
+use pulumi_engine_providers::{builtin::BuiltinHost, registry::Registry};
 use pulumi_engine_state::{
     checkpoint::{Checkpoint, Deployment, Manifest, SecretsProvider},
     sealing::Vault,
@@ -21,12 +21,12 @@ use pulumi_engine_state::{
 };
 use serde_json::{Map, Value};
 
-use super::context::Context;
+use super::context::ProjectContext;
 use crate::config::resolve::{Config, properties};
 
 /// An open state.
-pub(super) struct Session<'a> {
-    pub(super) context: &'a Context,
+pub(super) struct StackSession<'a> {
+    pub(super) context: &'a ProjectContext,
     pub(super) stack: StackIdentity,
     pub(super) config: Config,
     pub(super) resources: Vec<Arc<Record>>,
@@ -36,9 +36,9 @@ pub(super) struct Session<'a> {
     vault: Vault,
 }
 
-impl<'a> Session<'a> {
+impl<'a> StackSession<'a> {
     pub(super) fn open(
-        context: &'a Context,
+        context: &'a ProjectContext,
         stack: StackIdentity,
         registry: &Registry,
         config_must_fit: bool,
@@ -84,8 +84,8 @@ impl<'a> Session<'a> {
     }
 
     /// The state that a run starts from.
-    pub(super) fn start(&self) -> Start {
-        Start {
+    pub(super) fn start(&self) -> InitialState {
+        InitialState {
             records: self.resources.clone(),
             pending: self.pending.clone(),
         }
@@ -144,7 +144,7 @@ impl<'a> Session<'a> {
     }
 
     /// The checkpoint with these resources.
-    fn checkpoint(&mut self, state: &Held) -> anyhow::Result<Vec<u8>> {
+    fn checkpoint(&mut self, state: &StateToSave) -> anyhow::Result<Vec<u8>> {
         let operations = state.pending.iter().map(|pending| &pending.record);
         for record in state.records.iter().chain(operations) {
             self.seal(record)?;
@@ -218,8 +218,8 @@ fn stored(pending: &Pending) -> serde_json::Result<Value> {
     Ok(serde_json::json!({ "resource": resource, "type": pending.kind }))
 }
 
-impl Keeper for Session<'_> {
-    fn keep(&mut self, state: &Held, last: bool) -> anyhow::Result<()> {
+impl StateSink for StackSession<'_> {
+    fn save(&mut self, state: &StateToSave, last: bool) -> anyhow::Result<()> {
         let content = self.checkpoint(state)?;
         self.context
             .backend
@@ -249,20 +249,20 @@ fn refuse_foreign(
 }
 
 /// Other stacks, as a program may read them.
-pub(super) struct Outside<'a> {
-    pub(super) context: &'a Context,
+pub(super) struct OperationContext<'a> {
+    pub(super) context: &'a ProjectContext,
 }
 
-impl World for Outside<'_> {}
+impl DeploymentHost for OperationContext<'_> {}
 
-impl Answers for Outside<'_> {
+impl BuiltinHost for OperationContext<'_> {
     fn stack_outputs(&self, name: &str) -> Result<Properties, String> {
         self.read_stack(name)
             .map_err(|error| format!("stack reference {name:?}: {error:#}"))
     }
 }
 
-impl Outside<'_> {
+impl OperationContext<'_> {
     fn read_stack(&self, name: &str) -> anyhow::Result<Properties> {
         let stack = self.context.stack(Some(name))?;
         let deployment = self.context.require(&stack)?.deployment();

@@ -15,14 +15,14 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    context::Context,
+    context::ProjectContext,
     history, pretty, tag,
     transfer::{self, vault},
 };
 use crate::{args::StackCommand, config::value, display};
 
 pub(super) fn run(command: StackCommand) -> anyhow::Result<()> {
-    let context = Context::load()?;
+    let context = ProjectContext::load()?;
     match command {
         StackCommand::Init {
             name,
@@ -138,7 +138,11 @@ fn check_provider(provider: Option<&str>) -> anyhow::Result<()> {
     }
 }
 
-fn init(context: &Context, stack: &StackIdentity, provider: Option<&str>) -> anyhow::Result<()> {
+fn init(
+    context: &ProjectContext,
+    stack: &StackIdentity,
+    provider: Option<&str>,
+) -> anyhow::Result<()> {
     check_provider(provider)?;
     if context.backend.load(stack)?.is_some() {
         bail!("stack '{}' already exists", stack.qualified());
@@ -165,13 +169,13 @@ fn init(context: &Context, stack: &StackIdentity, provider: Option<&str>) -> any
     Ok(())
 }
 
-fn select(context: &Context, stack: &StackIdentity) -> anyhow::Result<()> {
+fn select(context: &ProjectContext, stack: &StackIdentity) -> anyhow::Result<()> {
     Ok(context
         .selected()?
         .select(context.backend.url(), Some(stack.qualified()))?)
 }
 
-fn list(context: &Context, as_json: bool) -> anyhow::Result<()> {
+fn list(context: &ProjectContext, as_json: bool) -> anyhow::Result<()> {
     let selected = context.selected()?;
     let current = selected.stack(context.backend.url()).unwrap_or_default();
     let mut rows = Vec::new();
@@ -182,7 +186,7 @@ fn list(context: &Context, as_json: bool) -> anyhow::Result<()> {
         };
         let deployment = checkpoint.deployment();
         let time = deployment.manifest.time.parse::<Timestamp>().ok();
-        rows.push(Row {
+        rows.push(StackRow {
             name,
             current: stack.qualified() == current,
             last_update: time.map(|time| format!("{time:.3}")),
@@ -209,7 +213,7 @@ fn list(context: &Context, as_json: bool) -> anyhow::Result<()> {
 /// A stack in a list.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
+struct StackRow {
     name: String,
     current: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -219,7 +223,7 @@ struct Row {
 
 /// The outputs as stored; in clear only if that is asked for.
 fn outputs(
-    context: &Context,
+    context: &ProjectContext,
     stack: &StackIdentity,
     show_secrets: bool,
 ) -> anyhow::Result<Map<String, Value>> {
@@ -277,7 +281,7 @@ fn blinded(value: Value) -> Value {
 }
 
 fn output(
-    context: &Context,
+    context: &ProjectContext,
     stack: &StackIdentity,
     name: Option<&str>,
     as_json: bool,
@@ -314,7 +318,7 @@ fn output(
 }
 
 pub(super) fn remove(
-    context: &Context,
+    context: &ProjectContext,
     stack: &StackIdentity,
     force: bool,
     preserve_config: bool,

@@ -4,11 +4,11 @@ use anyhow::bail;
 use pulumi_engine_model::urn::StackIdentity;
 use pulumi_engine_state::tags;
 
-use super::{context::Context, pretty};
+use super::{context::ProjectContext, pretty};
 use crate::{args::TagCommand, display};
 
 pub(super) fn run(
-    context: &Context,
+    context: &ProjectContext,
     stack: &StackIdentity,
     command: &TagCommand,
 ) -> anyhow::Result<()> {

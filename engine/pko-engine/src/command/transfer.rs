@@ -21,7 +21,7 @@ use pulumi_engine_state::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::context::Context;
+use super::context::ProjectContext;
 use crate::display;
 
 /// A state as it is exported.
@@ -35,7 +35,7 @@ struct Document {
 }
 
 pub(super) fn export(
-    context: &Context,
+    context: &ProjectContext,
     stack: &StackIdentity,
     show_secrets: bool,
     path: Option<&str>,
@@ -69,7 +69,7 @@ pub(super) fn export(
 }
 
 /// Secrets of a state, sealed as it says.
-pub(super) fn vault(context: &Context, deployment: &Deployment) -> anyhow::Result<Vault> {
+pub(super) fn vault(context: &ProjectContext, deployment: &Deployment) -> anyhow::Result<Vault> {
     let crypter = deployment
         .salt()?
         .map(|salt| context.crypter(salt))
@@ -94,7 +94,7 @@ fn revealed(resource: Resource) -> anyhow::Result<Resource<Map<String, Value>>> 
 }
 
 pub(super) fn import(
-    context: &Context,
+    context: &ProjectContext,
     stack: &StackIdentity,
     path: Option<&str>,
     force: bool,

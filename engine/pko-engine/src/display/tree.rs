@@ -14,12 +14,12 @@ use super::{
 /// What was told of the steps so far.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    seen: HashMap<Urn, Seen>,
+    seen: HashMap<Urn, ShownResource>,
     pub(super) failed: usize,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct ShownResource {
     operation: Operation,
     shown: bool,
     parent: Option<Urn>,
@@ -29,7 +29,7 @@ impl Tree {
     /// A step begins.
     pub(super) fn before(&mut self, options: &Options, step: &Step) -> String {
         let shown = is_shown(options, step, step.operation);
-        let seen = Seen {
+        let seen = ShownResource {
             operation: step.operation,
             shown,
             parent: step.resource().and_then(|resource| resource.parent.clone()),

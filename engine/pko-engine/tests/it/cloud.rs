@@ -17,19 +17,19 @@ use crate::stage::{Done, Stage, finish};
 const PROGRAM: &str = "name: demo\nruntime: yaml\nconfig: {token: {type: string, secret: true}}\nresources:\n  a: {type: 'pulumi:index:Stash', properties: {input: '${token}'}}\noutputs: {o: '${a.output}', n: 1}\n";
 
 /// A server that ends with the test.
-struct Server {
+struct BucketServer {
     child: Child,
     port: u16,
 }
 
-impl Drop for Server {
+impl Drop for BucketServer {
     fn drop(&mut self) {
         _ = self.child.kill();
         _ = self.child.wait();
     }
 }
 
-impl Server {
+impl BucketServer {
     fn start(mut command: Command, port: u16) -> Self {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let server = Self {
@@ -154,7 +154,7 @@ fn a_stack_lives_in_s3() {
     let port = free_port();
     let mut command = Command::new(program);
     command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
-    let server = Server::start(command, port);
+    let server = BucketServer::start(command, port);
     server.put("states");
     let keys = [
         ("AWS_ACCESS_KEY_ID", "id"),
@@ -210,7 +210,7 @@ fn a_stack_lives_in_google_cloud_storage() {
     command.args(["-port", &port.to_string()]);
     // it serves the interface that the engine uses under its public name alone
     command.args(["-public-host", &host]);
-    let server = Server::start(command, port);
+    let server = BucketServer::start(command, port);
     let bucket = format!("http://127.0.0.1:{}/storage/v1/b", server.port);
     ureq::post(bucket)
         .content_type("application/json")
@@ -291,7 +291,7 @@ fn a_stack_lives_in_azure_blob_storage() {
         &port.to_string(),
     ]);
     command.arg("--location").arg(folder.path());
-    let server = Server::start(command, port);
+    let server = BucketServer::start(command, port);
     let signed = azure_container(&format!("127.0.0.1:{}", server.port), key);
     assert!(signed.is_ok(), "{signed:?}");
     live(

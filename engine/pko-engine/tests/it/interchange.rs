@@ -101,7 +101,7 @@ fn up(stage: &Stage) -> String {
 
 /// What a command line tells of a stack.
 #[derive(Debug, PartialEq)]
-struct Seen {
+struct StackSummary {
     stacks: Value,
     outputs: Value,
     hidden: Value,
@@ -109,14 +109,14 @@ struct Seen {
     last: Value,
 }
 
-fn look(stage: &Stage) -> Seen {
+fn look(stage: &Stage) -> StackSummary {
     let output = ["stack", "output", "--json", "--stack", "dev"];
     let last = history(stage, 1).remove(0);
     let kept = ["kind", "result", "resourceChanges", "version", "config"];
     let last = kept.map(|key| (key.to_owned(), last[key].clone()));
     let mut stacks = stage.json(&["stack", "ls", "--json"]);
     stacks[0]["lastUpdate"] = json!(null);
-    Seen {
+    StackSummary {
         stacks,
         outputs: stage.json(&[&output[..], &["--show-secrets"]].concat()),
         hidden: stage.json(&output),

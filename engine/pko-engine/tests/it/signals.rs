@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::stage::{Done, Stage};
 
 /// A server of config maps, of which it creates none before it may.
-struct Server {
+struct StandInServer {
     address: String,
     /// Says that a request to create one has come.
     came: Receiver<()>,
@@ -24,7 +24,7 @@ struct Server {
     go: Sender<()>,
 }
 
-impl Server {
+impl StandInServer {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -105,7 +105,7 @@ fn answer(
     ("404 Not Found", missing)
 }
 
-fn stage(server: &Server) -> Stage {
+fn stage(server: &StandInServer) -> Stage {
     let stage = Stage::new(
         "name: demo\nruntime: yaml\nresources:\n  one:\n    type: kubernetes:core/v1:ConfigMap\n    properties:\n      metadata: {name: one, namespace: here}\n      data: {a: b}\n  two:\n    type: pulumi:index:Stash\n    properties: {input: '${one.metadata.name}'}\n    options: {dependsOn: ['${one}']}\n",
     );
@@ -121,7 +121,7 @@ fn stage(server: &Server) -> Stage {
 }
 
 /// An up that hangs in the creation of its first resource; its output, line by line.
-fn hanging(stage: &Stage, server: &Server) -> (Child, BufReader<std::process::ChildStdout>) {
+fn hanging(stage: &Stage, server: &StandInServer) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut command = stage.command(&["up", "--yes", "--skip-preview", "--stack", "dev"]);
     command.env("KUBECONFIG", stage.path("project/kubeconfig"));
     let mut child = command.spawn().unwrap();
@@ -164,7 +164,7 @@ fn state(stage: &Stage) -> (usize, Value) {
 
 #[test]
 fn one_signal_lets_the_running_step_finish_and_begins_no_other() {
-    let server = Server::start();
+    let server = StandInServer::start();
     let stage = stage(&server);
     let (child, mut output) = hanging(&stage, &server);
     interrupt(&child);
@@ -184,7 +184,7 @@ fn one_signal_lets_the_running_step_finish_and_begins_no_other() {
 
 #[test]
 fn two_signals_end_a_run_that_still_waits_and_the_state_says_for_what() {
-    let server = Server::start();
+    let server = StandInServer::start();
     let stage = stage(&server);
     let (child, mut output) = hanging(&stage, &server);
     interrupt(&child);

@@ -1,4 +1,4 @@
-//! When a run is to stop: signals of the user.
+//! Cancels a run on signals.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use signal_hook::{
     iterator::Signals,
 };
 
-/// How the user asks a run to stop.
+/// A signal that cancels a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// `SIGINT`
@@ -24,13 +24,13 @@ pub enum Signal {
     Terminate,
 }
 
-/// How often the user has asked a run to stop. Once: the steps that run are finished. Twice: the state is saved as it
-/// is. Three times: nothing is waited for.
+/// Counts the requests to stop. After one, the running steps are finished. After two, the state is
+/// saved at once. After three, the process ends.
 #[derive(Debug, Clone, Default)]
 pub struct Cancellation(Arc<AtomicUsize>);
 
 impl Cancellation {
-    /// One that SIGINT and SIGTERM count up. `tell` is told which signal came, and how many before it.
+    /// Counts SIGINT and SIGTERM. `tell` gets each signal, and how many came before it.
     pub fn on_signals(tell: impl Fn(Signal, usize) + Send + 'static) -> io::Result<Self> {
         let cancellation = Self::default();
         let asked = cancellation.clone();
@@ -52,24 +52,24 @@ impl Cancellation {
         Ok(cancellation)
     }
 
-    /// Asks once more.
+    /// Adds a request to stop.
     pub fn ask(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Whether nothing more is to be begun.
+    /// Whether no further step may begin.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst) > 0
     }
 
-    /// Whether what runs is not to be waited for either.
+    /// Whether running steps are not waited for either.
     #[must_use]
     pub fn is_urgent(&self) -> bool {
         self.0.load(Ordering::SeqCst) > 1
     }
 
-    /// Waits; a signal ends the wait.
+    /// Sleeps until the time has passed or a signal arrives.
     pub(super) fn wait(&self, duration: Duration) {
         const SLICE: Duration = Duration::from_millis(20);
         let end = Instant::now() + duration;

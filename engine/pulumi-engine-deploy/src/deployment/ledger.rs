@@ -1,9 +1,10 @@
-//! The state while a run changes it from several threads, and when it is saved.
+//! The state while several threads change it, and when it is saved.
 //!
-//! A step begins once the save that says so is done, so that a killed run leaves no operation unrecorded. One thread
-//! saves: what comes while it writes goes into its next save together. The end of a step is no reason to hurry: it
-//! waits a moment for the beginning of the next one. A save costs more the larger the state is, so before one begins
-//! other steps get as long as the last one took to join it: many small steps then cost few saves.
+//! A step begins only after its pending operation is saved, so a killed run leaves no operation
+//! unrecorded. One thread saves. Changes that arrive while it writes go into its next save together.
+//! The end of a step is not urgent: it waits briefly for the beginning of the next one. A save costs
+//! more the larger the state is, so a save first waits as long as the last one took for other steps
+//! to join it. Many small steps then cost few saves.
 
 use std::time::{Duration, Instant};
 
@@ -12,54 +13,54 @@ use pulumi_engine_model::{property::Properties, resource::Resource, urn::Urn};
 
 use crate::plan::{
     Step,
-    snapshot::{Held, Snapshot},
+    snapshot::{Snapshot, StateToSave},
 };
 
-/// How long the end of a step waits for company.
+/// How long the end of a step waits to share a save.
 const PAUSE: Duration = Duration::from_millis(2);
-/// How long a save waits for more steps to begin, at most.
+/// The longest time that a save waits for more steps to begin.
 const COMPANY: Duration = Duration::from_millis(20);
-/// How often a saver without work looks whether the user has lost patience.
+/// How often an idle saver checks for an urgent cancellation.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Keeps the state.
-pub trait Keeper: Send {
-    /// Writes the state as it is now; more of it follows unless this is the last time.
-    fn keep(&mut self, state: &Held, last: bool) -> anyhow::Result<()>;
+/// Stores the state of a run.
+pub trait StateSink: Send {
+    /// Writes the current state. More writes follow unless this is the last one.
+    fn save(&mut self, state: &StateToSave, last: bool) -> anyhow::Result<()>;
 }
 
-/// The state and what of it is saved.
+/// The state, and how much of it is saved.
 pub(super) struct Ledger {
-    book: Mutex<Book>,
+    state: Mutex<LedgerState>,
     changed: Condvar,
-    /// Whether anybody saves: previews have nobody.
+    /// Whether the state is saved: previews do not save.
     kept: bool,
-    /// How many steps can be under way at the same time.
+    /// How many steps can run at the same time.
     width: usize,
 }
 
-struct Book {
+struct LedgerState {
     snapshot: Snapshot,
-    /// Counts changes.
+    /// Number of changes.
     version: u64,
-    /// The change that somebody waits for.
+    /// The newest change that a step waits for.
     awaited: u64,
     /// How many steps wait for a save to begin.
     waiting: usize,
-    /// The last change that is saved.
+    /// The newest saved change.
     saved: u64,
     closing: bool,
     broken: Option<anyhow::Error>,
 }
 
-/// The state could not be saved: nothing more may begin.
+/// The state could not be saved: no further step may begin.
 #[derive(Debug)]
 pub(super) struct Unsaved;
 
 impl Ledger {
     pub(super) fn new(snapshot: Snapshot, kept: bool, width: usize) -> Self {
         Self {
-            book: Mutex::new(Book {
+            state: Mutex::new(LedgerState {
                 snapshot,
                 version: 0,
                 awaited: 0,
@@ -74,29 +75,29 @@ impl Ledger {
         }
     }
 
-    /// Records that a step begins, and returns once that is saved.
+    /// Records a pending operation, and returns once it is saved.
     pub(super) fn begin(&self, kind: &str, resource: Resource) -> Result<usize, Unsaved> {
-        let mut book = self.book.lock();
+        let mut state = self.state.lock();
         if !self.kept {
             return Ok(0);
         }
-        let ticket = book.snapshot.begin(kind, resource);
-        book.version += 1;
-        let version = book.version;
-        book.awaited = version;
-        book.waiting += 1;
+        let ticket = state.snapshot.begin(kind, resource);
+        state.version += 1;
+        let version = state.version;
+        state.awaited = version;
+        state.waiting += 1;
         self.changed.notify_all();
-        while book.saved < version && book.broken.is_none() {
-            self.changed.wait(&mut book);
+        while state.saved < version && state.broken.is_none() {
+            self.changed.wait(&mut state);
         }
-        book.waiting -= 1;
-        if book.broken.is_some() {
+        state.waiting -= 1;
+        if state.broken.is_some() {
             return Err(Unsaved);
         }
         Ok(ticket)
     }
 
-    /// Takes over what a step did, and forgets that it was under way.
+    /// Applies a finished step, and removes its pending operation.
     pub(super) fn finish(&self, ticket: Option<usize>, step: &Step, part: usize) {
         self.change(|snapshot| {
             if let Some(ticket) = ticket {
@@ -106,20 +107,20 @@ impl Ledger {
         });
     }
 
-    /// Forgets a step that did nothing.
+    /// Removes the pending operation of a step that changed nothing.
     pub(super) fn abandon(&self, ticket: Option<usize>) {
         if let Some(ticket) = ticket {
             self.change(|snapshot| snapshot.end(ticket));
         }
     }
 
-    /// Takes over what needs no save of its own.
+    /// Applies a step that needs no save of its own.
     pub(super) fn note(&self, step: &Step, part: usize) {
-        self.book.lock().snapshot.apply(step, part);
+        self.state.lock().snapshot.apply(step, part);
     }
 
     pub(super) fn settle(&self, resource: &Resource, part: usize) {
-        self.book.lock().snapshot.settle(resource, part);
+        self.state.lock().snapshot.settle(resource, part);
     }
 
     pub(super) fn set_outputs(&self, stack: &Urn, outputs: &Properties) {
@@ -127,39 +128,39 @@ impl Ledger {
     }
 
     pub(super) fn look<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> T {
-        look(&self.book.lock().snapshot)
+        look(&self.state.lock().snapshot)
     }
 
     fn change(&self, change: impl FnOnce(&mut Snapshot)) {
-        let mut book = self.book.lock();
-        change(&mut book.snapshot);
-        book.version += 1;
+        let mut state = self.state.lock();
+        change(&mut state.snapshot);
+        state.version += 1;
         self.changed.notify_all();
     }
 
-    /// Saves until the ledger is closed; then once more, whatever has changed. `hurried` is asked now and then, and
-    /// ends it as well.
-    pub(super) fn serve(&self, keeper: &mut dyn Keeper, hurried: &dyn Fn() -> bool) {
+    /// Saves until the ledger is closed, and then once more. An urgent cancellation (`hurried`) ends it
+    /// as well.
+    pub(super) fn serve(&self, sink: &mut dyn StateSink, hurried: &dyn Fn() -> bool) {
         let mut took = Duration::ZERO;
         loop {
-            let mut book = self.book.lock();
-            while book.version == book.saved && !book.closing && !hurried() {
-                _ = self.changed.wait_for(&mut book, GLANCE);
+            let mut state = self.state.lock();
+            while state.version == state.saved && !state.closing && !hurried() {
+                _ = self.changed.wait_for(&mut state, GLANCE);
             }
-            if book.awaited <= book.saved && !book.closing && !hurried() {
-                _ = self.changed.wait_for(&mut book, PAUSE);
+            if state.awaited <= state.saved && !state.closing && !hurried() {
+                _ = self.changed.wait_for(&mut state, PAUSE);
             }
-            self.wait_for_company(&mut book, took, hurried);
-            let (last, version) = (book.closing || hurried(), book.version);
-            let held = book.snapshot.held();
-            drop(book);
+            self.wait_for_company(&mut state, took, hurried);
+            let (last, version) = (state.closing || hurried(), state.version);
+            let held = state.snapshot.held();
+            drop(state);
             let begun = Instant::now();
-            let kept = keeper.keep(&held, last);
+            let saved = sink.save(&held, last);
             took = begun.elapsed().min(COMPANY);
-            let mut book = self.book.lock();
-            book.saved = version;
-            let broken = kept.is_err();
-            book.broken = kept.err();
+            let mut state = self.state.lock();
+            state.saved = version;
+            let broken = saved.is_err();
+            state.broken = saved.err();
             self.changed.notify_all();
             if last || broken {
                 return;
@@ -167,35 +168,35 @@ impl Ledger {
         }
     }
 
-    /// Lets more steps join a save, unless all that can be are there.
+    /// Waits for more steps to join a save, unless all that can run have joined.
     fn wait_for_company(
         &self,
-        book: &mut MutexGuard<'_, Book>,
+        state: &mut MutexGuard<'_, LedgerState>,
         time: Duration,
         hurried: &dyn Fn() -> bool,
     ) {
         let until = Instant::now() + time;
-        while book.waiting > 0 && book.waiting < self.width && !book.closing && !hurried() {
+        while state.waiting > 0 && state.waiting < self.width && !state.closing && !hurried() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            _ = self.changed.wait_for(book, left);
+            _ = self.changed.wait_for(state, left);
         }
     }
 
-    /// Lets the saver do its last save.
+    /// Requests the last save.
     pub(super) fn close(&self) {
-        self.book.lock().closing = true;
+        self.state.lock().closing = true;
         self.changed.notify_all();
     }
 
     pub(super) fn is_broken(&self) -> bool {
-        self.book.lock().broken.is_some()
+        self.state.lock().broken.is_some()
     }
 
-    /// Why the state could not be saved, if so.
+    /// The error if the state could not be saved.
     pub(super) fn into_fault(self) -> Option<anyhow::Error> {
-        self.book.into_inner().broken
+        self.state.into_inner().broken
     }
 }

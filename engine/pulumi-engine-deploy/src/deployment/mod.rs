@@ -1,5 +1,5 @@
-//! Runs a program, a destroy or a refresh: asks providers, decides with [`crate::plan`], carries steps out and keeps the
-//! state. The one place that changes resources.
+//! Runs an update, refresh or destroy: calls providers, decides with [`crate::plan`], carries out
+//! steps and saves the state. Only this module changes resources.
 //!
 //! ```text
 //! program ──goal──▶ registrar ──▶ check, diff (provider) ──▶ decision (pure) ──▶ step ──▶ outputs ──▶ program
@@ -9,13 +9,14 @@
 //!                              ledger: a is part of the state ◀─────────┘ end
 //! ```
 //!
-//! Parts of a program run on several threads ([`crate::schedule`]), each once all it refers to is done; so a resource's
-//! outputs are known when others are evaluated. What threads share: the [`ledger`] (state and saves), the progress
-//! (events, output), the providers, and the registrar's book of what was registered. None of these locks is held while a
-//! provider works. In a preview the same happens, but providers are told to change nothing, and nothing is saved.
+//! Parts of a program run on several threads, each once everything it refers to is done, so a
+//! resource's outputs are known when others are evaluated. Threads share the [`ledger`] (state and
+//! saves), the progress (events, output), the providers and the registrations. None of these locks
+//! is held while a provider works. A preview runs the same code, but providers change nothing and
+//! nothing is saved.
 //!
-//! A step that fails ends the run once the steps that run are done, unless the run goes on after errors; then only
-//! what needs the failed resource is left out. What was done so far is in the state in any case.
+//! A failed step ends the run once the running steps are done. With `--continue-on-error`, only the
+//! dependents of the failed resource are skipped. The state has everything done so far in any case.
 
 pub mod cancellation;
 pub mod ledger;
@@ -48,7 +49,7 @@ use pulumi_engine_model::{
     property::Properties,
     urn::{StackIdentity, Urn},
 };
-use pulumi_engine_providers::{builtin::Answers, registry::Registry};
+use pulumi_engine_providers::{builtin::BuiltinHost, registry::Registry};
 use pulumi_yaml::Program;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
@@ -57,17 +58,17 @@ use crate::{
         Changes, Failure, Selection,
         snapshot::{Pending, Record, Snapshot},
     },
-    program::evaluate::Surroundings,
+    program::evaluate::EvaluationContext,
 };
 use cancellation::Cancellation;
-use ledger::{Keeper, Ledger};
+use ledger::{Ledger, StateSink};
 use progress::{Explain, Progress};
 use providers::Providers;
 use reporter::Reporter;
 
-/// What a run may read of the outside.
-pub trait World: Answers {
-    /// The time to write into resources.
+/// What a run needs from its caller.
+pub trait DeploymentHost: BuiltinHost {
+    /// The time stamp of changed resources.
     fn now(&self) -> String {
         jiff::Timestamp::now().to_string()
     }
@@ -82,7 +83,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// The word in event logs.
+    /// The name in event logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -93,87 +94,78 @@ impl Ending {
     }
 }
 
-/// What a run did.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// How it ended.
     pub ending: Ending,
-    /// What was done to how many.
     pub changes: Changes,
 }
 
-/// What a run is about, and what it may use.
+/// The settings of a run, and what it uses.
 pub struct Task<'a> {
     /// Stack and project.
     pub stack: &'a StackIdentity,
-    /// What it is limited to.
+    /// The resources that it is limited to.
     pub selection: &'a Selection,
-    /// Whether nothing may be changed.
     pub preview: bool,
-    /// How many things are done at the same time.
+    /// How many steps run at the same time.
     pub parallel: usize,
-    /// Whether a failed step leaves the others alone.
+    /// Whether other steps continue after one has failed.
     pub continue_on_error: bool,
-    /// How long each step takes at least.
+    /// The shortest time of a step, for tests.
     pub step_delay: Duration,
-    /// When to stop.
     pub cancellation: &'a Cancellation,
-    /// The packages there are.
     pub registry: &'a Registry,
-    /// Other stacks.
-    pub world: &'a dyn World,
+    pub host: &'a dyn DeploymentHost,
     /// Config of a package, for its default provider.
     pub package_config: &'a (dyn Fn(&str) -> Properties + Sync),
     /// Turns a failure into text.
     pub explain: Explain<'a>,
-    /// Lets go of what must not outlive a run that the user does not wait for; the process ends then.
+    /// Releases the lock and ends the process, after an urgent cancellation.
     pub abandon: &'a (dyn Fn() + Sync),
 }
 
-/// What is to be done.
+/// The work of a run.
 #[derive(Clone, Copy)]
 pub enum Work<'a> {
-    /// What a program says.
+    /// Deploy a program.
     Program {
         program: &'a Program,
-        /// What it sees.
-        surroundings: &'a Surroundings<'a>,
-        /// Whether the state is brought up to date first.
+        context: &'a EvaluationContext<'a>,
+        /// Whether to refresh first.
         refresh: bool,
     },
-    /// Bring the state up to date.
     Refresh,
     /// Delete.
     Destroy {
-        /// Whether the state is brought up to date first.
+        /// Whether to refresh first.
         refresh: bool,
     },
-    /// Nothing: what should be done cannot be understood.
+    /// Only report these failures: the program has syntax errors.
     Nothing(&'a [Failure]),
 }
 
 /// The state that a run starts from.
 #[derive(Debug, Default)]
-pub struct Start {
+pub struct InitialState {
     /// Its resources, in order.
     pub records: Vec<Arc<Record>>,
-    /// What an earlier run has left under way.
+    /// Operations that an earlier run did not finish.
     pub pending: Vec<Pending>,
 }
 
-/// Does the work. Without a keeper it is a preview.
+/// Does the work. Without a sink it does not save, as in a preview.
 pub fn run(
     task: &Task<'_>,
     work: Work<'_>,
-    start: Start,
-    keeper: Option<&mut dyn Keeper>,
+    start: InitialState,
+    sink: Option<&mut dyn StateSink>,
     reporter: &mut dyn Reporter,
 ) -> anyhow::Result<Outcome> {
-    let engine = Engine::new(task, start, keeper.is_some(), reporter)?;
+    let engine = Engine::new(task, start, sink.is_some(), reporter)?;
     thread::scope(|scope| {
-        if let Some(keeper) = keeper {
+        if let Some(sink) = sink {
             let engine = &engine;
-            scope.spawn(move || engine.save(keeper));
+            scope.spawn(move || engine.save(sink));
         }
         engine.work(work);
         engine.ledger.close();
@@ -186,20 +178,20 @@ pub(crate) struct Engine<'a> {
     ledger: Ledger,
     progress: Progress<'a>,
     providers: Providers<'a>,
-    /// Whether something failed that ends the run.
+    /// Whether a failure ends the run.
     failing: AtomicBool,
-    /// Decides everything that is random about resources.
+    /// The seed of everything random about resources.
     seed: [u8; 32],
 }
 
-/// A resource could not be dealt with; the user was told, or wants to stop.
+/// A resource failed, which was reported, or the run is canceled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Halted;
 
 impl<'a> Engine<'a> {
     fn new(
         task: &'a Task<'a>,
-        start: Start,
+        start: InitialState,
         kept: bool,
         reporter: &'a mut dyn Reporter,
     ) -> anyhow::Result<Self> {
@@ -207,14 +199,14 @@ impl<'a> Engine<'a> {
         SystemRandom::new()
             .fill(&mut seed)
             .map_err(|_| anyhow::anyhow!("failed to get random bytes"))?;
-        let answers: &dyn Answers = task.world;
-        let providers = Providers::new(task.registry, answers);
+        let builtin_host: &dyn BuiltinHost = task.host;
+        let providers = Providers::new(task.registry, builtin_host);
         let own = start.records.iter().map(|record| &record.resource);
         for resource in own.filter(|resource| resource.is_provider()) {
             providers.remember(resource);
         }
         let progress = Progress::new(reporter, task.stack.stack_urn(), task.explain);
-        let inherited = tell_pending(task, &progress, start.pending);
+        let inherited = report_pending(task, &progress, start.pending);
         Ok(Self {
             task,
             ledger: Ledger::new(Snapshot::new(start.records, inherited), kept, task.parallel),
@@ -241,21 +233,21 @@ impl<'a> Engine<'a> {
             }
             Work::Program {
                 program,
-                surroundings,
+                context,
                 refresh,
             } => {
                 if refresh {
                     self.refresh(false);
                 }
-                registrar::run(self, program, surroundings);
+                registrar::run(self, program, context);
             }
         }
     }
 
-    /// The saver's thread. When the user has no patience left it ends the process after its last save.
-    fn save(&self, keeper: &mut dyn Keeper) {
+    /// The saver's thread. After an urgent cancellation it ends the process once it has saved.
+    fn save(&self, sink: &mut dyn StateSink) {
         let hurried = || self.task.cancellation.is_urgent();
-        self.ledger.serve(keeper, &hurried);
+        self.ledger.serve(sink, &hurried);
         if hurried() {
             (self.task.abandon)();
         }
@@ -278,17 +270,17 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Whether nothing more may begin.
+    /// Whether no further step may begin.
     fn is_stopped(&self) -> bool {
         self.failing.load(Ordering::SeqCst) || self.is_cut_off()
     }
 
-    /// Whether the run ends for another reason than a step that failed.
+    /// Whether the run ends for another reason than a failed step.
     fn is_cut_off(&self) -> bool {
         self.task.cancellation.is_set() || self.progress.is_broken() || self.ledger.is_broken()
     }
 
-    /// A step has failed: others may go on only if the user said so.
+    /// Records a failed step, which ends the run unless the user chose otherwise.
     fn fail(&self) -> Halted {
         if !self.task.continue_on_error {
             self.failing.store(true, Ordering::SeqCst);
@@ -296,7 +288,7 @@ impl<'a> Engine<'a> {
         Halted
     }
 
-    /// Whether all targets are known; the user is told those that are not.
+    /// Reports targets that do not exist. Returns whether all of them do.
     fn check_targets(&self, targets: &[Urn], known: impl Fn(&Urn) -> bool) -> bool {
         let mut all = true;
         for target in Selection::unknown(targets, known) {
@@ -312,21 +304,21 @@ impl<'a> Engine<'a> {
         all
     }
 
-    fn olds(&self) -> Olds {
-        Olds::new(
+    fn prior_state(&self) -> PriorState {
+        PriorState::new(
             self.ledger
                 .look(|snapshot| snapshot.records().map(Arc::clone).collect()),
         )
     }
 }
 
-/// The state that a phase of a run starts from, with its resources by name.
-pub(crate) struct Olds {
+/// The state before a phase of a run, with its resources by name.
+pub(crate) struct PriorState {
     records: Vec<Arc<Record>>,
     live: HashMap<Urn, usize>,
 }
 
-impl Olds {
+impl PriorState {
     fn new(records: Vec<Arc<Record>>) -> Self {
         let own = records.iter().enumerate();
         let live = own
@@ -343,10 +335,11 @@ impl Olds {
     }
 }
 
-/// Tells what an earlier run has left under way, and returns what must be kept: creates whose resources may be there.
-fn tell_pending(task: &Task<'_>, progress: &Progress<'_>, pending: Vec<Pending>) -> Vec<Pending> {
+/// Reports the operations that an earlier run did not finish. Returns those to keep in the state:
+/// creates whose resources may exist.
+fn report_pending(task: &Task<'_>, progress: &Progress<'_>, pending: Vec<Pending>) -> Vec<Pending> {
     if !pending.is_empty() && !task.preview {
-        progress.warning(&Failure::new(None, interrupted(&pending)));
+        progress.warning(&Failure::new(None, interrupted_warning(&pending)));
     }
     let lasting = |pending: &Pending| {
         pending.kind == "creating" && task.registry.is_outside(&pending.record.resource.kind)
@@ -354,10 +347,10 @@ fn tell_pending(task: &Task<'_>, progress: &Progress<'_>, pending: Vec<Pending>)
     pending.into_iter().filter(lasting).collect()
 }
 
-fn interrupted(pending: &[Pending]) -> String {
+fn interrupted_warning(pending: &[Pending]) -> String {
     let line = |pending: &Pending| {
         let urn = &pending.record.resource.urn;
-        format!("  * {urn}, interrupted while {}\n", pending.kind)
+        format!("  * {urn}, interrupted_warning while {}\n", pending.kind)
     };
     let list = pending.iter().map(line).collect::<Vec<_>>().concat();
     format!(

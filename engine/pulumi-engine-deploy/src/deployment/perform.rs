@@ -1,4 +1,4 @@
-//! One step: told, recorded as under way, done by its provider, and taken into the state.
+//! Performs one step: reports it, records it as pending, calls the provider, updates the state.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ impl Engine<'_> {
         about: impl FnOnce(&Call<'_>) -> T,
     ) -> T {
         let canceled = || self.task.cancellation.is_set();
-        // one provider may tell from several threads
+        // a provider may report from several threads
         let progress = Mutex::new(&self.progress);
         let status = |message: &str| progress.lock().status(urn, message);
         about(&Call {
@@ -31,7 +31,7 @@ impl Engine<'_> {
         })
     }
 
-    /// Does a step that leaves a resource. `act` does it, and says what came of it in the resource after.
+    /// Performs a step after which the resource exists. `act` calls the provider and updates the resource.
     pub(super) fn change(
         &self,
         mut step: Step,
@@ -73,7 +73,7 @@ impl Engine<'_> {
         Ok(new)
     }
 
-    /// Does a step that deletes a resource. `act` does it.
+    /// Performs a step that deletes a resource. `act` calls the provider.
     pub(super) fn remove(
         &self,
         step: &Step,
@@ -95,7 +95,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Does a step that changes nothing outside.
+    /// Performs a step that changes only the state.
     pub(super) fn pass(&self, step: &Step, part: usize) {
         self.progress.before(step);
         if let Some(resource) = step.resource()
@@ -141,7 +141,7 @@ fn unwell(reasons: &[String]) -> String {
     format!("{errors} occurred:\n\t* {}\n", reasons.join("\n\t* "))
 }
 
-/// How long a step on a resource may take, if the program says so.
+/// The time limit of a step, from `customTimeouts`.
 pub(super) fn timeout(resource: &Resource, operation: Operation) -> Option<Duration> {
     let name = match operation {
         Operation::Create | Operation::CreateReplacement => "create",
@@ -155,7 +155,7 @@ pub(super) fn timeout(resource: &Resource, operation: Operation) -> Option<Durat
         .filter(|timeout| !timeout.is_zero())
 }
 
-/// Outputs are secret that the program or the type says are, and those that were given as secret inputs.
+/// Marks outputs as secret that the program or the type names, and those of secret inputs.
 pub(super) fn conceal(resource: &mut Resource) {
     let none = Properties::new();
     let inputs = resource.inputs.as_ref().unwrap_or(&none);

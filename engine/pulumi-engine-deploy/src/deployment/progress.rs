@@ -1,5 +1,4 @@
-//! What a run tells: events, lines for people, and how much was done. Several threads tell at once; each thing is state
-//! as a whole.
+//! Forwards steps and messages of all threads to the reporter, one at a time, and counts changes.
 
 use std::io;
 
@@ -22,11 +21,11 @@ struct ProgressState<'a> {
     reporter: &'a mut dyn Reporter,
     changes: Changes,
     failures: usize,
-    /// The stack's own step: it is only done when the outputs are known.
+    /// The stack's own step. It ends when the outputs are known.
     stack: Option<Step>,
     /// The same, with the outputs.
     last: Option<Step>,
-    /// Why nothing can be state any more.
+    /// The first error of the reporter.
     fault: Option<io::Error>,
 }
 
@@ -61,14 +60,13 @@ impl<'a> Progress<'a> {
         state.keep(written);
     }
 
-    /// A step is done.
     pub(super) fn after(&self, step: &Step) {
         let mut state = self.state.lock();
         plan::count(&mut state.changes, step);
         let waits = !matches!(step.operation, Operation::Delete | Operation::Refresh);
         if step.urn == self.stack && waits {
             state.stack = Some(step.clone());
-            // as Pulumi has it: a preview tells of the stack twice, first without what the program gives
+            // as in Pulumi, a preview reports the stack twice, first without its outputs
             if !state.reporter.is_preview() {
                 return;
             }
@@ -77,13 +75,13 @@ impl<'a> Progress<'a> {
         state.keep(written);
     }
 
-    /// The stack's own step is done, with or without outputs. It is state of once all else is.
+    /// Ends the stack's own step, with or without outputs. It is reported last of all.
     pub(super) fn stack_done(&self, stack: Option<Resource>) {
         let mut state = self.state.lock();
         state.last = state.stack.take().map(|step| Step { new: stack, ..step });
     }
 
-    /// A step could not be done. Of a preview there is only the message, as with Pulumi's CLI.
+    /// Reports a failed step. As with Pulumi's CLI, a preview reports only the message.
     pub(super) fn failed(&self, step: &Step, message: &str) {
         let preview = self.state.lock().reporter.is_preview();
         let words = if preview { "Preview failed: " } else { "" };
@@ -115,7 +113,7 @@ impl<'a> Progress<'a> {
         state.keep(written);
     }
 
-    /// What a provider says while it works on a resource.
+    /// Reports what a provider waits for.
     pub(super) fn status(&self, urn: &Urn, message: &str) {
         let mut state = self.state.lock();
         let written = state
@@ -132,7 +130,7 @@ impl<'a> Progress<'a> {
         self.state.lock().fault.is_some()
     }
 
-    /// How much was done, unless telling it failed.
+    /// The counted changes, or the reporter's error.
     pub(super) fn conclude(self) -> io::Result<Changes> {
         let mut state = self.state.into_inner();
         if let Some(step) = state.last.take() {

@@ -1,4 +1,4 @@
-//! Providers as resources: default ones, registered when something needs them, and those of the program.
+//! Provider resources: default ones, registered on demand, and those of the program.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +16,23 @@ use super::{
 };
 use crate::{
     plan::{Operation, Step, decision},
-    program::evaluate::{Goal, Refusal, Registered},
+    program::evaluate::{Goal, Registered, RegistrationError},
 };
 
 impl Registrar<'_, '_> {
-    /// The reference to the provider of a resource. Its children inherit it, and what else the program gives it.
+    /// The reference to the provider of a resource. Children inherit it, and the option `providers`.
     pub(super) fn provider_of(&self, urn: &Urn, goal: &Goal) -> String {
         let reference = self.choose_provider(goal);
         let mut known = self.given_providers(goal);
         known.insert(package_of(&goal.kind).to_owned(), reference.clone());
-        self.book.lock().inherited.insert(urn.clone(), known);
+        self.registrations
+            .lock()
+            .inherited
+            .insert(urn.clone(), known);
         reference
     }
 
-    /// The provider that the program names, the parent's, or the default one of the package.
+    /// The explicit provider, the parent's, or the default one of the package.
     pub(super) fn choose_provider(&self, goal: &Goal) -> String {
         let package = package_of(&goal.kind);
         let given = self.given_providers(goal).remove(package);
@@ -38,14 +41,14 @@ impl Registrar<'_, '_> {
 
     /// References to the providers of a resource and its parents, by package.
     fn given_providers(&self, goal: &Goal) -> BTreeMap<String, String> {
-        let book = self.book.lock();
+        let registrations = self.registrations.lock();
         let inherited = goal
             .parent
             .as_ref()
-            .and_then(|parent| book.inherited.get(parent));
+            .and_then(|parent| registrations.inherited.get(parent));
         let mut known = inherited.cloned().unwrap_or_default();
         for urn in goal.providers.iter().chain(&goal.provider) {
-            if let Some(reference) = book.declared.get(urn) {
+            if let Some(reference) = registrations.declared.get(urn) {
                 known.insert(package_of(urn.kind()).to_owned(), reference.clone());
             }
         }
@@ -74,9 +77,12 @@ impl Registrar<'_, '_> {
             kind,
             ..Resource::default()
         };
-        self.book.lock().seen.insert(urn);
+        self.registrations.lock().seen.insert(urn);
         let inputs = described(inputs, &version, &address, &BTreeMap::new());
-        let old = self.olds.get(&new.urn).map(|record| &record.resource);
+        let old = self
+            .prior_state
+            .get(&new.urn)
+            .map(|record| &record.resource);
         let resource = self.provider_resource(new, old, inputs, 0);
         let reference = self.engine.providers.remember(&resource);
         defaults.insert(key, reference.clone());
@@ -84,7 +90,11 @@ impl Registrar<'_, '_> {
     }
 
     /// A provider that the program declares.
-    pub(super) fn register_provider(&self, urn: &Urn, goal: &Goal) -> Result<Registered, Refusal> {
+    pub(super) fn register_provider(
+        &self,
+        urn: &Urn,
+        goal: &Goal,
+    ) -> Result<Registered, RegistrationError> {
         let version = goal.version.clone().unwrap_or_default();
         let address = goal.plugin_download_url.clone().unwrap_or_default();
         let dependencies = goal.property_dependencies.iter();
@@ -117,13 +127,13 @@ impl Registrar<'_, '_> {
                 .replace_keys()
                 .is_empty()
         {
-            return Err(Refusal::Message(decision::protected(old)));
+            return Err(RegistrationError::Message(decision::protected(old)));
         }
         let resource = self.provider_resource(new, old, inputs, goal.part);
         let reference = self.engine.providers.remember(&resource);
         let declared = (urn.clone(), reference.clone());
-        self.book.lock().declared.extend([declared]);
-        // a config that is wrong should be told here, not by the first resource that needs it
+        self.registrations.lock().declared.extend([declared]);
+        // reports wrong config here, not at the first resource that needs the provider
         self.engine
             .providers
             .get(&reference, &resource.kind)
@@ -131,7 +141,7 @@ impl Registrar<'_, '_> {
         Ok(self.registered(resource, true))
     }
 
-    /// Creates, changes, replaces or leaves the resource of a provider, as the provider says of its config.
+    /// Creates, updates, replaces or keeps a provider resource, depending on the diff of its config.
     fn provider_resource(
         &self,
         new: Resource,
@@ -152,7 +162,7 @@ impl Registrar<'_, '_> {
         let id = match kept {
             Some(old) => old.id.clone(),
             None if self.engine.task.preview => UNKNOWN.to_owned(),
-            None => self.engine.task.world.new_id(),
+            None => self.engine.task.host.new_id(),
         };
         let dated = self.dated(kept, operation == Operation::Update);
         let mut config = inputs.clone();
@@ -174,13 +184,13 @@ impl Registrar<'_, '_> {
         };
         self.engine.pass(&step(operation), part);
         if operation == Operation::CreateReplacement {
-            self.book.lock().anew.insert(new.urn.clone());
+            self.registrations.lock().anew.insert(new.urn.clone());
             self.engine.pass(&step(Operation::Replace), part);
         }
         new
     }
 
-    /// What a provider says of a change of its own config.
+    /// The provider's diff of its own config.
     fn provider_difference(&self, old: &Resource, inputs: &Properties) -> Difference {
         let none = Properties::new();
         let before = old.inputs.as_ref().unwrap_or(&none);
@@ -188,13 +198,13 @@ impl Registrar<'_, '_> {
         self.engine.providers.difference(package, before, inputs)
     }
 
-    /// Whether a resource has to be made anew because its provider is another one, or has become one.
+    /// Whether a resource must be replaced because its provider changed or was replaced.
     pub(super) fn has_other_provider(&self, old: &Resource, reference: &str) -> bool {
         if old.provider == reference {
             return false;
         }
         let before = old.provider.rsplit_once("::");
-        let before = before.and_then(|(urn, _)| self.olds.get(&Urn::new(urn)));
+        let before = before.and_then(|(urn, _)| self.prior_state.get(&Urn::new(urn)));
         let now = self.engine.providers.inputs(reference);
         before.is_some_and(|before| {
             let difference = self.provider_difference(&before.resource, &now);
@@ -203,7 +213,7 @@ impl Registrar<'_, '_> {
     }
 }
 
-/// As Pulumi names default providers: with version and address, as far as they are known.
+/// The name of a default provider, as Pulumi makes it: with version and download URL, if set.
 fn default_name(version: &str, address: &str) -> String {
     let mut name = "default".to_owned();
     if !version.is_empty() {
@@ -232,7 +242,7 @@ fn plain(part: &str) -> String {
         .collect()
 }
 
-/// Inputs of a provider with its version, where its plugin would come from, and which variables it gets under which names.
+/// Inputs of a provider resource with version, download URL and environment variable mappings.
 fn described(
     mut inputs: Properties,
     version: &str,
@@ -264,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn default_providers_are_named_as_pulumi_names_them() {
+    fn default_provider_names_match_pulumi() {
         assert_eq!(default_name("", ""), "default");
         assert_eq!(default_name("4.18.0", ""), "default_4_18_0");
         assert_eq!(

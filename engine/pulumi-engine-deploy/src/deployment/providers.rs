@@ -1,4 +1,4 @@
-//! The providers of a run: made when first needed, from what the state or the program says of them.
+//! The providers of a run, created on demand from the provider resources of the state or program.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,77 +14,84 @@ use pulumi_engine_model::{
 use pulumi_engine_providers::{
     Call, ChangeRequest, CheckRequest, Checked, Created, Difference, Environment, Observed,
     Provider, ProviderError, ReadRequest,
-    builtin::{self, Answers, Builtin},
+    builtin::{self, Builtin, BuiltinHost},
     changed,
     registry::{Registry, package_of},
 };
 use pulumi_yaml::{ResourceType, keys::PROVIDER_TYPE_PREFIX};
 
-/// Inputs of a provider's resource that are not its config.
+/// Inputs of a provider resource that are not its config.
 const NO_CONFIG: [&str; 3] = ["version", "pluginDownloadURL", INTERNAL];
-/// Where the inputs of a provider's resource have what is not for the provider.
+/// The input of a provider resource with settings for the engine.
 pub(super) const INTERNAL: &str = "__internal";
-/// Among that: which environment variables the provider gets under which names.
+/// Among these settings, the environment variable mappings.
 pub(super) const VARIABLES: &str = "envVarMappings";
 
-/// A provider for the time of a run.
-pub(super) type Shared<'a> = Arc<dyn Provider + 'a>;
+pub(super) type SharedProvider<'a> = Arc<dyn Provider + 'a>;
 
 pub(super) struct Providers<'a> {
     registry: &'a Registry,
-    builtin: Shared<'a>,
-    known: Mutex<Known<'a>>,
+    builtin: SharedProvider<'a>,
+    cache: Mutex<ProviderCache<'a>>,
 }
 
 #[derive(Default)]
-struct Known<'a> {
+struct ProviderCache<'a> {
     /// Package and inputs by reference (`urn::id`).
     configs: HashMap<String, (String, Properties)>,
-    made: HashMap<String, Shared<'a>>,
-    /// By package, without config: to look up types.
-    bare: BTreeMap<String, Shared<'a>>,
+    made: HashMap<String, SharedProvider<'a>>,
+    /// By package, without config, to look up types.
+    bare: BTreeMap<String, SharedProvider<'a>>,
 }
 
 impl<'a> Providers<'a> {
-    pub(super) fn new(registry: &'a Registry, answers: &'a (dyn Answers + 'a)) -> Self {
+    pub(super) fn new(registry: &'a Registry, builtin_host: &'a (dyn BuiltinHost + 'a)) -> Self {
         Self {
             registry,
-            builtin: Arc::new(Builtin::new(answers)),
-            known: Mutex::default(),
+            builtin: Arc::new(Builtin::new(builtin_host)),
+            cache: Mutex::default(),
         }
     }
 
-    /// Remembers a provider's resource; returns the reference to it.
+    /// Adds a provider resource, and returns the reference to it.
     pub(super) fn remember(&self, resource: &Resource) -> String {
         let reference = format!("{}::{}", resource.urn, resource.id);
         let config = resource.inputs.clone().unwrap_or_default();
         let package = package_of(&resource.kind).to_owned();
-        let mut known = self.known.lock();
-        known.made.remove(&reference);
-        known.configs.insert(reference.clone(), (package, config));
+        let mut cache = self.cache.lock();
+        cache.made.remove(&reference);
+        cache.configs.insert(reference.clone(), (package, config));
         reference
     }
 
-    /// The provider of a reference; a resource of a state that lost its provider gets one without config.
-    pub(super) fn get(&self, reference: &str, token: &str) -> Result<Shared<'a>, ProviderError> {
+    /// The provider of a reference. A resource whose provider is missing gets one without config.
+    pub(super) fn get(
+        &self,
+        reference: &str,
+        token: &str,
+    ) -> Result<SharedProvider<'a>, ProviderError> {
         let package = package_of(token);
         if package == builtin::PACKAGE {
             return Ok(Arc::clone(&self.builtin));
         }
-        let mut known = self.known.lock();
-        if let Some(made) = known.made.get(reference) {
+        let mut cache = self.cache.lock();
+        if let Some(made) = cache.made.get(reference) {
             return Ok(Arc::clone(made));
         }
-        let config = known.configs.get(reference);
+        let config = cache.configs.get(reference);
         let (package, inputs) = config
             .cloned()
             .unwrap_or_else(|| (package.to_owned(), Properties::new()));
         let made = self.make(&package, inputs)?;
-        known.made.insert(reference.to_owned(), Arc::clone(&made));
+        cache.made.insert(reference.to_owned(), Arc::clone(&made));
         Ok(made)
     }
 
-    fn make(&self, package: &str, mut inputs: Properties) -> Result<Shared<'a>, ProviderError> {
+    fn make(
+        &self,
+        package: &str,
+        mut inputs: Properties,
+    ) -> Result<SharedProvider<'a>, ProviderError> {
         let environment = environment(&inputs);
         inputs.retain(|name, _| !NO_CONFIG.contains(&name.as_str()));
         if inputs.values().any(Property::contains_unknown) {
@@ -93,14 +100,14 @@ impl<'a> Providers<'a> {
         self.registry.make(package, &inputs, &environment)
     }
 
-    /// The inputs of a provider's resource.
+    /// The inputs of a provider resource.
     pub(super) fn inputs(&self, reference: &str) -> Properties {
-        let known = self.known.lock();
-        let config = known.configs.get(reference);
+        let cache = self.cache.lock();
+        let config = cache.configs.get(reference);
         config.map(|(_, inputs)| inputs.clone()).unwrap_or_default()
     }
 
-    /// What a change of the inputs of a provider's resource means.
+    /// The diff of the inputs of a provider resource.
     pub(super) fn difference(
         &self,
         package: &str,
@@ -122,7 +129,7 @@ impl<'a> Providers<'a> {
         }
     }
 
-    /// What a program may say of resources of a type.
+    /// The schema of a resource type.
     pub(super) fn resource_type(&self, token: &str) -> Result<ResourceType, ProviderError> {
         self.registry.require(token)?;
         if let Some(package) = token.strip_prefix(PROVIDER_TYPE_PREFIX) {
@@ -141,21 +148,21 @@ impl<'a> Providers<'a> {
     }
 
     /// A provider without config.
-    fn bare(&self, package: &str) -> Result<Shared<'a>, ProviderError> {
-        let mut known = self.known.lock();
-        if let Some(bare) = known.bare.get(package) {
+    fn bare(&self, package: &str) -> Result<SharedProvider<'a>, ProviderError> {
+        let mut cache = self.cache.lock();
+        if let Some(bare) = cache.bare.get(package) {
             return Ok(Arc::clone(bare));
         }
         let environment = Environment::default();
-        let made: Shared<'a> = self
-            .registry
-            .make(package, &Properties::new(), &environment)?;
-        known.bare.insert(package.to_owned(), Arc::clone(&made));
+        let made: SharedProvider<'a> =
+            self.registry
+                .make(package, &Properties::new(), &environment)?;
+        cache.bare.insert(package.to_owned(), Arc::clone(&made));
         Ok(made)
     }
 }
 
-/// The variables of a provider whose resource has these inputs.
+/// The environment variables of a provider with these inputs.
 fn environment(inputs: &Properties) -> Environment {
     let internal = inputs.get(INTERNAL);
     let Some(Property::Object(internal)) = internal else {
@@ -171,7 +178,7 @@ fn environment(inputs: &Properties) -> Environment {
     Environment::new(names)
 }
 
-/// A provider whose config a preview cannot know: everything that it is asked about may change.
+/// A provider whose config is unknown in a preview. Every diff is unknown too.
 struct Unconfigured;
 
 impl Provider for Unconfigured {

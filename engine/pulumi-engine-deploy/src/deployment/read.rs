@@ -1,4 +1,4 @@
-//! Resources that others own (`get`, stack references), and those that the stack takes over (`import`).
+//! External resources (`get`, stack references) and imported ones (`import`).
 
 use pulumi_engine_model::{
     property::{Properties, Property},
@@ -7,26 +7,26 @@ use pulumi_engine_model::{
 };
 use pulumi_engine_providers::{Observed, ProviderError, ReadRequest};
 
-use super::registrar::{Registrar, Wanted, refused};
+use super::registrar::{DesiredResource, Registrar, registration_error};
 use crate::{
     plan::{Operation, Step},
-    program::evaluate::{Goal, Refusal, Registered},
+    program::evaluate::{Goal, Registered, RegistrationError},
 };
 
 impl Registrar<'_, '_> {
-    /// Reads a resource that belongs to nobody here; each run reads it anew.
-    pub(super) fn read(&self, urn: &Urn, goal: &Goal) -> Result<Registered, Refusal> {
+    /// Reads an external resource. Each run reads it again.
+    pub(super) fn read(&self, urn: &Urn, goal: &Goal) -> Result<Registered, RegistrationError> {
         let old = self.find_old(urn, goal);
         let old = old.map(|record| record.resource.clone());
         let wish = wish(goal)?;
         let reference = self.provider_of(urn, goal);
         if wish.id.as_deref() == Some("") {
-            return Err(Refusal::Message(format!(
+            return Err(RegistrationError::Message(format!(
                 "Expected an ID for {urn}: \"get\" needs the id of a resource"
             )));
         }
         let provider = self.engine.providers.get(&reference, &goal.kind);
-        let provider = provider.map_err(|error| refused(&error))?;
+        let provider = provider.map_err(|error| registration_error(&error))?;
         let new = Resource {
             urn: urn.clone(),
             custom: true,
@@ -56,7 +56,7 @@ impl Registrar<'_, '_> {
         };
         let step = Step::new(operation, old, Some(new));
         let read = self.engine.change(step, goal.part, |call, new| {
-            // an id that a preview cannot know yet cannot be read either
+            // a preview cannot read an id that it does not know
             let Some(id) = &wish.id else { return Ok(()) };
             let request = ReadRequest {
                 id,
@@ -75,13 +75,13 @@ impl Registrar<'_, '_> {
         Ok(self.registered(read, wish.id.is_none()))
     }
 
-    /// Takes over a resource that the program says exists already, unless that is done.
+    /// Imports an existing resource, unless an earlier run has.
     pub(super) fn import(
         &self,
-        wanted: &Wanted<'_>,
+        desired: &DesiredResource<'_>,
         old: Option<&Resource>,
-    ) -> Result<Option<Resource>, Refusal> {
-        let Some(id) = &wanted.goal.import else {
+    ) -> Result<Option<Resource>, RegistrationError> {
+        let Some(id) = &desired.goal.import else {
             return Ok(None);
         };
         let known = old.filter(|old| !old.external).map(|old| {
@@ -98,21 +98,21 @@ impl Registrar<'_, '_> {
             import_id: id.clone(),
             ..self.dated(None, true)
         };
-        let new = self.resource(wanted, Properties::new(), dated);
+        let new = self.resource(desired, Properties::new(), dated);
         let operation = if old.is_some() {
             Operation::ImportReplacement
         } else {
             Operation::Import
         };
         let step = Step::new(operation, old.cloned(), Some(new));
-        let part = wanted.goal.part;
+        let part = desired.goal.part;
         let imported = self.engine.change(step, part, |call, new| {
             let request = ReadRequest {
                 id,
                 inputs: None,
                 outputs: &Properties::new(),
             };
-            let found = existing(wanted.provider.read(call, &request)?, id)?;
+            let found = existing(desired.provider.read(call, &request)?, id)?;
             new.id = found.id;
             new.inputs = Some(found.inputs);
             new.outputs = Some(found.outputs);
@@ -135,15 +135,15 @@ fn existing(found: Option<Observed>, id: &str) -> Result<Observed, ProviderError
 }
 
 /// A resource to read.
-struct Wish {
+struct ReadTarget {
     /// Its id; none if a preview cannot know it.
     id: Option<String>,
-    /// What else helps to find it.
+    /// Properties that help to find it.
     state: Properties,
 }
 
-/// What is to be read: a reference to a stack is found by its name.
-fn wish(goal: &Goal) -> Result<Wish, Refusal> {
+/// The target of a read. A stack reference is found by its name.
+fn wish(goal: &Goal) -> Result<ReadTarget, RegistrationError> {
     let name = || goal.inputs.get("name").cloned().unwrap_or(Property::Null);
     let (id, what) = match &goal.read {
         Some(id) => (id.clone(), "the id of a resource to get"),
@@ -152,9 +152,13 @@ fn wish(goal: &Goal) -> Result<Wish, Refusal> {
     let id = match id.opened().0 {
         Property::String(id) => Some(id),
         Property::Unknown if goal.read.is_some() => None,
-        _ => return Err(Refusal::Message(format!("{what} must be known text"))),
+        _ => {
+            return Err(RegistrationError::Message(format!(
+                "{what} must be known text"
+            )));
+        }
     };
-    Ok(Wish {
+    Ok(ReadTarget {
         id,
         state: goal.inputs.clone(),
     })

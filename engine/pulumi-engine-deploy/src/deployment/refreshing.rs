@@ -1,4 +1,4 @@
-//! Refresh: each resource is read where it is, and the state takes over what is found.
+//! Refresh: reads each resource and updates the state.
 
 use pulumi_engine_model::{property::Properties, resource::Resource};
 use pulumi_engine_providers::{Call, ChangeRequest, Observed, ProviderError, ReadRequest};
@@ -9,22 +9,23 @@ use crate::{
     schedule,
 };
 
-/// What a read has found.
-struct Finding {
+struct RefreshResult {
     new: Option<Resource>,
     found: Operation,
     differences: Vec<String>,
 }
 
 impl Engine<'_> {
-    /// Reads resources anew. `alone` is whether that is all the run does: else what it finds is not told as changes.
+    /// Refreshes all resources. Changes are only reported if the run does nothing else (`alone`).
     pub(super) fn refresh(&self, alone: bool) {
-        let olds = self.olds();
-        if !self.check_targets(&self.task.selection.targets, |urn| olds.get(urn).is_some()) {
+        let prior_state = self.prior_state();
+        if !self.check_targets(&self.task.selection.targets, |urn| {
+            prior_state.get(urn).is_some()
+        }) {
             self.fail();
             return;
         }
-        let chosen: Vec<_> = olds
+        let chosen: Vec<_> = prior_state
             .records
             .iter()
             .map(|record| &record.resource)
@@ -65,20 +66,20 @@ impl Engine<'_> {
         }
     }
 
-    fn find(&self, call: &Call<'_>, old: &Resource) -> Result<Finding, ProviderError> {
+    fn find(&self, call: &Call<'_>, old: &Resource) -> Result<RefreshResult, ProviderError> {
         let mut new = old.clone();
-        // as Pulumi has it: properties without dependencies are not listed after a refresh
+        // as in Pulumi, a refresh drops properties without dependencies
         new.property_dependencies
             .retain(|_, urns| urns.as_ref().is_some_and(|urns| !urns.is_empty()));
         if !old.custom || old.is_provider() || old.pending_replacement {
-            return Ok(Finding {
+            return Ok(RefreshResult {
                 new: Some(new),
                 found: Operation::Same,
                 differences: Vec::new(),
             });
         }
         let Some((observed, reasons)) = self.observe(call, old)? else {
-            return Ok(Finding {
+            return Ok(RefreshResult {
                 new: None,
                 found: Operation::Delete,
                 differences: Vec::new(),
@@ -90,7 +91,7 @@ impl Engine<'_> {
         new.init_errors = reasons;
         perform::conceal(&mut new);
         if new.inputs != old.inputs || new.outputs != old.outputs {
-            new.modified = Some(self.task.world.now());
+            new.modified = Some(self.task.host.now());
         }
         let differences = self.drift(call, old, &new)?;
         let found = if differences.is_empty() {
@@ -98,14 +99,14 @@ impl Engine<'_> {
         } else {
             Operation::Update
         };
-        Ok(Finding {
+        Ok(RefreshResult {
             new: Some(new),
             found,
             differences,
         })
     }
 
-    /// The resource as it is; that it is not well is no failure of a refresh.
+    /// Reads the resource. An unhealthy resource does not fail a refresh.
     fn observe(
         &self,
         call: &Call<'_>,
@@ -141,8 +142,8 @@ impl Engine<'_> {
         }
     }
 
-    /// What an `up` would change back: the provider compares what is there with what was wanted. Of what others own
-    /// only outputs are compared.
+    /// What an `up` would change back: the diff of the actual and the desired inputs. For external
+    /// resources, only outputs are compared.
     fn drift(
         &self,
         call: &Call<'_>,

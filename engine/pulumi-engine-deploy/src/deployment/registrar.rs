@@ -1,4 +1,4 @@
-//! Preview and up: what a program registers, against the state. Here the program's wishes become steps.
+//! Preview and up: turns the resources that a program registers into steps.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,32 +14,33 @@ use pulumi_engine_model::{
 use pulumi_engine_providers::{ProviderError, builtin};
 use pulumi_yaml::{Program, ResourceType, keys::PROVIDER_TYPE_PREFIX};
 
-use super::{Engine, Halted, Olds, providers::Shared};
+use super::{Engine, Halted, PriorState, providers::SharedProvider};
 use crate::{
     plan::{Failure, Operation, Step, path::Path, snapshot::Record},
     program::evaluate::{
-        self, Alias, Evaluation, Goal, Host, Invocation, Refusal, Registered, Surroundings,
+        self, Alias, Evaluation, EvaluationContext, Goal, Host, Invocation, Registered,
+        RegistrationError,
     },
 };
 
-/// Runs a program, then deletes what it no longer has.
-pub(super) fn run(engine: &Engine<'_>, program: &Program, surroundings: &Surroundings<'_>) {
+/// Runs a program, then deletes the resources that it no longer has.
+pub(super) fn run(engine: &Engine<'_>, program: &Program, context: &EvaluationContext<'_>) {
     for warning in &program.warnings {
         engine.progress.warning(&Failure {
             urn: None,
             diagnostic: warning.clone(),
         });
     }
-    let olds = engine.olds();
+    let prior_state = engine.prior_state();
     let replace = &engine.task.selection.replace;
-    let known = engine.check_targets(replace, |urn| olds.get(urn).is_some());
+    let known = engine.check_targets(replace, |urn| prior_state.get(urn).is_some());
     if engine.is_stopped() || !known {
         return;
     }
     let registrar = Registrar {
         engine,
-        olds,
-        book: Mutex::default(),
+        prior_state,
+        registrations: Mutex::default(),
         made_room: Condvar::new(),
         defaults: Mutex::default(),
     };
@@ -48,7 +49,7 @@ pub(super) fn run(engine: &Engine<'_>, program: &Program, surroundings: &Surroun
         outputs,
         stuck,
         errors,
-    } = evaluate::evaluate(program, surroundings, &registrar);
+    } = evaluate::evaluate(program, context, &registrar);
     let failed = !errors.is_empty();
     for diagnostic in errors {
         engine.progress.failure(&Failure {
@@ -56,7 +57,8 @@ pub(super) fn run(engine: &Engine<'_>, program: &Program, surroundings: &Surroun
             diagnostic,
         });
     }
-    // a program that waits for what failed never gives its outputs, unless it is told of the failure
+    // as in Pulumi, a program that waits for a failed resource never sets outputs, unless errors are
+    // continued
     if !stuck || engine.task.continue_on_error {
         registrar.finish(outputs, failed);
     }
@@ -65,59 +67,59 @@ pub(super) fn run(engine: &Engine<'_>, program: &Program, surroundings: &Surroun
 /// Registers resources for a program.
 pub(super) struct Registrar<'r, 'a> {
     pub(super) engine: &'r Engine<'a>,
-    pub(super) olds: Olds,
-    pub(super) book: Mutex<Book>,
-    /// Told when old resources are gone that stood in the way of new ones.
+    pub(super) prior_state: PriorState,
+    pub(super) registrations: Mutex<Registrations>,
+    /// Notified when old resources are deleted that block new ones.
     pub(super) made_room: Condvar,
-    /// References to default providers; held while one is registered, so that there is one of each.
+    /// References to default providers. Locked while one is registered, so each exists once.
     pub(super) defaults: Mutex<BTreeMap<(String, String, String), String>>,
 }
 
-/// What was registered so far.
+/// What the program has registered so far.
 #[derive(Default)]
-pub(super) struct Book {
-    /// URNs the program has, under their new names.
+pub(super) struct Registrations {
+    /// URNs of the program.
     pub(super) seen: BTreeSet<Urn>,
-    /// Old names of resources that aliases found.
+    /// Old URNs of resources found by an alias.
     renamed: BTreeMap<Urn, Urn>,
-    /// Resources that are made anew in this run.
+    /// Resources that this run replaces.
     pub(super) anew: BTreeSet<Urn>,
-    /// New resources that `--target` leaves out.
+    /// New resources that `--target` excludes.
     pub(super) skipped: BTreeSet<Urn>,
     /// What `--target` includes, with dependents.
     pub(super) targeted: BTreeSet<Urn>,
-    /// Whether a resource can't be as the program wants it, which its provider has nothing to do with.
+    /// Whether a resource was rejected before its provider was called.
     refused: bool,
-    /// Resources that were deleted because what they depend on was deleted before its replacement: the inputs that
-    /// change, and whether they are gone already.
+    /// Resources deleted because a dependency is deleted before its replacement: the changed inputs,
+    /// and whether the deletion is done.
     pub(super) cleared: BTreeMap<Urn, (Vec<String>, bool)>,
     /// References to the providers that the program declares.
     pub(super) declared: BTreeMap<Urn, String>,
     /// Options that children inherit.
-    bequeathed: BTreeMap<Urn, Bequest>,
+    inherited_options: BTreeMap<Urn, InheritedOptions>,
     /// Providers that children inherit, by package.
     pub(super) inherited: BTreeMap<Urn, BTreeMap<String, String>>,
 }
 
-/// What a resource leaves to its children that do not say otherwise.
+/// Options that children inherit unless they set their own.
 #[derive(Clone)]
-struct Bequest {
+struct InheritedOptions {
     deleted_with: Option<Urn>,
     protect: Option<bool>,
     retain_on_delete: Option<bool>,
 }
 
-/// All that is known of a resource that is about to be made, changed or left.
-pub(super) struct Wanted<'a> {
+/// A resource of the program, with its provider.
+pub(super) struct DesiredResource<'a> {
     pub(super) urn: &'a Urn,
     pub(super) goal: &'a Goal,
     /// Reference to its provider.
     pub(super) reference: &'a str,
-    pub(super) provider: &'a Shared<'a>,
+    pub(super) provider: &'a SharedProvider<'a>,
     pub(super) of_type: &'a ResourceType,
 }
 
-impl From<Halted> for Refusal {
+impl From<Halted> for RegistrationError {
     fn from(_: Halted) -> Self {
         Self::Reported
     }
@@ -130,14 +132,17 @@ impl<'a> Registrar<'_, 'a> {
 
     fn register_stack(&self) {
         let urn = self.stack().stack_urn();
-        let old = self.olds.get(&urn).map(|record| record.resource.clone());
+        let old = self
+            .prior_state
+            .get(&urn)
+            .map(|record| record.resource.clone());
         let new = Resource {
             kind: STACK_TYPE.to_owned(),
             outputs: old.as_ref().and_then(|old| old.outputs.clone()),
             urn: urn.clone(),
             ..self.dated(old.as_ref(), false)
         };
-        self.book.lock().seen.insert(urn);
+        self.registrations.lock().seen.insert(urn);
         let operation = if old.is_some() {
             Operation::Same
         } else {
@@ -147,7 +152,7 @@ impl<'a> Registrar<'_, 'a> {
     }
 
     pub(super) fn dated(&self, old: Option<&Resource>, changed: bool) -> Resource {
-        let now = || Some(self.engine.task.world.now());
+        let now = || Some(self.engine.task.host.now());
         Resource {
             created: old.and_then(|old| old.created.clone()).or_else(now),
             modified: old
@@ -158,42 +163,47 @@ impl<'a> Registrar<'_, 'a> {
         }
     }
 
-    /// Notes that a resource is registered, once it is out of the way of what was deleted for others.
-    fn enter(&self, urn: &Urn) -> Result<(), Refusal> {
-        let mut book = self.book.lock();
-        if !book.seen.insert(urn.clone()) {
-            return Err(Refusal::Message(format!(
+    /// Registers the URN. Waits for a pending deletion of the old resource.
+    fn enter(&self, urn: &Urn) -> Result<(), RegistrationError> {
+        let mut registrations = self.registrations.lock();
+        if !registrations.seen.insert(urn.clone()) {
+            return Err(RegistrationError::Message(format!(
                 "duplicate resource URN {urn}; each name must be unique"
             )));
         }
-        while book.cleared.get(urn).is_some_and(|(_, gone)| !gone) {
-            self.made_room.wait(&mut book);
+        while registrations
+            .cleared
+            .get(urn)
+            .is_some_and(|(_, gone)| !gone)
+        {
+            self.made_room.wait(&mut registrations);
         }
         Ok(())
     }
 
-    /// Completes options with those of the parent.
+    /// Inherits options from the parent.
     fn inherit(&self, urn: &Urn, goal: &mut Goal) {
-        let mut book = self.book.lock();
+        let mut registrations = self.registrations.lock();
         let parent = goal.parent.as_ref();
-        if let Some(parent) = parent.and_then(|parent| book.bequeathed.get(parent)) {
+        if let Some(parent) = parent.and_then(|parent| registrations.inherited_options.get(parent))
+        {
             goal.protect = goal.protect.or(parent.protect);
             goal.retain_on_delete = goal.retain_on_delete.or(parent.retain_on_delete);
             if goal.deleted_with.is_none() {
                 goal.deleted_with.clone_from(&parent.deleted_with);
             }
         }
-        let bequest = Bequest {
+        let options = InheritedOptions {
             deleted_with: goal.deleted_with.clone(),
             protect: goal.protect,
             retain_on_delete: goal.retain_on_delete,
         };
-        book.bequeathed.insert(urn.clone(), bequest);
+        registrations.inherited_options.insert(urn.clone(), options);
     }
 
-    /// The resource before, under its own name or a former one.
+    /// The old resource, by its URN or an alias.
     pub(super) fn find_old(&self, urn: &Urn, goal: &Goal) -> Option<Arc<Record>> {
-        if let Some(old) = self.olds.get(urn) {
+        if let Some(old) = self.prior_state.get(urn) {
             return Some(Arc::clone(old));
         }
         let parent = goal.parent.as_ref();
@@ -201,13 +211,15 @@ impl<'a> Registrar<'_, 'a> {
             .aliases
             .iter()
             .map(|alias| former_urn(self.stack(), alias, goal, parent));
-        let old = aliases.find_map(|alias| self.olds.get(&alias).map(Arc::clone))?;
-        let mut book = self.book.lock();
-        book.renamed.insert(old.resource.urn.clone(), urn.clone());
+        let old = aliases.find_map(|alias| self.prior_state.get(&alias).map(Arc::clone))?;
+        let mut registrations = self.registrations.lock();
+        registrations
+            .renamed
+            .insert(old.resource.urn.clone(), urn.clone());
         Some(old)
     }
 
-    fn register_resource(&self, urn: &Urn, goal: &Goal) -> Result<Registered, Refusal> {
+    fn register_resource(&self, urn: &Urn, goal: &Goal) -> Result<Registered, RegistrationError> {
         let old = self.find_old(urn, goal);
         let old = old.as_ref().map(|record| &record.resource);
         if !self.is_included(urn, old, goal) {
@@ -216,25 +228,25 @@ impl<'a> Registrar<'_, 'a> {
         self.require_targets(urn, goal)?;
         let reference = self.provider_of(urn, goal);
         if let Some(fault) = fault(goal) {
-            return Err(Refusal::Message(fault));
+            return Err(RegistrationError::Message(fault));
         }
         let provider = self.engine.providers.get(&reference, &goal.kind);
-        let provider = provider.map_err(|error| refused(&error))?;
+        let provider = provider.map_err(|error| registration_error(&error))?;
         let of_type = provider
             .resource_type(&goal.kind)
-            .map_err(|error| refused(&error))?;
-        let wanted = Wanted {
+            .map_err(|error| registration_error(&error))?;
+        let desired = DesiredResource {
             urn,
             goal,
             reference: &reference,
             provider: &provider,
             of_type: &of_type,
         };
-        let (resource, new) = self.make_so(&wanted, old)?;
+        let (resource, new) = self.reconcile_resource(&desired, old)?;
         Ok(self.registered(resource, new))
     }
 
-    /// What the program is told. In a preview there may be outputs that nobody can know.
+    /// The result for the program. In a preview, some outputs may be unknown.
     pub(super) fn registered(&self, resource: Resource, changed: bool) -> Registered {
         Registered {
             urn: resource.urn,
@@ -256,10 +268,10 @@ impl<'a> Registrar<'_, 'a> {
         self.engine.progress.stack_done(stack);
     }
 
-    /// Outputs, then everything the program no longer has; of a program that failed, what it has is not known. The old
-    /// outputs stay if it has none, and if a resource was refused.
+    /// Sets the outputs, then deletes everything that the program no longer has, unless it failed. The
+    /// old outputs stay if it has none, and if a resource was rejected.
     fn finish(&self, outputs: Option<Properties>, failed: bool) {
-        let stay = self.book.lock().refused;
+        let stay = self.registrations.lock().refused;
         let outputs = outputs.filter(|outputs| !(stay || failed && outputs.is_empty()));
         let Some(outputs) = outputs.filter(|_| !self.engine.is_cut_off()) else {
             return self.stack_done(None);
@@ -268,21 +280,23 @@ impl<'a> Registrar<'_, 'a> {
         if failed || self.engine.is_stopped() {
             return;
         }
-        let book = self.book.lock();
+        let registrations = self.registrations.lock();
         let selection = self.engine.task.selection;
-        let known = |urn: &Urn| self.olds.get(urn).is_some() || book.seen.contains(urn);
+        let known =
+            |urn: &Urn| self.prior_state.get(urn).is_some() || registrations.seen.contains(urn);
         self.engine.check_targets(&selection.targets, known);
         self.engine.delete_gone(|old| {
-            let known = book.seen.contains(&old.urn) || book.renamed.contains_key(&old.urn);
+            let known = registrations.seen.contains(&old.urn)
+                || registrations.renamed.contains_key(&old.urn);
             !known && !selection.keeps_gone && selection.includes(&old.urn)
         });
     }
 }
 
 impl Host for Registrar<'_, '_> {
-    fn register(&self, mut goal: Goal) -> Result<Registered, Refusal> {
+    fn register(&self, mut goal: Goal) -> Result<Registered, RegistrationError> {
         if self.engine.is_stopped() {
-            return Err(Refusal::Reported);
+            return Err(RegistrationError::Reported);
         }
         if let Ok(ResourceType {
             canonical: Some(token),
@@ -297,7 +311,7 @@ impl Host for Registrar<'_, '_> {
         self.enter(&urn)?;
         self.inherit(&urn, &mut goal);
         if !goal.env_var_mappings.is_empty() && !goal.kind.starts_with(PROVIDER_TYPE_PREFIX) {
-            return Err(Refusal::Message(
+            return Err(RegistrationError::Message(
                 "envVarMappings can only be used with provider resources".to_owned(),
             ));
         }
@@ -307,8 +321,8 @@ impl Host for Registrar<'_, '_> {
             self.read(&urn, &goal)
         } else {
             let registered = self.register_resource(&urn, &goal);
-            let refused = matches!(registered, Err(Refusal::Message(_)));
-            self.book.lock().refused |= refused;
+            let refused = matches!(registered, Err(RegistrationError::Message(_)));
+            self.registrations.lock().refused |= refused;
             registered
         }
     }
@@ -323,9 +337,9 @@ impl Host for Registrar<'_, '_> {
         known.map_err(|error| error.to_string())
     }
 
-    fn invoke(&self, invocation: Invocation) -> Result<Properties, Refusal> {
+    fn invoke(&self, invocation: Invocation) -> Result<Properties, RegistrationError> {
         if self.engine.is_stopped() {
-            return Err(Refusal::Reported);
+            return Err(RegistrationError::Reported);
         }
         let urn = self.stack().stack_urn();
         let token = &invocation.token;
@@ -339,12 +353,12 @@ impl Host for Registrar<'_, '_> {
         };
         let reference = self.choose_provider(&goal);
         let provider = self.engine.providers.get(&reference, token);
-        let provider = provider.map_err(|error| refused(&error))?;
+        let provider = provider.map_err(|error| registration_error(&error))?;
         self.engine
             .call(&urn, None, |call| {
                 provider.invoke(call, token, &invocation.arguments)
             })
-            .map_err(|error| refused(&error))
+            .map_err(|error| registration_error(&error))
     }
 
     fn parallel(&self) -> usize {
@@ -352,9 +366,9 @@ impl Host for Registrar<'_, '_> {
     }
 }
 
-/// A provider has no such thing: the program is wrong.
-pub(super) fn refused(error: &ProviderError) -> Refusal {
-    Refusal::Message(error.to_string())
+/// An error of the program: its provider lacks the type or function.
+pub(super) fn registration_error(error: &ProviderError) -> RegistrationError {
+    RegistrationError::Message(error.to_string())
 }
 
 fn former_urn(stack: &StackIdentity, alias: &Alias, goal: &Goal, parent: Option<&Urn>) -> Urn {
@@ -379,7 +393,7 @@ fn former_urn(stack: &StackIdentity, alias: &Alias, goal: &Goal, parent: Option<
     }
 }
 
-/// What is wrong with a goal that its program could not see.
+/// An error of a goal that the evaluation does not detect.
 fn fault(goal: &Goal) -> Option<String> {
     let mut paths = goal.hide_diffs.iter();
     let unreadable = || paths.find_map(|path| Path::parse("hideDiffs", path).err());

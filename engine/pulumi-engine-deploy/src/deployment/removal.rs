@@ -1,4 +1,4 @@
-//! Deletes: in reverse order of dependencies, as many at the same time as the run may.
+//! Deletes resources in reverse order of dependencies, several at the same time.
 
 use std::collections::HashSet;
 
@@ -17,9 +17,15 @@ use crate::{
 
 impl Engine<'_> {
     pub(super) fn destroy(&self) {
-        let olds = self.olds();
-        let all: Vec<_> = olds.records.iter().map(|record| &record.resource).collect();
-        self.check_targets(&self.task.selection.targets, |urn| olds.get(urn).is_some());
+        let prior_state = self.prior_state();
+        let all: Vec<_> = prior_state
+            .records
+            .iter()
+            .map(|record| &record.resource)
+            .collect();
+        self.check_targets(&self.task.selection.targets, |urn| {
+            prior_state.get(urn).is_some()
+        });
         match deletion::destroyed(&all, self.task.selection) {
             Ok(doomed) => {
                 self.delete_all(&doomed);
@@ -33,7 +39,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Tells what a destroy with targets leaves alone.
+    /// Reports the resources that a destroy with targets keeps.
     fn keep_others(&self, all: &[&Resource], doomed: &[&Resource]) {
         let doomed: HashSet<_> = doomed.iter().map(|resource| &resource.urn).collect();
         for resource in all.iter().filter(|each| !doomed.contains(&each.urn)) {
@@ -48,7 +54,7 @@ impl Engine<'_> {
     fn delete_all(&self, doomed: &[&Resource]) {
         let (steps, needs) = deletion::steps(doomed);
         let going: HashSet<_> = doomed.iter().map(|resource| &resource.urn).collect();
-        // what could not be deleted, and all that it needs
+        // resources that could not be deleted, and their dependencies
         let kept = Mutex::new(vec![false; steps.len()]);
         schedule::run(&needs, self.task.parallel, &|number| {
             let Some(step) = steps.get(number) else {
@@ -66,10 +72,10 @@ impl Engine<'_> {
         });
     }
 
-    /// Deletes one resource; false if it is still there.
+    /// Deletes one resource. Returns false if it still exists.
     fn delete(&self, step: &Step, going: &HashSet<&Urn>) -> bool {
         if let Some(reason) = refusal(step) {
-            // nothing was tried, so others may go on
+            // the provider was not called, so others may continue
             self.progress.before(step);
             self.progress.failed(step, &reason);
             return false;
@@ -78,7 +84,7 @@ impl Engine<'_> {
             .is_ok()
     }
 
-    /// Has the provider delete a resource that is the stack's to delete.
+    /// Calls the provider, unless the resource is external or retained.
     pub(super) fn delete_from(
         &self,
         call: &Call<'_>,
@@ -108,10 +114,10 @@ impl Engine<'_> {
         provider.delete(call, &request)
     }
 
-    /// Deletes what was replaced, and what a program no longer has.
+    /// Deletes replaced resources, and those that the program no longer has.
     pub(super) fn delete_gone(&self, is_gone: impl Fn(&Resource) -> bool) {
-        let olds = self.olds();
-        let all = olds.records.iter().map(|record| &record.resource);
+        let prior_state = self.prior_state();
+        let all = prior_state.records.iter().map(|record| &record.resource);
         let gone: Vec<_> = all.filter(|old| old.delete || is_gone(old)).collect();
         let needed = self.still_needed(&gone);
         let gone: Vec<_> = gone
@@ -121,7 +127,8 @@ impl Engine<'_> {
         self.delete_all(&gone);
     }
 
-    /// Of what should go: what others that stay refer to. Only after failures, or with targets, is there any.
+    /// Resources that cannot be deleted because others still refer to them, after failures or with
+    /// targets.
     fn still_needed(&self, gone: &[&Resource]) -> HashSet<Urn> {
         let going: HashSet<_> = gone
             .iter()
@@ -137,7 +144,7 @@ impl Engine<'_> {
                 }
             }
         });
-        // what is needed needs others in turn; a state has them before it
+        // dependencies have dependencies in turn, which come earlier in a state
         for old in gone.iter().rev() {
             if needed.contains(&old.urn) && !old.delete {
                 needed.extend(old.references().map(Urn::new));

@@ -1,4 +1,4 @@
-//! Replacements: the new one first, or the old one first with all that depends on it.
+//! Replacements: create before delete, or delete before create with all dependents.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -9,56 +9,56 @@ use pulumi_engine_model::{
 };
 use pulumi_engine_providers::{ChangeRequest, ProviderError};
 
-use super::registrar::{Registrar, Wanted};
+use super::registrar::{DesiredResource, Registrar};
 use crate::{
     plan::{
         Operation, Step,
-        decision::{self, Decision, Question},
+        decision::{self, Decision, DecisionInput},
     },
-    program::evaluate::{Goal, Refusal},
+    program::evaluate::{Goal, RegistrationError},
 };
 
 impl Registrar<'_, '_> {
-    /// Replaces a resource. Unless the old one goes first it goes at the end of the run.
+    /// Replaces a resource. The old one is deleted at the end of the run, or first.
     pub(super) fn replace(
         &self,
-        wanted: &Wanted<'_>,
+        desired: &DesiredResource<'_>,
         old: &Resource,
         inputs: Properties,
         differences: &[String],
         keys: &[String],
         delete_first: bool,
-    ) -> Result<Resource, Refusal> {
-        self.book.lock().anew.insert(wanted.urn.clone());
-        let new = self.resource(wanted, inputs, self.dated(None, true));
+    ) -> Result<Resource, RegistrationError> {
+        self.registrations.lock().anew.insert(desired.urn.clone());
+        let new = self.resource(desired, inputs, self.dated(None, true));
         let step = |operation, new| Step {
             differences: differences.to_vec(),
             replace_keys: keys.to_vec(),
             ..Step::new(operation, Some(old.clone()), Some(new))
         };
-        let part = wanted.goal.part;
+        let part = desired.goal.part;
         if delete_first {
-            self.make_room(wanted.urn, old)?;
+            self.make_room(desired.urn, old)?;
             self.engine
                 .pass(&step(Operation::Replace, new.clone()), part);
-            return self.do_create(wanted, step(Operation::CreateReplacement, new));
+            return self.do_create(desired, step(Operation::CreateReplacement, new));
         }
-        let made = self.do_create(wanted, step(Operation::CreateReplacement, new))?;
+        let made = self.do_create(desired, step(Operation::CreateReplacement, new))?;
         self.engine
             .pass(&step(Operation::Replace, made.clone()), part);
         Ok(made)
     }
 
-    /// Makes a resource anew that was deleted because of what it depends on.
+    /// Creates a resource again that was deleted with its dependency.
     pub(super) fn recreate(
         &self,
-        wanted: &Wanted<'_>,
+        desired: &DesiredResource<'_>,
         old: &Resource,
         inputs: Properties,
         keys: &[String],
-    ) -> Result<Resource, Refusal> {
-        self.book.lock().anew.insert(wanted.urn.clone());
-        let new = self.resource(wanted, inputs, self.dated(None, true));
+    ) -> Result<Resource, RegistrationError> {
+        self.registrations.lock().anew.insert(desired.urn.clone());
+        let new = self.resource(desired, inputs, self.dated(None, true));
         let step = |operation| Step {
             replace_keys: keys.to_vec(),
             ..Step::new(operation, Some(old.clone()), Some(new.clone()))
@@ -67,12 +67,12 @@ impl Registrar<'_, '_> {
             replace_keys: Vec::new(),
             ..step(Operation::Replace)
         };
-        self.engine.pass(&replace, wanted.goal.part);
-        self.do_create(wanted, step(Operation::CreateReplacement))
+        self.engine.pass(&replace, desired.goal.part);
+        self.do_create(desired, step(Operation::CreateReplacement))
     }
 
-    /// Deletes a resource whose replacement is to come, after those that cannot be without it.
-    fn make_room(&self, urn: &Urn, old: &Resource) -> Result<(), Refusal> {
+    /// Deletes a resource before its replacement is created, after its dependents.
+    fn make_room(&self, urn: &Urn, old: &Resource) -> Result<(), RegistrationError> {
         let dependents = self.claim_dependents(urn, old)?;
         let mut going: HashSet<&Urn> = dependents
             .iter()
@@ -88,11 +88,11 @@ impl Registrar<'_, '_> {
         if deleted.is_ok() && !old.pending_replacement {
             deleted = self.delete_early(old, &going);
         }
-        let mut book = self.book.lock();
+        let mut registrations = self.registrations.lock();
         for (dependent, _) in &dependents {
             if deleted.is_err() {
-                book.cleared.remove(&dependent.urn);
-            } else if let Some((_, gone)) = book.cleared.get_mut(&dependent.urn) {
+                registrations.cleared.remove(&dependent.urn);
+            } else if let Some((_, gone)) = registrations.cleared.get_mut(&dependent.urn) {
                 *gone = true;
             }
         }
@@ -100,7 +100,7 @@ impl Registrar<'_, '_> {
         deleted
     }
 
-    fn delete_early(&self, old: &Resource, going: &HashSet<&Urn>) -> Result<(), Refusal> {
+    fn delete_early(&self, old: &Resource, going: &HashSet<&Urn>) -> Result<(), RegistrationError> {
         let step = Step {
             makes_room: true,
             ..Step::new(Operation::DeleteReplaced, Some(old.clone()), None)
@@ -111,13 +111,13 @@ impl Registrar<'_, '_> {
         Ok(deleted?)
     }
 
-    /// Old resources that a replacement of this one replaces too, in order. Others that register them wait from now on
-    /// until they are gone.
+    /// Old resources that are replaced together with this one, in order. Their registrations wait from
+    /// now on until they are deleted.
     fn claim_dependents(
         &self,
         urn: &Urn,
         old: &Resource,
-    ) -> Result<Vec<(Resource, Vec<String>)>, Refusal> {
+    ) -> Result<Vec<(Resource, Vec<String>)>, RegistrationError> {
         let candidates = self.dependents_of(old);
         let mut replaced = BTreeSet::from([old.urn.clone()]);
         let mut chosen = Vec::new();
@@ -127,7 +127,7 @@ impl Registrar<'_, '_> {
                 continue;
             };
             if candidate.protect {
-                return Err(Refusal::Message(format!(
+                return Err(RegistrationError::Message(format!(
                     "unable to replace resource {:?} as part of replacing {:?} as it is currently marked for \
                      protection. To unprotect the resource, remove the `protect` flag from the resource in your \
                      Pulumi program and run `pulumi up`",
@@ -138,28 +138,29 @@ impl Registrar<'_, '_> {
             replaced.insert(candidate.urn.clone());
             chosen.push((candidate, keys));
         }
-        let mut book = self.book.lock();
-        // what is registered already does not depend on this one any more
+        let mut registrations = self.registrations.lock();
+        // registered resources no longer depend on this one
         chosen.retain(|(candidate, _)| {
-            !book.seen.contains(&candidate.urn) && !book.cleared.contains_key(&candidate.urn)
+            !registrations.seen.contains(&candidate.urn)
+                && !registrations.cleared.contains_key(&candidate.urn)
         });
         for (candidate, keys) in &chosen {
             let entry = (keys.clone(), false);
-            book.cleared.insert(candidate.urn.clone(), entry);
+            registrations.cleared.insert(candidate.urn.clone(), entry);
         }
         Ok(chosen)
     }
 
-    /// All of the state that refers to a resource, directly or not, and was not registered yet; in order.
+    /// Direct and indirect dependents that are not registered yet, in order.
     fn dependents_of(&self, old: &Resource) -> Vec<Resource> {
-        let book = self.book.lock();
+        let registrations = self.registrations.lock();
         let mut reached = BTreeSet::from([old.urn.as_str()]);
         let mut found = Vec::new();
-        for record in &self.olds.records {
+        for record in &self.prior_state.records {
             let resource = &record.resource;
             let depends = resource.references().any(|other| reached.contains(other))
                 || resource.replace_with.contains(&old.urn);
-            if depends && !resource.delete && !book.seen.contains(&resource.urn) {
+            if depends && !resource.delete && !registrations.seen.contains(&resource.urn) {
                 reached.insert(resource.urn.as_str());
                 found.push(resource.clone());
             }
@@ -167,7 +168,7 @@ impl Registrar<'_, '_> {
         found
     }
 
-    /// The inputs that replace a resource when these others are replaced; none if it can stay.
+    /// The inputs that force a replacement when these others are replaced; none if it can stay.
     fn replaced_by(
         &self,
         resource: &Resource,
@@ -196,7 +197,7 @@ impl Registrar<'_, '_> {
         self.replace_keys(resource, &inputs)
     }
 
-    /// What the provider says when inputs may become anything.
+    /// The provider's diff with these inputs unknown.
     fn replace_keys(
         &self,
         resource: &Resource,
@@ -221,14 +222,14 @@ impl Registrar<'_, '_> {
             replace_on_changes: resource.replace_on_changes.clone(),
             ..Goal::default()
         };
-        let question = Question {
+        let input = DecisionInput {
             old: resource,
             goal: &goal,
             difference: &difference,
             forced: None,
             delete_first: false,
         };
-        match decision::decide(&question) {
+        match decision::decide(&input) {
             Ok(Decision::Replace { keys, .. }) => Ok(Some(keys)),
             Ok(_) => Ok(None),
             Err(message) => Err(ProviderError::Failed(message)),
@@ -236,7 +237,7 @@ impl Registrar<'_, '_> {
     }
 }
 
-/// The inputs of a resource with those unknown that come from replaced ones; none if there is no such input.
+/// The inputs, with those from replaced resources unknown; none if there are no such inputs.
 fn unknown_inputs(resource: &Resource, replaced: &BTreeSet<Urn>) -> Option<Properties> {
     let mut inputs = resource.inputs.clone()?;
     let mut any = false;

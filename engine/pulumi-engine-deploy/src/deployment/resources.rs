@@ -1,4 +1,4 @@
-//! One resource of a program: checked, compared with what is there, and created, changed, replaced or left.
+//! One resource of a program: check, diff, then create, update, replace or keep.
 
 use pulumi_engine_model::{
     property::{Properties, Property},
@@ -12,110 +12,119 @@ use pulumi_yaml::text::from_float;
 use ring::digest;
 use serde_json::json;
 
-use super::registrar::{Registrar, Wanted};
+use super::registrar::{DesiredResource, Registrar};
 use crate::{
     plan::{
         Failure, Operation, Step,
-        decision::{self, Decision, Question},
+        decision::{self, Decision, DecisionInput},
         path::Path,
     },
-    program::evaluate::Refusal,
+    program::evaluate::RegistrationError,
 };
 
-/// What replaces a resource whose provider is another one.
+/// The replacement key if the provider changed.
 const OTHER_PROVIDER: &str = "provider";
 
 impl Registrar<'_, '_> {
-    /// Creates, changes, replaces or leaves a resource; says whether it is as it was.
-    pub(super) fn make_so(
+    /// Creates, updates, replaces or keeps a resource. Returns it, and whether it changed.
+    pub(super) fn reconcile_resource(
         &self,
-        wanted: &Wanted<'_>,
+        desired: &DesiredResource<'_>,
         old: Option<&Resource>,
-    ) -> Result<(Resource, bool), Refusal> {
-        let imported = self.import(wanted, old)?;
+    ) -> Result<(Resource, bool), RegistrationError> {
+        let imported = self.import(desired, old)?;
         let imported_now = imported.is_some();
         let old = imported.as_ref().or(old);
         let cleared = {
-            let book = self.book.lock();
-            book.cleared.get(wanted.urn).map(|(keys, _)| keys.clone())
+            let registrations = self.registrations.lock();
+            registrations
+                .cleared
+                .get(desired.urn)
+                .map(|(keys, _)| keys.clone())
         };
-        let selected = self.engine.task.selection.replaces(wanted.urn);
+        let selected = self.engine.task.selection.replaces(desired.urn);
         let (Some(old), false) = (old, old.is_some_and(|old| old.external)) else {
-            let inputs = self.check(wanted, None, &wanted.goal.inputs)?;
+            let inputs = self.check(desired, None, &desired.goal.inputs)?;
             let made = match old {
-                None => self.create(wanted, inputs)?,
-                Some(external) => self.replace(wanted, external, inputs, &[], &[], false)?,
+                None => self.create(desired, inputs)?,
+                Some(external) => self.replace(desired, external, inputs, &[], &[], false)?,
             };
             return Ok((made, true));
         };
         if let Some(keys) = cleared {
-            let inputs = self.check(wanted, None, &wanted.goal.inputs)?;
-            let made = self.recreate(wanted, old, inputs, &keys)?;
+            let inputs = self.check(desired, None, &desired.goal.inputs)?;
+            let made = self.recreate(desired, old, inputs, &keys)?;
             return Ok((made, true));
         }
         let old_inputs = old.inputs.clone().unwrap_or_default();
-        let kept = self.ignore_changes(wanted, &old_inputs);
-        let inputs = self.check(wanted, Some(&old_inputs).filter(|_| !selected), &kept)?;
-        let forced = self.forced(wanted, old);
+        let kept = self.ignore_changes(desired, &old_inputs);
+        let inputs = self.check(desired, Some(&old_inputs).filter(|_| !selected), &kept)?;
+        let forced = self.forced(desired, old);
         let difference = match forced {
-            // what another provider says of a resource that it did not make means nothing
+            // another provider cannot diff a resource that it did not create
             Some(OTHER_PROVIDER) => Difference::default(),
-            _ => self.difference(wanted, old, &inputs)?,
+            _ => self.difference(desired, old, &inputs)?,
         };
-        let question = Question {
+        let input = DecisionInput {
             old,
-            goal: wanted.goal,
+            goal: desired.goal,
             difference: &difference,
             forced,
-            delete_first: wanted.of_type.delete_before_replace,
+            delete_first: desired.of_type.delete_before_replace,
         };
-        let decision = decision::decide(&question).map_err(Refusal::Message)?;
+        let decision = decision::decide(&input).map_err(RegistrationError::Message)?;
         if matches!(decision, Decision::Replace { .. }) {
-            self.refuse_protected(wanted, old)?;
+            self.refuse_protected(desired, old)?;
         }
         match decision {
             Decision::Same if imported_now => Ok((old.clone(), false)),
-            Decision::Same => Ok((self.leave_as_is(wanted, old, inputs), false)),
+            Decision::Same => Ok((self.leave_as_is(desired, old, inputs), false)),
             Decision::Update { differences } => {
-                Ok((self.update(wanted, old, inputs, differences)?, true))
+                Ok((self.update(desired, old, inputs, differences)?, true))
             }
-            Decision::Replace { .. } if wanted.goal.import.is_some() => Err(Refusal::Message(
-                "previously-imported resources that still specify an ID may not be replaced; \
+            Decision::Replace { .. } if desired.goal.import.is_some() => {
+                Err(RegistrationError::Message(
+                    "previously-imported resources that still specify an ID may not be replaced; \
                      please remove the `import` declaration from your program"
-                    .to_owned(),
-            )),
+                        .to_owned(),
+                ))
+            }
             Decision::Replace {
                 differences,
                 keys,
                 delete_first,
             } => {
-                // what was carried over from the old one is no longer so
-                let inputs = self.check(wanted, None, &wanted.goal.inputs)?;
-                let made = self.replace(wanted, old, inputs, &differences, &keys, delete_first)?;
+                // a replacement carries nothing over from the old resource
+                let inputs = self.check(desired, None, &desired.goal.inputs)?;
+                let made = self.replace(desired, old, inputs, &differences, &keys, delete_first)?;
                 Ok((made, true))
             }
         }
     }
 
-    /// A run ends at what is protected and would be replaced; a preview tells it, and goes on to show what would be.
-    fn refuse_protected(&self, wanted: &Wanted<'_>, old: &Resource) -> Result<(), Refusal> {
-        if !old.protect || wanted.goal.protect != Some(true) {
+    /// Rejects the replacement of a protected resource. A preview reports it and continues.
+    fn refuse_protected(
+        &self,
+        desired: &DesiredResource<'_>,
+        old: &Resource,
+    ) -> Result<(), RegistrationError> {
+        if !old.protect || desired.goal.protect != Some(true) {
             return Ok(());
         }
         let message = decision::protected(old);
         if !self.engine.task.preview {
-            return Err(Refusal::Message(message));
+            return Err(RegistrationError::Message(message));
         }
-        let failure = Failure::new(Some(wanted.urn.clone()), message);
+        let failure = Failure::new(Some(desired.urn.clone()), message);
         self.engine.progress.failure(&failure);
         Ok(())
     }
 
-    /// The inputs with old values in the place of those whose changes do not count.
-    fn ignore_changes(&self, wanted: &Wanted<'_>, old: &Properties) -> Properties {
-        let mut inputs = wanted.goal.inputs.clone();
+    /// The inputs, with old values for `ignoreChanges`.
+    fn ignore_changes(&self, desired: &DesiredResource<'_>, old: &Properties) -> Properties {
+        let mut inputs = desired.goal.inputs.clone();
         let mut left = Vec::new();
-        for name in &wanted.goal.ignore_changes {
+        for name in &desired.goal.ignore_changes {
             let path = Path::parse("ignoreChanges", name);
             if !path.is_ok_and(|path| path.keep(old, &mut inputs)) {
                 left.push(name.as_str());
@@ -126,57 +135,57 @@ impl Registrar<'_, '_> {
                 "cannot ignore changes in added or removed elements of the path: {:?}",
                 left.join(", ")
             );
-            self.engine.progress.status(wanted.urn, &message);
+            self.engine.progress.status(desired.urn, &message);
         }
         inputs
     }
 
-    /// Why a resource is replaced whatever has changed.
-    fn forced(&self, wanted: &Wanted<'_>, old: &Resource) -> Option<&'static str> {
-        if self.engine.task.selection.replaces(wanted.urn) {
+    /// The reason for a replacement that needs no diff.
+    fn forced(&self, desired: &DesiredResource<'_>, old: &Resource) -> Option<&'static str> {
+        if self.engine.task.selection.replaces(desired.urn) {
             return Some("id");
         }
         let replaced = {
-            let book = self.book.lock();
-            let mut with = wanted.goal.replace_with.iter();
-            with.any(|urn| book.anew.contains(urn))
+            let registrations = self.registrations.lock();
+            let mut with = desired.goal.replace_with.iter();
+            with.any(|urn| registrations.anew.contains(urn))
         };
         if replaced {
             return Some("replaceWith");
         }
-        self.has_other_provider(old, wanted.reference)
+        self.has_other_provider(old, desired.reference)
             .then_some(OTHER_PROVIDER)
     }
 
-    /// Has the provider look at inputs and complete them.
+    /// Calls the provider's check, which completes the inputs.
     pub(super) fn check(
         &self,
-        wanted: &Wanted<'_>,
+        desired: &DesiredResource<'_>,
         old: Option<&Properties>,
         inputs: &Properties,
-    ) -> Result<Properties, Refusal> {
+    ) -> Result<Properties, RegistrationError> {
         let mut context = digest::Context::new(&digest::SHA256);
         context.update(&self.engine.seed);
-        context.update(wanted.urn.as_str().as_bytes());
+        context.update(desired.urn.as_str().as_bytes());
         let seed = context.finish();
         let request = CheckRequest {
             old,
             inputs,
             random_seed: seed.as_ref(),
         };
-        let mut failures = missing(wanted, inputs);
+        let mut failures = missing(desired, inputs);
         if failures.is_empty() {
-            let checked = self.engine.call(wanted.urn, None, |call| {
-                wanted.provider.check(call, &request)
+            let checked = self.engine.call(desired.urn, None, |call| {
+                desired.provider.check(call, &request)
             });
-            let checked = checked.map_err(|error| self.failed(wanted.urn, &error))?;
+            let checked = checked.map_err(|error| self.failed(desired.urn, &error))?;
             if checked.failures.is_empty() {
                 return Ok(checked.inputs);
             }
             failures = checked.failures;
         }
         for failure in &failures {
-            let (kind, name) = (&wanted.goal.kind, wanted.urn.name());
+            let (kind, name) = (&desired.goal.kind, desired.urn.name());
             let message = if failure.property.is_empty() {
                 format!("{kind} resource '{name}' has a problem: {}", failure.reason)
             } else {
@@ -187,7 +196,7 @@ impl Registrar<'_, '_> {
                     failure.property, failure.reason
                 )
             };
-            let failure = Failure::new(Some(wanted.urn.clone()), message);
+            let failure = Failure::new(Some(desired.urn.clone()), message);
             self.engine.progress.failure(&failure);
         }
         Err(self.engine.fail().into())
@@ -195,44 +204,52 @@ impl Registrar<'_, '_> {
 
     fn difference(
         &self,
-        wanted: &Wanted<'_>,
+        desired: &DesiredResource<'_>,
         old: &Resource,
         inputs: &Properties,
-    ) -> Result<Difference, Refusal> {
+    ) -> Result<Difference, RegistrationError> {
         let none = Properties::new();
         let request = ChangeRequest {
             id: &old.id,
             old_inputs: old.inputs.as_ref().unwrap_or(&none),
             old_outputs: old.outputs.as_ref().unwrap_or(&none),
             inputs,
-            ignore_changes: &wanted.goal.ignore_changes,
+            ignore_changes: &desired.goal.ignore_changes,
         };
         self.engine
-            .call(wanted.urn, None, |call| {
-                wanted.provider.diff(call, &request)
+            .call(desired.urn, None, |call| {
+                desired.provider.diff(call, &request)
             })
-            .map_err(|error| self.failed(wanted.urn, &error))
+            .map_err(|error| self.failed(desired.urn, &error))
     }
 
-    /// A call that was about a resource, but part of no step, has failed.
-    pub(super) fn failed(&self, urn: &Urn, error: &ProviderError) -> Refusal {
+    /// Reports a failed call that is not part of a step.
+    pub(super) fn failed(&self, urn: &Urn, error: &ProviderError) -> RegistrationError {
         let failure = Failure::new(Some(urn.clone()), error.to_string());
         self.engine.progress.failure(&failure);
         self.engine.fail().into()
     }
 
-    fn create(&self, wanted: &Wanted<'_>, inputs: Properties) -> Result<Resource, Refusal> {
-        let new = self.resource(wanted, inputs, self.dated(None, true));
+    fn create(
+        &self,
+        desired: &DesiredResource<'_>,
+        inputs: Properties,
+    ) -> Result<Resource, RegistrationError> {
+        let new = self.resource(desired, inputs, self.dated(None, true));
         let step = Step::new(Operation::Create, None, Some(new));
-        self.do_create(wanted, step)
+        self.do_create(desired, step)
     }
 
-    /// Has the provider make the resource of a step.
-    pub(super) fn do_create(&self, wanted: &Wanted<'_>, step: Step) -> Result<Resource, Refusal> {
-        let part = wanted.goal.part;
+    /// Calls the provider to create the resource of a step.
+    pub(super) fn do_create(
+        &self,
+        desired: &DesiredResource<'_>,
+        step: Step,
+    ) -> Result<Resource, RegistrationError> {
+        let part = desired.goal.part;
         Ok(self.engine.change(step, part, |call, new| {
             let none = Properties::new();
-            let made = wanted
+            let made = desired
                 .provider
                 .create(call, new.inputs.as_ref().unwrap_or(&none))?;
             new.id = made.id;
@@ -243,73 +260,78 @@ impl Registrar<'_, '_> {
 
     fn update(
         &self,
-        wanted: &Wanted<'_>,
+        desired: &DesiredResource<'_>,
         old: &Resource,
         inputs: Properties,
         differences: Vec<String>,
-    ) -> Result<Resource, Refusal> {
+    ) -> Result<Resource, RegistrationError> {
         let kept = Resource {
             id: old.id.clone(),
             import_id: old.import_id.clone(),
             ..self.dated(Some(old), true)
         };
-        let new = self.resource(wanted, inputs, kept);
+        let new = self.resource(desired, inputs, kept);
         let step = Step {
             differences,
             ..Step::new(Operation::Update, Some(old.clone()), Some(new))
         };
-        Ok(self.engine.change(step, wanted.goal.part, |call, new| {
+        Ok(self.engine.change(step, desired.goal.part, |call, new| {
             let none = Properties::new();
             let request = ChangeRequest {
                 id: &old.id,
                 old_inputs: old.inputs.as_ref().unwrap_or(&none),
                 old_outputs: old.outputs.as_ref().unwrap_or(&none),
                 inputs: new.inputs.as_ref().unwrap_or(&none),
-                ignore_changes: &wanted.goal.ignore_changes,
+                ignore_changes: &desired.goal.ignore_changes,
             };
-            new.outputs = Some(wanted.provider.update(call, &request)?);
+            new.outputs = Some(desired.provider.update(call, &request)?);
             Ok(())
         })?)
     }
 
-    fn leave_as_is(&self, wanted: &Wanted<'_>, old: &Resource, inputs: Properties) -> Resource {
+    fn leave_as_is(
+        &self,
+        desired: &DesiredResource<'_>,
+        old: &Resource,
+        inputs: Properties,
+    ) -> Resource {
         let kept = Resource {
             id: old.id.clone(),
             import_id: old.import_id.clone(),
             outputs: Some(old.outputs.clone().unwrap_or_default()),
             ..self.dated(Some(old), false)
         };
-        let mut new = self.resource(wanted, inputs, kept);
+        let mut new = self.resource(desired, inputs, kept);
         super::perform::conceal(&mut new);
         let step = Step::new(Operation::Same, Some(old.clone()), Some(new.clone()));
-        self.engine.pass(&step, wanted.goal.part);
+        self.engine.pass(&step, desired.goal.part);
         new
     }
 
-    /// A resource from what the program wants and what it keeps.
+    /// The new resource, from the goal and the kept fields.
     pub(super) fn resource(
         &self,
-        wanted: &Wanted<'_>,
+        desired: &DesiredResource<'_>,
         inputs: Properties,
         kept: Resource,
     ) -> Resource {
-        let goal = wanted.goal.clone();
+        let goal = desired.goal.clone();
         let dependencies = goal.property_dependencies.into_iter();
         let mut secret = goal.additional_secret_outputs;
-        for name in &wanted.of_type.secret_outputs {
+        for name in &desired.of_type.secret_outputs {
             if !secret.iter().any(|known| known == name) {
                 secret.push((*name).to_owned());
             }
         }
         Resource {
-            urn: wanted.urn.clone(),
+            urn: desired.urn.clone(),
             custom: true,
             kind: goal.kind,
             inputs: Some(inputs),
             parent: Some(goal.parent.unwrap_or_else(|| self.stack().stack_urn())),
             protect: goal.protect.unwrap_or_default(),
             dependencies: goal.dependencies.into_iter().collect(),
-            provider: wanted.reference.to_owned(),
+            provider: desired.reference.to_owned(),
             property_dependencies: dependencies
                 .map(|(name, urns)| (name, Some(urns.into_iter().collect())))
                 .collect(),
@@ -335,13 +357,13 @@ impl Registrar<'_, '_> {
 }
 
 /// The required inputs that are not there.
-fn missing(wanted: &Wanted<'_>, inputs: &Properties) -> Vec<CheckFailure> {
+fn missing(desired: &DesiredResource<'_>, inputs: &Properties) -> Vec<CheckFailure> {
     let is_given = |name: &&str| match inputs.get(*name).map(Property::opened) {
         // a secret null is none, null that a resource gives is one
         Some((Property::Null, secret)) => !secret,
         given => given.is_some(),
     };
-    let required = wanted.of_type.required.iter();
+    let required = desired.of_type.required.iter();
     let missing = required.filter(|name| !is_given(name));
     let failure = |name: &&str| CheckFailure {
         property: (*name).to_owned(),

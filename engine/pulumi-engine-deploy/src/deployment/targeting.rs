@@ -1,39 +1,39 @@
-//! What `--target` and `--exclude` leave as it is, or as it is not.
+//! Resources that `--target` and `--exclude` skip.
 
 use pulumi_engine_model::{property::Properties, resource::Resource, urn::Urn};
 
 use super::registrar::Registrar;
 use crate::{
     plan::{Operation, Step},
-    program::evaluate::{Goal, Refusal, Registered},
+    program::evaluate::{Goal, Registered, RegistrationError},
 };
 
 impl Registrar<'_, '_> {
-    /// Whether the run is about this resource; then also what depends on it may be.
+    /// Whether the run includes this resource. With `--target-dependents` it then includes dependents.
     pub(super) fn is_included(&self, urn: &Urn, old: Option<&Resource>, goal: &Goal) -> bool {
         let selection = self.engine.task.selection;
-        let mut book = self.book.lock();
+        let mut registrations = self.registrations.lock();
         let by_dependency = selection.dependents
             && goal
                 .dependencies
                 .iter()
                 .chain(&goal.parent)
-                .any(|other| book.targeted.contains(other));
+                .any(|other| registrations.targeted.contains(other));
         let included = by_dependency
             || selection.includes(urn)
             || old.is_some_and(|old| selection.includes(&old.urn));
         if included && !selection.targets.is_empty() {
-            book.targeted.insert(urn.clone());
+            registrations.targeted.insert(urn.clone());
         }
         included
     }
 
-    /// Nothing new can be made without what it needs, and that is left out.
-    pub(super) fn require_targets(&self, urn: &Urn, goal: &Goal) -> Result<(), Refusal> {
-        let book = self.book.lock();
+    /// Rejects a new resource whose dependency is new too and skipped.
+    pub(super) fn require_targets(&self, urn: &Urn, goal: &Goal) -> Result<(), RegistrationError> {
+        let registrations = self.registrations.lock();
         let mut needs = goal.dependencies.iter().chain(&goal.parent);
-        match needs.find(|urn| book.skipped.contains(urn)) {
-            Some(missing) => Err(Refusal::Message(format!(
+        match needs.find(|urn| registrations.skipped.contains(urn)) {
+            Some(missing) => Err(RegistrationError::Message(format!(
                 "resource {urn} depends on {missing}, which was not specified in --target list"
             ))),
             None => Ok(()),
@@ -58,10 +58,10 @@ impl Registrar<'_, '_> {
         self.registered(new, false)
     }
 
-    /// A new resource that `--target` leaves out. It is told of as one that stays as it is, and is in no state.
+    /// Skips a new resource. It is reported as unchanged, and is in no state.
     fn skip(&self, urn: &Urn, goal: &Goal) -> Registered {
         self.provider_of(urn, goal);
-        self.book.lock().skipped.insert(urn.clone());
+        self.registrations.lock().skipped.insert(urn.clone());
         let stack = || self.stack().stack_urn();
         let skipped = Resource {
             urn: urn.clone(),

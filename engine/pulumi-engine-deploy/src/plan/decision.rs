@@ -1,5 +1,5 @@
-//! What becomes of a resource that exists: from its state, what the program wants and what the provider says of the
-//! difference to a decision. Pure.
+//! Decides whether an existing resource is kept, updated or replaced, from its state, the goal and the
+//! provider's diff.
 
 use std::collections::BTreeSet;
 
@@ -9,76 +9,69 @@ use pulumi_engine_providers::Difference;
 use super::path::Path;
 use crate::program::evaluate::Goal;
 
-/// What `replaceOnChanges` can name besides properties: that a resource was not well.
+/// The entry of `replaceOnChanges` for resources with init errors.
 const INIT_ERRORS: &str = "#initerror";
 
-/// What becomes of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// It stays as it is.
     Same,
-    /// It is changed.
     Update {
         /// Inputs that differ.
         differences: Vec<String>,
     },
-    /// It is made anew.
     Replace {
         /// Inputs that differ.
         differences: Vec<String>,
         /// Inputs that make it a replacement.
         keys: Vec<String>,
-        /// Whether the old one goes first.
         delete_first: bool,
     },
 }
 
-/// What a decision is made from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Question<'a> {
+pub(crate) struct DecisionInput<'a> {
     /// The resource before.
     pub old: &'a Resource,
-    /// What the program wants.
     pub goal: &'a Goal,
-    /// What the provider says.
+    /// The provider's diff.
     pub difference: &'a Difference,
-    /// Why it is replaced whatever the difference is: the user says so, or another is replaced.
+    /// The reason for a replacement that does not depend on the diff.
     pub forced: Option<&'a str>,
-    /// Whether replacements of its type delete first.
+    /// The default of its type.
     pub delete_first: bool,
 }
 
 /// Decides.
-pub(crate) fn decide(question: &Question<'_>) -> Result<Decision, String> {
-    let mut differences = question.difference.keys();
-    let mut keys = replace_keys(question)?;
-    let triggered = is_triggered(question);
+pub(crate) fn decide(input: &DecisionInput<'_>) -> Result<Decision, String> {
+    let mut differences = input.difference.keys();
+    let mut keys = replace_keys(input)?;
+    let triggered = is_triggered(input);
     if triggered {
-        // a trigger says that it must be made anew; what else has changed is not asked
+        // a trigger replaces the resource; other changes do not matter
         keys.clear();
         differences.clear();
     }
-    if triggered || !keys.is_empty() || question.old.pending_replacement {
-        let asked = question.delete_first || question.difference.delete_before_replace;
+    if triggered || !keys.is_empty() || input.old.pending_replacement {
+        let asked = input.delete_first || input.difference.delete_before_replace;
         return Ok(Decision::Replace {
             differences,
             keys,
-            delete_first: question.goal.delete_before_replace.unwrap_or(asked),
+            delete_first: input.goal.delete_before_replace.unwrap_or(asked),
         });
     }
-    // what was not well last time is tried again
-    if differences.is_empty() && question.old.init_errors.is_empty() {
+    // a resource with init errors is updated again
+    if differences.is_empty() && input.old.init_errors.is_empty() {
         Ok(Decision::Same)
     } else {
         Ok(Decision::Update { differences })
     }
 }
 
-/// Whether the value that the program gave to trigger a replacement has changed, or may have.
-fn is_triggered(question: &Question<'_>) -> bool {
+/// Whether `replacementTrigger` has changed, or may have.
+fn is_triggered(input: &DecisionInput<'_>) -> bool {
     let open = |trigger: Option<&Property>| trigger.map(|trigger| trigger.opened().0);
-    let old = open(question.old.trigger());
-    let new = open(question.goal.replacement_trigger.as_ref());
+    let old = open(input.old.trigger());
+    let new = open(input.goal.replacement_trigger.as_ref());
     let unknown =
         |trigger: &Option<Property>| trigger.as_ref().is_some_and(Property::contains_unknown);
     if unknown(&old) || unknown(&new) {
@@ -98,24 +91,24 @@ pub(crate) fn protected(old: &Resource) -> String {
     )
 }
 
-fn replace_keys(question: &Question<'_>) -> Result<Vec<String>, String> {
-    if let Some(forced) = question.forced {
+fn replace_keys(input: &DecisionInput<'_>) -> Result<Vec<String>, String> {
+    if let Some(forced) = input.forced {
         return Ok(vec![forced.to_owned()]);
     }
-    let mut keys: BTreeSet<_> = question.difference.replace_keys().into_iter().collect();
-    let mut changed: Vec<_> = question
+    let mut keys: BTreeSet<_> = input.difference.replace_keys().into_iter().collect();
+    let mut changed: Vec<_> = input
         .difference
         .changes
         .keys()
         .map(String::as_str)
         .collect();
-    if !question.old.init_errors.is_empty() {
+    if !input.old.init_errors.is_empty() {
         changed.push(INIT_ERRORS);
     }
-    for name in &question.goal.replace_on_changes {
+    for name in &input.goal.replace_on_changes {
         let path = Path::parse("replaceOnChanges", name)?;
         for change in &changed {
-            // what a provider calls its changes is up to it
+            // providers are free in how they name changes
             let Ok(change) = Path::parse("the difference", change) else {
                 continue;
             };
@@ -149,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_difference_decides_unless_something_else_does() {
+    fn decision_follows_diff_unless_options_override() {
         let replace = |keys: &[&str], differences: &[&str], delete_first| Decision::Replace {
             differences: differences.iter().map(ToString::to_string).collect(),
             keys: keys.iter().map(ToString::to_string).collect(),
@@ -164,7 +157,7 @@ mod tests {
         };
         let goal = Goal::default();
         let ask = |old: &Resource, goal: &Goal, kind, forced| {
-            decide(&Question {
+            decide(&DecisionInput {
                 old,
                 goal,
                 difference: &difference(kind),
@@ -206,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn a_type_that_deletes_first_does_so_unless_the_program_says_otherwise() {
+    fn decision_delete_first_defaults_to_type() {
         let old = Resource::default();
         let decided = |wanted| {
             let goal = Goal {
                 delete_before_replace: wanted,
                 ..Goal::default()
             };
-            decide(&Question {
+            decide(&DecisionInput {
                 old: &old,
                 goal: &goal,
                 difference: &difference(Some(ChangeKind::Replace)),

@@ -1,4 +1,4 @@
-//! What goes, and in which order: destroy, and what a program no longer has. Pure.
+//! Plans deletions and their order.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -59,7 +59,7 @@ pub(crate) fn steps(resources: &[&Resource]) -> (Vec<Step>, Vec<Vec<usize>>) {
     let mut dependents: HashMap<&str, Vec<usize>> = HashMap::new();
     let mut needs = Vec::new();
     for (number, resource) in resources.iter().rev().enumerate() {
-        // only what stands after a resource can need it; an older one of the same name may not
+        // only later resources can depend on one; an older one of the same URN cannot
         needs.push(
             dependents
                 .get(resource.urn.as_str())
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_goes_last() {
+    fn deletion_order_puts_dependencies_last() {
         let all = [
             resource("a", &[]),
             resource("b", &["a"]),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn two_of_one_name_make_no_circle() {
+    fn deletion_of_two_with_one_urn_has_no_cycle() {
         let mut old = resource("a", &["c"]);
         old.delete = true;
         let all = [resource("a", &[]), resource("c", &["a"]), old];

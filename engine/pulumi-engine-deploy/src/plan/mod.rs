@@ -1,6 +1,6 @@
-//! What a run does: from a state and a wish to decisions and steps, and what is left at any moment. Pure.
+//! Decisions, steps and snapshots of a run, without I/O.
 //!
-//! The engine ([`crate::deployment`]) asks providers, decides here, and carries the steps out.
+//! [`crate::deployment`] calls providers, decides here, and performs the steps.
 
 pub(crate) mod decision;
 pub(crate) mod deletion;
@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use pulumi_engine_model::{resource::Resource, urn::Urn};
 use pulumi_yaml::Diagnostic;
 
-/// What is done to a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     Create,
@@ -64,7 +63,7 @@ impl Operation {
         }
     }
 
-    /// What the state says is under way while it is done, if it changes anything.
+    /// The name of its pending operation, if it has one.
     #[must_use]
     pub fn pending(self) -> Option<&'static str> {
         match self {
@@ -77,7 +76,7 @@ impl Operation {
         }
     }
 
-    /// Whether it is one the user sees as a whole, not a part of a replacement.
+    /// Whether it is not just a part of a replacement.
     #[must_use]
     pub fn is_logical(self) -> bool {
         !matches!(
@@ -96,7 +95,6 @@ impl Operation {
 /// One step of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// What is done.
     pub operation: Operation,
     /// To which resource.
     pub urn: Urn,
@@ -108,9 +106,9 @@ pub struct Step {
     pub differences: Vec<String>,
     /// Inputs that make it a replacement.
     pub replace_keys: Vec<String>,
-    /// Whether it deletes what will be created again under the same name.
+    /// Whether it deletes a resource before its replacement is created.
     pub makes_room: bool,
-    /// What a refresh has found: same, update or delete.
+    /// The result of a refresh: same, update or delete.
     pub found: Operation,
 }
 
@@ -135,19 +133,18 @@ impl Step {
         }
     }
 
-    /// The resource after, or before if it goes.
+    /// The new resource, or the old one of a deletion.
     #[must_use]
     pub fn resource(&self) -> Option<&Resource> {
         self.new.as_ref().or(self.old.as_ref())
     }
 }
 
-/// What went wrong, and with which resource.
+/// An error about a resource or the run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     /// The resource.
     pub urn: Option<Urn>,
-    /// What is wrong.
     pub diagnostic: Diagnostic,
 }
 
@@ -183,18 +180,18 @@ pub fn count(changes: &mut Changes, step: &Step) {
 pub struct Selection {
     /// URNs given with `--target`; none means all.
     pub targets: Vec<Urn>,
-    /// Whether what depends on a target is one too.
+    /// Whether dependents of targets are included.
     pub dependents: bool,
     /// URNs given with `--replace`.
     pub replace: Vec<Urn>,
     /// URNs that are left alone.
     pub exclude: Vec<Urn>,
-    /// Whether nothing is deleted that a program no longer has.
+    /// Whether resources stay that the program no longer has.
     pub keeps_gone: bool,
 }
 
 impl Selection {
-    /// Whether a resource is meant.
+    /// Whether it includes a resource.
     #[must_use]
     pub fn includes(&self, urn: &Urn) -> bool {
         if listed(&self.exclude, urn) {

@@ -37,7 +37,7 @@ impl Path {
         }
     }
 
-    /// What it leads through, as text.
+    /// Its segments as strings.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let name = |part: &Segment| match part {
@@ -48,22 +48,22 @@ impl Path {
         self.parts.iter().map(name).collect()
     }
 
-    /// Whether another path is this one or leads on from it.
+    /// Whether another path is this one or below it.
     #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
         let matches = |(part, other): (&Segment, &Segment)| *part == Segment::Any || part == other;
         other.parts.len() >= self.parts.len() && self.parts.iter().zip(&other.parts).all(matches)
     }
 
-    /// Makes its places in `new` as they are in `old`: with the old value, or without one. Says whether it could:
-    /// elements that were added to or removed from a list have no counterpart.
+    /// Copies the values at this path from `old` to `new`, or removes them. Returns false for list
+    /// elements that were added or removed, which have no counterpart.
     pub fn keep(&self, old: &Properties, new: &mut Properties) -> bool {
         let mut whole = Property::Object(std::mem::take(new));
         let kept = keep(
             &self.parts,
             Some(&Property::Object(old.clone())),
             &mut whole,
-            Sealed::default(),
+            SecretContext::default(),
         );
         if let Property::Object(entries) = whole {
             *new = entries;
@@ -119,7 +119,7 @@ fn parse(text: &str) -> Result<Vec<Segment>, &'static str> {
     Ok(parts)
 }
 
-/// What is between brackets, and what follows them.
+/// Parses a segment in brackets, and returns what follows it.
 fn bracketed(text: &str) -> Result<(Segment, &str), &'static str> {
     if let Some(quoted) = text.strip_prefix('"') {
         let (name, after) = pulumi_yaml::access::parse_quoted(quoted)?;
@@ -142,15 +142,15 @@ fn key(name: &str) -> Segment {
     }
 }
 
-/// Whether the places around the current one are secret.
+/// Whether the values around the current one are secret.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sealed {
+struct SecretContext {
     old: bool,
     new: bool,
 }
 
-impl Sealed {
-    /// An old value for a place in the new properties: a secret stays one.
+impl SecretContext {
+    /// An old value for the new properties. A secret stays secret.
     fn carry(self, value: &Property) -> Property {
         if self.old && !self.new {
             value.clone().into_secret()
@@ -160,7 +160,12 @@ impl Sealed {
     }
 }
 
-fn keep(parts: &[Segment], old: Option<&Property>, new: &mut Property, mut sealed: Sealed) -> bool {
+fn keep(
+    parts: &[Segment],
+    old: Option<&Property>,
+    new: &mut Property,
+    mut sealed: SecretContext,
+) -> bool {
     let mut old = old;
     while let Some(Property::Secret(inner)) = old {
         (old, sealed.old) = (Some(&**inner), true);
@@ -199,7 +204,7 @@ fn keep(parts: &[Segment], old: Option<&Property>, new: &mut Property, mut seale
                     .all(|(old, new)| keep(rest, Some(old), new, sealed));
                 kept && alike
             }
-            // where neither has such a place, they are the same there
+            // a path that neither has is unchanged
             (Segment::Key(_), old, new) => !is_object(old) && !is_object(Some(new)),
             (Segment::Index(_), old, new) => !is_list(old) && !is_list(Some(new)),
             (Segment::Any, ..) => false,
@@ -207,7 +212,12 @@ fn keep(parts: &[Segment], old: Option<&Property>, new: &mut Property, mut seale
     }
 }
 
-fn keep_last(part: &Segment, old: Option<&Property>, new: &mut Property, sealed: Sealed) -> bool {
+fn keep_last(
+    part: &Segment,
+    old: Option<&Property>,
+    new: &mut Property,
+    sealed: SecretContext,
+) -> bool {
     match (part, old, new) {
         (Segment::Key(key), old, Property::Object(new)) => {
             let value = match old {
@@ -270,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_written_in_one_way() {
+    fn path_display_is_canonical() {
         for (text, expected) in [
             ("input", "input"),
             ("input.x[0]", "input.x[0]"),
@@ -286,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_stays_as_it_was() {
+    fn path_keep_restores_old_value() {
         let old = json!({"m": {"a": 1, "l": [1, 2]}, "s": "x", "o": [{"k": 1, "v": 1}, {"k": 2, "v": 2}]});
         for (path, new, expected, kept) in [
             ("m.a", json!({"m": {"a": 2}}), json!({"m": {"a": 1}}), true),
@@ -355,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_secret_stays_secret() {
+    fn path_keep_preserves_secrecy() {
         let old = Properties::from([(
             "m".to_owned(),
             Property::from_json(json!({"a": 1})).into_secret(),
@@ -369,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_contains_what_is_below_it() {
+    fn path_contains_paths_below_it() {
         for (path, other, contained) in [
             ("a", "a.b[0]", true),
             ("a.b", "a", false),

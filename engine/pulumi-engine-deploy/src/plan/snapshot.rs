@@ -1,8 +1,8 @@
-//! The state while steps are done. Pure.
+//! The state while steps are performed.
 //!
-//! Resources the run has dealt with come first, in the order of the program; what it has not come to yet follows. So
-//! each resource stands after all it refers to, at any moment and whatever runs at the same time, which is what
-//! Pulumi's own integrity check wants. Operations under way stand beside them: they are what a killed run was doing.
+//! Processed resources come first, in program order, then those that are not processed yet. Each
+//! resource follows its dependencies at any moment, as Pulumi's integrity check requires. Pending
+//! operations are kept beside them, for the next run in case this one is killed.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,16 +13,16 @@ use pulumi_engine_model::{property::Properties, resource::Resource, urn::Urn};
 
 use super::{Operation, Step};
 
-/// A resource of a state. Once it was written its sealed text is kept with it, so that a save costs what has changed.
+/// A resource of a state, with its sealed JSON once it was saved. A save then only costs what changed.
 #[derive(Debug)]
 pub struct Record {
     pub resource: Resource,
-    /// As a checkpoint has it.
+    /// Its JSON in a checkpoint.
     pub sealed: OnceLock<String>,
 }
 
 impl Record {
-    /// A record that was not written yet.
+    /// A record that was not saved yet.
     #[must_use]
     pub fn new(resource: Resource) -> Arc<Self> {
         Arc::new(Self {
@@ -32,7 +32,7 @@ impl Record {
     }
 }
 
-/// An operation that has begun and not ended.
+/// A pending operation.
 #[derive(Debug, Clone)]
 pub struct Pending {
     /// `creating`, `updating`, `deleting`, `reading` or `importing`.
@@ -41,19 +41,19 @@ pub struct Pending {
     pub record: Arc<Record>,
 }
 
-/// What a save writes.
+/// The contents of a save.
 #[derive(Debug, Clone, Default)]
-pub struct Held {
+pub struct StateToSave {
     /// Resources, in order.
     pub records: Vec<Arc<Record>>,
-    /// Operations under way.
+    /// Pending operations.
     pub pending: Vec<Pending>,
 }
 
-/// Where a resource stands among those that are done: its part of the program, then when it came.
+/// The order of processed resources: part of the program, then sequence.
 type Slot = (usize, usize);
 
-/// A state under change.
+/// A state while a run changes it.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     done: BTreeMap<Slot, Arc<Record>>,
@@ -61,7 +61,7 @@ pub struct Snapshot {
     remaining: BTreeMap<usize, Arc<Record>>,
     positions: HashMap<Urn, Vec<usize>>,
     pending: BTreeMap<usize, Pending>,
-    /// Creates that an earlier run did not end: nobody but the user can say what became of them.
+    /// Creates that an earlier run did not finish. Only the user can find out whether they succeeded.
     inherited: Vec<Pending>,
     /// Resources that a refresh did not find.
     gone: Vec<Resource>,
@@ -69,7 +69,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Starts from a state and the operations that an earlier run has left.
+    /// Starts from a state and the operations that an earlier run did not finish.
     #[must_use]
     pub fn new(records: Vec<Arc<Record>>, inherited: Vec<Pending>) -> Self {
         let mut snapshot = Self {
@@ -89,10 +89,10 @@ impl Snapshot {
         self.done.values().chain(self.remaining.values())
     }
 
-    /// What a save writes now.
+    /// The contents of a save now.
     #[must_use]
-    pub fn held(&self) -> Held {
-        Held {
+    pub fn held(&self) -> StateToSave {
+        StateToSave {
             records: self.records().map(Arc::clone).collect(),
             pending: self
                 .pending
@@ -103,7 +103,7 @@ impl Snapshot {
         }
     }
 
-    /// Remembers that a step begins; the ticket ends it.
+    /// Adds a pending operation. The ticket removes it.
     pub fn begin(&mut self, kind: &str, resource: Resource) -> usize {
         self.arrivals += 1;
         let pending = Pending {
@@ -114,12 +114,12 @@ impl Snapshot {
         self.arrivals
     }
 
-    /// Forgets an operation that has ended.
+    /// Removes a pending operation.
     pub fn end(&mut self, ticket: usize) {
         self.pending.remove(&ticket);
     }
 
-    /// Takes over what a step of the given part of the program did.
+    /// Applies a step of the given part of the program.
     pub fn apply(&mut self, step: &Step, part: usize) {
         match step.operation {
             Operation::Same
@@ -131,7 +131,7 @@ impl Snapshot {
                 self.rename(step);
                 self.insert(part, step.new.clone());
             }
-            // a refresh may leave out what others refer to, so nothing moves
+            // a refresh may skip dependencies, so nothing moves
             Operation::Refresh => self.refresh(step),
             Operation::CreateReplacement
             | Operation::ReadReplacement
@@ -139,7 +139,7 @@ impl Snapshot {
                 self.supersede(step.old.as_ref());
                 self.insert(part, step.new.clone());
             }
-            // its name stays, for those that refer to it, until it is there again
+            // its URN stays for its dependents until it is created again
             Operation::DeleteReplaced if step.makes_room => {
                 self.amend(step.old.as_ref(), |resource| {
                     resource.pending_replacement = true;
@@ -154,7 +154,7 @@ impl Snapshot {
         }
     }
 
-    /// Moves what a resource refers to before it: a run that is limited to targets may leave a resource whose
+    /// Moves the dependencies of a resource before it. A run with targets may keep a resource whose
     /// dependencies the program no longer has.
     pub fn settle(&mut self, resource: &Resource, part: usize) {
         let references: Vec<_> = resource.references().map(Urn::new).collect();
@@ -172,7 +172,7 @@ impl Snapshot {
         }
     }
 
-    /// Where the live resource of this name stands among those that the run has not come to.
+    /// The index of the live resource with this URN among those not processed yet.
     fn current(&self, urn: &Urn) -> Option<usize> {
         let positions = self.positions.get(urn)?;
         let live = |position: &&usize| {
@@ -191,7 +191,7 @@ impl Snapshot {
         self.done.insert(place, Record::new(resource));
     }
 
-    /// Where a resource of the state before is, unless the run has dealt with it.
+    /// The index of an old resource, unless it was processed.
     fn position(&self, old: &Resource) -> Option<usize> {
         let positions = self.positions.get(&old.urn)?;
         let same = |position: &&usize| {
@@ -227,7 +227,7 @@ impl Snapshot {
         }
     }
 
-    /// A new one has come in the place of an old one, which still has to go unless it went before.
+    /// Marks the old resource for deletion, unless it was deleted before its replacement was created.
     fn supersede(&mut self, old: Option<&Resource>) {
         let Some(old) = old else { return };
         let gone = self.position(old).is_some_and(|position| {
@@ -257,7 +257,7 @@ impl Snapshot {
         }
     }
 
-    /// Nothing refers any longer to a resource that turned out to be gone.
+    /// Removes references to a resource that no longer exists.
     fn disown(&mut self, gone: &Resource) {
         for record in self.remaining.values_mut() {
             let resource = &record.resource;
@@ -272,7 +272,7 @@ impl Snapshot {
         }
     }
 
-    /// Others that are still under way refer to a renamed resource by its new name.
+    /// Updates references to a renamed resource.
     fn rename(&mut self, step: &Step) {
         let (Some(old), Some(new)) = (&step.old, &step.new) else {
             return;
@@ -288,7 +288,7 @@ impl Snapshot {
         }
     }
 
-    /// Gives the stack its outputs.
+    /// Sets the outputs of the stack.
     pub fn set_outputs(&mut self, stack: &Urn, outputs: &Properties) {
         let place = self.places.get(stack);
         let Some(record) = place.and_then(|place| self.done.get_mut(place)) else {
@@ -311,12 +311,12 @@ impl Snapshot {
     }
 }
 
-/// A resource and the one it replaces share a name, not an id.
+/// A resource and its replacement share the URN, not the id.
 fn is_same(resource: &Resource, other: &Resource) -> bool {
     resource.urn == other.urn && resource.id == other.id
 }
 
-/// Every place of a resource that names another one.
+/// Every reference of a resource to another one.
 fn references_of(resource: &mut Resource) -> impl Iterator<Item = &mut Urn> {
     let listed = resource
         .property_dependencies

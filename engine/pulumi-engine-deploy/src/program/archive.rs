@@ -1,7 +1,8 @@
-//! Assets and archives: files, texts and folders as values, known by the hash of what they hold. Pure but for [`Files`].
+//! Assets and archives: files, strings and folders as values, identified by the hash of their content.
 //!
-//! The hash of a folder or of a map of assets is that of a tar archive of it, byte for byte the one that Pulumi makes:
-//! Go's `archive/tar`, mode 0600, no times, no owners. Otherwise a state of Pulumi's would look changed to this engine.
+//! The hash of a folder or of a map of assets is that of a tar archive, byte for byte as Pulumi
+//! writes it: Go's `archive/tar`, mode 0600, no times, no owners. Otherwise states of Pulumi would
+//! differ from those of this engine.
 
 use std::{collections::BTreeSet, io::Read as _};
 
@@ -10,31 +11,31 @@ use ring::digest::{Context, SHA256, digest};
 
 use super::{files::Files, value::Value};
 
-/// Ends of names by which archives are recognised.
+/// File extensions of archives.
 const ENDINGS: [&str; 5] = [".tar", ".tgz", ".tar.gz", ".zip", ".jar"];
-/// Tar's unit.
+/// Size of a tar block.
 const BLOCK: usize = 512;
 
-/// An asset that is its text.
+/// An asset from a string.
 #[must_use]
 pub(super) fn text(text: &str) -> Value {
     let hash = hex::encode(digest(&SHA256, text.as_bytes()));
     signed(ASSET_SIGNATURE, hash, "text", text)
 }
 
-/// An asset that is a file.
+/// An asset from a file.
 pub(super) fn file(path: &str, files: &dyn Files) -> Result<Value, String> {
     let hash = hex::encode(digest(&SHA256, &files.read(path)?));
     Ok(signed(ASSET_SIGNATURE, hash, "path", path))
 }
 
-/// An asset that is somewhere else.
+/// An asset from a URL.
 pub(super) fn remote(address: &str, files: &dyn Files) -> Result<Value, String> {
     let hash = hex::encode(digest(&SHA256, &fetched(address, files)?));
     Ok(signed(ASSET_SIGNATURE, hash, "uri", address))
 }
 
-/// An archive that is a folder or an archive file.
+/// An archive from a folder or an archive file.
 pub(super) fn folder(path: &str, files: &dyn Files) -> Result<Value, String> {
     let hash = if is_archive(path) {
         hex::encode(digest(&SHA256, &files.read(path)?))
@@ -44,7 +45,7 @@ pub(super) fn folder(path: &str, files: &dyn Files) -> Result<Value, String> {
     Ok(signed(ARCHIVE_SIGNATURE, hash, "path", path))
 }
 
-/// An archive that is somewhere else.
+/// An archive from a URL.
 pub(super) fn remote_archive(address: &str, files: &dyn Files) -> Result<Value, String> {
     let path = address.split(['?', '#']).next().unwrap_or(address);
     if !is_archive(path) {
@@ -56,7 +57,7 @@ pub(super) fn remote_archive(address: &str, files: &dyn Files) -> Result<Value, 
     Ok(signed(ARCHIVE_SIGNATURE, hash, "uri", address))
 }
 
-/// An archive made of assets and archives by their names.
+/// An archive of named assets and archives.
 pub(super) fn members(value: &Value, files: &dyn Files) -> Result<Value, String> {
     let Value::Object(entries) = value else {
         return Err("fn::assetArchive needs a map of assets and archives".to_owned());
@@ -76,7 +77,7 @@ pub(super) fn members(value: &Value, files: &dyn Files) -> Result<Value, String>
     ))
 }
 
-/// As states and events have them. What is empty is not written, as Pulumi has it.
+/// The representation in states and events. As in Pulumi, empty fields are omitted.
 fn signed(signature: &str, hash: String, place: &str, content: &str) -> Value {
     let mut entries = vec![
         (
@@ -120,7 +121,7 @@ fn folder_members(path: &str, files: &dyn Files) -> Result<Vec<Member>, String> 
         .collect()
 }
 
-/// Puts a member of an archive, and if it is an archive all that is in it, under its name.
+/// Adds a member under its name, or the members of an archive under its folder.
 fn expand(
     name: &str,
     member: &Value,
@@ -167,7 +168,7 @@ fn expand(
     Ok(())
 }
 
-/// Names as Go's `path.Join` makes them: no empty parts, no dots.
+/// Joins names as Go's `path.Join` does: no empty parts, no dots.
 fn join(outer: &str, inner: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in outer.split('/').chain(inner.split('/')) {
@@ -215,7 +216,7 @@ fn unpacked(place: &str, content: &[u8]) -> Result<Vec<Member>, String> {
     Ok(members)
 }
 
-/// The hash of a tar archive of these; of files with the same name the first is in it.
+/// The hash of a tar archive. Of files with the same name, it has the first.
 fn hash(members: Vec<Member>) -> String {
     let mut tar = Context::new(&SHA256);
     let mut seen = BTreeSet::new();
@@ -235,7 +236,7 @@ fn padding(length: usize) -> Vec<u8> {
     vec![0; length.next_multiple_of(BLOCK) - length]
 }
 
-/// The header of a file; a name that ustar has no room or letters for is in a PAX record before it.
+/// The header of a file. A long or non-ASCII name is in a PAX record before it.
 fn header(name: &str, size: usize) -> Vec<u8> {
     if let Some((prefix, rest)) = split_name(name).filter(|_| name.is_ascii()) {
         return block(prefix, rest, 0o600, size, b'0', true);
@@ -275,7 +276,7 @@ fn record(name: &str) -> String {
     }
 }
 
-/// Prefix and name as ustar has them, if they fit.
+/// The prefix and name fields of ustar, if the name fits.
 fn split_name(name: &str) -> Option<(&str, &str)> {
     if name.len() <= 100 {
         return Some(("", name));
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn an_asset_is_known_by_the_hash_of_its_content() {
+    fn asset_hash_is_that_of_its_content() {
         let hash = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
         let of = |place: &str, value: &str| json!({"4dabf18193072939515e22adb298388d": "c44067f5952c0a294b673a41bacd8c17", "hash": hash, place: value});
         let files = InMemory::from([("notes", "hello"), ("https://x/y", "hello")]);
@@ -354,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_of_nothing_has_the_hash_that_pulumi_looks_for() {
+    fn empty_archive_hash_matches_pulumi() {
         let none = members(&Value::Object([].into()), &InMemory::default()).unwrap();
         assert_eq!(
             field(&none, "hash"),
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_and_the_same_files_one_by_one_have_one_hash() {
+    fn folder_and_asset_map_hash_alike() {
         let files = InMemory::from([("site/a.txt", "A"), ("site/sub/b.txt", "B")]);
         let whole = folder("site", &files).unwrap();
         let parts = Value::Object(
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_those_of_the_tar_archives_that_go_writes() {
+    fn archive_hash_matches_go_tar() {
         let long = |letter: &str, count: usize| letter.repeat(count);
         for (members, expected) in [
             (

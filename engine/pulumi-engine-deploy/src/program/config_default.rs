@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_have_the_declared_type() {
+    fn config_default_must_match_declared_type() {
         for (text, default, expected) in [
             (
                 "{type: String}",
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_default_is_secret() {
+    fn config_default_of_secret_is_secret() {
         let variable = declared("{default: a, secret: true}");
         let value = resolve_default(&variable, "demo", Some(Value::String("a".into())));
         assert!(matches!(value, Ok(Value::Output(output)) if output.secret));

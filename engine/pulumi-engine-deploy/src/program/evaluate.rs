@@ -1,5 +1,4 @@
-//! From a program to values and registered resources. What it needs of the outside comes through
-//! [`Host`].
+//! Evaluates a program to values and registered resources. I/O goes through [`Host`].
 
 mod calls;
 mod reach;
@@ -35,31 +34,31 @@ use super::{
 use crate::schedule;
 
 use self::reach::enter;
-pub use super::goal::{Alias, Goal, Invocation, Refusal, Registered};
+pub use super::goal::{Alias, Goal, Invocation, Registered, RegistrationError};
 
-/// What an evaluation asks of the outside, from several threads.
+/// What an evaluation needs. Several threads call it.
 pub trait Host: Sync {
-    /// Registers a resource and says what became of it.
-    fn register(&self, goal: Goal) -> Result<Registered, Refusal>;
+    /// Registers a resource, and returns its outputs.
+    fn register(&self, goal: Goal) -> Result<Registered, RegistrationError>;
 
-    /// Whether there is a function of a provider; the error says what to do instead.
+    /// Checks that a provider has a function. The error tells the user what to do instead.
     fn function(&self, token: &str) -> Result<(), String>;
 
     /// Calls a function of a provider.
-    fn invoke(&self, invocation: Invocation) -> Result<Properties, Refusal>;
+    fn invoke(&self, invocation: Invocation) -> Result<Properties, RegistrationError>;
 
-    /// What a program may say of resources of a type; the error says what to do instead.
+    /// The schema of a resource type. The error tells the user what to do instead.
     fn resource_type(&self, token: &str) -> Result<ResourceType, String>;
 
-    /// How many parts of a program may be evaluated at the same time.
+    /// How many parts of a program are evaluated at the same time.
     fn parallel(&self) -> usize {
         1
     }
 }
 
-/// The surroundings of a program.
+/// The values that a program can refer to, and its files.
 #[derive(Debug, Clone)]
-pub struct Surroundings<'a> {
+pub struct EvaluationContext<'a> {
     /// Stack and project.
     pub stack: &'a StackIdentity,
     /// Config values by name without the project's prefix.
@@ -68,18 +67,16 @@ pub struct Surroundings<'a> {
     pub working_directory: &'a str,
     /// Directory of the project file.
     pub root_directory: &'a str,
-    /// Files that the program names.
     pub files: &'a dyn Files,
 }
 
-/// What came of a program.
+/// The result of a program.
 #[derive(Debug, Default)]
 pub struct Evaluation {
-    /// Outputs of the stack, as far as they could be computed; none if the program did not even begin.
+    /// Outputs of the stack, as far as they could be computed; none if nothing was evaluated.
     pub outputs: Option<Properties>,
-    /// Whether an output had to wait for a resource and failed, or needs a resource that failed.
+    /// Whether an output failed after waiting for a resource, or needs a failed resource.
     pub stuck: bool,
-    /// What is wrong with it.
     pub errors: Vec<Diagnostic>,
 }
 
@@ -108,41 +105,41 @@ fn config_value(property: &Property) -> ConfigValue {
     ConfigValue { kind, text }
 }
 
-/// Evaluates all of a program; resources are registered as far as the first mistakes allow, each part once those that
-/// it refers to are done.
+/// Evaluates a program. Each part follows its dependencies. After an error no further resource is
+/// registered.
 pub fn evaluate(
     program: &Program,
-    surroundings: &Surroundings<'_>,
+    context: &EvaluationContext<'_>,
     host: &impl Host,
 ) -> Evaluation {
-    let prefix = format!("{}:", surroundings.stack.project);
+    let prefix = format!("{}:", context.stack.project);
     let declared = program.config.iter().map(|declaration| &declaration.key);
-    let names = surroundings
+    let names = context
         .config
         .keys()
         .chain(declared)
         .flat_map(|name| [name.clone(), format!("{prefix}{name}")]);
-    let given = |name: &str| surroundings.config.contains_key(name);
+    let given = |name: &str| context.config.contains_key(name);
     let parts = match order::order(program, &names.collect(), &given) {
         Ok(parts) => parts,
         Err(errors) => return Evaluation::refused(errors),
     };
     let types = ResourceTypes::of(program, &|token| host.resource_type(token));
-    let config = surroundings.config.iter();
+    let config = context.config.iter();
     let config = config.map(|(name, property)| (name.clone(), config_value(property)));
-    let context = CheckContext {
+    let check_context = CheckContext {
         config: &config.collect(),
-        project: &surroundings.stack.project,
+        project: &context.stack.project,
         types: &types,
         function: &|token| host.function(token),
     };
-    let errors = check::check(program, &parts, context);
+    let errors = check::check(program, &parts, check_context);
     if !errors.is_empty() {
         return Evaluation::refused(errors);
     }
-    let shared = Shared::new(surroundings, &types);
+    let shared = EvaluationState::new(context, &types);
     let mut before = Evaluator::new(host, &shared, 0);
-    before.config(program, surroundings);
+    before.config(program, context);
     let errors = Mutex::new(BTreeMap::from([(0, before.errors)]));
     let needs = order::needs(&parts);
     let prepared = Mutex::new(prepare(&parts, &needs, host, &shared));
@@ -162,7 +159,7 @@ pub fn evaluate(
     });
     let mut after = Evaluator::new(host, &shared, parts.len() + 1);
     let mut errors = errors.into_inner();
-    // another version of Pulumi might give other outputs
+    // outputs could differ with another version of Pulumi
     let is_refused = |(part, number): (&ProgramPart<'_>, usize)| {
         matches!(part, ProgramPart::RequiredVersion(_))
             && errors.get(&number).is_some_and(|errors| !errors.is_empty())
@@ -181,7 +178,7 @@ pub fn evaluate(
     }
 }
 
-/// A map of the program's own has no entries that are null.
+/// Drops null entries of a literal map.
 fn without_nulls(property: Property) -> Property {
     match property {
         Property::Object(entries) => {
@@ -197,7 +194,7 @@ fn without_nulls(property: Property) -> Property {
     }
 }
 
-/// Whether a program says that a value is null, be it as a secret.
+/// Whether an expression is a literal null, or a secret of one.
 fn is_null(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -208,21 +205,21 @@ fn is_null(value: &Value) -> bool {
     }
 }
 
-/// A part that was evaluated before the others ran.
+/// A part that was evaluated before the threads start.
 enum Prepared {
-    /// All there is to it is done.
+    /// Evaluated, with these errors.
     Done(Vec<Diagnostic>),
-    /// It is only left to register it.
+    /// A resource that only needs to be registered.
     Resource(Box<Goal>),
 }
 
-/// Evaluates, in the order of the program, all that needs no resource: so that what is wrong there is known before
-/// anything that comes after it is touched, and nothing depends on which thread is faster.
+/// Evaluates all parts that need no resource, in program order. Their errors are then found before
+/// any resource changes, and do not depend on the timing of threads.
 fn prepare<H: Host>(
     parts: &[ProgramPart<'_>],
     needs: &[Vec<usize>],
     host: &H,
-    shared: &Shared<'_>,
+    shared: &EvaluationState<'_>,
 ) -> BTreeMap<usize, Prepared> {
     let mut prepared = BTreeMap::new();
     for (number, (part, needs)) in parts.iter().zip(needs).enumerate() {
@@ -252,77 +249,77 @@ fn prepare<H: Host>(
     prepared
 }
 
-/// What the parts of a program share while they are evaluated.
-struct Shared<'a> {
+/// The shared state of an evaluation.
+struct EvaluationState<'a> {
     files: &'a dyn Files,
     types: &'a ResourceTypes,
-    /// Values by name; `None` for what could not be computed.
+    /// Values by name; `None` for those that failed.
     names: RwLock<BTreeMap<String, Option<Value>>>,
-    /// Stacks that `fn::stackReference` has named; held while one is read, so that each is read once.
+    /// Stacks of `fn::stackReference`. Locked while one is read, so each is read once.
     references: Mutex<BTreeMap<String, Registered>>,
-    /// Whether a part was wrong.
+    /// Whether a part failed.
     wrong: AtomicBool,
 }
 
 struct Evaluator<'a, H> {
     host: &'a H,
-    shared: &'a Shared<'a>,
+    shared: &'a EvaluationState<'a>,
     errors: Vec<Diagnostic>,
-    /// Which part of the program this is about.
+    /// The part of the program.
     part: usize,
 }
 
-/// Why an expression has no value.
-enum Failure {
-    /// It is wrong itself.
+/// An expression that has no value.
+enum EvaluationError {
+    /// An error of the expression.
     Message(Position, String),
-    /// What it needs has failed and was reported.
+    /// A dependency failed, which was reported.
     Poisoned,
 }
 
-type Evaluated = Result<Value, Failure>;
+type EvaluationResult = Result<Value, EvaluationError>;
 
-trait At<T> {
-    fn at(self, line: Position) -> Result<T, Failure>;
+trait AtPosition<T> {
+    fn at(self, line: Position) -> Result<T, EvaluationError>;
 }
 
-impl<T> At<T> for Result<T, String> {
-    fn at(self, line: Position) -> Result<T, Failure> {
-        self.map_err(|message| Failure::Message(line, message))
+impl<T> AtPosition<T> for Result<T, String> {
+    fn at(self, line: Position) -> Result<T, EvaluationError> {
+        self.map_err(|message| EvaluationError::Message(line, message))
     }
 }
 
-impl<T> At<T> for Result<T, Refusal> {
-    fn at(self, line: Position) -> Result<T, Failure> {
+impl<T> AtPosition<T> for Result<T, RegistrationError> {
+    fn at(self, line: Position) -> Result<T, EvaluationError> {
         self.map_err(|refusal| match refusal {
-            Refusal::Message(message) => Failure::Message(line, message),
-            Refusal::Reported => Failure::Poisoned,
+            RegistrationError::Message(message) => EvaluationError::Message(line, message),
+            RegistrationError::Reported => EvaluationError::Poisoned,
         })
     }
 }
 
-impl<'a> Shared<'a> {
-    fn new(surroundings: &Surroundings<'a>, types: &'a ResourceTypes) -> Self {
+impl<'a> EvaluationState<'a> {
+    fn new(context: &EvaluationContext<'a>, types: &'a ResourceTypes) -> Self {
         let mut names = BTreeMap::new();
-        for (name, property) in surroundings.config {
+        for (name, property) in context.config {
             let value = Value::from_property(property, &BTreeSet::new());
             names.insert(
-                format!("{}:{name}", surroundings.stack.project),
+                format!("{}:{name}", context.stack.project),
                 Some(value.clone()),
             );
             names.insert(name.clone(), Some(value));
         }
         let pulumi = [
-            ("cwd", surroundings.working_directory),
-            ("organization", &surroundings.stack.organization),
-            ("project", &surroundings.stack.project),
-            ("rootDirectory", surroundings.root_directory),
-            ("stack", &surroundings.stack.name),
+            ("cwd", context.working_directory),
+            ("organization", &context.stack.organization),
+            ("project", &context.stack.project),
+            ("rootDirectory", context.root_directory),
+            ("stack", &context.stack.name),
         ];
         let pulumi = pulumi.map(|(key, text)| (key.to_owned(), Value::String(text.to_owned())));
         names.insert(PULUMI.to_owned(), Some(Value::Object(pulumi.into())));
         Self {
-            files: surroundings.files,
+            files: context.files,
             types,
             names: RwLock::new(names),
             references: Mutex::default(),
@@ -342,7 +339,7 @@ impl<'a> Shared<'a> {
 }
 
 impl<'a, H: Host> Evaluator<'a, H> {
-    fn new(host: &'a H, shared: &'a Shared<'a>, part: usize) -> Self {
+    fn new(host: &'a H, shared: &'a EvaluationState<'a>, part: usize) -> Self {
         Self {
             host,
             shared,
@@ -351,9 +348,9 @@ impl<'a, H: Host> Evaluator<'a, H> {
         }
     }
 
-    /// Config values that the program declares and the stack does not have.
-    fn config(&mut self, program: &Program, surroundings: &Surroundings<'_>) {
-        let project = &surroundings.stack.project;
+    /// Sets config variables that the stack does not set to their defaults.
+    fn config(&mut self, program: &Program, context: &EvaluationContext<'_>) {
+        let project = &context.stack.project;
         for declaration in &program.config {
             if self.shared.knows(&declaration.key) {
                 continue;
@@ -386,38 +383,39 @@ impl<'a, H: Host> Evaluator<'a, H> {
             ProgramPart::Resource(resource) => (&resource.key, self.resource(resource, goal)),
         };
         let value = result.map_err(|failure| self.report(failure)).ok();
-        // a config value that only the stack has comes before a variable, and a resource before both
+        // a config value that only the stack has hides a variable, and a resource hides both
         let config = matches!(part, ProgramPart::Variable(_)) && self.shared.knows(name);
         if !config {
             self.shared.name(name, value);
         }
     }
 
-    fn required_version(&mut self, range: &Expression) -> Result<(), Failure> {
+    fn required_version(&mut self, range: &Expression) -> Result<(), EvaluationError> {
         let value = self.expression(range)?;
         let Value::String(text) = value else {
             let message = "version range must evaluate to a string".to_owned();
-            return Err(Failure::Message(range.line, message));
+            return Err(EvaluationError::Message(range.line, message));
         };
         if version_range::contains(&text, pulumi_engine_model::VERSION).at(range.line)? {
             return Ok(());
         }
         let version = pulumi_engine_model::VERSION.trim_start_matches('v');
-        Err(Failure::Message(
+        Err(EvaluationError::Message(
             range.line,
             format!("Pulumi CLI version {version} does not satisfy the version range {text:?}"),
         ))
     }
 
-    fn report(&mut self, failure: Failure) {
-        if let Failure::Message(line, message) = failure {
+    fn report(&mut self, failure: EvaluationError) {
+        if let EvaluationError::Message(line, message) = failure {
             self.errors.push(Diagnostic::error(line, message));
             self.shared.wrong.store(true, Ordering::SeqCst);
         }
     }
 
-    /// An output with a secret in it is secret as a whole; one that the program says is null is none, but not one that
-    /// turns out to be. As with Pulumi's language host there are none at all if one fails for what it had to wait for.
+    /// Evaluates the outputs. One that contains a secret is secret as a whole. Literal nulls are dropped,
+    /// computed ones are not. As in Pulumi's language host, there are no outputs at all if one fails
+    /// after waiting for a resource.
     /// The second value is [`Evaluation::stuck`].
     fn outputs(&mut self, program: &Program) -> (Option<Properties>, bool) {
         let mut outputs = Properties::new();
@@ -442,8 +440,8 @@ impl<'a, H: Host> Evaluator<'a, H> {
                 }
                 Err(failure) => {
                     match failure {
-                        Failure::Message(..) => abandoned |= self.waits(&output.value),
-                        Failure::Poisoned => poisoned |= !self.is_wrong(),
+                        EvaluationError::Message(..) => abandoned |= self.waits(&output.value),
+                        EvaluationError::Poisoned => poisoned |= !self.is_wrong(),
                     }
                     self.report(failure);
                 }
@@ -452,7 +450,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
         ((!abandoned).then_some(outputs), abandoned || poisoned)
     }
 
-    /// Whether an expression needs what only a run can tell: something of a resource, or a secret.
+    /// Whether an expression depends on a resource or a secret.
     fn waits(&self, expression: &Expression) -> bool {
         let names = self.shared.names.read();
         let mut any = false;
@@ -466,7 +464,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
         any
     }
 
-    fn expression(&mut self, expression: &Expression) -> Evaluated {
+    fn expression(&mut self, expression: &Expression) -> EvaluationResult {
         Ok(match &expression.kind {
             ExpressionKind::Null => Value::Null,
             ExpressionKind::Bool(value) => Value::Bool(*value),
@@ -486,8 +484,8 @@ impl<'a, H: Host> Evaluator<'a, H> {
         })
     }
 
-    /// The values of a map keep their histories; those of its keys become its own.
-    fn object(&mut self, entries: &[(Expression, Expression)]) -> Evaluated {
+    /// Evaluates a map. Values keep their dependencies; those of keys become the map's own.
+    fn object(&mut self, entries: &[(Expression, Expression)]) -> EvaluationResult {
         let (mut keys, mut values) = (Vec::new(), Vec::new());
         for (key, value) in entries {
             keys.push(self.expression(key)?);
@@ -502,7 +500,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
             .at(line)
     }
 
-    fn interpolation(&mut self, parts: &[TextPart], line: Position) -> Evaluated {
+    fn interpolation(&mut self, parts: &[TextPart], line: Position) -> EvaluationResult {
         let mut values = Vec::new();
         for part in parts {
             values.push(match part {
@@ -527,15 +525,15 @@ impl<'a, H: Host> Evaluator<'a, H> {
         joined.at(line)
     }
 
-    fn access(&mut self, access: &Access, line: Position) -> Evaluated {
+    fn access(&mut self, access: &Access, line: Position) -> EvaluationResult {
         let names = self.shared.names.read();
         match names.get(&access.root) {
             Some(Some(value)) => enter(value, &access.steps).at(line),
-            Some(None) => Err(Failure::Poisoned),
+            Some(None) => Err(EvaluationError::Poisoned),
             None => {
                 let known = names.keys().map(String::as_str);
                 let message = order::undefined_name_message(&access.root, known);
-                Err(Failure::Message(line, message))
+                Err(EvaluationError::Message(line, message))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The files that a program names. [`Folder`] does the I/O, and only it.
+//! The files of a program. Only [`Folder`] does I/O.
 
 use std::{
     collections::BTreeMap,
@@ -6,13 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a program may read of the outside.
+/// What a program may read.
 pub trait Files: fmt::Debug + Sync {
     /// A file.
     fn read(&self, path: &str) -> Result<Vec<u8>, String>;
-    /// The files below a folder, as paths relative to it, in order of names within each folder; none if there is no such folder.
+    /// The files below a folder, as sorted relative paths; none if there is no such folder.
     fn list(&self, path: &str) -> Result<Option<Vec<String>>, String>;
-    /// What is at an HTTP address.
+    /// The content of a URL.
     fn download(&self, address: &str) -> Result<Vec<u8>, String>;
 }
 
@@ -54,7 +54,7 @@ impl Files for Folder {
     }
 }
 
-/// Collects files; what Pulumi itself keeps in a folder, and folders behind links, are left out.
+/// Collects files. Skips Pulumi's own folder, and links to folders.
 fn walk(folder: &Path, prefix: &str, names: &mut Vec<String>) -> std::io::Result<()> {
     let mut entries = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
@@ -73,7 +73,7 @@ fn walk(folder: &Path, prefix: &str, names: &mut Vec<String>) -> std::io::Result
     Ok(())
 }
 
-/// Files that are only in memory: for programs without a folder.
+/// Files in memory, for programs without a folder.
 #[derive(Debug, Clone, Default)]
 pub struct InMemory(BTreeMap<String, String>);
 
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_listed_in_order_without_what_pulumi_keeps_there() {
+    fn folder_list_is_sorted_and_skips_pulumi_folder() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["site/b", "site/a/z", "site/a.txt", "site/.pulumi/x"] {
             let path = directory.path().join(name);

@@ -8,8 +8,8 @@ use super::{archive, files::Files, value::Value};
 
 /// Applies a function to a plain argument.
 ///
-/// `Secret`, `Unsecret`, `ResourceName`, `ResourceType` and `StackReference` need more than a plain value and are
-/// the evaluator's own.
+/// The evaluator implements `Secret`, `Unsecret`, `ResourceName`, `ResourceType` and
+/// `StackReference`, which need more than a plain value.
 pub(super) fn apply(
     function: Function,
     argument: Value,
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_give_what_the_real_ones_give() {
+    fn function_results_match_pulumi() {
         for (name, argument, expected) in [
             ("fn::join", json!(["+", ["x", "y"]]), json!("x+y")),
             ("fn::join", json!([null, ["x", "y"]]), json!("xy")),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_arguments_are_explained() {
+    fn function_wrong_argument_reports_error() {
         for (name, argument, expected) in [
             ("fn::join", json!(["+"]), "delimiter and a list"),
             ("fn::join", json!(["+", [1]]), "a string, not a number"),

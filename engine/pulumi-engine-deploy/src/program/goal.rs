@@ -1,4 +1,4 @@
-//! What a program wants of the engine: resources and calls of functions. Pure.
+//! What a program requests: resources and calls of provider functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,46 +7,43 @@ use pulumi_engine_model::{
     urn::Urn,
 };
 
-/// A resource as the program wants it.
+/// A resource as the program declares it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Goal {
     /// Name within the URN.
     pub name: String,
     /// Type token.
     pub kind: String,
-    /// Inputs; of a resource that is only read, what helps to find it.
+    /// Inputs; for an external resource, properties that help to find it.
     pub inputs: Properties,
-    /// Id of a resource outside of the stack, which is read and not managed (`get`).
+    /// Id of an external resource (`get`).
     pub read: Option<Property>,
     /// Parent; the stack if none.
     pub parent: Option<Urn>,
-    /// All resources it needs.
     pub dependencies: BTreeSet<Urn>,
-    /// Which input needs which resources.
+    /// Dependencies by input.
     pub property_dependencies: BTreeMap<String, BTreeSet<Urn>>,
-    /// Former names.
     pub aliases: Vec<Alias>,
-    /// Resource with which it goes.
+    /// The resource whose deletion deletes it too.
     pub deleted_with: Option<Urn>,
-    /// Whether it must not be deleted; none leaves that to its parent.
+    /// Inherited from the parent if none.
     pub protect: Option<bool>,
-    /// Whether deleting only forgets it; none leaves that to its parent.
+    /// Inherited from the parent if none.
     pub retain_on_delete: Option<bool>,
-    /// Inputs whose changes do not count.
+    /// Inputs whose changes are ignored.
     pub ignore_changes: Vec<String>,
     /// Inputs whose changes replace it.
     pub replace_on_changes: Vec<String>,
-    /// Outputs to keep secret.
     pub additional_secret_outputs: Vec<String>,
     /// Resources whose replacement replaces it too.
     pub replace_with: Vec<Urn>,
-    /// Whether a replacement deletes first; none leaves that to the type.
+    /// The type's default if none.
     pub delete_before_replace: Option<bool>,
-    /// Seconds by the name of an operation.
+    /// Seconds by operation.
     pub custom_timeouts: Vec<(String, f64)>,
-    /// Inputs whose values are not shown when they change.
+    /// Inputs whose changes are not shown.
     pub hide_diffs: Vec<String>,
-    /// Id of an existing resource to take over.
+    /// Id of an existing resource to import.
     pub import: Option<String>,
     /// Its provider; the default one of its package if none.
     pub provider: Option<Urn>,
@@ -54,24 +51,25 @@ pub struct Goal {
     pub providers: Vec<Urn>,
     /// Version of the provider's plugin.
     pub version: Option<String>,
-    /// Where the provider's plugin comes from.
+    /// Download URL of the provider's plugin.
     pub plugin_download_url: Option<String>,
     /// A value whose change replaces it.
     pub replacement_trigger: Option<Property>,
-    /// Environment variables of a provider's plugin: which of its own becomes which.
+    /// Environment variables of a provider: source name to target name.
     pub env_var_mappings: BTreeMap<String, String>,
-    /// Why it cannot be: what Pulumi's engine finds and not its language host, so that the provider is there by then.
+    /// An error that Pulumi's engine reports instead of its language host: after the provider is
+    /// registered.
     pub fault: Option<String>,
-    /// Which part of the program it is: the state keeps the order of parts.
+    /// Its part of the program. States keep this order.
     pub part: usize,
 }
 
-/// Why there is no resource, or no result of a function.
+/// A resource or function call that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    /// The program is wrong.
+pub enum RegistrationError {
+    /// An error of the program.
     Message(String),
-    /// It failed, and the user was told; or the run is to stop.
+    /// A failure that was reported, or a canceled run.
     Reported,
 }
 
@@ -80,7 +78,7 @@ pub enum Refusal {
 pub enum Alias {
     /// The whole URN.
     Urn(Urn),
-    /// What was different.
+    /// The parts that differed.
     Parts {
         name: Option<String>,
         kind: Option<String>,
@@ -91,14 +89,14 @@ pub enum Alias {
     },
 }
 
-/// What a registered resource gave.
+/// The result of a registration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Registered {
     pub urn: Urn,
     /// Its id; none if a preview cannot know it.
     pub id: Option<String>,
     pub outputs: Properties,
-    /// Whether outputs that are not there may come when it is made: a preview does not know them.
+    /// Whether missing outputs are unknown, as in a preview.
     pub partial: bool,
 }
 
@@ -109,12 +107,12 @@ pub struct Invocation {
     pub token: String,
     /// Its arguments, all known.
     pub arguments: Properties,
-    /// The provider to ask; the default one of the package if none.
+    /// Its provider; the default one of the package if none.
     pub provider: Option<Urn>,
-    /// Resource whose provider is asked if none is given.
+    /// The resource whose provider is used if none is given.
     pub parent: Option<Urn>,
     /// Version of the provider's plugin.
     pub version: Option<String>,
-    /// Where the provider's plugin comes from.
+    /// Download URL of the provider's plugin.
     pub plugin_download_url: Option<String>,
 }

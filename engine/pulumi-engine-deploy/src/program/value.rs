@@ -1,4 +1,4 @@
-//! Values while a program is evaluated: plain ones, and outputs, which carry where they came from.
+//! Values of an evaluation: plain ones, and outputs with dependencies and secrecy.
 //! Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,20 +19,19 @@ pub(super) enum Value {
     String(String),
     List(Vec<Value>),
     Object(BTreeMap<String, Value>),
-    /// A value with a history
+    /// A value with dependencies or secrecy
     Output(Box<Output>),
-    /// A resource itself, as options need it
+    /// A resource itself, for options
     Resource(Box<ResourceValue>),
 }
 
-/// A value that came from a resource, or is secret, or is not known yet.
+/// A value that comes from a resource, is secret, or is unknown.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Output {
-    /// The value; none if only the real run will know it.
+    /// The value; none if a preview cannot know it.
     pub value: Option<Value>,
-    /// Whether it must not be shown.
     pub secret: bool,
-    /// Resources it was made from.
+    /// Resources that it depends on.
     pub dependencies: BTreeSet<Urn>,
 }
 
@@ -46,14 +45,13 @@ pub(super) struct ResourceValue {
     pub name: String,
     /// Type token.
     pub kind: String,
-    /// What it gave.
     pub outputs: Properties,
-    /// Whether outputs that are not there are only not known yet.
+    /// Whether missing outputs are unknown.
     pub partial: bool,
 }
 
 impl ResourceValue {
-    /// The resource itself as a value, the way states and events have it.
+    /// The resource as a value, in the representation of states and events.
     fn reference(&self) -> Property {
         let text = |key: &str, value: &str| (key.to_owned(), Property::String(value.to_owned()));
         let id = match &self.id {
@@ -72,15 +70,15 @@ impl ResourceValue {
     }
 }
 
-/// A value with all histories taken out of it.
-pub(super) struct Flat {
+/// A plain value, with the dependencies and secrecy of all its parts.
+pub(super) struct FlatValue {
     /// The plain value; none if any part of it is unknown.
     pub value: Option<Value>,
     /// Whether any part was secret.
     pub secret: bool,
     /// Resources of all parts.
     pub dependencies: BTreeSet<Urn>,
-    /// Whether there was any history.
+    /// Whether any part was an output.
     pub lifted: bool,
 }
 
@@ -121,7 +119,7 @@ impl Value {
         }
     }
 
-    /// A value only the real run will know.
+    /// An unknown value.
     #[must_use]
     pub(super) fn unknown(dependencies: BTreeSet<Urn>) -> Self {
         Self::Output(Box::new(Output {
@@ -131,7 +129,7 @@ impl Value {
         }))
     }
 
-    /// As a property; secrets stay where they are. What is nothing in a map is not there, as Pulumi has it.
+    /// Converts to a property. Secrets stay in place. As in Pulumi, nulls in maps are dropped.
     pub(super) fn to_property(&self) -> Result<Property, String> {
         Ok(match self {
             Self::Null => Property::Null,
@@ -166,16 +164,16 @@ impl Value {
         })
     }
 
-    /// All resources that this value was made from.
+    /// All resources that this value depends on.
     #[must_use]
     pub(super) fn dependencies(&self) -> BTreeSet<Urn> {
         self.flatten().dependencies
     }
 
-    /// Takes histories out.
+    /// Separates the plain value from dependencies and secrecy.
     #[must_use]
-    pub(super) fn flatten(&self) -> Flat {
-        let mut flat = Flat {
+    pub(super) fn flatten(&self) -> FlatValue {
+        let mut flat = FlatValue {
             value: None,
             secret: false,
             dependencies: BTreeSet::new(),
@@ -185,9 +183,9 @@ impl Value {
         flat
     }
 
-    fn flatten_into(&self, flat: &mut Flat) -> Option<Self> {
+    fn flatten_into(&self, flat: &mut FlatValue) -> Option<Self> {
         match self {
-            // each part is visited, also behind an unknown one: its history counts
+            // every part is visited, because its dependencies count even if another part is unknown
             Self::List(values) => {
                 let parts: Vec<_> = values
                     .iter()
@@ -220,7 +218,7 @@ impl Value {
         }
     }
 
-    /// Applies `function` to the plain value; the result keeps the history.
+    /// Applies `function` to the plain value. The result keeps dependencies and secrecy.
     pub(super) fn lift(
         &self,
         function: impl FnOnce(Self) -> Result<Self, String>,
@@ -252,7 +250,7 @@ impl Value {
         }
     }
 
-    /// What it is, for messages; never its content.
+    /// Its type, for messages.
     #[must_use]
     pub(super) fn describe(&self) -> &'static str {
         match self {

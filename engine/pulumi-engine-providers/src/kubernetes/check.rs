@@ -3,7 +3,9 @@
 use pulumi_engine_model::property::{Properties, Property};
 use serde_json::Value;
 
-use super::{Kubernetes, naming, normalize, object, tokens, tokens::Kind, wait::Judge};
+use super::{
+    Kubernetes, naming, normalize, object, tokens, tokens::ResourceKind, wait::ReadinessRule,
+};
 use crate::{Call, CheckFailure, CheckRequest, Checked, ProviderError};
 
 impl Kubernetes {
@@ -20,7 +22,7 @@ impl Kubernetes {
         complete_kind(&mut inputs, &kind);
         inputs = normalize::inputs(inputs);
         failures.extend(wrong_metadata(&inputs));
-        if let Err(reason) = Judge::of(&kind, &inputs, &self.settings) {
+        if let Err(reason) = ReadinessRule::of(&kind, &inputs, &self.settings) {
             failures.push(failure("metadata.annotations", reason));
         }
         let old = request.old.map(object::from_properties);
@@ -36,7 +38,7 @@ impl Kubernetes {
         Ok(Checked { inputs, failures })
     }
 
-    fn complete_namespace(&self, inputs: &mut Value, kind: &Kind) {
+    fn complete_namespace(&self, inputs: &mut Value, kind: &ResourceKind) {
         let has_metadata = inputs
             .get("metadata")
             .is_none_or(|it| it.is_object() || it.is_null());
@@ -56,7 +58,7 @@ fn merged(inputs: &Properties) -> Properties {
     merged
 }
 
-fn complete_kind(inputs: &mut Value, kind: &Kind) {
+fn complete_kind(inputs: &mut Value, kind: &ResourceKind) {
     if let Value::Object(entries) = inputs {
         entries.insert("apiVersion".to_owned(), Value::String(kind.api_version()));
         entries.insert("kind".to_owned(), Value::String(kind.kind.clone()));
@@ -71,7 +73,7 @@ fn failure(property: &str, reason: impl Into<String>) -> CheckFailure {
 }
 
 /// Inputs that say another kind than the type does.
-fn contradictions(inputs: &Value, kind: &Kind) -> Vec<CheckFailure> {
+fn contradictions(inputs: &Value, kind: &ResourceKind) -> Vec<CheckFailure> {
     let api_version = kind.api_version();
     [("apiVersion", &api_version), ("kind", &kind.kind)]
         .into_iter()

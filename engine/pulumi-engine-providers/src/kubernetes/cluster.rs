@@ -19,7 +19,10 @@ use tokio::{
     sync::Mutex,
 };
 
-use super::{discovery::Served, errors::Failure, settings::Settings, tokens::Kind};
+use super::{
+    discovery::ServedKind, errors::KubernetesError, settings::KubernetesConfig,
+    tokens::ResourceKind,
+};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// No request of ours is a watch: a server that is silent for so long is gone.
@@ -33,7 +36,7 @@ pub(crate) struct Cluster {
     client: Client,
     namespace: String,
     /// Kinds by group and version.
-    kinds: Mutex<HashMap<String, Vec<(String, Served)>>>,
+    kinds: Mutex<HashMap<String, Vec<(String, ServedKind)>>>,
     /// Whether the server ever answered.
     answered: AtomicBool,
     /// Whether the last that was asked was asked in vain.
@@ -42,14 +45,14 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// Settles where the server is and who we are there; asks the server nothing yet.
-    pub(crate) fn new(settings: &Settings) -> Result<Self, Failure> {
+    pub(crate) fn new(settings: &KubernetesConfig) -> Result<Self, KubernetesError> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("kubernetes")
             .enable_all()
             .build()
             .map_err(|error| {
-                Failure::Configuration(format!("failed to start a runtime: {error}"))
+                KubernetesError::Configuration(format!("failed to start a runtime: {error}"))
             })?;
         let mut config = runtime.block_on(configuration(settings))?;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
@@ -58,7 +61,7 @@ impl Cluster {
         let namespace = given.unwrap_or_else(|| config.default_namespace.clone());
         let client = {
             let _entered = runtime.enter();
-            Client::try_from(config).map_err(Failure::from_client)?
+            Client::try_from(config).map_err(KubernetesError::from_client)?
         };
         let namespace = if namespace.is_empty() {
             NO_NAMESPACE.to_owned()
@@ -93,22 +96,26 @@ impl Cluster {
         self.silent.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn send(&self, request: Request<Vec<u8>>) -> Result<Value, Failure> {
+    pub(crate) fn send(&self, request: Request<Vec<u8>>) -> Result<Value, KubernetesError> {
         self.run(async {
             self.client
                 .request(request)
                 .await
-                .map_err(Failure::from_client)
+                .map_err(KubernetesError::from_client)
         })
     }
 
     /// How the server serves a kind, if it does. `anew` asks it again even if it said so before.
-    pub(crate) fn served(&self, kind: &Kind, anew: bool) -> Result<Option<Served>, Failure> {
+    pub(crate) fn served(
+        &self,
+        kind: &ResourceKind,
+        anew: bool,
+    ) -> Result<Option<ServedKind>, KubernetesError> {
         self.run(async {
             // held while the server is asked, so that it is asked once for all that come together
             let mut known = self.kinds.lock().await;
             let api_version = kind.api_version();
-            let find = |kinds: &Vec<(String, Served)>| {
+            let find = |kinds: &Vec<(String, ServedKind)>| {
                 let mut kinds = kinds.iter();
                 kinds
                     .find(|(name, _)| *name == kind.kind)
@@ -127,26 +134,32 @@ impl Cluster {
         })
     }
 
-    async fn list_kinds(&self, kind: &Kind) -> Result<Vec<(String, Served)>, Failure> {
-        let request = get(&Served::root(kind))?;
+    async fn list_kinds(
+        &self,
+        kind: &ResourceKind,
+    ) -> Result<Vec<(String, ServedKind)>, KubernetesError> {
+        let request = get(&ServedKind::root(kind))?;
         match self
             .client
             .request::<Value>(request)
             .await
-            .map_err(Failure::from_client)
+            .map_err(KubernetesError::from_client)
         {
-            Ok(list) => Ok(Served::from_list(&list)),
+            Ok(list) => Ok(ServedKind::from_list(&list)),
             Err(failure) if failure.is_not_found() => Ok(Vec::new()),
             Err(failure) => Err(failure),
         }
     }
 
-    fn run<T>(&self, future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    fn run<T>(
+        &self,
+        future: impl Future<Output = Result<T, KubernetesError>>,
+    ) -> Result<T, KubernetesError> {
         let Some(runtime) = &self.runtime else {
-            return Err(Failure::Canceled);
+            return Err(KubernetesError::Canceled);
         };
         let result = runtime.block_on(future);
-        let is_silent = matches!(result, Err(Failure::Unreachable(_)));
+        let is_silent = matches!(result, Err(KubernetesError::Unreachable(_)));
         self.silent.store(is_silent, Ordering::Relaxed);
         self.answered.fetch_or(!is_silent, Ordering::Relaxed);
         result
@@ -163,20 +176,20 @@ impl Drop for Cluster {
 }
 
 /// A request for what is at a path.
-pub(crate) fn get(path: &str) -> Result<Request<Vec<u8>>, Failure> {
-    Request::get(path)
-        .body(Vec::new())
-        .map_err(|error| Failure::Configuration(format!("`{path}` is no path of the API: {error}")))
+pub(crate) fn get(path: &str) -> Result<Request<Vec<u8>>, KubernetesError> {
+    Request::get(path).body(Vec::new()).map_err(|error| {
+        KubernetesError::Configuration(format!("`{path}` is no path of the API: {error}"))
+    })
 }
 
-async fn configuration(settings: &Settings) -> Result<Config, Failure> {
+async fn configuration(settings: &KubernetesConfig) -> Result<Config, KubernetesError> {
     let options = KubeConfigOptions {
         context: settings.context.clone(),
         cluster: settings.cluster.clone(),
         user: None,
     };
     let unusable = |error: KubeconfigError| {
-        Failure::Configuration(format!(
+        KubernetesError::Configuration(format!(
             "failed to use the kubeconfig of provider `kubernetes`: {error}"
         ))
     };
@@ -196,7 +209,7 @@ async fn configuration(settings: &Settings) -> Result<Config, Failure> {
         return Ok(config);
     }
     Config::from_kubeconfig(&options).await.map_err(|error| {
-        Failure::Configuration(format!(
+        KubernetesError::Configuration(format!(
             "there is no Kubernetes cluster to talk to: set `kubeconfig` on the provider (`kubernetes:kubeconfig` in \
              the stack's config) or KUBECONFIG, or run in a cluster ({error})"
         ))
@@ -204,13 +217,13 @@ async fn configuration(settings: &Settings) -> Result<Config, Failure> {
 }
 
 /// A kubeconfig that the provider is given: a path if there is such a file, else its content.
-fn kubeconfig(settings: &Settings) -> Result<Option<Kubeconfig>, Failure> {
+fn kubeconfig(settings: &KubernetesConfig) -> Result<Option<Kubeconfig>, KubernetesError> {
     let Some(given) = &settings.kubeconfig else {
         return Ok(None);
     };
     read_kubeconfig(given).map(Some).map_err(|_| {
         // the reader's own words may show what it read
-        Failure::Configuration(
+        KubernetesError::Configuration(
             "`kubeconfig` of provider `kubernetes` is neither the path of a file nor the content of a kubeconfig".to_owned(),
         )
     })
@@ -228,7 +241,7 @@ pub(super) fn read_kubeconfig(given: &str) -> Result<Kubeconfig, KubeconfigError
 }
 
 /// The kubeconfig of a variable that stands for KUBECONFIG.
-fn renamed_kubeconfig(settings: &Settings) -> Result<Option<Kubeconfig>, Failure> {
+fn renamed_kubeconfig(settings: &KubernetesConfig) -> Result<Option<Kubeconfig>, KubernetesError> {
     let own = std::env::var("KUBECONFIG").ok();
     let Some(files) = settings
         .ambient
@@ -241,7 +254,7 @@ fn renamed_kubeconfig(settings: &Settings) -> Result<Option<Kubeconfig>, Failure
     let read = files.map(Kubeconfig::read_from);
     let merged = read.reduce(|whole, next| whole?.merge(next?));
     merged.transpose().map_err(|error| {
-        Failure::Configuration(format!(
+        KubernetesError::Configuration(format!(
             "failed to read the kubeconfig that `envVarMappings` of provider `kubernetes` names: {error}"
         ))
     })

@@ -4,13 +4,13 @@ use pulumi_engine_model::property::{Properties, Property};
 use serde_json::Value;
 
 use super::{
-    Applied, Failure, Kubernetes, MISORDERING,
+    Applied, Kubernetes, KubernetesError, MISORDERING,
     cluster::Cluster,
     discovery::Address,
     errors, naming, normalize, object, ownership, placed,
     requests::{self, Application},
     tokens,
-    tokens::Kind,
+    tokens::ResourceKind,
     wait,
     wait::until,
 };
@@ -26,7 +26,7 @@ impl Kubernetes {
     ) -> Result<Created, ProviderError> {
         let (kind, object) = parse(call, inputs)?;
         let named = format!("failed to create {} \"{}\"", kind.kind, object::id(&object));
-        let told = |failure: Failure| errors::told(&named, &failure);
+        let told = |failure: KubernetesError| errors::told(&named, &failure);
         let cluster = self.cluster().map_err(told)?;
         let address = self.address_of_new(call, &kind, &object).map_err(told)?;
         let manager = naming::field_manager(&object, None, call.urn.as_str());
@@ -39,7 +39,7 @@ impl Kubernetes {
             dry_run: false,
         };
         // a namespace or the paths of a kind may come a moment later
-        let live = requests::persistently(call, MISORDERING, Failure::is_not_found, || {
+        let live = requests::persistently(call, MISORDERING, KubernetesError::is_not_found, || {
             requests::patiently(cluster, call, || {
                 requests::apply(cluster, &address, &body, application)
             })
@@ -63,13 +63,14 @@ impl Kubernetes {
     fn address_of_new(
         &self,
         call: &Call<'_>,
-        kind: &Kind,
+        kind: &ResourceKind,
         object: &Value,
-    ) -> Result<Address, Failure> {
-        let is_missing = |failure: &Failure| matches!(failure, Failure::NoSuchKind(_));
+    ) -> Result<Address, KubernetesError> {
+        let is_missing =
+            |failure: &KubernetesError| matches!(failure, KubernetesError::NoSuchKind(_));
         let served = requests::persistently(call, MISORDERING, is_missing, || {
             self.served(call, kind)?
-                .ok_or_else(|| Failure::NoSuchKind(kind.shown()))
+                .ok_or_else(|| KubernetesError::NoSuchKind(kind.shown()))
         })?;
         self.address(
             kind,
@@ -146,11 +147,11 @@ impl Kubernetes {
     /// such kind yet, or an object of this name is in the way of a new one.
     pub(super) fn dry_run(
         &self,
-        kind: &Kind,
+        kind: &ResourceKind,
         object: &Value,
         manager: &str,
         exists: bool,
-    ) -> Result<Option<Value>, Failure> {
+    ) -> Result<Option<Value>, KubernetesError> {
         if object::has_unknown(object) {
             return Ok(None);
         }
@@ -185,7 +186,10 @@ impl Kubernetes {
 }
 
 /// The kind and the object that inputs mean.
-pub(super) fn parse(call: &Call<'_>, inputs: &Properties) -> Result<(Kind, Value), ProviderError> {
+pub(super) fn parse(
+    call: &Call<'_>,
+    inputs: &Properties,
+) -> Result<(ResourceKind, Value), ProviderError> {
     let token = tokens::own(call.urn.qualified_type());
     let object = normalize::inputs(object::from_properties(inputs));
     let kind = tokens::kind_of(token, &object).map_err(ProviderError::Failed)?;
@@ -193,7 +197,7 @@ pub(super) fn parse(call: &Call<'_>, inputs: &Properties) -> Result<(Kind, Value
 }
 
 /// Failures of a dry run that say nothing about the run itself: others may write what we read, and namespaces come.
-pub(super) fn is_no_objection(failure: &Failure) -> bool {
+pub(super) fn is_no_objection(failure: &KubernetesError) -> bool {
     failure.is_forbidden()
         || failure.is_unreachable()
         || failure.is_missing_namespace()

@@ -3,7 +3,7 @@
 use kube::api::PropagationPolicy;
 use serde_json::Value;
 
-use super::{Failure, Kubernetes, errors, object, read::kind, requests, wait, wait::until};
+use super::{Kubernetes, KubernetesError, errors, object, read::kind, requests, wait, wait::until};
 use crate::{Call, ProviderError, ReadRequest};
 
 const PROPAGATION: &str = "pulumi.com/deletionPropagationPolicy";
@@ -16,7 +16,7 @@ impl Kubernetes {
     ) -> Result<(), ProviderError> {
         let kind = kind(call, request)?;
         let what = format!("failed to delete {} \"{}\"", kind.kind, request.id);
-        let told = |failure: Failure| errors::told(&what, &failure);
+        let told = |failure: KubernetesError| errors::told(&what, &failure);
         let served = match self.served(call, &kind) {
             Err(failure) if failure.is_unreachable() && self.settings.delete_unreachable => {
                 return Ok(());

@@ -12,8 +12,8 @@ use super::{
     force_new, naming, normalize, object, placed,
     requests::{self, Application},
     tokens,
-    tokens::Kind,
-    wait::{Judge, Progress, Sight},
+    tokens::ResourceKind,
+    wait::{Observation, Progress, ReadinessRule},
 };
 use crate::{Call, ChangeKind, ChangeRequest, Difference, ProviderError};
 
@@ -68,7 +68,7 @@ impl Kubernetes {
     }
 
     /// Namespaces that one side leaves out are no difference, nor are those that a kind has not.
-    fn same_identity(&self, kind: &Kind, live: &Value, old: &mut Value, new: &mut Value) {
+    fn same_identity(&self, kind: &ResourceKind, live: &Value, old: &mut Value, new: &mut Value) {
         let namespaced = self.is_namespaced(kind) && object::namespace(live).is_some();
         let canonical = |object: &mut Value| {
             let namespace = object::namespace(object)
@@ -100,7 +100,7 @@ impl Kubernetes {
     /// that it says can't be changed make it a replacement. Without an answer the changes are as they were.
     fn really_changed(
         &self,
-        kind: &Kind,
+        kind: &ResourceKind,
         live: &Value,
         new: &Value,
         manager: &str,
@@ -122,7 +122,7 @@ impl Kubernetes {
     }
 
     /// The object as it is now, and where; none if there is no server to ask, or no object.
-    fn current(&self, kind: &Kind, live: &Value) -> Option<(&Cluster, Address, Value)> {
+    fn current(&self, kind: &ResourceKind, live: &Value) -> Option<(&Cluster, Address, Value)> {
         let cluster = self.cluster().ok().filter(|it| !it.is_silent())?;
         let served = cluster.served(kind, false).ok().flatten()?;
         let (namespace, name) = (object::namespace(live), object::name(live));
@@ -131,13 +131,13 @@ impl Kubernetes {
         Some((cluster, address, current))
     }
 
-    fn is_unready(&self, kind: &Kind, live: &Value) -> bool {
+    fn is_unready(&self, kind: &ResourceKind, live: &Value) -> bool {
         self.current(kind, live).is_some_and(|(_, _, object)| {
-            let sight = Sight {
+            let sight = Observation {
                 object,
-                ..Sight::default()
+                ..Observation::default()
             };
-            Judge::Job.judge(&sight) != Progress::Ready
+            ReadinessRule::Job.judge(&sight) != Progress::Ready
         })
     }
 }
@@ -147,8 +147,8 @@ fn is_update(changes: &Changes) -> bool {
 }
 
 /// Another version of the same group is the same object; another group is another.
-fn settle_api_version(changes: &mut Changes, old: &Value, new: &Kind) {
-    let same_group = Kind::of(old).is_none_or(|old| old.group == new.group);
+fn settle_api_version(changes: &mut Changes, old: &Value, new: &ResourceKind) {
+    let same_group = ResourceKind::of(old).is_none_or(|old| old.group == new.group);
     if let Some(kind) = changes.get_mut("apiVersion").filter(|_| !same_group) {
         *kind = ChangeKind::Replace;
     }

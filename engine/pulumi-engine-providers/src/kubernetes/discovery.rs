@@ -2,21 +2,21 @@
 
 use serde_json::Value;
 
-use super::{object, tokens::Kind};
+use super::{object, tokens::ResourceKind};
 
 /// How a server serves a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Served {
+pub(super) struct ServedKind {
     /// The name in paths.
     pub plural: String,
     /// Whether objects are in namespaces.
     pub namespaced: bool,
 }
 
-impl Served {
+impl ServedKind {
     /// The path beneath which the server has a group and version.
     #[must_use]
-    pub(super) fn root(kind: &Kind) -> String {
+    pub(super) fn root(kind: &ResourceKind) -> String {
         let prefix = if kind.group.is_empty() {
             "/api"
         } else {
@@ -49,7 +49,7 @@ impl Served {
 /// Where an object is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
-    pub kind: Kind,
+    pub kind: ResourceKind,
     /// The path of the objects of its kind in its namespace.
     pub collection: String,
     pub namespace: Option<String>,
@@ -60,8 +60,8 @@ impl Address {
     /// Of an object by its names; `default` is where it is if its kind has namespaces and it says none.
     #[must_use]
     pub(super) fn new(
-        kind: Kind,
-        served: &Served,
+        kind: ResourceKind,
+        served: &ServedKind,
         namespace: Option<&str>,
         default: &str,
         name: &str,
@@ -69,7 +69,7 @@ impl Address {
         let namespace = served
             .namespaced
             .then(|| namespace.unwrap_or(default).to_owned());
-        let root = Served::root(&kind);
+        let root = ServedKind::root(&kind);
         let plural = &served.plural;
         let collection = match &namespace {
             Some(namespace) => format!("{root}/namespaces/{namespace}/{plural}"),
@@ -124,7 +124,7 @@ mod tests {
             {"name": "nodes", "kind": "Node", "namespaced": false},
             {"name": "broken"},
         ]});
-        let served = |plural: &str, namespaced| Served {
+        let served = |plural: &str, namespaced| ServedKind {
             plural: plural.to_owned(),
             namespaced,
         };
@@ -132,30 +132,30 @@ mod tests {
             ("Pod".to_owned(), served("pods", true)),
             ("Node".to_owned(), served("nodes", false)),
         ];
-        assert_eq!(Served::from_list(&list), expected);
-        assert_eq!(Served::from_list(&json!({})), []);
+        assert_eq!(ServedKind::from_list(&list), expected);
+        assert_eq!(ServedKind::from_list(&json!({})), []);
     }
 
     #[test]
     fn objects_have_paths() {
-        let namespaced = Served {
+        let namespaced = ServedKind {
             plural: "deployments".into(),
             namespaced: true,
         };
-        let global = Served {
+        let global = ServedKind {
             plural: "namespaces".into(),
             namespaced: false,
         };
         let cases = [
             (
-                Kind::new("apps/v1", "Deployment"),
+                ResourceKind::new("apps/v1", "Deployment"),
                 &namespaced,
                 Some("n"),
                 "/apis/apps/v1/namespaces/n/deployments/a",
                 "Deployment \"n/a\"",
             ),
             (
-                Kind::new("apps/v1", "Deployment"),
+                ResourceKind::new("apps/v1", "Deployment"),
                 &namespaced,
                 None,
                 "/apis/apps/v1/namespaces/d/deployments/a",
@@ -163,7 +163,7 @@ mod tests {
             ),
             // a namespace that a kind has not is no part of its path
             (
-                Kind::new("v1", "Namespace"),
+                ResourceKind::new("v1", "Namespace"),
                 &global,
                 Some("n"),
                 "/api/v1/namespaces/a",

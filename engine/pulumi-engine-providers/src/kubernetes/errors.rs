@@ -6,7 +6,7 @@ use crate::ProviderError;
 
 /// Why a request did not do what was asked.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum KubernetesError {
     /// The server's own answer.
     #[error("{}", .0.message)]
     Answer(Box<Status>),
@@ -30,7 +30,7 @@ pub(super) enum Failure {
     Canceled,
 }
 
-impl Failure {
+impl KubernetesError {
     /// From the client's own errors, of which most mean that nothing came back.
     #[must_use]
     pub(super) fn from_client(error: kube::Error) -> Self {
@@ -142,11 +142,11 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 /// What a failed request means for a resource; `what` is such as `failed to create ConfigMap "a/b"`.
 #[must_use]
-pub(super) fn told(what: &str, failure: &Failure) -> ProviderError {
+pub(super) fn told(what: &str, failure: &KubernetesError) -> ProviderError {
     ProviderError::Failed(format!("{what}: {}", reason(failure)))
 }
 
-fn reason(failure: &Failure) -> String {
+fn reason(failure: &KubernetesError) -> String {
     if failure.is_forbidden() {
         return format!(
             "{failure}; give the credentials of the provider this right, or use others"
@@ -181,8 +181,8 @@ mod tests {
 
     use super::*;
 
-    fn answer(code: u16, message: &str) -> Failure {
-        Failure::Answer(Status::failure(message, "").with_code(code).boxed())
+    fn answer(code: u16, message: &str) -> KubernetesError {
+        KubernetesError::Answer(Status::failure(message, "").with_code(code).boxed())
     }
 
     #[test]
@@ -204,10 +204,16 @@ mod tests {
                 true,
             ),
             (answer(422, "invalid"), false),
-            (Failure::Unreachable("connection refused".into()), true),
-            (Failure::Configuration("no kubeconfig".into()), false),
-            (Failure::NoSuchKind("a/v1 B".into()), false),
-            (Failure::Canceled, false),
+            (
+                KubernetesError::Unreachable("connection refused".into()),
+                true,
+            ),
+            (
+                KubernetesError::Configuration("no kubeconfig".into()),
+                false,
+            ),
+            (KubernetesError::NoSuchKind("a/v1 B".into()), false),
+            (KubernetesError::Canceled, false),
         ];
         for (failure, expected) in cases {
             assert_eq!(failure.is_passing(), expected, "{failure}");
@@ -234,7 +240,7 @@ mod tests {
                 "spec.x: Invalid value",
             ),
             (
-                Failure::NoSuchKind("a/v1 B".into()),
+                KubernetesError::NoSuchKind("a/v1 B".into()),
                 "CustomResourceDefinition",
             ),
         ];
@@ -267,7 +273,7 @@ mod tests {
             .with_code(422)
             .with_details(details);
         assert_eq!(
-            Failure::Answer(status.boxed()).immutable_fields(),
+            KubernetesError::Answer(status.boxed()).immutable_fields(),
             ["spec.selector"]
         );
         assert!(answer(422, "other").immutable_fields().is_empty());

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{settings::Settings, tokens::Kind};
+use super::{settings::KubernetesConfig, tokens::ResourceKind};
 
 const SELECTOR: &[&str] = &["spec.selector"];
 const JOB: &[&str] = &[
@@ -85,7 +85,11 @@ const IDENTITY: &[&str] = &["kind", "metadata.name", "metadata.namespace"];
 
 /// Fields whose change makes an object anew.
 #[must_use]
-pub(super) fn fields(kind: &Kind, inputs: &Value, settings: &Settings) -> Vec<&'static str> {
+pub(super) fn fields(
+    kind: &ResourceKind,
+    inputs: &Value,
+    settings: &KubernetesConfig,
+) -> Vec<&'static str> {
     let of_kind = match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Secret") if is_fixed(inputs, settings.secret_mutable) => {
             &["type", "stringData", "data"][..]
@@ -155,25 +159,25 @@ mod tests {
             ("example.com/v1", "Service", "spec.clusterIP", false),
         ];
         for (api_version, kind, field, expected) in cases {
-            let kind = Kind::new(api_version, kind);
-            let fields = fields(&kind, &json!({}), &Settings::default());
+            let kind = ResourceKind::new(api_version, kind);
+            let fields = fields(&kind, &json!({}), &KubernetesConfig::default());
             assert_eq!(fields.contains(&field), expected, "{kind:?} {field}");
         }
     }
 
     #[test]
     fn data_can_be_made_mutable_unless_the_object_says_it_is_not() {
-        let settings = Settings {
+        let settings = KubernetesConfig {
             config_map_mutable: true,
             secret_mutable: true,
-            ..Settings::default()
+            ..KubernetesConfig::default()
         };
         for kind in ["ConfigMap", "Secret"] {
-            let kind = Kind::new("v1", kind);
+            let kind = ResourceKind::new("v1", kind);
             assert!(!fields(&kind, &json!({}), &settings).contains(&"data"));
             assert!(fields(&kind, &json!({"immutable": true}), &settings).contains(&"data"));
         }
-        let secret = fields(&Kind::new("v1", "Secret"), &json!({}), &settings);
+        let secret = fields(&ResourceKind::new("v1", "Secret"), &json!({}), &settings);
         assert!(secret.contains(&"type"));
     }
 }

@@ -40,11 +40,11 @@ use crate::{
     Provider, ProviderError, ReadRequest,
 };
 use cluster::Cluster;
-use discovery::{Address, Served, is_path_segment};
-use errors::Failure;
-use settings::Settings;
-use tokens::Kind;
-use wait::{Judge, until};
+use discovery::{Address, ServedKind, is_path_segment};
+use errors::KubernetesError;
+use settings::KubernetesConfig;
+use tokens::ResourceKind;
+use wait::{ReadinessRule, until};
 
 /// How long a kind may take to come after its definition, or a namespace after those who are to be in it.
 const MISORDERING: Duration = Duration::from_secs(30);
@@ -60,8 +60,8 @@ pub fn make(
 
 /// The provider with its configuration.
 pub struct Kubernetes {
-    settings: Settings,
-    cluster: OnceLock<Result<Cluster, Failure>>,
+    settings: KubernetesConfig,
+    cluster: OnceLock<Result<Cluster, KubernetesError>>,
 }
 
 impl Kubernetes {
@@ -70,14 +70,15 @@ impl Kubernetes {
         inputs: &Properties,
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ProviderError> {
-        let settings = Settings::read(inputs, environment).map_err(ProviderError::Failed)?;
+        let settings =
+            KubernetesConfig::read(inputs, environment).map_err(ProviderError::Failed)?;
         Ok(Self {
             settings,
             cluster: OnceLock::new(),
         })
     }
 
-    fn cluster(&self) -> Result<&Cluster, Failure> {
+    fn cluster(&self) -> Result<&Cluster, KubernetesError> {
         let cluster = self.cluster.get_or_init(|| Cluster::new(&self.settings));
         cluster.as_ref().map_err(Clone::clone)
     }
@@ -89,7 +90,7 @@ impl Kubernetes {
     }
 
     /// Whether objects of a kind are in namespaces. Kinds that nobody knows yet most likely are.
-    fn is_namespaced(&self, kind: &Kind) -> bool {
+    fn is_namespaced(&self, kind: &ResourceKind) -> bool {
         if let Some(known) = scope::is_namespaced(kind) {
             return known;
         }
@@ -99,7 +100,11 @@ impl Kubernetes {
     }
 
     /// How the server serves a kind; asks it again if it did not when it was last asked.
-    fn served(&self, call: &Call<'_>, kind: &Kind) -> Result<Option<Served>, Failure> {
+    fn served(
+        &self,
+        call: &Call<'_>,
+        kind: &ResourceKind,
+    ) -> Result<Option<ServedKind>, KubernetesError> {
         let cluster = self.cluster()?;
         requests::patiently(cluster, call, || match cluster.served(kind, false)? {
             Some(served) => Ok(Some(served)),
@@ -109,17 +114,17 @@ impl Kubernetes {
 
     fn address(
         &self,
-        kind: &Kind,
-        served: &Served,
+        kind: &ResourceKind,
+        served: &ServedKind,
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<Address, Failure> {
+    ) -> Result<Address, KubernetesError> {
         let default = self.default_namespace();
         let wrong = [namespace.unwrap_or(default), name]
             .into_iter()
             .find(|name| !is_path_segment(name));
         if let Some(wrong) = wrong {
-            return Err(Failure::NoName(wrong.to_owned()));
+            return Err(KubernetesError::NoName(wrong.to_owned()));
         }
         Ok(Address::new(kind.clone(), served, namespace, default, name))
     }
@@ -143,7 +148,7 @@ impl Kubernetes {
                 &applied.manager,
             )
         };
-        let judge = Judge::of(&address.kind, inputs, &self.settings).map_err(failed)?;
+        let judge = ReadinessRule::of(&address.kind, inputs, &self.settings).map_err(failed)?;
         let Some(judge) = judge else {
             return Ok(outputs(live));
         };
@@ -204,7 +209,7 @@ impl Provider for Kubernetes {
 
     fn resource_type(&self, token: &str) -> Result<ResourceType, ProviderError> {
         let token = tokens::parse(token).map_err(ProviderError::Failed)?;
-        let is_secret = matches!(token, tokens::Token::Kind(kind) if kind.is("", "Secret"));
+        let is_secret = matches!(token, tokens::Token::ResourceKind(kind) if kind.is("", "Secret"));
         let secret_outputs = if is_secret {
             vec!["data", "stringData"]
         } else {

@@ -3,7 +3,7 @@
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 
-use super::{object, tokens::Kind};
+use super::{object, tokens::ResourceKind};
 
 /// What only the server writes.
 const READ_ONLY: &[&str] = &[
@@ -28,7 +28,7 @@ pub(super) fn inputs(mut object: Value) -> Value {
             metadata.remove(*key);
         }
     }
-    match Kind::of(&object) {
+    match ResourceKind::of(&object) {
         Some(kind) if kind.is("", "Secret") => secret(&mut object),
         Some(kind) if kind.is_definition() => definition(&mut object),
         _ => {}

@@ -4,11 +4,11 @@ use pulumi_engine_model::property::Properties;
 use serde_json::Value;
 
 use super::{
-    Failure, Kubernetes, compare,
+    Kubernetes, KubernetesError, compare,
     discovery::Address,
     errors, naming, normalize, object, requests, tokens,
-    tokens::Kind,
-    wait::{Judge, until},
+    tokens::ResourceKind,
+    wait::{ReadinessRule, until},
 };
 use crate::{Call, Observed, ProviderError, ReadRequest};
 
@@ -47,9 +47,9 @@ impl Kubernetes {
     fn live_object(
         &self,
         call: &Call<'_>,
-        kind: &Kind,
+        kind: &ResourceKind,
         id: &str,
-    ) -> Result<Option<(Address, Value)>, Failure> {
+    ) -> Result<Option<(Address, Value)>, KubernetesError> {
         let cluster = self.cluster()?;
         let Some(served) = self.served(call, kind)? else {
             return Ok(None);
@@ -71,10 +71,13 @@ impl Kubernetes {
         let observed = observed(call, request, live);
         let inputs = request.inputs.map(object::from_properties);
         let judge = inputs.and_then(|inputs| {
-            let judge = Judge::of(&address.kind, &inputs, &self.settings);
+            let judge = ReadinessRule::of(&address.kind, &inputs, &self.settings);
             judge.ok().flatten()
         });
-        let reasons = match (judge.filter(Judge::is_heeded_by_refresh), self.cluster()) {
+        let reasons = match (
+            judge.filter(ReadinessRule::is_heeded_by_refresh),
+            self.cluster(),
+        ) {
             (Some(judge), Ok(cluster)) => until::unwell(cluster, call, &judge, address, live),
             _ => Vec::new(),
         };
@@ -90,7 +93,10 @@ impl Kubernetes {
 }
 
 /// The kind of a resource that exists: its outputs say it, else its type does.
-pub(super) fn kind(call: &Call<'_>, request: &ReadRequest<'_>) -> Result<Kind, ProviderError> {
+pub(super) fn kind(
+    call: &Call<'_>,
+    request: &ReadRequest<'_>,
+) -> Result<ResourceKind, ProviderError> {
     let token = tokens::own(call.urn.qualified_type());
     let outputs = object::live(request.outputs);
     let inputs = request
@@ -98,10 +104,13 @@ pub(super) fn kind(call: &Call<'_>, request: &ReadRequest<'_>) -> Result<Kind, P
         .map(object::from_properties)
         .unwrap_or_default();
     let parsed = tokens::parse(token).map_err(ProviderError::Failed)?;
-    match (parsed, Kind::of(&inputs).or_else(|| Kind::of(&outputs))) {
-        (_, Some(kind)) | (tokens::Token::Kind(kind), None) => Ok(kind),
+    match (
+        parsed,
+        ResourceKind::of(&inputs).or_else(|| ResourceKind::of(&outputs)),
+    ) {
+        (_, Some(kind)) | (tokens::Token::ResourceKind(kind), None) => Ok(kind),
         (tokens::Token::CustomResource, None) => Err(ProviderError::Failed(format!(
-            "nothing says of which kind \"{}\" is: use the type `kubernetes:<group>/<version>:<Kind>` to read it",
+            "nothing says of which kind \"{}\" is: use the type `kubernetes:<group>/<version>:<ResourceKind>` to read it",
             request.id
         ))),
     }

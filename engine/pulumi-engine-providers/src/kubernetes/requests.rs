@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{cluster::Cluster, discovery::Address, errors::Failure};
+use super::{cluster::Cluster, discovery::Address, errors::KubernetesError};
 use crate::Call;
 
 /// How long a server may be away, such as when it is restarted.
@@ -35,7 +35,7 @@ pub(crate) struct Application<'a> {
 }
 
 /// Reads an object; none if it is not there.
-pub(crate) fn read(cluster: &Cluster, address: &Address) -> Result<Option<Value>, Failure> {
+pub(crate) fn read(cluster: &Cluster, address: &Address) -> Result<Option<Value>, KubernetesError> {
     match cluster.send(super::cluster::get(&address.path())?) {
         Ok(object) => Ok(Some(object)),
         Err(failure) if failure.is_not_found() => Ok(None),
@@ -49,7 +49,7 @@ pub(crate) fn apply(
     address: &Address,
     object: &Value,
     application: Application<'_>,
-) -> Result<Value, Failure> {
+) -> Result<Value, KubernetesError> {
     let mut parameters = PatchParams::apply(application.manager);
     parameters.force = application.force;
     parameters.dry_run = application.dry_run;
@@ -65,7 +65,7 @@ pub(crate) fn set_owners(
     address: &Address,
     live: &Value,
     owners: &Value,
-) -> Result<Value, Failure> {
+) -> Result<Value, KubernetesError> {
     let version = live.pointer("/metadata/resourceVersion");
     let patch = json!({ "metadata": { "managedFields": owners, "resourceVersion": version } });
     let request = Request::new(&address.collection).patch(
@@ -81,7 +81,7 @@ pub(crate) fn delete(
     cluster: &Cluster,
     address: &Address,
     policy: PropagationPolicy,
-) -> Result<(), Failure> {
+) -> Result<(), KubernetesError> {
     let parameters = DeleteParams {
         propagation_policy: Some(policy),
         ..DeleteParams::default()
@@ -99,7 +99,7 @@ pub(crate) fn list(
     cluster: &Cluster,
     collection: &str,
     labels: &str,
-) -> Result<Option<Vec<Value>>, Failure> {
+) -> Result<Option<Vec<Value>>, KubernetesError> {
     let request = Request::new(collection).list(&ListParams::default().labels(labels));
     match cluster.send(request.map_err(|error| unsendable(&error))?) {
         Ok(mut list) => match list.get_mut("items").map(Value::take) {
@@ -111,8 +111,8 @@ pub(crate) fn list(
     }
 }
 
-fn unsendable(error: &kube::core::request::Error) -> Failure {
-    Failure::Configuration(format!("failed to build a request: {error}"))
+fn unsendable(error: &kube::core::request::Error) -> KubernetesError {
+    KubernetesError::Configuration(format!("failed to build a request: {error}"))
 }
 
 /// Tries until it succeeds, for as long as the trouble is one that passes, the server is not away for too long, and
@@ -120,23 +120,23 @@ fn unsendable(error: &kube::core::request::Error) -> Failure {
 pub(crate) fn patiently<T>(
     cluster: &Cluster,
     call: &Call<'_>,
-    attempt: impl FnMut() -> Result<T, Failure>,
-) -> Result<T, Failure> {
+    attempt: impl FnMut() -> Result<T, KubernetesError>,
+) -> Result<T, KubernetesError> {
     let patience = if cluster.has_answered() {
         PATIENCE
     } else {
         FIRST_PATIENCE
     };
-    persistently(call, patience, Failure::is_passing, attempt)
+    persistently(call, patience, KubernetesError::is_passing, attempt)
 }
 
 /// Tries until it succeeds, for some time and while `again` says so of the failures.
 pub(crate) fn persistently<T>(
     call: &Call<'_>,
     patience: Duration,
-    again: impl Fn(&Failure) -> bool,
-    mut attempt: impl FnMut() -> Result<T, Failure>,
-) -> Result<T, Failure> {
+    again: impl Fn(&KubernetesError) -> bool,
+    mut attempt: impl FnMut() -> Result<T, KubernetesError>,
+) -> Result<T, KubernetesError> {
     let end = Instant::now() + patience;
     let mut pauses = pauses();
     loop {

@@ -1,6 +1,6 @@
 //! What is known of Kubernetes' own kinds without a server. Pure.
 
-use super::tokens::Kind;
+use super::tokens::ResourceKind;
 
 /// Groups of Kubernetes itself; those of others may look like them.
 const GROUPS: &[&str] = &[
@@ -84,7 +84,7 @@ pub(super) fn is_own_group(group: &str) -> bool {
 
 /// Whether objects of a kind are in namespaces; none if it is no kind of Kubernetes itself.
 #[must_use]
-pub(super) fn is_namespaced(kind: &Kind) -> Option<bool> {
+pub(super) fn is_namespaced(kind: &ResourceKind) -> Option<bool> {
     is_own_group(&kind.group).then(|| {
         !CLUSTER_KINDS
             .iter()
@@ -109,7 +109,7 @@ mod tests {
             ("snapshot.storage.k8s.io/v1", "VolumeSnapshotClass", None),
             ("pulumi.com/v1", "Stack", None),
         ] {
-            let kind = Kind::new(api_version, kind);
+            let kind = ResourceKind::new(api_version, kind);
             assert_eq!(is_namespaced(&kind), expected, "{kind:?}");
         }
     }

@@ -34,7 +34,7 @@ const WITH_EFFECT: &[&str] = &[
 /// How the provider behaves, and where its cluster is.
 #[derive(Clone, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "Pulumi's options")]
-pub(super) struct Settings {
+pub(super) struct KubernetesConfig {
     /// Content or path; never shown, as it may hold keys.
     pub kubeconfig: Option<String>,
     /// Files that are read where no kubeconfig is given.
@@ -52,7 +52,7 @@ pub(super) struct Settings {
     pub await_all: bool,
 }
 
-impl Settings {
+impl KubernetesConfig {
     /// Reads the inputs of the provider's resource, or the values of its `kubernetes:*` config. What the inputs leave
     /// out may stand in the environment, under Pulumi's names.
     pub(super) fn read(
@@ -178,11 +178,11 @@ mod tests {
 
     use super::*;
 
-    fn read(inputs: Value) -> Result<Settings, String> {
+    fn read(inputs: Value) -> Result<KubernetesConfig, String> {
         let Property::Object(inputs) = Property::from_json(inputs) else {
             panic!("no object");
         };
-        Settings::read(&inputs, &|_| None)
+        KubernetesConfig::read(&inputs, &|_| None)
     }
 
     #[test]
@@ -201,12 +201,16 @@ mod tests {
         let environment =
             |name: &str| (name == "PULUMI_K8S_ENABLE_PATCH_FORCE").then(|| "true".to_owned());
         assert!(
-            Settings::read(&Properties::new(), &environment)
+            KubernetesConfig::read(&Properties::new(), &environment)
                 .unwrap()
                 .patch_force
         );
         let inputs = Properties::from([("enablePatchForce".to_owned(), Property::Bool(false))]);
-        assert!(!Settings::read(&inputs, &environment).unwrap().patch_force);
+        assert!(
+            !KubernetesConfig::read(&inputs, &environment)
+                .unwrap()
+                .patch_force
+        );
     }
 
     #[test]
@@ -225,7 +229,7 @@ mod tests {
             "kubeconfig".to_owned(),
             Property::String("content".into()).into_secret(),
         )]);
-        let settings = Settings::read(&secret, &|_| None).unwrap();
+        let settings = KubernetesConfig::read(&secret, &|_| None).unwrap();
         assert_eq!(settings.kubeconfig.as_deref(), Some("content"));
     }
 

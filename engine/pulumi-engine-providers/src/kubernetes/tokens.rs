@@ -13,7 +13,7 @@ const WAY_OUT: &str = "use an image with Pulumi's CLI for it";
 
 /// A kind of objects as the API server knows it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Kind {
+pub(crate) struct ResourceKind {
     /// API group; empty for the core.
     pub group: String,
     /// Version in the group.
@@ -22,7 +22,7 @@ pub(crate) struct Kind {
     pub kind: String,
 }
 
-impl Kind {
+impl ResourceKind {
     /// From `group/version` (or a version of the core) and a name.
     #[must_use]
     pub(crate) fn new(api_version: &str, kind: &str) -> Self {
@@ -74,7 +74,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Token {
     /// Objects of one kind.
-    Kind(Kind),
+    ResourceKind(ResourceKind),
     /// An object of the kind that stands in its inputs.
     CustomResource,
 }
@@ -86,7 +86,7 @@ pub(crate) fn parse(token: &str) -> Result<Token, String> {
         (parts.next(), parts.next(), parts.next(), parts.next())
     else {
         return Err(format!(
-            "`{token}` is no type of package `kubernetes`: types are `kubernetes:<group>/<version>:<Kind>`"
+            "`{token}` is no type of package `kubernetes`: types are `kubernetes:<group>/<version>:<ResourceKind>`"
         ));
     };
     if (module, kind) == CUSTOM_RESOURCE {
@@ -104,20 +104,20 @@ pub(crate) fn parse(token: &str) -> Result<Token, String> {
                 && !version.contains('/')
                 && !kind.is_empty() =>
         {
-            Ok(Token::Kind(Kind::new(module, kind)))
+            Ok(Token::ResourceKind(ResourceKind::new(module, kind)))
         }
         _ => Err(format!(
-            "`{token}` lacks the group or the version of its kind: write `kubernetes:<group>/<version>:<Kind>`, \
+            "`{token}` lacks the group or the version of its kind: write `kubernetes:<group>/<version>:<ResourceKind>`, \
              with `core/v1` for the core"
         )),
     }
 }
 
 /// The kind of a resource, by its token and, for a custom resource, by its inputs.
-pub(crate) fn kind_of(token: &str, inputs: &Value) -> Result<Kind, String> {
+pub(crate) fn kind_of(token: &str, inputs: &Value) -> Result<ResourceKind, String> {
     match parse(token)? {
-        Token::Kind(kind) => Ok(kind),
-        Token::CustomResource => Kind::of(inputs).ok_or_else(|| {
+        Token::ResourceKind(kind) => Ok(kind),
+        Token::CustomResource => ResourceKind::of(inputs).ok_or_else(|| {
             format!("`{token}` needs `apiVersion` and `kind`, the names of its kind in the cluster")
         }),
     }
@@ -198,7 +198,7 @@ mod tests {
             ),
         ];
         for (token, api_version, group, kind) in cases {
-            let Ok(Token::Kind(parsed)) = parse(token) else {
+            let Ok(Token::ResourceKind(parsed)) = parse(token) else {
                 panic!("{token}");
             };
             assert_eq!(parsed.api_version(), api_version);
@@ -225,7 +225,10 @@ mod tests {
                 "patchForce",
             ),
             ("kubernetes:apps:Deployment", "<group>/<version>"),
-            ("kubernetes:apps/v1", "kubernetes:<group>/<version>:<Kind>"),
+            (
+                "kubernetes:apps/v1",
+                "kubernetes:<group>/<version>:<ResourceKind>",
+            ),
             ("kubernetes:apps/v1/x:Deployment", "lacks the group"),
             ("random:index:RandomId", "no type of package `kubernetes`"),
         ];
@@ -242,7 +245,7 @@ mod tests {
         let inputs = json!({"apiVersion": "example.com/v1", "kind": "Widget"});
         assert_eq!(
             kind_of(token, &inputs),
-            Ok(Kind::new("example.com/v1", "Widget"))
+            Ok(ResourceKind::new("example.com/v1", "Widget"))
         );
         let refusal = kind_of(token, &json!({"kind": "Widget"})).unwrap_err();
         assert!(refusal.contains("`apiVersion` and `kind`"), "{refusal}");

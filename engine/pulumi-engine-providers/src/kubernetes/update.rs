@@ -4,7 +4,7 @@ use pulumi_engine_model::property::Properties;
 use serde_json::Value;
 
 use super::{
-    Applied, Failure, Kubernetes,
+    Applied, Kubernetes, KubernetesError,
     cluster::Cluster,
     create::{is_no_objection, parse},
     discovery::Address,
@@ -21,10 +21,10 @@ impl Kubernetes {
     ) -> Result<Properties, ProviderError> {
         let (kind, inputs) = parse(call, request.inputs)?;
         let what = format!("failed to update {} \"{}\"", kind.kind, request.id);
-        let told = |failure: Failure| errors::told(&what, &failure);
+        let told = |failure: KubernetesError| errors::told(&what, &failure);
         let cluster = self.cluster().map_err(told)?;
         let served = self.served(call, &kind).map_err(told)?;
-        let served = served.ok_or_else(|| told(Failure::NoSuchKind(kind.shown())))?;
+        let served = served.ok_or_else(|| told(KubernetesError::NoSuchKind(kind.shown())))?;
         let (namespace, name) = object::parse_id(request.id);
         let address = self
             .address(&kind, &served, namespace, name)
@@ -101,7 +101,7 @@ fn take_over(
     cluster: &Cluster,
     address: &Address,
     manager: &str,
-) -> Result<Option<Value>, Failure> {
+) -> Result<Option<Value>, KubernetesError> {
     let Some(live) = requests::read(cluster, address)? else {
         return Ok(None);
     };

@@ -6,9 +6,10 @@ use pulumi_engine_model::property::{Properties, Property};
 use super::{
     randomness,
     resource::{
-        Generated, Imported, Input, KEEPERS, MOST, Made, Resource, Shape, bad_import, integer, text,
+        Generated, GeneratedResource, Imported, Input, KEEPERS, MOST, Resource, Shape, bad_import,
+        integer, text,
     },
-    settings::Settings,
+    settings::RandomInputs,
 };
 use crate::ProviderError;
 
@@ -40,7 +41,7 @@ impl Resource for Bytes {
         false
     }
 
-    fn generate(&self, settings: &Settings) -> Result<Made, ProviderError> {
+    fn generate(&self, settings: &RandomInputs) -> Result<GeneratedResource, ProviderError> {
         let bytes = randomness::bytes(settings.count("length")?)?;
         Ok(made(&bytes))
     }
@@ -59,9 +60,9 @@ impl Resource for Bytes {
     }
 }
 
-fn made(bytes: &[u8]) -> Made {
+fn made(bytes: &[u8]) -> GeneratedResource {
     let base64 = STANDARD.encode(bytes);
-    Made {
+    GeneratedResource {
         generated: vec![
             ("base64", text(&base64)),
             ("hex", Property::String(hex::encode(bytes))),

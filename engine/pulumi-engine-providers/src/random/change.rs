@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use pulumi_engine_model::property::{Properties, Property};
 
-use super::{resource::Resource, settings::Settings};
+use super::{resource::Resource, settings::RandomInputs};
 use crate::{ChangeKind, ChangeRequest, Difference};
 
 /// What differs.
 pub(super) fn difference(resource: &dyn Resource, request: &ChangeRequest<'_>) -> Difference {
-    let (old, _) = Settings::read(resource, request.old_outputs);
-    let (new, _) = Settings::read(resource, request.inputs);
+    let (old, _) = RandomInputs::read(resource, request.old_outputs);
+    let (new, _) = RandomInputs::read(resource, request.inputs);
     let mut changes = BTreeMap::new();
     for input in resource.inputs() {
         let old = old.values().get(input.name).map(|value| value.opened().0);

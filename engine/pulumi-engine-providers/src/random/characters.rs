@@ -6,7 +6,7 @@ use pulumi_engine_model::property::{Properties, Property};
 use super::{
     randomness,
     resource::{Fallback, Input, KEEPERS, MOST, Shape, failure, integer},
-    settings::Settings,
+    settings::RandomInputs,
 };
 use crate::{CheckFailure, ProviderError};
 
@@ -71,7 +71,7 @@ pub(super) fn complete(values: &mut Properties) {
 }
 
 /// What can't be had together.
-pub(super) fn problems(settings: &Settings) -> Vec<CheckFailure> {
+pub(super) fn problems(settings: &RandomInputs) -> Vec<CheckFailure> {
     let mut problems = Vec::new();
     if let (Some(number), Some(numeric)) = (settings.boolean("number"), settings.boolean("numeric"))
         && number != numeric
@@ -111,7 +111,7 @@ pub(super) fn problems(settings: &Settings) -> Vec<CheckFailure> {
 }
 
 /// Characters by the rules, in any order.
-pub(super) fn generate(settings: &Settings) -> Result<String, ProviderError> {
+pub(super) fn generate(settings: &RandomInputs) -> Result<String, ProviderError> {
     let special = settings
         .text("overrideSpecial")
         .filter(|characters| !characters.is_empty())

@@ -9,9 +9,10 @@ use pulumi_engine_model::property::Properties;
 use super::{
     randomness,
     resource::{
-        Generated, Imported, Input, KEEPERS, MOST, Made, Resource, Shape, bad_import, integer, text,
+        Generated, GeneratedResource, Imported, Input, KEEPERS, MOST, Resource, Shape, bad_import,
+        integer, text,
     },
-    settings::Settings,
+    settings::RandomInputs,
 };
 use crate::ProviderError;
 
@@ -51,7 +52,7 @@ impl Resource for Id {
         }
     }
 
-    fn generate(&self, settings: &Settings) -> Result<Made, ProviderError> {
+    fn generate(&self, settings: &RandomInputs) -> Result<GeneratedResource, ProviderError> {
         let bytes = randomness::bytes(settings.count("byteLength")?)?;
         Ok(made(&bytes, settings.text("prefix").unwrap_or_default()))
     }
@@ -76,10 +77,10 @@ impl Resource for Id {
     }
 }
 
-fn made(bytes: &[u8], prefix: &str) -> Made {
+fn made(bytes: &[u8], prefix: &str) -> GeneratedResource {
     let id = URL_SAFE_NO_PAD.encode(bytes);
     let prefixed = |value: &str| text(format!("{prefix}{value}"));
-    Made {
+    GeneratedResource {
         generated: vec![
             ("b64Std", prefixed(&STANDARD.encode(bytes))),
             ("b64Url", prefixed(&id)),

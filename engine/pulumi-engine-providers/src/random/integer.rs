@@ -6,10 +6,10 @@ use super::{
     go_sequence::GoSequence,
     randomness,
     resource::{
-        Generated, Imported, Input, KEEPERS, Made, Resource, Shape, bad_import, failure, integer,
-        text,
+        Generated, GeneratedResource, Imported, Input, KEEPERS, Resource, Shape, bad_import,
+        failure, integer, text,
     },
-    settings::Settings,
+    settings::RandomInputs,
 };
 use crate::{CheckFailure, ProviderError};
 
@@ -46,7 +46,7 @@ impl Resource for Integer {
         }
     }
 
-    fn problems(&self, settings: &Settings) -> Vec<CheckFailure> {
+    fn problems(&self, settings: &RandomInputs) -> Vec<CheckFailure> {
         match (settings.integer("min"), settings.integer("max")) {
             (Some(min), Some(max)) if max < min => {
                 vec![failure(
@@ -62,7 +62,7 @@ impl Resource for Integer {
         }
     }
 
-    fn generate(&self, settings: &Settings) -> Result<Made, ProviderError> {
+    fn generate(&self, settings: &RandomInputs) -> Result<GeneratedResource, ProviderError> {
         let (min, max) = (settings.needed("min")?, settings.needed("max")?);
         let choices = choices(min, max).ok_or_else(|| {
             ProviderError::Failed("'max' must be at least as large as 'min'".to_owned())
@@ -72,7 +72,7 @@ impl Resource for Integer {
             None => randomness::below(choices)?,
         };
         let number = min.wrapping_add_unsigned(offset);
-        Ok(Made {
+        Ok(GeneratedResource {
             id: number.to_string(),
             generated: vec![("result", integer(number))],
         })
@@ -98,7 +98,7 @@ impl Resource for Integer {
         }
         Ok(Imported {
             settings,
-            made: Made {
+            made: GeneratedResource {
                 id: result.to_string(),
                 generated: vec![("result", integer(result))],
             },

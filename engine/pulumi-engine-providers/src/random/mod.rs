@@ -28,8 +28,8 @@ use pulumi_yaml::{ResourceType, text::did_you_mean};
 use serde_json::json;
 
 use self::{
-    resource::{Absence, Made, Resource, failure, text},
-    settings::Settings,
+    resource::{Absence, GeneratedResource, Resource, failure, text},
+    settings::RandomInputs,
 };
 use super::{
     Call, ChangeRequest, CheckFailure, CheckRequest, Checked, Created, Difference, Observed,
@@ -135,7 +135,7 @@ impl Provider for Random {
 
     fn check(&self, call: &Call<'_>, request: &CheckRequest<'_>) -> Result<Checked, ProviderError> {
         let resource = of(call)?;
-        let (settings, mut failures) = Settings::read(resource, request.inputs);
+        let (settings, mut failures) = RandomInputs::read(resource, request.inputs);
         failures.extend(strangers(resource, request.inputs));
         if failures.is_empty() {
             failures = resource.problems(&settings);
@@ -156,7 +156,7 @@ impl Provider for Random {
 
     fn create(&self, call: &Call<'_>, inputs: &Properties) -> Result<Created, ProviderError> {
         let resource = of(call)?;
-        let (settings, _) = Settings::read(resource, inputs);
+        let (settings, _) = RandomInputs::read(resource, inputs);
         if call.preview {
             return Ok(Created {
                 id: String::new(),
@@ -197,13 +197,13 @@ impl Provider for Random {
         request: &ChangeRequest<'_>,
     ) -> Result<Properties, ProviderError> {
         let resource = of(call)?;
-        let (settings, _) = Settings::read(resource, request.inputs);
+        let (settings, _) = RandomInputs::read(resource, request.inputs);
         let generated = resource
             .generated()
             .iter()
             .filter_map(|output| Some((output.name, request.old_outputs.get(output.name)?.clone())))
             .collect();
-        let made = Made {
+        let made = GeneratedResource {
             id: request.id.to_owned(),
             generated,
         };
@@ -253,7 +253,7 @@ fn given(resource: &dyn Resource, outputs: &Properties) -> Properties {
 
 fn import(resource: &dyn Resource, id: &str) -> Result<Observed, ProviderError> {
     let imported = resource.import(id)?;
-    let settings = Settings::imported(imported.settings);
+    let settings = RandomInputs::imported(imported.settings);
     let outputs = outputs(resource, &settings, &imported.made);
     Ok(Observed {
         id: imported.made.id,
@@ -263,8 +263,8 @@ fn import(resource: &dyn Resource, id: &str) -> Result<Observed, ProviderError> 
 }
 
 /// What a preview can know of outputs.
-fn foreseen(resource: &dyn Resource, settings: &Settings) -> Properties {
-    let made = Made {
+fn foreseen(resource: &dyn Resource, settings: &RandomInputs) -> Properties {
+    let made = GeneratedResource {
         id: String::new(),
         generated: resource
             .generated()
@@ -280,7 +280,11 @@ fn foreseen(resource: &dyn Resource, settings: &Settings) -> Properties {
 }
 
 /// Inputs with defaults, what was made of them, and the plugin's mark.
-fn outputs(resource: &dyn Resource, settings: &Settings, made: &Made) -> Properties {
+fn outputs(
+    resource: &dyn Resource,
+    settings: &RandomInputs,
+    made: &GeneratedResource,
+) -> Properties {
     let mut outputs = settings.values().clone();
     for (name, value) in &made.generated {
         let secret = resource

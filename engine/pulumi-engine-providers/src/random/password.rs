@@ -4,8 +4,8 @@ use pulumi_engine_model::property::Properties;
 
 use super::{
     characters, randomness,
-    resource::{Generated, Imported, Input, Made, Resource, bad_import, text},
-    settings::Settings,
+    resource::{Generated, GeneratedResource, Imported, Input, Resource, bad_import, text},
+    settings::RandomInputs,
 };
 use crate::{CheckFailure, ProviderError};
 
@@ -35,11 +35,11 @@ impl Resource for Password {
         characters::complete(values);
     }
 
-    fn problems(&self, settings: &Settings) -> Vec<CheckFailure> {
+    fn problems(&self, settings: &RandomInputs) -> Vec<CheckFailure> {
         characters::problems(settings)
     }
 
-    fn generate(&self, settings: &Settings) -> Result<Made, ProviderError> {
+    fn generate(&self, settings: &RandomInputs) -> Result<GeneratedResource, ProviderError> {
         made(&characters::generate(settings)?)
     }
 
@@ -53,8 +53,8 @@ impl Resource for Password {
     }
 }
 
-fn made(result: &str) -> Result<Made, ProviderError> {
-    Ok(Made {
+fn made(result: &str) -> Result<GeneratedResource, ProviderError> {
+    Ok(GeneratedResource {
         // an id can't be secret, so it says nothing
         id: "none".to_owned(),
         generated: vec![

@@ -5,9 +5,10 @@ use pulumi_engine_model::property::{Properties, Property};
 use super::{
     randomness,
     resource::{
-        Fallback, Generated, Imported, Input, KEEPERS, MOST, Made, Resource, Shape, not_importable,
+        Fallback, Generated, GeneratedResource, Imported, Input, KEEPERS, MOST, Resource, Shape,
+        not_importable,
     },
-    settings::Settings,
+    settings::RandomInputs,
 };
 use crate::ProviderError;
 
@@ -50,7 +51,7 @@ impl Resource for Pet {
         }
     }
 
-    fn generate(&self, settings: &Settings) -> Result<Made, ProviderError> {
+    fn generate(&self, settings: &RandomInputs) -> Result<GeneratedResource, ProviderError> {
         let separator = settings.text("separator").unwrap_or_default();
         let mut parts: Vec<&str> = settings.text("prefix").into_iter().collect();
         for remaining in (0..settings.count("length")?).rev() {
@@ -60,7 +61,7 @@ impl Resource for Pet {
                 _ => ADVERBS,
             })?);
         }
-        Ok(Made {
+        Ok(GeneratedResource {
             id: parts.join(separator),
             generated: Vec::new(),
         })

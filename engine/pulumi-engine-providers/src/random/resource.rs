@@ -4,7 +4,7 @@
 use pulumi_engine_model::property::{Properties, Property};
 use serde_json::Number;
 
-use super::settings::Settings;
+use super::settings::RandomInputs;
 use crate::{CheckFailure, ProviderError};
 
 /// The most characters, bytes, words or entries of one result. Nobody needs more, and a slip of the keyboard must not
@@ -36,19 +36,19 @@ pub(super) trait Resource: Sync {
     fn complete(&self, _values: &mut Properties) {}
 
     /// What is wrong with inputs that are each fine.
-    fn problems(&self, _settings: &Settings) -> Vec<CheckFailure> {
+    fn problems(&self, _settings: &RandomInputs) -> Vec<CheckFailure> {
         Vec::new()
     }
 
     /// Makes one.
-    fn generate(&self, settings: &Settings) -> Result<Made, ProviderError>;
+    fn generate(&self, settings: &RandomInputs) -> Result<GeneratedResource, ProviderError>;
 
     /// One that was made elsewhere, by the text that stands for it.
     fn import(&self, id: &str) -> Result<Imported, ProviderError>;
 }
 
 /// What was made.
-pub(super) struct Made {
+pub(super) struct GeneratedResource {
     pub id: String,
     /// Values of [`Resource::generated`].
     pub generated: Vec<(&'static str, Property)>,
@@ -59,7 +59,7 @@ pub(super) struct Imported {
     /// Inputs that would make such a one.
     pub settings: Properties,
     /// What it has.
-    pub made: Made,
+    pub made: GeneratedResource,
 }
 
 /// An output that is made.

@@ -8,11 +8,11 @@ use super::resource::{Absence, Input, Resource, Shape, failure, integer, text};
 use crate::{CheckFailure, ProviderError};
 
 /// Inputs of the right type, with defaults; secrets and unknown values stay what they are.
-pub(super) struct Settings {
+pub(super) struct RandomInputs {
     values: Properties,
 }
 
-impl Settings {
+impl RandomInputs {
     /// From what a program or a state says, with what is wrong in it. What is wrong is left out.
     pub(super) fn read(resource: &dyn Resource, given: &Properties) -> (Self, Vec<CheckFailure>) {
         let mut values = Properties::new();

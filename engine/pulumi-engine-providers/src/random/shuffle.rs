@@ -5,8 +5,11 @@ use pulumi_engine_model::property::Property;
 use super::{
     go_sequence::GoSequence,
     randomness,
-    resource::{Generated, Imported, Input, KEEPERS, MOST, Made, Resource, Shape, not_importable},
-    settings::Settings,
+    resource::{
+        Generated, GeneratedResource, Imported, Input, KEEPERS, MOST, Resource, Shape,
+        not_importable,
+    },
+    settings::RandomInputs,
 };
 use crate::ProviderError;
 
@@ -36,7 +39,7 @@ impl Resource for Shuffle {
         &const { [Generated::open("results")] }
     }
 
-    fn generate(&self, settings: &Settings) -> Result<Made, ProviderError> {
+    fn generate(&self, settings: &RandomInputs) -> Result<GeneratedResource, ProviderError> {
         let inputs = settings.list("inputs").unwrap_or_default();
         let count = if settings.has("resultCount") {
             settings.count("resultCount")?
@@ -51,7 +54,7 @@ impl Resource for Shuffle {
             Some(sequence) => Ok(sequence.order(inputs.len())),
             None => unseeded(inputs.len()),
         })?;
-        Ok(Made {
+        Ok(GeneratedResource {
             // Terraform wants some id, and this is the one that it has always had
             id: "-".to_owned(),
             generated: vec![("results", Property::List(results))],

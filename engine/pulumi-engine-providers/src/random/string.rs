@@ -4,8 +4,8 @@ use pulumi_engine_model::property::Properties;
 
 use super::{
     characters,
-    resource::{Generated, Imported, Input, Made, Resource, bad_import, text},
-    settings::Settings,
+    resource::{Generated, GeneratedResource, Imported, Input, Resource, bad_import, text},
+    settings::RandomInputs,
 };
 use crate::{CheckFailure, ProviderError};
 
@@ -32,11 +32,11 @@ impl Resource for Text {
         characters::complete(values);
     }
 
-    fn problems(&self, settings: &Settings) -> Vec<CheckFailure> {
+    fn problems(&self, settings: &RandomInputs) -> Vec<CheckFailure> {
         characters::problems(settings)
     }
 
-    fn generate(&self, settings: &Settings) -> Result<Made, ProviderError> {
+    fn generate(&self, settings: &RandomInputs) -> Result<GeneratedResource, ProviderError> {
         Ok(made(characters::generate(settings)?))
     }
 
@@ -50,8 +50,8 @@ impl Resource for Text {
     }
 }
 
-fn made(result: String) -> Made {
-    Made {
+fn made(result: String) -> GeneratedResource {
+    GeneratedResource {
         generated: vec![("result", text(&result))],
         id: result,
     }

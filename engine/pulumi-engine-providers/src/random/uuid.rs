@@ -6,40 +6,42 @@ use uuid::{Builder, Uuid};
 
 use super::{
     randomness,
-    resource::{Generated, Imported, Input, KEEPERS, Made, Resource, bad_import, text},
-    settings::Settings,
+    resource::{
+        Generated, GeneratedResource, Imported, Input, KEEPERS, Resource, bad_import, text,
+    },
+    settings::RandomInputs,
 };
 use crate::ProviderError;
 
 /// 128 random bits in the form of a UUID, of no version.
-pub(super) const ANY: Kind = Kind {
+pub(super) const ANY: UuidVersion = UuidVersion {
     token: "random:index/randomUuid:RandomUuid",
     make: any,
     read: hyphenated,
 };
 
 /// A random UUID by RFC 9562.
-pub(super) const VERSION_4: Kind = Kind {
+pub(super) const VERSION_4: UuidVersion = UuidVersion {
     token: "random:index/randomUuid4:RandomUuid4",
     make: version_4,
     read: |text| Uuid::try_parse(text).ok(),
 };
 
 /// A UUID by RFC 9562 that starts with the time.
-pub(super) const VERSION_7: Kind = Kind {
+pub(super) const VERSION_7: UuidVersion = UuidVersion {
     token: "random:index/randomUuid7:RandomUuid7",
     make: version_7,
     read: |text| Uuid::try_parse(text).ok(),
 };
 
 /// One of the three types.
-pub(super) struct Kind {
+pub(super) struct UuidVersion {
     token: &'static str,
     make: fn() -> Result<Uuid, ProviderError>,
     read: fn(&str) -> Option<Uuid>,
 }
 
-impl Resource for Kind {
+impl Resource for UuidVersion {
     fn token(&self) -> &'static str {
         self.token
     }
@@ -52,7 +54,7 @@ impl Resource for Kind {
         &const { [Generated::open("result")] }
     }
 
-    fn generate(&self, _settings: &Settings) -> Result<Made, ProviderError> {
+    fn generate(&self, _settings: &RandomInputs) -> Result<GeneratedResource, ProviderError> {
         (self.make)().map(made)
     }
 
@@ -68,9 +70,9 @@ impl Resource for Kind {
     }
 }
 
-fn made(uuid: Uuid) -> Made {
+fn made(uuid: Uuid) -> GeneratedResource {
     let id = uuid.hyphenated().to_string();
-    Made {
+    GeneratedResource {
         generated: vec![("result", text(&id))],
         id,
     }

@@ -1,59 +1,54 @@
-//! `s3://bucket/prefix?region=eu-central-1`: the address of a bucket. Pure.
+//! The address of a bucket: `s3://bucket/prefix?region=eu-central-1`.
 
 use std::collections::BTreeMap;
 
-/// Why a bucket cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
     /// No bucket in the address.
     #[error("backend {0:?} names no bucket; write {1}://BUCKET")]
     NoBucket(String, &'static str),
-    /// A parameter that nobody knows.
+    /// An unknown parameter.
     #[error("unknown query parameter {name:?} in the backend URL; {scheme}:// has {known}")]
     UnknownParameter {
-        /// As it is written.
         name: String,
-        /// Of the URL.
         scheme: &'static str,
-        /// All that there are.
+        /// All known parameters.
         known: String,
     },
-    /// A parameter that Pulumi's CLI has and we don't.
+    /// A parameter of Pulumi's CLI that is not supported.
     #[error(
         "query parameter {0:?} of the backend URL is not supported by pulumi-engine; leave it out, or use an image with Pulumi's CLI"
     )]
     UnsupportedParameter(String),
-    /// A value that is none.
+    /// An invalid value.
     #[error("invalid value {value:?} of query parameter {name:?} in the backend URL: {reason}")]
     InvalidParameter {
         /// The parameter.
         name: String,
-        /// As it is written.
         value: String,
-        /// What it should be.
         reason: &'static str,
     },
     /// Something in the environment is missing or unusable.
     #[error("{0}")]
     Environment(String),
-    /// The client can't be made of all that.
+    /// The client rejects the configuration.
     #[error("unable to open the bucket")]
     Client(#[from] object_store::Error),
 }
 
-/// An address, taken apart.
+/// A parsed address.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// Which cloud: `s3`, `gs` or `azblob`.
+    /// `s3`, `gs` or `azblob`.
     pub scheme: &'static str,
     pub bucket: String,
-    /// What all keys begin with: nothing, or a path and a slash.
+    /// The prefix of all keys: empty, or a path with a trailing slash.
     pub prefix: String,
     parameters: BTreeMap<String, String>,
 }
 
 impl Address {
-    /// Takes a URL apart; none if it is of no cloud that we know.
+    /// Parses a URL; none if its scheme is not that of a cloud.
     pub(crate) fn parse(url: &str) -> Result<Option<Self>, AddressError> {
         let known = ["s3", "gs", "azblob"];
         let Some((scheme, rest)) = url.split_once("://") else {
@@ -85,7 +80,7 @@ impl Address {
         }))
     }
 
-    /// Refuses a parameter that is not in this list.
+    /// Rejects parameters that are not in this list.
     pub(super) fn only(&self, known: &[&str]) -> Result<(), AddressError> {
         match self
             .parameters
@@ -107,7 +102,7 @@ impl Address {
         value.filter(|value| !value.is_empty())
     }
 
-    /// A parameter that is a yes or a no, as Go reads them.
+    /// A boolean parameter, parsed as Go does.
     pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, AddressError> {
         match self.get(name) {
             None => Ok(None),
@@ -117,7 +112,7 @@ impl Address {
         }
     }
 
-    /// Refuses parameters that would change something.
+    /// Rejects unsupported parameters that would have an effect.
     pub(super) fn refuse(&self, names: &[&str]) -> Result<(), AddressError> {
         let asked = |name: &&&str| !matches!(self.get(name), None | Some("false" | "0"));
         match names.iter().find(asked) {
@@ -126,7 +121,7 @@ impl Address {
         }
     }
 
-    /// A value that is none.
+    /// An invalid value.
     pub(super) fn invalid(&self, name: &str, reason: &'static str) -> AddressError {
         AddressError::InvalidParameter {
             name: name.to_owned(),
@@ -136,7 +131,7 @@ impl Address {
     }
 }
 
-/// Without percent signs, as far as they mean something.
+/// Decodes percent escapes, and keeps invalid ones.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -159,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_has_bucket_prefix_and_parameters() {
+    fn address_parses_bucket_prefix_parameters() {
         let parse = |url: &str| Address::parse(url).unwrap();
         let plain = parse("s3://states").unwrap();
         assert_eq!(
@@ -183,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_known_or_refused_by_name() {
+    fn address_unknown_parameter_is_rejected() {
         let address = Address::parse("s3://b?regoin=x&fips=true&dualstack=false")
             .unwrap()
             .unwrap();

@@ -1,4 +1,4 @@
-//! Azure Blob Storage: the variables of Pulumi's CLI, and workload identity as the client has it.
+//! Azure Blob Storage, with the variables of Pulumi's CLI, and workload identity.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) fn open(
 ) -> Result<Arc<dyn ObjectStore>, AddressError> {
     address.only(&["cdn", "domain", "localemu", "protocol", "storage_account"])?;
     address.refuse(&["cdn"])?;
-    let service = Service::find(address, variables)?;
+    let service = AccountService::find(address, variables)?;
     let mut builder = MicrosoftAzureBuilder::from_env()
         .with_container_name(&address.bucket)
         .with_client_options(client_options())
@@ -41,8 +41,7 @@ pub(super) fn open(
     Ok(Arc::new(builder.build()?))
 }
 
-/// Where the account is.
-struct Service {
+struct AccountService {
     account: String,
     key: Option<String>,
     domain: String,
@@ -50,7 +49,7 @@ struct Service {
     emulator: bool,
 }
 
-impl Service {
+impl AccountService {
     fn find(address: &Address, variables: Variables<'_>) -> Result<Self, AddressError> {
         let connection = variables("AZURE_STORAGE_CONNECTION_STRING")
             .or_else(|| variables("AZURE_STORAGEBLOB_CONNECTIONSTRING"))
@@ -101,7 +100,7 @@ impl Service {
         })
     }
 
-    /// The address, if it is not the usual one. An emulator has the account in its path.
+    /// The address, if it is not the default. That of an emulator has the account in its path.
     fn endpoint(&self) -> Option<String> {
         let Self {
             account,
@@ -138,7 +137,8 @@ mod tests {
                 .find(|(key, _)| *key == name)
                 .map(|(_, value)| (*value).to_owned())
         };
-        let service = Service::find(&address, &variables).map_err(|error| error.to_string())?;
+        let service =
+            AccountService::find(&address, &variables).map_err(|error| error.to_string())?;
         Ok((
             service.account.clone(),
             service.key.clone(),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_account_is_found_where_pulumi_finds_it() {
+    fn azure_account_lookup_matches_pulumi() {
         let of = |account: &str, key: Option<&str>, endpoint: Option<&str>| {
             Ok((
                 account.to_owned(),

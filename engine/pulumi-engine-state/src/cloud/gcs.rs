@@ -1,4 +1,4 @@
-//! Google Cloud Storage, with credentials in the order in which Pulumi's CLI looks for them.
+//! Google Cloud Storage, with credentials in the order of Pulumi's CLI.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(super) fn open(
         anonymous = true;
     }
     if anonymous {
-        // writes of this client ask for a token even so: any will do, and nobody is asked for one
+        // the client needs a token for writes even so; any will do, and none is requested
         builder = builder
             .with_skip_signature(true)
             .with_config(GoogleConfigKey::BearerToken, "anonymous");
@@ -56,7 +56,7 @@ pub(super) fn open(
     Ok(Arc::new(builder.build()?))
 }
 
-/// Credentials that are the content of a file, not its path.
+/// Credentials as the content of a file instead of its path.
 fn service_account(content: String) -> Result<String, AddressError> {
     let parsed: Option<serde_json::Value> = serde_json::from_str(&content).ok();
     let kind = parsed
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_that_do_not_fit_are_told() {
+    fn gcs_malformed_credentials_report_error() {
         for (content, expected) in [
             ("{", "unable to parse"),
             (r#"{"type":"authorized_user"}"#, "\"authorized_user\""),

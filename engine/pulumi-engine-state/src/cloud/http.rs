@@ -1,4 +1,4 @@
-//! How the clouds' client sends its requests: over the plain blocking client, one at a time.
+//! Sends requests of the clouds' client with the plain blocking client, one at a time.
 
 use std::{io::Read as _, pin::Pin, sync::OnceLock, time::Duration};
 
@@ -16,12 +16,12 @@ use ureq::{
 };
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// For a whole call: a big state on a slow line.
+/// The limit of a whole call: a big state on a slow line.
 const CALL: Duration = Duration::from_mins(3);
-/// No state is bigger.
+/// The largest state.
 const LIMIT: u64 = 1 << 30;
 
-/// Makes clients that share their connections.
+/// Creates clients that share connections.
 #[derive(Debug)]
 pub(super) struct Connector;
 
@@ -29,7 +29,7 @@ impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
         static AGENT: OnceLock<Agent> = OnceLock::new();
         let agent = AGENT.get_or_init(agent).clone();
-        Ok(HttpClient::new(Service(agent)))
+        Ok(HttpClient::new(UreqService(agent)))
     }
 }
 
@@ -47,7 +47,7 @@ fn agent() -> Agent {
         .new_agent()
 }
 
-/// Mozilla's list, which is built in since an image may have none; with `SSL_CERT_FILE`, that file's beside them.
+/// Mozilla's root certificates, built in because an image may have none, and those of `SSL_CERT_FILE`.
 fn roots() -> RootCerts {
     let named = ["SSL_CERT_FILE", "AWS_CA_BUNDLE"].map(|name| std::env::var(name).ok());
     let mut more = Vec::new();
@@ -67,10 +67,10 @@ fn roots() -> RootCerts {
 }
 
 #[derive(Debug)]
-struct Service(Agent);
+struct UreqService(Agent);
 
-impl HttpService for Service {
-    // written out as the attribute of `async-trait` would have it: this is the only place that needs it
+impl HttpService for UreqService {
+    // what the attribute of `async-trait` expands to, which only this function would need
     fn call<'life, 'future>(
         &'life self,
         request: HttpRequest,
@@ -79,12 +79,12 @@ impl HttpService for Service {
         'life: 'future,
         Self: 'future,
     {
-        // nothing else waits on this thread, so that it may block
+        // nothing else runs on this thread, so it may block
         Box::pin(async move { self.send(request).await })
     }
 }
 
-impl Service {
+impl UreqService {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (parts, body) = request.into_parts();
         let sent = if has_body(&parts.method) {
@@ -116,7 +116,7 @@ async fn collected(body: HttpRequestBody) -> Result<Vec<u8>, HttpError> {
     Ok(collected.to_bytes().to_vec())
 }
 
-/// Which kind of failure it is decides whether it is tried again.
+/// The kind of an error decides whether the call is retried.
 fn failed(error: &ureq::Error) -> HttpError {
     let kind = match error {
         ureq::Error::ConnectionFailed | ureq::Error::HostNotFound => HttpErrorKind::Connect,

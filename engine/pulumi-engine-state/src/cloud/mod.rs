@@ -1,4 +1,4 @@
-//! Buckets of clouds: S3 and what is like it, Google Cloud Storage, Azure Blob Storage.
+//! Buckets of clouds: S3 and compatible servers, Google Cloud Storage, Azure Blob Storage.
 
 mod address;
 mod azure;
@@ -17,7 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::bucket::{Bucket, BucketError};
 pub(crate) use address::{Address, AddressError};
 
-/// Variables of the environment.
+/// Environment variables.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// A bucket of a cloud, or the part of it below a prefix.
@@ -25,11 +25,11 @@ type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 pub(crate) struct CloudBucket {
     store: Arc<dyn ObjectStore>,
     prefix: String,
-    /// Made at the first call: most commands of most stacks need none.
+    /// Created at the first call: most commands need none.
     runtime: OnceLock<Runtime>,
 }
 
-/// Opens the bucket of a URL; none if the URL is of no cloud that we know. Nothing is sent yet.
+/// Opens the bucket of a URL; none if its scheme is not that of a cloud. It sends nothing yet.
 pub(crate) fn open(url: &str) -> Result<Option<CloudBucket>, AddressError> {
     let Some(address) = Address::parse(url)? else {
         return Ok(None);
@@ -47,7 +47,7 @@ pub(crate) fn open(url: &str) -> Result<Option<CloudBucket>, AddressError> {
     }))
 }
 
-/// How often and for how long a call is tried again.
+/// How often and for how long a call is retried.
 fn retries() -> RetryConfig {
     RetryConfig {
         backoff: BackoffConfig::default(),
@@ -56,7 +56,7 @@ fn retries() -> RetryConfig {
     }
 }
 
-/// Plain HTTP is for those who ask for it in the URL.
+/// Allows plain HTTP only if the URL requests it.
 fn client_options() -> ClientOptions {
     ClientOptions::new().with_allow_http(true)
 }
@@ -67,7 +67,7 @@ impl CloudBucket {
         Path::parse(&whole).map_err(|_| BucketError::Name(whole))
     }
 
-    /// Carries out a call and waits for it.
+    /// Runs a call to its end.
     fn wait<T>(
         &self,
         call: impl Future<Output = object_store::Result<T>>,

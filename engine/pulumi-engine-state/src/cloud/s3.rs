@@ -1,4 +1,4 @@
-//! S3, and servers like it: parameters as Pulumi's users write them, the rest from `AWS_*`.
+//! S3 and compatible servers: parameters of the URL, the rest from `AWS_*`.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -71,7 +71,7 @@ pub(super) fn open(
     Ok(Arc::new(builder.build()?))
 }
 
-/// The server, with its scheme; none is Amazon's own.
+/// The server, with its scheme; none for Amazon's.
 fn endpoint(address: &Address, variables: Variables<'_>) -> Result<Option<String>, AddressError> {
     let plain = match address.flag("disableSSL")? {
         Some(plain) => plain,
@@ -91,8 +91,8 @@ fn endpoint(address: &Address, variables: Variables<'_>) -> Result<Option<String
     }))
 }
 
-/// Whether the bucket is in the path or a part of the host's name: as asked for, and always the path for an IP
-/// address, whose name has no parts.
+/// Whether the bucket is in the path instead of the host name: as configured, and always for an IP
+/// address.
 fn in_path(address: &Address, endpoint: &str) -> Result<bool, AddressError> {
     let mut asked = false;
     for name in ["s3ForcePathStyle", "use_path_style", "hostname_immutable"] {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_addressed_as_pulumi_does() {
+    fn s3_endpoint_matches_pulumi() {
         let none = |_: &str| None;
         for (query, expected, path) in [
             ("", None, false),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_pulumis_parameters_are_known() {
+    fn s3_knows_all_parameters_of_pulumi() {
         let none = |_: &str| None;
         let opened = |query: &str| {
             open(&address(query), &none)

@@ -11,11 +11,11 @@ use super::{beside, config_map_kind, meddle, plane, stored};
 use crate::stage::{Done, Stage, finish};
 
 /// A project whose provider is told where to go by its stack's config.
-struct Project {
+struct ClusterProject {
     stage: Stage,
 }
 
-impl Project {
+impl ClusterProject {
     fn new(plane: &ControlPlane, namespace: &TestNamespace, resources: &str) -> Self {
         let project = Self {
             stage: Stage::empty(),
@@ -103,7 +103,7 @@ outputs:
 async fn a_program_lives_from_its_preview_to_its_end() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
-        let project = Project::new(&plane, namespace, &TWO.replace("LEVEL", "low"));
+        let project = ClusterProject::new(&plane, namespace, &TWO.replace("LEVEL", "low"));
         project.ok(&["preview"]);
         assert_eq!(config_maps(namespace).await.len(), 0);
 
@@ -160,7 +160,7 @@ async fn a_program_lives_from_its_preview_to_its_end() {
 async fn drift_is_seen_by_a_refresh_and_set_right_by_an_up() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
-        let project = Project::new(&plane, namespace, &TWO.replace("LEVEL", "low"));
+        let project = ClusterProject::new(&plane, namespace, &TWO.replace("LEVEL", "low"));
         project.up();
         let name = config_maps(namespace)
             .await
@@ -208,7 +208,7 @@ resources:
     properties: { metadata: { name: bad }, spec: { replcas: 1 } }
     options: { dependsOn: ['${good}'] }
 ";
-        let project = Project::new(&plane, namespace, program);
+        let project = ClusterProject::new(&plane, namespace, program);
         let failed = project.run(&["preview"]);
         assert!(format!("{failed:?}").contains("replcas"), "{failed:?}");
         let failed = project.run(&["up", "--yes", "--skip-preview"]);
@@ -237,7 +237,7 @@ resources:
       spec: { containers: [{ name: web, image: example.com/web }] }
     options: { customTimeouts: { create: 2s } }
 ";
-        let project = Project::new(&plane, namespace, program);
+        let project = ClusterProject::new(&plane, namespace, program);
         let failed = project.run(&["up", "--yes", "--skip-preview"]);
         assert_ne!(failed.code, Some(0));
         assert!(format!("{failed:?}").contains("timed out waiting to be ready"), "{failed:?}");
@@ -291,7 +291,7 @@ resources:
       spec: {{ size: '${{one.spec.size}}' }}
 "
         );
-        let project = Project::new(&plane, namespace, &program);
+        let project = ClusterProject::new(&plane, namespace, &program);
         project.ok(&["preview"]);
         project.up();
         let kind = json!({"apiVersion": format!("{group}/v1"), "kind": "Gadget"});
@@ -319,7 +319,7 @@ fn crowd(count: usize) -> String {
 async fn two_hundred_resources_of_a_program_come_and_go() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
-        let project = Project::new(&plane, namespace, &crowd(200));
+        let project = ClusterProject::new(&plane, namespace, &crowd(200));
         project.up();
         assert_eq!(config_maps(namespace).await.len(), 200);
         project.ok(&["up", "--yes", "--skip-preview", "--expect-no-changes"]);
@@ -337,7 +337,7 @@ async fn a_program_outlives_a_restart_of_the_api_server() {
         .await
         .unwrap();
     with_namespace(&plane, async |namespace| {
-        let project = Project::new(&plane, namespace, &crowd(60));
+        let project = ClusterProject::new(&plane, namespace, &crowd(60));
         let restart = async {
             eventually("the first object", async || {
                 match config_maps(namespace).await.len() {

@@ -127,7 +127,7 @@ fn steps_follow_from_program_and_state() {
 }
 
 #[test]
-fn targets_limit_a_run() {
+fn target_limits_run() {
     let state = state_of(&two("1", ""));
     let limited = |selection: Selection, state: &[Resource]| Stage {
         selection,
@@ -168,7 +168,7 @@ fn targets_limit_a_run() {
 }
 
 #[test]
-fn a_target_takes_its_dependents_along_when_asked() {
+fn target_dependents_are_included() {
     let program = |input: &str| {
         format!(
             "resources:\n  a: {{{STASH}: {{input: {input}}}}}\n  b: {{{STASH}: {{input: ['${{a.input}}']}}}}\n  c: {{{STASH}: {{input: {input}}}}}\n"
@@ -190,9 +190,9 @@ fn a_target_takes_its_dependents_along_when_asked() {
     assert_eq!(run(true), ["update a", "update b", "same c"]);
 }
 
-/// What is left out refers to what the program no longer has: both stay, in order.
+/// A skipped resource refers to one that the program no longer has: both stay, in order.
 #[test]
-fn what_targets_leave_keeps_what_it_needs() {
+fn skipped_resource_keeps_dependencies() {
     let state = state_of(&two("1", ""));
     let program =
         format!("resources:\n  b: {{{STASH}: {{input: 1}}}}\n  c: {{{STASH}: {{input: 1}}}}\n");
@@ -207,7 +207,7 @@ fn what_targets_leave_keeps_what_it_needs() {
 }
 
 #[test]
-fn what_is_protected_stays_with_what_it_needs() {
+fn protected_resource_keeps_dependencies() {
     let state = state_of(&two("1", ", options: {protect: true}"));
     let done = Stage::from(&state).destroy();
     assert_eq!(done.words[..2], ["delete b", "delete a"]);
@@ -217,7 +217,7 @@ fn what_is_protected_stays_with_what_it_needs() {
 }
 
 #[test]
-fn what_is_protected_is_not_replaced() {
+fn protected_resource_is_not_replaced() {
     let options = ", options: {protect: true, replaceOnChanges: ['*'], customTimeouts: {create: 90s}, hideDiffs: ['input.x[0]']}";
     let first = Stage::default().up(&two("1", options));
     let a = first.find("a");
@@ -234,13 +234,13 @@ fn what_is_protected_is_not_replaced() {
 }
 
 #[test]
-fn changes_count_by_their_place() {
+fn ignore_and_replace_on_changes_match_paths() {
     let state = state_of(&two("{x: 1, y: 1}", ""));
     for (input, options, expected) in [
         ("{x: 1, y: 2}", "ignoreChanges: ['input.y']", "same a"),
         ("{x: 2, y: 2}", "ignoreChanges: ['input.y']", "update a"),
         ("{x: 2, y: 1}", "replaceOnChanges: ['input.y']", "update a"),
-        // a stash tells that its input differs, not where
+        // the diff of a stash has no path
         ("{x: 1, y: 2}", "replaceOnChanges: ['input.y']", "update a"),
         (
             "{x: 1, y: 2}",
@@ -255,7 +255,7 @@ fn changes_count_by_their_place() {
 }
 
 #[test]
-fn what_goes_with_another_is_replaced_with_it() {
+fn replace_with_replaces_together() {
     let program = |input: &str| {
         format!(
             "resources:\n  a: {{{STASH}: {{input: {input}}}, options: {{replaceOnChanges: ['*']}}}}\n  c: {{{STASH}: {{input: 1}}, options: {{replaceWith: ['${{a}}']}}}}\n"
@@ -281,7 +281,7 @@ fn what_goes_with_another_is_replaced_with_it() {
 }
 
 #[test]
-fn targets_may_be_patterns() {
+fn target_may_be_pattern() {
     let state = state_of(&two("1", ""));
     for (pattern, expected) in [
         ("**::a", vec!["refresh a"]),
@@ -305,7 +305,7 @@ fn targets_may_be_patterns() {
 }
 
 #[test]
-fn another_stacks_output_is_read_by_a_function() {
+fn stack_reference_function_reads_output() {
     let program = "variables: {x: {'fn::stackReference': [base, x]}}\nresources:\n  a: {type: 'pulumi:index:Stash', properties: {input: '${x}'}}\noutputs: {x: '${x}', y: {'fn::stackReference': [base, x]}}\n";
     let done = Stage::default().up(program);
     let steps = done
@@ -331,7 +331,7 @@ fn another_stacks_output_is_read_by_a_function() {
 }
 
 #[test]
-fn a_preview_does_not_know_new_ids() {
+fn preview_of_new_resource_has_unknown_id() {
     let program = format!(
         "resources:\n  a: {{{STASH}: {{input: 1}}}}\n  b: {{{STASH}: {{input: 'x-${{a.id}}'}}}}\noutputs: {{b: '${{b.output}}', u: '${{a.urn}}'}}\n"
     );
@@ -347,7 +347,7 @@ fn a_preview_does_not_know_new_ids() {
 }
 
 #[test]
-fn values_keep_their_history() {
+fn values_keep_dependencies_and_secrecy() {
     let program = format!(
         "variables: {{m: {{s: '${{closed}}', o: '${{open}}'}}}}\nresources:\n  a: {{{STASH}: {{input: {{n: '${{closed}}', m: 1}}}}}}\n  b: {{{STASH}: {{input: '${{a.input.m}}'}}, options: {{dependsOn: ['${{r}}']}}}}\n  r: {{type: 'pulumi:pulumi:StackReference', properties: {{name: base}}}}\noutputs: {{open: '${{m.o}}', closed: '${{m.s}}', mixed: '${{m}}', text: 'x${{a.input.n}}', x: '${{r.outputs.x}}'}}\n"
     );
@@ -361,9 +361,9 @@ fn values_keep_their_history() {
     assert_eq!(format!("{:?}", b.inputs.as_ref().unwrap()["input"]), "1");
 }
 
-/// Whatever comes first among the threads, the state is in the order of the program.
+/// The state is in program order, independent of the timing of threads.
 #[test]
-fn many_at_once_leave_the_state_that_one_after_the_other_leaves() {
+fn parallel_run_leaves_same_state_as_serial() {
     let lines: Vec<_> = (0..40)
         .map(|number| {
             let input = match number {

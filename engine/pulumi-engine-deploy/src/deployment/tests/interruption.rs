@@ -1,4 +1,4 @@
-//! Runs that are killed or stopped, and those that come after.
+//! Killed and canceled runs, and the runs after them.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +6,9 @@ use pulumi_engine_model::{resource::Resource, urn::Urn};
 
 use super::{
     builtin::two,
-    stage::{Done, STASH, Stage, resources},
+    stage::{RunResult, STASH, Stage, resources},
 };
-use crate::{deployment::Ending, plan::snapshot::Held};
+use crate::{deployment::Ending, plan::snapshot::StateToSave};
 
 /// Twenty resources in chains of five; `change` is the input of each chain's first.
 fn chains(change: &str, options: &str) -> String {
@@ -29,8 +29,8 @@ fn names(state: &[Resource]) -> BTreeSet<Urn> {
     state.iter().map(|resource| resource.urn.clone()).collect()
 }
 
-/// A run that goes on from a state that another was killed at.
-fn after(save: &Held, parallel: usize, program: &str) -> Done {
+/// A run from the state of a killed run.
+fn after(save: &StateToSave, parallel: usize, program: &str) -> RunResult {
     let stage = Stage {
         pending: save.pending.clone(),
         parallel,
@@ -39,9 +39,9 @@ fn after(save: &Held, parallel: usize, program: &str) -> Done {
     stage.up(program)
 }
 
-/// The state is saved around each step, so that a killed run leaves what it had done so far.
+/// The state is saved around each step, so a killed run keeps what it has done.
 #[test]
-fn a_run_that_is_cut_short_anywhere_is_finished_by_the_next() {
+fn killed_run_is_finished_by_next() {
     let replace = ", options: {replaceOnChanges: ['*']}";
     let delete_first = ", options: {replaceOnChanges: ['*'], deleteBeforeReplace: true}";
     let first = |options: &str| Stage::default().up(&chains("1", options)).state;
@@ -86,9 +86,9 @@ fn a_run_that_is_cut_short_anywhere_is_finished_by_the_next() {
 }
 
 #[test]
-fn what_was_under_way_is_told_once() {
+fn pending_operations_are_reported_once() {
     let done = Stage::default().up(&two("1", ""));
-    let of = |save: &Held| -> Vec<String> {
+    let of = |save: &StateToSave| -> Vec<String> {
         let pending = save.pending.iter();
         pending
             .map(|each| format!("{} {}", each.kind, each.record.resource.urn.name()))
@@ -103,7 +103,7 @@ fn what_was_under_way_is_told_once() {
     let warning = &next.words[0];
     assert!(
         warning.contains("1 pending operations from previous deployment")
-            && warning.contains("Stash::b, interrupted while creating"),
+            && warning.contains("Stash::b, interrupted_warning while creating"),
         "{warning}"
     );
     assert_eq!(next.words.last().unwrap(), "create b");
@@ -112,7 +112,7 @@ fn what_was_under_way_is_told_once() {
 }
 
 #[test]
-fn a_replacement_that_was_cut_short_goes_on() {
+fn killed_replacement_is_finished_by_next() {
     let options = ", options: {replaceOnChanges: ['*'], deleteBeforeReplace: true}";
     let first = Stage::default().up(&two("1", options));
     let whole = Stage::from(&first.state).up(&two("2", options));
@@ -141,7 +141,7 @@ fn a_replacement_that_was_cut_short_goes_on() {
 }
 
 #[test]
-fn what_is_gone_before_its_replacement_came_is_only_forgotten() {
+fn pending_replacement_is_removed_from_state() {
     let options = ", options: {replaceOnChanges: ['*'], deleteBeforeReplace: true}";
     let first = Stage::default().up(&two("1", options));
     let whole = Stage::from(&first.state).up(&two("2", options));
@@ -159,7 +159,7 @@ fn what_is_gone_before_its_replacement_came_is_only_forgotten() {
 }
 
 #[test]
-fn a_run_that_is_asked_to_stop_begins_nothing() {
+fn canceled_run_begins_no_step() {
     let stage = Stage::default();
     stage.cancellation.ask();
     let done = stage.up(&two("1", ""));

@@ -1,4 +1,4 @@
-//! Programs against states and providers: which steps, in which order, and what is left at any moment.
+//! Steps, their order and the saved states of programs with providers in memory.
 
 mod builtin;
 mod interruption;

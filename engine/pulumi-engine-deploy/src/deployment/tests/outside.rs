@@ -1,4 +1,4 @@
-//! Resources of a provider with a world of its own, that fails when it is told to.
+//! A provider with resources in a cloud in memory, which fails on demand.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,10 +18,10 @@ use pulumi_engine_providers::{
 };
 use pulumi_yaml::ResourceType;
 
-use super::stage::{Done, Stage};
+use super::stage::{RunResult, Stage};
 use crate::{deployment::Ending, plan::Selection};
 
-/// What there is in a cloud, and what was asked of it.
+/// The resources of a cloud, and the calls.
 #[derive(Default)]
 struct Cloud {
     things: BTreeMap<String, Properties>,
@@ -29,16 +29,16 @@ struct Cloud {
     made: usize,
 }
 
-type Shared = Arc<Mutex<Cloud>>;
+type SharedCloud = Arc<Mutex<Cloud>>;
 
 /// Each test has a cloud of its own: providers find it by their config.
-static CLOUDS: LazyLock<Mutex<HashMap<String, Shared>>> = LazyLock::new(Mutex::default);
+static CLOUDS: LazyLock<Mutex<HashMap<String, SharedCloud>>> = LazyLock::new(Mutex::default);
 
-fn cloud(place: &str) -> Shared {
+fn cloud(place: &str) -> SharedCloud {
     Arc::clone(CLOUDS.lock().entry(place.to_owned()).or_default())
 }
 
-struct Things(Shared);
+struct ThingProvider(SharedCloud);
 
 fn make(config: &Properties, _: &Environment) -> Result<Arc<dyn Provider>, ProviderError> {
     let place = match config.get("place") {
@@ -46,7 +46,7 @@ fn make(config: &Properties, _: &Environment) -> Result<Arc<dyn Provider>, Provi
         Some(_) => return Err(ProviderError::Failed("place must be text".to_owned())),
         None => "nowhere",
     };
-    Ok(Arc::new(Things(cloud(place))))
+    Ok(Arc::new(ThingProvider(cloud(place))))
 }
 
 fn text_in(properties: &Properties, name: &str) -> String {
@@ -56,7 +56,7 @@ fn text_in(properties: &Properties, name: &str) -> String {
     }
 }
 
-impl Things {
+impl ThingProvider {
     fn called(&self, what: &str, call: &Call<'_>) -> parking_lot::MutexGuard<'_, Cloud> {
         let mut cloud = self.0.lock();
         cloud.calls.push(format!("{what} {}", call.urn.name()));
@@ -83,7 +83,7 @@ fn outcome(properties: &Properties, when: &str, id: &str) -> Result<(), Provider
     }
 }
 
-impl Provider for Things {
+impl Provider for ThingProvider {
     fn resource_type(&self, token: &str) -> Result<ResourceType, ProviderError> {
         if token != "cloud:index:Thing" {
             return Err(ProviderError::Failed(format!("no type {token}")));
@@ -230,13 +230,13 @@ fn program(things: &[String]) -> String {
     format!("resources:\n{}", things.concat())
 }
 
-fn steps(done: &Done) -> Vec<&str> {
+fn steps(done: &RunResult) -> Vec<&str> {
     let told = |word: &&str| !word.starts_with("info") && !word.starts_with("same demo-dev");
     done.words.iter().map(String::as_str).filter(told).collect()
 }
 
 #[test]
-fn outputs_are_there_for_those_that_need_them() {
+fn outputs_are_known_to_dependents() {
     let text = program(&[
         thing("a", "size: 1", ""),
         thing("b", "near: '${a.address}'", ""),
@@ -274,7 +274,7 @@ fn text_of(resource: &Resource, input: &str) -> String {
 }
 
 #[test]
-fn secrets_stay_secret_through_a_provider() {
+fn secret_inputs_give_secret_outputs() {
     let text = program(&[thing("a", "word: '${closed}', key: k", "")]);
     let done = stage("secrets", &[]).up(&text);
     let a = done.find("a");
@@ -287,7 +287,7 @@ fn secrets_stay_secret_through_a_provider() {
 }
 
 #[test]
-fn a_failure_leaves_what_was_done_and_what_can_be_finished() {
+fn failed_step_keeps_finished_resources() {
     let place = "failure";
     let wish = |fails: &str| {
         program(&[
@@ -327,7 +327,7 @@ fn a_failure_leaves_what_was_done_and_what_can_be_finished() {
 }
 
 #[test]
-fn wrong_inputs_are_told_before_anything_is_done_with_them() {
+fn check_failures_prevent_create() {
     let done = stage("wrong", &[]).up(&program(&[thing("a", "fails: check", "")]));
     assert_eq!(done.ending, Ending::Failed);
     assert_eq!(
@@ -338,7 +338,7 @@ fn wrong_inputs_are_told_before_anything_is_done_with_them() {
 }
 
 #[test]
-fn unknown_packages_and_types_are_refused_before_anything_is_done() {
+fn unknown_package_or_type_is_rejected_up_front() {
     for (kind, expected) in [
         ("aws:s3:Bucket", "needs a provider plugin"),
         ("cloud:index:No", "no type"),
@@ -356,7 +356,7 @@ fn unknown_packages_and_types_are_refused_before_anything_is_done() {
 }
 
 #[test]
-fn replacements_come_before_or_after_as_the_provider_says() {
+fn replacement_order_follows_provider() {
     let place = "replacement";
     let wish = |kind: &str, spot: &str| {
         program(&[
@@ -398,7 +398,7 @@ fn replacements_come_before_or_after_as_the_provider_says() {
 }
 
 #[test]
-fn a_refresh_finds_what_has_drifted_and_what_is_gone() {
+fn refresh_finds_drifted_and_deleted_resources() {
     let place = "refresh";
     let text = program(&[
         thing("a", "size: 1", ""),
@@ -406,10 +406,10 @@ fn a_refresh_finds_what_has_drifted_and_what_is_gone() {
     ]);
     let first = stage(place, &[]).up(&text);
     {
-        let world = cloud(place);
-        let mut world = world.lock();
-        world.things.remove("thing-1");
-        let b = world.things.get_mut("thing-2").unwrap();
+        let host = cloud(place);
+        let mut host = host.lock();
+        host.things.remove("thing-1");
+        let b = host.things.get_mut("thing-2").unwrap();
         b.insert("size".to_owned(), Property::String("big".to_owned()));
     }
     let done = stage(place, &first.state).refresh();
@@ -437,7 +437,7 @@ fn a_refresh_finds_what_has_drifted_and_what_is_gone() {
 }
 
 #[test]
-fn what_goes_with_another_or_stays_is_not_deleted() {
+fn deleted_with_and_retained_are_not_deleted() {
     let place = "retained";
     let text = program(&[
         thing("a", "size: 1", ""),
@@ -453,7 +453,7 @@ fn what_goes_with_another_or_stays_is_not_deleted() {
 }
 
 #[test]
-fn what_cannot_be_deleted_keeps_what_it_needs() {
+fn failed_delete_keeps_dependencies() {
     let place = "undeletable";
     let text = program(&[
         thing("a", "size: 1", ""),
@@ -474,8 +474,8 @@ fn what_cannot_be_deleted_keeps_what_it_needs() {
 }
 
 #[test]
-fn an_interrupted_create_is_remembered_until_somebody_looks() {
-    let place = "interrupted";
+fn interrupted_create_stays_pending() {
+    let place = "interrupted_warning";
     let text = program(&[thing("a", "size: 1", "")]);
     let first = stage(place, &[]).up(&text);
     let killed = first
@@ -488,14 +488,14 @@ fn an_interrupted_create_is_remembered_until_somebody_looks() {
         ..stage(place, &super::stage::resources(killed))
     };
     let next = next.up(&text);
-    assert!(next.words[0].contains("interrupted while creating"));
+    assert!(next.words[0].contains("interrupted_warning while creating"));
     assert_eq!(next.ending, Ending::Succeeded);
     let kept = &next.saves.last().unwrap().pending;
     assert_eq!(kept[0].kind, "creating");
 }
 
 #[test]
-fn targets_do_not_touch_the_others() {
+fn targeted_run_keeps_other_resources() {
     let place = "targets";
     let wish = |size: &str| {
         program(&[
@@ -529,7 +529,7 @@ fn with_provider(place: &str, more: &str, options: &str) -> String {
 }
 
 #[test]
-fn a_provider_that_is_somewhere_else_has_all_of_its_resources_made_anew() {
+fn provider_replacement_replaces_its_resources() {
     let (here, there) = ("provider-here", "provider-there");
     let first = stage(here, &[]).up(&with_provider(here, "", ""));
     assert_eq!(steps(&first)[1..], ["create p", "create a", "create b"]);
@@ -564,7 +564,7 @@ fn a_provider_that_is_somewhere_else_has_all_of_its_resources_made_anew() {
 }
 
 #[test]
-fn a_default_provider_that_is_somewhere_else_has_its_resources_made_anew() {
+fn default_provider_replacement_replaces_resources() {
     let (here, there) = ("default-here", "default-there");
     let text = program(&[thing("a", "size: 1", "")]);
     let first = stage(here, &[]).up(&text);
@@ -582,7 +582,7 @@ fn a_default_provider_that_is_somewhere_else_has_its_resources_made_anew() {
 }
 
 #[test]
-fn a_protected_provider_stays_where_it_is() {
+fn protected_provider_is_not_replaced() {
     let (here, there) = ("protected-here", "protected-there");
     let first = stage(here, &[]).up(&with_provider(here, "", "protect: true"));
     let moved = stage(here, &first.state).up(&with_provider(there, "", "protect: true"));

@@ -1,4 +1,4 @@
-//! A stage for the engine: a state in memory, and a record of what it did.
+//! Runs the engine with a state in memory, and records what it does.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,26 +16,26 @@ use pulumi_engine_model::{
     resource::Resource,
     urn::{STACK_TYPE, StackIdentity, Urn},
 };
-use pulumi_engine_providers::{builtin::Answers, registry::Registry};
+use pulumi_engine_providers::{builtin::BuiltinHost, registry::Registry};
 use pulumi_yaml::{parse, syntax};
 
 use crate::{
     deployment::{
-        self, Ending, Start, Task, Work, World,
+        self, DeploymentHost, Ending, InitialState, Task, Work,
         cancellation::Cancellation,
-        ledger::Keeper,
+        ledger::StateSink,
         reporter::{MessageSeverity, Reporter},
     },
     plan::{
         Changes, Selection, Step,
-        snapshot::{Held, Pending, Record},
+        snapshot::{Pending, Record, StateToSave},
     },
-    program::{evaluate::Surroundings, files::InMemory},
+    program::{evaluate::EvaluationContext, files::InMemory},
 };
 
 pub(super) const STASH: &str = "type: 'pulumi:index:Stash', properties";
 
-/// What a run starts from and how it goes.
+/// The initial state and settings of a run.
 #[derive(Clone)]
 pub(super) struct Stage {
     pub(super) registry: Registry,
@@ -68,29 +68,28 @@ impl Default for Stage {
     }
 }
 
-/// What came of a run.
-pub(super) struct Done {
+pub(super) struct RunResult {
     pub(super) ending: Ending,
     pub(super) changes: Changes,
     /// Steps as they began, and errors and warnings, in words.
     pub(super) words: Vec<String>,
     /// Every state that was saved, the last of them the final one.
-    pub(super) saves: Vec<Held>,
+    pub(super) saves: Vec<StateToSave>,
     pub(super) state: Vec<Resource>,
     pub(super) outputs: Properties,
 }
 
-impl Done {
+impl RunResult {
     pub(super) fn find(&self, name: &str) -> &Resource {
         let mut all = self.state.iter();
         all.find(|resource| resource.urn.name() == name).unwrap()
     }
 }
 
-struct Memory(Arc<Mutex<Vec<Held>>>);
+struct RecordingSink(Arc<Mutex<Vec<StateToSave>>>);
 
-impl Keeper for Memory {
-    fn keep(&mut self, state: &Held, _: bool) -> anyhow::Result<()> {
+impl StateSink for RecordingSink {
+    fn save(&mut self, state: &StateToSave, _: bool) -> anyhow::Result<()> {
         in_order(state);
         self.0.lock().push(state.clone());
         Ok(())
@@ -98,7 +97,7 @@ impl Keeper for Memory {
 }
 
 /// At each moment every resource must stand after all it refers to.
-fn in_order(state: &Held) {
+fn in_order(state: &StateToSave) {
     let mut seen = BTreeSet::new();
     for record in &state.records {
         for reference in record.resource.references() {
@@ -113,11 +112,11 @@ fn in_order(state: &Held) {
 }
 
 #[derive(Default)]
-struct Little {
+struct TestHost {
     ids: AtomicUsize,
 }
 
-impl Answers for Little {
+impl BuiltinHost for TestHost {
     fn stack_outputs(&self, name: &str) -> Result<Properties, String> {
         match name {
             "base" => Ok(Properties::from([("x".to_owned(), Property::Bool(true))])),
@@ -130,7 +129,7 @@ impl Answers for Little {
     }
 }
 
-impl World for Little {
+impl DeploymentHost for TestHost {
     fn now(&self) -> String {
         "now".to_owned()
     }
@@ -152,7 +151,7 @@ impl Stage {
         }
     }
 
-    pub(super) fn up(&self, text: &str) -> Done {
+    pub(super) fn up(&self, text: &str) -> RunResult {
         let program = parse::parse(&syntax::parse(text).unwrap(), &[]).unwrap();
         let (stack, secret) = (identity(), Property::String("c".into()).into_secret());
         let config = BTreeMap::from([
@@ -161,7 +160,7 @@ impl Stage {
         ]);
         self.run(Work::Program {
             program: &program,
-            surroundings: &Surroundings {
+            context: &EvaluationContext {
                 stack: &stack,
                 config: &config,
                 working_directory: "/program",
@@ -172,22 +171,22 @@ impl Stage {
         })
     }
 
-    pub(super) fn refresh(&self) -> Done {
+    pub(super) fn refresh(&self) -> RunResult {
         self.run(Work::Refresh)
     }
 
-    pub(super) fn destroy(&self) -> Done {
+    pub(super) fn destroy(&self) -> RunResult {
         self.run(Work::Destroy { refresh: false })
     }
 
-    fn run(&self, work: Work<'_>) -> Done {
+    fn run(&self, work: Work<'_>) -> RunResult {
         let mut recorder = Recorder {
             preview: self.preview,
             words: Vec::new(),
             outputs: Properties::new(),
         };
-        let (stack, world) = (identity(), Little::default());
-        world.ids.store(self.state.len(), Ordering::SeqCst);
+        let (stack, host) = (identity(), TestHost::default());
+        host.ids.store(self.state.len(), Ordering::SeqCst);
         let task = Task {
             stack: &stack,
             selection: &self.selection,
@@ -197,22 +196,22 @@ impl Stage {
             step_delay: Duration::ZERO,
             cancellation: &self.cancellation,
             registry: &self.registry,
-            world: &world,
+            host: &host,
             package_config: &|_| self.config.clone(),
             explain: &|failure| failure.diagnostic.message.clone(),
             abandon: &|| {},
         };
-        let start = Start {
+        let start = InitialState {
             records: self.state.iter().cloned().map(Record::new).collect(),
             pending: self.pending.clone(),
         };
         let saves = Arc::new(Mutex::new(Vec::new()));
-        let mut memory = Memory(Arc::clone(&saves));
-        let keeper = (!self.preview).then_some(&mut memory as &mut dyn Keeper);
-        let outcome = deployment::run(&task, work, start, keeper, &mut recorder).unwrap();
+        let mut memory = RecordingSink(Arc::clone(&saves));
+        let sink = (!self.preview).then_some(&mut memory as &mut dyn StateSink);
+        let outcome = deployment::run(&task, work, start, sink, &mut recorder).unwrap();
         let saves = saves.lock().clone();
         let state = saves.last().map(resources).unwrap_or_default();
-        Done {
+        RunResult {
             ending: outcome.ending,
             changes: outcome.changes,
             words: recorder.words,
@@ -226,7 +225,7 @@ impl Stage {
     }
 }
 
-pub(super) fn resources(state: &Held) -> Vec<Resource> {
+pub(super) fn resources(state: &StateToSave) -> Vec<Resource> {
     let all = state.records.iter();
     all.map(|record| record.resource.clone()).collect()
 }

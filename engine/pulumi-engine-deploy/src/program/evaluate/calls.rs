@@ -1,4 +1,4 @@
-//! Functions: those of the language, those of providers, and outputs of other stacks. Pure.
+//! Calls of built-in functions, provider functions and stack references.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +15,16 @@ use pulumi_yaml::{
     text,
 };
 
-use super::{At as _, Evaluated, Evaluator, Failure, Goal, Host, Invocation, secret};
+use super::{
+    AtPosition as _, EvaluationError, EvaluationResult, Evaluator, Goal, Host, Invocation, secret,
+};
 use crate::program::{
     function_call,
     value::{Output, Value},
 };
 
 impl<H: Host> Evaluator<'_, H> {
-    pub(super) fn call(&mut self, function: Function, argument: &Expression) -> Evaluated {
+    pub(super) fn call(&mut self, function: Function, argument: &Expression) -> EvaluationResult {
         if function == Function::StackReference {
             return self.stack_reference(argument);
         }
@@ -33,10 +35,12 @@ impl<H: Host> Evaluator<'_, H> {
             (Function::Unsecret, value) => Ok(secret(&value, false)),
             (Function::ResourceName, Value::Resource(resource)) => Ok(Value::String(resource.name)),
             (Function::ResourceType, Value::Resource(resource)) => Ok(Value::String(resource.kind)),
-            (Function::ResourceName | Function::ResourceType, other) => Err(Failure::Message(
-                line,
-                format!("a resource is needed here, not {}", other.describe()),
-            )),
+            (Function::ResourceName | Function::ResourceType, other) => {
+                Err(EvaluationError::Message(
+                    line,
+                    format!("a resource is needed here, not {}", other.describe()),
+                ))
+            }
             (Function::ReadFile, value) => self.read_file(&value, line),
             (function, value) => {
                 let files = self.shared.files;
@@ -47,9 +51,9 @@ impl<H: Host> Evaluator<'_, H> {
         }
     }
 
-    /// A file that cannot be read is reported, and stands for an empty text, as with Pulumi's language host: what else
-    /// is wrong is then told as well.
-    fn read_file(&mut self, path: &Value, line: Position) -> Evaluated {
+    /// Reads a file. As in Pulumi's language host, an unreadable file is reported and becomes an empty
+    /// string, so that further errors are found.
+    fn read_file(&mut self, path: &Value, line: Position) -> EvaluationResult {
         let files = self.shared.files;
         let mut unreadable = None;
         let text = path.lift(|path| {
@@ -58,7 +62,7 @@ impl<H: Host> Evaluator<'_, H> {
                 if !is_path {
                     return Err(message);
                 }
-                unreadable = Some(Failure::Message(line, message));
+                unreadable = Some(EvaluationError::Message(line, message));
                 Ok(Value::String(String::new()))
             })
         });
@@ -68,8 +72,8 @@ impl<H: Host> Evaluator<'_, H> {
         text.at(line)
     }
 
-    /// A function of a provider. It is only called when all its arguments are known.
-    pub(super) fn invoke(&mut self, invoke: &Invoke, line: Position) -> Evaluated {
+    /// Calls a provider's function once all its arguments are known.
+    pub(super) fn invoke(&mut self, invoke: &Invoke, line: Position) -> EvaluationResult {
         let options = &invoke.options;
         let arguments = self.expression(&invoke.arguments)?;
         let one = |expression: &Option<Expression>, evaluator: &mut Self| {
@@ -115,10 +119,11 @@ impl<H: Host> Evaluator<'_, H> {
         })))
     }
 
-    /// One output of another stack; the reference itself is a resource, once for each stack.
-    fn stack_reference(&mut self, argument: &Expression) -> Evaluated {
+    /// One output of another stack. The reference is a resource, registered once for each stack.
+    fn stack_reference(&mut self, argument: &Expression) -> EvaluationResult {
         let wrong = "fn::stackReference needs the name of a stack, as plain text, and the name of an output";
-        let wrong = |expression: &Expression| Failure::Message(expression.line, wrong.to_owned());
+        let wrong =
+            |expression: &Expression| EvaluationError::Message(expression.line, wrong.to_owned());
         let ExpressionKind::List(values) = &argument.kind else {
             return Err(wrong(argument));
         };
@@ -163,7 +168,7 @@ impl<H: Host> Evaluator<'_, H> {
     }
 }
 
-/// What a call gives: all of its result, or the property that is wanted.
+/// The result of a call, or the property of it that `return` names.
 fn returned(
     invoke: &Invoke,
     result: Properties,

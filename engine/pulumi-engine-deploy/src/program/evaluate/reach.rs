@@ -1,4 +1,4 @@
-//! Into a value, by accessors. Pure.
+//! Property access.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use pulumi_yaml::access::Accessor;
 
 use crate::program::value::{Output, ResourceValue, Value};
 
-/// Follows accessors into a value; histories on the way are kept.
+/// Follows accessors into a value. Dependencies and secrecy on the way are kept.
 pub(super) fn enter(value: &Value, steps: &[Accessor]) -> Result<Value, String> {
     let Some((step, rest)) = steps.split_first() else {
         return Ok(value.clone());
@@ -28,7 +28,7 @@ pub(super) fn enter(value: &Value, steps: &[Accessor]) -> Result<Value, String> 
                     values.len()
                 )
             })?;
-            // nothing in a list has nothing in it, where nothing in a map is a mistake
+            // null in a list has null properties; null in a map is an error
             match element {
                 Value::Null => Ok(Value::Null),
                 element => enter(element, rest),

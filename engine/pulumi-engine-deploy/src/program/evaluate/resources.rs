@@ -1,4 +1,4 @@
-//! From a declaration of a resource to what the program wants of it. Pure.
+//! Evaluates a resource declaration to a goal.
 
 use jiff::SignedDuration;
 use pulumi_engine_model::{property::Property, urn::Urn};
@@ -9,19 +9,19 @@ use pulumi_yaml::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Alias, At as _, Evaluated, Evaluator, Failure, Goal, Host};
+use super::{Alias, AtPosition as _, EvaluationError, EvaluationResult, Evaluator, Goal, Host};
 use crate::program::value::{Output, ResourceValue, Value};
 
 impl<H: Host> Evaluator<'_, H> {
-    /// Once something is wrong no further resource is touched; the rest is only looked through.
+    /// Evaluates a resource. After an error it is not registered, only checked.
     pub(super) fn resource(
         &mut self,
         resource: &ResourceDeclaration,
         goal: Option<Goal>,
-    ) -> Evaluated {
+    ) -> EvaluationResult {
         let goal = match goal {
             Some(goal) => goal,
-            None if self.is_wrong() => return Err(Failure::Poisoned),
+            None if self.is_wrong() => return Err(EvaluationError::Poisoned),
             None => self.goal(resource)?,
         };
         let (name, kind) = (goal.name.clone(), goal.kind.clone());
@@ -36,7 +36,7 @@ impl<H: Host> Evaluator<'_, H> {
         })))
     }
 
-    pub(super) fn goal(&mut self, resource: &ResourceDeclaration) -> Result<Goal, Failure> {
+    pub(super) fn goal(&mut self, resource: &ResourceDeclaration) -> Result<Goal, EvaluationError> {
         let options = &resource.options;
         let kind = self
             .shared
@@ -63,12 +63,16 @@ impl<H: Host> Evaluator<'_, H> {
         if self.errors.is_empty() {
             Ok(goal)
         } else {
-            // something in it was wrong, and was reported on the way
-            Err(Failure::Poisoned)
+            // an error in it was reported
+            Err(EvaluationError::Poisoned)
         }
     }
 
-    fn inputs(&mut self, goal: &mut Goal, resource: &ResourceDeclaration) -> Result<(), Failure> {
+    fn inputs(
+        &mut self,
+        goal: &mut Goal,
+        resource: &ResourceDeclaration,
+    ) -> Result<(), EvaluationError> {
         let named: &[Variable] = match &resource.get {
             Some(get) => {
                 let id = self.expression(&get.id)?;
@@ -92,7 +96,7 @@ impl<H: Host> Evaluator<'_, H> {
         if goal.kind == builtin::STACK_REFERENCE && !goal.inputs.contains_key("name") {
             let given = named.iter().any(|property| property.name == "name");
             let name = if given {
-                // the name is null, which is refused like any other value that is no text
+                // a null name is rejected like any other value that is no string
                 Property::Null
             } else {
                 Property::String(resource.key.clone())
@@ -109,7 +113,7 @@ impl<H: Host> Evaluator<'_, H> {
         &mut self,
         goal: &mut Goal,
         options: &ResourceOptions,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), EvaluationError> {
         if let Some(expression) = &options.depends_on {
             let needed = self.resource_list("dependsOn", expression)?;
             goal.dependencies.extend(needed);
@@ -155,16 +159,19 @@ impl<H: Host> Evaluator<'_, H> {
         Ok(())
     }
 
-    pub(super) fn provider(&mut self, expression: &Expression) -> Result<Urn, Failure> {
+    pub(super) fn provider(&mut self, expression: &Expression) -> Result<Urn, EvaluationError> {
         let urn = self.one_resource(expression)?;
         require_provider(&urn).at(expression.line)?;
         Ok(urn)
     }
 
-    fn mappings(&mut self, expression: &Expression) -> Result<BTreeMap<String, String>, Failure> {
+    fn mappings(
+        &mut self,
+        expression: &Expression,
+    ) -> Result<BTreeMap<String, String>, EvaluationError> {
         let wrong = || {
             let message = "envVarMappings must be an object with string values".to_owned();
-            Failure::Message(expression.line, message)
+            EvaluationError::Message(expression.line, message)
         };
         let Value::Object(entries) = self.expression(expression)? else {
             return Err(wrong());
@@ -178,38 +185,38 @@ impl<H: Host> Evaluator<'_, H> {
             .collect()
     }
 
-    /// How long an operation may take, in seconds; or why a text is no time.
+    /// Parses the limit of an operation, in seconds.
     fn timeout(
         &mut self,
         name: &str,
         expression: &Expression,
-    ) -> Result<Result<f64, String>, Failure> {
+    ) -> Result<Result<f64, String>, EvaluationError> {
         let wrong = format!("{name:?} of customTimeouts must be a duration such as \"10m\"");
         match self.expression(expression)?.flatten().value {
             Some(Value::String(text)) => Ok(text
                 .parse::<SignedDuration>()
                 .map(|duration| duration.as_secs_f64())
                 .map_err(|_| wrong)),
-            _ => Err(Failure::Message(expression.line, wrong)),
+            _ => Err(EvaluationError::Message(expression.line, wrong)),
         }
     }
 
-    fn protect(&mut self, expression: &Expression) -> Result<bool, Failure> {
+    fn protect(&mut self, expression: &Expression) -> Result<bool, EvaluationError> {
         match self.expression(expression)?.flatten().value {
             Some(Value::Bool(value)) => Ok(value),
-            _ => Err(Failure::Message(
+            _ => Err(EvaluationError::Message(
                 expression.line,
                 "protect must be true or false".to_owned(),
             )),
         }
     }
 
-    /// The resources of an option that wants a list, even of one.
+    /// The resources of an option that takes a list.
     pub(super) fn resource_list(
         &mut self,
         option: &str,
         expression: &Expression,
-    ) -> Result<Vec<Urn>, Failure> {
+    ) -> Result<Vec<Urn>, EvaluationError> {
         let values = match self.expression(expression)? {
             Value::List(values) => values,
             other => {
@@ -217,22 +224,25 @@ impl<H: Host> Evaluator<'_, H> {
                     "resource option {option} value must be a list of resources, not {}",
                     other.describe()
                 );
-                return Err(Failure::Message(expression.line, message));
+                return Err(EvaluationError::Message(expression.line, message));
             }
         };
         let urns = values.into_iter().map(urn_of);
         urns.collect::<Result<_, _>>().at(expression.line)
     }
 
-    pub(super) fn one_resource(&mut self, expression: &Expression) -> Result<Urn, Failure> {
+    pub(super) fn one_resource(&mut self, expression: &Expression) -> Result<Urn, EvaluationError> {
         let value = self.expression(expression)?;
         urn_of(value).at(expression.line)
     }
 
-    fn aliases(&mut self, expression: &Expression) -> Result<Vec<Alias>, Failure> {
+    fn aliases(&mut self, expression: &Expression) -> Result<Vec<Alias>, EvaluationError> {
         let line = expression.line;
         let Value::List(values) = self.expression(expression)? else {
-            return Err(Failure::Message(line, "aliases must be a list".to_owned()));
+            return Err(EvaluationError::Message(
+                line,
+                "aliases must be a list".to_owned(),
+            ));
         };
         values
             .into_iter()
@@ -241,12 +251,12 @@ impl<H: Host> Evaluator<'_, H> {
     }
 }
 
-/// An input; null is none.
+/// Adds an input unless it is null.
 fn add_input(goal: &mut Goal, name: &str, value: &Value) -> Result<(), String> {
     let needs = value.dependencies();
     let property = value.to_property()?;
     goal.dependencies.extend(needs.iter().cloned());
-    // null that turns out to be so is an input, null that the program has is none
+    // a computed null is an input, a literal null is not
     if property != Property::Null || !needs.is_empty() {
         goal.property_dependencies.insert(name.to_owned(), needs);
         goal.inputs.insert(name.to_owned(), property);
@@ -254,7 +264,7 @@ fn add_input(goal: &mut Goal, name: &str, value: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// All inputs from one value, whose history each of them has.
+/// All inputs from one value, with its dependencies.
 fn whole_inputs(goal: &mut Goal, value: &Value) -> Result<(), String> {
     match value {
         Value::Object(entries) => {

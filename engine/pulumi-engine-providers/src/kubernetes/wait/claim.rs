@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Progress, Sight};
+use super::{Observation, Progress};
 use crate::kubernetes::object::text;
 
 /// A claim: it has a volume, or will get one with its first pod.
-pub(super) fn judge(sight: &Sight) -> Progress {
+pub(super) fn judge(sight: &Observation) -> Progress {
     let phase = text(&sight.object, "/status/phase");
     let class = sight.storage_class.as_ref();
     let mode = class.and_then(|class| text(class, "/volumeBindingMode"));
@@ -51,10 +51,10 @@ mod tests {
         ];
         for (phase, storage_class, expected) in cases {
             let object = json!({"status": {"phase": phase}});
-            let found = match judge(&Sight {
+            let found = match judge(&Observation {
                 object,
                 storage_class,
-                ..Sight::default()
+                ..Observation::default()
             }) {
                 Progress::Ready => "ready",
                 Progress::Waiting(_) => "waiting",

@@ -1,10 +1,10 @@
 //! Jobs: ready when they are complete. Pure.
 
-use super::{Progress, Sight, conditions, pod};
+use super::{Observation, Progress, conditions, pod};
 use crate::kubernetes::object::{number, text};
 
 /// A Job: it runs to its end, or fails for good.
-pub(super) fn judge(sight: &Sight) -> Progress {
+pub(super) fn judge(sight: &Observation) -> Progress {
     let job = &sight.object;
     if conditions::is_true(job, "Complete") {
         return Progress::Ready;
@@ -37,9 +37,9 @@ mod tests {
     use super::*;
 
     fn judged(status: Value) -> Progress {
-        judge(&Sight {
+        judge(&Observation {
             object: json!({"status": status}),
-            ..Sight::default()
+            ..Observation::default()
         })
     }
 
@@ -75,10 +75,10 @@ mod tests {
             {"name": "c", "ready": false, "state": {"terminated": {"reason": "Error", "exitCode": 2}}}]}}),
         ];
         let object = json!({"status": {"conditions": [{"type": "Failed", "status": "True", "reason": "R", "message": "m"}]}});
-        let Progress::Failed(reasons) = judge(&Sight {
+        let Progress::Failed(reasons) = judge(&Observation {
             object,
             pods,
-            ..Sight::default()
+            ..Observation::default()
         }) else {
             panic!("not failed");
         };

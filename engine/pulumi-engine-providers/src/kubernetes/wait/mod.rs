@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{object, settings::Settings, tokens::Kind};
+use super::{object, settings::KubernetesConfig, tokens::ResourceKind};
 use expression::Expression;
 
 const SKIP: &str = "pulumi.com/skipAwait";
@@ -43,7 +43,7 @@ impl Progress {
 
 /// An object and what is around it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sight {
+pub(super) struct Observation {
     pub object: Value,
     /// Its pods, where they matter and may be seen.
     pub pods: Vec<Value>,
@@ -57,7 +57,7 @@ pub(super) struct Sight {
 
 /// Who judges how far an object is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Judge {
+pub(super) enum ReadinessRule {
     /// Of workloads, by their rollout.
     Deployment,
     /// The same with ordered pods.
@@ -88,12 +88,12 @@ pub(super) enum Judge {
     Expressions(Vec<Expression>),
 }
 
-impl Judge {
+impl ReadinessRule {
     /// Who judges an object; nobody if it is ready once it is there. An error says what is wrong with its annotations.
     pub(super) fn of(
-        kind: &Kind,
+        kind: &ResourceKind,
         inputs: &Value,
-        settings: &Settings,
+        settings: &KubernetesConfig,
     ) -> Result<Option<Self>, String> {
         if object::is_annotated(inputs, SKIP) {
             return Ok(None);
@@ -104,7 +104,7 @@ impl Judge {
         Ok(Self::of_kind(kind, inputs).or(settings.await_all.then_some(Self::Conditions)))
     }
 
-    fn of_kind(kind: &Kind, inputs: &Value) -> Option<Self> {
+    fn of_kind(kind: &ResourceKind, inputs: &Value) -> Option<Self> {
         Some(match (kind.group.as_str(), kind.kind.as_str()) {
             ("apps", "Deployment") => Self::Deployment,
             ("apps", "StatefulSet") => Self::StatefulSet,
@@ -129,7 +129,7 @@ impl Judge {
 
     /// How far the object is.
     #[must_use]
-    pub(super) fn judge(&self, sight: &Sight) -> Progress {
+    pub(super) fn judge(&self, sight: &Observation) -> Progress {
         match self {
             Self::Deployment => workload::deployment(sight),
             Self::StatefulSet => workload::stateful_set(sight),
@@ -209,7 +209,7 @@ pub(super) fn deletion_timeout(option: Option<Duration>, inputs: &Value) -> Dura
 
 /// Whether a deletion is not waited for: only these kinds heed the annotation then.
 #[must_use]
-pub(super) fn skips_deletion(kind: &Kind, inputs: &Value) -> bool {
+pub(super) fn skips_deletion(kind: &ResourceKind, inputs: &Value) -> bool {
     let heeds = matches!(
         (kind.group.as_str(), kind.kind.as_str()),
         ("", "Namespace" | "Pod" | "ReplicationController")
@@ -231,28 +231,33 @@ mod tests {
 
     use super::*;
 
-    fn judge(api_version: &str, kind: &str, inputs: &Value) -> Option<Judge> {
-        Judge::of(&Kind::new(api_version, kind), inputs, &Settings::default()).unwrap()
+    fn judge(api_version: &str, kind: &str, inputs: &Value) -> Option<ReadinessRule> {
+        ReadinessRule::of(
+            &ResourceKind::new(api_version, kind),
+            inputs,
+            &KubernetesConfig::default(),
+        )
+        .unwrap()
     }
 
     #[test]
     fn kinds_have_their_judges() {
         let cases = [
-            ("apps/v1", "Deployment", Some(Judge::Deployment)),
-            ("apps/v1", "StatefulSet", Some(Judge::StatefulSet)),
-            ("apps/v1", "DaemonSet", Some(Judge::DaemonSet)),
-            ("batch/v1", "Job", Some(Judge::Job)),
+            ("apps/v1", "Deployment", Some(ReadinessRule::Deployment)),
+            ("apps/v1", "StatefulSet", Some(ReadinessRule::StatefulSet)),
+            ("apps/v1", "DaemonSet", Some(ReadinessRule::DaemonSet)),
+            ("batch/v1", "Job", Some(ReadinessRule::Job)),
             ("batch/v1", "CronJob", None),
-            ("v1", "Pod", Some(Judge::Pod)),
-            ("v1", "Service", Some(Judge::Service)),
+            ("v1", "Pod", Some(ReadinessRule::Pod)),
+            ("v1", "Service", Some(ReadinessRule::Service)),
             ("v1", "ConfigMap", None),
             ("v1", "Namespace", None),
             ("v1", "Secret", None),
-            ("v1", "PersistentVolumeClaim", Some(Judge::Claim)),
+            ("v1", "PersistentVolumeClaim", Some(ReadinessRule::Claim)),
             (
                 "apiextensions.k8s.io/v1",
                 "CustomResourceDefinition",
-                Some(Judge::Definition),
+                Some(ReadinessRule::Definition),
             ),
             ("pulumi.com/v1", "Stack", None),
             ("example.com/v1", "Deployment", None),
@@ -261,7 +266,7 @@ mod tests {
             assert_eq!(judge(api_version, kind, &json!({})), expected, "{kind}");
         }
         let token = json!({"type": "kubernetes.io/service-account-token"});
-        assert_eq!(judge("v1", "Secret", &token), Some(Judge::Token));
+        assert_eq!(judge("v1", "Secret", &token), Some(ReadinessRule::Token));
     }
 
     #[test]
@@ -273,29 +278,34 @@ mod tests {
         );
         assert_eq!(
             judge("apps/v1", "Deployment", &annotated(SKIP, "false")),
-            Some(Judge::Deployment)
+            Some(ReadinessRule::Deployment)
         );
         let custom = judge(
             "pulumi.com/v1",
             "Stack",
             &annotated(WAIT_FOR, "condition=Ready"),
         );
-        assert!(matches!(custom, Some(Judge::Expressions(_))));
+        assert!(matches!(custom, Some(ReadinessRule::Expressions(_))));
         let wrong = annotated(WAIT_FOR, "whatever");
-        let refusal = Judge::of(&Kind::new("v1", "Pod"), &wrong, &Settings::default()).unwrap_err();
+        let refusal = ReadinessRule::of(
+            &ResourceKind::new("v1", "Pod"),
+            &wrong,
+            &KubernetesConfig::default(),
+        )
+        .unwrap_err();
         assert!(refusal.contains("whatever"), "{refusal}");
     }
 
     #[test]
     fn anything_is_waited_for_by_its_conditions_if_the_user_wants_so() {
-        let settings = Settings {
+        let settings = KubernetesConfig {
             await_all: true,
-            ..Settings::default()
+            ..KubernetesConfig::default()
         };
-        let kind = Kind::new("pulumi.com/v1", "Stack");
+        let kind = ResourceKind::new("pulumi.com/v1", "Stack");
         assert_eq!(
-            Judge::of(&kind, &json!({}), &settings),
-            Ok(Some(Judge::Conditions))
+            ReadinessRule::of(&kind, &json!({}), &settings),
+            Ok(Some(ReadinessRule::Conditions))
         );
     }
 
@@ -316,18 +326,27 @@ mod tests {
         let object =
             json!({"spec": {"selector": {"matchLabels": {"app": "web", "tier": "front"}}}});
         assert_eq!(
-            Judge::Deployment.pod_selector(&object).as_deref(),
+            ReadinessRule::Deployment.pod_selector(&object).as_deref(),
             Some("app=web,tier=front")
         );
-        assert_eq!(Judge::Service.pod_selector(&object), None);
-        assert_eq!(Judge::Job.pod_selector(&json!({})), None);
+        assert_eq!(ReadinessRule::Service.pod_selector(&object), None);
+        assert_eq!(ReadinessRule::Job.pod_selector(&json!({})), None);
     }
 
     #[test]
     fn only_some_kinds_heed_the_annotation_when_they_are_deleted() {
         let inputs = json!({"metadata": {"annotations": {SKIP: "true"}}});
-        assert!(skips_deletion(&Kind::new("v1", "Namespace"), &inputs));
-        assert!(!skips_deletion(&Kind::new("v1", "ConfigMap"), &inputs));
-        assert!(!skips_deletion(&Kind::new("v1", "Namespace"), &json!({})));
+        assert!(skips_deletion(
+            &ResourceKind::new("v1", "Namespace"),
+            &inputs
+        ));
+        assert!(!skips_deletion(
+            &ResourceKind::new("v1", "ConfigMap"),
+            &inputs
+        ));
+        assert!(!skips_deletion(
+            &ResourceKind::new("v1", "Namespace"),
+            &json!({})
+        ));
     }
 }

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::{Progress, Sight};
+use super::{Observation, Progress};
 use crate::kubernetes::object::{list, text};
 
 /// A Service: the pods that it has are ready, and a load balancer has an address.
 ///
 /// One without pods is ready too once nothing changes any more: they may come of resources after it.
-pub(super) fn judge(sight: &Sight) -> Progress {
+pub(super) fn judge(sight: &Observation) -> Progress {
     let mut reasons = Vec::new();
     let kind = text(&sight.object, "/spec/type").unwrap_or("ClusterIP");
     if kind == "LoadBalancer" && list(&sight.object, "/status/loadBalancer/ingress").is_empty() {
@@ -34,7 +34,7 @@ fn has_pods(service: &Value) -> bool {
 }
 
 /// What is missing of the endpoints; nothing where they may not be seen.
-fn endpoints(sight: &Sight) -> Option<String> {
+fn endpoints(sight: &Observation) -> Option<String> {
     let slices = sight.slices.as_ref()?;
     let all = || slices.iter().flat_map(|slice| list(slice, "/endpoints"));
     let is_ready =
@@ -122,11 +122,11 @@ mod tests {
             ),
         ];
         for (case, object, slices, settled, ready) in cases {
-            let progress = judge(&Sight {
+            let progress = judge(&Observation {
                 object,
                 slices,
                 settled,
-                ..Sight::default()
+                ..Observation::default()
             });
             assert_eq!(progress == Progress::Ready, ready, "{case}: {progress:?}");
         }
@@ -136,9 +136,9 @@ mod tests {
     fn a_load_balancer_needs_an_address() {
         let object = |status: Value| json!({"spec": {"type": "LoadBalancer"}, "status": status});
         let judged = |object| {
-            judge(&Sight {
+            judge(&Observation {
                 object,
-                ..Sight::default()
+                ..Observation::default()
             })
         };
         assert_eq!(

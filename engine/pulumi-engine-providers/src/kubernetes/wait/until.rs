@@ -4,15 +4,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Judge, Progress, Sight};
+use super::{Observation, Progress, ReadinessRule};
 use crate::{
     Call,
     kubernetes::{
         cluster::Cluster,
-        discovery::{Address, Served},
-        errors::Failure,
+        discovery::{Address, ServedKind},
+        errors::KubernetesError,
         object, requests,
-        tokens::Kind,
+        tokens::ResourceKind,
     },
 };
 
@@ -32,12 +32,12 @@ pub(crate) struct Unready {
 pub(crate) fn ready(
     cluster: &Cluster,
     call: &Call<'_>,
-    judge: &Judge,
+    judge: &ReadinessRule,
     address: &Address,
     object: Value,
     timeout: Duration,
 ) -> Result<Value, Unready> {
-    let mut look = Look {
+    let mut look = Lookup {
         cluster,
         call,
         judge,
@@ -69,11 +69,11 @@ pub(crate) fn ready(
 pub(crate) fn unwell(
     cluster: &Cluster,
     call: &Call<'_>,
-    judge: &Judge,
+    judge: &ReadinessRule,
     address: &Address,
     object: &Value,
 ) -> Vec<String> {
-    let mut look = Look {
+    let mut look = Lookup {
         cluster,
         call,
         judge,
@@ -81,7 +81,7 @@ pub(crate) fn unwell(
         object: object.clone(),
         settling: Settling::default(),
     };
-    let sight = look.sight().map(|sight| Sight {
+    let sight = look.sight().map(|sight| Observation {
         settled: true,
         ..sight
     });
@@ -94,16 +94,16 @@ pub(crate) fn unwell(
     }
 }
 
-struct Look<'a> {
+struct Lookup<'a> {
     cluster: &'a Cluster,
     call: &'a Call<'a>,
-    judge: &'a Judge,
+    judge: &'a ReadinessRule,
     address: &'a Address,
     object: Value,
     settling: Settling,
 }
 
-impl Look<'_> {
+impl Lookup<'_> {
     fn once(&mut self) -> Progress {
         let seen = requests::patiently(self.cluster, self.call, || {
             requests::read(self.cluster, self.address)
@@ -121,34 +121,39 @@ impl Look<'_> {
         }
     }
 
-    fn sight(&mut self) -> Result<Sight, Failure> {
-        let mut sight = Sight {
+    fn sight(&mut self) -> Result<Observation, KubernetesError> {
+        let mut sight = Observation {
             object: self.object.clone(),
-            ..Sight::default()
+            ..Observation::default()
         };
         let labels = self.judge.pod_selector(&self.object);
         if let Some(labels) = labels {
             sight.pods = self
-                .list(&Kind::new("v1", "Pod"), "pods", &labels)?
+                .list(&ResourceKind::new("v1", "Pod"), "pods", &labels)?
                 .unwrap_or_default();
         }
         match self.judge {
-            Judge::Service => {
+            ReadinessRule::Service => {
                 let labels = format!("kubernetes.io/service-name={}", object::name(&self.object));
-                let kind = Kind::new("discovery.k8s.io/v1", "EndpointSlice");
+                let kind = ResourceKind::new("discovery.k8s.io/v1", "EndpointSlice");
                 sight.slices = self.list(&kind, "endpointslices", &labels)?;
                 sight.settled = self
                     .settling
                     .is_over(&[&self.object, &versions(sight.slices.as_deref())]);
             }
-            Judge::Claim => sight.storage_class = self.storage_class()?,
+            ReadinessRule::Claim => sight.storage_class = self.storage_class()?,
             _ => {}
         }
         Ok(sight)
     }
 
-    fn list(&self, kind: &Kind, plural: &str, labels: &str) -> Result<Option<Vec<Value>>, Failure> {
-        let served = Served {
+    fn list(
+        &self,
+        kind: &ResourceKind,
+        plural: &str,
+        labels: &str,
+    ) -> Result<Option<Vec<Value>>, KubernetesError> {
+        let served = ServedKind {
             plural: plural.to_owned(),
             namespaced: true,
         };
@@ -165,15 +170,15 @@ impl Look<'_> {
         })
     }
 
-    fn storage_class(&self) -> Result<Option<Value>, Failure> {
+    fn storage_class(&self) -> Result<Option<Value>, KubernetesError> {
         let Some(name) = object::text(&self.object, "/spec/storageClassName") else {
             return Ok(None);
         };
-        let served = Served {
+        let served = ServedKind {
             plural: "storageclasses".to_owned(),
             namespaced: false,
         };
-        let kind = Kind::new("storage.k8s.io/v1", "StorageClass");
+        let kind = ResourceKind::new("storage.k8s.io/v1", "StorageClass");
         let address = Address::new(kind, &served, None, "", name);
         match requests::read(self.cluster, &address) {
             Err(failure) if failure.is_forbidden() => Ok(None),

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Progress, Sight, conditions, is_observed, pod};
+use super::{Observation, Progress, conditions, is_observed, pod};
 use crate::kubernetes::object::{number, text};
 
 /// A Deployment: all its pods are of the newest kind and available, and it says so.
-pub(super) fn deployment(sight: &Sight) -> Progress {
+pub(super) fn deployment(sight: &Observation) -> Progress {
     let object = &sight.object;
     if !is_observed(object) {
         return Progress::waiting("the controller has not seen the Deployment yet");
@@ -28,7 +28,7 @@ pub(super) fn deployment(sight: &Sight) -> Progress {
 }
 
 /// A StatefulSet: all its pods are ready and, unless they wait to be deleted, of the newest kind.
-pub(super) fn stateful_set(sight: &Sight) -> Progress {
+pub(super) fn stateful_set(sight: &Observation) -> Progress {
     let object = &sight.object;
     if !is_observed(object) {
         return Progress::waiting("the controller has not seen the StatefulSet yet");
@@ -54,7 +54,7 @@ pub(super) fn stateful_set(sight: &Sight) -> Progress {
 }
 
 /// A `DaemonSet`: its pods run on every node that it wants, and all are of the newest kind.
-pub(super) fn daemon_set(sight: &Sight) -> Progress {
+pub(super) fn daemon_set(sight: &Observation) -> Progress {
     let object = &sight.object;
     if !is_observed(object) {
         return Progress::waiting("the controller has not seen the DaemonSet yet");
@@ -75,7 +75,7 @@ pub(super) fn daemon_set(sight: &Sight) -> Progress {
 }
 
 /// A `ReplicationController`: it has as many available pods as it wants.
-pub(super) fn replication_controller(sight: &Sight) -> Progress {
+pub(super) fn replication_controller(sight: &Observation) -> Progress {
     let wanted = number(&sight.object, "/spec/replicas").unwrap_or(1);
     let available = number(&sight.object, "/status/availableReplicas").unwrap_or(0);
     if is_observed(&sight.object) && available == wanted {
@@ -98,10 +98,10 @@ mod tests {
 
     use super::*;
 
-    fn sight(object: Value) -> Sight {
-        Sight {
+    fn sight(object: Value) -> Observation {
+        Observation {
             object,
-            ..Sight::default()
+            ..Observation::default()
         }
     }
 
@@ -175,10 +175,10 @@ mod tests {
                 {"name": "c", "ready": false, "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
             ]}}),
         ];
-        let Progress::Waiting(reasons) = deployment(&Sight {
+        let Progress::Waiting(reasons) = deployment(&Observation {
             object,
             pods,
-            ..Sight::default()
+            ..Observation::default()
         }) else {
             panic!("not waiting");
         };

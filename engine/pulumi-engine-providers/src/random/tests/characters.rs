@@ -3,7 +3,7 @@
 use super::*;
 use crate::random::characters::SPECIAL;
 
-type Kind = (&'static str, fn(char) -> bool);
+type CharacterClass = (&'static str, fn(char) -> bool);
 
 fn both(inputs: &Value) -> [String; 2] {
     ["RandomString", "RandomPassword"]
@@ -16,7 +16,7 @@ fn count(result: &str, kind: impl Fn(char) -> bool) -> usize {
 
 #[test]
 fn only_kinds_that_are_wanted_come() {
-    let kinds: [Kind; 4] = [
+    let kinds: [CharacterClass; 4] = [
         ("upper", |character| character.is_ascii_uppercase()),
         ("lower", |character| character.is_ascii_lowercase()),
         ("numeric", |character| character.is_ascii_digit()),
