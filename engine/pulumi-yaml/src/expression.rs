@@ -2,7 +2,13 @@
 
 use serde_json::Number;
 
-use crate::{Diagnostic, Invoke, access::{self, Access, TextPart}, function::{self, Function, NotBuiltin}, invoke, syntax::{Node, NodeValue, Position}};
+use crate::{
+    Diagnostic, Invoke,
+    access::{self, Access, TextPart},
+    function::{self, Function, NotBuiltin},
+    invoke,
+    syntax::{Node, NodeValue, Position},
+};
 
 /// An expression and its position.
 #[derive(Debug, Clone, PartialEq)]
