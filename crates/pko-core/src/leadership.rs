@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// How long things take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
+pub struct LeaseTiming {
     /// How long a Lease lasts that is not renewed.
     pub lease: Duration,
     /// How long a leader tries to renew before it gives up.
@@ -19,7 +19,7 @@ pub struct Timing {
 
 /// Times with which no leader could stay one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadTiming {
+pub enum InvalidTiming {
     /// A leader would still believe in itself when others take over.
     #[error(
         "--leader-election-lease-duration must be longer than --leader-election-renew-deadline"
@@ -33,17 +33,17 @@ pub enum BadTiming {
     Retry,
 }
 
-impl Timing {
+impl LeaseTiming {
     /// Whether a leader could stay one.
-    pub fn check(self) -> Result<Self, BadTiming> {
+    pub fn check(self) -> Result<Self, InvalidTiming> {
         if self.retry.is_zero() {
-            return Err(BadTiming::Retry);
+            return Err(InvalidTiming::Retry);
         }
         if self.renew_deadline <= self.retry {
-            return Err(BadTiming::Renewal);
+            return Err(InvalidTiming::Renewal);
         }
         if self.lease <= self.renew_deadline {
-            return Err(BadTiming::Lease);
+            return Err(InvalidTiming::Lease);
         }
         Ok(self)
     }
@@ -51,7 +51,7 @@ impl Timing {
 
 /// A Lease, as the API server shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedLease {
     /// Who has it; nobody if empty.
     pub holder: String,
     /// Changes with every write.
@@ -62,7 +62,7 @@ pub struct Seen {
 
 /// What a candidate does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum LeaseAction {
     /// There is no Lease: make it.
     Create,
     /// Nobody has it, or not any more: take it.
@@ -90,24 +90,24 @@ impl Candidate {
     }
 
     /// What to do about the Lease, so long after the start.
-    pub fn next(&mut self, seen: Option<&Seen>, now: Duration) -> Next {
+    pub fn next(&mut self, seen: Option<&ObservedLease>, now: Duration) -> LeaseAction {
         let Some(seen) = seen else {
-            return Next::Create;
+            return LeaseAction::Create;
         };
         if seen.holder.is_empty() || seen.holder == self.identity {
-            return Next::Take;
+            return LeaseAction::Take;
         }
         match &self.last {
             Some((version, since)) if *version == seen.version => {
                 if now.saturating_sub(*since) >= seen.lasts {
-                    Next::Take
+                    LeaseAction::Take
                 } else {
-                    Next::Wait
+                    LeaseAction::Wait
                 }
             }
             _ => {
                 self.last = Some((seen.version.clone(), now));
-                Next::Wait
+                LeaseAction::Wait
             }
         }
     }
@@ -123,8 +123,8 @@ mod tests {
         Duration::from_secs(count)
     }
 
-    fn seen(holder: &str, version: &str) -> Seen {
-        Seen {
+    fn seen(holder: &str, version: &str) -> ObservedLease {
+        ObservedLease {
             holder: holder.to_owned(),
             version: version.to_owned(),
             lasts: LEASE,
@@ -137,14 +137,14 @@ mod tests {
 
     #[test]
     fn what_nobody_has_is_taken_at_once() {
-        assert_eq!(candidate().next(None, seconds(0)), Next::Create);
+        assert_eq!(candidate().next(None, seconds(0)), LeaseAction::Create);
         assert_eq!(
             candidate().next(Some(&seen("", "1")), seconds(0)),
-            Next::Take
+            LeaseAction::Take
         );
         assert_eq!(
             candidate().next(Some(&seen("me", "1")), seconds(0)),
-            Next::Take
+            LeaseAction::Take
         );
     }
 
@@ -155,7 +155,7 @@ mod tests {
             let version = format!("{}", time / 5);
             assert_eq!(
                 candidate.next(Some(&seen("other", &version)), seconds(time)),
-                Next::Wait
+                LeaseAction::Wait
             );
         }
     }
@@ -167,15 +167,15 @@ mod tests {
         for time in [3, 10, 22] {
             assert_eq!(
                 candidate.next(Some(&other), seconds(time)),
-                Next::Wait,
+                LeaseAction::Wait,
                 "{time}"
             );
         }
-        assert_eq!(candidate.next(Some(&other), seconds(23)), Next::Take);
+        assert_eq!(candidate.next(Some(&other), seconds(23)), LeaseAction::Take);
         let renewed = seen("other", "8");
         assert_eq!(
             candidate.next(Some(&renewed), seconds(24)),
-            Next::Wait,
+            LeaseAction::Wait,
             "it was not dead"
         );
     }
@@ -183,18 +183,18 @@ mod tests {
     #[test]
     fn how_long_it_lasts_is_the_holders_word() {
         let mut candidate = candidate();
-        let short = Seen {
+        let short = ObservedLease {
             lasts: seconds(1),
             ..seen("other", "1")
         };
-        assert_eq!(candidate.next(Some(&short), seconds(0)), Next::Wait);
-        assert_eq!(candidate.next(Some(&short), seconds(1)), Next::Take);
+        assert_eq!(candidate.next(Some(&short), seconds(0)), LeaseAction::Wait);
+        assert_eq!(candidate.next(Some(&short), seconds(1)), LeaseAction::Take);
     }
 
     #[test]
     fn times_that_make_no_sense() {
         let timing = |lease, renew_deadline, retry| {
-            let timing = Timing {
+            let timing = LeaseTiming {
                 lease: seconds(lease),
                 renew_deadline: seconds(renew_deadline),
                 retry: seconds(retry),
@@ -202,8 +202,8 @@ mod tests {
             timing.check().map(drop)
         };
         assert_eq!(timing(20, 15, 5), Ok(()));
-        assert_eq!(timing(15, 15, 5), Err(BadTiming::Lease));
-        assert_eq!(timing(20, 5, 5), Err(BadTiming::Renewal));
-        assert_eq!(timing(20, 15, 0), Err(BadTiming::Retry));
+        assert_eq!(timing(15, 15, 5), Err(InvalidTiming::Lease));
+        assert_eq!(timing(20, 5, 5), Err(InvalidTiming::Renewal));
+        assert_eq!(timing(20, 15, 0), Err(InvalidTiming::Retry));
     }
 }

@@ -1,18 +1,20 @@
-//! The operator's decisions. Nothing here does I/O, reads the clock or makes up a name.
+//! The operator's decisions. Nothing here does I/O, reads the clock or generates a random name.
 //!
-//! Each kind is a small machine: a *world* (what is known), a table of *rules* (first match wins), and a
-//! [`Step`] as the outcome: either one more *question* to ask, or a *plan* of effects to carry out in
-//! order. The driver asks until there is a plan; see [`step`] for its contract.
+//! Each kind is a small state machine: what is *observed* of an object, a table of *rules* (the first
+//! match wins), and a [`Step`] as the outcome: a *read* or a *write* whose response is needed to
+//! decide, or a *plan* of effects to perform in order. See [`step`] for the driver's contract.
+#![expect(missing_docs, reason = "only this workspace links the crate")]
 
+pub mod blocked;
 pub mod condition_set;
-pub mod error_class;
+pub mod finalizers;
 mod hex;
 pub mod leadership;
 pub mod merge;
 pub mod plain_text;
 pub mod program;
-pub mod queue;
 pub mod redaction;
+pub mod run_queue;
 pub mod stack;
 pub mod step;
 #[cfg(test)]
@@ -20,5 +22,5 @@ mod tests;
 pub mod update;
 pub mod workspace;
 
-pub use error_class::Class;
-pub use step::{Known, Machine, Plan, Requeue, Rule, Step};
+pub use blocked::Blocked;
+pub use step::{Event, Fact, Machine, Plan, Requeue, Rule, Step, StepOf};

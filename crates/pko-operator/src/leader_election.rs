@@ -13,7 +13,7 @@ use k8s_openapi::{
 };
 use kube::{Client, ResourceExt as _};
 use pko_api::names::field_managers;
-use pko_core::leadership::{Candidate, Next, Seen, Timing};
+use pko_core::leadership::{Candidate, LeaseAction, LeaseTiming, ObservedLease};
 use pko_kube::RequestError;
 use tokio::{
     sync::watch,
@@ -60,14 +60,14 @@ struct Office {
     client: Client,
     namespace: String,
     identity: String,
-    timing: Timing,
+    timing: LeaseTiming,
     /// As it was written last, while it is ours.
     held: Mutex<Option<Lease>>,
 }
 
 impl Leadership {
     /// Begins to want to lead.
-    pub(crate) fn seek(client: Client, namespace: String, timing: Timing) -> Self {
+    pub(crate) fn seek(client: Client, namespace: String, timing: LeaseTiming) -> Self {
         let office = Arc::new(Office {
             client,
             namespace,
@@ -141,9 +141,9 @@ impl Office {
         let found: Option<Lease> = pko_kube::find(&self.client, &self.namespace, NAME).await?;
         let seen = found.as_ref().map(seen);
         let written = match (candidate.next(seen.as_ref(), now), found) {
-            (Next::Wait, _) => return Ok(false),
-            (Next::Take, Some(lease)) => self.write(self.taken(lease)).await,
-            (Next::Create | Next::Take, _) => self.create().await,
+            (LeaseAction::Wait, _) => return Ok(false),
+            (LeaseAction::Take, Some(lease)) => self.write(self.taken(lease)).await,
+            (LeaseAction::Create | LeaseAction::Take, _) => self.create().await,
         };
         match written {
             Ok(()) => Ok(true),
@@ -291,10 +291,10 @@ fn given_back(mut lease: Lease) -> Lease {
     lease
 }
 
-fn seen(lease: &Lease) -> Seen {
+fn seen(lease: &Lease) -> ObservedLease {
     let spec = lease.spec.clone().unwrap_or_default();
     let lasts = spec.lease_duration_seconds.unwrap_or_default();
-    Seen {
+    ObservedLease {
         holder: spec.holder_identity.unwrap_or_default(),
         version: lease.resource_version().unwrap_or_default(),
         lasts: Duration::from_secs(u64::try_from(lasts).unwrap_or_default()),
@@ -372,7 +372,7 @@ mod tests {
             client,
             namespace: "system".to_owned(),
             identity: "us".to_owned(),
-            timing: Timing {
+            timing: LeaseTiming {
                 lease: seconds(4),
                 renew_deadline: seconds(3),
                 retry: seconds(1),

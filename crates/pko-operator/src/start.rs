@@ -348,7 +348,7 @@ fn processes(
 fn pod_settings(arguments: &Arguments, tokens: &Tokens) -> PodSettings {
     let given = arguments.pod_settings();
     PodSettings {
-        pod: pko_core::workspace::pod::Settings {
+        pod: pko_core::workspace::pod::AgentSettings {
             agent_image: given.agent_image.clone(),
             agent_image_pull_policy: given.agent_image_pull_policy.to_owned(),
             max_untar_size: given.max_untar_size.clone(),

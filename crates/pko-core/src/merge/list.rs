@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Field, MergeError, merge_object};
+use super::{MergeError, MergeField, merge_object};
 
 /// Plain values: those of both, each once, in the order that [`interleave`] gives them.
 pub(super) fn unite(base: Vec<Value>, patch: &[Value]) -> Vec<Value> {
@@ -26,7 +26,7 @@ pub(super) fn unite(base: Vec<Value>, patch: &[Value]) -> Vec<Value> {
 
 /// Objects: those with the same key are merged, the others follow [`interleave`].
 pub(super) fn merge(
-    field: &Field,
+    field: &MergeField,
     key: &'static str,
     place: &str,
     base: Vec<Value>,
@@ -54,7 +54,7 @@ pub(super) fn merge(
 }
 
 struct Keyed<'a> {
-    field: &'a Field,
+    field: &'a MergeField,
     key: &'static str,
     place: &'a str,
 }

@@ -1,19 +1,19 @@
 //! Kubernetes' strategic merge of a template over a generated object: what `kubectl patch` and upstream do.
 //!
 //! Objects merge deeply, null removes, most lists are replaced, and some lists merge by a key of their
-//! items. Which lists and by which key is a fact of the [`Kind`]. Directives (`$patch` and the like) are
+//! items. Which lists and by which key is a fact of the [`MergeSchema`]. Directives (`$patch` and the like) are
 //! not followed: the schema of a template prunes them before they reach us.
 
-mod kind;
-mod kinds;
 mod list;
+mod schema;
+mod schemas;
 #[cfg(test)]
 mod tests;
 
 use serde_json::{Map, Value};
 
-pub use kind::Kind;
-use kind::{Field, Lists};
+pub use schema::MergeSchema;
+use schema::{Lists, MergeField};
 
 /// A template that can't be merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,12 +35,12 @@ pub enum MergeError {
 }
 
 /// The base with the patch over it.
-pub fn merge(kind: &'static Kind, base: Value, patch: &Value) -> Result<Value, MergeError> {
-    merge_value(&Field::object("", kind), "", base, patch)
+pub fn merge(kind: &'static MergeSchema, base: Value, patch: &Value) -> Result<Value, MergeError> {
+    merge_value(&MergeField::object("", kind), "", base, patch)
 }
 
 fn merge_value(
-    field: &Field,
+    field: &MergeField,
     place: &str,
     base: Value,
     patch: &Value,
@@ -60,7 +60,7 @@ fn merge_value(
 }
 
 fn merge_object(
-    kind: Option<&'static Kind>,
+    kind: Option<&'static MergeSchema>,
     place: &str,
     mut base: Map<String, Value>,
     patch: &Map<String, Value>,
@@ -72,7 +72,7 @@ fn merge_object(
         }
         let merged = match old {
             Some(old) => {
-                let field = kind.map_or(Field::PLAIN, |kind| kind.field(name));
+                let field = kind.map_or(MergeField::PLAIN, |kind| kind.field(name));
                 let place = if place.is_empty() {
                     name.clone()
                 } else {

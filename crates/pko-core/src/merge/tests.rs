@@ -1,10 +1,10 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Kind, MergeError, merge};
+use super::{MergeError, MergeSchema, merge};
 
 fn merged(base: Value, patch: &Value) -> Value {
-    merge(&Kind::POD_TEMPLATE, base, patch).unwrap()
+    merge(&MergeSchema::POD_TEMPLATE, base, patch).unwrap()
 }
 
 /// Containers by their names alone.
@@ -151,7 +151,10 @@ fn a_workspace_merges_by_its_own_keys() {
             "config": [{"key": "b", "value": 2}, {"key": "a", "value": 1}],
         }],
     }});
-    assert_eq!(merge(&Kind::WORKSPACE, base, &patch).unwrap(), expected);
+    assert_eq!(
+        merge(&MergeSchema::WORKSPACE, base, &patch).unwrap(),
+        expected
+    );
 }
 
 #[test]
@@ -159,14 +162,14 @@ fn an_update_replaces_its_lists() {
     let base = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"target": ["x"], "ttl": 1}});
     let patch = json!({"spec": {"target": ["y"]}});
     let expected = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"target": ["y"], "ttl": 1}});
-    assert_eq!(merge(&Kind::UPDATE, base, &patch).unwrap(), expected);
+    assert_eq!(merge(&MergeSchema::UPDATE, base, &patch).unwrap(), expected);
 }
 
 #[test]
 fn items_that_can_not_be_told_apart() {
     let pod = |list: Value| json!({"spec": {"containers": list}});
     let base = || pod(json!([{"name": "pulumi", "env": [{"name": "A"}]}]));
-    let error = |patch: Value| merge(&Kind::POD_TEMPLATE, base(), &patch).unwrap_err();
+    let error = |patch: Value| merge(&MergeSchema::POD_TEMPLATE, base(), &patch).unwrap_err();
     let no_key = error(pod(json!([{"name": "pulumi", "env": [{"value": "x"}]}])));
     let list = "spec.containers[name=pulumi].env".to_owned();
     assert_eq!(no_key, MergeError::NoKey { list, key: "name" });

@@ -11,7 +11,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -22,121 +22,122 @@ pub use artifact::{Archive, ArchiveError, PROJECT_FILE, archive, archive_of};
 pub use generations::{Generations, document_in, generation_in, program_label, revision_name};
 pub use status::{is_published, served_artifact};
 
-use crate::step::{self, Known, Machine, Plan, Requeue};
+use crate::step::{Evaluation, Event, Fact, Machine, Requeue, Rule, StepOf, finish};
 
 /// While an older generation is kept for a Workspace. No event comes when that lets go of it: most changes of a
 /// Workspace are no such thing.
 const LOOK_AGAIN: Duration = Duration::from_mins(5);
 
-/// What is known of a Program.
+/// What is observed of a Program.
 #[derive(Clone, Debug, PartialEq)]
-pub struct World {
-    /// The object.
+pub struct ObservedProgram {
     pub program: Program,
-    /// Where workspaces reach the operator's file server, with or without `http://`.
+    /// The address under which workspaces reach the operator's file server, with or without `http://`.
     pub advertised: String,
-    /// The last segment of its address, where addresses are not to be guessed.
+    /// The last segment of the archive's address, where addresses must not be guessable.
     pub seal: Option<String>,
-    /// The generations that there are.
-    pub generations: Known<Generations>,
+    pub generations: Fact<Generations>,
 }
 
-/// What may have to be found out.
+/// What a Program's rules can look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// Which generations are kept, and which are referred to?
+pub enum ProgramRead {
+    /// The stored generations, and those that Workspaces refer to.
     Generations,
 }
 
 /// What is done for a Program.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
-    /// Keeps the current generation, for the time after the next edit.
+pub enum ProgramEffect {
+    /// Stores the current generation, which the next edit replaces.
     Keep(Box<ControllerRevision>),
-    /// Writes the status.
     PatchStatus(Box<ProgramStatus>),
-    /// Lets go of a generation that nobody needs: the ControllerRevision of this name.
+    /// Deletes the ControllerRevision of this name: no Workspace needs that generation.
     LetGo(String),
-    /// Reports an event.
-    Emit(Event),
+    Emit(Event<ProgramEvent>),
 }
 
-/// An event about a Program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// One word for programs.
-    pub reason: ProgramEvent,
-    /// A sentence for people.
-    pub message: String,
+/// A step of the Program's machine.
+pub type ProgramStep = StepOf<ObservedProgram>;
+/// What a Program's rules read.
+pub type ProgramEvaluation = Evaluation<ObservedProgram>;
+
+impl Machine for ObservedProgram {
+    type Evaluation = ProgramEvaluation;
+    type Status = ProgramStatus;
+    type Read = ProgramRead;
+    type Write = Infallible;
+    type Response = Generations;
+    type Effect = ProgramEffect;
+
+    const RULES: &'static [Rule<Self>] = &[
+        // Read(Generations), except for the first generation
+        Rule::new("publish", |evaluation| Some(publish(evaluation))),
+    ];
+
+    fn evaluate(&self, now: Timestamp) -> Result<ProgramEvaluation, ProgramStep> {
+        Ok(Evaluation {
+            observed: self.clone(),
+            now,
+        })
+    }
+
+    fn observe(&mut self, response: Generations) {
+        self.generations = Fact::Known(response);
+    }
+
+    fn patch_status(status: Box<ProgramStatus>) -> ProgramEffect {
+        ProgramEffect::PatchStatus(status)
+    }
+
+    /// The stored generations are still served.
+    fn undecodable_status(
+        stored: &ProgramStatus,
+        undecodable: &Undecodable,
+        now: Timestamp,
+    ) -> ProgramStatus {
+        status::undecodable(stored, undecodable, now)
+    }
+
+    fn undecodable_event(stored: &ProgramStatus, status: &ProgramStatus) -> Option<ProgramEffect> {
+        status::event(Some(stored), status).map(ProgramEffect::Emit)
+    }
 }
 
-/// What to do next for a Program.
-pub type Step = step::Step<Question, Effect>;
-
-/// Publishes the archive of the Program's current generation, says so once, and keeps it for later.
+/// Publishes the archive of the Program's current generation and stores that generation.
 ///
-/// The first generation has none before it, and a status that speaks of the current one was written after that was
-/// kept: then nothing has to be asked.
-#[must_use]
-pub fn decide(world: &World, now: Timestamp) -> Step {
-    let status = status::published(world, now);
-    let stored = world.program.status.as_ref();
-    let current = world.program.metadata.generation.unwrap_or_default();
-    let known = match &world.generations {
-        Known::Known(generations) => generations.clone(),
-        Known::Unknown if current > 1 => return Step::Ask(Question::Generations),
-        Known::Unknown => Generations::default(),
+/// The first generation has none before it, so its rule reads nothing.
+fn publish(evaluation: &ProgramEvaluation) -> ProgramStep {
+    let observed = &evaluation.observed;
+    let status = status::published(observed, evaluation.now);
+    let stored = observed.program.status.as_ref();
+    let current = observed.program.metadata.generation.unwrap_or_default();
+    let known = match &observed.generations {
+        Fact::Known(generations) => generations.clone(),
+        Fact::Unknown if current > 1 => return ProgramStep::Read(ProgramRead::Generations),
+        Fact::Unknown => Generations::default(),
     };
     let is_published = stored == Some(&status);
     let is_kept = known.kept.contains(&current) || (current <= 1 && is_published);
-    let keep = (!is_kept).then(|| generations::revision(&world.program).ok());
-    let mut effects: Vec<Effect> = keep
+    let keep = (!is_kept).then(|| generations::revision(&observed.program).ok());
+    let mut effects: Vec<ProgramEffect> = keep
         .flatten()
-        .map(|revision| Effect::Keep(Box::new(revision)))
+        .map(|revision| ProgramEffect::Keep(Box::new(revision)))
         .into_iter()
         .collect();
     let event = status::event(stored, &status);
     if !is_published {
-        effects.push(Effect::PatchStatus(Box::new(status)));
+        effects.push(ProgramEffect::PatchStatus(Box::new(status)));
     }
     let let_go = known.let_go(current).into_iter();
-    effects.extend(
-        let_go.map(|generation| Effect::LetGo(revision_name(&world.program.metadata, generation))),
-    );
-    effects.extend(event.map(Effect::Emit));
+    effects.extend(let_go.map(|generation| {
+        ProgramEffect::LetGo(revision_name(&observed.program.metadata, generation))
+    }));
+    effects.extend(event.map(ProgramEffect::Emit));
     let requeue = if known.is_waited_for(current) {
         Requeue::after(LOOK_AGAIN)
     } else {
         Requeue::Settled
     };
-    Step::Finish(Plan {
-        rule: "publish",
-        effects,
-        requeue,
-    })
-}
-
-/// What is done for a Program that does not decode: its status says so, and what was kept of it is still served.
-#[must_use]
-pub fn decide_undecodable(undecodable: &Undecodable, now: Timestamp) -> Plan<Effect> {
-    let stored: ProgramStatus = step::stored_status(undecodable);
-    let status = status::undecodable(&stored, undecodable, now);
-    let event = status::event(Some(&stored), &status);
-    let mut plan = step::undecodable_plan(&stored, status, Effect::PatchStatus);
-    plan.effects.extend(event.map(Effect::Emit));
-    plan
-}
-
-impl Machine for World {
-    type Question = Question;
-    type Answer = Generations;
-    type Effect = Effect;
-
-    fn decide(&self, now: Timestamp) -> Step {
-        decide(self, now)
-    }
-
-    fn learn(&mut self, answer: Generations) {
-        self.generations = Known::Known(answer);
-    }
+    finish(effects, requeue)
 }

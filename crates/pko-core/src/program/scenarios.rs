@@ -3,17 +3,17 @@
 use serde_json::json;
 
 use super::{
-    tests::{at, carried_out, edited, plan, shown, world},
+    tests::{at, carried_out, edited, observed, plan, shown},
     *,
 };
 
-fn artifact(world: &World, second: i64) -> pko_api::pulumi::v1::Artifact {
-    let world = carried_out(world, &plan(world, second, &[], &[]));
-    world.program.status.unwrap().artifact.unwrap()
+fn artifact(observed: &ObservedProgram, second: i64) -> pko_api::pulumi::v1::Artifact {
+    let observed = carried_out(observed, &plan(observed, second, &[], &[]));
+    observed.program.status.unwrap().artifact.unwrap()
 }
 
-fn demo() -> World {
-    world(&json!({ "outputs": { "greeting": "hi" } }))
+fn demo() -> ObservedProgram {
+    observed(&json!({ "outputs": { "greeting": "hi" } }))
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn http_prefix_added() {
 }
 
 fn project(body: &serde_json::Value) -> serde_json::Value {
-    let text = artifact::project_file(&world(body).program).unwrap();
+    let text = artifact::project_file(&observed(body).program).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 

@@ -14,12 +14,15 @@ use pko_api::{
 };
 
 use super::{
-    Event, World,
+    ObservedProgram,
     address::{self, program_at},
     artifact::archive,
     check::{self, check},
 };
-use crate::condition_set::{ConditionSet, find};
+use crate::{
+    Event,
+    condition_set::{ConditionSet, find},
+};
 
 /// Whether a Program is right: a reason, and what there is to say.
 type Verdict = (ProgramReason, String);
@@ -55,11 +58,11 @@ pub fn served_artifact(program: &Program, fetched: &FluxArtifact) -> Option<Flux
 }
 
 /// The status of a Program that is published. One that is wrong is published, too: whoever runs it hears from Pulumi.
-pub(super) fn published(world: &World, now: Timestamp) -> ProgramStatus {
-    let program = &world.program;
+pub(super) fn published(observed: &ObservedProgram, now: Timestamp) -> ProgramStatus {
+    let program = &observed.program;
     let stored = program.status.as_ref();
-    let (artifact, verdict) = match artifact(world, now) {
-        Ok(artifact) => (Some(artifact), judged(world)),
+    let (artifact, verdict) = match artifact(observed, now) {
+        Ok(artifact) => (Some(artifact), judged(observed)),
         Err(error) => {
             let text = format!(
                 "{error}: {}",
@@ -96,7 +99,10 @@ pub(super) fn undecodable(
 }
 
 /// The event that goes with a new status: once for each thing that is wrong.
-pub(super) fn event(stored: Option<&ProgramStatus>, status: &ProgramStatus) -> Option<Event> {
+pub(super) fn event(
+    stored: Option<&ProgramStatus>,
+    status: &ProgramStatus,
+) -> Option<Event<ProgramEvent>> {
     let wrong = find(&status.conditions, ConditionType::Stalled)?;
     let before = stored.and_then(|status| find(&status.conditions, ConditionType::Stalled));
     let known = before
@@ -104,12 +110,18 @@ pub(super) fn event(stored: Option<&ProgramStatus>, status: &ProgramStatus) -> O
     (!known).then(|| Event {
         reason: ProgramEvent::ProgramInvalid,
         message: wrong.message.clone(),
+        warning: true,
     })
 }
 
-fn judged(world: &World) -> Verdict {
-    let name = world.program.metadata.name.as_deref().unwrap_or_default();
-    let found = check(name, &world.program.program);
+fn judged(observed: &ObservedProgram) -> Verdict {
+    let name = observed
+        .program
+        .metadata
+        .name
+        .as_deref()
+        .unwrap_or_default();
+    let found = check(name, &observed.program.program);
     if found.problems.is_empty() {
         (ProgramReason::Published, check::summary(&found.remarks))
     } else {
@@ -144,25 +156,25 @@ fn conditions(
     conditions
 }
 
-fn artifact(world: &World, now: Timestamp) -> Result<Artifact, super::ArchiveError> {
-    let metadata = &world.program.metadata;
+fn artifact(observed: &ObservedProgram, now: Timestamp) -> Result<Artifact, super::ArchiveError> {
+    let metadata = &observed.program.metadata;
     let (namespace, name) = (
         metadata.namespace.as_deref().unwrap_or_default(),
         metadata.name.as_deref().unwrap_or_default(),
     );
     let generation = metadata.generation.unwrap_or_default();
-    let archive = archive(&world.program)?;
-    let seal = world.seal.as_deref();
+    let archive = archive(&observed.program)?;
+    let seal = observed.seal.as_deref();
     let mut artifact = Artifact {
         path: address::path(namespace, name, generation),
-        url: address::url(&world.advertised, namespace, name, generation, seal),
+        url: address::url(&observed.advertised, namespace, name, generation, seal),
         revision: generation.to_string(),
         digest: Some(archive.digest.clone()),
         last_update_time: Time(now),
         size: i64::try_from(archive.bytes.len()).ok(),
         metadata: std::collections::BTreeMap::new(),
     };
-    let stored = world.program.status.as_ref();
+    let stored = observed.program.status.as_ref();
     if let Some(before) = stored.and_then(|status| status.artifact.as_ref()) {
         // Nothing new was made: the time stays, and a restart of the operator writes nothing.
         let time = artifact.last_update_time.clone();

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::condition_set::find;
+use crate::{Plan, condition_set::find};
 
-pub(super) fn world(body: &Value) -> World {
+pub(super) fn observed(body: &Value) -> ObservedProgram {
     let program = serde_json::from_value(json!({
         "metadata": {
             "name": "hello", "namespace": "shop", "generation": 1,
@@ -16,20 +16,20 @@ pub(super) fn world(body: &Value) -> World {
         },
         "program": body,
     }));
-    World {
+    ObservedProgram {
         program: program.unwrap(),
         advertised: "operator.svc:9090".into(),
         seal: None,
-        generations: Known::Unknown,
+        generations: Fact::Unknown,
     }
 }
 
-fn right() -> World {
-    world(&json!({ "outputs": { "greeting": "hi" } }))
+fn right() -> ObservedProgram {
+    observed(&json!({ "outputs": { "greeting": "hi" } }))
 }
 
-fn wrong() -> World {
-    world(&json!({ "outputs": { "greeting": "${" } }))
+fn wrong() -> ObservedProgram {
+    observed(&json!({ "outputs": { "greeting": "${" } }))
 }
 
 pub(super) fn at(second: i64) -> Timestamp {
@@ -37,52 +37,62 @@ pub(super) fn at(second: i64) -> Timestamp {
 }
 
 /// The plan; what is asked is answered with these.
-pub(super) fn plan(world: &World, second: i64, kept: &[i64], referred: &[i64]) -> Plan<Effect> {
-    let mut world = world.clone();
-    if let Step::Ask(Question::Generations) = decide(&world, at(second)) {
-        world.learn(Generations {
+pub(super) fn plan(
+    observed: &ObservedProgram,
+    second: i64,
+    kept: &[i64],
+    referred: &[i64],
+) -> Plan<ProgramEffect> {
+    let mut observed = observed.clone();
+    if let ProgramStep::Read(ProgramRead::Generations) = observed.decide(at(second)) {
+        observed.observe(Generations {
             kept: kept.iter().copied().collect(),
             referred: referred.iter().copied().collect(),
         });
     }
-    match decide(&world, at(second)) {
-        Step::Finish(plan) => plan,
-        Step::Ask(question) => panic!("{question:?} is asked twice"),
+    match observed.decide(at(second)) {
+        ProgramStep::Finish(plan) => plan,
+        request => panic!("{request:?} is repeated"),
     }
 }
 
 /// One word for each effect.
-pub(super) fn shown(plan: &Plan<Effect>) -> Vec<String> {
+pub(super) fn shown(plan: &Plan<ProgramEffect>) -> Vec<String> {
     let shown = plan.effects.iter().map(|effect| match effect {
-        Effect::Keep(revision) => format!("keep {}", revision.metadata.name.as_ref().unwrap()),
-        Effect::PatchStatus(_) => "status".to_owned(),
-        Effect::LetGo(name) => format!("let go {name}"),
-        Effect::Emit(event) => format!("emit {}", event.reason),
+        ProgramEffect::Keep(revision) => {
+            format!("keep {}", revision.metadata.name.as_ref().unwrap())
+        }
+        ProgramEffect::PatchStatus(_) => "status".to_owned(),
+        ProgramEffect::LetGo(name) => format!("let go {name}"),
+        ProgramEffect::Emit(event) => format!("emit {}", event.reason),
     });
     shown.collect()
 }
 
 /// What the world is once the plan was carried out, as the API server stores it.
-pub(super) fn carried_out(world: &World, plan: &Plan<Effect>) -> World {
-    let mut world = world.clone();
+pub(super) fn carried_out(
+    observed: &ObservedProgram,
+    plan: &Plan<ProgramEffect>,
+) -> ObservedProgram {
+    let mut observed = observed.clone();
     for effect in &plan.effects {
-        if let Effect::PatchStatus(status) = effect {
+        if let ProgramEffect::PatchStatus(status) = effect {
             let stored = serde_json::to_string(&status).unwrap();
-            world.program.status = Some(serde_json::from_str(&stored).unwrap());
+            observed.program.status = Some(serde_json::from_str(&stored).unwrap());
         }
     }
-    world.generations = Known::Unknown;
-    world
+    observed.generations = Fact::Unknown;
+    observed
 }
 
-pub(super) fn edited(world: &World, generation: i64) -> World {
-    let mut world = world.clone();
-    world.program.metadata.generation = Some(generation);
-    world
+pub(super) fn edited(observed: &ObservedProgram, generation: i64) -> ObservedProgram {
+    let mut observed = observed.clone();
+    observed.program.metadata.generation = Some(generation);
+    observed
 }
 
-fn condition(world: &World, kind: ConditionType) -> Option<(String, String, String)> {
-    let status = world.program.status.as_ref()?;
+fn condition(observed: &ObservedProgram, kind: ConditionType) -> Option<(String, String, String)> {
+    let status = observed.program.status.as_ref()?;
     let condition = find(&status.conditions, kind)?.clone();
     Some((condition.status, condition.reason, condition.message))
 }
@@ -92,9 +102,9 @@ fn a_new_program_is_kept_published_and_then_left_alone() {
     let first = plan(&right(), 5, &[], &[]);
     assert_eq!(shown(&first), ["keep hello-1f3a9c2e-1", "status"]);
     assert_eq!((first.rule, first.requeue), ("publish", Requeue::Settled));
-    let world = carried_out(&right(), &first);
+    let observed = carried_out(&right(), &first);
     // Nothing is asked either: a manager that starts again reads and writes nothing for it.
-    let Step::Finish(again) = decide(&world, at(6)) else {
+    let ProgramStep::Finish(again) = observed.decide(at(6)) else {
         panic!("something is asked")
     };
     assert_eq!(shown(&again), [""; 0]);
@@ -162,17 +172,17 @@ fn a_published_program_lets_go_later() {
 
 #[test]
 fn a_right_program_is_ready() {
-    let world = carried_out(&right(), &plan(&right(), 5, &[], &[]));
-    let ready = condition(&world, ConditionType::Ready).unwrap();
+    let observed = carried_out(&right(), &plan(&right(), 5, &[], &[]));
+    let ready = condition(&observed, ConditionType::Ready).unwrap();
     assert_eq!(ready, ("True".into(), "Published".into(), String::new()));
-    assert_eq!(condition(&world, ConditionType::Stalled), None);
+    assert_eq!(condition(&observed, ConditionType::Stalled), None);
 }
 
 #[test]
 fn remarks_are_said_of_a_program_that_is_ready() {
-    let world = world(&json!({ "outputs": { "a": "${size}" } }));
-    let world = carried_out(&world, &plan(&world, 5, &[], &[]));
-    let (status, _, message) = condition(&world, ConditionType::Ready).unwrap();
+    let observed = observed(&json!({ "outputs": { "a": "${size}" } }));
+    let observed = carried_out(&observed, &plan(&observed, 5, &[], &[]));
+    let (status, _, message) = condition(&observed, ConditionType::Ready).unwrap();
     assert_eq!(status, "True");
     assert!(
         message.starts_with("program.outputs.a: \"size\""),
@@ -187,12 +197,12 @@ fn a_wrong_program_is_published_and_says_what_is_wrong_once() {
         shown(&first),
         ["keep hello-1f3a9c2e-1", "status", "emit ProgramInvalid"]
     );
-    let world = carried_out(&wrong(), &first);
+    let observed = carried_out(&wrong(), &first);
     for (kind, expected) in [
         (ConditionType::Ready, "False"),
         (ConditionType::Stalled, "True"),
     ] {
-        let (status, reason, message) = condition(&world, kind).unwrap();
+        let (status, reason, message) = condition(&observed, kind).unwrap();
         assert_eq!(
             (status.as_str(), reason.as_str()),
             (expected, "ProgramInvalid")
@@ -202,18 +212,18 @@ fn a_wrong_program_is_published_and_says_what_is_wrong_once() {
             "{message}"
         );
     }
-    assert!(world.program.status.as_ref().unwrap().artifact.is_some());
-    assert_eq!(shown(&plan(&world, 6, &[], &[])), [""; 0]);
+    assert!(observed.program.status.as_ref().unwrap().artifact.is_some());
+    assert_eq!(shown(&plan(&observed, 6, &[], &[])), [""; 0]);
     // An edit that leaves it wrong in the same way is no news.
-    let plan = plan(&edited(&world, 2), 7, &[1], &[]);
+    let plan = plan(&edited(&observed, 2), 7, &[1], &[]);
     assert_eq!(shown(&plan), ["keep hello-1f3a9c2e-2", "status"]);
 }
 
 #[test]
 fn a_program_that_is_corrected_is_ready_and_transition_times_move_with_the_status() {
     let first = carried_out(&wrong(), &plan(&wrong(), 5, &[], &[]));
-    let ready = |world: &World| {
-        let status = world.program.status.as_ref().unwrap();
+    let ready = |observed: &ObservedProgram| {
+        let status = observed.program.status.as_ref().unwrap();
         let ready = find(&status.conditions, ConditionType::Ready).unwrap();
         (
             ready.last_transition_time.clone(),
@@ -233,10 +243,10 @@ fn a_program_that_is_corrected_is_ready_and_transition_times_move_with_the_statu
 
 #[test]
 fn a_seal_is_part_of_the_address_and_of_nothing_else() {
-    let mut world = right();
-    world.seal = Some("5ea1".into());
-    let world = carried_out(&world, &plan(&world, 5, &[], &[]));
-    let artifact = world.program.status.unwrap().artifact.unwrap();
+    let mut observed = right();
+    observed.seal = Some("5ea1".into());
+    let observed = carried_out(&observed, &plan(&observed, 5, &[], &[]));
+    let artifact = observed.program.status.unwrap().artifact.unwrap();
     assert_eq!(
         artifact.url,
         "http://operator.svc:9090/programs/shop/hello/1/5ea1"
@@ -254,9 +264,9 @@ fn a_program_that_does_not_decode_says_so_once() {
         };
         *bad
     };
-    let plan = decide_undecodable(&bad(&json!({})), at(5));
+    let plan = ObservedProgram::decide_undecodable(&bad(&json!({})), at(5));
     assert_eq!(shown(&plan), ["status", "emit ProgramInvalid"]);
-    let Effect::PatchStatus(status) = &plan.effects[0] else {
+    let ProgramEffect::PatchStatus(status) = &plan.effects[0] else {
         panic!("{plan:?}")
     };
     assert_eq!(status.observed_generation, Some(4));
@@ -270,7 +280,8 @@ fn a_program_that_does_not_decode_says_so_once() {
         "{}",
         ready.message
     );
-    let again = decide_undecodable(&bad(&serde_json::to_value(status).unwrap()), at(6));
+    let again =
+        ObservedProgram::decide_undecodable(&bad(&serde_json::to_value(status).unwrap()), at(6));
     assert_eq!(shown(&again), [""; 0]);
 }
 
@@ -282,23 +293,23 @@ proptest! {
         referred in prop::collection::btree_set(1_i64..9, 0..3),
         generation in 1_i64..9, is_right: bool,
     ) {
-        let world = edited(&if is_right { right() } else { wrong() }, generation);
+        let observed = edited(&if is_right { right() } else { wrong() }, generation);
         let (mut kept, referred) = (kept, Vec::from_iter(referred));
-        let first = plan(&world, 5, &Vec::from_iter(kept.clone()), &referred);
-        let order = |effect: &Effect| match effect {
-            Effect::Keep(_) => 0,
-            Effect::PatchStatus(_) => 1,
-            Effect::LetGo(_) => 2,
-            Effect::Emit(_) => 3,
+        let first = plan(&observed, 5, &Vec::from_iter(kept.clone()), &referred);
+        let order = |effect: &ProgramEffect| match effect {
+            ProgramEffect::Keep(_) => 0,
+            ProgramEffect::PatchStatus(_) => 1,
+            ProgramEffect::LetGo(_) => 2,
+            ProgramEffect::Emit(_) => 3,
         };
         prop_assert!(first.effects.is_sorted_by_key(order));
         for gone in &first.effects {
-            if let Effect::LetGo(name) = gone {
-                kept.retain(|generation| revision_name(&world.program.metadata, *generation) != *name);
+            if let ProgramEffect::LetGo(name) = gone {
+                kept.retain(|generation| revision_name(&observed.program.metadata, *generation) != *name);
             }
         }
         kept.insert(generation);
-        let again = plan(&carried_out(&world, &first), 6, &Vec::from_iter(kept), &referred);
+        let again = plan(&carried_out(&observed, &first), 6, &Vec::from_iter(kept), &referred);
         prop_assert_eq!(shown(&again), Vec::<String>::new());
     }
 }

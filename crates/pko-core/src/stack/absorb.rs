@@ -10,13 +10,14 @@ use pko_api::{
 };
 
 use super::{
-    Absorbed, Case, Effect, Event, Question, Step, World,
-    rules::{finalize, update},
+    FinishedUpdate, ObservedStack, StackEffect, StackEvaluation, StackRead, StackStep, StackWrite,
+    rules::update,
     schedule::{Failing, failing},
 };
 use crate::{
-    Known,
+    Event, Fact,
     condition_set::{find, is_true, shortened},
+    finalizers::is_released,
     step::Requeue,
 };
 
@@ -39,31 +40,34 @@ struct Failure {
 
 /// The case to decide on. Where an Update was under way and has ended, its result is in the status; where
 /// that can't be told yet, this is the question to ask.
-pub(super) fn absorb(world: &World, now: Timestamp) -> Result<Case, Question> {
-    let mut case = Case {
-        world: world.clone(),
-        status: world.stack.status.clone().unwrap_or_default(),
+pub(super) fn absorb(
+    observed: &ObservedStack,
+    now: Timestamp,
+) -> Result<StackEvaluation, StackStep> {
+    let mut evaluation = StackEvaluation {
+        observed: observed.clone(),
+        status: observed.stack.status.clone().unwrap_or_default(),
         absorbed: None,
         now,
     };
-    let Some(current) = case.status.current_update.clone() else {
-        return Ok(case);
+    let Some(current) = evaluation.status.current_update.clone() else {
+        return Ok(evaluation);
     };
     // A Stack that nobody holds any more is not worth a question.
-    if world.is_deleting() && !finalize::is_held(&world.stack.metadata) {
-        return Ok(case);
+    if is_released(&observed.stack.metadata) {
+        return Ok(evaluation);
     }
     let name = current.name.clone().unwrap_or_default();
-    match &world.current_update {
-        Known::Unknown if !name.is_empty() => Err(Question::CurrentUpdate(name)),
+    match &observed.current_update {
+        Fact::Unknown if !name.is_empty() => Err(StackStep::Read(StackRead::CurrentUpdate(name))),
         // A crash came before it was made, or somebody took it away with force. Nobody will say how it ended, so it is as
         // if it had never been: if it is needed still, it is made again (upstream waits for ever, issue 1292).
-        Known::Unknown | Known::Known(None) => {
-            case.status.current_update = None;
-            Ok(case)
+        Fact::Unknown | Fact::Known(None) => {
+            evaluation.status.current_update = None;
+            Ok(evaluation)
         }
-        Known::Known(Some(update)) if !is_complete(update) => Ok(case),
-        Known::Known(Some(update)) => finished(case, &current, update),
+        Fact::Known(Some(update)) if !is_complete(update) => Ok(evaluation),
+        Fact::Known(Some(update)) => finished(evaluation, &current, update),
     }
 }
 
@@ -73,7 +77,11 @@ fn is_complete(update: &Update) -> bool {
     status.is_some_and(|status| is_true(&status.conditions, ConditionType::Complete))
 }
 
-fn finished(mut case: Case, current: &CurrentUpdate, update: &Update) -> Result<Case, Question> {
+fn finished(
+    mut evaluation: StackEvaluation,
+    current: &CurrentUpdate,
+    update: &Update,
+) -> Result<StackEvaluation, StackStep> {
     let ended = update.status.clone().unwrap_or_default();
     let complete = find(&ended.conditions, ConditionType::Complete);
     let note = complete.map(|complete| complete.message.clone());
@@ -84,12 +92,12 @@ fn finished(mut case: Case, current: &CurrentUpdate, update: &Update) -> Result<
             class: ended.failure_class,
         })
     } else {
-        let remark = take_outputs(&mut case, operation.as_ref(), &ended)?;
+        let remark = take_outputs(&mut evaluation, operation.as_ref(), &ended)?;
         if ended.project_info.is_some() {
-            case.status.project_info = ended.project_info;
+            evaluation.status.project_info = ended.project_info;
         }
         if operation == Some(OperationType::Destroy) {
-            case.status.applied = Some(false);
+            evaluation.status.applied = Some(false);
         }
         Ok(remark)
     };
@@ -100,50 +108,54 @@ fn finished(mut case: Case, current: &CurrentUpdate, update: &Update) -> Result<
         note: note.unwrap_or_default(),
         release: update.metadata.name.clone(),
     };
-    Ok(recorded(case, current, ending))
+    Ok(recorded(evaluation, current, ending))
 }
 
 /// The outputs of an Update that has some replace the ones before, and go where the spec wants them. What went wrong
 /// with that is a remark: the update itself succeeded.
 fn take_outputs(
-    case: &mut Case,
+    evaluation: &mut StackEvaluation,
     operation: Option<&OperationType>,
     ended: &UpdateStatus,
-) -> Result<Option<String>, Question> {
+) -> Result<Option<String>, StackStep> {
     let secret = ended.outputs.clone().filter(|name| !name.is_empty());
     if let Some(secret) = &secret {
-        let Known::Known(outputs) = &case.world.outputs else {
-            return Err(Question::Outputs(secret.clone()));
+        let Fact::Known(outputs) = &evaluation.observed.outputs else {
+            return Err(StackStep::Read(StackRead::Outputs(secret.clone())));
         };
-        case.status.outputs = Some(outputs.clone());
+        evaluation.status.outputs = Some(outputs.clone());
     }
-    let published =
-        operation == Some(&OperationType::Up) && !case.world.stack.spec.outputs_to.is_empty();
+    let published = operation == Some(&OperationType::Up)
+        && !evaluation.observed.stack.spec.outputs_to.is_empty();
     if !published {
         return Ok(None);
     }
-    match &case.world.published {
-        Known::Unknown => Err(Question::PublishOutputs(secret)),
-        Known::Known(published) => Ok(published.clone().err()),
+    match &evaluation.observed.published {
+        Fact::Unknown => Err(StackStep::Write(StackWrite::PublishOutputs(secret))),
+        Fact::Known(published) => Ok(published.clone().err()),
     }
 }
 
-fn recorded(mut case: Case, current: &CurrentUpdate, ending: Ending) -> Case {
-    case.absorbed = Some(Absorbed {
+fn recorded(
+    mut evaluation: StackEvaluation,
+    current: &CurrentUpdate,
+    ending: Ending,
+) -> StackEvaluation {
+    evaluation.absorbed = Some(FinishedUpdate {
         release: ending.release.clone(),
         events: events(&ending),
     });
-    let previous = case.status.last_update.take();
-    let spec = &case.world.stack.spec;
-    let last = last_update(spec, current, previous.as_ref(), ending, case.now);
-    case.status.last_update = Some(last);
-    case.status.current_update = None;
-    case.status.references.clone_from(&current.references);
-    case
+    let previous = evaluation.status.last_update.take();
+    let spec = &evaluation.observed.stack.spec;
+    let last = last_update(spec, current, previous.as_ref(), ending, evaluation.now);
+    evaluation.status.last_update = Some(last);
+    evaluation.status.current_update = None;
+    evaluation.status.references.clone_from(&current.references);
+    evaluation
 }
 
 /// Upstream's events, but for a destroy, which upstream reports as `StackCreated`.
-fn events(ending: &Ending) -> Vec<Event> {
+fn events(ending: &Ending) -> Vec<Event<StackEvent>> {
     let event = |reason, message: String, warning| Event {
         reason,
         message,
@@ -266,12 +278,13 @@ pub(super) fn is_first_half(last: &LastUpdate) -> bool {
 
 /// What is to be kept of a result when the pass that found it can't come to its end: the source may be slow or gone, and
 /// a result that was seen is not seen again for the first time.
-pub(super) fn unsaved(world: &World, now: Timestamp) -> Vec<Effect> {
-    let case = absorb(world, now).ok();
-    let absorbed = case.filter(|case| case.absorbed.is_some());
-    let kept = absorbed.map(|case| case.waiting(&update::processing(), Requeue::Settled));
+pub(super) fn unsaved(observed: &ObservedStack, now: Timestamp) -> Vec<StackEffect> {
+    let evaluation = absorb(observed, now).ok();
+    let absorbed = evaluation.filter(|evaluation| evaluation.absorbed.is_some());
+    let kept =
+        absorbed.map(|evaluation| evaluation.waiting(&update::processing(), Requeue::Settled));
     match kept {
-        Some(Step::Finish(plan)) => plan.effects,
+        Some(StackStep::Finish(plan)) => plan.effects,
         _ => Vec::new(),
     }
 }

@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 use pko_api::{Stack, Update, names::conditions::ConditionType};
 
-use super::is_held;
 use crate::condition_set::is_true;
+use crate::finalizers::has_stack_finalizer;
 
 /// The Updates that are more than the spec wants kept, the oldest first. The one whose result was recorded last stays in
 /// any case, and so does one that somebody still has to look at.
-pub fn superfluous<'updates>(
+pub fn updates_to_prune<'updates>(
     stack: &Stack,
     updates: impl IntoIterator<Item = &'updates Update>,
 ) -> Vec<&'updates Update> {
@@ -66,7 +66,7 @@ fn is_free(update: &Update, stack: &Stack) -> bool {
     let current = stack.status.as_ref();
     let current = current.and_then(|status| status.current_update.as_ref());
     let is_current = current.is_some_and(|current| current.name == metadata.name);
-    !is_held(metadata) && !is_current && metadata.deletion_timestamp.is_none()
+    !has_stack_finalizer(metadata) && !is_current && metadata.deletion_timestamp.is_none()
 }
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
             .into_iter()
             .map(|update| serde_json::from_value(update).unwrap())
             .collect();
-        let names = superfluous(&stack(limits), &updates);
+        let names = updates_to_prune(&stack(limits), &updates);
         let names = names.into_iter().map(|update| update.metadata.name.clone());
         names.flatten().collect()
     }

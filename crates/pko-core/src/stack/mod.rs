@@ -1,10 +1,12 @@
-//! The Stack's state machine, on one screen.
+//! The Stack's state machine.
 
 mod absorb;
-mod case;
+
 mod check;
 mod desired;
+mod evaluation;
 mod history;
+mod observed;
 mod outputs_to;
 mod references;
 mod rules;
@@ -12,105 +14,118 @@ mod schedule;
 mod source;
 #[cfg(test)]
 mod tests;
-mod world;
 
 use jiff::Timestamp;
 use pko_api::{Undecodable, names::reasons::StackReason, pulumi::v1::StackStatus};
 
-pub use case::{Absorbed, Case};
 pub use desired::{UpdateName, settle_pod, workspace_name};
-pub use history::superfluous;
-pub use outputs_to::{Publication, Published, publication};
-pub use references::{Field, Reference, ReferenceKind, User, references};
-pub use rules::{finalize::is_held, workspace::is_ready};
-pub use source::{
-    Artifact, FluxWanted, GitLogin, GitRevision, GitWanted, Location, NoSource, SecretKey, Source,
-    Wanted, flux_source, git_keys, git_source, is_behind, program_source,
+pub use evaluation::{FinishedUpdate, StackEvaluation};
+pub use history::updates_to_prune;
+pub use observed::{
+    ObservedStack, Prerequisites, Refusal, StackEffect, StackOutputs, StackRead, StackResponse,
+    StackSettings, StackWrite, Versions,
 };
-pub use world::{
-    Answer, Effect, Event, Outputs, Prerequisites, Question, Refusal, Settings, Versions, World,
+pub use outputs_to::{Publication, Published, publication};
+pub use references::{Reference, ReferenceKind, ReferenceUser, SpecField, references};
+pub use source::{
+    Artifact, FluxSourceRef, GitLogin, GitRevision, GitSourceRef, Location, ProgramSource,
+    SecretKey, SourceError, SourceRef, flux_source, git_keys, git_source, is_behind,
+    program_source,
 };
 
 use crate::{
     condition_set::{ConditionSet, Summary},
-    step::{Machine, Plan, Requeue, Rule, first_match, stored_status, undecodable_plan},
+    step::{Fact, Machine, Requeue, Rule, StepOf},
 };
 use rules::{
     finalize, inputs, prerequisites, source as sources, spec, suspend, sync, update, workspace,
 };
 
 /// A step of the Stack's machine.
-pub type Step = crate::Step<Question, Effect>;
+pub type StackStep = StepOf<ObservedStack>;
 
-const fn rule(
-    name: &'static str,
-    apply: fn(&Case) -> Option<Step>,
-) -> Rule<Case, Question, Effect> {
-    Rule { name, apply }
-}
+impl Machine for ObservedStack {
+    type Evaluation = StackEvaluation;
+    type Status = StackStatus;
+    type Read = StackRead;
+    type Write = StackWrite;
+    type Response = StackResponse;
+    type Effect = StackEffect;
 
-/// The whole table; the first rule that matches wins.
-const RULES: &[Rule<Case, Question, Effect>] = &[
-    rule("already-released", finalize::already_released), // deleting, our finalizer is gone
-    rule("adopt", finalize::add_finalizer),               // before anything is made
-    rule("update-in-flight", update::wait_for_current),   // Ask(CurrentUpdate)
-    rule("release", finalize::release_without_destroy),   // deleting, and nothing is owed
-    rule("suspended", suspend::rest),                     // the user says so; a deletion goes on
-    rule("spec", spec::refuse), // references, names and keys that can't be carried out
-    rule("source", sources::resolve), // Ask(Source); stall or wait
-    rule("in-sync", sync::settle), // Ready, retry or stalled; finalize after destroy
-    rule("prerequisites", prerequisites::wait), // Ask(Prerequisites)
-    rule("inputs", inputs::wait), // Ask(ConfigMaps | Secrets); stall
-    rule("workspace", workspace::provision), // Ask(ApplyWorkspace)
-    rule("launch", update::launch), // Ask(CreateUpdate), named in the status first
-];
+    const RULES: &'static [Rule<Self>] = &[
+        Rule::new("already-released", finalize::already_released), // deleting, our finalizer is gone
+        Rule::new("adopt", finalize::add_finalizer),               // before anything is created
+        Rule::new("update-in-flight", update::wait_for_current),   // wait, or repair its Workspace
+        Rule::new("release", finalize::release_without_destroy),   // deleting, no destroy is needed
+        Rule::new("suspended", suspend::rest), // spec.suspend; not for a deletion
+        Rule::new("spec", spec::refuse),       // invalid fields and references
+        Rule::new("source", sources::resolve), // Read(Source)
+        Rule::new("in-sync", sync::settle),    // ready, retrying or stalled; or destroyed
+        Rule::new("prerequisites", prerequisites::wait), // Read(Prerequisites)
+        Rule::new("inputs", inputs::wait),     // Read(ConfigMaps), Read(Secrets)
+        Rule::new("workspace", workspace::provision), // Write(ApplyWorkspace)
+        Rule::new("launch", update::launch),   // Write(CreateUpdate)
+    ];
 
-/// Decides what happens to a Stack next.
-#[must_use]
-pub fn decide(world: &World, now: Timestamp) -> Step {
-    match absorb::absorb(world, now) {
-        Ok(case) => {
-            let case = references::remembered(case);
-            first_match(RULES, &case)
-                .unwrap_or_else(|| case.waiting(&Summary::Ready, Requeue::Settled))
+    fn evaluate(&self, now: Timestamp) -> Result<StackEvaluation, StackStep> {
+        absorb::absorb(self, now).map(references::remembered)
+    }
+
+    fn no_match(evaluation: &StackEvaluation) -> StackStep {
+        evaluation.waiting(&Summary::Ready, Requeue::Settled)
+    }
+
+    fn observe(&mut self, answer: StackResponse) {
+        match answer {
+            StackResponse::CurrentUpdate(update) => {
+                self.current_update = Fact::Known(update.map(|update| *update));
+            }
+            StackResponse::Outputs(outputs) => self.outputs = Fact::Known(outputs),
+            StackResponse::NoOutputs => {
+                let status = self.stack.status.as_ref();
+                let before = status.and_then(|status| status.outputs.clone());
+                self.outputs = Fact::Known(before.unwrap_or_default());
+            }
+            StackResponse::Published(result) => self.published = Fact::Known(result),
+            StackResponse::ConfigMaps(versions) => self.config_maps = Fact::Known(versions),
+            StackResponse::Secrets(versions) => self.secrets = Fact::Known(versions),
+            StackResponse::Prerequisites(stacks) => self.prerequisites = Fact::Known(stacks),
+            StackResponse::Created(result) => self.created = Fact::Known(result),
+            StackResponse::Source(source) => self.source = Fact::Known(source),
+            StackResponse::ExistingWorkspace(workspace) => {
+                self.existing_workspace = Fact::Known(workspace.map(|workspace| *workspace));
+            }
+            StackResponse::Workspace(workspace) => {
+                self.workspace = Fact::Known(workspace.map(|workspace| *workspace));
+            }
         }
-        Err(question) => crate::Step::Ask(question),
-    }
-}
-
-/// What happens to a Stack that does not decode: it says so, and waits for a change.
-#[must_use]
-pub fn decide_undecodable(undecodable: &Undecodable, now: Timestamp) -> Plan<Effect> {
-    let stored: StackStatus = stored_status(undecodable);
-    let mut status = stored.clone();
-    status.observed_generation = undecodable.metadata.generation;
-    let mut conditions = ConditionSet::new(&stored.conditions, now);
-    conditions.summarise(&Summary::Stalled(
-        StackReason::SpecInvalid,
-        undecodable.error.to_string(),
-    ));
-    status.conditions = conditions.into_conditions();
-    undecodable_plan(&stored, status, Effect::PatchStatus)
-}
-
-impl Machine for World {
-    type Question = Question;
-    type Answer = Answer;
-    type Effect = Effect;
-
-    fn decide(&self, now: Timestamp) -> Step {
-        decide(self, now)
     }
 
-    fn learn(&mut self, answer: Answer) {
-        self.learn(answer);
+    fn patch_status(status: Box<StackStatus>) -> StackEffect {
+        StackEffect::PatchStatus(status)
     }
 
-    fn unsaved(&self, now: Timestamp) -> Vec<Effect> {
-        match decide(self, now) {
-            // What was found is in the status that such a question publishes, next to what it is about: another status
-            // would take that back.
-            Step::Ask(Question::ApplyWorkspace(..) | Question::CreateUpdate(..)) => Vec::new(),
+    fn undecodable_status(
+        stored: &StackStatus,
+        undecodable: &Undecodable,
+        now: Timestamp,
+    ) -> StackStatus {
+        let mut conditions = ConditionSet::new(&stored.conditions, now);
+        conditions.summarise(&Summary::Stalled(
+            StackReason::SpecInvalid,
+            undecodable.error.to_string(),
+        ));
+        StackStatus {
+            observed_generation: undecodable.metadata.generation,
+            conditions: conditions.into_conditions(),
+            ..stored.clone()
+        }
+    }
+
+    fn unsaved(&self, now: Timestamp) -> Vec<StackEffect> {
+        match self.decide(now) {
+            // The status that a write publishes has the result already. Another one would undo it.
+            StackStep::Write(_) => Vec::new(),
             _ => absorb::unsaved(self, now),
         }
     }

@@ -36,7 +36,7 @@ pub enum Published {
 }
 
 /// The outputs of an update: JSON under the keys of the Secret that keeps them.
-struct Outputs<'secret> {
+struct OutputSecret<'secret> {
     data: BTreeMap<&'secret String, &'secret ByteString>,
     /// Which are secret; where that can't be read, all are.
     secret: Option<BTreeSet<String>>,
@@ -47,7 +47,7 @@ struct Outputs<'secret> {
 #[must_use]
 pub fn publication(stack: &Stack, outputs: Option<&Secret>) -> Publication {
     let mut publication = Publication::default();
-    let Some(outputs) = outputs.map(Outputs::of) else {
+    let Some(outputs) = outputs.map(OutputSecret::of) else {
         let problem = "the update left no outputs: what spec.outputsTo names stays as it is";
         publication.problems.push(problem.to_owned());
         return publication;
@@ -61,7 +61,7 @@ pub fn publication(stack: &Stack, outputs: Option<&Secret>) -> Publication {
     publication
 }
 
-impl<'secret> Outputs<'secret> {
+impl<'secret> OutputSecret<'secret> {
     fn of(secret: &'secret Secret) -> Self {
         let data = secret.data.iter().flatten();
         let annotations = secret.metadata.annotations.as_ref();
@@ -91,7 +91,7 @@ impl<'secret> Outputs<'secret> {
 fn values(
     field: &str,
     target: &OutputsTarget,
-    outputs: &Outputs<'_>,
+    outputs: &OutputSecret<'_>,
     problems: &mut Vec<String>,
 ) -> BTreeMap<String, Vec<u8>> {
     let plain_only = target.kind == OutputsKind::ConfigMap;

@@ -17,8 +17,8 @@ use pko_api::pulumi::v1::{
 };
 use sha2::{Digest as _, Sha256};
 
-use super::{Case, Question, Step, Versions, World};
-use crate::{Known, hex::hex};
+use super::{ObservedStack, StackEvaluation, StackRead, StackStep, Versions};
+use crate::{Fact, hex::hex};
 
 /// So many digits tell versions apart.
 const DIGITS: usize = 16;
@@ -31,9 +31,9 @@ pub struct Reference<'spec> {
     /// Its name; it is in the Stack's namespace.
     pub name: &'spec str,
     /// Who needs it.
-    pub user: User,
+    pub user: ReferenceUser,
     /// What refers to it.
-    pub field: Field<'spec>,
+    pub field: SpecField<'spec>,
 }
 
 /// A kind of objects that specs refer to.
@@ -47,7 +47,7 @@ pub enum ReferenceKind {
 
 /// Who needs an object that a spec refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum User {
+pub enum ReferenceUser {
     /// The workspace: without it there is no run, and another version of it is a reason for one.
     Workspace,
     /// Whoever fetches the program. New credentials for a repository are no change of what is in it.
@@ -56,7 +56,7 @@ pub enum User {
 
 /// A field of a spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field<'spec> {
+pub struct SpecField<'spec> {
     name: &'static str,
     key: Option<&'spec str>,
 }
@@ -70,7 +70,7 @@ impl fmt::Display for ReferenceKind {
     }
 }
 
-impl fmt::Display for Field<'_> {
+impl fmt::Display for SpecField<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "spec.{}", self.name)?;
         self.key.map_or(Ok(()), |key| write!(formatter, ".{key}"))
@@ -108,7 +108,7 @@ fn of_config(spec: &StackSpec) -> impl Iterator<Item = Reference<'_>> {
         references.iter().map(move |(key, reference)| Reference {
             kind: ReferenceKind::ConfigMap,
             name: &reference.name,
-            user: User::Workspace,
+            user: ReferenceUser::Workspace,
             field: field(name, key),
         })
     });
@@ -121,9 +121,9 @@ fn of_source(spec: &StackSpec) -> impl Iterator<Item = Reference<'_>> {
     let whole = spec.git_auth_secret.iter();
     let whole = whole.map(|name| self::whole(ReferenceKind::Secret, name, "gitAuthSecret"));
     let leaves = spec.git_auth.iter().flat_map(leaves);
-    let leaves = leaves.filter_map(|(name, leaf)| followed(leaf, Field { name, key: None }));
+    let leaves = leaves.filter_map(|(name, leaf)| followed(leaf, SpecField { name, key: None }));
     whole.chain(leaves).map(|reference| Reference {
-        user: User::Source,
+        user: ReferenceUser::Source,
         ..reference
     })
 }
@@ -164,9 +164,9 @@ fn leaves(auth: &GitAuth) -> impl Iterator<Item = (&'static str, &ResourceRef)> 
     .filter_map(|(name, leaf)| Some((name, leaf?)))
 }
 
-fn field<'spec>(name: &'static str, key: &'spec str) -> Field<'spec> {
+fn field<'spec>(name: &'static str, key: &'spec str) -> SpecField<'spec> {
     let key = Some(key);
-    Field { name, key }
+    SpecField { name, key }
 }
 
 /// An object all of whose keys are used.
@@ -174,8 +174,8 @@ fn whole<'spec>(kind: ReferenceKind, name: &'spec str, field: &'static str) -> R
     Reference {
         kind,
         name,
-        user: User::Workspace,
-        field: Field {
+        user: ReferenceUser::Workspace,
+        field: SpecField {
             name: field,
             key: None,
         },
@@ -183,7 +183,7 @@ fn whole<'spec>(kind: ReferenceKind, name: &'spec str, field: &'static str) -> R
 }
 
 /// The object in which a value is, if it is in one.
-fn followed<'spec>(value: &'spec ResourceRef, field: Field<'spec>) -> Option<Reference<'spec>> {
+fn followed<'spec>(value: &'spec ResourceRef, field: SpecField<'spec>) -> Option<Reference<'spec>> {
     let (kind, selected) = match &value.reference_type {
         ResourceRefType::Secret => (ReferenceKind::Secret, value.secret.as_ref()?),
         ResourceRefType::ConfigMap => (ReferenceKind::ConfigMap, value.config_map.as_ref()?),
@@ -192,67 +192,70 @@ fn followed<'spec>(value: &'spec ResourceRef, field: Field<'spec>) -> Option<Ref
     Some(Reference {
         kind,
         name: &selected.name,
-        user: User::Workspace,
+        user: ReferenceUser::Workspace,
         field,
     })
 }
 
 /// What the workspace needs.
 pub(super) fn inputs(spec: &StackSpec) -> impl Iterator<Item = Reference<'_>> {
-    references(spec).filter(|reference| reference.user == User::Workspace)
+    references(spec).filter(|reference| reference.user == ReferenceUser::Workspace)
 }
 
 /// What is known of the objects of a kind.
-fn known(world: &World, kind: ReferenceKind) -> &Known<Versions> {
+fn known(observed: &ObservedStack, kind: ReferenceKind) -> &Fact<Versions> {
     match kind {
-        ReferenceKind::ConfigMap => &world.config_maps,
-        ReferenceKind::Secret => &world.secrets,
+        ReferenceKind::ConfigMap => &observed.config_maps,
+        ReferenceKind::Secret => &observed.secrets,
     }
 }
 
 /// The version of an input, if it is known and there is such an object.
-fn version<'world>(world: &'world World, input: &Reference) -> Option<&'world str> {
-    match known(world, input.kind) {
-        Known::Unknown => None,
-        Known::Known(versions) => versions.get(input.name)?.as_deref(),
+fn version<'observed>(
+    observed: &'observed ObservedStack,
+    input: &Reference,
+) -> Option<&'observed str> {
+    match known(observed, input.kind) {
+        Fact::Unknown => None,
+        Fact::Known(versions) => versions.get(input.name)?.as_deref(),
     }
 }
 
 /// Whether it is known that there is no such object.
-pub(super) fn is_missing(world: &World, input: &Reference) -> bool {
-    matches!(known(world, input.kind), Known::Known(_)) && version(world, input).is_none()
+pub(super) fn is_missing(observed: &ObservedStack, input: &Reference) -> bool {
+    matches!(known(observed, input.kind), Fact::Known(_)) && version(observed, input).is_none()
 }
 
 /// Asks for the inputs of a kind, unless there are none or their versions are known. It is always all of them, so that
 /// one question is enough for all rules.
-pub(super) fn ask(world: &World, kind: ReferenceKind) -> Option<Step> {
-    if matches!(known(world, kind), Known::Known(_)) {
+pub(super) fn ask(observed: &ObservedStack, kind: ReferenceKind) -> Option<StackStep> {
+    if matches!(known(observed, kind), Fact::Known(_)) {
         return None;
     }
-    let inputs = inputs(&world.stack.spec).filter(|input| input.kind == kind);
+    let inputs = inputs(&observed.stack.spec).filter(|input| input.kind == kind);
     let names: BTreeSet<String> = inputs.map(|input| input.name.to_owned()).collect();
     if names.is_empty() {
         return None;
     }
-    Some(Step::Ask(match kind {
-        ReferenceKind::ConfigMap => Question::ConfigMaps(names),
-        ReferenceKind::Secret => Question::Secrets(names),
+    Some(StackStep::Read(match kind {
+        ReferenceKind::ConfigMap => StackRead::ConfigMaps(names),
+        ReferenceKind::Secret => StackRead::Secrets(names),
     }))
 }
 
 /// Asks for those inputs whose change is seen as it happens, if an earlier version of one is recorded.
-pub(super) fn ask_for_watched(case: &Case) -> Option<Step> {
-    let secrets = case.world.settings.watches_secrets;
+pub(super) fn ask_for_watched(evaluation: &StackEvaluation) -> Option<StackStep> {
+    let secrets = evaluation.observed.settings.watches_secrets;
     let kinds = [ReferenceKind::ConfigMap]
         .into_iter()
         .chain(secrets.then_some(ReferenceKind::Secret));
-    let recorded = case.status.references.as_ref()?;
+    let recorded = evaluation.status.references.as_ref()?;
     kinds
         .filter(|kind| {
-            let mut inputs = inputs(&case.world.stack.spec);
+            let mut inputs = inputs(&evaluation.observed.stack.spec);
             inputs.any(|input| input.kind == *kind && recorded_version(recorded, &input).is_some())
         })
-        .find_map(|kind| ask(&case.world, kind))
+        .find_map(|kind| ask(&evaluation.observed, kind))
 }
 
 fn recorded_version<'status>(
@@ -267,39 +270,39 @@ fn recorded_version<'status>(
 }
 
 /// The first input that is there and not what is recorded.
-pub(super) fn changed<'world>(
-    world: &'world World,
+pub(super) fn changed<'observed>(
+    observed: &'observed ObservedStack,
     status: &StackStatus,
-) -> Option<Reference<'world>> {
+) -> Option<Reference<'observed>> {
     let recorded = status.references.as_ref()?;
-    inputs(&world.stack.spec).find(|input| {
-        let now = version(world, input);
+    inputs(&observed.stack.spec).find(|input| {
+        let now = version(observed, input);
         let before = recorded_version(recorded, input);
         now.is_some() && before.is_some() && now != before
     })
 }
 
 /// The case with what was never seen before in its status.
-pub(super) fn remembered(mut case: Case) -> Case {
-    let seen = seen(&case.world);
+pub(super) fn remembered(mut evaluation: StackEvaluation) -> StackEvaluation {
+    let seen = seen(&evaluation.observed);
     if seen == ReferencesStatus::default() {
-        return case;
+        return evaluation;
     }
-    let recorded = case.status.references.get_or_insert_default();
+    let recorded = evaluation.status.references.get_or_insert_default();
     for (name, version) in seen.config_maps {
         recorded.config_maps.entry(name).or_insert(version);
     }
     for (name, version) in seen.secrets {
         recorded.secrets.entry(name).or_insert(version);
     }
-    case
+    evaluation
 }
 
 /// What is known of the inputs now.
-fn seen(world: &World) -> ReferencesStatus {
+fn seen(observed: &ObservedStack) -> ReferencesStatus {
     let mut seen = ReferencesStatus::default();
-    for input in inputs(&world.stack.spec) {
-        let Some(version) = version(world, &input) else {
+    for input in inputs(&observed.stack.spec) {
+        let Some(version) = version(observed, &input) else {
             continue;
         };
         let versions = match input.kind {
@@ -312,9 +315,9 @@ fn seen(world: &World) -> ReferencesStatus {
 }
 
 /// What a run that begins now goes with; nothing where the spec refers to nothing.
-pub(super) fn of_run(world: &World, status: &StackStatus) -> Option<ReferencesStatus> {
-    let seen = seen(world);
-    let marked = is_marked(world, status);
+pub(super) fn of_run(observed: &ObservedStack, status: &StackStatus) -> Option<ReferencesStatus> {
+    let seen = seen(observed);
+    let marked = is_marked(observed, status);
     (seen != ReferencesStatus::default()).then(|| ReferencesStatus {
         changed: marked.then_some(true),
         ..seen
@@ -322,23 +325,23 @@ pub(super) fn of_run(world: &World, status: &StackStatus) -> Option<ReferencesSt
 }
 
 /// Whether the workspace's pod bears the versions.
-fn is_marked(world: &World, status: &StackStatus) -> bool {
+fn is_marked(observed: &ObservedStack, status: &StackStatus) -> bool {
     let before = status.references.as_ref();
-    before.is_some_and(|before| before.changed == Some(true)) || changed(world, status).is_some()
+    before.is_some_and(|before| before.changed == Some(true)) || changed(observed, status).is_some()
 }
 
 /// What the workspace's pod bears, if it bears anything: other versions give another one. What is not known, or gone,
 /// is no other version.
-pub(super) fn mark(world: &World, status: &StackStatus) -> Option<String> {
-    if !is_marked(world, status) {
+pub(super) fn mark(observed: &ObservedStack, status: &StackStatus) -> Option<String> {
+    if !is_marked(observed, status) {
         return None;
     }
     let recorded = status.references.as_ref();
-    let inputs = inputs(&world.stack.spec);
+    let inputs = inputs(&observed.stack.spec);
     let versions: BTreeSet<_> = inputs
         .map(|input| {
             let before = || recorded_version(recorded?, &input);
-            let version = version(world, &input).or_else(before);
+            let version = version(observed, &input).or_else(before);
             (input.kind, input.name, version.unwrap_or_default())
         })
         .collect();

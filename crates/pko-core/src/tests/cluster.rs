@@ -18,9 +18,9 @@ use crate::{
     Machine as _, Plan, Requeue, Step,
     condition_set::is_true,
     stack, update,
-    update::{Run, RunError, RunOutcome},
+    update::{RunError, RunOutcome, RunProgress},
     workspace,
-    workspace::{AgentError, Place, Preparation, Running},
+    workspace::{AgentEndpoint, AgentError, RuntimeState, SetupState},
 };
 
 /// The garbage collector's own finalizer.
@@ -38,8 +38,8 @@ pub(super) struct Died;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pass<Effect> {
     pub(super) plan: Plan<Effect>,
-    /// How many questions were asked, by their kind.
-    pub(super) asked: BTreeMap<&'static str, usize>,
+    /// How many requests were made, by their kind.
+    pub(super) requests: BTreeMap<&'static str, usize>,
     /// The Update that was created, and the one that the status named before.
     pub(super) created: Option<(Update, Option<String>)>,
 }
@@ -56,7 +56,7 @@ pub(super) struct OwnedRun {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Faults {
     /// Why the program can't be had, whatever its revision is.
-    pub(super) source: Option<stack::NoSource>,
+    pub(super) source: Option<stack::SourceError>,
     /// What happens to an Update that is created.
     pub(super) creation: Creation,
     /// What the failures of runs are.
@@ -89,7 +89,7 @@ pub(super) struct Cluster {
     pub(super) stack: Option<Stack>,
     pub(super) updates: BTreeMap<String, Update>,
     pub(super) workspace: Option<Workspace>,
-    pub(super) outputs: BTreeMap<String, stack::Outputs>,
+    pub(super) outputs: BTreeMap<String, stack::StackOutputs>,
     /// The Program's revision; nothing where there is no Program.
     pub(super) revision: Option<String>,
     /// The Secrets that there are.
@@ -100,7 +100,7 @@ pub(super) struct Cluster {
     pub(super) faults: Faults,
     /// The Stacks next to this one.
     pub(super) others: stack::Prerequisites,
-    /// What other Stacks were asked to run for, by name and value.
+    /// What other Stacks were requests to run for, by name and value.
     pub(super) requests: Vec<(String, String)>,
     /// The Stack as a cache has it that has not heard of the last edits.
     pub(super) behind: Option<Stack>,
@@ -110,9 +110,9 @@ pub(super) struct Cluster {
     pub(super) left_lock: Option<Timestamp>,
     /// Whether something was made that a destroy takes away.
     pub(super) has_resources: bool,
-    pub(super) place: Place,
+    pub(super) place: RuntimeState,
     pub(super) version: Result<String, AgentError>,
-    pub(super) preparation: Preparation,
+    pub(super) preparation: SetupState,
     pub(super) agent_error: Option<RunError>,
     pub(super) runs: BTreeMap<String, OwnedRun>,
     /// Which pod it is: another one has none of the runs of before.
@@ -183,14 +183,14 @@ impl Cluster {
             is_torn_out: false,
             left_lock: None,
             has_resources: false,
-            place: Place::Running(Running {
+            place: RuntimeState::Running(AgentEndpoint {
                 address: "unix:/run/demo".to_owned(),
                 name: "\"demo\"".to_owned(),
                 is_outdated: false,
                 look_again: std::time::Duration::from_secs(30),
             }),
             version: Ok("3.259.0".to_owned()),
-            preparation: Preparation::Done,
+            preparation: SetupState::Done,
             agent_error: None,
             runs: BTreeMap::new(),
             instance: 1,
@@ -352,27 +352,31 @@ impl Cluster {
 
     // What the operator does.
 
-    pub(super) fn look_at_stack(&mut self) -> Result<Option<Pass<stack::Effect>>, Died> {
+    pub(super) fn look_at_stack(&mut self) -> Result<Option<Pass<stack::StackEffect>>, Died> {
         let Some(live) = self.stack.clone() else {
             return Ok(None);
         };
         let object = self.behind.clone().unwrap_or(live);
-        let mut world = stack::World::new(object);
-        world.unreleased = self.unreleased();
-        let mut asked = BTreeMap::new();
+        let mut observed = stack::ObservedStack::new(object);
+        observed.unreleased = self.unreleased();
+        let mut requests = BTreeMap::new();
         let mut created = None;
         loop {
-            match stack::decide(&world, self.now) {
-                Step::Ask(question) => {
-                    *asked.entry(stack_question(&question)).or_default() += 1;
-                    if let stack::Question::CreateUpdate(update, status) = &question {
+            match observed.decide(self.now) {
+                Step::Read(read) => {
+                    *requests.entry(stack_read(&read)).or_default() += 1;
+                    observed.observe(self.read_for_stack(read));
+                }
+                Step::Write(write) => {
+                    *requests.entry(stack_write(&write)).or_default() += 1;
+                    if let stack::StackWrite::CreateUpdate(update, status) = &write {
                         let named = status.current_update.clone();
                         let named = named.and_then(|current| current.name);
                         created = Some((update.as_ref().clone(), named));
                     }
-                    match self.answer_stack(question)? {
-                        Ok(answer) => world.learn(answer),
-                        Err(Unanswered) => return self.keep_unsaved(&world, asked).map(Some),
+                    match self.write_for_stack(write)? {
+                        Ok(response) => observed.observe(response),
+                        Err(Unanswered) => return self.keep_unsaved(&observed, requests).map(Some),
                     }
                 }
                 Step::Finish(plan) => {
@@ -381,7 +385,7 @@ impl Cluster {
                     }
                     return Ok(Some(Pass {
                         plan,
-                        asked,
+                        requests,
                         created,
                     }));
                 }
@@ -410,10 +414,10 @@ impl Cluster {
     /// The pass ends without a plan, as the driver ends it.
     fn keep_unsaved(
         &mut self,
-        world: &stack::World,
-        asked: BTreeMap<&'static str, usize>,
-    ) -> Result<Pass<stack::Effect>, Died> {
-        let effects = world.unsaved(self.now);
+        observed: &stack::ObservedStack,
+        requests: BTreeMap<&'static str, usize>,
+    ) -> Result<Pass<stack::StackEffect>, Died> {
+        let effects = observed.unsaved(self.now);
         for effect in &effects {
             self.do_for_stack(effect)?;
         }
@@ -424,76 +428,89 @@ impl Cluster {
         };
         Ok(Pass {
             plan,
-            asked,
+            requests,
             created: None,
         })
     }
 
-    fn answer_stack(
-        &mut self,
-        question: stack::Question,
-    ) -> Result<Result<stack::Answer, Unanswered>, Died> {
-        Ok(Ok(match question {
-            stack::Question::CurrentUpdate(name) => {
+    /// Has `&self`: a read changes nothing.
+    fn read_for_stack(&self, read: stack::StackRead) -> stack::StackResponse {
+        match read {
+            stack::StackRead::CurrentUpdate(name) => {
                 let cached = self.faults.old_updates.get(&name);
                 let found = cached.or_else(|| self.updates.get(&name));
-                stack::Answer::CurrentUpdate(found.cloned().map(Box::new))
+                stack::StackResponse::CurrentUpdate(found.cloned().map(Box::new))
             }
-            stack::Question::Outputs(name) => {
+            stack::StackRead::Outputs(name) => {
                 let outputs = self.outputs.get(&name).cloned();
-                outputs.map_or(stack::Answer::NoOutputs, stack::Answer::Outputs)
+                outputs.map_or(
+                    stack::StackResponse::NoOutputs,
+                    stack::StackResponse::Outputs,
+                )
             }
-            stack::Question::PublishOutputs(_) => stack::Answer::Published(Ok(())),
-            stack::Question::Source(_) => stack::Answer::Source(self.program()),
-            stack::Question::ConfigMaps(_) => stack::Answer::ConfigMaps(stack::Versions::new()),
-            stack::Question::Secrets(_) => stack::Answer::Secrets(self.secrets.clone()),
-            stack::Question::Prerequisites => stack::Answer::Prerequisites(self.others.clone()),
-            stack::Question::ExistingWorkspace(_) => {
+            stack::StackRead::Source(_) => stack::StackResponse::Source(self.program()),
+            stack::StackRead::ConfigMaps(_) => {
+                stack::StackResponse::ConfigMaps(stack::Versions::new())
+            }
+            stack::StackRead::Secrets(_) => stack::StackResponse::Secrets(self.secrets.clone()),
+            stack::StackRead::Prerequisites => {
+                stack::StackResponse::Prerequisites(self.others.clone())
+            }
+            stack::StackRead::ExistingWorkspace(_) => {
                 let existing = self.workspace.clone();
-                stack::Answer::ExistingWorkspace(existing.map(Box::new))
+                stack::StackResponse::ExistingWorkspace(existing.map(Box::new))
             }
-            stack::Question::CreateUpdate(update, status) => {
+        }
+    }
+
+    fn write_for_stack(
+        &mut self,
+        write: stack::StackWrite,
+    ) -> Result<Result<stack::StackResponse, Unanswered>, Died> {
+        Ok(Ok(match write {
+            stack::StackWrite::PublishOutputs(_) => stack::StackResponse::Published(Ok(())),
+            stack::StackWrite::CreateUpdate(update, status) => {
                 if self.stack.as_ref().and_then(|stack| stack.status.as_ref()) != Some(&status) {
-                    self.do_for_stack(&stack::Effect::PatchStatus(status))?;
+                    self.do_for_stack(&stack::StackEffect::PatchStatus(status))?;
                 }
                 match self.faults.creation.clone() {
                     Creation::NoAnswer => return Ok(Err(Unanswered)),
-                    Creation::Refused(refusal) => stack::Answer::Created(Err(refusal)),
+                    Creation::Refused(refusal) => stack::StackResponse::Created(Err(refusal)),
                     Creation::AnswerLost => {
                         self.create(&update)?;
                         return Ok(Err(Unanswered));
                     }
                     Creation::Works => {
                         self.create(&update)?;
-                        stack::Answer::Created(Ok(()))
+                        stack::StackResponse::Created(Ok(()))
                     }
                 }
             }
-            stack::Question::ApplyWorkspace(workspace, status) => {
+            stack::StackWrite::ApplyWorkspace(workspace, status) => {
                 if self.stack.as_ref().and_then(|stack| stack.status.as_ref()) != Some(&status) {
-                    self.do_for_stack(&stack::Effect::PatchStatus(status))?;
+                    self.do_for_stack(&stack::StackEffect::PatchStatus(status))?;
                 }
                 match self.refusal.clone() {
-                    Some(refusal) => stack::Answer::Workspace(Err(refusal)),
-                    None => stack::Answer::Workspace(Ok(Box::new(self.apply(&workspace)?))),
+                    Some(refusal) => stack::StackResponse::Workspace(Err(refusal)),
+                    None => stack::StackResponse::Workspace(Ok(Box::new(self.apply(&workspace)?))),
                 }
             }
         }))
     }
 
-    fn program(&self) -> Result<stack::Source, stack::NoSource> {
+    fn program(&self) -> Result<stack::ProgramSource, stack::SourceError> {
         if let Some(problem) = self.faults.source.clone() {
             return Err(problem);
         }
         let Some(revision) = self.revision.clone() else {
             let message = "unable to retrieve program for stack".to_owned();
-            return Err(stack::NoSource::Unavailable(message));
+            return Err(stack::SourceError::Unavailable(message));
         };
         let location = stack::Location::Artifact(FluxArtifact {
             url: Some(format!("http://operator/{revision}")),
             ..FluxArtifact::default()
         });
-        Ok(stack::Source { revision, location })
+        Ok(stack::ProgramSource { revision, location })
     }
 
     fn apply(&mut self, wanted: &Workspace) -> Result<Workspace, Died> {
@@ -535,20 +552,20 @@ impl Cluster {
         Ok(())
     }
 
-    fn do_for_stack(&mut self, effect: &stack::Effect) -> Result<(), Died> {
+    fn do_for_stack(&mut self, effect: &stack::StackEffect) -> Result<(), Died> {
         self.write(&stack_effect(effect))?;
         // A cache that has not seen our own write is not believed.
         self.behind = None;
         let stack = self.stack.as_mut();
         match effect {
-            stack::Effect::AddFinalizer => {
+            stack::StackEffect::AddFinalizer => {
                 let names = &mut stack.unwrap().metadata.finalizers;
                 names
                     .get_or_insert_default()
                     .push(finalizers::STACK.to_owned());
             }
-            stack::Effect::RemoveFinalizer => let_go(&mut stack.unwrap().metadata),
-            stack::Effect::PatchStatus(status) => {
+            stack::StackEffect::RemoveFinalizer => let_go(&mut stack.unwrap().metadata),
+            stack::StackEffect::PatchStatus(status) => {
                 let stack = stack.unwrap();
                 assert_ne!(
                     stack.status.as_ref(),
@@ -557,19 +574,19 @@ impl Cluster {
                 );
                 stack.status = Some(stored(status));
             }
-            stack::Effect::ReleaseUpdate(name) => {
+            stack::StackEffect::ReleaseUpdate(name) => {
                 if let Some(update) = self.updates.get_mut(name) {
                     let_go(&mut update.metadata);
                 }
             }
-            stack::Effect::DeleteUpdate(name) => self.delete_update(name),
-            stack::Effect::DeleteWorkspace => self.delete_workspace(),
-            stack::Effect::RequestPrerequisite { stack, value } => {
+            stack::StackEffect::DeleteUpdate(name) => self.delete_update(name),
+            stack::StackEffect::DeleteWorkspace => self.delete_workspace(),
+            stack::StackEffect::RequestPrerequisite { stack, value } => {
                 let name = stack.metadata.name.clone().unwrap();
                 self.requests.push((name, value.clone()));
             }
-            stack::Effect::PruneUpdates => {}
-            stack::Effect::Emit(event) => self.events.push(event.reason.to_string()),
+            stack::StackEffect::PruneUpdates => {}
+            stack::StackEffect::Emit(event) => self.events.push(event.reason.to_string()),
         }
         self.collect();
         Ok(())
@@ -578,47 +595,49 @@ impl Cluster {
     pub(super) fn look_at_update(
         &mut self,
         name: &str,
-    ) -> Result<Option<Pass<update::Effect>>, Died> {
+    ) -> Result<Option<Pass<update::UpdateEffect>>, Died> {
         let Some(object) = self.updates.get(name).cloned() else {
             return Ok(None);
         };
-        let mut world = update::World::new(object.clone(), Timestamp::UNIX_EPOCH);
-        let mut asked = BTreeMap::new();
+        let mut observed = update::ObservedUpdate::new(object.clone(), Timestamp::UNIX_EPOCH);
+        let mut requests = BTreeMap::new();
         loop {
-            match update::decide(&world, self.now) {
-                Step::Ask(update::Question::Awaited(_)) => {
-                    *asked.entry("awaited").or_default() += 1;
+            match observed.decide(self.now) {
+                Step::Read(update::UpdateRead::Awaited(_)) => {
+                    *requests.entry("awaited").or_default() += 1;
                     let stack = self.stack.as_ref();
-                    let awaited = stack.is_some_and(|stack| update::awaits(stack, &object));
-                    world.learn(update::Answer::Awaited(awaited));
+                    let awaited = stack.is_some_and(|stack| update::stack_awaits(stack, &object));
+                    observed.observe(update::UpdateResponse::Awaited(awaited));
                 }
-                Step::Ask(update::Question::Workspace(_)) => {
-                    *asked.entry("workspace").or_default() += 1;
+                Step::Read(update::UpdateRead::Workspace(_)) => {
+                    *requests.entry("workspace").or_default() += 1;
                     let workspace = self.workspace.clone().map(Box::new);
-                    world.learn(update::Answer::Workspace(workspace));
+                    observed.observe(update::UpdateResponse::Workspace(workspace));
                 }
-                Step::Ask(update::Question::Turn(_)) => {
-                    world.learn(update::Answer::Turn(crate::queue::Turn::Go));
+                Step::Write(update::UpdateWrite::Admit(_)) => {
+                    observed.observe(update::UpdateResponse::Admission(
+                        crate::run_queue::Admission::Admitted,
+                    ));
                 }
-                Step::Ask(update::Question::Agent(_)) => {
-                    *asked.entry("agent").or_default() += 1;
-                    world.learn(update::Answer::Agent(self.agent_of_run()));
+                Step::Write(update::UpdateWrite::AcquireAgent(_)) => {
+                    *requests.entry("agent").or_default() += 1;
+                    observed.observe(update::UpdateResponse::Agent(self.agent_of_run()));
                 }
-                Step::Ask(update::Question::Run(_, publish)) => {
-                    *asked.entry("run").or_default() += 1;
+                Step::Write(update::UpdateWrite::StartRun(_, publish)) => {
+                    *requests.entry("run").or_default() += 1;
                     if let Some(status) = publish {
-                        self.do_for_update(&object, &update::Effect::PatchStatus(status))?;
+                        self.do_for_update(&object, &update::UpdateEffect::PatchStatus(status))?;
                     }
-                    world.learn(update::Answer::Run(self.run(&object)?));
+                    observed.observe(update::UpdateResponse::Run(self.run(&object)?));
                 }
-                Step::Ask(update::Question::Cancel(_)) => {
-                    *asked.entry("cancel").or_default() += 1;
-                    world.learn(update::Answer::Run(self.cancel(&object)?));
+                Step::Write(update::UpdateWrite::CancelRun(_)) => {
+                    *requests.entry("cancel").or_default() += 1;
+                    observed.observe(update::UpdateResponse::Run(self.cancel(&object)?));
                 }
-                Step::Ask(update::Question::KeepOutputs(secret)) => {
-                    *asked.entry("outputs").or_default() += 1;
+                Step::Write(update::UpdateWrite::StoreOutputs(secret)) => {
+                    *requests.entry("outputs").or_default() += 1;
                     self.write("outputs kept")?;
-                    world.learn(update::Answer::Outputs(Ok(self.keep(&secret))));
+                    observed.observe(update::UpdateResponse::Outputs(Ok(self.keep(&secret))));
                 }
                 Step::Finish(plan) => {
                     for effect in &plan.effects {
@@ -626,7 +645,7 @@ impl Cluster {
                     }
                     return Ok(Some(Pass {
                         plan,
-                        asked,
+                        requests,
                         created: None,
                     }));
                 }
@@ -634,20 +653,20 @@ impl Cluster {
         }
     }
 
-    fn agent_of_run(&self) -> update::Agent {
+    fn agent_of_run(&self) -> update::AgentState {
         let instance = format!("pod-{}", self.instance);
         match &self.agent_error {
-            Some(RunError::Unreachable(message)) => update::Agent::Unreachable {
+            Some(RunError::Unreachable(message)) => update::AgentState::Unreachable {
                 // Now and then nobody knows which pod it is, either.
                 instance: (self.instance % 2 == 1).then_some(instance),
                 message: message.clone(),
             },
-            _ => update::Agent::Here(instance),
+            _ => update::AgentState::Reachable(instance),
         }
     }
 
     /// Starts a run or finds it, as an agent does.
-    fn run(&mut self, update: &Update) -> Result<Result<Run, RunError>, Died> {
+    fn run(&mut self, update: &Update) -> Result<Result<RunProgress, RunError>, Died> {
         if let Some(error) = self.agent_error.clone() {
             return Ok(Err(error));
         }
@@ -673,13 +692,13 @@ impl Cluster {
     }
 
     /// Tells a run to end, as an agent is told.
-    fn cancel(&mut self, update: &Update) -> Result<Result<Run, RunError>, Died> {
+    fn cancel(&mut self, update: &Update) -> Result<Result<RunProgress, RunError>, Died> {
         if let Some(error) = self.agent_error.clone() {
             return Ok(Err(error));
         }
         let id = update.metadata.uid.clone().unwrap_or_default();
         let Some(run) = self.runs.get_mut(&id) else {
-            return Ok(Ok(Run::Unknown));
+            return Ok(Ok(RunProgress::NotStarted));
         };
         run.outcome = RunOutcome {
             reason: Some("Canceled".to_owned()),
@@ -689,13 +708,13 @@ impl Cluster {
         Ok(Ok(self.seen(&id)))
     }
 
-    fn seen(&mut self, id: &str) -> Run {
+    fn seen(&mut self, id: &str) -> RunProgress {
         let run = self.runs.get_mut(id).unwrap();
         if run.looks > 0 {
             run.looks -= 1;
-            return Run::Running;
+            return RunProgress::Running;
         }
-        Run::Ended(Box::new(run.outcome.clone()))
+        RunProgress::Ended(Box::new(run.outcome.clone()))
     }
 
     fn keep(&mut self, secret: &Secret) -> String {
@@ -711,7 +730,7 @@ impl Cluster {
     /// What an agent does about a lock: one of a run that is lost goes, any other one stays.
     fn held(&mut self, update: &Update) -> Option<OwnedRun> {
         let taken = self.left_lock?;
-        let lost = update::lost_runs(update, self.updates.values());
+        let lost = update::interrupted_runs(update, self.updates.values());
         let ours = lost
             .iter()
             .find(|run| run.begun <= taken && taken <= run.lost);
@@ -743,7 +762,7 @@ impl Cluster {
             self.has_resources = false;
         }
         let json = self.revision.as_deref().unwrap_or("0").into();
-        let output = update::Output {
+        let output = update::StackOutput {
             json,
             secret: false,
         };
@@ -765,18 +784,22 @@ impl Cluster {
         }
     }
 
-    fn do_for_update(&mut self, object: &Update, effect: &update::Effect) -> Result<(), Died> {
+    fn do_for_update(
+        &mut self,
+        object: &Update,
+        effect: &update::UpdateEffect,
+    ) -> Result<(), Died> {
         let name = object.metadata.name.clone().unwrap();
         let id = object.metadata.uid.clone().unwrap_or_default();
         let is_free = matches!(
             effect,
-            update::Effect::FollowRun | update::Effect::GiveBackTurn
+            update::UpdateEffect::FollowRun | update::UpdateEffect::GiveBackTurn
         );
         if !is_free {
             self.write(&format!("{name}: {}", variant(effect)))?;
         }
         match effect {
-            update::Effect::PatchStatus(status) => {
+            update::UpdateEffect::PatchStatus(status) => {
                 let update = self.updates.get_mut(&name).unwrap();
                 assert_ne!(
                     update.status.as_ref(),
@@ -785,48 +808,54 @@ impl Cluster {
                 );
                 update.status = Some(stored(status));
             }
-            update::Effect::Adopt(owner) => {
+            update::UpdateEffect::Adopt(owner) => {
                 if let Some(update) = self.updates.get_mut(&name) {
                     update.metadata.owner_references = Some(vec![owner.clone()]);
                 }
             }
-            update::Effect::FollowRun | update::Effect::GiveBackTurn => {}
-            update::Effect::WarnOfWorkspace(message) => self.events.push(message.clone()),
-            update::Effect::AcknowledgeRun => drop(self.runs.remove(&id)),
-            update::Effect::Delete => self.delete_update(&name),
-            update::Effect::LetGo => let_go(&mut self.updates.get_mut(&name).unwrap().metadata),
-            update::Effect::Emit(event) => self.events.push(event.reason.to_string()),
+            update::UpdateEffect::FollowRun | update::UpdateEffect::GiveBackTurn => {}
+            update::UpdateEffect::WarnOfWorkspace(message) => self.events.push(message.clone()),
+            update::UpdateEffect::AcknowledgeRun => drop(self.runs.remove(&id)),
+            update::UpdateEffect::Delete => self.delete_update(&name),
+            update::UpdateEffect::LetGo => {
+                let_go(&mut self.updates.get_mut(&name).unwrap().metadata);
+            }
+            update::UpdateEffect::Emit(event) => self.events.push(event.reason.to_string()),
         }
         self.collect();
         Ok(())
     }
 
-    pub(super) fn look_at_workspace(&mut self) -> Result<Option<Pass<workspace::Effect>>, Died> {
+    pub(super) fn look_at_workspace(
+        &mut self,
+    ) -> Result<Option<Pass<workspace::WorkspaceEffect>>, Died> {
         let Some(object) = self.workspace.clone() else {
             return Ok(None);
         };
-        let mut world = workspace::World::new(object);
-        let mut asked = BTreeMap::new();
+        let mut observed = workspace::ObservedWorkspace::new(object);
+        let mut requests = BTreeMap::new();
         loop {
-            match workspace::decide(&world, self.now) {
-                Step::Ask(workspace::Question::Awaited(_)) => {
-                    *asked.entry("awaited").or_default() += 1;
+            match observed.decide(self.now) {
+                Step::Read(workspace::WorkspaceRead::Awaited(_)) => {
+                    *requests.entry("awaited").or_default() += 1;
                     let stack = self.stack.as_ref().map(|stack| &stack.metadata);
-                    let awaited =
-                        stack.is_some_and(|stack| workspace::is_awaited(&world.workspace, stack));
-                    world.learn(workspace::Answer::Awaited(awaited));
+                    let awaited = stack
+                        .is_some_and(|stack| workspace::is_awaited(&observed.workspace, stack));
+                    observed.observe(workspace::WorkspaceResponse::Awaited(awaited));
                 }
-                Step::Ask(workspace::Question::Place) => {
-                    *asked.entry("place").or_default() += 1;
-                    world.learn(workspace::Answer::Place(self.place.clone()));
+                Step::Write(workspace::WorkspaceWrite::EnsureRuntime) => {
+                    *requests.entry("place").or_default() += 1;
+                    observed.observe(workspace::WorkspaceResponse::Runtime(self.place.clone()));
                 }
-                Step::Ask(workspace::Question::Version) => {
-                    *asked.entry("version").or_default() += 1;
-                    world.learn(workspace::Answer::Version(self.version.clone()));
+                Step::Read(workspace::WorkspaceRead::Version) => {
+                    *requests.entry("version").or_default() += 1;
+                    observed.observe(workspace::WorkspaceResponse::Version(self.version.clone()));
                 }
-                Step::Ask(workspace::Question::Preparation) => {
-                    *asked.entry("preparation").or_default() += 1;
-                    world.learn(workspace::Answer::Preparation(self.preparation.clone()));
+                Step::Write(workspace::WorkspaceWrite::SetUp) => {
+                    *requests.entry("preparation").or_default() += 1;
+                    observed.observe(workspace::WorkspaceResponse::Setup(
+                        self.preparation.clone(),
+                    ));
                 }
                 Step::Finish(plan) => {
                     for effect in &plan.effects {
@@ -834,7 +863,7 @@ impl Cluster {
                     }
                     return Ok(Some(Pass {
                         plan,
-                        asked,
+                        requests,
                         created: None,
                     }));
                 }
@@ -842,10 +871,10 @@ impl Cluster {
         }
     }
 
-    fn do_for_workspace(&mut self, effect: &workspace::Effect) -> Result<(), Died> {
+    fn do_for_workspace(&mut self, effect: &workspace::WorkspaceEffect) -> Result<(), Died> {
         self.write(&format!("workspace: {}", variant(effect)))?;
         match effect {
-            workspace::Effect::PatchStatus(status) => {
+            workspace::WorkspaceEffect::PatchStatus(status) => {
                 let workspace = self.workspace.as_mut().unwrap();
                 assert_ne!(
                     workspace.status.as_ref(),
@@ -854,9 +883,9 @@ impl Cluster {
                 );
                 workspace.status = Some(stored(status));
             }
-            workspace::Effect::Remove => self.replace_pod(),
-            workspace::Effect::Delete => self.delete_workspace(),
-            workspace::Effect::Emit(event) => self.events.push(event.reason.to_string()),
+            workspace::WorkspaceEffect::Remove => self.replace_pod(),
+            workspace::WorkspaceEffect::Delete => self.delete_workspace(),
+            workspace::WorkspaceEffect::Emit(event) => self.events.push(event.reason.to_string()),
         }
         Ok(())
     }
@@ -869,24 +898,29 @@ impl Cluster {
     }
 }
 
-fn stack_question(question: &stack::Question) -> &'static str {
-    match question {
-        stack::Question::CurrentUpdate(_) => "update",
-        stack::Question::Outputs(_) => "outputs",
-        stack::Question::PublishOutputs(_) => "publish",
-        stack::Question::Source(_) => "source",
-        stack::Question::ConfigMaps(_) => "config maps",
-        stack::Question::Secrets(_) => "secrets",
-        stack::Question::Prerequisites => "prerequisites",
-        stack::Question::ExistingWorkspace(_) => "existing workspace",
-        stack::Question::ApplyWorkspace(..) => "workspace",
-        stack::Question::CreateUpdate(..) => "create",
+fn stack_read(read: &stack::StackRead) -> &'static str {
+    match read {
+        stack::StackRead::CurrentUpdate(_) => "update",
+        stack::StackRead::Outputs(_) => "outputs",
+        stack::StackRead::Source(_) => "source",
+        stack::StackRead::ConfigMaps(_) => "config maps",
+        stack::StackRead::Secrets(_) => "secrets",
+        stack::StackRead::Prerequisites => "prerequisites",
+        stack::StackRead::ExistingWorkspace(_) => "existing workspace",
+    }
+}
+
+fn stack_write(write: &stack::StackWrite) -> &'static str {
+    match write {
+        stack::StackWrite::PublishOutputs(_) => "publish",
+        stack::StackWrite::ApplyWorkspace(..) => "workspace",
+        stack::StackWrite::CreateUpdate(..) => "create",
     }
 }
 
 /// What is done for a Stack, and what its status says then.
-fn stack_effect(effect: &stack::Effect) -> String {
-    let stack::Effect::PatchStatus(status) = effect else {
+fn stack_effect(effect: &stack::StackEffect) -> String {
+    let stack::StackEffect::PatchStatus(status) = effect else {
         return format!("stack: {}", variant(effect));
     };
     let summary = status

@@ -12,21 +12,21 @@ use super::{
     namespace::Namespace,
 };
 use crate::{
-    stack::{NoSource, Refusal},
+    stack::{Refusal, SourceError},
     update::RunError,
-    workspace::{AgentError, Place, Preparation, Stage},
+    workspace::{AgentError, RuntimeState, SetupStage, SetupState},
 };
 
 /// One step of a walk: what happens to which Stack, how much time passes, and how many looks follow at most.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
+pub(super) struct WalkStep {
     stack: usize,
     happening: Happening,
     seconds: i64,
     looks: usize,
 }
 
-impl Step {
+impl WalkStep {
     /// Whether nothing happens: what remains of a step that a failure does not need.
     pub(super) fn is_idle(&self) -> bool {
         matches!(self.happening, Happening::Nothing) && self.looks == 0
@@ -36,14 +36,14 @@ impl Step {
 #[derive(Clone, Debug)]
 enum Happening {
     Nothing,
-    User(User),
+    UserAction(UserAction),
     Fault(Fault),
     /// Everything works again.
     Healed,
 }
 
 #[derive(Clone, Debug)]
-enum User {
+enum UserAction {
     /// These fields of the spec have these values now; what is null is not there.
     Edits(&'static str, Value),
     /// The same, and the manager's cache does not hear of it for a while.
@@ -66,14 +66,14 @@ enum Fault {
     Death(usize),
     PodLost,
     RunsFail(Option<FailureClass>),
-    Source(NoSource),
+    Source(SourceError),
     /// A source that does not answer, since now.
     Unreachable,
     Workspace(Refusal),
-    Place(Place),
+    RuntimeState(RuntimeState),
     Agent(AgentError),
-    Preparation(Preparation),
-    Run(RunError),
+    SetupState(SetupState),
+    RunProgress(RunError),
     Creation(Creation),
     NamespaceTerminates,
     OutputsGone,
@@ -84,11 +84,11 @@ enum Fault {
 }
 
 /// A walk of thirty steps.
-pub(super) fn walk() -> impl Strategy<Value = Vec<Step>> {
+pub(super) fn walk() -> impl Strategy<Value = Vec<WalkStep>> {
     prop::collection::vec(step(), 30)
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = WalkStep> {
     let seconds = prop_oneof![
         6 => 1..10_i64,
         3 => 10..120_i64,
@@ -96,7 +96,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => 4_000..200_000_i64,
     ];
     (0..2_usize, happening(), seconds, 0..12_usize).prop_map(
-        |(stack, happening, seconds, looks)| Step {
+        |(stack, happening, seconds, looks)| WalkStep {
             stack,
             happening,
             seconds,
@@ -108,26 +108,26 @@ fn step() -> impl Strategy<Value = Step> {
 fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
         6 => Just(Happening::Nothing),
-        8 => user().prop_map(Happening::User),
+        8 => user().prop_map(Happening::UserAction),
         8 => fault().prop_map(Happening::Fault),
         4 => Just(Happening::Healed),
     ]
 }
 
-fn user() -> impl Strategy<Value = User> {
+fn user() -> impl Strategy<Value = UserAction> {
     prop_oneof![
-        10 => edit().prop_map(|(field, value)| User::Edits(field, value)),
-        3 => edit().prop_map(|(field, value)| User::EditsUnheard(field, value)),
-        3 => (0..4_u8).prop_map(User::Requests),
-        4 => Just(User::Pushes),
-        1 => Just(User::Deletes),
-        1 => Just(User::DeletesInForeground),
-        1 => Just(User::RemovesFinalizer),
-        2 => Just(User::DeletesUpdate),
-        2 => Just(User::TearsOutUpdate),
-        2 => Just(User::DeletesWorkspace),
-        1 => Just(User::Breaks),
-        2 => Just(User::Repairs),
+        10 => edit().prop_map(|(field, value)| UserAction::Edits(field, value)),
+        3 => edit().prop_map(|(field, value)| UserAction::EditsUnheard(field, value)),
+        3 => (0..4_u8).prop_map(UserAction::Requests),
+        4 => Just(UserAction::Pushes),
+        1 => Just(UserAction::Deletes),
+        1 => Just(UserAction::DeletesInForeground),
+        1 => Just(UserAction::RemovesFinalizer),
+        2 => Just(UserAction::DeletesUpdate),
+        2 => Just(UserAction::TearsOutUpdate),
+        2 => Just(UserAction::DeletesWorkspace),
+        1 => Just(UserAction::Breaks),
+        2 => Just(UserAction::Repairs),
     ]
 }
 
@@ -198,9 +198,9 @@ fn fault() -> impl Strategy<Value = Fault> {
         Some(FailureClass::Interrupted),
     ]);
     let source = prop::sample::select(vec![
-        NoSource::Invalid("the Secret \"git\" does not exist".to_owned()),
-        NoSource::Unavailable("there is no Program \"hello\"".to_owned()),
-        NoSource::Pending("the source is asked".to_owned()),
+        SourceError::Invalid("the Secret \"git\" does not exist".to_owned()),
+        SourceError::Unavailable("there is no Program \"hello\"".to_owned()),
+        SourceError::Pending("the source is asked".to_owned()),
     ]);
     prop_oneof![
         8 => (0..10_usize).prop_map(Fault::Death),
@@ -209,10 +209,10 @@ fn fault() -> impl Strategy<Value = Fault> {
         3 => source.prop_map(Fault::Source),
         2 => Just(Fault::Unreachable),
         2 => refusal().prop_map(Fault::Workspace),
-        2 => place().prop_map(Fault::Place),
+        2 => place().prop_map(Fault::RuntimeState),
         1 => agent().prop_map(Fault::Agent),
-        2 => preparation().prop_map(Fault::Preparation),
-        2 => run_error().prop_map(Fault::Run),
+        2 => preparation().prop_map(Fault::SetupState),
+        2 => run_error().prop_map(Fault::RunProgress),
         2 => refusal().prop_map(|refusal| Fault::Creation(Creation::Refused(refusal))),
         3 => Just(Fault::Creation(Creation::AnswerLost)),
         1 => Just(Fault::Creation(Creation::NoAnswer)),
@@ -223,13 +223,13 @@ fn fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
-fn place() -> impl Strategy<Value = Place> {
+fn place() -> impl Strategy<Value = RuntimeState> {
     prop::sample::select(vec![
-        Place::Starting("pulling".to_owned()),
-        Place::Rolling("changing".to_owned()),
-        Place::Asleep,
-        Place::Failed("no memory".to_owned()),
-        Place::Impossible("no pod".to_owned()),
+        RuntimeState::Starting("pulling".to_owned()),
+        RuntimeState::Rolling("changing".to_owned()),
+        RuntimeState::Idle,
+        RuntimeState::Failed("no memory".to_owned()),
+        RuntimeState::Invalid("no pod".to_owned()),
     ])
 }
 
@@ -243,15 +243,15 @@ fn agent() -> impl Strategy<Value = AgentError> {
     ])
 }
 
-fn preparation() -> impl Strategy<Value = Preparation> {
-    let failed = |is_transient| Preparation::Failed {
-        stage: Stage::Installing,
+fn preparation() -> impl Strategy<Value = SetupState> {
+    let failed = |is_transient| SetupState::Failed {
+        stage: SetupStage::Installing,
         message: "no registry".to_owned(),
         is_transient,
         retry_in: Duration::from_mins(1),
     };
     prop::sample::select(vec![
-        Preparation::UnderWay(Stage::Installing),
+        SetupState::InProgress(SetupStage::Installing),
         failed(true),
         failed(false),
     ])
@@ -266,11 +266,11 @@ fn run_error() -> impl Strategy<Value = RunError> {
 }
 
 /// Takes a step.
-pub(super) fn take(namespace: &mut Namespace, step: &Step) {
+pub(super) fn take(namespace: &mut Namespace, step: &WalkStep) {
     namespace.advance(step.seconds);
     match &step.happening {
         Happening::Nothing => {}
-        Happening::User(user) => act(&mut namespace.clusters[step.stack], user),
+        Happening::UserAction(user) => act(&mut namespace.clusters[step.stack], user),
         Happening::Fault(Fault::Deafness) => namespace.hears = false,
         Happening::Fault(Fault::NamespaceTerminates) => terminate(namespace),
         Happening::Fault(fault) => strike(&mut namespace.clusters[step.stack], fault),
@@ -311,39 +311,39 @@ pub(super) fn heal(namespace: &mut Namespace) {
     namespace.relist();
 }
 
-fn act(cluster: &mut Cluster, user: &User) {
+fn act(cluster: &mut Cluster, user: &UserAction) {
     let Some(stack) = cluster.stack.clone() else {
         return;
     };
     let is_deleting = stack.metadata.deletion_timestamp.is_some();
     match user {
-        User::Edits(field, value) => edited(cluster, field, value),
-        User::EditsUnheard(field, value) => {
+        UserAction::Edits(field, value) => edited(cluster, field, value),
+        UserAction::EditsUnheard(field, value) => {
             cluster.behind = Some(stack);
             edited(cluster, field, value);
         }
-        User::Requests(number) => cluster.request(&format!("request-{number}")),
-        User::Pushes => push(cluster),
-        User::Deletes if !is_deleting => cluster.delete_stack(),
-        User::DeletesInForeground if !is_deleting => cluster.delete_stack_in_foreground(),
-        User::Deletes | User::DeletesInForeground => {}
-        User::RemovesFinalizer => cluster.tear_out_finalizer(),
-        User::DeletesUpdate => {
+        UserAction::Requests(number) => cluster.request(&format!("request-{number}")),
+        UserAction::Pushes => push(cluster),
+        UserAction::Deletes if !is_deleting => cluster.delete_stack(),
+        UserAction::DeletesInForeground if !is_deleting => cluster.delete_stack_in_foreground(),
+        UserAction::Deletes | UserAction::DeletesInForeground => {}
+        UserAction::RemovesFinalizer => cluster.tear_out_finalizer(),
+        UserAction::DeletesUpdate => {
             if let Some(name) = newest(cluster) {
                 cluster.delete_update(&name);
             }
         }
-        User::TearsOutUpdate => {
+        UserAction::TearsOutUpdate => {
             if let Some(name) = newest(cluster) {
                 cluster.updates.remove(&name);
             }
         }
-        User::DeletesWorkspace => cluster.delete_workspace(),
-        User::Breaks => {
+        UserAction::DeletesWorkspace => cluster.delete_workspace(),
+        UserAction::Breaks => {
             cluster.faults.is_broken = true;
             push(cluster);
         }
-        User::Repairs => {
+        UserAction::Repairs => {
             cluster.faults.is_broken = false;
             push(cluster);
         }
@@ -410,16 +410,16 @@ fn strike(cluster: &mut Cluster, fault: &Fault) {
         Fault::Unreachable => {
             let since = cluster.now - SignedDuration::from_secs(5);
             let message = "no route".to_owned();
-            cluster.faults.source = Some(NoSource::Unreachable { since, message });
+            cluster.faults.source = Some(SourceError::Unreachable { since, message });
         }
         Fault::Workspace(refusal) => {
             // A namespace that ends does so for good.
             cluster.refusal.get_or_insert(refusal);
         }
-        Fault::Place(place) => cluster.place = place,
+        Fault::RuntimeState(place) => cluster.place = place,
         Fault::Agent(error) => cluster.version = Err(error),
-        Fault::Preparation(preparation) => cluster.preparation = preparation,
-        Fault::Run(error) => cluster.agent_error = Some(error),
+        Fault::SetupState(preparation) => cluster.preparation = preparation,
+        Fault::RunProgress(error) => cluster.agent_error = Some(error),
         Fault::Creation(creation) if cluster.refusal != Some(Refusal::NamespaceTerminating) => {
             cluster.faults.creation = creation;
         }

@@ -11,7 +11,7 @@ use super::cluster::{Cluster, Creation, Died, Pass, UNANSWERED};
 use crate::{Requeue, condition_set::is_true, stack, step::SHORTEST_REQUEUE, update, workspace};
 
 /// Looks at the Stack, and holds what is done up against the laws.
-pub(super) fn stack(cluster: &mut Cluster) -> Result<Option<Pass<stack::Effect>>, Died> {
+pub(super) fn stack(cluster: &mut Cluster) -> Result<Option<Pass<stack::StackEffect>>, Died> {
     let Some(live) = cluster.stack.clone() else {
         return Ok(None);
     };
@@ -26,19 +26,27 @@ pub(super) fn stack(cluster: &mut Cluster) -> Result<Option<Pass<stack::Effect>>
     no_requeue_is_at_once(&pass);
     a_stack_that_goes_runs_nothing_but_destroy(&before, &pass);
     an_update_is_named_before_it_is_made(&pass);
-    events_come_last(&pass, |effect| matches!(effect, stack::Effect::Emit(_)));
+    events_come_last(&pass, |effect| {
+        matches!(effect, stack::StackEffect::Emit(_))
+    });
     what_succeeded_is_run_again_by_resync_only(&before, &pass);
     if let Some(after) = &cluster.stack {
         one_condition_is_true(after, &pass);
         a_stack_that_reconciles_has_a_deadline(after, &pass);
         each_condition_says_why(after);
     }
-    if pass.plan.effects.contains(&stack::Effect::RemoveFinalizer) {
+    if pass
+        .plan
+        .effects
+        .contains(&stack::StackEffect::RemoveFinalizer)
+    {
         nothing_is_owed(&before, &pass);
         nothing_is_left_behind(&before, has_resources, &pass);
     }
     // Another look sees another world where this one did not see, or could not do, everything.
-    let asks = |effect: &stack::Effect| matches!(effect, stack::Effect::RequestPrerequisite { .. });
+    let asks = |effect: &stack::StackEffect| {
+        matches!(effect, stack::StackEffect::RequestPrerequisite { .. })
+    };
     let is_whole = !is_behind
         && cluster.faults.creation == Creation::Works
         && !pass.plan.effects.iter().any(asks);
@@ -48,7 +56,7 @@ pub(super) fn stack(cluster: &mut Cluster) -> Result<Option<Pass<stack::Effect>>
     Ok(Some(pass))
 }
 
-fn stack_stands_still(mut calm: Cluster, pass: &Pass<stack::Effect>) -> Result<(), Died> {
+fn stack_stands_still(mut calm: Cluster, pass: &Pass<stack::StackEffect>) -> Result<(), Died> {
     // After adoption the same look goes on with the next rule; that takes one more.
     if pass.plan.rule == "adopt" {
         calm.look_at_stack()?;
@@ -61,14 +69,14 @@ fn stack_stands_still(mut calm: Cluster, pass: &Pass<stack::Effect>) -> Result<(
         let new: Vec<_> = effects
             .filter(|effect| !was_asked(&requests, effect))
             .collect();
-        assert_eq!(new, Vec::<&stack::Effect>::new(), "after {pass:#?}");
+        assert_eq!(new, Vec::<&stack::StackEffect>::new(), "after {pass:#?}");
         assert_eq!(calm.stack, settled, "after {pass:#?}");
     }
     Ok(())
 }
 
-fn was_asked(requests: &[(String, String)], effect: &stack::Effect) -> bool {
-    let stack::Effect::RequestPrerequisite { stack, value } = effect else {
+fn was_asked(requests: &[(String, String)], effect: &stack::StackEffect) -> bool {
+    let stack::StackEffect::RequestPrerequisite { stack, value } = effect else {
         return false;
     };
     let name = stack.metadata.name.clone().unwrap_or_default();
@@ -87,7 +95,7 @@ fn standing_still(cluster: &Cluster) -> Cluster {
 pub(super) fn update(
     cluster: &mut Cluster,
     name: &str,
-) -> Result<Option<Pass<update::Effect>>, Died> {
+) -> Result<Option<Pass<update::UpdateEffect>>, Died> {
     let writes = cluster.writes;
     let Some(pass) = cluster.look_at_update(name)? else {
         return Ok(None);
@@ -97,7 +105,7 @@ pub(super) fn update(
     events_come_last(&pass, |effect| {
         matches!(
             effect,
-            update::Effect::Emit(_) | update::Effect::WarnOfWorkspace(_)
+            update::UpdateEffect::Emit(_) | update::UpdateEffect::WarnOfWorkspace(_)
         )
     });
     each_run_is_begun_once(cluster);
@@ -108,22 +116,23 @@ pub(super) fn update(
             "no deadline: {pass:#?}"
         );
     }
-    let adopts = |effect: &update::Effect| matches!(effect, update::Effect::Adopt(_));
+    let adopts = |effect: &update::UpdateEffect| matches!(effect, update::UpdateEffect::Adopt(_));
     if pass.plan.effects.iter().any(adopts) {
         // It is its Workspace's from now on, and goes on as such.
         return update(cluster, name);
     }
     // A run that goes on is another one at the next look, and is followed again.
-    let running = pass.plan.effects.contains(&update::Effect::FollowRun);
+    let running = pass.plan.effects.contains(&update::UpdateEffect::FollowRun);
     if cluster.writes != writes && !running {
         let mut calm = standing_still(cluster);
         if let Some(mut second) = calm.look_at_update(name)? {
             // Given back once more, it is still given back.
-            if second.plan.effects == [update::Effect::LetGo] {
+            if second.plan.effects == [update::UpdateEffect::LetGo] {
                 // It is over, and nobody waits for it: the last thing that is done for it.
                 return Ok(Some(pass));
             }
-            let gives_back = |effect: &update::Effect| *effect == update::Effect::GiveBackTurn;
+            let gives_back =
+                |effect: &update::UpdateEffect| *effect == update::UpdateEffect::GiveBackTurn;
             second.plan.effects.retain(|effect| !gives_back(effect));
             assert_eq!(second.plan.effects, [], "after {pass:#?}");
             assert_eq!(calm.updates, cluster.updates, "after {pass:#?}");
@@ -133,14 +142,18 @@ pub(super) fn update(
 }
 
 /// Looks at the Workspace, and holds what is done up against the laws.
-pub(super) fn workspace(cluster: &mut Cluster) -> Result<Option<Pass<workspace::Effect>>, Died> {
+pub(super) fn workspace(
+    cluster: &mut Cluster,
+) -> Result<Option<Pass<workspace::WorkspaceEffect>>, Died> {
     let writes = cluster.writes;
     let Some(pass) = cluster.look_at_workspace()? else {
         return Ok(None);
     };
     each_question_is_asked_once(&pass);
     no_requeue_is_at_once(&pass);
-    events_come_last(&pass, |effect| matches!(effect, workspace::Effect::Emit(_)));
+    events_come_last(&pass, |effect| {
+        matches!(effect, workspace::WorkspaceEffect::Emit(_))
+    });
     let Some(after) = cluster.workspace.clone() else {
         return Ok(Some(pass));
     };
@@ -162,7 +175,7 @@ pub(super) fn workspace(cluster: &mut Cluster) -> Result<Option<Pass<workspace::
 }
 
 fn each_question_is_asked_once<Effect: std::fmt::Debug>(pass: &Pass<Effect>) {
-    assert!(pass.asked.values().all(|times| *times == 1), "{pass:#?}");
+    assert!(pass.requests.values().all(|times| *times == 1), "{pass:#?}");
 }
 
 fn no_requeue_is_at_once<Effect: std::fmt::Debug>(pass: &Pass<Effect>) {
@@ -187,7 +200,7 @@ fn events_come_last<Effect: std::fmt::Debug>(pass: &Pass<Effect>, is_event: fn(&
     assert!(effects.all(is_event), "{pass:#?}");
 }
 
-fn one_condition_is_true(after: &Stack, pass: &Pass<stack::Effect>) {
+fn one_condition_is_true(after: &Stack, pass: &Pass<stack::StackEffect>) {
     // These two leave the status as it is: the next look speaks, or nobody has to any more.
     if ["adopt", "already-released", UNANSWERED].contains(&pass.plan.rule) {
         return;
@@ -197,13 +210,13 @@ fn one_condition_is_true(after: &Stack, pass: &Pass<stack::Effect>) {
     assert_eq!(count, 1, "{:#?} after {pass:#?}", after.status);
 }
 
-fn a_stack_that_reconciles_has_a_deadline(after: &Stack, pass: &Pass<stack::Effect>) {
+fn a_stack_that_reconciles_has_a_deadline(after: &Stack, pass: &Pass<stack::StackEffect>) {
     let waits = is_stack(after, Reconciling) && pass.plan.rule != "already-released";
     let deadline = matches!(pass.plan.requeue, Requeue::After(_));
     assert!(deadline || !waits, "{pass:#?}");
 }
 
-fn a_stack_that_goes_runs_nothing_but_destroy(before: &Stack, pass: &Pass<stack::Effect>) {
+fn a_stack_that_goes_runs_nothing_but_destroy(before: &Stack, pass: &Pass<stack::StackEffect>) {
     let deleting = before.metadata.deletion_timestamp.is_some();
     if let Some((update, _)) = &pass.created {
         let destroy = update.spec.operation == Some(OperationType::Destroy);
@@ -211,7 +224,7 @@ fn a_stack_that_goes_runs_nothing_but_destroy(before: &Stack, pass: &Pass<stack:
     }
 }
 
-fn an_update_is_named_before_it_is_made(pass: &Pass<stack::Effect>) {
+fn an_update_is_named_before_it_is_made(pass: &Pass<stack::StackEffect>) {
     if let Some((update, named)) = &pass.created {
         assert_eq!(&update.metadata.name, named, "{pass:#?}");
     }
@@ -219,10 +232,10 @@ fn an_update_is_named_before_it_is_made(pass: &Pass<stack::Effect>) {
 
 /// The finalizer goes after a successful destroy, or where none is owed: it was not asked for, or nothing
 /// was ever applied.
-fn nothing_is_owed(before: &Stack, pass: &Pass<stack::Effect>) {
-    let owes = stack::World::new(before.clone()).owes_destroy();
+fn nothing_is_owed(before: &Stack, pass: &Pass<stack::StackEffect>) {
+    let owes = stack::ObservedStack::new(before.clone()).owes_destroy();
     let written = pass.plan.effects.iter().find_map(|effect| match effect {
-        stack::Effect::PatchStatus(status) => Some(status.as_ref()),
+        stack::StackEffect::PatchStatus(status) => Some(status.as_ref()),
         _ => None,
     });
     let last = written
@@ -241,13 +254,13 @@ fn nothing_is_owed(before: &Stack, pass: &Pass<stack::Effect>) {
 }
 
 /// Whatever the status says, what was made is there until a destroy took it away.
-fn nothing_is_left_behind(before: &Stack, has_resources: bool, pass: &Pass<stack::Effect>) {
+fn nothing_is_left_behind(before: &Stack, has_resources: bool, pass: &Pass<stack::StackEffect>) {
     let wants_destroy = before.spec.destroy_on_finalize == Some(true);
     assert!(!(wants_destroy && has_resources), "{pass:#?}");
 }
 
 /// The same spec, request and revision are not run again once they have succeeded, unless the spec says so.
-fn what_succeeded_is_run_again_by_resync_only(before: &Stack, pass: &Pass<stack::Effect>) {
+fn what_succeeded_is_run_again_by_resync_only(before: &Stack, pass: &Pass<stack::StackEffect>) {
     let last = before
         .status
         .as_ref()

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Requeue,
-    workspace::{AgentError, Place, Preparation, Stage},
+    workspace::{AgentError, RuntimeState, SetupStage, SetupState},
 };
 
 /// Nothing in these lives takes more looks.
@@ -356,7 +356,7 @@ fn foreground_delete_waits_for_the_secret_of_its_new_workspace() {
 fn stack_delete_without_a_workspace_ends_by_the_secret_or_without_a_destroy() {
     let stalled = || {
         let mut cluster = with_secret();
-        cluster.place = Place::Failed("secret \"tokens\" not found".into());
+        cluster.place = RuntimeState::Failed("secret \"tokens\" not found".into());
         quiet(&mut cluster);
         cluster.secrets.clear();
         cluster.delete_stack();
@@ -381,7 +381,7 @@ fn destroy_that_waits_for_a_lost_pod_can_be_done_without() {
     cluster.delete_stack();
     laws::stack(&mut cluster).unwrap();
     assert_eq!(cluster.updates.len(), 2, "the destroy waits");
-    cluster.place = Place::Failed("secret \"tokens\" not found".into());
+    cluster.place = RuntimeState::Failed("secret \"tokens\" not found".into());
     cluster.secrets.clear();
     until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
     cluster.edit(|stack| stack.spec.destroy_on_finalize = Some(false));
@@ -417,7 +417,7 @@ fn a_stack_that_never_could_run_can_be_deleted() {
 fn trouble_with_place_and_agent_passes() {
     let mut cluster = new(&json!({}));
     let (place, version) = (cluster.place.clone(), cluster.version.clone());
-    cluster.place = Place::Failed("no memory".into());
+    cluster.place = RuntimeState::Failed("no memory".into());
     cluster.version = Err(AgentError::Unreachable("no route".into()));
     for _ in 0..5 {
         turn(&mut cluster).unwrap();
@@ -429,14 +429,14 @@ fn trouble_with_place_and_agent_passes() {
         cluster.advance(60);
     }
     cluster.version = version;
-    cluster.preparation = Preparation::Failed {
-        stage: Stage::Installing,
+    cluster.preparation = SetupState::Failed {
+        stage: SetupStage::Installing,
         message: "no registry".into(),
         is_transient: false,
         retry_in: std::time::Duration::from_mins(1),
     };
     until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
-    cluster.preparation = Preparation::Done;
+    cluster.preparation = SetupState::Done;
     ready(&mut cluster);
     assert_eq!(cluster.log, [Up]);
 }

@@ -22,7 +22,7 @@ use serde_json::json;
 
 use super::{
     cluster::Cluster,
-    happenings::{self, Step, heal, take},
+    happenings::{self, WalkStep, heal, take},
     namespace::Namespace,
 };
 use crate::{
@@ -47,7 +47,7 @@ fn new() -> Namespace {
     Namespace::new(&[("base", spec), ("demo", after)])
 }
 
-fn go(walk: &[Step]) {
+fn go(walk: &[WalkStep]) {
     let mut namespace = new();
     for step in walk {
         take(&mut namespace, step);
@@ -250,7 +250,7 @@ fn walk(seed: u64) -> Result<(), String> {
 }
 
 /// The steps that matter, a line for each.
-fn shown(walk: &[Step]) -> String {
+fn shown(walk: &[WalkStep]) -> String {
     let steps = walk.iter().filter(|step| !step.is_idle());
     let lines: Vec<String> = steps.map(|step| format!("{step:?}")).collect();
     lines.join("\n")

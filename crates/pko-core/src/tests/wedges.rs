@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     condition_set::find,
-    stack::{NoSource, Refusal},
+    stack::{Refusal, SourceError},
 };
 
 fn status(cluster: &Cluster) -> StackStatus {
@@ -139,7 +139,7 @@ fn a_destroy_that_fails_is_tried_for_ever_and_ever_more_slowly() {
 fn what_the_spec_names_and_is_missing_is_looked_for_again() {
     let mut cluster = new(&json!({}));
     let problem = "the Secret \"git\" does not exist".to_owned();
-    cluster.faults.source = Some(NoSource::Invalid(problem.clone()));
+    cluster.faults.source = Some(SourceError::Invalid(problem.clone()));
     until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
     assert_eq!(said(&cluster), ("SpecInvalid".to_owned(), problem));
     cluster.faults.source = None;
@@ -245,7 +245,7 @@ fn outputs_that_are_not_found_leave_those_of_before() {
 fn a_result_is_recorded_although_the_source_is_away() {
     let mut cluster = new(&json!({}));
     ended_unseen(&mut cluster);
-    cluster.faults.source = Some(NoSource::Unavailable("the Program is gone".to_owned()));
+    cluster.faults.source = Some(SourceError::Unavailable("the Program is gone".to_owned()));
     turn(&mut cluster).unwrap();
     let status = status(&cluster);
     assert_eq!(status.current_update, None);

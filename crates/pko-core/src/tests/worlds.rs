@@ -9,7 +9,7 @@ use super::{cluster::Cluster, laws};
 use crate::{
     stack::Refusal,
     update::RunError,
-    workspace::{AgentError, Place, Preparation, Stage},
+    workspace::{AgentError, RuntimeState, SetupStage, SetupState},
 };
 
 /// Picks the next of some choices off a number: each number is a world, and every world has one.
@@ -263,11 +263,11 @@ fn workspace_world(number: u64) -> Cluster {
     let places = [
         cluster.place.clone(),
         cluster.place.clone(),
-        Place::Starting("pulling".to_owned()),
-        Place::Rolling("changing".to_owned()),
-        Place::Asleep,
-        Place::Failed("no memory".to_owned()),
-        Place::Impossible("no pod".to_owned()),
+        RuntimeState::Starting("pulling".to_owned()),
+        RuntimeState::Rolling("changing".to_owned()),
+        RuntimeState::Idle,
+        RuntimeState::Failed("no memory".to_owned()),
+        RuntimeState::Invalid("no pod".to_owned()),
     ];
     cluster.place = choices.of(&places);
     let versions = [
@@ -279,17 +279,17 @@ fn workspace_world(number: u64) -> Cluster {
         }),
     ];
     cluster.version = choices.of(&versions);
-    let failed = |stage, is_transient| Preparation::Failed {
+    let failed = |stage, is_transient| SetupState::Failed {
         stage,
         message: "no registry".to_owned(),
         is_transient,
         retry_in: std::time::Duration::from_mins(1),
     };
     cluster.preparation = choices.of(&[
-        Preparation::Done,
-        Preparation::UnderWay(Stage::Installing),
-        failed(Stage::Installing, true),
-        failed(Stage::Initializing, false),
+        SetupState::Done,
+        SetupState::InProgress(SetupStage::Installing),
+        failed(SetupStage::Installing, true),
+        failed(SetupStage::Initializing, false),
     ]);
     let stored = choices.of(&[
         json!([]),

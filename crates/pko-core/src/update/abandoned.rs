@@ -7,10 +7,10 @@ use pko_api::{
     names::{conditions::ConditionType, labels},
 };
 
-use super::{Case, Effect, Question, Step};
+use super::{UpdateEffect, UpdateEvaluation, UpdateRead, UpdateStep};
 use crate::{
     condition_set::is_true,
-    stack::is_held,
+    finalizers::{has_stack_finalizer, is_released},
     step::{Requeue, finish},
 };
 
@@ -19,25 +19,29 @@ const STACK_AGAIN: Duration = Duration::from_mins(1);
 
 /// Lets go of an Update that is over and deleted if nobody waits for its result. The Stack does so itself unless a crash or
 /// somebody's hand came in between; without this one the Update would stay for ever, and its namespace with it.
-pub(super) fn let_go(case: &Case) -> Option<Step> {
-    let update = &case.world.update;
+pub(super) fn let_go(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
+    let update = &evaluation.observed.update;
     let stack = stack_name(update).filter(|_| is_held_to_the_end(update))?;
     Some(
-        match case.world.awaited.or_ask(|| Question::Awaited(stack)) {
+        match evaluation
+            .observed
+            .awaited
+            .or_read(|| UpdateRead::Awaited(stack))
+        {
             Err(question) => question,
             Ok(true) => finish(Vec::new(), Requeue::after(STACK_AGAIN)),
-            Ok(false) => finish(vec![Effect::LetGo], Requeue::Settled),
+            Ok(false) => finish(vec![UpdateEffect::LetGo], Requeue::Settled),
         },
     )
 }
 
 /// Whether a Stack waits for this Update's result. One that goes and that somebody has let go by hand records nothing more.
 #[must_use]
-pub fn awaits(stack: &Stack, update: &Update) -> bool {
-    let is_let_go = stack.metadata.deletion_timestamp.is_some() && !is_held(&stack.metadata);
+pub fn stack_awaits(stack: &Stack, update: &Update) -> bool {
     let status = stack.status.as_ref();
     let current = status.and_then(|status| status.current_update.as_ref());
-    !is_let_go && current.is_some_and(|current| current.name == update.metadata.name)
+    !is_released(&stack.metadata)
+        && current.is_some_and(|current| current.name == update.metadata.name)
 }
 
 /// When an Update that was deleted, and has just ended, is looked at again: somebody has to let it go.
@@ -46,7 +50,7 @@ pub(super) fn look_again(update: &Update) -> Option<Requeue> {
 }
 
 fn is_held_and_deleted(update: &Update) -> bool {
-    is_held(&update.metadata) && update.metadata.deletion_timestamp.is_some()
+    has_stack_finalizer(&update.metadata) && update.metadata.deletion_timestamp.is_some()
 }
 
 fn is_held_to_the_end(update: &Update) -> bool {

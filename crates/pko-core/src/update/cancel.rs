@@ -5,15 +5,15 @@ use pko_api::{
     names::{annotations, failures::FailureClass, reasons::UpdateReason},
 };
 
-use super::{Case, status};
+use super::{UpdateEvaluation, status};
 
 /// Why it is to end, as a part of a sentence; nothing if nobody wants that.
-pub(super) fn wanted(case: &Case) -> Option<&'static str> {
-    let metadata = &case.world.update.metadata;
+pub(super) fn wanted(evaluation: &UpdateEvaluation) -> Option<&'static str> {
+    let metadata = &evaluation.observed.update.metadata;
     let mut owners = metadata.owner_references.iter().flatten();
     if metadata.deletion_timestamp.is_some() {
         Some("the Update was deleted")
-    } else if is_annotated(case) {
+    } else if is_annotated(evaluation) {
         Some("it has the annotation auto.pulumi.com/cancel")
     } else if !owners.any(|owner| owner.controller == Some(true)) {
         Some("its Workspace was deleted")
@@ -22,17 +22,17 @@ pub(super) fn wanted(case: &Case) -> Option<&'static str> {
     }
 }
 
-pub(super) fn is_annotated(case: &Case) -> bool {
-    let annotations = case.world.update.metadata.annotations.as_ref();
+pub(super) fn is_annotated(evaluation: &UpdateEvaluation) -> bool {
+    let annotations = evaluation.observed.update.metadata.annotations.as_ref();
     let value = annotations.and_then(|annotations| annotations.get(annotations::CANCEL));
     value.is_some_and(|value| !["", "false"].contains(&value.as_str()))
 }
 
 /// The status of an Update that ends before its run began.
-pub(super) fn before_it_began(case: &Case, why: &str) -> UpdateStatus {
+pub(super) fn before_it_began(evaluation: &UpdateEvaluation, why: &str) -> UpdateStatus {
     let message = format!("canceled before the operation began: {why}");
     status::aborted(
-        case,
+        evaluation,
         UpdateReason::Canceled,
         FailureClass::Canceled,
         &message,
@@ -40,17 +40,22 @@ pub(super) fn before_it_began(case: &Case, why: &str) -> UpdateStatus {
 }
 
 /// The status of an Update whose run is gone with what it ran in.
-pub(super) fn cut_off(case: &Case, what: &str) -> UpdateStatus {
-    match wanted(case) {
+pub(super) fn cut_off(evaluation: &UpdateEvaluation, what: &str) -> UpdateStatus {
+    match wanted(evaluation) {
         Some(why) => {
             let message = format!("canceled: {why}; {what}");
             status::aborted(
-                case,
+                evaluation,
                 UpdateReason::Canceled,
                 FailureClass::Canceled,
                 &message,
             )
         }
-        None => status::aborted(case, UpdateReason::Aborted, FailureClass::Interrupted, what),
+        None => status::aborted(
+            evaluation,
+            UpdateReason::Aborted,
+            FailureClass::Interrupted,
+            what,
+        ),
     }
 }

@@ -9,16 +9,16 @@
 
 mod abandoned;
 mod cancel;
-mod lost;
+mod interrupted_runs;
+mod observed;
 mod outputs;
 mod record;
 mod result;
 mod rules;
+mod run_request;
 mod status;
 #[cfg(test)]
 mod tests;
-mod turn;
-mod world;
 
 use jiff::Timestamp;
 use pko_api::{
@@ -31,93 +31,93 @@ use pko_api::{
     },
 };
 
-pub use abandoned::awaits;
-pub use lost::{LostRun, lost_runs};
+pub use abandoned::stack_awaits;
+pub use interrupted_runs::{InterruptedRun, interrupted_runs};
+pub use observed::{
+    AdmissionRequest, AgentState, ObservedUpdate, RunError, RunProgress, UpdateEffect, UpdateRead,
+    UpdateResponse, UpdateWrite,
+};
 pub(crate) use outputs::data_key;
 pub use outputs::{other_outputs_name, outputs_secret};
-pub use result::{Output, RunOutcome};
+pub use result::{RunOutcome, StackOutput};
+pub use run_request::run_request;
 pub use status::has_begun;
-pub use turn::turn_request;
-pub use world::{Agent, Answer, Case, Effect, Event, Question, Run, RunError, TurnQuestion, World};
 
 use crate::{
     condition_set::ConditionSet,
-    step::{Machine, Plan, Requeue, Rule, finish, first_match, stored_status, undecodable_plan},
+    step::{Evaluation, Fact, Machine, Rule, StepOf},
 };
 
 /// A step of the Update's machine.
-pub type Step = crate::Step<Question, Effect>;
+pub type UpdateStep = StepOf<ObservedUpdate>;
+/// What an Update's rules read.
+pub type UpdateEvaluation = Evaluation<ObservedUpdate>;
 
-const fn rule(
-    name: &'static str,
-    apply: fn(&Case) -> Option<Step>,
-) -> Rule<Case, Question, Effect> {
-    Rule { name, apply }
-}
+impl Machine for ObservedUpdate {
+    type Evaluation = UpdateEvaluation;
+    type Status = UpdateStatus;
+    type Read = UpdateRead;
+    type Write = UpdateWrite;
+    type Response = UpdateResponse;
+    type Effect = UpdateEffect;
 
-/// The whole table; the first rule that matches wins.
-const RULES: &[Rule<Case, Question, Effect>] = &[
-    rule("let-go", abandoned::let_go), // over, deleted, held for nobody: Ask(Awaited)
-    rule("expire", rules::expire),     // over: wait for its time to live
-    rule("adopt", rules::adopt),       // hand-written: it becomes its Workspace's
-    rule("canceled", rules::cancel),   // nobody wants it, and it has not begun
-    rule("unknown-operation", rules::unknown_operation),
-    rule("of-another-operator", rules::of_another_operator), // begun, nobody knows where
-    rule("await-workspace", rules::await_workspace),         // Ask(Workspace)
-    rule("turn", rules::turn),                               // Ask(Turn): the run queue
-    rule("reach", rules::reach),                             // Ask(Agent): is it the same one?
-    rule("run", record::run), // Ask(Run): starts it or finds it; Ask(Cancel): ends it
-];
+    const RULES: &'static [Rule<Self>] = &[
+        Rule::new("let-go", abandoned::let_go), // over, deleted, held for nobody: Read(Awaited)
+        Rule::new("expire", rules::expire),     // over: wait for its time to live
+        Rule::new("adopt", rules::adopt),       // written by hand: Read(Workspace) to own it
+        Rule::new("canceled", rules::cancel),   // canceled before it began
+        Rule::new("unknown-operation", rules::unknown_operation),
+        Rule::new("of-another-operator", rules::of_another_operator), // begun, unknown where
+        Rule::new("await-workspace", rules::await_workspace),         // Read(Workspace)
+        Rule::new("turn", rules::turn),                               // Write(Admit)
+        Rule::new("reach", rules::reach),                             // Write(AcquireAgent)
+        Rule::new("run", record::run), // Write(StartRun | CancelRun), then Write(StoreOutputs)
+    ];
 
-/// Decides what happens to an Update next.
-#[must_use]
-pub fn decide(world: &World, now: Timestamp) -> Step {
-    let case = Case {
-        world: world.clone(),
-        now,
-    };
-    first_match(RULES, &case).unwrap_or_else(|| finish(Vec::new(), Requeue::Settled))
-}
-
-/// What happens to an Update that does not decode: it ends, and says why. It was never run.
-#[must_use]
-pub fn decide_undecodable(undecodable: &Undecodable, now: Timestamp) -> Plan<Effect> {
-    let stored: UpdateStatus = stored_status(undecodable);
-    let mut conditions = ConditionSet::new(&stored.conditions, now);
-    let failed = UpdateReason::Failed.as_str();
-    conditions.set(
-        ConditionType::Progressing,
-        ConditionStatus::False,
-        failed,
-        "",
-    );
-    conditions.set(
-        ConditionType::Failed,
-        ConditionStatus::True,
-        UpdateReason::UpdateFailed.as_str(),
-        "",
-    );
-    conditions.set(ConditionType::Complete, ConditionStatus::True, failed, "");
-    let status = UpdateStatus {
-        failure_class: Some(FailureClass::Configuration.to_string()),
-        observed_generation: undecodable.metadata.generation,
-        conditions: conditions.into_conditions(),
-        message: Some(undecodable.error.to_string()),
-        ..stored.clone()
-    };
-    undecodable_plan(&stored, status, Effect::PatchStatus)
-}
-
-impl Machine for World {
-    type Question = Question;
-    type Answer = Answer;
-    type Effect = Effect;
-
-    fn decide(&self, now: Timestamp) -> Step {
-        decide(self, now)
+    fn evaluate(&self, now: Timestamp) -> Result<UpdateEvaluation, UpdateStep> {
+        Ok(Evaluation {
+            observed: self.clone(),
+            now,
+        })
     }
 
-    fn learn(&mut self, answer: Answer) {
-        self.learn(answer);
+    fn observe(&mut self, answer: UpdateResponse) {
+        match answer {
+            UpdateResponse::Awaited(awaited) => self.awaited = Fact::Known(awaited),
+            UpdateResponse::Workspace(workspace) => {
+                self.workspace = Fact::Known(workspace.map(|workspace| *workspace));
+            }
+            UpdateResponse::Admission(turn) => self.admission = Fact::Known(turn),
+            UpdateResponse::Agent(agent) => self.agent = Fact::Known(agent),
+            UpdateResponse::Run(run) => self.run = Fact::Known(run),
+            UpdateResponse::Outputs(kept) => self.outputs = Fact::Known(kept),
+        }
+    }
+
+    fn patch_status(status: Box<UpdateStatus>) -> UpdateEffect {
+        UpdateEffect::PatchStatus(status)
+    }
+
+    /// The Update ends: it was never run.
+    fn undecodable_status(
+        stored: &UpdateStatus,
+        undecodable: &Undecodable,
+        now: Timestamp,
+    ) -> UpdateStatus {
+        use ConditionType::{Complete, Failed, Progressing};
+
+        let failed = UpdateReason::Failed.as_str();
+        let update_failed = UpdateReason::UpdateFailed.as_str();
+        let mut conditions = ConditionSet::new(&stored.conditions, now);
+        conditions.set(Progressing, ConditionStatus::False, failed, "");
+        conditions.set(Failed, ConditionStatus::True, update_failed, "");
+        conditions.set(Complete, ConditionStatus::True, failed, "");
+        UpdateStatus {
+            failure_class: Some(FailureClass::Configuration.to_string()),
+            observed_generation: undecodable.metadata.generation,
+            conditions: conditions.into_conditions(),
+            message: Some(undecodable.error.to_string()),
+            ..stored.clone()
+        }
     }
 }

@@ -10,7 +10,7 @@ use pko_api::{
 };
 use serde_json::{Value, json};
 
-use super::{Output, RunOutcome};
+use super::{RunOutcome, StackOutput};
 
 /// What the API server takes as the data of a Secret.
 const MOST_BYTES: usize = 1024 * 1024;
@@ -41,7 +41,7 @@ pub(super) fn planned(outcome: &RunOutcome) -> Result<BTreeMap<String, Value>, S
             "the planned outputs have {bytes} bytes and a status holds {MOST_PLANNED_BYTES}: they are not shown"
         ));
     }
-    let shown = |(name, output): (&String, &Output)| {
+    let shown = |(name, output): (&String, &StackOutput)| {
         let plain = (!output.secret).then(|| serde_json::from_slice(&output.json).ok());
         let masked = || SECRET_OUTPUT.into();
         (name.clone(), plain.flatten().unwrap_or_else(masked))
@@ -58,7 +58,7 @@ pub fn outputs_secret(update: &Update, outcome: &RunOutcome) -> Option<Secret> {
     let name = update.metadata.name.clone().unwrap_or_default();
     let keys = data_keys(outcome.outputs.keys());
     let key = |name: &String| keys.get(name).cloned().unwrap_or_default();
-    let is_secret = |(_, output): &(&String, &Output)| output.secret;
+    let is_secret = |(_, output): &(&String, &StackOutput)| output.secret;
     let secret = outcome.outputs.iter().filter(is_secret);
     let secret_keys: BTreeSet<String> = secret.map(|(name, _)| key(name)).collect();
     let all = outcome.outputs.iter();
@@ -144,7 +144,7 @@ mod tests {
             "metadata": { "name": "demo-1", "namespace": "shop", "uid": "u" },
         }))
         .unwrap();
-        let output = |json: &str, secret| Output {
+        let output = |json: &str, secret| StackOutput {
             json: json.into(),
             secret,
         };
@@ -175,7 +175,7 @@ mod tests {
         let of_bytes = |bytes: usize| RunOutcome {
             outputs: BTreeMap::from([(
                 String::new(),
-                Output {
+                StackOutput {
                     json: vec![b'1'; bytes],
                     secret: false,
                 },
@@ -195,7 +195,7 @@ mod tests {
     }
 
     fn with_names(names: &[&str]) -> RunOutcome {
-        let output = |name: &&str| Output {
+        let output = |name: &&str| StackOutput {
             json: json!(name).to_string().into_bytes(),
             secret: true,
         };
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn planned_outputs_are_masked_and_not_too_many() {
-        let output = |json: &str, secret| Output {
+        let output = |json: &str, secret| StackOutput {
             json: json.into(),
             secret,
         };

@@ -8,13 +8,14 @@ use pko_api::{
 };
 
 use super::{
-    Agent, Case, Effect, Event, Question, Run, RunError, RunOutcome, Step, cancel,
+    AgentState, RunError, RunOutcome, RunProgress, UpdateEffect, UpdateEvaluation, UpdateStep,
+    UpdateWrite, cancel,
     outputs::{self, outputs_secret},
     rules::{at_expiry, over, unreached},
     status,
 };
 use crate::{
-    Known,
+    Event, Fact,
     condition_set::shortened_to,
     step::{Requeue, finish},
 };
@@ -25,38 +26,41 @@ const RUN_AGAIN: Duration = Duration::from_mins(1);
 const MOST_PRINTED_BYTES: usize = 8 * 1024;
 
 /// Starts the run, or finds it, or tells it to end; and records its result.
-pub(super) fn run(case: &Case) -> Option<Step> {
-    let (Known::Known(Some(workspace)), Known::Known(Agent::Here(instance))) =
-        (&case.world.workspace, &case.world.agent)
+pub(super) fn run(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
+    let (Fact::Known(Some(workspace)), Fact::Known(AgentState::Reachable(instance))) =
+        (&evaluation.observed.workspace, &evaluation.observed.agent)
     else {
         return None;
     };
-    let why = cancel::wanted(case);
-    let publish = status::published(case, instance);
-    let ask = || match why {
-        Some(_) => Question::Cancel(Box::new(workspace.clone())),
-        None => Question::Run(Box::new(workspace.clone()), publish.clone().map(Box::new)),
+    let why = cancel::wanted(evaluation);
+    let publish = status::published(evaluation, instance);
+    let write = || match why {
+        Some(_) => UpdateWrite::CancelRun(Box::new(workspace.clone())),
+        None => UpdateWrite::StartRun(Box::new(workspace.clone()), publish.clone().map(Box::new)),
     };
-    let run = match case.world.run.or_ask(ask) {
+    let run = match evaluation.observed.run.or_write(write) {
         Ok(run) => run.clone(),
         Err(question) => return Some(question),
     };
-    let case = &case.after_publishing(publish);
+    let evaluation = &evaluation.after_publishing(publish);
     Some(match run {
-        Ok(Run::Running) => running(case, why),
-        Ok(Run::Ended(outcome)) => recorded(case, &told_why(*outcome, why)),
-        Ok(Run::Unknown) => over(case, cancel::before_it_began(case, why.unwrap_or_default())),
-        Err(RunError::Unreachable(message)) => unreached(case, &message),
-        Err(RunError::Lost(message)) => over(case, cancel::cut_off(case, &message)),
-        Err(RunError::Refused(message)) => recorded(case, &refused(message)),
+        Ok(RunProgress::Running) => running(evaluation, why),
+        Ok(RunProgress::Ended(outcome)) => recorded(evaluation, &told_why(*outcome, why)),
+        Ok(RunProgress::NotStarted) => over(
+            evaluation,
+            cancel::before_it_began(evaluation, why.unwrap_or_default()),
+        ),
+        Err(RunError::Unreachable(message)) => unreached(evaluation, &message),
+        Err(RunError::Lost(message)) => over(evaluation, cancel::cut_off(evaluation, &message)),
+        Err(RunError::Refused(message)) => recorded(evaluation, &refused(message)),
     })
 }
 
-fn running(case: &Case, why: Option<&str>) -> Step {
+fn running(evaluation: &UpdateEvaluation, why: Option<&str>) -> UpdateStep {
     let message = why.map(|why| format!("the operation is being canceled: {why}"));
-    let status = status::progressing(case, &message.unwrap_or_default());
-    let mut effects = status::written(case, status);
-    effects.push(Effect::FollowRun);
+    let status = status::progressing(evaluation, &message.unwrap_or_default());
+    let mut effects = status::written(evaluation, status);
+    effects.push(UpdateEffect::FollowRun);
     finish(effects, Requeue::after(RUN_AGAIN))
 }
 
@@ -79,14 +83,14 @@ fn refused(message: String) -> RunOutcome {
 
 /// The outputs first: a result that is recorded never lacks them. A run that went well is recorded as such even if
 /// they can't be kept.
-fn recorded(case: &Case, outcome: &RunOutcome) -> Step {
-    let is_preview = case.world.update.spec.operation == Some(OperationType::Preview);
-    let mut status = status::ended(case, outcome);
+fn recorded(evaluation: &UpdateEvaluation, outcome: &RunOutcome) -> UpdateStep {
+    let is_preview = evaluation.observed.update.spec.operation == Some(OperationType::Preview);
+    let mut status = status::ended(evaluation, outcome);
     if is_preview {
         show_plan(&mut status, outcome);
-    } else if let Some(secret) = outputs_secret(&case.world.update, outcome) {
-        let ask = || Question::KeepOutputs(Box::new(secret));
-        match case.world.outputs.or_ask(ask) {
+    } else if let Some(secret) = outputs_secret(&evaluation.observed.update, outcome) {
+        let write = || UpdateWrite::StoreOutputs(Box::new(secret));
+        match evaluation.observed.outputs.or_write(write) {
             Err(question) => return question,
             Ok(Ok(name)) => status.outputs = Some(name.clone()),
             Ok(Err(refusal)) => {
@@ -97,11 +101,11 @@ fn recorded(case: &Case, outcome: &RunOutcome) -> Step {
         remark(&mut status, &problem);
     }
     let effects = vec![
-        Effect::PatchStatus(Box::new(status)),
-        Effect::AcknowledgeRun,
-        Effect::Emit(noted(event(case, outcome.succeeded), outcome)),
+        UpdateEffect::PatchStatus(Box::new(status)),
+        UpdateEffect::AcknowledgeRun,
+        UpdateEffect::Emit(noted(event(evaluation, outcome.succeeded), outcome)),
     ];
-    finish(effects, at_expiry(case))
+    finish(effects, at_expiry(evaluation))
 }
 
 fn show_plan(status: &mut UpdateStatus, outcome: &RunOutcome) {
@@ -121,7 +125,7 @@ fn remark(status: &mut UpdateStatus, text: &str) {
     status.message = Some(lines.join("\n"));
 }
 
-fn noted(mut event: Event, outcome: &RunOutcome) -> Event {
+fn noted(mut event: Event<UpdateEvent>, outcome: &RunOutcome) -> Event<UpdateEvent> {
     for note in &outcome.notes {
         event.message.push_str("; ");
         event.message.push_str(note);
@@ -130,8 +134,8 @@ fn noted(mut event: Event, outcome: &RunOutcome) -> Event {
 }
 
 /// What is told about the end of an Update's operation.
-pub(super) fn event(case: &Case, succeeded: bool) -> Event {
-    let spec = &case.world.update.spec;
+pub(super) fn event(evaluation: &UpdateEvaluation, succeeded: bool) -> Event<UpdateEvent> {
+    let spec = &evaluation.observed.update.spec;
     let stack = spec.stack_name.as_deref().unwrap_or_default();
     let (done, failed) = match &spec.operation {
         Some(OperationType::Preview) => ("Previewed", "preview"),

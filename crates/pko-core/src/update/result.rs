@@ -25,7 +25,7 @@ pub struct RunOutcome {
     /// The program's project.
     pub project: Option<ProjectInfo>,
     /// The stack's outputs after `up`, or what they would be after a preview.
-    pub outputs: BTreeMap<String, Output>,
+    pub outputs: BTreeMap<String, StackOutput>,
     /// How many resources were created, updated and so on.
     pub changes: BTreeMap<String, i32>,
     /// What the CLI printed.
@@ -36,14 +36,14 @@ pub struct RunOutcome {
 
 /// An output of a stack.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Output {
+pub struct StackOutput {
     /// Its value, as JSON.
     pub json: Vec<u8>,
     /// It is a secret.
     pub secret: bool,
 }
 
-impl std::fmt::Debug for Output {
+impl std::fmt::Debug for StackOutput {
     /// Never the value: it may be a secret.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter

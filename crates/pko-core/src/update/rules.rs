@@ -15,16 +15,15 @@ use pko_api::{
 };
 
 use super::{
-    Agent, Case, Effect, Event, Question, Step, TurnQuestion, abandoned, cancel, record, status,
-    turn_request,
+    AdmissionRequest, AgentState, UpdateEffect, UpdateEvaluation, UpdateRead, UpdateStep,
+    UpdateWrite, abandoned, cancel, record, run_request, status,
 };
 use crate::{
-    Known,
+    Event, Fact,
     condition_set::{find, is_true},
-    queue::Turn,
-    stack,
+    run_queue::Admission,
     step::{Requeue, finish},
-    workspace::owner_reference,
+    workspace::{is_ready, owner_reference},
 };
 
 /// For an event of the Workspace that was missed.
@@ -39,8 +38,8 @@ const AGENT_AGAIN: Duration = Duration::from_secs(5);
 const ORPHAN_ENDS_WITHIN: SignedDuration = SignedDuration::from_secs(15);
 
 /// An Update that is over stays for its time to live.
-pub(super) fn expire(case: &Case) -> Option<Step> {
-    let update = &case.world.update;
+pub(super) fn expire(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
+    let update = &evaluation.observed.update;
     let conditions = &update.status.as_ref()?.conditions;
     let complete = find(conditions, ConditionType::Complete)
         .filter(|_| is_true(conditions, ConditionType::Complete))?;
@@ -49,7 +48,9 @@ pub(super) fn expire(case: &Case) -> Option<Step> {
     let Some(lifetime) = lifetime.filter(|_| !deleting) else {
         return Some(finish(Vec::new(), Requeue::Settled));
     };
-    let age = case.now.duration_since(complete.last_transition_time.0);
+    let age = evaluation
+        .now
+        .duration_since(complete.last_transition_time.0);
     let left = SignedDuration::try_from(lifetime.get())
         .unwrap_or(SignedDuration::MAX)
         .saturating_sub(age);
@@ -62,34 +63,37 @@ pub(super) fn expire(case: &Case) -> Option<Step> {
         warning: false,
     };
     Some(finish(
-        vec![Effect::Delete, Effect::Emit(event)],
+        vec![UpdateEffect::Delete, UpdateEffect::Emit(event)],
         Requeue::Settled,
     ))
 }
 
 /// When to look at an Update that has just ended: at the end of its time to live, or soon if somebody has deleted it.
-pub(super) fn at_expiry(case: &Case) -> Requeue {
-    if let Some(soon) = abandoned::look_again(&case.world.update) {
+pub(super) fn at_expiry(evaluation: &UpdateEvaluation) -> Requeue {
+    if let Some(soon) = abandoned::look_again(&evaluation.observed.update) {
         return soon;
     }
-    let lifetime = case.world.update.spec.ttl_after_completed.as_ref();
+    let lifetime = evaluation.observed.update.spec.ttl_after_completed.as_ref();
     lifetime.map_or(Requeue::Settled, |lifetime| Requeue::after(lifetime.get()))
 }
 
 /// An Update that somebody wrote by hand belongs to its Workspace as soon as there is one. One that has begun
 /// without an owner has lost it.
-pub(super) fn adopt(case: &Case) -> Option<Step> {
-    let metadata = &case.world.update.metadata;
+pub(super) fn adopt(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
+    let metadata = &evaluation.observed.update.metadata;
     let is_owned = metadata.owner_references.iter().flatten().next().is_some();
-    let is_unwanted = metadata.deletion_timestamp.is_some() || cancel::is_annotated(case);
-    if is_owned || is_unwanted || status::begun(case) {
+    let is_unwanted = metadata.deletion_timestamp.is_some() || cancel::is_annotated(evaluation);
+    if is_owned || is_unwanted || status::begun(evaluation) {
         return None;
     }
-    match workspace(case) {
+    match workspace(evaluation) {
         Err(question) => Some(question),
-        Ok(None) => Some(waiting_for_workspace(case, UpdateReason::WorkspaceNotFound)),
+        Ok(None) => Some(waiting_for_workspace(
+            evaluation,
+            UpdateReason::WorkspaceNotFound,
+        )),
         Ok(Some(workspace)) => {
-            let effects = vec![Effect::Adopt(owner_reference(workspace))];
+            let effects = vec![UpdateEffect::Adopt(owner_reference(workspace))];
             Some(finish(effects, Requeue::after(WORKSPACE_AGAIN)))
         }
     }
@@ -97,14 +101,14 @@ pub(super) fn adopt(case: &Case) -> Option<Step> {
 
 /// An Update that nobody wants any more and that has not begun ends at once. One that has begun is told to end, and
 /// ends when its run does.
-pub(super) fn cancel(case: &Case) -> Option<Step> {
-    let why = cancel::wanted(case).filter(|_| !status::begun(case))?;
-    Some(over(case, cancel::before_it_began(case, why)))
+pub(super) fn cancel(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
+    let why = cancel::wanted(evaluation).filter(|_| !status::begun(evaluation))?;
+    Some(over(evaluation, cancel::before_it_began(evaluation, why)))
 }
 
 /// An operation that there is not fails by name.
-pub(super) fn unknown_operation(case: &Case) -> Option<Step> {
-    let message = match &case.world.update.spec.operation {
+pub(super) fn unknown_operation(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
+    let message = match &evaluation.observed.update.spec.operation {
         Some(OperationType::Other(name)) => {
             format!("spec.type: \"{name}\" is none of preview, up, refresh and destroy")
         }
@@ -112,66 +116,73 @@ pub(super) fn unknown_operation(case: &Case) -> Option<Step> {
         Some(_) => return None,
     };
     let class = FailureClass::Configuration;
-    let status = status::aborted(case, UpdateReason::UpdateFailed, class, &message);
-    Some(over(case, status))
+    let status = status::aborted(evaluation, UpdateReason::UpdateFailed, class, &message);
+    Some(over(evaluation, status))
 }
 
 /// A run that another operator began belongs to that operator's connection, and upstream's agent ends it when the
 /// connection is gone. Nothing else may begin before that `pulumi` is gone, too.
-pub(super) fn of_another_operator(case: &Case) -> Option<Step> {
-    if !status::begun(case) || status::begun_in(case).is_some() {
+pub(super) fn of_another_operator(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
+    if !status::begun(evaluation) || status::begun_in(evaluation).is_some() {
         return None;
     }
-    let led = case.now.duration_since(case.world.leading_since);
+    let led = evaluation
+        .now
+        .duration_since(evaluation.observed.leading_since);
     let left = ORPHAN_ENDS_WITHIN.saturating_sub(led);
     if left.is_positive() {
         return Some(finish(Vec::new(), Requeue::after(left.unsigned_abs())));
     }
     let what = "the operation was begun by another version of the operator, which was stopped while it ran; \
                 what it had done by then is in the stack's state";
-    Some(over(case, cancel::cut_off(case, what)))
+    Some(over(evaluation, cancel::cut_off(evaluation, what)))
 }
 
 /// The end of an Update without a result, and what is said about it.
-pub(super) fn over(case: &Case, status: UpdateStatus) -> Step {
+pub(super) fn over(evaluation: &UpdateEvaluation, status: UpdateStatus) -> UpdateStep {
     let is_canceled = status.failure_class.as_deref() == Some(FailureClass::Canceled.as_str());
-    let event = (!is_canceled).then(|| Effect::Emit(record::event(case, false)));
-    let written = status::written(case, status);
-    finish(written.into_iter().chain(event).collect(), at_expiry(case))
+    let event = (!is_canceled).then(|| UpdateEffect::Emit(record::event(evaluation, false)));
+    let written = status::written(evaluation, status);
+    finish(
+        written.into_iter().chain(event).collect(),
+        at_expiry(evaluation),
+    )
 }
 
-pub(super) fn workspace(case: &Case) -> Result<&Option<Workspace>, Step> {
+pub(super) fn workspace(evaluation: &UpdateEvaluation) -> Result<&Option<Workspace>, UpdateStep> {
     let name = || {
-        let name = case.world.update.spec.workspace_name.clone();
-        Question::Workspace(name.unwrap_or_default())
+        let name = evaluation.observed.update.spec.workspace_name.clone();
+        UpdateRead::Workspace(name.unwrap_or_default())
     };
-    case.world.workspace.or_ask(name)
+    evaluation.observed.workspace.or_read(name)
 }
 
 /// Waits for the Workspace.
-pub(super) fn await_workspace(case: &Case) -> Option<Step> {
-    let workspace = match workspace(case) {
+pub(super) fn await_workspace(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
+    let workspace = match workspace(evaluation) {
         Ok(workspace) => workspace,
         Err(question) => return Some(question),
     };
     let reason = match workspace {
         // Whoever makes it anew makes another: the run and its result went with the one before.
-        None if status::begun(case) => {
+        None if status::begun(evaluation) => {
             let what = "the Workspace is gone, and the run with it; what it had done by then is in the stack's state";
-            return Some(over(case, cancel::cut_off(case, what)));
+            return Some(over(evaluation, cancel::cut_off(evaluation, what)));
         }
         None => UpdateReason::WorkspaceNotFound,
         // A run that has begun is found in a workspace that is not ready any more, too.
-        Some(workspace) if status::begun(case) || takes_run(case, workspace) => return None,
+        Some(workspace) if status::begun(evaluation) || takes_run(evaluation, workspace) => {
+            return None;
+        }
         Some(_) => UpdateReason::WorkspaceNotReady,
     };
-    Some(waiting_for_workspace(case, reason))
+    Some(waiting_for_workspace(evaluation, reason))
 }
 
 /// Whether the run may begin here: the workspace is ready, and not one that gets another pod for
 /// its next run. A destroy uses the pod that there is.
-fn takes_run(case: &Case, workspace: &Workspace) -> bool {
-    let is_destroy = case.world.update.spec.operation == Some(OperationType::Destroy);
+fn takes_run(evaluation: &UpdateEvaluation, workspace: &Workspace) -> bool {
+    let is_destroy = evaluation.observed.update.spec.operation == Some(OperationType::Destroy);
     let conditions = workspace
         .status
         .iter()
@@ -181,33 +192,33 @@ fn takes_run(case: &Case, workspace: &Workspace) -> bool {
         let is = |reason: WorkspaceReason| condition.reason == reason.as_str();
         is(WorkspaceReason::Idle) || (is(WorkspaceReason::Outdated) && !is_destroy)
     });
-    stack::is_ready(workspace) && !is_behind
+    is_ready(workspace) && !is_behind
 }
 
-fn waiting_for_workspace(case: &Case, reason: UpdateReason) -> Step {
-    let status = status::waiting(case, reason, "");
-    let effects = status::written(case, status);
+fn waiting_for_workspace(evaluation: &UpdateEvaluation, reason: UpdateReason) -> UpdateStep {
+    let status = status::waiting(evaluation, reason, "");
+    let effects = status::written(evaluation, status);
     finish(effects, Requeue::after(WORKSPACE_AGAIN))
 }
 
 /// Waits for its turn. A run that has begun is asked for too: it counts, whoever started it.
-pub(super) fn turn(case: &Case) -> Option<Step> {
-    let Known::Known(workspace) = &case.world.workspace else {
+pub(super) fn turn(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
+    let Fact::Known(workspace) = &evaluation.observed.workspace else {
         return None;
     };
-    let ask = || {
-        Question::Turn(Box::new(TurnQuestion {
-            request: turn_request(&case.world.update, workspace.as_ref()),
-            has_begun: status::begun(case),
+    let write = || {
+        UpdateWrite::Admit(Box::new(AdmissionRequest {
+            request: run_request(&evaluation.observed.update, workspace.as_ref()),
+            has_begun: status::begun(evaluation),
         }))
     };
-    match case.world.turn.or_ask(ask) {
+    match evaluation.observed.admission.or_write(write) {
         Err(question) => Some(question),
-        Ok(Turn::Go) => None,
-        Ok(Turn::Wait(wait)) => {
-            let status = status::waiting(case, UpdateReason::Queued, &wait.to_string());
+        Ok(Admission::Admitted) => None,
+        Ok(Admission::Queued(wait)) => {
+            let status = status::waiting(evaluation, UpdateReason::Queued, &wait.to_string());
             Some(finish(
-                status::written(case, status),
+                status::written(evaluation, status),
                 Requeue::after(TURN_AGAIN),
             ))
         }
@@ -216,43 +227,48 @@ pub(super) fn turn(case: &Case) -> Option<Step> {
 
 /// Speaks to the agent before anything is begun there, and finds out whether it is the one that the run was begun
 /// in: in another one it is not begun again.
-pub(super) fn reach(case: &Case) -> Option<Step> {
-    let Known::Known(Some(workspace)) = &case.world.workspace else {
+pub(super) fn reach(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
+    let Fact::Known(Some(workspace)) = &evaluation.observed.workspace else {
         return None;
     };
-    let ask = || Question::Agent(Box::new(workspace.clone()));
-    let agent = match case.world.agent.or_ask(ask) {
+    let write = || UpdateWrite::AcquireAgent(Box::new(workspace.clone()));
+    let agent = match evaluation.observed.agent.or_write(write) {
         Ok(agent) => agent,
         Err(question) => return Some(question),
     };
-    let begun_in = status::begun_in(case);
+    let begun_in = status::begun_in(evaluation);
     let is_another = |begun_in: &str| agent.instance().is_some_and(|now| now != begun_in);
     if begun_in.is_some_and(is_another) {
         let what = "the workspace's pod was replaced while the operation ran; \
                     what it had done by then is in the stack's state";
-        return Some(over(case, cancel::cut_off(case, what)));
+        return Some(over(evaluation, cancel::cut_off(evaluation, what)));
     }
     match agent {
-        Agent::Here(_) => None,
-        Agent::Unreachable { message, .. } if begun_in.is_some() => Some(unreached(case, message)),
-        Agent::Unreachable { message, .. } => Some(not_reached(case, message)),
+        AgentState::Reachable(_) => None,
+        AgentState::Unreachable { message, .. } if begun_in.is_some() => {
+            Some(unreached(evaluation, message))
+        }
+        AgentState::Unreachable { message, .. } => Some(not_reached(evaluation, message)),
     }
 }
 
 /// The run goes on, or will be found to have ended: nobody can say while the agent does not answer.
-pub(super) fn unreached(case: &Case, message: &str) -> Step {
-    let status = status::unreached(case, message);
-    finish(status::written(case, status), Requeue::after(AGENT_AGAIN))
+pub(super) fn unreached(evaluation: &UpdateEvaluation, message: &str) -> UpdateStep {
+    let status = status::unreached(evaluation, message);
+    finish(
+        status::written(evaluation, status),
+        Requeue::after(AGENT_AGAIN),
+    )
 }
 
 /// Another run may use the turn meanwhile.
-fn not_reached(case: &Case, message: &str) -> Step {
-    let is_new = !status::waits_for(case, UpdateReason::TransientFailure);
-    let status = status::waiting(case, UpdateReason::TransientFailure, message);
-    let mut effects = status::written(case, status);
-    effects.push(Effect::GiveBackTurn);
+fn not_reached(evaluation: &UpdateEvaluation, message: &str) -> UpdateStep {
+    let is_new = !status::waits_for(evaluation, UpdateReason::TransientFailure);
+    let status = status::waiting(evaluation, UpdateReason::TransientFailure, message);
+    let mut effects = status::written(evaluation, status);
+    effects.push(UpdateEffect::GiveBackTurn);
     if is_new {
-        effects.push(Effect::WarnOfWorkspace(message.to_owned()));
+        effects.push(UpdateEffect::WarnOfWorkspace(message.to_owned()));
     }
     finish(effects, Requeue::after(AGENT_AGAIN))
 }

@@ -14,7 +14,7 @@ use pko_api::{
     },
 };
 
-use super::{Case, Effect, RunOutcome};
+use super::{RunOutcome, UpdateEffect, UpdateEvaluation};
 use crate::condition_set::{ConditionSet, find, is_reason, is_true, shortened};
 
 /// Whether the run has begun, or may have: from now on it is in the workspace that the status names, or nowhere.
@@ -27,63 +27,67 @@ pub fn has_begun(update: &Update) -> bool {
     })
 }
 
-pub(super) fn begun(case: &Case) -> bool {
-    has_begun(&case.world.update)
+pub(super) fn begun(evaluation: &UpdateEvaluation) -> bool {
+    has_begun(&evaluation.observed.update)
 }
 
 /// Where the run was begun, if it was.
-pub(super) fn begun_in(case: &Case) -> Option<&str> {
-    let status = case.world.update.status.as_ref();
+pub(super) fn begun_in(evaluation: &UpdateEvaluation) -> Option<&str> {
+    let status = evaluation.observed.update.status.as_ref();
     status.and_then(|status| status.workspace_instance.as_deref())
 }
 
 /// Since when its run is under way, if it is.
-fn begun_at(case: &Case) -> Option<Time> {
-    let stored = case.world.update.status.as_ref()?;
+fn begun_at(evaluation: &UpdateEvaluation) -> Option<Time> {
+    let stored = evaluation.observed.update.status.as_ref()?;
     let progress = find(&stored.conditions, Progressing);
     let progress = progress.filter(|_| is_true(&stored.conditions, Progressing))?;
     Some(progress.last_transition_time.clone())
 }
 
 /// An Update whose run is under way; the message is for what is not as usual.
-pub(super) fn progressing(case: &Case, message: &str) -> UpdateStatus {
-    unfinished(case, True, UpdateReason::Progressing, message)
+pub(super) fn progressing(evaluation: &UpdateEvaluation, message: &str) -> UpdateStatus {
+    unfinished(evaluation, True, UpdateReason::Progressing, message)
 }
 
 /// An Update whose run has begun, and whose agent does not answer.
-pub(super) fn unreached(case: &Case, message: &str) -> UpdateStatus {
-    unfinished(case, True, UpdateReason::TransientFailure, message)
+pub(super) fn unreached(evaluation: &UpdateEvaluation, message: &str) -> UpdateStatus {
+    unfinished(evaluation, True, UpdateReason::TransientFailure, message)
 }
 
 /// An Update that waits for its Workspace, its turn or the agent.
-pub(super) fn waiting(case: &Case, reason: UpdateReason, message: &str) -> UpdateStatus {
-    unfinished(case, False, reason, message)
+pub(super) fn waiting(
+    evaluation: &UpdateEvaluation,
+    reason: UpdateReason,
+    message: &str,
+) -> UpdateStatus {
+    unfinished(evaluation, False, reason, message)
 }
 
 /// The status before the run is begun in this place; nothing if it was begun before.
-pub(super) fn published(case: &Case, instance: &str) -> Option<UpdateStatus> {
-    (!begun(case)).then(|| UpdateStatus {
+pub(super) fn published(evaluation: &UpdateEvaluation, instance: &str) -> Option<UpdateStatus> {
+    (!begun(evaluation)).then(|| UpdateStatus {
         workspace_instance: Some(instance.to_owned()),
-        ..progressing(case, "")
+        ..progressing(evaluation, "")
     })
 }
 
 /// Whether the stored status gives this reason for not going on.
-pub(super) fn waits_for(case: &Case, reason: UpdateReason) -> bool {
-    let stored = case.world.update.status.as_ref();
+pub(super) fn waits_for(evaluation: &UpdateEvaluation, reason: UpdateReason) -> bool {
+    let stored = evaluation.observed.update.status.as_ref();
     let progress = stored.and_then(|status| find(&status.conditions, Progressing));
     progress.is_some_and(|condition| condition.reason == reason.as_str())
 }
 
 fn unfinished(
-    case: &Case,
+    evaluation: &UpdateEvaluation,
     progressing: ConditionStatus,
     reason: UpdateReason,
     message: &str,
 ) -> UpdateStatus {
     let not_yet = UpdateReason::Progressing.as_str();
     with_conditions(
-        case,
+        evaluation,
         (progressing, reason.as_str(), message),
         (False, not_yet),
         (False, not_yet, ""),
@@ -92,27 +96,27 @@ fn unfinished(
 
 /// An Update that ends without a result.
 pub(super) fn aborted(
-    case: &Case,
+    evaluation: &UpdateEvaluation,
     reason: UpdateReason,
     class: FailureClass,
     message: &str,
 ) -> UpdateStatus {
     let over = UpdateReason::Failed.as_str();
     let mut status = with_conditions(
-        case,
+        evaluation,
         (False, over, ""),
         (True, reason.as_str()),
         (True, over, ""),
     );
     // Nobody else will say when the run began that is lost.
-    status.start_time = status.start_time.or_else(|| begun_at(case));
+    status.start_time = status.start_time.or_else(|| begun_at(evaluation));
     status.message = Some(message.to_owned());
     status.failure_class = Some(class.to_string());
     status
 }
 
 /// An Update whose run has ended.
-pub(super) fn ended(case: &Case, outcome: &RunOutcome) -> UpdateStatus {
+pub(super) fn ended(evaluation: &UpdateEvaluation, outcome: &RunOutcome) -> UpdateStatus {
     // The agent's word; the API server would refuse the whole status for one that is no reason.
     let named = outcome.reason.as_deref().filter(|reason| is_reason(reason));
     let failed = if outcome.succeeded {
@@ -121,7 +125,7 @@ pub(super) fn ended(case: &Case, outcome: &RunOutcome) -> UpdateStatus {
         (True, named.unwrap_or(UpdateReason::UpdateFailed.as_str()))
     };
     let mut status = with_conditions(
-        case,
+        evaluation,
         (False, UpdateReason::Complete.as_str(), ""),
         failed,
         (
@@ -141,24 +145,29 @@ pub(super) fn ended(case: &Case, outcome: &RunOutcome) -> UpdateStatus {
 }
 
 fn with_conditions(
-    case: &Case,
+    evaluation: &UpdateEvaluation,
     progressing: (ConditionStatus, &str, &str),
     failed: (ConditionStatus, &str),
     complete: (ConditionStatus, &str, &str),
 ) -> UpdateStatus {
-    let mut status = case.world.update.status.clone().unwrap_or_default();
-    let mut conditions = ConditionSet::new(&status.conditions, case.now);
+    let mut status = evaluation
+        .observed
+        .update
+        .status
+        .clone()
+        .unwrap_or_default();
+    let mut conditions = ConditionSet::new(&status.conditions, evaluation.now);
     conditions.set(Progressing, progressing.0, progressing.1, progressing.2);
     conditions.set(Failed, failed.0, failed.1, "");
     conditions.set(Complete, complete.0, complete.1, complete.2);
     status.conditions = conditions.into_conditions();
-    status.observed_generation = case.world.update.metadata.generation;
+    status.observed_generation = evaluation.observed.update.metadata.generation;
     status
 }
 
 /// The write of a status, unless it is stored already.
-pub(super) fn written(case: &Case, status: UpdateStatus) -> Vec<Effect> {
-    let stored = case.world.update.status.as_ref();
-    let write = (stored != Some(&status)).then(|| Effect::PatchStatus(Box::new(status)));
+pub(super) fn written(evaluation: &UpdateEvaluation, status: UpdateStatus) -> Vec<UpdateEffect> {
+    let stored = evaluation.observed.update.status.as_ref();
+    let write = (stored != Some(&status)).then(|| UpdateEffect::PatchStatus(Box::new(status)));
     write.into_iter().collect()
 }

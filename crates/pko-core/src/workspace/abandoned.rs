@@ -9,27 +9,30 @@ use pko_api::{
     names::{annotations, labels},
 };
 
-use super::{Case, Effect, Question, Step, World};
+use super::{WorkspaceEffect, WorkspaceEvaluation, WorkspaceRead, WorkspaceStep};
 use crate::{
-    stack::is_held,
-    step::{Plan, Requeue, finish},
+    finalizers::is_released,
+    step::{Requeue, finish},
 };
 
 /// How soon it is seen that the Stack has gone: nobody else hears of it.
 const STACK_AGAIN: Duration = Duration::from_mins(1);
 
 /// Deletes a Workspace whose Stack will not do so any more.
-pub(super) fn delete(case: &Case) -> Option<Step> {
-    let (stack, _) = made_for(&case.world.workspace)?;
-    match case
-        .world
+pub(super) fn delete(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
+    let (stack, _) = made_for(&evaluation.observed.workspace)?;
+    match evaluation
+        .observed
         .awaited
-        .or_ask(|| Question::Awaited(stack.to_owned()))
+        .or_read(|| WorkspaceRead::Awaited(stack.to_owned()))
     {
         Err(question) => Some(question),
         Ok(true) => None,
         // The next look is for a deletion that did not come about, because the Workspace was another one by then.
-        Ok(false) => Some(finish(vec![Effect::Delete], Requeue::after(STACK_AGAIN))),
+        Ok(false) => Some(finish(
+            vec![WorkspaceEffect::Delete],
+            Requeue::after(STACK_AGAIN),
+        )),
     }
 }
 
@@ -37,27 +40,14 @@ pub(super) fn delete(case: &Case) -> Option<Step> {
 /// let go.
 #[must_use]
 pub fn is_awaited(workspace: &Workspace, stack: &ObjectMeta) -> bool {
-    let is_let_go = stack.deletion_timestamp.is_some() && !is_held(stack);
     let made_for = made_for(workspace).map(|(_, uid)| uid);
-    !is_let_go && made_for == stack.uid.as_deref()
+    !is_released(stack) && made_for == stack.uid.as_deref()
 }
 
-/// Whatever such a Workspace waits for, and if it is nothing: it is looked at again.
-pub(super) fn looked_at_again(world: &World, step: Step) -> Step {
-    let is_ours = || {
-        let is_deleting = world.workspace.metadata.deletion_timestamp.is_some();
-        !is_deleting && made_for(&world.workspace).is_some()
-    };
-    match step {
-        Step::Finish(plan) if is_ours() => Step::Finish(Plan {
-            requeue: match plan.requeue {
-                Requeue::After(delay) => Requeue::After(delay.min(STACK_AGAIN)),
-                Requeue::Settled => Requeue::After(STACK_AGAIN),
-            },
-            ..plan
-        }),
-        step => step,
-    }
+/// How soon a Workspace without an owner is reconciled again: no event reports that its Stack is gone.
+pub(super) fn longest_requeue(workspace: &Workspace) -> Option<Duration> {
+    let is_deleting = workspace.metadata.deletion_timestamp.is_some();
+    (!is_deleting && made_for(workspace).is_some()).then_some(STACK_AGAIN)
 }
 
 /// The name and the uid of the Stack that has made this Workspace without owning it.

@@ -4,12 +4,14 @@ mod abandoned;
 mod compatibility;
 mod delegation;
 mod log_end;
+mod observed;
 pub mod pod;
 mod rules;
 mod status;
 #[cfg(test)]
 mod tests;
-mod world;
+
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::{Resource as _, apimachinery::pkg::apis::meta::v1::OwnerReference};
@@ -24,15 +26,15 @@ use pko_api::{
 
 pub use abandoned::is_awaited;
 pub use log_end::end_of_log;
-pub use status::is_usual_start;
-pub use world::{
-    AgentError, Answer, Case, Effect, Event, Place, Preparation, Question, Running, Stage,
-    WAITING_FOR_AGENT, World,
+pub use observed::{
+    AgentEndpoint, AgentError, ObservedWorkspace, RuntimeState, SetupStage, SetupState,
+    WAITING_FOR_AGENT, WorkspaceEffect, WorkspaceRead, WorkspaceResponse, WorkspaceWrite,
 };
+pub use status::{has_condition, is_current, is_ready, is_usual_start};
 
 use crate::{
     condition_set::ConditionSet,
-    step::{Machine, Plan, Requeue, Rule, finish, first_match, stored_status, undecodable_plan},
+    step::{Evaluation, Fact, Machine, Rule, StepOf},
 };
 
 /// The Workspace as the controlling owner of another object.
@@ -49,77 +51,68 @@ pub fn owner_reference(workspace: &Workspace) -> OwnerReference {
 }
 
 /// A step of the Workspace's machine.
-pub type Step = crate::Step<Question, Effect>;
+pub type WorkspaceStep = StepOf<ObservedWorkspace>;
+/// What a Workspace's rules read.
+pub type WorkspaceEvaluation = Evaluation<ObservedWorkspace>;
 
-const fn rule(
-    name: &'static str,
-    apply: fn(&Case) -> Option<Step>,
-) -> Rule<Case, Question, Effect> {
-    Rule { name, apply }
-}
+impl Machine for ObservedWorkspace {
+    type Evaluation = WorkspaceEvaluation;
+    type Status = WorkspaceStatus;
+    type Read = WorkspaceRead;
+    type Write = WorkspaceWrite;
+    type Response = WorkspaceResponse;
+    type Effect = WorkspaceEffect;
 
-/// The whole table; the first rule that matches wins.
-const RULES: &[Rule<Case, Question, Effect>] = &[
-    rule("deleting", rules::deleting),
-    rule("abandoned", abandoned::delete), // nobody's, and its Stack has gone: Ask(Awaited)
-    rule("place", rules::place),          // Ask(Place): a pod or a process, made or found
-    rule("version", rules::version),      // Ask(Version): an agent that answers
-    rule("compatible", rules::compatible), // a CLI that understands the config
-    rule("preparation", rules::preparation), // Ask(Preparation): packages, stacks
-    rule("ready", rules::ready),
-];
+    const RULES: &'static [Rule<Self>] = &[
+        Rule::new("deleting", rules::deleting),
+        Rule::new("abandoned", abandoned::delete), // no owner, its Stack is gone: Read(Awaited)
+        Rule::new("place", rules::place),          // Write(EnsureRuntime): a pod or a process
+        Rule::new("version", rules::version),      // Read(Version): an agent that answers
+        Rule::new("compatible", rules::compatible), // a CLI that understands the config
+        Rule::new("preparation", rules::preparation), // Write(SetUp): packages, stacks
+        Rule::new("ready", rules::ready),
+    ];
 
-/// Decides what happens to a Workspace next.
-#[must_use]
-pub fn decide(world: &World, now: Timestamp) -> Step {
-    let case = Case {
-        world: world.clone(),
-        now,
-    };
-    let step = first_match(RULES, &case);
-    let step = step.unwrap_or_else(|| finish(Vec::new(), Requeue::Settled));
-    abandoned::looked_at_again(world, step)
-}
-
-/// What happens to a Workspace that does not decode: it says so, and waits for a change.
-#[must_use]
-pub fn decide_undecodable(undecodable: &Undecodable, now: Timestamp) -> Plan<Effect> {
-    let stored: WorkspaceStatus = stored_status(undecodable);
-    let mut conditions = ConditionSet::new(&stored.conditions, now);
-    let (reason, message) = (
-        WorkspaceReason::InitializationFailed.as_str(),
-        undecodable.error.to_string(),
-    );
-    conditions.set(
-        ConditionType::Ready,
-        ConditionStatus::False,
-        reason,
-        &message,
-    );
-    conditions.set(
-        ConditionType::Stalled,
-        ConditionStatus::True,
-        reason,
-        &message,
-    );
-    let status = WorkspaceStatus {
-        observed_generation: undecodable.metadata.generation,
-        conditions: conditions.into_conditions(),
-        ..stored.clone()
-    };
-    undecodable_plan(&stored, status, Effect::PatchStatus)
-}
-
-impl Machine for World {
-    type Question = Question;
-    type Answer = Answer;
-    type Effect = Effect;
-
-    fn decide(&self, now: Timestamp) -> Step {
-        decide(self, now)
+    fn evaluate(&self, now: Timestamp) -> Result<WorkspaceEvaluation, WorkspaceStep> {
+        Ok(Evaluation {
+            observed: self.clone(),
+            now,
+        })
     }
 
-    fn learn(&mut self, answer: Answer) {
-        self.learn(answer);
+    fn longest_requeue(&self) -> Option<Duration> {
+        abandoned::longest_requeue(&self.workspace)
+    }
+
+    fn observe(&mut self, answer: WorkspaceResponse) {
+        match answer {
+            WorkspaceResponse::Awaited(awaited) => self.awaited = Fact::Known(awaited),
+            WorkspaceResponse::Runtime(place) => self.runtime = Fact::Known(place),
+            WorkspaceResponse::Version(version) => self.version = Fact::Known(version),
+            WorkspaceResponse::Setup(preparation) => self.setup = Fact::Known(preparation),
+        }
+    }
+
+    fn patch_status(status: Box<WorkspaceStatus>) -> WorkspaceEffect {
+        WorkspaceEffect::PatchStatus(status)
+    }
+
+    fn undecodable_status(
+        stored: &WorkspaceStatus,
+        undecodable: &Undecodable,
+        now: Timestamp,
+    ) -> WorkspaceStatus {
+        use ConditionType::{Ready, Stalled};
+
+        let reason = WorkspaceReason::InitializationFailed.as_str();
+        let message = undecodable.error.to_string();
+        let mut conditions = ConditionSet::new(&stored.conditions, now);
+        conditions.set(Ready, ConditionStatus::False, reason, &message);
+        conditions.set(Stalled, ConditionStatus::True, reason, &message);
+        WorkspaceStatus {
+            observed_generation: undecodable.metadata.generation,
+            conditions: conditions.into_conditions(),
+            ..stored.clone()
+        }
     }
 }

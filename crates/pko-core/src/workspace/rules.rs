@@ -12,11 +12,12 @@ use pko_api::names::{
 };
 
 use super::{
-    AgentError, Case, Effect, Event, Place, Preparation, Question, Running, Stage, Step,
-    compatibility, delegation, status,
+    AgentEndpoint, AgentError, RuntimeState, SetupStage, SetupState, WorkspaceEffect,
+    WorkspaceEvaluation, WorkspaceRead, WorkspaceStep, WorkspaceWrite, compatibility, delegation,
+    status,
 };
 use crate::{
-    Known,
+    Event, Fact,
     condition_set::is_reason,
     step::{Requeue, finish},
 };
@@ -29,66 +30,85 @@ const SLOWLY: Duration = Duration::from_secs(30);
 const AFTER_FAILURE: Duration = Duration::from_mins(1);
 
 /// A Workspace that is being deleted ends what it runs, and then says so.
-pub(super) fn deleting(case: &Case) -> Option<Step> {
-    case.world.workspace.metadata.deletion_timestamp.as_ref()?;
+pub(super) fn deleting(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
+    evaluation
+        .observed
+        .workspace
+        .metadata
+        .deletion_timestamp
+        .as_ref()?;
     let message = "Workspace is being deleted";
-    let status = status::not_ready(case, Deleting.as_str(), message);
-    let mut effects = status::written(case, status);
+    let status = status::not_ready(evaluation, Deleting.as_str(), message);
+    let mut effects = status::written(evaluation, status);
     if !effects.is_empty() {
-        effects.insert(0, Effect::Remove);
+        effects.insert(0, WorkspaceEffect::Remove);
     }
     Some(finish(effects, Requeue::Settled))
 }
 
 /// A place to run.
-pub(super) fn place(case: &Case) -> Option<Step> {
-    let place = match case.world.place.or_ask(|| Question::Place) {
+pub(super) fn place(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
+    let place = match evaluation
+        .observed
+        .runtime
+        .or_write(|| WorkspaceWrite::EnsureRuntime)
+    {
         Ok(place) => place,
         Err(question) => return Some(question),
     };
     let waiting = |reason: pko_api::names::reasons::WorkspaceReason, message: &str| {
-        status::not_ready(case, reason.as_str(), message)
+        status::not_ready(evaluation, reason.as_str(), message)
     };
     let (status, requeue) = match place {
-        Place::Running(_) => return None,
-        Place::Migrated => return Some(migrated(case)),
-        Place::Starting(message) => (waiting(WaitingForReplicas, message), Requeue::after(AGAIN)),
-        Place::Rolling(message) => (waiting(RollingUpdate, message), Requeue::after(SLOWLY)),
-        Place::Failed(message) => (
+        RuntimeState::Running(_) => return None,
+        RuntimeState::Migrated => return Some(migrated(evaluation)),
+        RuntimeState::Starting(message) => {
+            (waiting(WaitingForReplicas, message), Requeue::after(AGAIN))
+        }
+        RuntimeState::Rolling(message) => (waiting(RollingUpdate, message), Requeue::after(SLOWLY)),
+        RuntimeState::Failed(message) => (
             waiting(WaitingForReplicas, message),
             Requeue::after(AFTER_FAILURE),
         ),
-        Place::Asleep => (
-            status::ready(case, Idle, "without a pod until the next run needs one"),
+        RuntimeState::Idle => (
+            status::ready(
+                evaluation,
+                Idle,
+                "without a pod until the next run needs one",
+            ),
             Requeue::Settled,
         ),
         // Not IncompatibleConfiguration: Stacks show that one as a Pulumi CLI that is too old.
-        Place::Impossible(message) => (
-            status::stalled(case, InitializationFailed.as_str(), message),
+        RuntimeState::Invalid(message) => (
+            status::stalled(evaluation, InitializationFailed.as_str(), message),
             Requeue::Settled,
         ),
     };
     // Nobody listens there.
     let status = status::without_address(status);
-    Some(finish(status::written(case, status), requeue))
+    Some(finish(status::written(evaluation, status), requeue))
 }
 
 /// Fields that can't be changed are a reason to make the StatefulSet anew.
-fn migrated(case: &Case) -> Step {
+fn migrated(evaluation: &WorkspaceEvaluation) -> WorkspaceStep {
     let message = "Waiting for the statefulset to be made anew";
-    let status = status::not_ready(case, RollingUpdate.as_str(), message);
+    let status = status::not_ready(evaluation, RollingUpdate.as_str(), message);
     let event = warning(
         WorkspaceEvent::Migrated,
         "Replaced the workspace statefulset".to_owned(),
     );
     let status = status::without_address(status);
-    told(case, status, event, Requeue::after(AGAIN))
+    told(evaluation, status, event, Requeue::after(AGAIN))
 }
 
 /// An agent that answers.
-pub(super) fn version(case: &Case) -> Option<Step> {
-    let running = running(case)?;
-    let version = match case.world.version.or_ask(|| Question::Version) {
+pub(super) fn version(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
+    let running = running(evaluation)?;
+    let version = match evaluation
+        .observed
+        .version
+        .or_read(|| WorkspaceRead::Version)
+    {
         Ok(version) => version,
         Err(question) => return Some(question),
     };
@@ -99,89 +119,98 @@ pub(super) fn version(case: &Case) -> Option<Step> {
         }
         Err(AgentError::Refused { reason, message }) => {
             let known = is_reason(reason).then_some(reason.as_str());
-            let message = delegation::explained(&case.world.workspace, message);
+            let message = delegation::explained(&evaluation.observed.workspace, message);
             // A pod of another operator version that refuses us is replaced.
             let again = if running.is_outdated { AGAIN } else { SLOWLY };
             (known.unwrap_or(ConnectionFailed.as_str()), message, again)
         }
     };
-    let status = status::at(running, status::not_ready(case, reason, &message));
+    let status = status::at(running, status::not_ready(evaluation, reason, &message));
     let event = warning(WorkspaceEvent::ConnectionFailure, message);
-    Some(told(case, status, event, Requeue::after(again)))
+    Some(told(evaluation, status, event, Requeue::after(again)))
 }
 
 /// A CLI that understands the config. Only another one, or another config, helps.
-pub(super) fn compatible(case: &Case) -> Option<Step> {
-    let running = running(case)?;
-    let Known::Known(Ok(version)) = &case.world.version else {
+pub(super) fn compatible(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
+    let running = running(evaluation)?;
+    let Fact::Known(Ok(version)) = &evaluation.observed.version else {
         return None;
     };
-    let problem = compatibility::problem(&case.world.workspace.spec, version)?;
+    let problem = compatibility::problem(&evaluation.observed.workspace.spec, version)?;
     let reason = IncompatibleConfiguration.as_str();
-    let status = status::at(running, status::stalled(case, reason, &problem));
+    let status = status::at(running, status::stalled(evaluation, reason, &problem));
     let event = warning(WorkspaceEvent::StackInitializationFailure, problem);
-    Some(told(case, status, event, Requeue::Settled))
+    Some(told(evaluation, status, event, Requeue::Settled))
 }
 
 /// Packages that are installed, and stacks that are selected.
-pub(super) fn preparation(case: &Case) -> Option<Step> {
-    let running = running(case)?;
-    let preparation = match case.world.preparation.or_ask(|| Question::Preparation) {
+pub(super) fn preparation(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
+    let running = running(evaluation)?;
+    let preparation = match evaluation.observed.setup.or_write(|| WorkspaceWrite::SetUp) {
         Ok(preparation) => preparation,
         Err(question) => return Some(question),
     };
     match preparation {
-        Preparation::Done => None,
-        Preparation::UnderWay(stage) => Some(under_way(case, running, *stage)),
-        Preparation::Failed {
+        SetupState::Done => None,
+        SetupState::InProgress(stage) => Some(under_way(evaluation, running, *stage)),
+        SetupState::Failed {
             stage,
             message,
             is_transient,
             retry_in,
         } => {
             let (reason, event) = match stage {
-                Stage::Installing => (InstallationFailed, WorkspaceEvent::InstallationFailure),
-                Stage::Initializing => (
+                SetupStage::Installing => (InstallationFailed, WorkspaceEvent::InstallationFailure),
+                SetupStage::Initializing => (
                     InitializationFailed,
                     WorkspaceEvent::StackInitializationFailure,
                 ),
             };
             let status = if *is_transient {
-                status::not_ready(case, reason.as_str(), message)
+                status::not_ready(evaluation, reason.as_str(), message)
             } else {
-                status::stalled(case, reason.as_str(), message)
+                status::stalled(evaluation, reason.as_str(), message)
             };
             let event = warning(event, message.clone());
             let requeue = Requeue::after(*retry_in);
-            Some(told(case, status::at(running, status), event, requeue))
+            Some(told(
+                evaluation,
+                status::at(running, status),
+                event,
+                requeue,
+            ))
         }
     }
 }
 
 /// A status that says what went wrong the last time stays until that is known to be over: a try now and then does not
 /// make it come and go.
-fn under_way(case: &Case, running: &Running, stage: Stage) -> Step {
+fn under_way(
+    evaluation: &WorkspaceEvaluation,
+    running: &AgentEndpoint,
+    stage: SetupStage,
+) -> WorkspaceStep {
     let (reason, message) = match stage {
-        Stage::Installing => (
+        SetupStage::Installing => (
             Installing,
             "Installing packages and plugins required by the program",
         ),
-        Stage::Initializing => (Initializing, "Initializing and selecting a Pulumi stack"),
+        SetupStage::Initializing => (Initializing, "Initializing and selecting a Pulumi stack"),
     };
     let failed = [InstallationFailed, InitializationFailed];
-    let effects = if status::is_about_now(case, &failed) {
+    let effects = if status::is_about_now(evaluation, &failed) {
         Vec::new()
     } else {
-        let status = status::not_ready(case, reason.as_str(), message);
-        status::written(case, status::at(running, status))
+        let status = status::not_ready(evaluation, reason.as_str(), message);
+        status::written(evaluation, status::at(running, status))
     };
     finish(effects, Requeue::after(AFTER_FAILURE))
 }
 
 /// Ready for Updates.
-pub(super) fn ready(case: &Case) -> Option<Step> {
-    let running = running(case)?;
-    let Known::Known(Ok(version)) = &case.world.version else {
+pub(super) fn ready(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
+    let running = running(evaluation)?;
+    let Fact::Known(Ok(version)) = &evaluation.observed.version else {
         return None;
     };
     let (reason, message) = if running.is_outdated {
@@ -190,11 +219,11 @@ pub(super) fn ready(case: &Case) -> Option<Step> {
     } else {
         (Succeeded, "")
     };
-    let mut status = status::at(running, status::ready(case, reason, message));
+    let mut status = status::at(running, status::ready(evaluation, reason, message));
     status.pulumi_version = Some(version.clone());
-    let mut effects = status::written(case, status);
-    if !status::was_ready(case) {
-        effects.push(Effect::Emit(Event {
+    let mut effects = status::written(evaluation, status);
+    if !status::was_ready(evaluation) {
+        effects.push(WorkspaceEffect::Emit(Event {
             reason: WorkspaceEvent::Initialized,
             message: format!("Initialized workspace {}", running.name),
             warning: false,
@@ -203,14 +232,14 @@ pub(super) fn ready(case: &Case) -> Option<Step> {
     Some(finish(effects, Requeue::after(running.look_again)))
 }
 
-fn running(case: &Case) -> Option<&Running> {
-    match &case.world.place {
-        Known::Known(Place::Running(running)) => Some(running),
+fn running(evaluation: &WorkspaceEvaluation) -> Option<&AgentEndpoint> {
+    match &evaluation.observed.runtime {
+        Fact::Known(RuntimeState::Running(running)) => Some(running),
         _ => None,
     }
 }
 
-fn warning(reason: WorkspaceEvent, message: String) -> Event {
+fn warning(reason: WorkspaceEvent, message: String) -> Event<WorkspaceEvent> {
     Event {
         reason,
         message,
@@ -220,14 +249,14 @@ fn warning(reason: WorkspaceEvent, message: String) -> Event {
 
 /// A status and an event about the same; where the first is not new, the second is not, either.
 fn told(
-    case: &Case,
+    evaluation: &WorkspaceEvaluation,
     status: pko_api::auto::v1alpha1::WorkspaceStatus,
-    event: Event,
+    event: Event<WorkspaceEvent>,
     requeue: Requeue,
-) -> Step {
-    let mut effects = status::written(case, status);
+) -> WorkspaceStep {
+    let mut effects = status::written(evaluation, status);
     if !effects.is_empty() {
-        effects.push(Effect::Emit(event));
+        effects.push(WorkspaceEffect::Emit(event));
     }
     finish(effects, requeue)
 }

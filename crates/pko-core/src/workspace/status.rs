@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use pko_api::{
+    Workspace,
     auto::v1alpha1::WorkspaceStatus,
     names::{
         conditions::{ConditionStatus, ConditionType},
@@ -9,24 +10,45 @@ use pko_api::{
     },
 };
 
-use super::{Case, Effect, Running, WAITING_FOR_AGENT, pod};
+use super::{AgentEndpoint, WAITING_FOR_AGENT, WorkspaceEffect, WorkspaceEvaluation, pod};
 use crate::condition_set::{ConditionSet, find, is_true};
 
 /// The stored status, if it is about the spec of now.
-fn stored(case: &Case) -> Option<&WorkspaceStatus> {
-    let workspace = &case.world.workspace;
+fn stored(evaluation: &WorkspaceEvaluation) -> Option<&WorkspaceStatus> {
+    let workspace = &evaluation.observed.workspace;
     let status = workspace.status.as_ref()?;
     (status.observed_generation == workspace.metadata.generation).then_some(status)
 }
 
 /// Whether the stored status says Ready, and not for want of a pod: whoever wakes up is initialized anew.
-pub(super) fn was_ready(case: &Case) -> bool {
-    let Some(status) = &case.world.workspace.status else {
+pub(super) fn was_ready(evaluation: &WorkspaceEvaluation) -> bool {
+    let Some(status) = &evaluation.observed.workspace.status else {
         return false;
     };
     let ready = find(&status.conditions, ConditionType::Ready);
     is_true(&status.conditions, ConditionType::Ready)
         && ready.is_some_and(|ready| ready.reason != WorkspaceReason::Idle.as_str())
+}
+
+/// Whether a Workspace is ready for its current spec.
+#[must_use]
+pub fn is_ready(workspace: &Workspace) -> bool {
+    let is_deleting = workspace.metadata.deletion_timestamp.is_some();
+    !is_deleting && is_current(workspace) && has_condition(workspace, ConditionType::Ready)
+}
+
+/// Whether the status is about the current spec.
+#[must_use]
+pub fn is_current(workspace: &Workspace) -> bool {
+    let status = workspace.status.as_ref();
+    status.and_then(|status| status.observed_generation) == workspace.metadata.generation
+}
+
+/// Whether the status has this condition, and it is true.
+#[must_use]
+pub fn has_condition(workspace: &Workspace, kind: ConditionType) -> bool {
+    let status = workspace.status.as_ref();
+    status.is_some_and(|status| is_true(&status.conditions, kind))
 }
 
 /// Whether a Ready condition that is false describes a step that every new workspace goes through, and not a problem.
@@ -50,25 +72,38 @@ pub fn is_usual_start(ready: &Condition) -> bool {
 }
 
 /// Whether the stored status is about the spec of now, and gives one of these reasons.
-pub(super) fn is_about_now(case: &Case, reasons: &[WorkspaceReason]) -> bool {
-    let ready = stored(case).and_then(|status| find(&status.conditions, ConditionType::Ready));
+pub(super) fn is_about_now(evaluation: &WorkspaceEvaluation, reasons: &[WorkspaceReason]) -> bool {
+    let ready =
+        stored(evaluation).and_then(|status| find(&status.conditions, ConditionType::Ready));
     ready.is_some_and(|ready| reasons.iter().any(|reason| reason.as_str() == ready.reason))
 }
 
 /// Ready for Updates.
-pub(super) fn ready(case: &Case, reason: WorkspaceReason, message: &str) -> WorkspaceStatus {
+pub(super) fn ready(
+    evaluation: &WorkspaceEvaluation,
+    reason: WorkspaceReason,
+    message: &str,
+) -> WorkspaceStatus {
     let status = ConditionStatus::True;
-    with_conditions(case, status, reason.as_str(), message, false)
+    with_conditions(evaluation, status, reason.as_str(), message, false)
 }
 
 /// Not ready, and why.
-pub(super) fn not_ready(case: &Case, reason: &str, message: &str) -> WorkspaceStatus {
-    with_conditions(case, ConditionStatus::False, reason, message, false)
+pub(super) fn not_ready(
+    evaluation: &WorkspaceEvaluation,
+    reason: &str,
+    message: &str,
+) -> WorkspaceStatus {
+    with_conditions(evaluation, ConditionStatus::False, reason, message, false)
 }
 
 /// Not ready, and not soon.
-pub(super) fn stalled(case: &Case, reason: &str, message: &str) -> WorkspaceStatus {
-    with_conditions(case, ConditionStatus::False, reason, message, true)
+pub(super) fn stalled(
+    evaluation: &WorkspaceEvaluation,
+    reason: &str,
+    message: &str,
+) -> WorkspaceStatus {
+    with_conditions(evaluation, ConditionStatus::False, reason, message, true)
 }
 
 /// The status of a Workspace that nobody can reach.
@@ -80,7 +115,7 @@ pub(super) fn without_address(status: WorkspaceStatus) -> WorkspaceStatus {
 }
 
 /// The status of a Workspace whose agent should listen.
-pub(super) fn at(running: &Running, status: WorkspaceStatus) -> WorkspaceStatus {
+pub(super) fn at(running: &AgentEndpoint, status: WorkspaceStatus) -> WorkspaceStatus {
     WorkspaceStatus {
         address: Some(running.address.clone()),
         ..status
@@ -88,7 +123,7 @@ pub(super) fn at(running: &Running, status: WorkspaceStatus) -> WorkspaceStatus 
 }
 
 fn with_conditions(
-    case: &Case,
+    evaluation: &WorkspaceEvaluation,
     ready: ConditionStatus,
     reason: &str,
     message: &str,
@@ -96,8 +131,13 @@ fn with_conditions(
 ) -> WorkspaceStatus {
     use ConditionType::{Ready, Stalled};
 
-    let mut status = case.world.workspace.status.clone().unwrap_or_default();
-    let mut conditions = ConditionSet::new(&status.conditions, case.now);
+    let mut status = evaluation
+        .observed
+        .workspace
+        .status
+        .clone()
+        .unwrap_or_default();
+    let mut conditions = ConditionSet::new(&status.conditions, evaluation.now);
     conditions.set(Ready, ready, reason, message);
     if stalled {
         conditions.set(Stalled, ConditionStatus::True, reason, message);
@@ -105,13 +145,16 @@ fn with_conditions(
         conditions.remove(Stalled);
     }
     status.conditions = conditions.into_conditions();
-    status.observed_generation = case.world.workspace.metadata.generation;
+    status.observed_generation = evaluation.observed.workspace.metadata.generation;
     status
 }
 
 /// The write of a status, unless it is stored already.
-pub(super) fn written(case: &Case, status: WorkspaceStatus) -> Vec<Effect> {
-    let stored = case.world.workspace.status.as_ref();
-    let write = (stored != Some(&status)).then(|| Effect::PatchStatus(Box::new(status)));
+pub(super) fn written(
+    evaluation: &WorkspaceEvaluation,
+    status: WorkspaceStatus,
+) -> Vec<WorkspaceEffect> {
+    let stored = evaluation.observed.workspace.status.as_ref();
+    let write = (stored != Some(&status)).then(|| WorkspaceEffect::PatchStatus(Box::new(status)));
     write.into_iter().collect()
 }

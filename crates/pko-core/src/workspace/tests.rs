@@ -7,7 +7,7 @@ use pko_api::{Decoded, auto::v1alpha1::WorkspaceStatus};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::Plan;
+use crate::{Plan, Requeue};
 
 mod abandoned;
 
@@ -20,31 +20,31 @@ fn ago(seconds: i64) -> String {
 }
 
 /// A new Workspace whose place runs and whose agent answers.
-struct Given {
+struct WorkspaceFixture {
     workspace: Value,
     awaited: bool,
-    place: Place,
+    place: RuntimeState,
     version: Result<String, AgentError>,
-    preparation: Preparation,
+    preparation: SetupState,
 }
 
-struct Told {
-    asked: Vec<Question>,
-    plan: Plan<Effect>,
+struct WorkspaceOutcome {
+    requests: Vec<WorkspaceStep>,
+    plan: Plan<WorkspaceEffect>,
 }
 
-fn given() -> Given {
-    Given {
+fn fixture() -> WorkspaceFixture {
+    WorkspaceFixture {
         workspace: json!({ "metadata": { "name": "demo", "namespace": "shop", "generation": 2 } }),
         awaited: false,
-        place: Place::Running(running()),
+        place: RuntimeState::Running(running()),
         version: Ok("3.259.0".into()),
-        preparation: Preparation::Done,
+        preparation: SetupState::Done,
     }
 }
 
-fn running() -> Running {
-    Running {
+fn running() -> AgentEndpoint {
+    AgentEndpoint {
         address: "demo-workspace.shop:50051".into(),
         name: "pod \"demo-workspace-0\"".into(),
         is_outdated: false,
@@ -52,14 +52,14 @@ fn running() -> Running {
     }
 }
 
-impl Given {
-    fn place(mut self, place: Place) -> Self {
+impl WorkspaceFixture {
+    fn place(mut self, place: RuntimeState) -> Self {
         self.place = place;
         self
     }
 
     fn outdated(self) -> Self {
-        self.place(Place::Running(Running {
+        self.place(RuntimeState::Running(AgentEndpoint {
             is_outdated: true,
             ..running()
         }))
@@ -83,13 +83,13 @@ impl Given {
         self
     }
 
-    fn at_work(mut self, stage: Stage) -> Self {
-        self.preparation = Preparation::UnderWay(stage);
+    fn at_work(mut self, stage: SetupStage) -> Self {
+        self.preparation = SetupState::InProgress(stage);
         self
     }
 
-    fn failed_at(mut self, stage: Stage, message: &str, is_transient: bool) -> Self {
-        self.preparation = Preparation::Failed {
+    fn failed_at(mut self, stage: SetupStage, message: &str, is_transient: bool) -> Self {
+        self.preparation = SetupState::Failed {
             stage,
             message: message.into(),
             is_transient,
@@ -114,8 +114,8 @@ impl Given {
     }
 
     /// The stored status is what this other case leads to, a while ago.
-    fn after(mut self, before: &Given) -> Self {
-        let status = before.told().status().cloned().unwrap();
+    fn after(mut self, before: &WorkspaceFixture) -> Self {
+        let status = before.decide().status().cloned().unwrap();
         let mut status = serde_json::to_value(status).unwrap();
         for condition in status["conditions"].as_array_mut().unwrap() {
             condition["lastTransitionTime"] = json!(ago(1_000));
@@ -124,30 +124,40 @@ impl Given {
         self
     }
 
-    fn told(&self) -> Told {
-        let mut world = World::new(serde_json::from_value(self.workspace.clone()).unwrap());
-        let mut asked = Vec::new();
+    fn decide(&self) -> WorkspaceOutcome {
+        let mut observed =
+            ObservedWorkspace::new(serde_json::from_value(self.workspace.clone()).unwrap());
+        let mut requests = Vec::new();
         loop {
-            match decide(&world, now()) {
-                crate::Step::Ask(question) => {
-                    world.learn(match &question {
-                        Question::Awaited(_) => Answer::Awaited(self.awaited),
-                        Question::Place => Answer::Place(self.place.clone()),
-                        Question::Version => Answer::Version(self.version.clone()),
-                        Question::Preparation => Answer::Preparation(self.preparation.clone()),
+            match observed.decide(now()) {
+                WorkspaceStep::Finish(plan) => return WorkspaceOutcome { requests, plan },
+                request => {
+                    observed.observe(match &request {
+                        WorkspaceStep::Finish(_) => unreachable!(),
+                        WorkspaceStep::Read(WorkspaceRead::Awaited(_)) => {
+                            WorkspaceResponse::Awaited(self.awaited)
+                        }
+                        WorkspaceStep::Write(WorkspaceWrite::EnsureRuntime) => {
+                            WorkspaceResponse::Runtime(self.place.clone())
+                        }
+                        WorkspaceStep::Read(WorkspaceRead::Version) => {
+                            WorkspaceResponse::Version(self.version.clone())
+                        }
+                        WorkspaceStep::Write(WorkspaceWrite::SetUp) => {
+                            WorkspaceResponse::Setup(self.preparation.clone())
+                        }
                     });
-                    asked.push(question);
+                    requests.push(request);
                 }
-                crate::Step::Finish(plan) => return Told { asked, plan },
             }
         }
     }
 }
 
-impl Told {
+impl WorkspaceOutcome {
     fn status(&self) -> Option<&WorkspaceStatus> {
         self.plan.effects.iter().find_map(|effect| match effect {
-            Effect::PatchStatus(status) => Some(status.as_ref()),
+            WorkspaceEffect::PatchStatus(status) => Some(status.as_ref()),
             _ => None,
         })
     }
@@ -163,12 +173,12 @@ impl Told {
     }
 }
 
-fn line(effect: &Effect) -> String {
+fn line(effect: &WorkspaceEffect) -> String {
     match effect {
-        Effect::PatchStatus(status) => format!("status {}", state(status)),
-        Effect::Remove => "remove".to_owned(),
-        Effect::Delete => "delete".to_owned(),
-        Effect::Emit(event) => {
+        WorkspaceEffect::PatchStatus(status) => format!("status {}", state(status)),
+        WorkspaceEffect::Remove => "remove".to_owned(),
+        WorkspaceEffect::Delete => "delete".to_owned(),
+        WorkspaceEffect::Emit(event) => {
             let warning = if event.warning { "!" } else { "" };
             format!("event{warning} {}: {}", event.reason, event.message)
         }
@@ -188,26 +198,28 @@ fn state(status: &WorkspaceStatus) -> String {
     parts.join(" ")
 }
 
-fn check<const N: usize>(table: [(&str, Given, &[&str]); N]) {
-    for (sentence, given, expected) in table {
-        assert_eq!(given.told().lines(), expected, "{sentence}");
+fn check<const N: usize>(table: [(&str, WorkspaceFixture, &[&str]); N]) {
+    for (sentence, fixture, expected) in table {
+        assert_eq!(fixture.decide().lines(), expected, "{sentence}");
     }
 }
 
-fn starting() -> Given {
-    given().place(Place::Starting("pulling".into()))
+fn starting() -> WorkspaceFixture {
+    fixture().place(RuntimeState::Starting("pulling".into()))
 }
 
-fn failed() -> Given {
-    given().place(Place::Failed("no memory".into()))
+fn failed() -> WorkspaceFixture {
+    fixture().place(RuntimeState::Failed("no memory".into()))
 }
 
-fn impossible() -> Given {
-    given().place(Place::Impossible("spec.initContainers needs a pod".into()))
+fn impossible() -> WorkspaceFixture {
+    fixture().place(RuntimeState::Invalid(
+        "spec.initContainers needs a pod".into(),
+    ))
 }
 
-fn rolling() -> Given {
-    given().place(Place::Rolling("changing".into()))
+fn rolling() -> WorkspaceFixture {
+    fixture().place(RuntimeState::Rolling("changing".into()))
 }
 
 const READY: &str = "status Ready=True/Succeeded  at demo-workspace.shop:50051";
@@ -236,7 +248,7 @@ fn a_workspace_needs_a_place() {
         ),
         (
             "that was removed to be made anew",
-            given().place(Place::Migrated),
+            fixture().place(RuntimeState::Migrated),
             &[
                 "place",
                 "status Ready=False/RollingUpdate Waiting for the statefulset to be made anew",
@@ -265,7 +277,7 @@ fn a_workspace_needs_a_place() {
         ),
         (
             "or nobody who needs one",
-            given().place(Place::Asleep),
+            fixture().place(RuntimeState::Idle),
             &[
                 "place",
                 "status Ready=True/Idle without a pod until the next run needs one",
@@ -274,7 +286,11 @@ fn a_workspace_needs_a_place() {
         ),
     ]);
     for place in [starting(), rolling(), failed(), impossible()] {
-        assert_eq!(place.told().asked, [Question::Place], "no agent is asked");
+        assert_eq!(
+            place.decide().requests,
+            [WorkspaceStep::Write(WorkspaceWrite::EnsureRuntime)],
+            "no agent is asked"
+        );
     }
 }
 
@@ -283,7 +299,7 @@ fn an_agent_has_to_answer() {
     check([
         (
             "one that can't be reached",
-            given().unreachable("no route"),
+            fixture().unreachable("no route"),
             &[
                 "version",
                 "status Ready=False/ConnectionFailed no route at demo-workspace.shop:50051",
@@ -293,7 +309,7 @@ fn an_agent_has_to_answer() {
         ),
         (
             "one that does not know us",
-            given().refused("Unauthenticated", "unauthenticated"),
+            fixture().refused("Unauthenticated", "unauthenticated"),
             &[
                 "version",
                 "status Ready=False/Unauthenticated unauthenticated at demo-workspace.shop:50051",
@@ -303,7 +319,7 @@ fn an_agent_has_to_answer() {
         ),
         (
             "one whose word is no reason",
-            given().refused("not a reason!", "odd"),
+            fixture().refused("not a reason!", "odd"),
             &[
                 "version",
                 "status Ready=False/ConnectionFailed odd at demo-workspace.shop:50051",
@@ -312,9 +328,12 @@ fn an_agent_has_to_answer() {
             ],
         ),
     ]);
-    let binding = given().refused("Unauthenticated", "TokenReview API is unavailable");
-    let told = binding.told().lines().join(" ");
-    assert!(told.contains("kubectl create clusterrolebinding"), "{told}");
+    let binding = fixture().refused("Unauthenticated", "TokenReview API is unavailable");
+    let outcome = binding.decide().lines().join(" ");
+    assert!(
+        outcome.contains("kubectl create clusterrolebinding"),
+        "{outcome}"
+    );
 }
 
 #[test]
@@ -323,22 +342,24 @@ fn a_cli_has_to_understand_the_config() {
         json!({ "stacks": [{ "name": "dev", "config": [{ "key": "size", "value": 3 }] }] });
     let problem =
         "Pulumi CLI version 3.197.0 does not support JSON configuration, require >= v3.202.0";
-    let old = given().spec(number.clone()).version("3.197.0");
+    let old = fixture().spec(number.clone()).version("3.197.0");
     let stalled = format!(
         "status Ready=False/IncompatibleConfiguration {problem} \
          Stalled=True/IncompatibleConfiguration {problem} at demo-workspace.shop:50051"
     );
     let event = format!("event! StackInitializationFailure: {problem}");
     assert_eq!(
-        old.told().lines(),
+        old.decide().lines(),
         ["compatible", &stalled, &event, "settled"]
     );
     assert!(
-        !old.told().asked.contains(&Question::Preparation),
+        !old.decide()
+            .requests
+            .contains(&WorkspaceStep::Write(WorkspaceWrite::SetUp)),
         "nothing is installed for it"
     );
-    let new = given().spec(number).version("3.202.0");
-    assert_eq!(new.told().plan.rule, "ready");
+    let new = fixture().spec(number).version("3.202.0");
+    assert_eq!(new.decide().plan.rule, "ready");
 }
 
 #[test]
@@ -346,7 +367,7 @@ fn a_new_agent_prepares_itself() {
     check([
         (
             "it installs",
-            given().at_work(Stage::Installing),
+            fixture().at_work(SetupStage::Installing),
             &[
                 "preparation",
                 "status Ready=False/Installing Installing packages and plugins required by the program \
@@ -356,7 +377,7 @@ fn a_new_agent_prepares_itself() {
         ),
         (
             "it selects stacks",
-            given().at_work(Stage::Initializing),
+            fixture().at_work(SetupStage::Initializing),
             &[
                 "preparation",
                 "status Ready=False/Initializing Initializing and selecting a Pulumi stack \
@@ -366,7 +387,7 @@ fn a_new_agent_prepares_itself() {
         ),
         (
             "it could not install, and somebody has to act",
-            given().failed_at(Stage::Installing, "no such package", false),
+            fixture().failed_at(SetupStage::Installing, "no such package", false),
             &[
                 "preparation",
                 "status Ready=False/InstallationFailed no such package \
@@ -377,7 +398,7 @@ fn a_new_agent_prepares_itself() {
         ),
         (
             "it could not install, and that may pass",
-            given().failed_at(Stage::Installing, "503", true),
+            fixture().failed_at(SetupStage::Installing, "503", true),
             &[
                 "preparation",
                 "status Ready=False/InstallationFailed 503 at demo-workspace.shop:50051",
@@ -387,8 +408,8 @@ fn a_new_agent_prepares_itself() {
         ),
         (
             "it could not select a stack",
-            given().failed_at(
-                Stage::Initializing,
+            fixture().failed_at(
+                SetupStage::Initializing,
                 "Failed to initialize stack \"dev\": no",
                 false,
             ),
@@ -407,35 +428,35 @@ fn a_new_agent_prepares_itself() {
 #[test]
 fn a_failure_stays_until_it_is_over() {
     for failed in [
-        given().failed_at(Stage::Installing, "no registry", true),
-        given().failed_at(Stage::Initializing, "no backend", false),
+        fixture().failed_at(SetupStage::Installing, "no registry", true),
+        fixture().failed_at(SetupStage::Initializing, "no backend", false),
     ] {
-        let again = given().at_work(Stage::Installing).after(&failed);
+        let again = fixture().at_work(SetupStage::Installing).after(&failed);
         assert_eq!(
-            again.told().lines(),
+            again.decide().lines(),
             ["preparation", "again in 60s"],
             "a try does not make it come and go"
         );
-        let same = Given {
+        let same = WorkspaceFixture {
             preparation: failed.preparation.clone(),
-            ..given().after(&failed)
+            ..fixture().after(&failed)
         };
         assert_eq!(
-            same.told().lines(),
+            same.decide().lines(),
             ["preparation", "again in 90s"],
             "the same failure is told once"
         );
-        let mended = given().after(&failed);
+        let mended = fixture().after(&failed);
         assert_eq!(
-            mended.told().lines(),
+            mended.decide().lines(),
             ["ready", READY, INITIALIZED, "again in 600s"]
         );
-        let edited = given()
-            .at_work(Stage::Installing)
+        let edited = fixture()
+            .at_work(SetupStage::Installing)
             .after(&failed)
             .generation(3);
         assert!(
-            edited.told().lines()[1].contains("Ready=False/Installing"),
+            edited.decide().lines()[1].contains("Ready=False/Installing"),
             "an edit may have mended it"
         );
     }
@@ -443,13 +464,16 @@ fn a_failure_stays_until_it_is_over() {
 
 #[test]
 fn a_workspace_becomes_ready_once() {
-    let told = given().told();
-    assert_eq!(told.lines(), ["ready", READY, INITIALIZED, "again in 600s"]);
-    let status = told.status().unwrap();
+    let outcome = fixture().decide();
+    assert_eq!(
+        outcome.lines(),
+        ["ready", READY, INITIALIZED, "again in 600s"]
+    );
+    let status = outcome.status().unwrap();
     assert_eq!(status.observed_generation, Some(2));
     assert_eq!(status.pulumi_version.as_deref(), Some("3.259.0"));
     assert_eq!(
-        given().after(&given()).told().lines(),
+        fixture().after(&fixture()).decide().lines(),
         ["ready", "again in 600s"],
         "nothing is written twice"
     );
@@ -462,17 +486,17 @@ fn a_pod_of_another_operator_is_ready_and_says_so() {
     check([
         (
             "from the beginning",
-            given().outdated(),
+            fixture().outdated(),
             &["ready", outdated, INITIALIZED, "again in 600s"],
         ),
         (
             "after an upgrade of the operator",
-            given().outdated().after(&given()),
+            fixture().outdated().after(&fixture()),
             &["ready", outdated, "again in 600s"],
         ),
         (
             "until it was replaced",
-            given().after(&given().outdated()),
+            fixture().after(&fixture().outdated()),
             &["ready", READY, "again in 600s"],
         ),
     ]);
@@ -480,7 +504,7 @@ fn a_pod_of_another_operator_is_ready_and_says_so() {
 
 #[test]
 fn a_workspace_that_was_ready_may_lose_it() {
-    let was = |now: Given| now.after(&given());
+    let was = |now: WorkspaceFixture| now.after(&fixture());
     check([
         (
             "its pod is gone, and its address",
@@ -493,7 +517,7 @@ fn a_workspace_that_was_ready_may_lose_it() {
         ),
         (
             "its agent does not answer",
-            was(given().unreachable("no route")),
+            was(fixture().unreachable("no route")),
             &[
                 "version",
                 "status Ready=False/ConnectionFailed no route at demo-workspace.shop:50051",
@@ -503,12 +527,12 @@ fn a_workspace_that_was_ready_may_lose_it() {
         ),
         (
             "its spec was edited, and it is ready for that",
-            was(given()).generation(3),
+            was(fixture()).generation(3),
             &["ready", READY, "again in 600s"],
         ),
         (
             "it is put to sleep",
-            was(given().place(Place::Asleep)),
+            was(fixture().place(RuntimeState::Idle)),
             &[
                 "place",
                 "status Ready=True/Idle without a pod until the next run needs one",
@@ -517,7 +541,7 @@ fn a_workspace_that_was_ready_may_lose_it() {
         ),
         (
             "it is woken up, in a pod that is prepared anew",
-            given().after(&given().place(Place::Asleep)),
+            fixture().after(&fixture().place(RuntimeState::Idle)),
             &["ready", READY, INITIALIZED, "again in 600s"],
         ),
     ]);
@@ -525,20 +549,20 @@ fn a_workspace_that_was_ready_may_lose_it() {
 
 #[test]
 fn an_old_stall_does_not_outlive_its_spec() {
-    let mended = starting().after(&impossible()).generation(3).told();
+    let mended = starting().after(&impossible()).generation(3).decide();
     assert_eq!(
         mended.lines()[1],
         "status Ready=False/WaitingForReplicas pulling"
     );
-    let ready = given().after(&impossible()).generation(3).told();
+    let ready = fixture().after(&impossible()).generation(3).decide();
     assert_eq!(ready.lines()[1], READY);
 }
 
 #[test]
 fn nothing_is_written_when_nothing_changed() {
-    let asleep = || given().place(Place::Asleep);
-    let silent = || given().unreachable("no route");
-    for (given, before, expected) in [
+    let asleep = || fixture().place(RuntimeState::Idle);
+    let silent = || fixture().unreachable("no route");
+    for (fixture, before, expected) in [
         (starting(), starting(), ["place", "again in 1s"]),
         (rolling(), rolling(), ["place", "again in 30s"]),
         (failed(), failed(), ["place", "again in 60s"]),
@@ -546,36 +570,38 @@ fn nothing_is_written_when_nothing_changed() {
         (asleep(), asleep(), ["place", "settled"]),
         (silent(), silent(), ["version", "again in 1s"]),
         (
-            given().outdated(),
-            given().outdated(),
+            fixture().outdated(),
+            fixture().outdated(),
             ["ready", "again in 600s"],
         ),
         (
-            given().deleting(),
-            given().deleting(),
+            fixture().deleting(),
+            fixture().deleting(),
             ["deleting", "settled"],
         ),
     ] {
-        assert_eq!(given.after(&before).told().lines(), expected);
+        assert_eq!(fixture.after(&before).decide().lines(), expected);
     }
 }
 
 #[test]
 fn a_time_moves_only_with_its_status() {
-    let told = failed().after(&starting()).told();
-    let ready = &told.status().unwrap().conditions[0];
+    let outcome = failed().after(&starting()).decide();
+    let ready = &outcome.status().unwrap().conditions[0];
     assert_eq!(
         ready.last_transition_time.0,
         now() - SignedDuration::from_secs(1_000)
     );
-    let told = given().after(&starting()).told();
+    let outcome = fixture().after(&starting()).decide();
     assert_eq!(
-        told.status().unwrap().conditions[0].last_transition_time.0,
+        outcome.status().unwrap().conditions[0]
+            .last_transition_time
+            .0,
         now()
     );
-    let broken = |message| given().failed_at(Stage::Installing, message, false);
-    let told = broken("other").after(&broken("no registry")).told();
-    let stalled = &told.status().unwrap().conditions[1];
+    let broken = |message| fixture().failed_at(SetupStage::Installing, message, false);
+    let outcome = broken("other").after(&broken("no registry")).decide();
+    let stalled = &outcome.status().unwrap().conditions[1];
     assert_eq!(stalled.message, "other");
     assert_eq!(
         stalled.last_transition_time.0,
@@ -585,9 +611,9 @@ fn a_time_moves_only_with_its_status() {
 
 #[test]
 fn a_workspace_that_is_deleted_ends_what_it_runs() {
-    let told = given().deleting().told();
+    let outcome = fixture().deleting().decide();
     assert_eq!(
-        told.lines(),
+        outcome.lines(),
         [
             "deleting",
             "remove",
@@ -595,7 +621,7 @@ fn a_workspace_that_is_deleted_ends_what_it_runs() {
             "settled"
         ]
     );
-    assert_eq!(told.asked, []);
+    assert_eq!(outcome.requests, []);
 }
 
 #[test]
@@ -610,8 +636,8 @@ fn what_does_not_decode_says_so_once() {
         }
     };
     let now = Timestamp::from_second(1).unwrap();
-    let plan = decide_undecodable(&object(json!({})), now);
-    let [Effect::PatchStatus(status)] = plan.effects.as_slice() else {
+    let plan = ObservedWorkspace::decide_undecodable(&object(json!({})), now);
+    let [WorkspaceEffect::PatchStatus(status)] = plan.effects.as_slice() else {
         panic!("{plan:?}")
     };
     assert_eq!(status.observed_generation, Some(2));
@@ -638,6 +664,6 @@ fn what_does_not_decode_says_so_once() {
             .starts_with("spec.pulumiLogLevel: -1"),
         "{status:?}"
     );
-    let again = decide_undecodable(&object(json!(status)), now);
+    let again = ObservedWorkspace::decide_undecodable(&object(json!(status)), now);
     assert_eq!((again.rule, again.effects.len()), ("undecodable", 0));
 }

@@ -1,6 +1,6 @@
 //! Our merge of pod templates is Kubernetes' own: whatever the templates, both say the same.
 
-use pko_core::merge::{Kind, merge};
+use pko_core::merge::{MergeSchema, merge};
 use proptest::{
     collection::{btree_map, btree_set, vec},
     option,
@@ -151,7 +151,7 @@ fn pod_templates_merge_as_kubernetes_merges_them() {
     let answers = merged(&pairs);
     assert_eq!(answers.len(), pairs.len());
     for ((base, patch), answer) in pairs.into_iter().zip(answers) {
-        let ours = merge(&Kind::POD_TEMPLATE, base.clone(), &patch).unwrap();
+        let ours = merge(&MergeSchema::POD_TEMPLATE, base.clone(), &patch).unwrap();
         assert_eq!(answer["merged"], ours, "\n{base}\n{patch}\n{answer}");
     }
 }

@@ -16,8 +16,8 @@ use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, ValueEnum};
 use pko_api::GoDuration;
 use pko_core::{
-    leadership::{BadTiming, Timing},
-    queue::Limits,
+    leadership::{InvalidTiming, LeaseTiming},
+    run_queue::Limits,
 };
 
 pub(crate) use listen::Listen;
@@ -238,8 +238,8 @@ impl Arguments {
     }
 
     /// How leaders are elected, if they are.
-    pub(crate) fn election(&self) -> Result<Option<Timing>, BadTiming> {
-        let timing = Timing {
+    pub(crate) fn election(&self) -> Result<Option<LeaseTiming>, InvalidTiming> {
+        let timing = LeaseTiming {
             lease: self.leader_election_lease_duration.get(),
             renew_deadline: self.leader_election_renew_deadline.get(),
             retry: self.leader_election_retry_period.get(),

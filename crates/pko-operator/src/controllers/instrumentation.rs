@@ -142,7 +142,7 @@ mod tests {
     #[tokio::test]
     async fn a_pass_without_a_panic_ends_as_it_ends() {
         assert_eq!(caught(async { Ok(1) }).await.unwrap(), 1);
-        let error = caught(async { Err::<(), _>(PassError::TooManyQuestions) }).await;
-        assert!(matches!(error, Err(PassError::TooManyQuestions)));
+        let error = caught(async { Err::<(), _>(PassError::TooManyRequests) }).await;
+        assert!(matches!(error, Err(PassError::TooManyRequests)));
     }
 }

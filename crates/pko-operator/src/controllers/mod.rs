@@ -22,8 +22,8 @@ use instrumentation::supervised;
 
 /// After an error that nobody expected.
 const AFTER_ERROR: Duration = Duration::from_secs(5);
-/// More questions than any machine has: a loop that does not end is an error, not a hot loop.
-const MOST_QUESTIONS: usize = 16;
+/// More requests than any machine has, so that a machine that never finishes is an error, not a hot loop.
+const MAX_REQUESTS: usize = 16;
 
 /// Why a pass did not come to its end.
 #[derive(Debug, thiserror::Error)]
@@ -31,30 +31,36 @@ pub(crate) enum PassError {
     /// The API server refused, or did not answer.
     #[error("{}", .0.full_text())]
     Request(#[from] RequestError),
-    /// A machine asked on and on.
-    #[error("more than {MOST_QUESTIONS} questions were asked")]
-    TooManyQuestions,
+    /// A machine did not finish.
+    #[error("no decision after {MAX_REQUESTS} requests")]
+    TooManyRequests,
     /// Our own mistake.
     #[error("the pass panicked: {0}")]
     Panicked(String),
 }
 
-/// One look at an object: how its machine's questions are answered, and its effects carried out.
+/// One look at an object: how its machine's requests and effects are carried out.
 trait Pass: Sync {
-    /// What is known, and decides.
-    type World: Machine<Question: Send, Answer: Send, Effect: Send> + Send + Sync;
+    /// What is observed of the object, and decides.
+    type Observed: Machine<Read: Send, Write: Send, Response: Send, Effect: Send> + Send + Sync;
 
-    /// Finds out.
-    fn answer(
+    /// Looks something up, without an effect.
+    fn read(
         &self,
-        question: <Self::World as Machine>::Question,
-    ) -> impl Future<Output = Result<<Self::World as Machine>::Answer, PassError>> + Send;
+        read: <Self::Observed as Machine>::Read,
+    ) -> impl Future<Output = Result<<Self::Observed as Machine>::Response, PassError>> + Send;
 
-    /// Does it.
+    /// Changes something whose outcome the next decision depends on.
+    fn write(
+        &self,
+        write: <Self::Observed as Machine>::Write,
+    ) -> impl Future<Output = Result<<Self::Observed as Machine>::Response, PassError>> + Send;
+
+    /// Performs an effect of the plan.
     fn act(
         &self,
-        world: &Self::World,
-        effect: <Self::World as Machine>::Effect,
+        observed: &Self::Observed,
+        effect: <Self::Observed as Machine>::Effect,
     ) -> impl Future<Output = Result<(), PassError>> + Send;
 
     /// The kind and the metadata of the object.
@@ -64,25 +70,25 @@ trait Pass: Sync {
     fn context(&self) -> &Context;
 
     /// Whether an effect changes more than the memory of this process.
-    fn is_change(_effect: &<Self::World as Machine>::Effect) -> bool {
+    fn is_change(_effect: &<Self::Observed as Machine>::Effect) -> bool {
         true
     }
 }
 
 /// The only loop, the same for all kinds: asks until there is a plan, then carries it out in order.
-async fn drive<P: Pass>(pass: &P, mut world: P::World) -> Result<Action, PassError> {
-    let plan = plan(pass, &mut world).await?;
+async fn drive<P: Pass>(pass: &P, mut observed: P::Observed) -> Result<Action, PassError> {
+    let plan = plan(pass, &mut observed).await?;
     log_decision(pass, &plan);
     instrumentation::decided(plan.rule);
     for effect in plan.effects {
-        pass.act(&world, effect).await?;
+        pass.act(&observed, effect).await?;
     }
     Ok(action(plan.requeue))
 }
 
 /// Logs a decision: at level info if it changes something, or if another rule decided the last
 /// time. An object that waits is decided on again and again, which is for level debug.
-fn log_decision<P: Pass>(pass: &P, plan: &Plan<<P::World as Machine>::Effect>) {
+fn log_decision<P: Pass>(pass: &P, plan: &Plan<<P::Observed as Machine>::Effect>) {
     let (kind, object) = pass.object();
     let uid = object.uid.as_deref().unwrap_or_default();
     let is_other_rule = pass.context().last_rules.replace(uid, plan.rule);
@@ -97,28 +103,30 @@ fn log_decision<P: Pass>(pass: &P, plan: &Plan<<P::World as Machine>::Effect>) {
 
 async fn plan<P: Pass>(
     pass: &P,
-    world: &mut P::World,
-) -> Result<Plan<<P::World as Machine>::Effect>, PassError> {
-    for _ in 0..MOST_QUESTIONS {
-        match world.decide(Timestamp::now()) {
-            Step::Ask(question) => match pass.answer(question).await {
-                Ok(answer) => world.learn(answer),
-                Err(error) => {
-                    keep(pass, world).await;
-                    return Err(error);
-                }
-            },
+    observed: &mut P::Observed,
+) -> Result<Plan<<P::Observed as Machine>::Effect>, PassError> {
+    for _ in 0..MAX_REQUESTS {
+        let response = match observed.decide(Timestamp::now()) {
+            Step::Read(read) => pass.read(read).await,
+            Step::Write(write) => pass.write(write).await,
             Step::Finish(plan) => return Ok(plan),
+        };
+        match response {
+            Ok(response) => observed.observe(response),
+            Err(error) => {
+                keep(pass, observed).await;
+                return Err(error);
+            }
         }
     }
-    Err(PassError::TooManyQuestions)
+    Err(PassError::TooManyRequests)
 }
 
 /// Keeps what must not be lost with a pass that does not come to its end. Where that does not work either, the next pass
 /// finds it again.
-async fn keep<P: Pass>(pass: &P, world: &P::World) {
-    for effect in world.unsaved(Timestamp::now()) {
-        if let Err(error) = pass.act(world, effect).await {
+async fn keep<P: Pass>(pass: &P, observed: &P::Observed) {
+    for effect in observed.unsaved(Timestamp::now()) {
+        if let Err(error) = pass.act(observed, effect).await {
             tracing::warn!(%error, "A result could not be kept, and will be found again");
             return;
         }

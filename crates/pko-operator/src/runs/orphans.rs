@@ -11,7 +11,7 @@ use kube::{ResourceExt as _, runtime::reflector::ObjectRef};
 use pko_api::{Decoded, Update, Workspace, names::conditions::ConditionType};
 use pko_core::{
     condition_set::is_true,
-    update::{Run, has_begun},
+    update::{RunProgress, has_begun},
 };
 use tonic::Status;
 
@@ -132,7 +132,7 @@ async fn tell(abandoned: &Abandoned, context: &Context) -> Result<(), String> {
     let connection = connection.map_err(|error| error.to_string())?;
     let text = |status: Status| agents::text(&status);
     match agents::cancel(&connection, run).await {
-        Ok(Begun::Run(Run::Unknown) | Begun::NotOwned) => return Ok(()),
+        Ok(Begun::Run(RunProgress::NotStarted) | Begun::NotOwned) => return Ok(()),
         Ok(Begun::Run(_)) => agents::until_end(&connection, run).await.map_err(text)?,
         Err(error) => return Err(format!("{error:?}")),
     }

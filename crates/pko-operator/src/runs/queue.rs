@@ -17,8 +17,8 @@ use kube::{
 use pko_api::{Decoded, Update, Workspace, names::conditions::ConditionType};
 use pko_core::{
     condition_set::is_true,
-    queue::{Limits, Queue, Turn},
-    update::{TurnQuestion, has_begun, turn_request},
+    run_queue::{Admission, Limits, RunQueue},
+    update::{AdmissionRequest, has_begun, run_request},
 };
 use tokio::sync::{mpsc::UnboundedSender, watch};
 
@@ -36,7 +36,7 @@ pub(crate) struct Turns {
 }
 
 struct Known {
-    queue: Queue,
+    queue: RunQueue,
     /// Who is behind a run.
     updates: HashMap<String, UpdateRef>,
     /// Since when a run waits.
@@ -53,7 +53,7 @@ impl Turns {
     ) -> Self {
         Self {
             known: Mutex::new(Known {
-                queue: Queue::new(limits),
+                queue: RunQueue::new(limits),
                 updates: HashMap::new(),
                 since: HashMap::new(),
                 kept: HashSet::new(),
@@ -97,23 +97,23 @@ impl Turns {
     fn resume(&self, update: &Update, workspace: Option<&Workspace>) {
         let mut known = self.known();
         known.remember(update);
-        let woken = known.queue.resume(turn_request(update, workspace));
+        let woken = known.queue.resume(run_request(update, workspace));
         self.wake(&known, &woken);
     }
 
     /// Whether it is the turn of this Update's run.
-    pub(crate) fn ask(&self, update: &Update, question: TurnQuestion) -> Turn {
+    pub(crate) fn ask(&self, update: &Update, question: AdmissionRequest) -> Admission {
         let mut known = self.known();
         known.remember(update);
         if question.has_begun {
             let woken = known.queue.resume(question.request);
             self.wake(&known, &woken);
-            return Turn::Go;
+            return Admission::Admitted;
         }
         let run = question.request.run.clone();
         let (_, before) = known.queue.counts();
         let turn = known.queue.ask(question.request);
-        if let Turn::Wait(_) = turn {
+        if let Admission::Queued(_) = turn {
             known.since.entry(run).or_insert_with(Instant::now);
             return turn;
         }

@@ -9,13 +9,13 @@ use kube::{
     runtime::reflector::{ObjectRef, Store},
 };
 use pko_api::{Decoded, Stack};
-use pko_core::stack::{NoSource, Source, Wanted};
+use pko_core::stack::{ProgramSource, SourceError, SourceRef};
 use tokio::{sync::mpsc::UnboundedSender, task::JoinHandle};
 
 pub(crate) use git::GitSettings;
 
 /// A program at a revision, or why there is none.
-pub(crate) type Found = Result<Source, NoSource>;
+pub(crate) type Found = Result<ProgramSource, SourceError>;
 
 /// Tells Stacks to look: there is news of their source.
 pub(crate) type Wake = UnboundedSender<ObjectRef<Decoded<Stack>>>;
@@ -53,9 +53,9 @@ impl Sources {
         let (mut repositories, mut kinds) = (Vec::new(), Vec::new());
         for (stack, wanted) in wanted {
             match wanted {
-                Wanted::Git(_) => repositories.push(stack),
-                Wanted::Flux(flux) => kinds.push(flux::kind_of(&flux)),
-                Wanted::Program(_) => {}
+                SourceRef::Git(_) => repositories.push(stack),
+                SourceRef::Flux(flux) => kinds.push(flux::kind_of(&flux)),
+                SourceRef::Program(_) => {}
             }
         }
         self.git.keep_only(&repositories.into_iter().collect());
@@ -70,8 +70,8 @@ fn is_at_work(stack: &Stack) -> bool {
     !rests && stack.metadata.deletion_timestamp.is_none()
 }
 
-fn wanted(stack: &Stack) -> Option<Wanted> {
-    Wanted::of(stack).ok().flatten()
+fn wanted(stack: &Stack) -> Option<SourceRef> {
+    SourceRef::of(stack).ok().flatten()
 }
 
 /// The Stack by its name.

@@ -6,7 +6,7 @@ mod process;
 use std::fmt::Write as _;
 
 use pko_api::{Update, Workspace};
-use pko_core::workspace::Place;
+use pko_core::workspace::RuntimeState;
 use pko_kube::RequestError;
 use sha2::{Digest as _, Sha256};
 
@@ -46,7 +46,7 @@ impl Places {
     }
 
     /// Finds where a workspace runs, or starts it.
-    pub(crate) async fn ensure(&self, workspace: &Workspace) -> Place {
+    pub(crate) async fn ensure(&self, workspace: &Workspace) -> RuntimeState {
         match self {
             Self::Pods(pods) => pods.ensure(workspace).await,
             Self::Processes(processes) => processes.ensure(workspace).await,

@@ -10,8 +10,11 @@ use kube::{
 };
 use pko_api::{Stack, Update, Workspace, names::field_managers};
 use pko_core::{
-    Step,
-    stack::{Answer, Location, Prerequisites, Question, Source, Versions, World, decide},
+    Machine as _, Step,
+    stack::{
+        Location, ObservedStack, Prerequisites, ProgramSource, StackRead, StackResponse,
+        StackWrite, Versions,
+    },
 };
 use pko_testkit::{
     ControlPlane, ProgramBuilder, StackBuilder, TestNamespace, eventually, fixtures, shared_folder,
@@ -35,7 +38,7 @@ async fn plane() -> Arc<ControlPlane> {
 /// A Stack that has changed since its last run, and what it would hear: its Workspace is the last question.
 struct Asking {
     stack: Stack,
-    source: Source,
+    source: ProgramSource,
     others: Prerequisites,
     now: Timestamp,
 }
@@ -44,30 +47,31 @@ impl Asking {
     fn workspace(mut self) -> Workspace {
         let generation = self.stack.metadata.generation.unwrap_or_default();
         self.stack.metadata.generation = Some(generation + 1);
-        let mut world = World::new(self.stack.clone());
+        let mut observed = ObservedStack::new(self.stack.clone());
         loop {
-            match decide(&world, self.now) {
-                Step::Ask(Question::ApplyWorkspace(workspace, _)) => return *workspace,
-                Step::Ask(question) => world.learn(self.answer(question)),
+            match observed.decide(self.now) {
+                Step::Write(StackWrite::ApplyWorkspace(workspace, _)) => return *workspace,
+                Step::Write(write) => panic!("{write:#?}"),
+                Step::Read(read) => observed.observe(self.read(read)),
                 Step::Finish(plan) => panic!("{}: {plan:#?}", self.stack.name_any()),
             }
         }
     }
 
-    fn answer(&self, question: Question) -> Answer {
+    fn read(&self, read: StackRead) -> StackResponse {
         let versions = |names: std::collections::BTreeSet<String>| -> Versions {
             let names = names.into_iter();
             names.map(|name| (name, Some("1".to_owned()))).collect()
         };
-        match question {
-            Question::CurrentUpdate(_) => Answer::CurrentUpdate(None),
-            Question::Source(_) => Answer::Source(Ok(self.source.clone())),
-            Question::ConfigMaps(names) => Answer::ConfigMaps(versions(names)),
-            Question::Secrets(names) => Answer::Secrets(versions(names)),
-            Question::Prerequisites => Answer::Prerequisites(self.others.clone()),
+        match read {
+            StackRead::CurrentUpdate(_) => StackResponse::CurrentUpdate(None),
+            StackRead::Source(_) => StackResponse::Source(Ok(self.source.clone())),
+            StackRead::ConfigMaps(names) => StackResponse::ConfigMaps(versions(names)),
+            StackRead::Secrets(names) => StackResponse::Secrets(versions(names)),
+            StackRead::Prerequisites => StackResponse::Prerequisites(self.others.clone()),
             // One that runs would be used as it is, and nothing applied.
-            Question::ExistingWorkspace(_) => Answer::ExistingWorkspace(None),
-            other => panic!("{other:?}"),
+            StackRead::ExistingWorkspace(_) => StackResponse::ExistingWorkspace(None),
+            StackRead::Outputs(secret) => panic!("outputs in {secret} are not read"),
         }
     }
 }
@@ -84,11 +88,11 @@ async fn applied(client: &Client, workspace: &Workspace) -> Workspace {
 }
 
 /// The source that a Workspace has.
-fn source(workspace: &Workspace) -> Source {
+fn source(workspace: &Workspace) -> ProgramSource {
     let spec = &workspace.spec;
     let artifact = spec.flux.clone().map(Location::Artifact);
     let project = spec.project_info.clone().map(Location::Project);
-    Source {
+    ProgramSource {
         revision: String::new(),
         location: artifact.or(project).unwrap_or(Location::Given),
     }
@@ -197,7 +201,7 @@ async fn what_a_template_makes_is_stored_as_it_is_and_stays() {
         stored.metadata.finalizers = Some(vec!["finalizer.stack.pulumi.com".to_owned()]);
         let asking = Asking {
             stack: stored,
-            source: Source {
+            source: ProgramSource {
                 revision: String::new(),
                 location: Location::Given,
             },

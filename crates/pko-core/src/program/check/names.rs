@@ -14,13 +14,13 @@ const PULUMI: &str = "pulumi";
 
 /// What a name is the name of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DeclarationKind {
     Config,
     Resource,
     Variable,
 }
 
-impl Kind {
+impl DeclarationKind {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Config => "config value",
@@ -34,7 +34,7 @@ impl Kind {
 pub(super) struct Names<'body> {
     /// What stands before a config key that is the project's own.
     prefix: String,
-    declared: BTreeMap<&'body str, Kind>,
+    declared: BTreeMap<&'body str, DeclarationKind>,
 }
 
 impl<'body> Names<'body> {
@@ -50,18 +50,24 @@ impl<'body> Names<'body> {
         let parameters = parameters.filter(|name| !program.config.contains_key(*name));
         let parameters = parameters.map(|name| ("configuration", name));
         for (section, name) in config.chain(parameters) {
-            names.declare(section, name, Kind::Config, findings);
+            names.declare(section, name, DeclarationKind::Config, findings);
         }
         for name in program.resources.keys() {
-            names.declare("resources", name, Kind::Resource, findings);
+            names.declare("resources", name, DeclarationKind::Resource, findings);
         }
         for name in program.variables.keys() {
-            names.declare("variables", name, Kind::Variable, findings);
+            names.declare("variables", name, DeclarationKind::Variable, findings);
         }
         names
     }
 
-    fn declare(&mut self, section: &str, name: &'body str, kind: Kind, findings: &mut Findings) {
+    fn declare(
+        &mut self,
+        section: &str,
+        name: &'body str,
+        kind: DeclarationKind,
+        findings: &mut Findings,
+    ) {
         let path = Path::root().key(section).key(name);
         if name == PULUMI {
             let text = "this name is Pulumi's own, for pulumi.stack and the like: take another";
@@ -78,7 +84,7 @@ impl<'body> Names<'body> {
     }
 
     /// What a name is the name of; nothing for one that is not declared.
-    pub(super) fn kind(&self, name: &str) -> Option<Kind> {
+    pub(super) fn kind(&self, name: &str) -> Option<DeclarationKind> {
         let own = name.strip_prefix(&self.prefix);
         let found = self.declared.get(name);
         found.or_else(|| self.declared.get(own?)).copied()
@@ -87,7 +93,7 @@ impl<'body> Names<'body> {
     /// The resource whose name is nearest.
     pub(super) fn nearest_resource(&self, name: &str) -> Option<&str> {
         let resources = self.declared.iter();
-        let resources = resources.filter(|(_, kind)| **kind == Kind::Resource);
+        let resources = resources.filter(|(_, kind)| **kind == DeclarationKind::Resource);
         super::finding::nearest(name, resources.map(|(name, _)| *name))
     }
 

@@ -7,7 +7,7 @@ use super::{
     expression::{Walk, kind},
     finding::{Findings, Path, did_you_mean, nearest, quoted},
     interpolation::{self, Text},
-    names::{Kind, Names},
+    names::{DeclarationKind, Names},
 };
 
 const PROVIDERS: &str = "pulumi:providers:";
@@ -207,7 +207,9 @@ fn resources<'value>(
 fn refers_to_resource(value: &Value, path: &Path, names: &Names, findings: &mut Findings) {
     match value {
         Value::String(text) => match interpolation::read(text) {
-            Ok(Text::Reference { root, .. }) if names.kind(root) == Some(Kind::Config) => {
+            Ok(Text::Reference { root, .. })
+                if names.kind(root) == Some(DeclarationKind::Config) =>
+            {
                 let text = format!(
                     "{} is a config value, and a resource is needed",
                     quoted(text)

@@ -521,12 +521,12 @@ fn in_repository(path: &str) -> std::path::PathBuf {
 fn nothing_that_the_cli_runs_is_refused() {
     let folder = in_repository("engine/pko-engine/tests/conformance");
     let mut programs = 0;
-    for case in folder
+    for evaluation in folder
         .read_dir()
         .unwrap()
         .map(|entry| entry.unwrap().path())
     {
-        let file = case.join("case.yaml");
+        let file = evaluation.join("case.yaml");
         let cases = if file.is_file() {
             pko_testkit::fixtures::load(&file).unwrap()
         } else {
@@ -534,7 +534,7 @@ fn nothing_that_the_cli_runs_is_refused() {
         };
         let steps = cases
             .iter()
-            .filter_map(|case| case["steps"].as_array())
+            .filter_map(|evaluation| evaluation["steps"].as_array())
             .flatten();
         for step in steps.filter(|step| step["exit"].as_i64().unwrap_or_default() == 0) {
             if let Some(program) = step["program"].as_str() {
@@ -542,7 +542,7 @@ fn nothing_that_the_cli_runs_is_refused() {
                     problems_of_project(program),
                     [""; 0],
                     "{}:\n{program}",
-                    case.display()
+                    evaluation.display()
                 );
                 programs += 1;
             }

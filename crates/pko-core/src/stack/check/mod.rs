@@ -13,7 +13,7 @@ mod tests;
 
 use pko_api::Stack;
 
-use super::World;
+use super::ObservedStack;
 
 /// The first thing that it finds wrong.
 type Check = fn(&Stack) -> Option<String>;
@@ -37,9 +37,9 @@ const OF_AN_UPDATE: &[Check] = &[
 const REMARKS: &[Check] = &[sources::several, sources::several_credentials];
 
 /// Why the spec can't be carried out.
-pub(super) fn problem(world: &World) -> Option<String> {
-    let stack = &world.stack;
-    let updated: &[Check] = if world.is_deleting() {
+pub(super) fn problem(observed: &ObservedStack) -> Option<String> {
+    let stack = &observed.stack;
+    let updated: &[Check] = if observed.is_deleting() {
         &[]
     } else {
         OF_AN_UPDATE

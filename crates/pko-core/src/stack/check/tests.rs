@@ -18,14 +18,14 @@ fn stack(spec: Value) -> Stack {
 }
 
 fn said(spec: Value) -> Option<String> {
-    problem(&World::new(stack(spec)))
+    problem(&ObservedStack::new(stack(spec)))
 }
 
 fn said_when_deleting(spec: Value) -> Option<String> {
     let mut stack = stack(spec);
     let deleted = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
     stack.metadata.deletion_timestamp = Some(deleted);
-    problem(&World::new(stack))
+    problem(&ObservedStack::new(stack))
 }
 
 fn refused<const N: usize>(table: [(Value, &str); N]) {

@@ -7,11 +7,11 @@ use pko_api::JsonObject;
 use serde_json::Value;
 
 /// The fields of each type.
-static TYPES: LazyLock<HashMap<&'static str, Vec<Field>>> =
+static TYPES: LazyLock<HashMap<&'static str, Vec<GoField>>> =
     LazyLock::new(|| parse(include_str!("go_types.txt")));
 
 /// A field that is not written in each case, or in which there are such fields.
-struct Field {
+struct GoField {
     name: &'static str,
     /// It is left out where it is zero or empty.
     is_omitted: bool,
@@ -19,7 +19,7 @@ struct Field {
     kind: &'static str,
 }
 
-fn parse(table: &'static str) -> HashMap<&'static str, Vec<Field>> {
+fn parse(table: &'static str) -> HashMap<&'static str, Vec<GoField>> {
     let lines = table.lines().filter(|line| !line.starts_with('#'));
     let types = lines.filter_map(|line| {
         let mut words = line.split(' ');
@@ -28,7 +28,7 @@ fn parse(table: &'static str) -> HashMap<&'static str, Vec<Field>> {
     types.collect()
 }
 
-fn field(word: &'static str) -> Option<Field> {
+fn field(word: &'static str) -> Option<GoField> {
     let forms = [
         ("=", true),
         ("[]", true),
@@ -38,7 +38,7 @@ fn field(word: &'static str) -> Option<Field> {
     ];
     forms.iter().find_map(|(sign, is_omitted)| {
         let (name, kind) = word.split_once(sign)?;
-        Some(Field {
+        Some(GoField {
             name,
             is_omitted: *is_omitted,
             kind,

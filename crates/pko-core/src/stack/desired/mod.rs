@@ -20,7 +20,7 @@ use pko_api::{Stack, names::labels};
 pub(super) use environment::{BACKEND_VARIABLE, TOKEN_VARIABLE};
 pub use shape::settle_pod;
 pub use update::UpdateName;
-pub(super) use update::{WantedUpdate, operation, update};
+pub(super) use update::{DesiredUpdate, operation, update};
 pub(super) use update_template::refused as refused_template;
 pub use workspace::workspace_name;
 pub(super) use workspace::{disowned, workspace};

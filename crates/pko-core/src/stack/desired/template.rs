@@ -5,7 +5,7 @@ use pko_api::{Decoded, JsonObject, StoredKind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::merge::{self, Kind};
+use crate::merge::{self, MergeSchema};
 
 /// What a template may say of an object's metadata.
 const METADATA: [&str; 4] = ["name", "labels", "annotations", "finalizers"];
@@ -14,7 +14,7 @@ const METADATA: [&str; 4] = ["name", "labels", "annotations", "finalizers"];
 pub(super) struct Template {
     /// The field that holds it, for whoever has to mend it.
     field: &'static str,
-    kind: &'static Kind,
+    kind: &'static MergeSchema,
     /// The part of it that counts.
     patch: Value,
 }
@@ -22,7 +22,7 @@ pub(super) struct Template {
 impl Template {
     pub(super) fn new(
         field: &'static str,
-        kind: &'static Kind,
+        kind: &'static MergeSchema,
         metadata: Option<&JsonObject>,
         spec: Option<Value>,
     ) -> Self {

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use super::{owner, stack_labels, update_template};
 use crate::{
     hex::hex,
-    stack::{World, absorb},
+    stack::{ObservedStack, absorb},
     workspace::owner_reference,
 };
 
@@ -63,12 +63,12 @@ impl UpdateName {
 
 /// What the next Update does.
 pub(in crate::stack) fn operation(
-    world: &World,
+    observed: &ObservedStack,
     status: &StackStatus,
     current: &CurrentUpdate,
 ) -> OperationType {
-    let spec = &world.stack.spec;
-    if world.is_deleting() {
+    let spec = &observed.stack.spec;
+    if observed.is_deleting() {
         OperationType::Destroy
     } else if spec.preview.unwrap_or(false) {
         OperationType::Preview
@@ -90,7 +90,7 @@ fn is_refreshed(status: &StackStatus, current: &CurrentUpdate) -> bool {
 }
 
 /// An Update that is to be made.
-pub(in crate::stack) struct WantedUpdate<'trigger> {
+pub(in crate::stack) struct DesiredUpdate<'trigger> {
     pub(in crate::stack) operation: OperationType,
     /// Why.
     pub(in crate::stack) message: &'trigger str,
@@ -102,15 +102,18 @@ pub(in crate::stack) struct WantedUpdate<'trigger> {
 ///
 /// # Errors
 /// The template makes something of it that can't be.
-pub(in crate::stack) fn update(world: &World, wanted: &WantedUpdate) -> Result<Update, String> {
-    if let Some(problem) = update_template::refused(world) {
+pub(in crate::stack) fn update(
+    observed: &ObservedStack,
+    wanted: &DesiredUpdate,
+) -> Result<Update, String> {
+    if let Some(problem) = update_template::refused(observed) {
         return Err(problem);
     }
-    update_template::over(generated(world, wanted), &world.stack.spec)
+    update_template::over(generated(observed, wanted), &observed.stack.spec)
 }
 
-fn generated(world: &World, wanted: &WantedUpdate) -> Update {
-    let stack = &world.stack;
+fn generated(observed: &ObservedStack, wanted: &DesiredUpdate) -> Update {
+    let stack = &observed.stack;
     let urgency = wanted.urgency.as_str().to_owned();
     Update {
         metadata: ObjectMeta {
@@ -119,18 +122,18 @@ fn generated(world: &World, wanted: &WantedUpdate) -> Update {
             labels: Some(stack_labels(stack)),
             annotations: Some(BTreeMap::from([(annotations::URGENCY.to_owned(), urgency)])),
             finalizers: Some(vec![finalizers::STACK.to_owned()]),
-            owner_references: Some(owners(world)),
+            owner_references: Some(owners(observed)),
             ..ObjectMeta::default()
         },
-        spec: update_spec(world, wanted),
+        spec: update_spec(observed, wanted),
         status: None,
     }
 }
 
-fn update_spec(world: &World, wanted: &WantedUpdate) -> UpdateSpec {
-    let spec = &world.stack.spec;
+fn update_spec(observed: &ObservedStack, wanted: &DesiredUpdate) -> UpdateSpec {
+    let spec = &observed.stack.spec;
     let common = UpdateSpec {
-        workspace_name: workspace_name(world),
+        workspace_name: workspace_name(observed),
         stack_name: Some(spec.stack.clone()),
         ttl_after_completed: Some(GoDuration::from(UPDATE_LIFETIME)),
         message: Some(wanted.message.to_owned()),
@@ -160,16 +163,16 @@ fn update_spec(world: &World, wanted: &WantedUpdate) -> UpdateSpec {
 }
 
 /// Of the Workspace as it is: a template may have given it another name.
-pub(super) fn workspace_name(world: &World) -> Option<String> {
-    match world.workspace_of_run() {
+pub(super) fn workspace_name(observed: &ObservedStack) -> Option<String> {
+    match observed.workspace_of_run() {
         Some(workspace) => workspace.metadata.name.clone(),
-        None => Some(super::workspace_name(&world.stack).to_owned()),
+        None => Some(super::workspace_name(&observed.stack).to_owned()),
     }
 }
 
 /// The Workspace runs an Update, so it is the controller; the Stack keeps it as history.
-fn owners(world: &World) -> Vec<OwnerReference> {
-    let workspace = world.workspace_of_run().map(owner_reference);
-    let stack = owner(&world.stack, false);
+fn owners(observed: &ObservedStack) -> Vec<OwnerReference> {
+    let workspace = observed.workspace_of_run().map(owner_reference);
+    let stack = owner(&observed.stack, false);
     workspace.into_iter().chain([stack]).collect()
 }

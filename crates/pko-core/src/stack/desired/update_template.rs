@@ -7,7 +7,7 @@ use pko_api::{
 };
 
 use super::{template::Template, update::workspace_name};
-use crate::{merge::Kind, stack::World};
+use crate::{merge::MergeSchema, stack::ObservedStack};
 
 /// The field that holds it.
 const FIELD: &str = "spec.updateTemplate";
@@ -22,16 +22,21 @@ pub(super) fn over(generated: Update, spec: &StackSpec) -> Result<Update, String
     };
     let options = template.spec.as_ref().map(serde_json::to_value).transpose();
     let options = options.map_err(|error| format!("{FIELD}.spec: {error}"))?;
-    let template = Template::new(FIELD, &Kind::UPDATE, template.metadata.as_ref(), options);
+    let template = Template::new(
+        FIELD,
+        &MergeSchema::UPDATE,
+        template.metadata.as_ref(),
+        options,
+    );
     let merged = template.decoded(template.over(&generated)?)?;
     Ok(guarded(merged, generated))
 }
 
 /// What a template says that would break the way from one Update to the next. A deletion is not held up by it: there it
 /// counts for nothing.
-pub(in crate::stack) fn refused(world: &World) -> Option<String> {
-    let template = world.stack.spec.update_template.as_ref();
-    let template = template.filter(|_| !world.is_deleting())?;
+pub(in crate::stack) fn refused(observed: &ObservedStack) -> Option<String> {
+    let template = observed.stack.spec.update_template.as_ref();
+    let template = template.filter(|_| !observed.is_deleting())?;
     let metadata = template.metadata.as_ref();
     let name = metadata.and_then(|metadata| metadata.get("name"));
     if name.is_some_and(|name| !name.is_null() && name != "") {
@@ -42,12 +47,12 @@ pub(in crate::stack) fn refused(world: &World) -> Option<String> {
     template
         .spec
         .as_ref()
-        .and_then(|options| diverted(world, options))
+        .and_then(|options| diverted(observed, options))
 }
 
 /// An option that would make an Update do something else, or somewhere else.
-fn diverted(world: &World, options: &UpdateSpec) -> Option<String> {
-    let spec = &world.stack.spec;
+fn diverted(observed: &ObservedStack, options: &UpdateSpec) -> Option<String> {
+    let spec = &observed.stack.spec;
     let operation = match spec.preview {
         Some(true) => OperationType::Preview,
         _ => OperationType::Up,
@@ -59,7 +64,7 @@ fn diverted(world: &World, options: &UpdateSpec) -> Option<String> {
         (
             "workspaceName",
             options.workspace_name.clone(),
-            workspace_name(world).unwrap_or_default(),
+            workspace_name(observed).unwrap_or_default(),
         ),
     ]
     .into_iter()

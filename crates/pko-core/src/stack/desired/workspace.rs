@@ -18,8 +18,8 @@ use super::{
     environment, owner, present, shape, stack_labels, stacks, template::Template, volumes::Volumes,
 };
 use crate::{
-    merge::Kind,
-    stack::{Location, Source, World, references},
+    merge::MergeSchema,
+    stack::{Location, ObservedStack, ProgramSource, references},
 };
 
 /// The Workspace of a Stack: what the Stack says, its template over that, then what a template does not replace but is
@@ -28,15 +28,15 @@ use crate::{
 /// # Errors
 /// The template makes something of it that can't be.
 pub(in crate::stack) fn workspace(
-    world: &World,
+    observed: &ObservedStack,
     status: &StackStatus,
-    source: &Source,
+    source: &ProgramSource,
 ) -> Result<Workspace, String> {
-    let spec = &world.stack.spec;
+    let spec = &observed.stack.spec;
     let template = template(spec);
     let mut volumes = Volumes::default();
     let own_stack = stacks::own(spec, &mut volumes);
-    let generated = generated(world, status, source, volumes);
+    let generated = generated(observed, status, source, volumes);
     let mut merged = template.over(&generated)?;
     if let Some(merged) = merged.get_mut("spec").and_then(Value::as_object_mut) {
         append_variables(spec, merged);
@@ -70,7 +70,7 @@ fn template(spec: &StackSpec) -> Template {
     }
     Template::new(
         "spec.workspaceTemplate",
-        &Kind::WORKSPACE,
+        &MergeSchema::WORKSPACE,
         field("metadata").and_then(Value::as_object),
         patch,
     )
@@ -78,9 +78,9 @@ fn template(spec: &StackSpec) -> Template {
 
 /// A Workspace that exists, with the metadata that keeps the garbage collector from deleting it and
 /// with the same spec.
-pub(in crate::stack) fn disowned(world: &World, existing: &Workspace) -> Workspace {
+pub(in crate::stack) fn disowned(observed: &ObservedStack, existing: &Workspace) -> Workspace {
     let before = &existing.metadata;
-    let own = own_metadata(world);
+    let own = own_metadata(observed);
     let both = |before: &Option<BTreeMap<_, _>>, own: Option<BTreeMap<_, _>>| {
         let mut both = before.clone().unwrap_or_default();
         both.extend(own.into_iter().flatten());
@@ -99,9 +99,9 @@ pub(in crate::stack) fn disowned(world: &World, existing: &Workspace) -> Workspa
 }
 
 /// Whose the Workspace is, and how its Stack is found.
-fn own_metadata(world: &World) -> ObjectMeta {
-    let stack = &world.stack;
-    let owned = !world.is_deleted_in_foreground();
+fn own_metadata(observed: &ObservedStack) -> ObjectMeta {
+    let stack = &observed.stack;
+    let owned = !observed.is_deleted_in_foreground();
     ObjectMeta {
         name: stack.metadata.name.clone(),
         namespace: stack.metadata.namespace.clone(),
@@ -119,8 +119,13 @@ fn own_metadata(world: &World) -> ObjectMeta {
 }
 
 /// What the Stack alone says.
-fn generated(world: &World, status: &StackStatus, source: &Source, volumes: Volumes) -> Workspace {
-    let spec = &world.stack.spec;
+fn generated(
+    observed: &ObservedStack,
+    status: &StackStatus,
+    source: &ProgramSource,
+    volumes: Volumes,
+) -> Workspace {
+    let spec = &observed.stack.spec;
     let mut sourced = WorkspaceSpec::default();
     match &source.location {
         Location::Git(git) => sourced.git = Some(git.as_ref().clone()),
@@ -129,13 +134,13 @@ fn generated(world: &World, status: &StackStatus, source: &Source, volumes: Volu
         Location::Given => {}
     }
     Workspace {
-        metadata: own_metadata(world),
+        metadata: own_metadata(observed),
         spec: WorkspaceSpec {
             service_account_name: present(spec.service_account_name.as_ref()).cloned(),
             env: environment::variables(spec),
             resources: Some(ResourceRequirements::default()),
             pod_template: Some(PodTemplate {
-                metadata: Some(template_metadata(world, status)),
+                metadata: Some(template_metadata(observed, status)),
                 spec: Some(volumes.pod_spec()),
             }),
             ..sourced
@@ -159,7 +164,7 @@ fn append_variables(spec: &StackSpec, merged: &mut JsonObject) {
 
 /// The Workspace with what no template changes: whose it is, how its Stack is found, and that a destroy without a program
 /// has none.
-fn guarded(mut merged: Workspace, generated: Workspace, source: &Source) -> Workspace {
+fn guarded(mut merged: Workspace, generated: Workspace, source: &ProgramSource) -> Workspace {
     let own = generated.metadata;
     let metadata = &mut merged.metadata;
     metadata.name = present(metadata.name.as_ref())
@@ -200,8 +205,8 @@ fn several_sources(spec: &WorkspaceSpec) -> Option<String> {
 }
 
 /// Other versions of what the Stack refers to make another pod, once one has changed.
-fn template_metadata(world: &World, status: &StackStatus) -> TemplateMetadata {
-    let mark = references::mark(world, status);
+fn template_metadata(observed: &ObservedStack, status: &StackStatus) -> TemplateMetadata {
+    let mark = references::mark(observed, status);
     let mark = mark.map(|mark| (annotations::REFERENCES.to_owned(), mark));
     TemplateMetadata {
         annotations: mark.into_iter().collect(),

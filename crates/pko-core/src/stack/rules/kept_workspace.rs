@@ -15,13 +15,11 @@ use pko_api::{
     names::{annotations, conditions::ConditionType, reasons::WorkspaceReason},
 };
 
-use super::{
-    inputs,
-    workspace::{is_current, is_ready},
-};
+use super::inputs;
 use crate::{
     condition_set::find,
-    stack::{Case, Question, Step, desired},
+    stack::{StackEvaluation, StackRead, StackStep, desired},
+    workspace::{is_current, is_ready},
 };
 
 /// What a deletion reports that lacks something which only a new workspace needs.
@@ -32,33 +30,37 @@ pub(super) const NO_WORKSPACE: &str =
 const AGENT_WAIT: SignedDuration = SignedDuration::from_mins(1);
 
 /// The Workspace, if the Stack is being deleted and the Workspace runs.
-pub(super) fn find_running(case: &Case) -> Result<Option<&Workspace>, Step> {
-    let found = find_existing(case)?;
-    Ok(found.filter(|workspace| is_running(case, workspace)))
+pub(super) fn find_running(evaluation: &StackEvaluation) -> Result<Option<&Workspace>, StackStep> {
+    let found = find_existing(evaluation)?;
+    Ok(found.filter(|workspace| is_running(evaluation, workspace)))
 }
 
 /// The Workspace of a Stack that is being deleted, whatever state it is in.
-pub(super) fn find_existing(case: &Case) -> Result<Option<&Workspace>, Step> {
-    if !case.world.is_deleting() {
+pub(super) fn find_existing(evaluation: &StackEvaluation) -> Result<Option<&Workspace>, StackStep> {
+    if !evaluation.observed.is_deleting() {
         return Ok(None);
     }
-    let stack = &case.world.stack;
-    let ask = || Question::ExistingWorkspace(desired::workspace_name(stack).to_owned());
-    let found = case.world.existing_workspace.or_ask(ask)?.as_ref();
+    let stack = &evaluation.observed.stack;
+    let read = || StackRead::ExistingWorkspace(desired::workspace_name(stack).to_owned());
+    let found = evaluation
+        .observed
+        .existing_workspace
+        .or_read(read)?
+        .as_ref();
     Ok(found.filter(|workspace| is_of(stack, workspace)))
 }
 
 /// Whether the next destroy uses the Workspace without a change. Valid once the inputs are known,
 /// if they are needed.
-pub(super) fn is_unchanged(case: &Case) -> bool {
-    let running = find_running(case).ok().flatten();
-    running.is_some() && !(may_change(case) && inputs::missing(case).is_empty())
+pub(super) fn is_unchanged(evaluation: &StackEvaluation) -> bool {
+    let running = find_running(evaluation).ok().flatten();
+    running.is_some() && !(may_change(evaluation) && inputs::missing(evaluation).is_empty())
 }
 
 /// Whether the next destroy takes up what has changed since the Workspace was started: the last one
 /// failed in it.
-pub(super) fn may_change(case: &Case) -> bool {
-    let last = case.status.last_update.as_ref();
+pub(super) fn may_change(evaluation: &StackEvaluation) -> bool {
+    let last = evaluation.status.last_update.as_ref();
     last.is_some_and(|last| last.operation == Some(OperationType::Destroy))
 }
 
@@ -73,7 +75,7 @@ fn is_of(stack: &Stack, workspace: &Workspace) -> bool {
 }
 
 /// Whether an agent runs there that is ready, or will be in a moment.
-fn is_running(case: &Case, workspace: &Workspace) -> bool {
+fn is_running(evaluation: &StackEvaluation, workspace: &Workspace) -> bool {
     use WorkspaceReason::{ConnectionFailed, Idle, Initializing, Installing};
 
     let conditions = workspace.status.as_ref().map(|status| &status.conditions);
@@ -86,7 +88,7 @@ fn is_running(case: &Case, workspace: &Workspace) -> bool {
         return !is(Idle);
     }
     let is_live = workspace.metadata.deletion_timestamp.is_none() && is_current(workspace);
-    let is_young = case.now.duration_since(ready.last_transition_time.0) < AGENT_WAIT;
+    let is_young = evaluation.now.duration_since(ready.last_transition_time.0) < AGENT_WAIT;
     is_live
         && is_young
         && [ConnectionFailed, Installing, Initializing]

@@ -10,36 +10,43 @@ use pko_api::{
 };
 
 use crate::{
-    Class,
+    Blocked,
     condition_set::{brief, find},
-    stack::{Case, Effect, Prerequisites, Question, Step, absorb, world::request},
+    stack::{
+        Prerequisites, StackEffect, StackEvaluation, StackRead, StackStep, absorb,
+        observed::request,
+    },
 };
 
 /// The other Stack's own events end the wait; this is for one that was missed.
 const LOOK_AGAIN: Duration = Duration::from_mins(5);
 
 /// Waits until the Stacks that come first have succeeded. A Stack that goes waits for nobody.
-pub(in crate::stack) fn wait(case: &Case) -> Option<Step> {
-    let wanted = &case.world.stack.spec.prerequisites;
-    if wanted.is_empty() || case.world.is_deleting() {
+pub(in crate::stack) fn wait(evaluation: &StackEvaluation) -> Option<StackStep> {
+    let wanted = &evaluation.observed.stack.spec.prerequisites;
+    if wanted.is_empty() || evaluation.observed.is_deleting() {
         return None;
     }
-    let stacks = match case.world.prerequisites.or_ask(|| Question::Prerequisites) {
+    let stacks = match evaluation
+        .observed
+        .prerequisites
+        .or_read(|| StackRead::Prerequisites)
+    {
         Ok(stacks) => stacks,
         Err(question) => return Some(question),
     };
-    if let Some(circle) = circle(case, stacks) {
-        return Some(case.refused_until_looked_at(circle, LOOK_AGAIN));
+    if let Some(circle) = circle(evaluation, stacks) {
+        return Some(evaluation.refused_until_looked_at(circle, LOOK_AGAIN));
     }
     let unmet: Vec<Unmet> = wanted
         .iter()
-        .filter_map(|wanted| unmet(wanted, stacks, case.now))
+        .filter_map(|wanted| unmet(wanted, stacks, evaluation.now))
         .collect();
     let message = message(&unmet)?;
     let requests = unmet.into_iter().filter_map(|unmet| unmet.request);
-    let class = Class::Retry(StackReason::PrerequisiteNotSatisfied, message, LOOK_AGAIN);
-    let status = case.summarised(&class.summary());
-    Some(case.plan(status, requests, None, class.requeue()))
+    let blocked = Blocked::Transient(StackReason::PrerequisiteNotSatisfied, message, LOOK_AGAIN);
+    let status = evaluation.summarised(&blocked.summary());
+    Some(evaluation.plan(status, requests, None, blocked.requeue()))
 }
 
 /// A Stack that is not ready yet.
@@ -48,7 +55,7 @@ struct Unmet {
     /// The whole sentence.
     sentence: String,
     /// What asks it to run again.
-    request: Option<Effect>,
+    request: Option<StackEffect>,
 }
 
 fn message(unmet: &[Unmet]) -> Option<String> {
@@ -95,7 +102,7 @@ fn problem(
     wanted: &Prerequisite,
     stack: &Stack,
     now: Timestamp,
-) -> Option<(&'static str, Option<Effect>)> {
+) -> Option<(&'static str, Option<StackEffect>)> {
     let status = stack.status.as_ref();
     let Some(last) = status.and_then(|status| status.last_update.as_ref()) else {
         return Some(("prerequisite has not run to completion", None));
@@ -124,10 +131,10 @@ fn is_too_old(wanted: &Prerequisite, last: &LastUpdate, now: Timestamp) -> bool 
 }
 
 /// The same for all who wait for the same result, so that it runs once.
-fn ask_to_run(stack: &Stack, last: &LastUpdate) -> Option<Effect> {
+fn ask_to_run(stack: &Stack, last: &LastUpdate) -> Option<StackEffect> {
     let value = format!("after-{}", last.name.as_deref().unwrap_or_default());
     let asked = request(stack) == value;
-    (!asked).then(|| Effect::RequestPrerequisite {
+    (!asked).then(|| StackEffect::RequestPrerequisite {
         stack: Box::new(stack.clone()),
         value,
     })
@@ -148,10 +155,10 @@ fn trouble(stack: &Stack) -> String {
 }
 
 /// The way from the Stack back to itself, if there is one: no Stack on it could ever run.
-fn circle(case: &Case, stacks: &Prerequisites) -> Option<String> {
-    let own = case.world.stack.metadata.name.as_deref()?;
+fn circle(evaluation: &StackEvaluation, stacks: &Prerequisites) -> Option<String> {
+    let own = evaluation.observed.stack.metadata.name.as_deref()?;
     let mut seen = BTreeSet::new();
-    let way = way_back(own, &case.world.stack, stacks, &mut seen)?;
+    let way = way_back(own, &evaluation.observed.stack, stacks, &mut seen)?;
     Some(format!(
         "spec.prerequisites form a circle in which nobody can be first: {own} -> {}; take one of them out",
         way.join(" -> ")

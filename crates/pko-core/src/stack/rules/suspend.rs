@@ -4,19 +4,20 @@ use pko_api::{names::reasons::StackReason, pulumi::v1::UpdateState};
 
 use crate::{
     condition_set::Summary,
-    stack::{Case, Step},
+    stack::{StackEvaluation, StackStep},
     step::Requeue,
 };
 
 /// Starts nothing while the spec says so. A deletion is never held up by it.
-pub(in crate::stack) fn rest(case: &Case) -> Option<Step> {
-    let suspended = case.world.stack.spec.suspend.unwrap_or(false) && !case.world.is_deleting();
-    suspended.then(|| case.waiting(&summary(case), Requeue::Settled))
+pub(in crate::stack) fn rest(evaluation: &StackEvaluation) -> Option<StackStep> {
+    let suspended = evaluation.observed.stack.spec.suspend.unwrap_or(false)
+        && !evaluation.observed.is_deleting();
+    suspended.then(|| evaluation.waiting(&summary(evaluation), Requeue::Settled))
 }
 
 /// What the last result was stays true; nobody says that it is up to date.
-fn summary(case: &Case) -> Summary {
-    let last = case.status.last_update.as_ref();
+fn summary(evaluation: &StackEvaluation) -> Summary {
+    let last = evaluation.status.last_update.as_ref();
     match last.and_then(|last| last.state.clone()) {
         Some(UpdateState::Succeeded) => Summary::ReadyBut(
             StackReason::Suspended,

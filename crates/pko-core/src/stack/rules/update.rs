@@ -16,9 +16,11 @@ use pko_api::{
 
 use super::{finalize, kept_workspace, source, sync, workspace};
 use crate::{
-    Class, Known,
+    Blocked, Event, Fact,
     condition_set::{Summary, find},
-    stack::{Case, Effect, Event, Question, Refusal, Step, absorb, desired, references},
+    stack::{
+        Refusal, StackEffect, StackEvaluation, StackStep, StackWrite, absorb, desired, references,
+    },
     step::Requeue,
     update::has_begun,
 };
@@ -40,29 +42,30 @@ pub(in crate::stack) fn processing() -> Summary {
 }
 
 /// Waits for the Update that runs. One that has ended is in the status already, and no longer current.
-pub(in crate::stack) fn wait_for_current(case: &Case) -> Option<Step> {
-    case.status.current_update.as_ref()?;
-    if let Some(name) = unwanted(case) {
-        let status = case.summarised(&processing());
-        let cancel = [Effect::DeleteUpdate(name)];
-        return Some(case.plan(status, cancel, None, Requeue::after(LOOK_AGAIN)));
+pub(in crate::stack) fn wait_for_current(evaluation: &StackEvaluation) -> Option<StackStep> {
+    evaluation.status.current_update.as_ref()?;
+    if let Some(name) = unwanted(evaluation) {
+        let status = evaluation.summarised(&processing());
+        let cancel = [StackEffect::DeleteUpdate(name)];
+        return Some(evaluation.plan(status, cancel, None, Requeue::after(LOOK_AGAIN)));
     }
-    let again = match waits_since(case).map(|since| case.now.duration_since(since)) {
+    let again = match waits_since(evaluation).map(|since| evaluation.now.duration_since(since)) {
         None => LOOK_AGAIN,
-        Some(waited) if waited >= PATIENCE => return Some(workspace::keep_current(case)),
+        Some(waited) if waited >= PATIENCE => return Some(workspace::keep_current(evaluation)),
         Some(waited) => PATIENCE.saturating_sub(waited).unsigned_abs(),
     };
-    Some(case.waiting(&processing(), Requeue::after(again)))
+    Some(evaluation.waiting(&processing(), Requeue::after(again)))
 }
 
 /// The current Update, if it has not begun and a deletion has no use for it. Its workspace may
 /// never be ready again, and a destroy may be unwanted by now.
-fn unwanted(case: &Case) -> Option<String> {
-    let Known::Known(Some(update)) = &case.world.current_update else {
+fn unwanted(evaluation: &StackEvaluation) -> Option<String> {
+    let Fact::Known(Some(update)) = &evaluation.observed.current_update else {
         return None;
     };
     let is_destroy = update.spec.operation == Some(OperationType::Destroy);
-    let is_wanted = !case.world.is_deleting() || (is_destroy && case.world.owes_destroy());
+    let is_wanted =
+        !evaluation.observed.is_deleting() || (is_destroy && evaluation.observed.owes_destroy());
     let is_deleted = update.metadata.deletion_timestamp.is_some();
     if is_wanted || is_deleted || has_begun(update) {
         return None;
@@ -72,8 +75,8 @@ fn unwanted(case: &Case) -> Option<String> {
 
 /// Since when the Update has waited for the Workspace, if it does. One that is not what the Stack is about any more
 /// waits for another Workspace than the Stack would make now.
-fn waits_since(case: &Case) -> Option<Timestamp> {
-    let Known::Known(Some(update)) = &case.world.current_update else {
+fn waits_since(evaluation: &StackEvaluation) -> Option<Timestamp> {
+    let Fact::Known(Some(update)) = &evaluation.observed.current_update else {
         return None;
     };
     let destroys = update.spec.operation == Some(OperationType::Destroy);
@@ -88,66 +91,71 @@ fn waits_since(case: &Case) -> Option<Timestamp> {
         .any(|reason| reason.as_str() == progressing.reason);
     let is_canceled = update.metadata.deletion_timestamp.is_some();
     let waits = waits && !is_canceled && !has_begun(update);
-    let waits = waits && destroys == case.world.is_deleting();
+    let waits = waits && destroys == evaluation.observed.is_deleting();
     waits.then_some(progressing.last_transition_time.0)
 }
 
 /// Starts an Update.
-pub(in crate::stack) fn launch(case: &Case) -> Option<Step> {
-    let revision = source::known(case)?.revision;
-    let sync::Need::Update(trigger) = sync::needed(case) else {
+pub(in crate::stack) fn launch(evaluation: &StackEvaluation) -> Option<StackStep> {
+    let revision = source::known(evaluation)?.revision;
+    let sync::Need::Update(trigger) = sync::needed(evaluation) else {
         return None;
     };
     let mut current = CurrentUpdate {
-        generation: Some(case.world.generation()),
-        reconcile_request: Some(case.world.request().into_owned()),
+        generation: Some(evaluation.observed.generation()),
+        reconcile_request: Some(evaluation.observed.request().into_owned()),
         name: None,
         commit: Some(revision),
         attempt: None,
-        references: versions_of_run(case),
+        references: versions_of_run(evaluation),
     };
-    let last = case.status.last_update.as_ref();
+    let last = evaluation.status.last_update.as_ref();
     let attempt = absorb::attempt(&current, last);
     current.attempt = Some(if trigger.anew { 0 } else { attempt });
-    let operation = desired::operation(&case.world, &case.status, &current);
-    let wanted = desired::WantedUpdate {
+    let operation = desired::operation(&evaluation.observed, &evaluation.status, &current);
+    let wanted = desired::DesiredUpdate {
         operation: operation.clone(),
         message: &trigger.message,
         urgency: trigger.urgency,
-        name: desired::UpdateName::of(&case.world.stack, last, &operation, &current),
+        name: desired::UpdateName::of(&evaluation.observed.stack, last, &operation, &current),
     };
-    let update = match desired::update(&case.world, &wanted) {
+    let update = match desired::update(&evaluation.observed, &wanted) {
         Ok(update) => update,
-        Err(problem) => return Some(case.refused(problem)),
+        Err(problem) => return Some(evaluation.refused(problem)),
     };
     current.name.clone_from(&update.metadata.name);
-    let mut status = case.summarised(&processing());
+    let mut status = evaluation.summarised(&processing());
     status.current_update = Some(current);
     if operation == OperationType::Up {
         status.applied = Some(true);
     }
-    Some(created(case, update, status, &trigger.message))
+    Some(created(evaluation, update, status, &trigger.message))
 }
 
 /// The versions that the Update goes with: in a Workspace that is used as it is, those that it was
 /// started with.
-fn versions_of_run(case: &Case) -> Option<ReferencesStatus> {
-    if kept_workspace::is_unchanged(case) {
-        return case.status.references.clone();
+fn versions_of_run(evaluation: &StackEvaluation) -> Option<ReferencesStatus> {
+    if kept_workspace::is_unchanged(evaluation) {
+        return evaluation.status.references.clone();
     }
-    references::of_run(&case.world, &case.status)
+    references::of_run(&evaluation.observed, &evaluation.status)
 }
 
-fn created(case: &Case, update: Update, status: StackStatus, message: &str) -> Step {
-    let ask = || Question::CreateUpdate(Box::new(update), Box::new(status.clone()));
-    let created = match case.world.created.or_ask(ask) {
+fn created(
+    evaluation: &StackEvaluation,
+    update: Update,
+    status: StackStatus,
+    message: &str,
+) -> StackStep {
+    let write = || StackWrite::CreateUpdate(Box::new(update), Box::new(status.clone()));
+    let created = match evaluation.observed.created.or_write(write) {
         Ok(created) => created,
         Err(question) => return question,
     };
     // A status without the Update was read before, so this one differs from what is stored.
-    let published = case.after_publishing(status.clone());
+    let published = evaluation.after_publishing(status.clone());
     if let Err(refusal) = created {
-        return published.blocked(&refused(case, refusal));
+        return published.blocked(&refused(evaluation, refusal));
     }
     let detected = Event {
         reason: StackEvent::StackUpdateDetected,
@@ -155,20 +163,20 @@ fn created(case: &Case, update: Update, status: StackStatus, message: &str) -> S
         warning: false,
     };
     let again = Requeue::after(LOOK_AGAIN);
-    published.plan(status, case.release_again(), Some(detected), again)
+    published.plan(status, evaluation.release_again(), Some(detected), again)
 }
 
-fn refused(case: &Case, refusal: &Refusal) -> Class {
+fn refused(evaluation: &StackEvaluation, refusal: &Refusal) -> Blocked {
     match refusal {
-        Refusal::NamespaceTerminating => finalize::namespace_terminating(case),
-        Refusal::Invalid(message) => Class::Wait(
+        Refusal::NamespaceTerminating => finalize::namespace_terminating(evaluation),
+        Refusal::Invalid(message) => Blocked::OnDependency(
             StackReason::SpecInvalid,
             format!(
                 "the API server does not take the Update that spec.updateTemplate makes: {message}"
             ),
             REFUSED_AGAIN,
         ),
-        Refusal::Failed(message) => Class::Retry(
+        Refusal::Failed(message) => Blocked::Transient(
             StackReason::StackProcessing,
             format!("the Update could not be made, and is made again in a moment: {message}"),
             FAILED_AGAIN,

@@ -6,11 +6,11 @@ use pko_api::{auto::v1alpha1::FluxArtifact, pulumi::v1::FluxSource};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Location, NoSource, Source, present};
+use super::{Location, ProgramSource, SourceError, present};
 
 /// An object that has an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct FluxWanted {
+pub struct FluxSourceRef {
     /// The group of its kind; empty for Kubernetes' own.
     pub group: String,
     /// The version of its kind.
@@ -23,7 +23,7 @@ pub struct FluxWanted {
     pub dir: Option<String>,
 }
 
-impl FluxWanted {
+impl FluxSourceRef {
     /// Group and version as an object has them.
     #[must_use]
     pub fn api_version(&self) -> String {
@@ -35,7 +35,7 @@ impl FluxWanted {
 }
 
 /// What a Stack says of it.
-pub(super) fn wanted(source: &FluxSource) -> Result<FluxWanted, String> {
+pub(super) fn wanted(source: &FluxSource) -> Result<FluxSourceRef, String> {
     let reference = &source.source_ref;
     let text = &reference.api_version;
     let (group, version) = text.split_once('/').unwrap_or(("", text));
@@ -51,7 +51,7 @@ pub(super) fn wanted(source: &FluxSource) -> Result<FluxWanted, String> {
             ));
         }
     }
-    Ok(FluxWanted {
+    Ok(FluxSourceRef {
         group: group.to_owned(),
         version: version.to_owned(),
         kind: reference.kind.clone(),
@@ -97,15 +97,18 @@ impl fmt::Debug for Artifact {
 ///
 /// # Errors
 /// There is none, or nobody could tell whether what is fetched is the right one.
-pub fn flux_source(artifact: Option<&Artifact>, wanted: &FluxWanted) -> Result<Source, NoSource> {
-    let unavailable = |message: &str| NoSource::Unavailable(message.to_owned());
+pub fn flux_source(
+    artifact: Option<&Artifact>,
+    wanted: &FluxSourceRef,
+) -> Result<ProgramSource, SourceError> {
+    let unavailable = |message: &str| SourceError::Unavailable(message.to_owned());
     let artifact = artifact.ok_or_else(|| unavailable("Flux source has no artifact"))?;
     let digest = present(artifact.digest.as_ref()).ok_or_else(|| {
         unavailable(
             "Flux source has an artifact without a digest: a newer version of Flux writes one",
         )
     })?;
-    Ok(Source {
+    Ok(ProgramSource {
         revision: artifact.revision.clone(),
         location: Location::Artifact(FluxArtifact {
             url: Some(artifact.url.clone()),

@@ -5,14 +5,14 @@ use std::{fmt, time::Duration};
 use pko_api::{Stack, auto::v1alpha1::GitSource, pulumi::v1::StackSpec};
 
 use super::{
-    Location, Source,
+    Location, ProgramSource,
     login::{self, GitLogin, SecretKey},
     present,
 };
 
 /// A git repository, and what of it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct GitWanted {
+pub struct GitSourceRef {
     /// Its address as the user wrote it, which may have a password in it.
     pub repository: String,
     /// Which commit.
@@ -23,7 +23,7 @@ pub struct GitWanted {
     pub interval: Option<Duration>,
 }
 
-impl fmt::Debug for GitWanted {
+impl fmt::Debug for GitSourceRef {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = formatter.debug_struct("GitWanted");
         let fields = fields.field("revision", &self.revision);
@@ -69,13 +69,13 @@ pub(super) fn is_present(spec: &StackSpec) -> bool {
 }
 
 /// What a Stack wants of a repository, or upstream's words for what is wrong with that.
-pub(super) fn wanted(stack: &Stack) -> Result<GitWanted, String> {
+pub(super) fn wanted(stack: &Stack) -> Result<GitSourceRef, String> {
     let spec = &stack.spec;
     let login = login::wanted(stack)?;
     let repository = present(spec.project_repo.as_ref()).ok_or("missing \"projectRepo\"")?;
     let seconds = spec.resync_frequency_seconds;
     let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
-    Ok(GitWanted {
+    Ok(GitSourceRef {
         repository: repository.clone(),
         revision: revision(spec)?,
         login,
@@ -110,7 +110,7 @@ fn is_full_hash(text: &str) -> bool {
 /// The source that a repository is at a commit, in the shape that upstream stores: whatever is left out there is left
 /// out here. `known_hosts` is where the keys of SSH servers are, if the user gave some.
 #[must_use]
-pub fn git_source(stack: &Stack, commit: &str, known_hosts: Option<&SecretKey>) -> Source {
+pub fn git_source(stack: &Stack, commit: &str, known_hosts: Option<&SecretKey>) -> ProgramSource {
     let spec = &stack.spec;
     let git = GitSource {
         url: present(spec.project_repo.as_ref()).cloned(),
@@ -119,7 +119,7 @@ pub fn git_source(stack: &Stack, commit: &str, known_hosts: Option<&SecretKey>) 
         shallow: spec.shallow.filter(|shallow| *shallow),
         auth: login::selectors(spec, known_hosts),
     };
-    Source {
+    ProgramSource {
         revision: commit.to_owned(),
         location: Location::Git(Box::new(git)),
     }

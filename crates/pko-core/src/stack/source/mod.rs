@@ -13,23 +13,23 @@ use pko_api::{
     auto::v1alpha1::{FluxArtifact, GitSource, ProjectInfo, WorkspaceSpec},
 };
 
-pub use flux::{Artifact, FluxWanted, flux_source};
-pub use git::{GitRevision, GitWanted, git_source};
+pub use flux::{Artifact, FluxSourceRef, flux_source};
+pub use git::{GitRevision, GitSourceRef, git_source};
 pub use login::{GitLogin, SecretKey, keys as git_keys};
 pub use program::{is_behind, program_source};
 
 /// What a Stack says of where its program is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wanted {
+pub enum SourceRef {
     /// A git repository.
-    Git(Box<GitWanted>),
+    Git(Box<GitSourceRef>),
     /// An object in the same namespace that has an artifact, as Flux's sources have.
-    Flux(Box<FluxWanted>),
+    Flux(Box<FluxSourceRef>),
     /// A Program of this name in the same namespace.
     Program(String),
 }
 
-impl Wanted {
+impl SourceRef {
     /// What the spec says; nothing if the workspace's own template brings the program. Of several sources the first
     /// counts: git, then Flux, then a Program.
     ///
@@ -52,7 +52,7 @@ impl Wanted {
 
 /// A program, at a revision.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Source {
+pub struct ProgramSource {
     /// A commit, an artifact's revision, a Program's generation; empty where there is none.
     pub revision: String,
     /// How a workspace gets it.
@@ -86,7 +86,7 @@ impl Location {
 
 /// Why there is no program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoSource {
+pub enum SourceError {
     /// The user has to change the Stack, or something that it names: a Secret, an address.
     Invalid(String),
     /// It is not there, or not what it should be, and may come to be.

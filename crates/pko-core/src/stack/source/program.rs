@@ -2,7 +2,7 @@
 
 use pko_api::{Decoded, Program, Stack, auto::v1alpha1::FluxArtifact, pulumi::v1::Artifact};
 
-use super::{Location, NoSource, Source};
+use super::{Location, ProgramSource, SourceError};
 use crate::program::is_published;
 
 /// The source that a Program is, or why it is none.
@@ -13,8 +13,8 @@ pub fn program_source(
     stack: &Stack,
     name: &str,
     program: Option<&Decoded<Program>>,
-) -> Result<Source, NoSource> {
-    let unavailable = NoSource::Unavailable;
+) -> Result<ProgramSource, SourceError> {
+    let unavailable = SourceError::Unavailable;
     // Upstream's users know its beginning.
     let missing =
         || format!("unable to retrieve program for stack: Program \"{name}\" does not exist");
@@ -33,10 +33,10 @@ pub fn program_source(
         // Its controller is at it: that is no failure.
         _ => {
             let message = format!("waiting for Program \"{name}\" to be published");
-            return Err(NoSource::Pending(message));
+            return Err(SourceError::Pending(message));
         }
     };
-    Ok(Source {
+    Ok(ProgramSource {
         revision: artifact.revision,
         location: Location::Artifact(FluxArtifact {
             url: Some(artifact.url),
@@ -131,7 +131,7 @@ mod tests {
         // The archive of before is not served any more: no new run may begin with it.
         for last in [None, Some("0")] {
             let problem = program_source(&stack(last), "p", Some(&edited)).unwrap_err();
-            assert!(matches!(problem, NoSource::Pending(_)), "{problem:?}");
+            assert!(matches!(problem, SourceError::Pending(_)), "{problem:?}");
         }
     }
 
@@ -142,7 +142,7 @@ mod tests {
         let of_upstream = program(&of_upstream);
         for last in [None, Some("2")] {
             let problem = program_source(&stack(last), "p", Some(&of_upstream)).unwrap_err();
-            assert!(matches!(problem, NoSource::Pending(_)), "{problem:?}");
+            assert!(matches!(problem, SourceError::Pending(_)), "{problem:?}");
         }
     }
 
@@ -179,7 +179,7 @@ mod tests {
     fn a_program_that_nobody_has_looked_at_is_waited_for() {
         let problem = program_source(&stack(None), "p", Some(&program(&json!({})))).unwrap_err();
         let message = "waiting for Program \"p\" to be published".to_owned();
-        assert_eq!(problem, NoSource::Pending(message));
+        assert_eq!(problem, SourceError::Pending(message));
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
             "p",
             program.as_ref(),
         ) {
-            Err(NoSource::Unavailable(message)) => message,
+            Err(SourceError::Unavailable(message)) => message,
             other => panic!("{other:?}"),
         };
         assert_eq!(

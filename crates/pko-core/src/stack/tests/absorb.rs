@@ -27,41 +27,41 @@ fn running() -> Value {
     })
 }
 
-fn last_update(given: &Given) -> Value {
-    serde_json::to_value(&given.told().status().unwrap().last_update).unwrap()
+fn last_update(fixture: &StackFixture) -> Value {
+    serde_json::to_value(&fixture.decide().status().unwrap().last_update).unwrap()
 }
 
 #[test]
 fn an_update_that_runs_is_waited_for() {
     let wait: &[&str] = &["update-in-flight", PROCESSING, IN_FIVE_MINUTES];
     check([
-        ("a running Update", given().current(running()), wait),
+        ("a running Update", fixture().current(running()), wait),
         (
             "an Update that nobody has looked at",
-            given().current(json!({ "metadata": { "name": "demo-2" } })),
+            fixture().current(json!({ "metadata": { "name": "demo-2" } })),
             wait,
         ),
         (
             "a running Update, and the spec was edited",
-            given()
+            fixture()
                 .current(running())
                 .with(json!({ "metadata": { "generation": 4 } })),
             wait,
         ),
         (
             "a running Update, and the Stack owes no destroy",
-            given().current(running()).deleting(),
+            fixture().current(running()).deleting(),
             wait,
         ),
         (
             "a running Update, seen before",
-            given().current(running()).seen_before(),
+            fixture().current(running()).seen_before(),
             &["update-in-flight", IN_FIVE_MINUTES],
         ),
     ]);
-    let told = given().current(running()).told();
-    assert_eq!(told.questions(), ["update"]);
-    assert!(told.status().unwrap().current_update.is_some());
+    let outcome = fixture().current(running()).decide();
+    assert_eq!(outcome.request_names(), ["update"]);
+    assert!(outcome.status().unwrap().current_update.is_some());
 }
 
 #[test]
@@ -69,19 +69,19 @@ fn what_a_run_did_besides_is_told_with_its_success() {
     let mut update = ended(false, json!({}));
     let note = "removed the lock that run x had left behind";
     update["status"]["conditions"][2]["message"] = json!(note);
-    let lines = given().current(update).told().lines();
+    let lines = fixture().current(update).decide().lines();
     let expected = format!("event StackCreated: Successfully updated stack; {note}");
     assert!(lines.contains(&expected), "{lines:?}");
 }
 
 #[test]
 fn a_success_makes_the_stack_ready() {
-    let given = given().current(ended(
+    let fixture = fixture().current(ended(
         false,
         json!({ "message": "fine", "permalink": "https://x/1" }),
     ));
     assert_eq!(
-        given.told().lines(),
+        fixture.decide().lines(),
         [
             "in-sync",
             "status Ready",
@@ -90,17 +90,17 @@ fn a_success_makes_the_stack_ready() {
             "settled",
         ]
     );
-    assert_eq!(given.told().questions(), ["update", "source"]);
+    assert_eq!(fixture.decide().request_names(), ["update", "source"]);
     assert_eq!(
-        last_update(&given),
+        last_update(&fixture),
         json!({
             "generation": 3, "reconcileRequest": "", "name": "demo-2", "type": "up", "state": "succeeded",
             "lastAttemptedCommit": "3", "lastSuccessfulCommit": "3", "permalink": "https://x/1",
             "lastResyncTime": "2023-11-14T22:13:20Z",
         })
     );
-    let told = given.told();
-    let status = told.status().unwrap();
+    let outcome = fixture.decide();
+    let status = outcome.status().unwrap();
     assert_eq!(status.current_update, None);
     assert_eq!(status.observed_generation, Some(3));
     assert_eq!(status.observed_reconcile_request.as_deref(), Some(""));
@@ -108,14 +108,14 @@ fn a_success_makes_the_stack_ready() {
 
 #[test]
 fn a_failure_is_recorded_and_tried_again() {
-    let given = given()
+    let fixture = fixture()
         .last(json!({ "generation": 2, "lastSuccessfulCommit": "2", "permalink": "https://x/0" }))
         .current(ended(
             true,
             json!({ "message": "no such region", "permalink": "" }),
         ));
     assert_eq!(
-        given.told().lines(),
+        fixture.decide().lines(),
         [
             "in-sync",
             "status Reconciling RetryingAfterFailure: 0 update failure(s); next attempt at 2023-11-14T22:13:30Z, or when the spec or source changes: no such region",
@@ -125,7 +125,7 @@ fn a_failure_is_recorded_and_tried_again() {
         ]
     );
     assert_eq!(
-        last_update(&given),
+        last_update(&fixture),
         json!({
             "generation": 3, "reconcileRequest": "", "name": "demo-2", "type": "up", "state": "failed",
             "message": "no such region", "failures": 0,
@@ -137,9 +137,9 @@ fn a_failure_is_recorded_and_tried_again() {
 
 #[test]
 fn an_update_that_vanished_is_made_again() {
-    let told = given().vanished().told();
+    let outcome = fixture().vanished().decide();
     assert_eq!(
-        told.lines(),
+        outcome.lines(),
         [
             "launch",
             PROCESSING,
@@ -148,30 +148,34 @@ fn an_update_that_vanished_is_made_again() {
             IN_FIVE_MINUTES,
         ]
     );
-    assert_eq!(told.status().unwrap().last_update, None, "nothing is known");
+    assert_eq!(
+        outcome.status().unwrap().last_update,
+        None,
+        "nothing is known"
+    );
 
-    let crashed = given().last(json!({ "generation": 2 }));
-    let name = |given: &Given| given.told().created().metadata.name.clone();
-    let after = crashed.told().status().unwrap().clone();
+    let crashed = fixture().last(json!({ "generation": 2 }));
+    let name = |fixture: &StackFixture| fixture.decide().created().metadata.name.clone();
+    let after = crashed.decide().status().unwrap().clone();
     let mut again = crashed.status(json!({}));
     again.stack["status"] = serde_json::to_value(after).unwrap();
     assert_eq!(
-        again.told().created().metadata.name,
-        name(&given().last(json!({ "generation": 2 }))),
+        again.decide().created().metadata.name,
+        name(&fixture().last(json!({ "generation": 2 }))),
         "under the same name"
     );
 
-    let served = given().last(json!({})).vanished();
+    let served = fixture().last(json!({})).vanished();
     assert_eq!(
-        served.told().lines(),
+        served.decide().lines(),
         ["in-sync", "status Ready", "settled"],
         "if it is needed still"
     );
-    let nameless = given()
+    let nameless = fixture()
         .last(json!({}))
         .status(json!({ "currentUpdate": { "generation": 3, "commit": "3" } }));
     assert_eq!(
-        nameless.told().questions(),
+        nameless.decide().request_names(),
         ["source"],
         "no name, no question"
     );
@@ -184,14 +188,17 @@ fn an_update_that_ended_counts_even_while_it_is_deleted() {
         &mut update,
         json!({ "metadata": { "generation": 2, "deletionTimestamp": ago(1) } }),
     );
-    assert_eq!(given().current(update).told().lines()[1], "status Ready");
+    assert_eq!(
+        fixture().current(update).decide().lines()[1],
+        "status Ready"
+    );
 }
 
 #[test]
 fn failures_are_counted_for_the_same_spec_request_and_revision() {
     let failures = |previous: Value| {
-        let given = given().last(previous).current(ended(true, json!({})));
-        last_update(&given)["failures"].clone()
+        let fixture = fixture().last(previous).current(ended(true, json!({})));
+        last_update(&fixture)["failures"].clone()
     };
     for (sentence, previous, expected) in [
         (
@@ -228,9 +235,9 @@ fn failures_are_counted_for_the_same_spec_request_and_revision() {
     ] {
         assert_eq!(failures(previous), json!(expected), "{sentence}");
     }
-    let first = given().current(ended(true, json!({})));
+    let first = fixture().current(ended(true, json!({})));
     assert_eq!(last_update(&first)["failures"], 0, "the first ever");
-    let fine = given().failed(2, 60).current(ended(false, json!({})));
+    let fine = fixture().failed(2, 60).current(ended(false, json!({})));
     assert_eq!(
         last_update(&fine)["failures"],
         Value::Null,
@@ -240,43 +247,46 @@ fn failures_are_counted_for_the_same_spec_request_and_revision() {
 
 #[test]
 fn a_stack_without_revisions_counts_failures_too() {
-    let given = given()
+    let fixture = fixture()
         .with(json!({ "spec": { "programRef": null } }))
         .last(json!({ "state": "failed", "failures": 1, "lastAttemptedCommit": null }))
         .current(ended(true, json!({})))
         .status(json!({ "currentUpdate": { "commit": "" } }));
-    assert_eq!(last_update(&given)["failures"], 2);
+    assert_eq!(last_update(&fixture)["failures"], 2);
 }
 
 #[test]
 fn outputs_are_asked_for_after_a_success_that_names_them() {
     let outputs = || {
-        Outputs::from([
+        StackOutputs::from([
             ("password".to_owned(), json!("[secret]")),
             ("url".to_owned(), json!("x")),
         ])
     };
     let with = |failed, fields| {
-        let mut given = given()
+        let mut fixture = fixture()
             .status(json!({ "outputs": { "old": 1 } }))
             .current(ended(failed, fields));
-        given.outputs = Some(outputs());
-        given.told()
+        fixture.outputs = Some(outputs());
+        fixture.decide()
     };
-    let old = Some(Outputs::from([("old".to_owned(), json!(1))]));
+    let old = Some(StackOutputs::from([("old".to_owned(), json!(1))]));
 
-    let told = with(false, json!({ "outputs": "demo-2-stack-outputs" }));
+    let outcome = with(false, json!({ "outputs": "demo-2-stack-outputs" }));
     assert!(
-        told.asked
-            .contains(&Question::Outputs("demo-2-stack-outputs".into()))
+        outcome
+            .requests
+            .contains(&StackStep::Read(StackRead::Outputs(
+                "demo-2-stack-outputs".into()
+            )))
     );
     assert_eq!(
-        told.status().unwrap().outputs,
+        outcome.status().unwrap().outputs,
         Some(outputs()),
         "the whole map is replaced"
     );
 
-    for (sentence, told) in [
+    for (sentence, outcome) in [
         (
             "a failure",
             with(true, json!({ "outputs": "demo-2-stack-outputs" })),
@@ -284,30 +294,30 @@ fn outputs_are_asked_for_after_a_success_that_names_them() {
         ("none named", with(false, json!({}))),
         ("an empty name", with(false, json!({ "outputs": "" }))),
     ] {
-        assert!(!told.questions().contains(&"outputs"), "{sentence}");
-        assert_eq!(told.status().unwrap().outputs, old, "{sentence}");
+        assert!(!outcome.request_names().contains(&"outputs"), "{sentence}");
+        assert_eq!(outcome.status().unwrap().outputs, old, "{sentence}");
     }
 }
 
 #[test]
 fn outputs_that_are_gone_leave_the_old_ones() {
-    let given = given()
+    let fixture = fixture()
         .status(json!({ "outputs": { "old": 1 } }))
         .current(ended(false, json!({ "outputs": "demo-2-stack-outputs" })));
-    let told = given.told();
-    assert_eq!(told.lines()[1], "status Ready");
-    let old = Outputs::from([("old".to_owned(), json!(1))]);
-    assert_eq!(told.status().unwrap().outputs, Some(old));
+    let outcome = fixture.decide();
+    assert_eq!(outcome.lines()[1], "status Ready");
+    let old = StackOutputs::from([("old".to_owned(), json!(1))]);
+    assert_eq!(outcome.status().unwrap().outputs, Some(old));
 }
 
 #[test]
 fn the_project_is_kept_for_a_destroy_without_source() {
     let project = |failed, fields| {
-        let given = given()
+        let fixture = fixture()
             .status(json!({ "projectInfo": { "name": "old", "runtime": "yaml" } }))
             .current(ended(failed, fields));
-        given
-            .told()
+        fixture
+            .decide()
             .status()
             .unwrap()
             .project_info
@@ -323,18 +333,18 @@ fn the_project_is_kept_for_a_destroy_without_source() {
 
 #[test]
 fn a_very_long_message_is_shortened() {
-    let given = given().current(ended(true, json!({ "message": "x".repeat(2_000_000) })));
-    let last = last_update(&given);
+    let fixture = fixture().current(ended(true, json!({ "message": "x".repeat(2_000_000) })));
+    let last = last_update(&fixture);
     assert!(last["message"].as_str().unwrap().len() < 40_000);
 }
 
 #[test]
 fn a_result_is_kept_when_the_source_is_gone() {
-    let given = given()
+    let fixture = fixture()
         .current(ended(false, json!({})))
         .source(unavailable("Program has no artifact"));
     assert_eq!(
-        given.told().lines(),
+        fixture.decide().lines(),
         [
             "source",
             "status Stalled SourceUnavailable: Program has no artifact",
@@ -343,16 +353,16 @@ fn a_result_is_kept_when_the_source_is_gone() {
             "again in 30s",
         ]
     );
-    assert_eq!(last_update(&given)["state"], "succeeded");
+    assert_eq!(last_update(&fixture)["state"], "succeeded");
 }
 
 #[test]
 fn a_result_and_the_next_update_go_together() {
-    let given = given()
+    let fixture = fixture()
         .current(ended(false, json!({})))
         .with(json!({ "metadata": { "generation": 4 } }));
     assert_eq!(
-        given.told().lines(),
+        fixture.decide().lines(),
         [
             "launch",
             PROCESSING,

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn owing() -> Given {
-    given()
+fn owing() -> StackFixture {
+    fixture()
         .spec(json!({ "destroyOnFinalize": true }))
         .deleting()
 }
@@ -24,7 +24,7 @@ fn a_stack_that_owes_no_destroy_goes_at_once() {
     check([
         (
             "no destroy is wanted",
-            given().deleting().last(json!({})),
+            fixture().deleting().last(json!({})),
             free,
         ),
         (
@@ -36,12 +36,12 @@ fn a_stack_that_owes_no_destroy_goes_at_once() {
         ),
         (
             "nothing was ever run",
-            given().deleting(),
+            fixture().deleting(),
             &["release", "status Ready", "let go", "settled"],
         ),
         (
             "its spec is not supported",
-            given()
+            fixture()
                 .deleting()
                 .spec(json!({ "branch": "main" }))
                 .last(json!({})),
@@ -53,7 +53,10 @@ fn a_stack_that_owes_no_destroy_goes_at_once() {
             &["already-released", "settled"],
         ),
     ]);
-    assert_eq!(owing().unheld().vanished().told().questions(), [""; 0]);
+    assert_eq!(
+        owing().unheld().vanished().decide().request_names(),
+        [""; 0]
+    );
 }
 
 #[test]
@@ -70,7 +73,7 @@ fn a_destroy_that_is_owed_is_run() {
         ]
     };
     let marked = "Stack marked for deletion";
-    for (sentence, given, message) in [
+    for (sentence, fixture, message) in [
         (
             "deletion made a new generation",
             owing().last(json!({ "generation": 2 })),
@@ -103,9 +106,9 @@ fn a_destroy_that_is_owed_is_run() {
             "Sync request: \"now\"",
         ),
     ] {
-        assert_eq!(given.told().lines(), destroy(message), "{sentence}");
+        assert_eq!(fixture.decide().lines(), destroy(message), "{sentence}");
     }
-    let first = owing().told();
+    let first = owing().decide();
     assert_eq!(
         first.lines()[2..4],
         [
@@ -118,11 +121,14 @@ fn a_destroy_that_is_owed_is_run() {
 #[test]
 fn a_destroy_that_failed_is_tried_again_and_never_given_up() {
     let waits = |failures: i64, message: &str, requeue| {
-        let given = owing()
+        let fixture = owing()
             .failed(failures, 0)
             .last(json!({ "state": "failed", "type": "destroy", "lastResyncTime": ago(0) }));
         let message = format!("status {message}, or when the spec or source changes");
-        assert_eq!(given.told().lines(), ["in-sync", message.as_str(), requeue]);
+        assert_eq!(
+            fixture.decide().lines(),
+            ["in-sync", message.as_str(), requeue]
+        );
     };
     waits(
         0,
@@ -170,12 +176,12 @@ fn the_result_of_a_destroy_is_recorded_before_the_stack_goes() {
         "spec": { "type": "destroy" },
         "status": { "conditions": [condition("Complete", "True", "Updated", "")] },
     });
-    let told = owing()
+    let outcome = owing()
         .last(json!({ "generation": 2 }))
         .current(update)
-        .told();
+        .decide();
     assert_eq!(
-        told.lines(),
+        outcome.lines(),
         [
             "in-sync",
             "status Ready",
@@ -186,7 +192,7 @@ fn the_result_of_a_destroy_is_recorded_before_the_stack_goes() {
             "settled",
         ]
     );
-    let last = told.status().unwrap().last_update.clone().unwrap();
+    let last = outcome.status().unwrap().last_update.clone().unwrap();
     assert_eq!(last.operation.unwrap().as_str(), "destroy");
 }
 
@@ -195,14 +201,14 @@ fn a_destroy_needs_no_source_once_the_project_is_known() {
     let project = json!({ "projectInfo": { "name": "hello", "runtime": "yaml" } });
     let gone = || unavailable("unable to retrieve program for stack");
     let sourceless = || owing().last(json!({ "generation": 2 })).source(gone());
-    let known = sourceless().status(project.clone()).told();
+    let known = sourceless().status(project.clone()).decide();
     assert_eq!(known.plan.rule, "launch");
     assert_eq!(
-        known.questions(),
+        known.request_names(),
         ["existing workspace", "workspace", "create"]
     );
-    let Question::ApplyWorkspace(workspace, _) = &known.asked[1] else {
-        panic!("{:?}", known.asked)
+    let StackStep::Write(StackWrite::ApplyWorkspace(workspace, _)) = &known.requests[1] else {
+        panic!("{:?}", known.requests)
     };
     assert_eq!(workspace.spec.project_info.clone().unwrap().name, "hello");
     assert_eq!(workspace.spec.flux, None);
@@ -230,7 +236,7 @@ fn a_destroy_needs_no_source_once_the_project_is_known() {
         ),
         (
             "the Stack is not deleted",
-            given().status(project).last(json!({})).source(gone()),
+            fixture().status(project).last(json!({})).source(gone()),
             unavailable,
         ),
     ]);
@@ -239,7 +245,7 @@ fn a_destroy_needs_no_source_once_the_project_is_known() {
 #[test]
 fn a_stack_for_which_nothing_was_ever_run_goes_when_nothing_can_be() {
     let go = ["status Ready", "let go", "settled"];
-    for (sentence, given) in [
+    for (sentence, fixture) in [
         (
             "a repository without an address",
             owing().spec(json!({ "branch": "main" })),
@@ -262,15 +268,15 @@ fn a_stack_for_which_nothing_was_ever_run_goes_when_nothing_can_be() {
             owing().workspace(stalled("IncompatibleConfiguration")),
         ),
     ] {
-        assert_eq!(given.told().lines()[1..], go, "{sentence}");
-        let ran = given.last(json!({ "generation": 2 })).told();
+        assert_eq!(fixture.decide().lines()[1..], go, "{sentence}");
+        let ran = fixture.last(json!({ "generation": 2 })).decide();
         assert!(
-            !ran.plan.effects.contains(&Effect::RemoveFinalizer),
+            !ran.plan.effects.contains(&StackEffect::RemoveFinalizer),
             "{sentence}: something was run"
         );
     }
-    let pending = NoSource::Pending("busy".into());
-    let lines = owing().source(Err(pending)).told().lines();
+    let pending = SourceError::Pending("busy".into());
+    let lines = owing().source(Err(pending)).decide().lines();
     assert_eq!(
         lines[1..],
         ["status Reconciling StackProcessing: busy", "again in 5s"],

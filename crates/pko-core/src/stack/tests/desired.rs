@@ -9,10 +9,10 @@ mod upstream;
 
 use super::*;
 
-fn workspace(given: &Given) -> Value {
-    let asked = given.told().asked;
-    let workspace = asked.into_iter().find_map(|question| match question {
-        Question::ApplyWorkspace(workspace, _) => Some(workspace),
+fn workspace(fixture: &StackFixture) -> Value {
+    let requests = fixture.decide().requests;
+    let workspace = requests.into_iter().find_map(|request| match request {
+        StackStep::Write(StackWrite::ApplyWorkspace(workspace, _)) => Some(workspace),
         _ => None,
     });
     serde_json::to_value(workspace.unwrap()).unwrap()
@@ -22,7 +22,7 @@ fn workspace(given: &Given) -> Value {
 #[test]
 fn the_smallest_workspace() {
     assert_eq!(
-        workspace(&given()),
+        workspace(&fixture()),
         json!({
             "apiVersion": "auto.pulumi.com/v1alpha1",
             "kind": "Workspace",
@@ -51,7 +51,7 @@ fn the_smallest_workspace() {
 /// 51
 #[test]
 fn a_workspace_without_source_has_none() {
-    let none = workspace(&given().with(json!({ "spec": { "programRef": null } })));
+    let none = workspace(&fixture().with(json!({ "spec": { "programRef": null } })));
     assert_eq!(none["spec"].get("flux"), None);
     assert_eq!(none["spec"].get("projectInfo"), None);
 }
@@ -70,11 +70,11 @@ fn a_commit_is_passed_on_as_it_was_found() {
         if !auth.is_null() {
             git["auth"] = auth;
         }
-        let source = Source {
+        let source = ProgramSource {
             revision: "0".repeat(40),
             location: Location::Git(serde_json::from_value(git.clone()).unwrap()),
         };
-        let spec = &workspace(&given().source(Ok(source)))["spec"];
+        let spec = &workspace(&fixture().source(Ok(source)))["spec"];
         assert_eq!(spec["git"], git);
         assert_eq!(spec.get("flux"), None);
     }
@@ -94,7 +94,7 @@ fn variables_are_in_upstreams_order() {
         "envs": ["z", "y"],
         "envSecrets": ["b", "a"],
     });
-    let workspace = workspace(&given().spec(spec));
+    let workspace = workspace(&fixture().spec(spec));
     assert_eq!(
         workspace["spec"]["env"],
         json!([
@@ -130,7 +130,7 @@ fn config_is_in_upstreams_order() {
     });
     let secrets = "/var/run/secrets/stacks.pulumi.com/secrets";
     let config_maps = "/var/run/configmaps/stacks.pulumi.com/configmaps";
-    let workspace = workspace(&given().spec(spec));
+    let workspace = workspace(&fixture().spec(spec));
     assert_eq!(
         workspace["spec"]["stacks"][0]["config"],
         json!([
@@ -155,7 +155,7 @@ fn each_object_is_mounted_once_in_the_order_of_use() {
         "secretsRef": { "a": secret("z", "1"), "b": secret("a", "1"), "c": secret("z", "2") },
         "configRef": { "d": { "name": "z", "key": "k" } },
     });
-    let pod = workspace(&given().spec(spec))["spec"]["podTemplate"]["spec"].clone();
+    let pod = workspace(&fixture().spec(spec))["spec"]["podTemplate"]["spec"].clone();
     assert_eq!(
         pod,
         json!({
@@ -176,7 +176,7 @@ fn each_object_is_mounted_once_in_the_order_of_use() {
 /// 67, 72
 #[test]
 fn what_a_stack_says_of_itself_is_passed_on() {
-    let full = workspace(&given().spec(json!({
+    let full = workspace(&fixture().spec(json!({
         "serviceAccountName": "runner", "secretsProvider": "awskms://k", "environment": ["org/b", "org/a"],
         "useLocalStackOnly": true,
     })));
@@ -187,8 +187,8 @@ fn what_a_stack_says_of_itself_is_passed_on() {
     );
     let empty = json!({ "serviceAccountName": "", "secretsProvider": "", "backend": "", "accessTokenSecret": "" });
     assert_eq!(
-        workspace(&given().spec(empty)),
-        workspace(&given()),
+        workspace(&fixture().spec(empty)),
+        workspace(&fixture()),
         "an empty text says nothing"
     );
 }
@@ -197,14 +197,14 @@ fn what_a_stack_says_of_itself_is_passed_on() {
 #[test]
 fn an_update_is_complete_when_it_is_made() {
     let spec = json!({ "targets": ["urn:b", "urn:a"], "targetDependents": true, "refresh": true, "runProgram": true });
-    let told = given().spec(spec).told();
+    let outcome = fixture().spec(spec).decide();
     assert_eq!(
-        serde_json::to_value(told.created()).unwrap(),
+        serde_json::to_value(outcome.created()).unwrap(),
         json!({
             "apiVersion": "auto.pulumi.com/v1alpha1",
             "kind": "Update",
             "metadata": {
-                "name": told.created().metadata.name.clone(),
+                "name": outcome.created().metadata.name.clone(),
                 "namespace": "shop",
                 "annotations": { "auto.pulumi.com/urgency": "change" },
                 "labels": { "pulumi.com/component": "stack", "pulumi.com/stack-name": "demo" },
@@ -232,7 +232,8 @@ fn an_update_is_complete_when_it_is_made() {
 /// 5, 38, 40
 #[test]
 fn each_operation_has_its_own_options() {
-    let update = |given: Given| serde_json::to_value(&given.told().created().spec).unwrap();
+    let update =
+        |fixture: StackFixture| serde_json::to_value(&fixture.decide().created().spec).unwrap();
     let common = |operation: &str, rest: Value| {
         let mut spec = json!({
             "workspaceName": "demo", "stackName": "dev", "type": operation, "ttlAfterCompleted": "24h0m0s",
@@ -242,14 +243,14 @@ fn each_operation_has_its_own_options() {
         spec
     };
     let none = json!({ "targetDependents": false, "refresh": false });
-    assert_eq!(update(given()), common("up", none.clone()));
+    assert_eq!(update(fixture()), common("up", none.clone()));
     assert_eq!(
-        update(given().spec(json!({ "preview": true }))),
+        update(fixture().spec(json!({ "preview": true }))),
         common("preview", none)
     );
 
     let owing = || {
-        given()
+        fixture()
             .spec(json!({ "destroyOnFinalize": true, "targets": ["urn:a"], "refresh": true }))
             .deleting()
     };

@@ -2,21 +2,25 @@
 
 use super::*;
 
-fn owing() -> Given {
-    given()
+fn owing() -> StackFixture {
+    fixture()
         .spec(json!({ "destroyOnFinalize": true }))
         .deleting()
 }
 
-fn let_go(given: &Given) -> bool {
-    given.told().plan.effects.contains(&Effect::RemoveFinalizer)
+fn let_go(fixture: &StackFixture) -> bool {
+    fixture
+        .decide()
+        .plan
+        .effects
+        .contains(&StackEffect::RemoveFinalizer)
 }
 
 #[test]
 fn a_preview_destroys_what_was_surely_applied_before() {
     let preview = || owing().spec(json!({ "preview": true }));
     let previewed = json!({ "generation": 2, "type": "preview" });
-    for (sentence, given, destroys) in [
+    for (sentence, fixture, destroys) in [
         (
             "never applied",
             preview()
@@ -50,24 +54,24 @@ fn a_preview_destroys_what_was_surely_applied_before() {
         ),
         ("nothing ever ran", preview(), false),
     ] {
-        assert_eq!(!let_go(&given), destroys, "{sentence}");
+        assert_eq!(!let_go(&fixture), destroys, "{sentence}");
         if destroys {
-            assert_eq!(given.told().lines()[2], CREATE_DESTROY, "{sentence}");
+            assert_eq!(fixture.decide().lines()[2], CREATE_DESTROY, "{sentence}");
         }
     }
 }
 
 #[test]
 fn an_update_is_remembered_from_its_start_until_it_is_destroyed() {
-    let applied = |given: Given| given.told().status().unwrap().applied;
-    assert_eq!(applied(given()), Some(true), "an up starts");
+    let applied = |fixture: StackFixture| fixture.decide().status().unwrap().applied;
+    assert_eq!(applied(fixture()), Some(true), "an up starts");
     assert_eq!(
-        applied(given().spec(json!({ "preview": true }))),
+        applied(fixture().spec(json!({ "preview": true }))),
         Some(false)
     );
     assert_eq!(
         applied(
-            given()
+            fixture()
                 .last(json!({ "generation": 2 }))
                 .spec(json!({ "preview": true }))
         ),
@@ -100,8 +104,8 @@ fn a_stack_of_which_nothing_was_applied_waits_only_so_long() {
     let message = "failed to fetch the program: the Workspace has no source";
     let ready = condition("Ready", "False", "WaitingForReplicas", message);
     let troubled = |deleted: i64, applied: bool| {
-        let told = json!({ "status": { "conditions": [ready.clone()] } });
-        waiting(deleted, applied).workspace(told)
+        let outcome = json!({ "status": { "conditions": [ready.clone()] } });
+        waiting(deleted, applied).workspace(outcome)
     };
     assert!(!let_go(&troubled(60, false)), "it may still come");
     assert!(let_go(&troubled(61, false)), "it says what is wrong");
@@ -128,7 +132,7 @@ fn a_destroy_of_nothing_that_keeps_failing_is_given_up() {
 /// 102: upstream's users know what to do then.
 #[test]
 fn a_namespace_that_goes_takes_no_workspace() {
-    let ends = |given: Given| given.last(json!({ "generation": 2 })).told().lines();
+    let ends = |fixture: StackFixture| fixture.last(json!({ "generation": 2 })).decide().lines();
     let workspace = ends(owing().workspace_refused(Refusal::NamespaceTerminating));
     let expected = "status Stalled NamespaceTerminating: namespace \"shop\" is terminating: a workspace cannot be created in \
         it to run destroy, so the stack's resources will NOT be deleted and need manual cleanup (see the Pulumi backend); \
@@ -139,7 +143,7 @@ fn a_namespace_that_goes_takes_no_workspace() {
     let linked = owing()
         .workspace_refused(Refusal::NamespaceTerminating)
         .last(json!({ "generation": 2, "permalink": "https://app.pulumi.com/x" }));
-    assert!(linked.told().lines()[1].contains("(see https://app.pulumi.com/x)"));
+    assert!(linked.decide().lines()[1].contains("(see https://app.pulumi.com/x)"));
 }
 
 #[test]
@@ -149,15 +153,15 @@ fn what_is_made_during_a_foreground_deletion_does_not_belong_to_the_stack() {
             "finalizers": ["finalizer.stack.pulumi.com", "foregroundDeletion"],
         } }))
     };
-    let applied = |told: &Told| {
-        let workspace = told.asked.iter().find_map(|question| match question {
-            Question::ApplyWorkspace(workspace, _) => Some(workspace.clone()),
+    let applied = |outcome: &StackOutcome| {
+        let workspace = outcome.requests.iter().find_map(|request| match request {
+            StackStep::Write(StackWrite::ApplyWorkspace(workspace, _)) => Some(workspace.clone()),
             _ => None,
         });
         workspace.unwrap().metadata
     };
     let mark = |uid: &str| Some([("auto.pulumi.com/destroys".to_owned(), uid.to_owned())].into());
-    let metadata = applied(&foreground().last(json!({ "generation": 2 })).told());
+    let metadata = applied(&foreground().last(json!({ "generation": 2 })).decide());
     assert_eq!(
         metadata.owner_references, None,
         "the garbage collector would take it away"
@@ -167,17 +171,17 @@ fn what_is_made_during_a_foreground_deletion_does_not_belong_to_the_stack() {
         mark("stack-uid"),
         "so it says whose it is"
     );
-    let background = applied(&owing().last(json!({ "generation": 2 })).told());
+    let background = applied(&owing().last(json!({ "generation": 2 })).decide());
     assert!(background.owner_references.is_some());
     assert_eq!(background.annotations, None);
     let template = json!({ "metadata": { "annotations": { "auto.pulumi.com/destroys": "mine" } } });
     let claimed = foreground().last(json!({ "generation": 2 }));
     let claimed = claimed.with(json!({ "spec": { "workspaceTemplate": template } }));
-    assert_eq!(applied(&claimed.told()).annotations, mark("stack-uid"));
+    assert_eq!(applied(&claimed.decide()).annotations, mark("stack-uid"));
 
     let destroyed = foreground().last(json!({ "type": "destroy" }));
     assert_eq!(
-        destroyed.told().lines(),
+        destroyed.decide().lines(),
         [
             "in-sync",
             "status Ready",
@@ -191,7 +195,7 @@ fn what_is_made_during_a_foreground_deletion_does_not_belong_to_the_stack() {
 
 #[test]
 fn the_stack_itself_goes_from_its_backend_if_the_spec_says_so() {
-    let removes = |given: Given| given.told().created().spec.remove;
+    let removes = |fixture: StackFixture| fixture.decide().created().spec.remove;
     let owing = || owing().last(json!({ "generation": 2 }));
     assert_eq!(removes(owing()), None);
     assert_eq!(
@@ -202,7 +206,7 @@ fn the_stack_itself_goes_from_its_backend_if_the_spec_says_so() {
         removes(owing().spec(json!({ "removeStackOnDestroy": true }))),
         Some(true)
     );
-    let not_deleting = given().spec(json!({ "removeStackOnDestroy": true }));
+    let not_deleting = fixture().spec(json!({ "removeStackOnDestroy": true }));
     assert_eq!(removes(not_deleting), None);
 }
 
@@ -213,11 +217,11 @@ fn a_result_is_kept_when_the_rest_can_not_be_found_out() {
         "spec": { "type": "up" },
         "status": { "conditions": [condition("Complete", "True", "Updated", "")] },
     });
-    let given = given().current(ended);
-    let mut world = World::new(serde_json::from_value(given.stack.clone()).unwrap());
-    assert_eq!(world.unsaved(now()), [], "nothing is known yet");
-    world.learn(given.answer(&Question::CurrentUpdate("demo-2".into())));
-    let lines: Vec<String> = world.unsaved(now()).iter().map(line).collect();
+    let fixture = fixture().current(ended);
+    let mut observed = ObservedStack::new(serde_json::from_value(fixture.stack.clone()).unwrap());
+    assert_eq!(observed.unsaved(now()), [], "nothing is known yet");
+    observed.observe(fixture.answer(&StackStep::Read(StackRead::CurrentUpdate("demo-2".into()))));
+    let lines: Vec<String> = observed.unsaved(now()).iter().map(line).collect();
     assert_eq!(
         lines,
         [
@@ -230,18 +234,19 @@ fn a_result_is_kept_when_the_rest_can_not_be_found_out() {
 
 #[test]
 fn an_update_that_a_crash_left_held_is_let_go() {
-    let lines = |given: &Given, held: &[&str]| {
-        let mut world = World::new(serde_json::from_value(given.stack.clone()).unwrap());
-        world.unreleased = held.iter().map(|name| (*name).to_owned()).collect();
-        given.told_of(world).lines()
+    let lines = |fixture: &StackFixture, held: &[&str]| {
+        let mut observed =
+            ObservedStack::new(serde_json::from_value(fixture.stack.clone()).unwrap());
+        observed.unreleased = held.iter().map(|name| (*name).to_owned()).collect();
+        fixture.decide_from(observed).lines()
     };
-    let ready = given().last(json!({})).seen_before();
+    let ready = fixture().last(json!({})).seen_before();
     assert_eq!(
         lines(&ready, &["demo-1"]),
         ["in-sync", "release demo-1", "settled"],
         "nothing else would"
     );
-    let gone = given().deleting().last(json!({}));
+    let gone = fixture().deleting().last(json!({}));
     assert_eq!(
         lines(&gone, &["demo-1", "demo-0"]),
         [

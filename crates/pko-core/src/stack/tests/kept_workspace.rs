@@ -12,8 +12,8 @@ const NO_TOKENS: &str =
 const RECREATE_TOKENS: &str = "; no workspace is running to destroy the stack, and a new one can't start: \
     re-create Secret \"tokens\"";
 
-fn stack() -> Given {
-    given()
+fn stack() -> StackFixture {
+    fixture()
         .spec(json!({
             "destroyOnFinalize": true,
             "envs": ["regions"],
@@ -28,7 +28,7 @@ fn stack() -> Given {
 
 /// The Workspace of [`stack`] after an update, in this state.
 fn existing(ready: Value) -> Value {
-    let workspace = applied(&stack().told()).expect("an update needs a Workspace");
+    let workspace = applied(&stack().decide()).expect("an update needs a Workspace");
     let mut workspace = serde_json::to_value(workspace).unwrap();
     merge(
         &mut workspace,
@@ -47,10 +47,10 @@ fn ready(status: &str, reason: &str, message: &str, seconds_ago: i64) -> Value {
 }
 
 /// [`stack`] with its Workspace, deleted after an update.
-fn deleted(workspace: Option<Value>) -> Given {
-    let mut given = stack().deleting().last(json!({ "generation": 2 }));
-    given.existing = workspace;
-    given
+fn deleted(workspace: Option<Value>) -> StackFixture {
+    let mut fixture = stack().deleting().last(json!({ "generation": 2 }));
+    fixture.existing = workspace;
+    fixture
 }
 
 fn running() -> Value {
@@ -58,32 +58,34 @@ fn running() -> Value {
 }
 
 /// [`stack`] with a Workspace that runs, deleted after an update.
-fn deleted_running() -> Given {
+fn deleted_running() -> StackFixture {
     deleted(Some(running()))
 }
 
 /// The Secret, the ConfigMap and the Program are gone.
-fn alone(given: Given) -> Given {
-    let given = given.without(&["regions"], &["tokens"]);
-    given.source(unavailable("unable to retrieve program for stack"))
+fn alone(fixture: StackFixture) -> StackFixture {
+    let fixture = fixture.without(&["regions"], &["tokens"]);
+    fixture.source(unavailable("unable to retrieve program for stack"))
 }
 
-fn applied(told: &Told) -> Option<Workspace> {
-    told.asked.iter().find_map(|question| match question {
-        Question::ApplyWorkspace(workspace, _) => Some(workspace.as_ref().clone()),
+fn applied(outcome: &StackOutcome) -> Option<Workspace> {
+    outcome.requests.iter().find_map(|request| match request {
+        StackStep::Write(StackWrite::ApplyWorkspace(workspace, _)) => {
+            Some(workspace.as_ref().clone())
+        }
         _ => None,
     })
 }
 
-fn assert_destroys_unchanged(sentence: &str, given: &Given) {
-    let told = given.told();
+fn assert_destroys_unchanged(sentence: &str, fixture: &StackFixture) {
+    let outcome = fixture.decide();
     assert_eq!(
-        told.questions(),
+        outcome.request_names(),
         ["existing workspace", "create"],
         "{sentence}"
     );
     assert_eq!(
-        told.lines()[..3],
+        outcome.lines()[..3],
         ["launch", PROCESSING, CREATE_DESTROY],
         "{sentence}"
     );
@@ -92,7 +94,7 @@ fn assert_destroys_unchanged(sentence: &str, given: &Given) {
 #[test]
 fn stack_delete_uses_the_running_workspace_as_it_is() {
     let outdated = existing(ready("True", "Outdated", "", 1_000));
-    for (sentence, given) in [
+    for (sentence, fixture) in [
         ("everything exists", deleted_running()),
         ("everything else is gone", alone(deleted_running())),
         ("a Secret changed", deleted_running().secret("tokens", "2")),
@@ -109,9 +111,9 @@ fn stack_delete_uses_the_running_workspace_as_it_is() {
             alone(deleted(Some(outdated))),
         ),
     ] {
-        assert_destroys_unchanged(sentence, &given);
-        let told = given.told();
-        let (update, status) = told.creation().unwrap();
+        assert_destroys_unchanged(sentence, &fixture);
+        let outcome = fixture.decide();
+        let (update, status) = outcome.creation().unwrap();
         let owner = &update.metadata.owner_references.clone().unwrap()[0];
         assert_eq!(owner.uid, "workspace-uid", "{sentence}");
         let workspace = update.spec.workspace_name.as_deref();
@@ -123,14 +125,14 @@ fn stack_delete_uses_the_running_workspace_as_it_is() {
 
 #[test]
 fn stack_delete_keeps_the_revision_of_the_running_workspace() {
-    let commit = |given: &Given| {
-        let current = given.told().status().unwrap().current_update.clone();
+    let commit = |fixture: &StackFixture| {
+        let current = fixture.decide().status().unwrap().current_update.clone();
         current.unwrap().commit.unwrap()
     };
-    let given = || alone(deleted_running());
-    assert_eq!(commit(&given()), "", "no program is run");
-    assert_eq!(commit(&given().spec(json!({ "runProgram": true }))), "3");
-    let unknown = given().status(json!({ "projectInfo": null }));
+    let fixture = || alone(deleted_running());
+    assert_eq!(commit(&fixture()), "", "no program is run");
+    assert_eq!(commit(&fixture().spec(json!({ "runProgram": true }))), "3");
+    let unknown = fixture().status(json!({ "projectInfo": null }));
     assert_eq!(commit(&unknown), "3");
 }
 
@@ -138,16 +140,16 @@ fn stack_delete_keeps_the_revision_of_the_running_workspace() {
 fn stack_delete_waits_for_a_workspace_that_gets_ready() {
     for reason in ["ConnectionFailed", "Installing", "Initializing"] {
         let young = Some(existing(ready("False", reason, "", 20)));
-        let told = alone(deleted(young)).told();
-        assert_eq!(told.questions(), ["existing workspace"], "{reason}");
+        let outcome = alone(deleted(young)).decide();
+        assert_eq!(outcome.request_names(), ["existing workspace"], "{reason}");
         assert_eq!(
-            told.lines(),
+            outcome.lines(),
             ["workspace", WAITING, "again in 20s"],
             "{reason}"
         );
         let old = Some(existing(ready("False", reason, "", 61)));
-        let told = deleted(old).told();
-        let project = applied(&told).unwrap().spec.project_info;
+        let outcome = deleted(old).decide();
+        let project = applied(&outcome).unwrap().spec.project_info;
         assert!(project.is_some(), "{reason}: a new one may do better");
     }
 }
@@ -195,10 +197,10 @@ fn not_running() -> Vec<(&'static str, Option<Value>)> {
 fn stack_delete_without_a_running_workspace_names_what_to_recreate() {
     let message = format!("{NO_TOKENS}{RECREATE_TOKENS}{WAY_OUT}");
     for (sentence, workspace) in not_running() {
-        let given = deleted(workspace.clone()).without(&[], &["tokens"]);
-        let told = given.told();
+        let fixture = deleted(workspace.clone()).without(&[], &["tokens"]);
+        let outcome = fixture.decide();
         assert_eq!(
-            told.lines(),
+            outcome.lines(),
             [
                 "inputs".to_owned(),
                 format!("status Stalled SpecInvalid: {message}"),
@@ -209,9 +211,9 @@ fn stack_delete_without_a_running_workspace_names_what_to_recreate() {
         );
         let owned = sentence != "it belongs to a previous Stack";
         if workspace.is_some() && owned {
-            assert_eq!(applied(&told), None, "{sentence}: it is left alone");
+            assert_eq!(applied(&outcome), None, "{sentence}: it is left alone");
         }
-        let recreated = given.secret("tokens", "2").told();
+        let recreated = fixture.secret("tokens", "2").decide();
         let project = applied(&recreated).unwrap().spec.project_info;
         assert!(project.is_some(), "{sentence}: the program is not needed");
     }
@@ -220,14 +222,14 @@ fn stack_delete_without_a_running_workspace_names_what_to_recreate() {
 #[test]
 fn stack_delete_without_a_running_workspace_names_its_program() {
     let program = unavailable("unable to retrieve program for stack");
-    let given = deleted(None).source(program);
-    let given = given.spec(json!({ "runProgram": true }));
+    let fixture = deleted(None).source(program);
+    let fixture = fixture.spec(json!({ "runProgram": true }));
     let message = format!(
         "unable to retrieve program for stack; no workspace is running to destroy the stack, and a new one can't start: \
          re-create or repair Program \"hello\"{WAY_OUT}"
     );
     assert_eq!(
-        given.told().lines(),
+        fixture.decide().lines(),
         [
             "source".to_owned(),
             format!("status Stalled SourceUnavailable: {message}"),
@@ -237,11 +239,12 @@ fn stack_delete_without_a_running_workspace_names_its_program() {
     let reference = json!({
         "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "name": "repo",
     });
-    let flux = given.spec(json!({ "programRef": null, "fluxSource": { "sourceRef": reference } }));
-    let told = flux.told().lines().join("\n");
+    let flux =
+        fixture.spec(json!({ "programRef": null, "fluxSource": { "sourceRef": reference } }));
+    let outcome = flux.decide().lines().join("\n");
     assert!(
-        told.contains("re-create or repair GitRepository \"repo\""),
-        "{told}"
+        outcome.contains("re-create or repair GitRepository \"repo\""),
+        "{outcome}"
     );
 }
 
@@ -250,8 +253,8 @@ fn stack_delete_reports_a_workspace_whose_pod_can_not_start() {
     let account = "no pod could be made: serviceaccount \"deployer\" not found";
     let stuck = |seconds: i64| {
         let ready = ready("False", "WaitingForReplicas", account, seconds);
-        let given = deleted(None).workspace(json!({ "status": { "conditions": [ready] } }));
-        given.told().lines()
+        let fixture = deleted(None).workspace(json!({ "status": { "conditions": [ready] } }));
+        fixture.decide().lines()
     };
     let problem = format!("waiting for workspace readiness (WaitingForReplicas: {account})");
     let stalled = format!("status Stalled WorkspaceFailed: {problem}{WAY_OUT}");
@@ -261,22 +264,22 @@ fn stack_delete_reports_a_workspace_whose_pod_can_not_start() {
 }
 
 /// [`deleted`] after a destroy in the running Workspace that failed long ago.
-fn failed_destroy() -> Given {
-    let given = deleted_running().failed(0, 3_600);
-    given.status(json!({ "lastUpdate": { "type": "destroy", "lastAttemptedCommit": "" } }))
+fn failed_destroy() -> StackFixture {
+    let fixture = deleted_running().failed(0, 3_600);
+    fixture.status(json!({ "lastUpdate": { "type": "destroy", "lastAttemptedCommit": "" } }))
 }
 
 #[test]
 fn destroy_that_failed_takes_up_what_has_changed() {
-    let spec = |given: Given| {
-        let applied = applied(&given.told()).expect("a Workspace is applied");
+    let spec = |fixture: StackFixture| {
+        let applied = applied(&fixture.decide()).expect("a Workspace is applied");
         serde_json::to_value(applied.spec).unwrap()
     };
     let before = running()["spec"].clone();
     assert_eq!(spec(failed_destroy()), before, "nothing has changed");
 
     let changed = failed_destroy().secret("tokens", "2");
-    let created = changed.told().created().spec.message.clone();
+    let created = changed.decide().created().spec.message.clone();
     let cause = "Referenced Secret changed: \"tokens\"";
     assert_eq!(created.as_deref(), Some(cause));
     let changed = spec(changed);
@@ -294,16 +297,16 @@ fn destroy_that_failed_takes_up_what_has_changed() {
 
 #[test]
 fn destroy_that_failed_keeps_the_workspace_if_something_is_gone() {
-    let given = failed_destroy().without(&[], &["tokens"]);
-    let given = given.spec(json!({ "backend": "s3://states" }));
-    let told = given.told();
-    assert_eq!(applied(&told), None, "a new pod could not start");
-    let (_, status) = told.creation().unwrap();
+    let fixture = failed_destroy().without(&[], &["tokens"]);
+    let fixture = fixture.spec(json!({ "backend": "s3://states" }));
+    let outcome = fixture.decide();
+    assert_eq!(applied(&outcome), None, "a new pod could not start");
+    let (_, status) = outcome.creation().unwrap();
     let current = status.current_update.clone().unwrap();
     assert_eq!(current.references, status.references);
     let programless = failed_destroy().spec(json!({ "runProgram": true }));
     let programless = programless.source(unavailable("unable to retrieve program for stack"));
-    assert_eq!(programless.told().plan.rule, "launch");
+    assert_eq!(programless.decide().plan.rule, "launch");
 }
 
 #[test]
@@ -311,10 +314,10 @@ fn foreground_delete_takes_the_running_workspace_from_the_collector() {
     let foreground = json!({ "metadata": {
         "finalizers": ["finalizer.stack.pulumi.com", "foregroundDeletion"],
     } });
-    let given = alone(deleted_running().with(foreground));
-    let told = given.told();
-    assert_eq!(told.plan.rule, "launch");
-    let workspace = applied(&told).unwrap();
+    let fixture = alone(deleted_running().with(foreground));
+    let outcome = fixture.decide();
+    assert_eq!(outcome.plan.rule, "launch");
+    let workspace = applied(&outcome).unwrap();
     let existing: Workspace = serde_json::from_value(running()).unwrap();
     assert_eq!(workspace.spec, existing.spec);
     assert_eq!(workspace.metadata.owner_references, None);
@@ -336,10 +339,10 @@ fn waiting_update(operation: &str) -> Value {
 fn destroy_that_waits_for_its_workspace_names_what_to_recreate() {
     let message = format!("{NO_TOKENS}{RECREATE_TOKENS}{WAY_OUT}");
     for (sentence, workspace) in not_running() {
-        let given = deleted(workspace).without(&[], &["tokens"]);
-        let told = given.current(waiting_update("destroy")).told();
+        let fixture = deleted(workspace).without(&[], &["tokens"]);
+        let outcome = fixture.current(waiting_update("destroy")).decide();
         assert_eq!(
-            told.lines(),
+            outcome.lines(),
             [
                 "update-in-flight".to_owned(),
                 format!("status Stalled SpecInvalid: {message}"),
@@ -348,13 +351,13 @@ fn destroy_that_waits_for_its_workspace_names_what_to_recreate() {
             ],
             "{sentence}"
         );
-        assert_eq!(applied(&told), None, "{sentence}: it is left alone");
+        assert_eq!(applied(&outcome), None, "{sentence}: it is left alone");
     }
     let running = alone(deleted_running()).current(waiting_update("destroy"));
-    let told = running.told();
-    assert_eq!(told.questions(), ["update", "existing workspace"]);
+    let outcome = running.decide();
+    assert_eq!(outcome.request_names(), ["update", "existing workspace"]);
     assert_eq!(
-        told.lines(),
+        outcome.lines(),
         ["update-in-flight", PROCESSING, "again in 60s"]
     );
 }
@@ -391,11 +394,14 @@ fn stack_delete_cancels_an_update_that_has_not_begun() {
     for (sentence, fields) in [("it has begun", begun), ("it is canceled", deleting)] {
         let mut update = waiting_update("up");
         merge(&mut update, fields);
-        let told = deleted_running().current(update).told();
-        assert_eq!(told.lines(), waits, "{sentence}");
+        let outcome = deleted_running().current(update).decide();
+        assert_eq!(outcome.lines(), waits, "{sentence}");
     }
-    let mut alive = given().current(waiting_update("up"));
+    let mut alive = fixture().current(waiting_update("up"));
     alive.existing = Some(running());
-    let told = alive.told().lines().join(" ");
-    assert!(!told.contains("delete"), "the Stack is not deleted: {told}");
+    let outcome = alive.decide().lines().join(" ");
+    assert!(
+        !outcome.contains("delete"),
+        "the Stack is not deleted: {outcome}"
+    );
 }

@@ -4,19 +4,19 @@ use super::*;
 use crate::workspace::{WAITING_FOR_AGENT, pod};
 
 /// The status that is published before the Workspace is applied.
-fn published(told: &Told) -> String {
-    let status = told.asked.iter().find_map(|question| match question {
-        Question::ApplyWorkspace(_, status) => Some(state(status)),
+fn published(outcome: &StackOutcome) -> String {
+    let status = outcome.requests.iter().find_map(|request| match request {
+        StackStep::Write(StackWrite::ApplyWorkspace(_, status)) => Some(state(status)),
         _ => None,
     });
     status.unwrap()
 }
 
-fn not_ready(conditions: Value) -> Given {
-    given().workspace(json!({ "status": { "conditions": conditions } }))
+fn not_ready(conditions: Value) -> StackFixture {
+    fixture().workspace(json!({ "status": { "conditions": conditions } }))
 }
 
-fn stalled(reason: &str) -> Given {
+fn stalled(reason: &str) -> StackFixture {
     not_ready(json!([
         condition("Ready", "False", reason, "no network"),
         condition("Stalled", "True", reason, "no network"),
@@ -35,12 +35,12 @@ fn an_update_waits_for_its_workspace() {
         ("it has no status", not_ready(json!([])), in_a_moment),
         (
             "it was ready for another spec",
-            given().workspace(json!({ "metadata": { "generation": 3 } })),
+            fixture().workspace(json!({ "metadata": { "generation": 3 } })),
             in_a_moment,
         ),
         (
             "it is being deleted",
-            given().workspace(json!({ "metadata": { "deletionTimestamp": ago(1) } })),
+            fixture().workspace(json!({ "metadata": { "deletionTimestamp": ago(1) } })),
             in_a_moment,
         ),
         (
@@ -76,15 +76,15 @@ fn an_update_waits_for_its_workspace() {
         )]);
     }
     for usual in [pod::WAITING, WAITING_FOR_AGENT] {
-        let young = waiting_for(usual, 20).told();
+        let young = waiting_for(usual, 20).decide();
         assert_eq!(young.lines(), in_a_moment, "a usual start");
-        let old = waiting_for(usual, 21).told().lines().join(" ");
+        let old = waiting_for(usual, 21).decide().lines().join(" ");
         assert!(old.contains(usual), "it takes unusually long: {old}");
     }
-    let told = not_ready(json!([])).told();
-    assert_eq!(told.questions(), ["source", "workspace"]);
+    let outcome = not_ready(json!([])).decide();
+    assert_eq!(outcome.request_names(), ["source", "workspace"]);
     assert_eq!(
-        format!("status {}", published(&told)),
+        format!("status {}", published(&outcome)),
         WAITING,
         "published with the question"
     );
@@ -122,7 +122,7 @@ fn a_workspace_that_stalls_stalls_the_stack() {
         ),
         (
             "the API server refuses it",
-            given().workspace_refused(Refusal::Invalid("bad".into())),
+            fixture().workspace_refused(Refusal::Invalid("bad".into())),
             &[
                 "workspace",
                 "status Stalled WorkspaceFailed: bad",
@@ -131,7 +131,7 @@ fn a_workspace_that_stalls_stalls_the_stack() {
         ),
         (
             "the API server can't take it",
-            given().workspace_refused(Refusal::Failed("busy".into())),
+            fixture().workspace_refused(Refusal::Failed("busy".into())),
             &[
                 "workspace",
                 "status Stalled WorkspaceFailed: busy",
@@ -145,40 +145,43 @@ fn a_workspace_that_stalls_stalls_the_stack() {
 fn a_stall_does_not_come_and_go_while_it_is_looked_at() {
     let again = stalled("InstallationFailed").seen_before();
     assert_eq!(
-        published(&again.told()),
+        published(&again.decide()),
         "Stalled WorkspaceFailed: InstallationFailed: no network"
     );
-    assert_eq!(again.told().lines(), ["workspace", "again in 60s"]);
+    assert_eq!(again.decide().lines(), ["workspace", "again in 60s"]);
 
     let edited = stalled("InstallationFailed")
         .seen_before()
         .with(json!({ "metadata": { "generation": 4 } }));
     assert_eq!(
-        format!("status {}", published(&edited.told())),
+        format!("status {}", published(&edited.decide())),
         WAITING,
         "an edit may have mended it"
     );
     let requested = stalled("InstallationFailed").seen_before().request("now");
-    assert_eq!(format!("status {}", published(&requested.told())), WAITING);
+    assert_eq!(
+        format!("status {}", published(&requested.decide())),
+        WAITING
+    );
 
     let mut mended = stalled("InstallationFailed").seen_before();
-    mended.workspace = given().workspace;
-    assert_eq!(mended.told().plan.rule, "launch");
+    mended.workspace = fixture().workspace;
+    assert_eq!(mended.decide().plan.rule, "launch");
     let mut starting = stalled("InstallationFailed").seen_before();
     starting.workspace = not_ready(json!([])).workspace;
     assert_eq!(
-        starting.told().lines(),
+        starting.decide().lines(),
         ["workspace", WAITING, "again in 20s"]
     );
 }
 
 #[test]
 fn the_status_names_the_update_before_it_exists() {
-    let told = given()
+    let outcome = fixture()
         .last(json!({ "generation": 2, "name": "demo-1" }))
-        .told();
+        .decide();
     assert_eq!(
-        told.lines(),
+        outcome.lines(),
         [
             "launch",
             PROCESSING,
@@ -189,21 +192,21 @@ fn the_status_names_the_update_before_it_exists() {
             IN_FIVE_MINUTES,
         ]
     );
-    assert_eq!(told.questions(), ["source", "workspace", "create"]);
-    let status = told.status().unwrap();
+    assert_eq!(outcome.request_names(), ["source", "workspace", "create"]);
+    let status = outcome.status().unwrap();
     assert_eq!(
         serde_json::to_value(&status.current_update).unwrap(),
         json!({
             "generation": 3, "reconcileRequest": "", "commit": "3", "attempt": 0,
-            "name": told.created().metadata.name.clone().unwrap(),
+            "name": outcome.created().metadata.name.clone().unwrap(),
         })
     );
 }
 
 #[test]
 fn the_name_of_an_update_follows_from_what_it_is_for() {
-    let name = |given: Given| given.told().created().metadata.name.clone().unwrap();
-    let usual = || given().last(json!({ "generation": 2 }));
+    let name = |fixture: StackFixture| fixture.decide().created().metadata.name.clone().unwrap();
+    let usual = || fixture().last(json!({ "generation": 2 }));
     let one = name(usual());
     let digits = one.strip_prefix("demo-").unwrap();
     assert_eq!(digits.len(), 11, "as many as upstream's");
@@ -222,11 +225,11 @@ fn the_name_of_an_update_follows_from_what_it_is_for() {
         ),
         (
             "after another Update",
-            given().last(json!({ "generation": 2, "name": "demo-9" })),
+            fixture().last(json!({ "generation": 2, "name": "demo-9" })),
         ),
         (
             "after another result of it",
-            given().last(json!({ "generation": 2, "lastResyncTime": ago(1) })),
+            fixture().last(json!({ "generation": 2, "lastResyncTime": ago(1) })),
         ),
         (
             "another operation",
@@ -253,13 +256,13 @@ fn an_update_that_the_api_server_does_not_take_leaves_no_trace() {
             "again in 10s",
         ),
     ] {
-        let told = given().update_refused(refusal).told();
+        let outcome = fixture().update_refused(refusal).decide();
         assert_eq!(
-            told.lines()[3..],
+            outcome.lines()[3..],
             [format!("status {condition}"), requeue.to_owned()],
             "{sentence}"
         );
-        let status = told.status().unwrap();
+        let status = outcome.status().unwrap();
         assert_eq!(status.current_update, None, "{sentence}");
         assert_eq!(status.applied, Some(false), "{sentence}");
     }
@@ -267,12 +270,16 @@ fn an_update_that_the_api_server_does_not_take_leaves_no_trace() {
 
 #[test]
 fn an_update_is_for_the_request_and_the_revision_of_now() {
-    let told = given().request("r1").source(Ok(revision("9"))).told();
-    let current = told.status().unwrap().current_update.clone().unwrap();
+    let outcome = fixture().request("r1").source(Ok(revision("9"))).decide();
+    let current = outcome.status().unwrap().current_update.clone().unwrap();
     assert_eq!(current.reconcile_request.as_deref(), Some("r1"));
     assert_eq!(current.commit.as_deref(), Some("9"));
     assert_eq!(
-        told.status().unwrap().observed_reconcile_request.as_deref(),
+        outcome
+            .status()
+            .unwrap()
+            .observed_reconcile_request
+            .as_deref(),
         Some("r1")
     );
 }
@@ -329,7 +336,7 @@ fn an_update_whose_workspace_does_not_get_ready_does_not_keep_it_as_it_is() {
         ),
         (
             "its workspace is in order now",
-            given()
+            fixture()
                 .current(waiting_update("up", "WorkspaceNotReady", 30))
                 .seen_before(),
             &["update-in-flight", "again in 60s"],
@@ -348,14 +355,16 @@ fn an_update_whose_workspace_does_not_get_ready_does_not_keep_it_as_it_is() {
     let newer = broken()
         .current(waiting_update("up", "WorkspaceNotReady", 30))
         .source(Ok(revision("4")));
-    let told = newer.told();
-    assert_eq!(told.questions(), ["update", "source", "workspace"]);
-    let applied = told.asked.iter().find_map(|question| match question {
-        Question::ApplyWorkspace(workspace, _) => workspace.spec.flux.as_ref()?.url.clone(),
+    let outcome = newer.decide();
+    assert_eq!(outcome.request_names(), ["update", "source", "workspace"]);
+    let applied = outcome.requests.iter().find_map(|request| match request {
+        StackStep::Write(StackWrite::ApplyWorkspace(workspace, _)) => {
+            workspace.spec.flux.as_ref()?.url.clone()
+        }
         _ => None,
     });
     assert_eq!(applied.as_deref(), Some("http://operator/4"));
-    let current = told.status().unwrap().current_update.clone().unwrap();
+    let current = outcome.status().unwrap().current_update.clone().unwrap();
     assert_eq!(current.name.as_deref(), Some("demo-2"), "it stays the same");
 }
 
@@ -364,11 +373,11 @@ fn an_update_whose_workspace_does_not_get_ready_does_not_keep_it_as_it_is() {
 fn the_workspace_of_a_deletion_is_not_given_to_an_update() {
     let deleting = |operation| {
         let update = waiting_update(operation, "WorkspaceNotReady", 1_000);
-        let given = given()
+        let fixture = fixture()
             .spec(json!({ "destroyOnFinalize": true }))
             .status(json!({ "projectInfo": { "name": "demo", "runtime": "yaml" } }));
-        let told = given.current(update).deleting().told();
-        told.questions()
+        let outcome = fixture.current(update).deleting().decide();
+        outcome.request_names()
     };
     assert_eq!(deleting("up"), ["update"]);
     assert_eq!(

@@ -45,11 +45,11 @@ fn ago(seconds: i64) -> String {
 }
 
 /// A Stack of generation 3 that we hold, its Program at revision `3`, its Workspace ready.
-struct Given {
+struct StackFixture {
     stack: Value,
     update: Option<Value>,
-    outputs: Option<Outputs>,
-    source: Result<Source, NoSource>,
+    outputs: Option<StackOutputs>,
+    source: Result<ProgramSource, SourceError>,
     config_maps: Versions,
     secrets: Versions,
     prerequisites: Prerequisites,
@@ -58,17 +58,17 @@ struct Given {
     workspace: Result<Value, Refusal>,
     created: Result<(), Refusal>,
     published: Result<(), String>,
-    settings: Settings,
+    settings: StackSettings,
 }
 
 /// What was asked, and what is done.
-struct Told {
-    asked: Vec<Question>,
-    plan: Plan<Effect>,
+struct StackOutcome {
+    requests: Vec<StackStep>,
+    plan: Plan<StackEffect>,
 }
 
-fn given() -> Given {
-    Given {
+fn fixture() -> StackFixture {
+    StackFixture {
         stack: json!({
             "metadata": {
                 "name": "demo", "namespace": "shop", "uid": "stack-uid", "generation": 3,
@@ -85,7 +85,7 @@ fn given() -> Given {
         existing: None,
         created: Ok(()),
         published: Ok(()),
-        settings: Settings::default(),
+        settings: StackSettings::default(),
         workspace: Ok(json!({
             "metadata": { "name": "demo", "namespace": "shop", "uid": "workspace-uid", "generation": 2 },
             "status": { "observedGeneration": 2, "conditions": [condition("Ready", "True", "Succeeded", "")] },
@@ -93,8 +93,8 @@ fn given() -> Given {
     }
 }
 
-fn revision(revision: &str) -> Source {
-    Source {
+fn revision(revision: &str) -> ProgramSource {
+    ProgramSource {
         revision: revision.to_owned(),
         location: Location::Artifact(FluxArtifact {
             url: Some(format!("http://operator/{revision}")),
@@ -123,7 +123,7 @@ fn merge(base: &mut Value, over: Value) {
     }
 }
 
-impl Given {
+impl StackFixture {
     fn with(mut self, object: Value) -> Self {
         merge(&mut self.stack, object);
         self
@@ -177,7 +177,7 @@ impl Given {
         self.with(json!({ "metadata": { "finalizers": ["someone.else/hold"] } }))
     }
 
-    fn source(mut self, source: Result<Source, NoSource>) -> Self {
+    fn source(mut self, source: Result<ProgramSource, SourceError>) -> Self {
         self.source = source;
         self
     }
@@ -211,35 +211,46 @@ impl Given {
 
     /// The stored status is what this case would write: the second look at the same thing.
     fn seen_before(mut self) -> Self {
-        if let Some(status) = self.told().status() {
+        if let Some(status) = self.decide().status() {
             self.stack["status"] = serde_json::to_value(status).unwrap();
         }
         self
     }
 
-    fn answer(&self, question: &Question) -> Answer {
-        match question {
-            Question::CurrentUpdate(_) => Answer::CurrentUpdate(
+    fn answer(&self, request: &StackStep) -> StackResponse {
+        match request {
+            StackStep::Finish(_) => unreachable!(),
+            StackStep::Read(StackRead::CurrentUpdate(_)) => StackResponse::CurrentUpdate(
                 self.update
                     .clone()
                     .map(|update| serde_json::from_value(update).unwrap()),
             ),
-            Question::Outputs(_) => self
+            StackStep::Read(StackRead::Outputs(_)) => self
                 .outputs
                 .clone()
-                .map_or(Answer::NoOutputs, Answer::Outputs),
-            Question::PublishOutputs(_) => Answer::Published(self.published.clone()),
-            Question::Source(_) => Answer::Source(self.source.clone()),
-            Question::ConfigMaps(names) => Answer::ConfigMaps(versions(names, &self.config_maps)),
-            Question::Secrets(names) => Answer::Secrets(versions(names, &self.secrets)),
-            Question::Prerequisites => Answer::Prerequisites(self.prerequisites.clone()),
-            Question::CreateUpdate(..) => Answer::Created(self.created.clone()),
-            Question::ExistingWorkspace(_) => Answer::ExistingWorkspace(
+                .map_or(StackResponse::NoOutputs, StackResponse::Outputs),
+            StackStep::Write(StackWrite::PublishOutputs(_)) => {
+                StackResponse::Published(self.published.clone())
+            }
+            StackStep::Read(StackRead::Source(_)) => StackResponse::Source(self.source.clone()),
+            StackStep::Read(StackRead::ConfigMaps(names)) => {
+                StackResponse::ConfigMaps(versions(names, &self.config_maps))
+            }
+            StackStep::Read(StackRead::Secrets(names)) => {
+                StackResponse::Secrets(versions(names, &self.secrets))
+            }
+            StackStep::Read(StackRead::Prerequisites) => {
+                StackResponse::Prerequisites(self.prerequisites.clone())
+            }
+            StackStep::Write(StackWrite::CreateUpdate(..)) => {
+                StackResponse::Created(self.created.clone())
+            }
+            StackStep::Read(StackRead::ExistingWorkspace(_)) => StackResponse::ExistingWorkspace(
                 self.existing
                     .clone()
                     .map(|workspace| serde_json::from_value(workspace).unwrap()),
             ),
-            Question::ApplyWorkspace(..) => Answer::Workspace(
+            StackStep::Write(StackWrite::ApplyWorkspace(..)) => StackResponse::Workspace(
                 self.workspace
                     .clone()
                     .map(|workspace| serde_json::from_value(workspace).unwrap()),
@@ -247,32 +258,32 @@ impl Given {
         }
     }
 
-    fn told(&self) -> Told {
-        let mut world = World::new(serde_json::from_value(self.stack.clone()).unwrap());
-        world.settings = self.settings;
-        self.told_of(world)
+    fn decide(&self) -> StackOutcome {
+        let mut observed = ObservedStack::new(serde_json::from_value(self.stack.clone()).unwrap());
+        observed.settings = self.settings;
+        self.decide_from(observed)
     }
 
-    fn told_of(&self, mut world: World) -> Told {
-        let mut asked = Vec::new();
+    fn decide_from(&self, mut observed: ObservedStack) -> StackOutcome {
+        let mut requests = Vec::new();
         loop {
-            match decide(&world, now()) {
-                crate::Step::Ask(question) => {
-                    world.learn(self.answer(&question));
-                    asked.push(question);
+            match observed.decide(now()) {
+                StackStep::Finish(plan) => return StackOutcome { requests, plan },
+                request => {
+                    observed.observe(self.answer(&request));
+                    requests.push(request);
                 }
-                crate::Step::Finish(plan) => return Told { asked, plan },
             }
         }
     }
 }
 
-impl Told {
+impl StackOutcome {
     /// The last status that is written, if one is.
     fn status(&self) -> Option<&StackStatus> {
         let mut effects = self.plan.effects.iter();
         let written = effects.find_map(|effect| match effect {
-            Effect::PatchStatus(status) => Some(status.as_ref()),
+            StackEffect::PatchStatus(status) => Some(status.as_ref()),
             _ => None,
         });
         written.or(self.creation().map(|(_, status)| status))
@@ -280,8 +291,10 @@ impl Told {
 
     /// The Update that is created, and the status that names it.
     fn creation(&self) -> Option<(&Update, &StackStatus)> {
-        self.asked.iter().find_map(|question| match question {
-            Question::CreateUpdate(update, status) => Some((update.as_ref(), status.as_ref())),
+        self.requests.iter().find_map(|request| match request {
+            StackStep::Write(StackWrite::CreateUpdate(update, status)) => {
+                Some((update.as_ref(), status.as_ref()))
+            }
             _ => None,
         })
     }
@@ -312,36 +325,37 @@ impl Told {
             .collect()
     }
 
-    fn questions(&self) -> Vec<&'static str> {
-        let name = |question: &Question| match question {
-            Question::CurrentUpdate(_) => "update",
-            Question::Outputs(_) => "outputs",
-            Question::PublishOutputs(_) => "publish",
-            Question::Source(_) => "source",
-            Question::ConfigMaps(_) => "config maps",
-            Question::Secrets(_) => "secrets",
-            Question::Prerequisites => "prerequisites",
-            Question::ExistingWorkspace(_) => "existing workspace",
-            Question::ApplyWorkspace(..) => "workspace",
-            Question::CreateUpdate(..) => "create",
+    fn request_names(&self) -> Vec<&'static str> {
+        let name = |request: &StackStep| match request {
+            StackStep::Read(StackRead::CurrentUpdate(_)) => "update",
+            StackStep::Read(StackRead::Outputs(_)) => "outputs",
+            StackStep::Write(StackWrite::PublishOutputs(_)) => "publish",
+            StackStep::Read(StackRead::Source(_)) => "source",
+            StackStep::Read(StackRead::ConfigMaps(_)) => "config maps",
+            StackStep::Read(StackRead::Secrets(_)) => "secrets",
+            StackStep::Read(StackRead::Prerequisites) => "prerequisites",
+            StackStep::Read(StackRead::ExistingWorkspace(_)) => "existing workspace",
+            StackStep::Write(StackWrite::ApplyWorkspace(..)) => "workspace",
+            StackStep::Write(StackWrite::CreateUpdate(..)) => "create",
+            StackStep::Finish(_) => unreachable!(),
         };
-        self.asked.iter().map(name).collect()
+        self.requests.iter().map(name).collect()
     }
 }
 
-fn line(effect: &Effect) -> String {
+fn line(effect: &StackEffect) -> String {
     match effect {
-        Effect::AddFinalizer => "hold".to_owned(),
-        Effect::RemoveFinalizer => "let go".to_owned(),
-        Effect::PatchStatus(status) => format!("status {}", state(status)),
-        Effect::ReleaseUpdate(name) => format!("release {name}"),
-        Effect::DeleteUpdate(name) => format!("delete {name}"),
-        Effect::DeleteWorkspace => "delete workspace".to_owned(),
-        Effect::RequestPrerequisite { stack, value } => {
+        StackEffect::AddFinalizer => "hold".to_owned(),
+        StackEffect::RemoveFinalizer => "let go".to_owned(),
+        StackEffect::PatchStatus(status) => format!("status {}", state(status)),
+        StackEffect::ReleaseUpdate(name) => format!("release {name}"),
+        StackEffect::DeleteUpdate(name) => format!("delete {name}"),
+        StackEffect::DeleteWorkspace => "delete workspace".to_owned(),
+        StackEffect::RequestPrerequisite { stack, value } => {
             format!("request {} {value}", stack.metadata.name.clone().unwrap())
         }
-        Effect::PruneUpdates => "prune".to_owned(),
-        Effect::Emit(event) => {
+        StackEffect::PruneUpdates => "prune".to_owned(),
+        StackEffect::Emit(event) => {
             let warning = if event.warning { "!" } else { "" };
             format!("event{warning} {}: {}", event.reason, event.message)
         }
@@ -377,14 +391,14 @@ fn state(status: &StackStatus) -> String {
 }
 
 /// Checks a table of sentences, cases and the lines they lead to.
-fn check<const N: usize>(table: [(&str, Given, &[&str]); N]) {
-    for (sentence, given, expected) in table {
-        assert_eq!(given.told().lines(), expected, "{sentence}");
+fn check<const N: usize>(table: [(&str, StackFixture, &[&str]); N]) {
+    for (sentence, fixture, expected) in table {
+        assert_eq!(fixture.decide().lines(), expected, "{sentence}");
     }
 }
 
-fn unavailable(message: &str) -> Result<Source, NoSource> {
-    Err(NoSource::Unavailable(message.to_owned()))
+fn unavailable(message: &str) -> Result<ProgramSource, SourceError> {
+    Err(SourceError::Unavailable(message.to_owned()))
 }
 
 const PROCESSING: &str = "status Reconciling StackProcessing: stack is being processed";
@@ -398,12 +412,12 @@ fn a_new_stack_is_held_before_anything_else() {
     check([
         (
             "a Stack that nobody holds",
-            given().unheld(),
+            fixture().unheld(),
             &["adopt", "hold", "again in 1s"],
         ),
         (
             "a Stack whose finalizer was removed by hand while an Update ran",
-            given().unheld().vanished(),
+            fixture().unheld().vanished(),
             &["adopt", "hold", "again in 1s"],
         ),
     ]);
@@ -422,16 +436,16 @@ fn a_stack_that_does_not_decode_says_so_once() {
     };
     let before =
         json!({ "lastUpdate": { "name": "demo-1", "generation": 3 }, "outputs": { "url": 1 } });
-    let told = undecodable(before);
+    let outcome = undecodable(before);
     assert_eq!(
-        told.lines(),
+        outcome.lines(),
         [
             "undecodable",
             "status Stalled SpecInvalid: spec.config: [1,2]: invalid type: sequence, expected a map",
             "settled",
         ]
     );
-    let status = told.status().unwrap();
+    let status = outcome.status().unwrap();
     assert_eq!(status.observed_generation, Some(4));
     assert_eq!(
         status.last_update.as_ref().unwrap().name.as_deref(),
@@ -442,9 +456,9 @@ fn a_stack_that_does_not_decode_says_so_once() {
     assert_eq!(again.lines(), ["undecodable", "settled"]);
 }
 
-fn decode_plan(decoded: &pko_api::Decoded<pko_api::Stack>) -> Told {
-    Told {
-        asked: Vec::new(),
-        plan: decide_undecodable(decoded.as_result().unwrap_err(), now()),
+fn decode_plan(decoded: &pko_api::Decoded<pko_api::Stack>) -> StackOutcome {
+    StackOutcome {
+        requests: Vec::new(),
+        plan: ObservedStack::decide_undecodable(decoded.as_result().unwrap_err(), now()),
     }
 }

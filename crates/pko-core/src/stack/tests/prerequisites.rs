@@ -3,30 +3,30 @@
 use super::*;
 
 /// Waits for `base`, with this requirement.
-fn waiting(requirement: Value) -> Given {
-    given().spec(json!({ "prerequisites": [{ "name": "base", "requirement": requirement }] }))
+fn waiting(requirement: Value) -> StackFixture {
+    fixture().spec(json!({ "prerequisites": [{ "name": "base", "requirement": requirement }] }))
 }
 
 /// `base`, with its last result.
-fn base(given: Given, last: Value) -> Given {
+fn base(fixture: StackFixture, last: Value) -> StackFixture {
     let mut result = json!({
         "generation": 1, "name": "base-1", "type": "up", "state": "succeeded", "lastResyncTime": ago(3_600),
     });
     merge(&mut result, last);
-    given.neighbour("base", json!({ "status": { "lastUpdate": result } }))
+    fixture.neighbour("base", json!({ "status": { "lastUpdate": result } }))
 }
 
-fn blocked(given: &Given) -> String {
-    let told = given.told();
-    let lines = told.lines();
+fn blocked(fixture: &StackFixture) -> String {
+    let outcome = fixture.decide();
+    let lines = outcome.lines();
     assert_eq!(lines[0], "prerequisites", "{lines:?}");
     assert_eq!(lines.last().unwrap(), "again in 300s");
     let condition = lines[1].strip_prefix("status Reconciling PrerequisiteNotSatisfied: ");
     condition.unwrap_or_else(|| panic!("{lines:?}")).to_owned()
 }
 
-fn goes_on(given: &Given) -> bool {
-    given.told().plan.rule == "launch"
+fn goes_on(fixture: &StackFixture) -> bool {
+    fixture.decide().plan.rule == "launch"
 }
 
 /// 42 to 49 of upstream's scenarios.
@@ -77,8 +77,11 @@ fn one_that_is_out_of_date_is_asked_to_run_again() {
     };
     let message = "prerequisite not satisfied for \"base\": prerequisite is out of date";
     assert_eq!(blocked(&old()), message);
-    assert_eq!(old().told().lines()[2], "request base after-update-abcdef");
-    let asked = old().neighbour(
+    assert_eq!(
+        old().decide().lines()[2],
+        "request base after-update-abcdef"
+    );
+    let requests = old().neighbour(
         "base",
         json!({
             "metadata": { "annotations": { "pulumi.com/reconciliation-request": "after-update-abcdef" } },
@@ -89,8 +92,8 @@ fn one_that_is_out_of_date_is_asked_to_run_again() {
         }),
     );
     assert!(
-        !asked
-            .told()
+        !requests
+            .decide()
             .lines()
             .iter()
             .any(|line| line.starts_with("request")),
@@ -100,7 +103,7 @@ fn one_that_is_out_of_date_is_asked_to_run_again() {
 
 #[test]
 fn several_are_named() {
-    let given = given()
+    let fixture = fixture()
         .spec(json!({ "prerequisites": [{ "name": "b" }, { "name": "a" }, { "name": "c" }] }))
         .neighbour("a", json!({}))
         .neighbour("b", json!({}))
@@ -109,7 +112,7 @@ fn several_are_named() {
             json!({ "status": { "lastUpdate": { "generation": 1, "state": "succeeded" } } }),
         );
     assert_eq!(
-        blocked(&given),
+        blocked(&fixture),
         "multiple prerequisites were not satisfied b, a"
     );
 }
@@ -120,9 +123,9 @@ fn what_stalls_the_other_is_told_here() {
         "lastUpdate": { "generation": 1, "state": "failed" },
         "conditions": [condition("Stalled", "True", "UpdateFailed", "up failed 3 times")],
     } });
-    let given = waiting(json!({})).neighbour("base", stalled);
+    let fixture = waiting(json!({})).neighbour("base", stalled);
     assert_eq!(
-        blocked(&given),
+        blocked(&fixture),
         "prerequisite not satisfied for \"base\": prerequisite failed (it is stalled, UpdateFailed: up failed 3 times)"
     );
 }
@@ -130,26 +133,26 @@ fn what_stalls_the_other_is_told_here() {
 /// 50: and they are not even asked for.
 #[test]
 fn a_stack_that_goes_waits_for_nobody() {
-    let given = waiting(json!({}))
+    let fixture = waiting(json!({}))
         .spec(json!({ "destroyOnFinalize": true }))
         .deleting()
         .last(json!({ "generation": 2 }));
-    let told = given.told();
-    assert_eq!(told.plan.rule, "launch");
-    assert!(!told.questions().contains(&"prerequisites"));
+    let outcome = fixture.decide();
+    assert_eq!(outcome.plan.rule, "launch");
+    assert!(!outcome.request_names().contains(&"prerequisites"));
 }
 
 #[test]
 fn they_are_asked_for_only_when_an_update_is_needed() {
-    let told = waiting(json!({})).last(json!({})).told();
-    assert_eq!(told.questions(), ["source"]);
-    assert_eq!(told.lines()[1], "status Ready");
+    let outcome = waiting(json!({})).last(json!({})).decide();
+    assert_eq!(outcome.request_names(), ["source"]);
+    assert_eq!(outcome.lines()[1], "status Ready");
 }
 
 #[test]
 fn a_circle_is_named() {
-    let circle = |given: &Given| {
-        let lines = given.told().lines();
+    let circle = |fixture: &StackFixture| {
+        let lines = fixture.decide().lines();
         lines[1]
             .strip_prefix("status Stalled SpecInvalid: ")
             .map(str::to_owned)
@@ -158,12 +161,12 @@ fn a_circle_is_named() {
         let wanted: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
         json!({ "spec": { "prerequisites": wanted } })
     };
-    let itself = given().with(wants(&["demo"]));
+    let itself = fixture().with(wants(&["demo"]));
     assert_eq!(
         circle(&itself).unwrap(),
         "spec.prerequisites form a circle in which nobody can be first: demo -> demo; take one of them out"
     );
-    let three = given()
+    let three = fixture()
         .with(wants(&["a", "b"]))
         .neighbour("a", json!({}))
         .neighbour("b", wants(&["a", "c"]))
@@ -172,7 +175,7 @@ fn a_circle_is_named() {
         circle(&three).unwrap(),
         "spec.prerequisites form a circle in which nobody can be first: demo -> b -> c -> demo; take one of them out"
     );
-    let elsewhere = given()
+    let elsewhere = fixture()
         .with(wants(&["a"]))
         .neighbour("a", wants(&["b"]))
         .neighbour("b", wants(&["a"]));

@@ -16,14 +16,14 @@ fn ended(operation: &str, failed: bool, fields: Value) -> Value {
     update
 }
 
-fn wants_outputs() -> Given {
-    given().spec(json!({ "outputsTo": [{ "kind": "Secret", "name": "outputs" }] }))
+fn wants_outputs() -> StackFixture {
+    fixture().spec(json!({ "outputsTo": [{ "kind": "Secret", "name": "outputs" }] }))
 }
 
-fn published(told: &Told) -> Vec<Option<String>> {
-    let asked = told.asked.iter();
-    let published = asked.filter_map(|question| match question {
-        Question::PublishOutputs(secret) => Some(secret.clone()),
+fn published(outcome: &StackOutcome) -> Vec<Option<String>> {
+    let requests = outcome.requests.iter();
+    let published = requests.filter_map(|request| match request {
+        StackStep::Write(StackWrite::PublishOutputs(secret)) => Some(secret.clone()),
         _ => None,
     });
     published.collect()
@@ -33,7 +33,7 @@ fn published(told: &Told) -> Vec<Option<String>> {
 fn outputs_are_written_once_after_an_update_that_succeeded() {
     let named = || json!({ "outputs": "demo-2-stack-outputs" });
     let secret = || Some("demo-2-stack-outputs".to_owned());
-    for (sentence, given, expected) in [
+    for (sentence, fixture, expected) in [
         (
             "an update with outputs",
             wants_outputs().current(ended("up", false, named())),
@@ -66,7 +66,7 @@ fn outputs_are_written_once_after_an_update_that_succeeded() {
         ),
         (
             "a Stack that wants them nowhere",
-            given().current(ended("up", false, named())),
+            fixture().current(ended("up", false, named())),
             vec![],
         ),
         (
@@ -75,17 +75,17 @@ fn outputs_are_written_once_after_an_update_that_succeeded() {
             vec![],
         ),
     ] {
-        assert_eq!(published(&given.told()), expected, "{sentence}");
+        assert_eq!(published(&fixture.decide()), expected, "{sentence}");
     }
 }
 
 #[test]
 fn an_object_that_can_not_be_written_is_told_and_the_update_succeeded_all_the_same() {
     let problem = "the Secret \"outputs\" is another's";
-    let mut given = wants_outputs().current(ended("up", false, json!({ "outputs": "o" })));
-    given.published = Err(problem.to_owned());
+    let mut fixture = wants_outputs().current(ended("up", false, json!({ "outputs": "o" })));
+    fixture.published = Err(problem.to_owned());
     assert_eq!(
-        given.told().lines(),
+        fixture.decide().lines(),
         [
             "in-sync",
             "status Ready",
@@ -95,7 +95,13 @@ fn an_object_that_can_not_be_written_is_told_and_the_update_succeeded_all_the_sa
             "settled",
         ]
     );
-    let last = given.told().status().unwrap().last_update.clone().unwrap();
+    let last = fixture
+        .decide()
+        .status()
+        .unwrap()
+        .last_update
+        .clone()
+        .unwrap();
     assert_eq!(last.message.as_deref(), Some(problem));
     assert_eq!(last.last_successful_commit.as_deref(), Some("3"));
 }
@@ -107,18 +113,18 @@ fn updates_are_counted_whenever_another_one_has_ended() {
         json!({ "failedUpdatesHistoryLimit": 0 }),
     ] {
         for failed in [false, true] {
-            let given = given()
+            let fixture = fixture()
                 .spec(limits.clone())
                 .current(ended("up", failed, json!({})));
-            let lines = given.told().lines();
+            let lines = fixture.decide().lines();
             let at = |line: &str| lines.iter().position(|found| found == line);
             let (released, pruned) = (at("release demo-2"), at("prune"));
             assert!(released.is_some() && released < pruned, "{lines:?}");
         }
-        let settled = given().spec(limits).last(json!({})).told().lines();
+        let settled = fixture().spec(limits).last(json!({})).decide().lines();
         assert!(!settled.contains(&"prune".to_owned()), "{settled:?}");
     }
-    let unlimited = given().current(ended("up", false, json!({})));
-    let lines = unlimited.told().lines();
+    let unlimited = fixture().current(ended("up", false, json!({})));
+    let lines = unlimited.decide().lines();
     assert!(!lines.contains(&"prune".to_owned()), "{lines:?}");
 }

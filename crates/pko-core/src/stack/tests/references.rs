@@ -4,7 +4,7 @@ use pko_api::{Workspace, pulumi::v1::StackSpec};
 
 use super::*;
 
-impl Given {
+impl StackFixture {
     /// A ConfigMap exists in this version.
     fn config_map(mut self, name: &str, version: &str) -> Self {
         let version = Some(version.to_owned());
@@ -39,15 +39,21 @@ impl Given {
 
     /// The status as it is after this pass, whatever was asked or planned.
     fn after(mut self) -> Self {
-        let told = self.told();
-        let published = told.asked.iter().filter_map(|question| match question {
-            Question::ApplyWorkspace(_, status) | Question::CreateUpdate(_, status) => Some(status),
+        let outcome = self.decide();
+        let published = outcome.requests.iter().filter_map(|request| match request {
+            StackStep::Write(
+                StackWrite::ApplyWorkspace(_, status) | StackWrite::CreateUpdate(_, status),
+            ) => Some(status),
             _ => None,
         });
-        let written = told.plan.effects.iter().filter_map(|effect| match effect {
-            Effect::PatchStatus(status) => Some(status),
-            _ => None,
-        });
+        let written = outcome
+            .plan
+            .effects
+            .iter()
+            .filter_map(|effect| match effect {
+                StackEffect::PatchStatus(status) => Some(status),
+                _ => None,
+            });
         if let Some(status) = published.chain(written).last() {
             self.stack["status"] = serde_json::to_value(status).unwrap();
         }
@@ -81,12 +87,15 @@ impl Given {
 }
 
 /// What the workspace's pod bears.
-fn mark(given: &Given) -> Option<String> {
-    let told = given.told();
-    let workspace = told.asked.into_iter().find_map(|question| match question {
-        Question::ApplyWorkspace(workspace, _) => Some(workspace),
-        _ => None,
-    });
+fn mark(fixture: &StackFixture) -> Option<String> {
+    let outcome = fixture.decide();
+    let workspace = outcome
+        .requests
+        .into_iter()
+        .find_map(|request| match request {
+            StackStep::Write(StackWrite::ApplyWorkspace(workspace, _)) => Some(workspace),
+            _ => None,
+        });
     let Workspace { spec, .. } = *workspace.expect("a Workspace is applied");
     let metadata = spec.pod_template.unwrap().metadata.unwrap();
     metadata.annotations.get("pulumi.com/references").cloned()
@@ -100,19 +109,20 @@ fn size_and_token() -> Value {
 }
 
 /// A Stack with a ConfigMap and a Secret, both in version 1.
-fn referring() -> Given {
-    given().spec(size_and_token())
+fn referring() -> StackFixture {
+    fixture().spec(size_and_token())
 }
 
 /// The same after its first update, which succeeded.
-fn settled() -> Given {
+fn settled() -> StackFixture {
     referring().after().succeeded()
 }
 
 /// Why an update is made, if one is.
-fn cause(given: &Given) -> Option<String> {
-    let told = given.told();
-    told.creation()
+fn cause(fixture: &StackFixture) -> Option<String> {
+    let outcome = fixture.decide();
+    outcome
+        .creation()
         .map(|(update, _)| update.spec.message.clone().unwrap())
 }
 
@@ -143,8 +153,8 @@ fn each_field_that_refers_to_an_object_is_known() {
     let all: Vec<String> = references(&spec)
         .map(|found| {
             let user = match found.user {
-                User::Workspace => "workspace",
-                User::Source => "source",
+                ReferenceUser::Workspace => "workspace",
+                ReferenceUser::Source => "source",
             };
             format!("{} {} {} {user}", found.kind, found.name, found.field)
         })
@@ -177,32 +187,45 @@ fn each_field_that_refers_to_an_object_is_known() {
 #[test]
 fn only_what_is_referred_to_is_asked_for() {
     assert_eq!(
-        given().told().questions(),
+        fixture().decide().request_names(),
         ["source", "workspace", "create"]
     );
-    let told = referring().told();
+    let outcome = referring().decide();
     assert_eq!(
-        told.questions(),
+        outcome.request_names(),
         ["source", "config maps", "secrets", "workspace", "create"]
     );
     let of = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    assert_eq!(told.asked[1], Question::ConfigMaps(of(&["sizes"])));
-    assert_eq!(told.asked[2], Question::Secrets(of(&["tokens"])));
+    assert_eq!(
+        outcome.requests[1],
+        StackStep::Read(StackRead::ConfigMaps(of(&["sizes"])))
+    );
+    assert_eq!(
+        outcome.requests[2],
+        StackStep::Read(StackRead::Secrets(of(&["tokens"])))
+    );
     let waits = referring().source(unavailable("no"));
-    assert_eq!(waits.told().questions(), ["source"], "not before it counts");
+    assert_eq!(
+        waits.decide().request_names(),
+        ["source"],
+        "not before it counts"
+    );
 }
 
 #[test]
 fn a_settled_stack_asks_for_what_costs_nothing() {
-    let told = settled().told();
-    assert_eq!(told.questions(), ["source", "config maps"]);
-    assert_eq!(told.lines(), ["in-sync", "settled"]);
-    let told = settled().watching_secrets().told();
-    assert_eq!(told.questions(), ["source", "config maps", "secrets"]);
-    assert_eq!(told.lines(), ["in-sync", "settled"]);
+    let outcome = settled().decide();
+    assert_eq!(outcome.request_names(), ["source", "config maps"]);
+    assert_eq!(outcome.lines(), ["in-sync", "settled"]);
+    let outcome = settled().watching_secrets().decide();
+    assert_eq!(
+        outcome.request_names(),
+        ["source", "config maps", "secrets"]
+    );
+    assert_eq!(outcome.lines(), ["in-sync", "settled"]);
     let taken_over = referring().last(json!({}));
     assert_eq!(
-        taken_over.told().questions(),
+        taken_over.decide().request_names(),
         ["source"],
         "nothing is recorded"
     );
@@ -211,7 +234,7 @@ fn a_settled_stack_asks_for_what_costs_nothing() {
 #[test]
 fn what_does_not_exist_is_named() {
     let variables = json!({ "envs": ["a"], "envSecrets": ["b"], "configRef": { "k": { "name": "a", "key": "x" } } });
-    for (given, message) in [
+    for (fixture, message) in [
         (
             referring().without(&[], &["tokens"]),
             "unable to get secret shop/tokens: secrets \"tokens\" not found (spec.secretsRef.token)",
@@ -225,12 +248,12 @@ fn what_does_not_exist_is_named() {
             "unable to get configmap shop/sizes: configmaps \"sizes\" not found (spec.configRef.size), and 1 more",
         ),
         (
-            given().spec(variables).without(&["a"], &["b"]),
+            fixture().spec(variables).without(&["a"], &["b"]),
             "unable to get configmap shop/a: configmaps \"a\" not found (spec.envs), and 1 more",
         ),
     ] {
         assert_eq!(
-            given.told().lines(),
+            fixture.decide().lines(),
             [
                 "inputs".to_owned(),
                 format!("status Stalled SpecInvalid: {message}"),
@@ -238,9 +261,9 @@ fn what_does_not_exist_is_named() {
                 "again in 30s".to_owned(),
             ]
         );
-        let again = given.seen_before().told();
+        let again = fixture.seen_before().decide();
         assert_eq!(again.lines(), ["inputs", "again in 30s"], "told once");
-        assert!(!again.questions().contains(&"workspace"));
+        assert!(!again.request_names().contains(&"workspace"));
     }
 }
 
@@ -255,9 +278,11 @@ fn once_it_exists_the_stack_goes_on() {
 #[test]
 fn a_stack_that_goes_waits_only_if_it_owes_a_destroy() {
     let goes = |applied: bool| {
-        let given = referring().without(&["sizes"], &["tokens"]).deleting();
-        let given = given.spec(json!({ "destroyOnFinalize": true }));
-        given.last(json!({})).status(json!({ "applied": applied }))
+        let fixture = referring().without(&["sizes"], &["tokens"]).deleting();
+        let fixture = fixture.spec(json!({ "destroyOnFinalize": true }));
+        fixture
+            .last(json!({}))
+            .status(json!({ "applied": applied }))
     };
     let message = "unable to get configmap shop/sizes: configmaps \"sizes\" not found (spec.configRef.size), and 1 more; \
         no workspace is running to destroy the stack, and a new one can't start: \
@@ -289,11 +314,11 @@ fn a_stack_that_goes_waits_only_if_it_owes_a_destroy() {
     ]);
     // The Secrets of a namespace that goes are gone before its Stacks.
     let with_it = goes(true).workspace_refused(Refusal::NamespaceTerminating);
-    let told = with_it.told().lines().join("\n");
+    let outcome = with_it.decide().lines().join("\n");
     let expected = "status Stalled NamespaceTerminating: namespace \"shop\" is terminating";
-    assert!(told.contains(expected), "{told}");
+    assert!(outcome.contains(expected), "{outcome}");
     let unwanted = goes(true).spec(json!({ "destroyOnFinalize": false }));
-    assert_eq!(unwanted.told().plan.rule, "release");
+    assert_eq!(unwanted.decide().plan.rule, "release");
     let there = goes(true).config_map("sizes", "1").secret("tokens", "1");
     assert_eq!(cause(&there).as_deref(), Some("Stack marked for deletion"));
 }
@@ -301,7 +326,7 @@ fn a_stack_that_goes_waits_only_if_it_owes_a_destroy() {
 #[test]
 fn another_version_is_a_reason_to_run() {
     let changed = Some("Referenced ConfigMap changed: \"sizes\"");
-    for (sentence, given, expected) in [
+    for (sentence, fixture, expected) in [
         ("the same", settled(), None),
         ("another", settled().config_map("sizes", "2"), changed),
         (
@@ -338,22 +363,22 @@ fn another_version_is_a_reason_to_run() {
             Some("New commit detected: \"4\""),
         ),
     ] {
-        assert_eq!(cause(&given).as_deref(), expected, "{sentence}");
+        assert_eq!(cause(&fixture).as_deref(), expected, "{sentence}");
     }
 }
 
 #[test]
 fn what_is_gone_is_no_reason_for_anything_while_the_stack_is_ready() {
     let mut gone = settled().without(&["sizes"], &[]);
-    assert_eq!(gone.told().lines(), ["in-sync", "settled"]);
+    assert_eq!(gone.decide().lines(), ["in-sync", "settled"]);
     gone.stack["metadata"]["generation"] = json!(4);
-    assert_eq!(gone.told().plan.rule, "inputs", "the next run needs it");
+    assert_eq!(gone.decide().plan.rule, "inputs", "the next run needs it");
 }
 
 #[test]
 fn a_change_is_as_urgent_as_one_of_the_spec_and_starts_anew() {
-    let told = settled().failed(7, 5).config_map("sizes", "2").told();
-    let (update, status) = told.creation().unwrap();
+    let outcome = settled().failed(7, 5).config_map("sizes", "2").decide();
+    let (update, status) = outcome.creation().unwrap();
     let annotations = update.metadata.annotations.clone().unwrap();
     assert_eq!(annotations["auto.pulumi.com/urgency"], "change");
     assert_eq!(status.current_update.clone().unwrap().attempt, Some(0));
@@ -363,8 +388,8 @@ fn a_change_is_as_urgent_as_one_of_the_spec_and_starts_anew() {
     }));
     let destroy = destroy.spec(json!({ "destroyOnFinalize": true }));
     assert_eq!(cause(&destroy), None, "it waits");
-    let told = destroy.config_map("sizes", "2").told();
-    let update = told.created();
+    let outcome = destroy.config_map("sizes", "2").decide();
+    let update = outcome.created();
     let annotations = update.metadata.annotations.clone().unwrap();
     assert_eq!(annotations["auto.pulumi.com/urgency"], "destroy");
     assert_eq!(
@@ -438,10 +463,10 @@ fn what_changes_under_a_run_is_run_again() {
 #[test]
 fn a_change_is_not_lost_with_an_update_that_was_never_made() {
     let changed = settled().config_map("sizes", "2");
-    let name = changed.told().created().metadata.name.clone();
+    let name = changed.decide().created().metadata.name.clone();
     let vanished = changed.after();
     assert!(vanished.status_at("/currentUpdate/name").is_string());
-    let again = vanished.told();
+    let again = vanished.decide();
     assert_eq!(again.created().metadata.name, name, "the same");
     assert_eq!(
         cause(&vanished).as_deref(),
@@ -452,13 +477,13 @@ fn a_change_is_not_lost_with_an_update_that_was_never_made() {
 #[test]
 fn what_the_spec_does_not_refer_to_any_more_is_forgotten() {
     let mut edited = settled().config_map("sizes", "2");
-    edited.stack["spec"] = given().stack["spec"].take();
+    edited.stack["spec"] = fixture().stack["spec"].take();
     edited.stack["metadata"]["generation"] = json!(4);
     let running = edited.after();
     assert_eq!(running.status_at("/currentUpdate/references"), Value::Null);
     let settled = running.succeeded();
     assert_eq!(settled.status_at("/references"), Value::Null);
-    assert_eq!(settled.told().questions(), ["source"]);
+    assert_eq!(settled.decide().request_names(), ["source"]);
 }
 
 #[test]
@@ -510,7 +535,7 @@ fn a_pod_that_was_made_before_a_change_does_not_run_after_it() {
     let later = waiting.after();
     assert_eq!(mark(&later), second, "and after another look");
     let mut ready = later;
-    ready.workspace = given().workspace;
+    ready.workspace = fixture().workspace;
     assert_eq!(mark(&ready), second);
     let running = ready.after();
     assert_eq!(
@@ -531,7 +556,7 @@ fn a_change_mends_a_workspace_for_which_an_update_waits() {
     let changed = waiting.config_map("sizes", "2");
     let second = mark(&changed);
     assert!(second.is_some());
-    assert_eq!(changed.told().plan.rule, "update-in-flight");
+    assert_eq!(changed.decide().plan.rule, "update-in-flight");
     let gone = changed.without(&[], &["tokens"]);
     assert_eq!(mark(&gone), second, "what is gone is no other version");
     let after = gone.secret("tokens", "1").succeeded();
@@ -545,10 +570,10 @@ fn credentials_of_a_source_are_the_sources_to_miss() {
     let spec: StackSpec =
         serde_json::from_value(json!({ "stack": "dev", "gitAuthSecret": "keys" })).unwrap();
     assert_eq!(references(&spec).count(), 1);
-    let told = settled().spec(git).told();
-    let asked = told.asked.iter().any(|question| match question {
-        Question::Secrets(names) => names.contains("keys"),
+    let outcome = settled().spec(git).decide();
+    let requests = outcome.requests.iter().any(|request| match request {
+        StackStep::Read(StackRead::Secrets(names)) => names.contains("keys"),
         _ => false,
     });
-    assert!(!asked);
+    assert!(!requests);
 }

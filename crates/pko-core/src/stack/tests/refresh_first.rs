@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn careful() -> Given {
-    given().spec(json!({ "expectNoRefreshChanges": true }))
+fn careful() -> StackFixture {
+    fixture().spec(json!({ "expectNoRefreshChanges": true }))
 }
 
 fn refreshed(failures: Value) -> Value {
@@ -15,12 +15,12 @@ fn refreshed(failures: Value) -> Value {
 
 #[test]
 fn the_refresh_comes_first() {
-    let told = careful().told();
-    assert_eq!(told.lines()[2], "create refresh");
-    let update = told.created();
+    let outcome = careful().decide();
+    assert_eq!(outcome.lines()[2], "create refresh");
+    let update = outcome.created();
     assert_eq!(update.spec.expect_no_changes, Some(true));
     assert_eq!(
-        told.status().unwrap().applied,
+        outcome.status().unwrap().applied,
         Some(false),
         "it applies nothing"
     );
@@ -28,12 +28,13 @@ fn the_refresh_comes_first() {
 
 #[test]
 fn the_update_follows_at_once() {
-    let told = careful().last(refreshed(json!(null))).told();
-    assert_eq!(told.lines()[2], CREATE_UP);
-    assert_eq!(told.created().spec.expect_no_changes, None);
-    assert_eq!(told.status().unwrap().applied, Some(true));
+    let outcome = careful().last(refreshed(json!(null))).decide();
+    assert_eq!(outcome.lines()[2], CREATE_UP);
+    assert_eq!(outcome.created().spec.expect_no_changes, None);
+    assert_eq!(outcome.status().unwrap().applied, Some(true));
     assert!(
-        told.lines()
+        outcome
+            .lines()
             .contains(&"event StackUpdateDetected: Refresh found no changes".to_owned())
     );
 }
@@ -41,7 +42,7 @@ fn the_update_follows_at_once() {
 #[test]
 fn a_refresh_is_for_one_revision_one_spec_and_one_request() {
     let done = || careful().last(refreshed(json!(null)));
-    for (sentence, given) in [
+    for (sentence, fixture) in [
         ("a new revision", done().source(Ok(revision("4")))),
         (
             "an edit",
@@ -49,7 +50,7 @@ fn a_refresh_is_for_one_revision_one_spec_and_one_request() {
         ),
         ("a request", done().request("now")),
     ] {
-        assert_eq!(given.told().lines()[2], "create refresh", "{sentence}");
+        assert_eq!(fixture.decide().lines()[2], "create refresh", "{sentence}");
     }
 }
 
@@ -60,13 +61,13 @@ fn a_refresh_that_succeeded_does_not_make_the_revision_successful() {
         "spec": { "type": "refresh" },
         "status": { "conditions": [condition("Complete", "True", "Updated", "")] },
     });
-    let given = careful()
+    let fixture = careful()
         .last(json!({ "state": "failed", "failures": 1, "lastSuccessfulCommit": "2" }))
         .current(ended)
         .status(json!({ "currentUpdate": { "attempt": 2 } }));
-    let told = given.told();
-    assert_eq!(told.lines()[2], CREATE_UP, "in the same pass");
-    let status = told.status().unwrap();
+    let outcome = fixture.decide();
+    assert_eq!(outcome.lines()[2], CREATE_UP, "in the same pass");
+    let status = outcome.status().unwrap();
     let last = status.last_update.clone().unwrap();
     assert_eq!(last.last_successful_commit.as_deref(), Some("2"));
     assert_eq!(last.failures, Some(1), "the failures before still count");
@@ -78,24 +79,24 @@ fn a_refresh_that_found_changes_is_a_failure_like_any_other() {
     let failed = careful().failed(0, 0).last(json!({
         "state": "failed", "type": "refresh", "lastResyncTime": ago(0), "message": "changes were found",
     }));
-    assert!(failed.told().lines()[1].ends_with(": changes were found"));
+    assert!(failed.decide().lines()[1].ends_with(": changes were found"));
     let again = careful()
         .failed(0, 10)
         .last(json!({ "state": "failed", "type": "refresh", "lastResyncTime": ago(10) }));
-    assert_eq!(again.told().lines()[2], "create refresh");
+    assert_eq!(again.decide().lines()[2], "create refresh");
 }
 
 #[test]
 fn nothing_else_needs_one() {
     assert_eq!(
-        careful().spec(json!({ "preview": true })).told().lines()[2],
+        careful().spec(json!({ "preview": true })).decide().lines()[2],
         "create preview"
     );
     let owing = careful()
         .spec(json!({ "destroyOnFinalize": true }))
         .deleting()
         .last(json!({ "generation": 2 }));
-    assert_eq!(owing.told().lines()[2], CREATE_DESTROY);
+    assert_eq!(owing.decide().lines()[2], CREATE_DESTROY);
     let ready = careful().last(json!({}));
-    assert_eq!(ready.told().lines()[1], "status Ready");
+    assert_eq!(ready.decide().lines()[1], "status Ready");
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn refusal(given: Given) -> String {
-    let lines = given.told().lines();
+fn refusal(fixture: StackFixture) -> String {
+    let lines = fixture.decide().lines();
     let [rule, status, event, settled] = lines.as_slice() else {
         panic!("{lines:?}")
     };
@@ -11,7 +11,7 @@ fn refusal(given: Given) -> String {
     assert_eq!(event, &format!("event! StackConfigInvalid: {message}"));
     assert_eq!(settled, "settled");
     let message = message.to_owned();
-    let again = given.seen_before().told().lines();
+    let again = fixture.seen_before().decide().lines();
     assert_eq!(again, [rule.as_str(), "settled"], "told once");
     message
 }
@@ -31,7 +31,7 @@ fn a_source_that_is_not_well_described_is_refused() {
             "cannot process source reference: unexpected GroupVersion string: a/b/c",
         ),
     ] {
-        assert_eq!(refusal(given().spec(fields)), message);
+        assert_eq!(refusal(fixture().spec(fields)), message);
     }
 }
 
@@ -41,15 +41,15 @@ fn a_field_that_says_nothing_is_not_used() {
         "projectRepo": "", "branch": "", "commit": "", "repoDir": "", "gitAuthSecret": "", "shallow": false,
         "prerequisites": [],
     });
-    assert_eq!(given().spec(empty).told().plan.rule, "launch");
+    assert_eq!(fixture().spec(empty).decide().plan.rule, "launch");
 }
 
 /// Each check has its own table, beside it.
 #[test]
 fn a_spec_that_can_not_be_carried_out_is_refused_before_anything_is_asked() {
-    let twice = given().spec(json!({ "config": { "a": 1 }, "secrets": { "a": "x" } }));
-    assert_eq!(twice.told().plan.rule, "spec");
-    assert_eq!(twice.told().questions(), [""; 0]);
+    let twice = fixture().spec(json!({ "config": { "a": 1 }, "secrets": { "a": "x" } }));
+    assert_eq!(twice.decide().plan.rule, "spec");
+    assert_eq!(twice.decide().request_names(), [""; 0]);
     assert_eq!(
         refusal(twice),
         "spec.config and spec.secrets both set \"a\": keep one"
@@ -59,17 +59,17 @@ fn a_spec_that_can_not_be_carried_out_is_refused_before_anything_is_asked() {
 #[test]
 fn what_a_spec_has_in_vain_is_said_once_the_stack_is_ready() {
     let flux = json!({ "sourceRef": { "apiVersion": "a/v1", "kind": "K", "name": "n" } });
-    let said = |given: Given, summary: &Summary| {
-        let world = World::new(serde_json::from_value(given.stack).unwrap());
-        let case = crate::stack::absorb::absorb(&world, now()).unwrap();
-        let status = case.summarised(summary);
+    let said = |fixture: StackFixture, summary: &Summary| {
+        let observed = ObservedStack::new(serde_json::from_value(fixture.stack).unwrap());
+        let evaluation = crate::stack::absorb::absorb(&observed, now()).unwrap();
+        let status = evaluation.summarised(summary);
         let ready = find(&status.conditions, Ready).unwrap();
         format!("{} {}: {}", ready.status, ready.reason, ready.message)
     };
-    let both = || given().spec(json!({ "fluxSource": flux }));
+    let both = || fixture().spec(json!({ "fluxSource": flux }));
     let up_to_date =
         "True ProcessingCompleted: the stack has been processed and is up to date".to_owned();
-    assert_eq!(said(given(), &Summary::Ready), up_to_date);
+    assert_eq!(said(fixture(), &Summary::Ready), up_to_date);
     assert_eq!(
         said(both(), &Summary::Ready),
         format!(
@@ -86,18 +86,18 @@ fn what_a_spec_has_in_vain_is_said_once_the_stack_is_ready() {
 
 #[test]
 fn a_source_that_is_not_there_stalls_for_a_while() {
-    let given = given().source(unavailable("unable to retrieve program for stack"));
+    let fixture = fixture().source(unavailable("unable to retrieve program for stack"));
     assert_eq!(
-        given.told().lines(),
+        fixture.decide().lines(),
         [
             "source",
             "status Stalled SourceUnavailable: unable to retrieve program for stack",
             "again in 30s"
         ]
     );
-    assert_eq!(given.told().questions(), ["source"]);
+    assert_eq!(fixture.decide().request_names(), ["source"]);
     assert_eq!(
-        given.seen_before().told().lines(),
+        fixture.seen_before().decide().lines(),
         ["source", "again in 30s"]
     );
 }

@@ -5,8 +5,8 @@ use pko_api::pulumi::v1::LastUpdate;
 use super::*;
 
 /// A failure of this class was absorbed after that many retries, just now.
-fn failed_as(class: &str, retries: i64) -> Given {
-    given().last(json!({
+fn failed_as(class: &str, retries: i64) -> StackFixture {
+    fixture().last(json!({
         "state": "failed", "failureClass": class, "retries": retries, "lastResyncTime": ago(0),
         "message": "no route to host",
     }))
@@ -22,12 +22,12 @@ fn ended(class: Value) -> Value {
     })
 }
 
-fn condition_after(given: &Given) -> String {
-    given.told().lines()[1].clone()
+fn condition_after(fixture: &StackFixture) -> String {
+    fixture.decide().lines()[1].clone()
 }
 
-fn requeue_after(given: &Given) -> String {
-    given.told().lines().last().unwrap().clone()
+fn requeue_after(fixture: &StackFixture) -> String {
+    fixture.decide().lines().last().unwrap().clone()
 }
 
 #[test]
@@ -43,10 +43,16 @@ fn what_is_no_fault_of_the_stack_does_not_count() {
         (json!("something new"), true),
         (json!(null), true),
     ] {
-        let given = given()
+        let fixture = fixture()
             .last(json!({ "state": "failed", "failures": 1 }))
             .current(ended(class.clone()));
-        let last = given.told().status().unwrap().last_update.clone().unwrap();
+        let last = fixture
+            .decide()
+            .status()
+            .unwrap()
+            .last_update
+            .clone()
+            .unwrap();
         let expected = if counts {
             (Some(2), None)
         } else {
@@ -59,14 +65,22 @@ fn what_is_no_fault_of_the_stack_does_not_count() {
 
 #[test]
 fn a_first_attempt_that_did_not_count_is_still_the_first() {
-    let transient = given().current(ended(json!("transient")));
-    let last = |given: &Given| given.told().status().unwrap().last_update.clone().unwrap();
+    let transient = fixture().current(ended(json!("transient")));
+    let last = |fixture: &StackFixture| {
+        fixture
+            .decide()
+            .status()
+            .unwrap()
+            .last_update
+            .clone()
+            .unwrap()
+    };
     let once = last(&transient);
     assert_eq!((once.failures, once.retries), (None, Some(1)));
     let after = |previous: LastUpdate, class| {
-        let mut given = given().current(ended(class));
-        given.stack["status"]["lastUpdate"] = serde_json::to_value(previous).unwrap();
-        last(&given)
+        let mut fixture = fixture().current(ended(class));
+        fixture.stack["status"]["lastUpdate"] = serde_json::to_value(previous).unwrap();
+        last(&fixture)
     };
     let twice = after(once.clone(), json!("transient"));
     assert_eq!((twice.failures, twice.retries), (None, Some(2)));
@@ -84,10 +98,10 @@ fn what_passes_is_tried_again_soon_and_for_ever() {
         (5, "again in 600s"),
         (5_000, "again in 600s"),
     ] {
-        let given = failed_as("transient", retries);
-        assert_eq!(requeue_after(&given), requeue, "{retries}");
+        let fixture = failed_as("transient", retries);
+        assert_eq!(requeue_after(&fixture), requeue, "{retries}");
         assert!(
-            condition_after(&given).starts_with("status Reconciling RetryingAfterFailure: "),
+            condition_after(&fixture).starts_with("status Reconciling RetryingAfterFailure: "),
             "never stalled"
         );
     }
@@ -123,7 +137,7 @@ fn a_conflict_is_tried_again_if_the_spec_says_so() {
 
 #[test]
 fn a_stack_that_failed_too_often_is_tried_on_ever_more_slowly() {
-    let failed = |failures, spec: Value| given().spec(spec).failed(failures, 0);
+    let failed = |failures, spec: Value| fixture().spec(spec).failed(failures, 0);
     for (failures, spec, stalled, requeue) in [
         (2, json!({}), false, "again in 90s"),
         (3, json!({}), true, "again in 270s"),
@@ -140,17 +154,17 @@ fn a_stack_that_failed_too_often_is_tried_on_ever_more_slowly() {
         (0, json!({ "retryLimit": 0 }), true, "again in 10s"),
         (50, json!({ "retryLimit": -1 }), false, "again in 86400s"),
     ] {
-        let given = failed(failures, spec.clone());
-        let is_stalled = condition_after(&given).starts_with("status Stalled UpdateFailed: ");
+        let fixture = failed(failures, spec.clone());
+        let is_stalled = condition_after(&fixture).starts_with("status Stalled UpdateFailed: ");
         assert_eq!(is_stalled, stalled, "{failures} {spec}");
-        assert_eq!(requeue_after(&given), requeue, "{failures} {spec}");
+        assert_eq!(requeue_after(&fixture), requeue, "{failures} {spec}");
     }
 }
 
 #[test]
 fn a_resync_starts_anew() {
     let resynced = |failures, seconds_ago| {
-        given()
+        fixture()
             .spec(json!({ "continueResyncOnCommitMatch": true, "resyncFrequencySeconds": 600 }))
             .failed(failures, seconds_ago)
     };
@@ -164,21 +178,21 @@ fn a_resync_starts_anew() {
         "again in 270s",
         "the retry comes first"
     );
-    let told = resynced(5, 600).told();
+    let outcome = resynced(5, 600).decide();
     assert_eq!(
-        told.lines()[3..5],
+        outcome.lines()[3..5],
         [
             "release demo-1",
             "event StackUpdateDetected: Resync time elapsed: 10m0s"
         ]
     );
-    let current = told.status().unwrap().current_update.clone().unwrap();
+    let current = outcome.status().unwrap().current_update.clone().unwrap();
     assert_eq!(
         current.attempt,
         Some(0),
         "the failures before are forgotten"
     );
-    let retried = resynced(3, 270).told();
+    let retried = resynced(3, 270).decide();
     let current = retried.status().unwrap().current_update.clone().unwrap();
     assert_eq!(current.attempt, Some(4), "a retry is one more");
 }
@@ -187,21 +201,27 @@ fn a_resync_starts_anew() {
 fn the_number_of_an_attempt_is_the_one_that_its_failure_gets() {
     let mut update = ended(json!("program"));
     merge(&mut update, json!({ "metadata": { "name": "demo-2" } }));
-    let given = given()
+    let fixture = fixture()
         .failed(7, 60)
         .current(update)
         .status(json!({ "currentUpdate": { "attempt": 0 } }));
-    let last = given.told().status().unwrap().last_update.clone().unwrap();
+    let last = fixture
+        .decide()
+        .status()
+        .unwrap()
+        .last_update
+        .clone()
+        .unwrap();
     assert_eq!(last.failures, Some(0), "whatever came before it");
 }
 
 #[test]
 fn a_failure_is_told_in_the_stacks_own_condition() {
     let long = "x".repeat(5_000);
-    let given = given()
+    let fixture = fixture()
         .failed(1, 0)
         .last(json!({ "state": "failed", "message": long, "lastResyncTime": ago(0) }));
-    let condition = condition_after(&given);
+    let condition = condition_after(&fixture);
     assert!(condition.contains("changes: xxx"), "{condition}");
     assert!(condition.len() < 1_500, "cut to fit: {}", condition.len());
 }

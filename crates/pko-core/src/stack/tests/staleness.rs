@@ -2,27 +2,27 @@
 
 use super::*;
 
-fn unreachable(seconds: i64) -> Result<Source, NoSource> {
-    Err(NoSource::Unreachable {
+fn unreachable(seconds: i64) -> Result<ProgramSource, SourceError> {
+    Err(SourceError::Unreachable {
         since: now() - SignedDuration::from_secs(seconds),
         message: "listing: no route to host".to_owned(),
     })
 }
 
-fn pending() -> Result<Source, NoSource> {
-    Err(NoSource::Pending("waiting for the server".to_owned()))
+fn pending() -> Result<ProgramSource, SourceError> {
+    Err(SourceError::Pending("waiting for the server".to_owned()))
 }
 
 /// Up to date, and the status says so.
-fn ready() -> Given {
-    given().last(json!({})).seen_before()
+fn ready() -> StackFixture {
+    fixture().last(json!({})).seen_before()
 }
 
 #[test]
 fn a_stack_that_was_up_to_date_stays_ready_for_a_while() {
     let stale = ready().source(unreachable(60));
     assert_eq!(
-        stale.told().lines(),
+        stale.decide().lines(),
         [
             "source",
             "status Ready SourceUnavailable: the stack was up to date when its source last answered; since \
@@ -32,13 +32,13 @@ fn a_stack_that_was_up_to_date_stays_ready_for_a_while() {
     );
     let again = stale.seen_before();
     assert_eq!(
-        again.told().lines(),
+        again.decide().lines(),
         ["source", "again in 30s"],
         "said once"
     );
     let long = again.source(unreachable(600));
     assert_eq!(
-        long.told().lines(),
+        long.decide().lines(),
         [
             "source",
             "status Stalled SourceUnavailable: listing: no route to host",
@@ -46,39 +46,42 @@ fn a_stack_that_was_up_to_date_stays_ready_for_a_while() {
         ]
     );
     let back = long.seen_before().source(Ok(revision("3")));
-    assert_eq!(back.told().lines(), ["in-sync", "status Ready", "settled"]);
+    assert_eq!(
+        back.decide().lines(),
+        ["in-sync", "status Ready", "settled"]
+    );
 }
 
 #[test]
 fn a_stack_that_was_not_says_so_at_once() {
     let stalled = "status Stalled SourceUnavailable: listing: no route to host";
-    for (sentence, given) in [
-        ("never run", given()),
+    for (sentence, fixture) in [
+        ("never run", fixture()),
         (
             "edited since",
             ready().with(json!({ "metadata": { "generation": 4 } })),
         ),
         ("asked to run", ready().request("now")),
-        ("failed", given().failed(1, 5).seen_before()),
+        ("failed", fixture().failed(1, 5).seen_before()),
     ] {
-        let told = given.source(unreachable(1)).told();
-        assert_eq!(told.lines()[1], stalled, "{sentence}");
+        let outcome = fixture.source(unreachable(1)).decide();
+        assert_eq!(outcome.lines()[1], stalled, "{sentence}");
     }
 }
 
 #[test]
 fn an_answer_that_is_on_its_way_changes_nothing_of_what_was_said_before() {
-    for (sentence, given) in [
+    for (sentence, fixture) in [
         ("ready", ready()),
-        ("failing", given().failed(1, 5).seen_before()),
-        ("stalled", given().failed(5, 5).seen_before()),
+        ("failing", fixture().failed(1, 5).seen_before()),
+        ("stalled", fixture().failed(5, 5).seen_before()),
     ] {
-        let restarted = given.source(pending());
-        let lines = restarted.told().lines();
+        let restarted = fixture.source(pending());
+        let lines = restarted.decide().lines();
         assert_eq!(lines, ["source", "again in 5s"], "{sentence}");
     }
     assert_eq!(
-        given().source(pending()).told().lines(),
+        fixture().source(pending()).decide().lines(),
         [
             "source",
             "status Reconciling StackProcessing: waiting for the server",
@@ -90,7 +93,7 @@ fn an_answer_that_is_on_its_way_changes_nothing_of_what_was_said_before() {
         "spec": { "type": "up" },
         "status": { "conditions": [condition("Complete", "True", "Updated", "")] },
     });
-    let result = ready().current(ended).source(pending()).told();
+    let result = ready().current(ended).source(pending()).decide();
     assert!(
         result.lines().contains(&"release demo-2".to_owned()),
         "a result is recorded all the same"
@@ -99,10 +102,10 @@ fn an_answer_that_is_on_its_way_changes_nothing_of_what_was_said_before() {
 
 #[test]
 fn what_the_user_has_to_mend_is_looked_at_again() {
-    let missing = NoSource::Invalid("unable to get secret shop/token: not found".to_owned());
-    let given = given().source(Err(missing));
+    let missing = SourceError::Invalid("unable to get secret shop/token: not found".to_owned());
+    let fixture = fixture().source(Err(missing));
     assert_eq!(
-        given.told().lines(),
+        fixture.decide().lines(),
         [
             "source",
             "status Stalled SpecInvalid: unable to get secret shop/token: not found",
@@ -111,7 +114,7 @@ fn what_the_user_has_to_mend_is_looked_at_again() {
         ]
     );
     assert_eq!(
-        given.seen_before().told().lines(),
+        fixture.seen_before().decide().lines(),
         ["source", "again in 30s"]
     );
 }
@@ -119,23 +122,24 @@ fn what_the_user_has_to_mend_is_looked_at_again() {
 #[test]
 fn fluxs_own_request_is_a_request_too() {
     let flux = |value: &str| json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": value } } });
-    let asked = given().last(json!({})).with(flux("noon"));
-    let told = asked.told();
+    let requests = fixture().last(json!({})).with(flux("noon"));
+    let outcome = requests.decide();
     assert!(
-        told.lines()
+        outcome
+            .lines()
             .contains(&"event StackUpdateDetected: Sync request: \"noon\"".to_owned()),
         "{:?}",
-        told.lines()
+        outcome.lines()
     );
-    let served = given()
+    let served = fixture()
         .last(json!({ "reconcileRequest": "noon" }))
         .with(flux("noon"));
-    assert_eq!(served.told().lines()[1], "status Ready");
-    let both = given()
+    assert_eq!(served.decide().lines()[1], "status Ready");
+    let both = fixture()
         .last(json!({ "reconcileRequest": "noon" }))
         .with(flux("noon"))
         .request("now");
-    let told = both.told();
-    let current = told.status().unwrap().current_update.clone().unwrap();
+    let outcome = both.decide();
+    let current = outcome.status().unwrap().current_update.clone().unwrap();
     assert_eq!(current.reconcile_request.as_deref(), Some("now noon"));
 }

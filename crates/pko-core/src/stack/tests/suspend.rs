@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn suspended() -> Given {
-    given().spec(json!({ "suspend": true }))
+fn suspended() -> StackFixture {
+    fixture().spec(json!({ "suspend": true }))
 }
 
 #[test]
@@ -44,39 +44,43 @@ fn nothing_is_started_and_the_last_result_stays_true() {
             &["suspended", "settled"],
         ),
     ]);
-    assert_eq!(suspended().told().questions(), [""; 0], "nobody is asked");
+    assert_eq!(
+        suspended().decide().request_names(),
+        [""; 0],
+        "nobody is asked"
+    );
 }
 
 #[test]
 fn what_runs_is_waited_for_and_recorded() {
     let running = suspended().current(json!({ "metadata": { "name": "demo-2" } }));
-    assert_eq!(running.told().plan.rule, "update-in-flight");
+    assert_eq!(running.decide().plan.rule, "update-in-flight");
     let ended = suspended().current(json!({
         "metadata": { "name": "demo-2" },
         "spec": { "type": "up" },
         "status": { "conditions": [condition("Complete", "True", "Updated", "")] },
     }));
-    let told = ended.told();
-    assert_eq!(told.plan.rule, "suspended");
-    let last = told.status().unwrap().last_update.clone().unwrap();
+    let outcome = ended.decide();
+    assert_eq!(outcome.plan.rule, "suspended");
+    let last = outcome.status().unwrap().last_update.clone().unwrap();
     assert_eq!(last.name.as_deref(), Some("demo-2"));
 }
 
 #[test]
 fn it_goes_on_where_it_was() {
-    let resumed = given()
+    let resumed = fixture()
         .spec(json!({ "suspend": false }))
         .last(json!({ "generation": 2 }));
-    assert_eq!(resumed.told().plan.rule, "launch");
+    assert_eq!(resumed.decide().plan.rule, "launch");
 }
 
 #[test]
 fn a_deletion_is_never_held_up() {
     let free = suspended().deleting().last(json!({}));
-    assert_eq!(free.told().plan.rule, "release");
+    assert_eq!(free.decide().plan.rule, "release");
     let owing = suspended()
         .spec(json!({ "destroyOnFinalize": true }))
         .deleting()
         .last(json!({ "generation": 2 }));
-    assert_eq!(owing.told().lines()[2], CREATE_DESTROY);
+    assert_eq!(owing.decide().lines()[2], CREATE_DESTROY);
 }

@@ -5,8 +5,8 @@ use super::*;
 const DETECTED: &str = "event StackUpdateDetected: ";
 
 /// Why an update is started, or the line that says where the Stack is, and when it is looked at again.
-fn need(given: &Given) -> String {
-    let lines = given.told().lines();
+fn need(fixture: &StackFixture) -> String {
+    let lines = fixture.decide().lines();
     let detected = lines.iter().find_map(|line| line.strip_prefix(DETECTED));
     match detected {
         Some(message) => format!("update: {message}"),
@@ -17,85 +17,85 @@ fn need(given: &Given) -> String {
 #[test]
 fn an_update_is_needed() {
     let resync = json!({ "continueResyncOnCommitMatch": true });
-    for (sentence, given, expected) in [
-        ("nothing was ever run", given(), "Initial stack update"),
+    for (sentence, fixture, expected) in [
+        ("nothing was ever run", fixture(), "Initial stack update"),
         (
             "the spec was edited",
-            given().last(json!({ "generation": 2 })),
+            fixture().last(json!({ "generation": 2 })),
             "New stack generation: 3",
         ),
         (
             "the spec was edited after the last failure allowed",
-            given()
+            fixture()
                 .failed(3, 5)
                 .last(json!({ "generation": 2, "state": "failed" })),
             "New stack generation: 3",
         ),
         (
             "a request came",
-            given().last(json!({})).request("now \"please\""),
+            fixture().last(json!({})).request("now \"please\""),
             r#"Sync request: "now \"please\"""#,
         ),
         (
             "a request was taken back",
-            given().last(json!({ "reconcileRequest": "a" })),
+            fixture().last(json!({ "reconcileRequest": "a" })),
             r#"Sync request: """#,
         ),
         (
             "there is a new revision",
-            given().last(json!({})).source(Ok(revision("4"))),
+            fixture().last(json!({})).source(Ok(revision("4"))),
             "New commit detected: \"4\"",
         ),
         (
             "there is a new revision after a failure just now",
-            given().failed(0, 1).source(Ok(revision("4"))),
+            fixture().failed(0, 1).source(Ok(revision("4"))),
             "New commit detected: \"4\"",
         ),
         (
             "there is a new revision after the last failure allowed",
-            given().failed(3, 1).source(Ok(revision("4"))),
+            fixture().failed(3, 1).source(Ok(revision("4"))),
             "New commit detected: \"4\"",
         ),
         (
             "the period of a minute is over",
-            given()
+            fixture()
                 .spec(resync.clone())
                 .last(json!({ "lastResyncTime": ago(60) })),
             "Resync time elapsed: 1m0s",
         ),
         (
             "the period of ten minutes is over",
-            given()
+            fixture()
                 .spec(json!({ "continueResyncOnCommitMatch": true, "resyncFrequencySeconds": 600 }))
                 .last(json!({ "lastResyncTime": ago(600) })),
             "Resync time elapsed: 10m0s",
         ),
         (
             "the first wait is over",
-            given().failed(0, 10),
+            fixture().failed(0, 10),
             "Backoff time elapsed: 10s",
         ),
         (
             "the third wait is over",
-            given().failed(2, 90),
+            fixture().failed(2, 90),
             "Backoff time elapsed: 1m30s",
         ),
         (
             "the shorter wait is over",
-            given()
+            fixture()
                 .spec(json!({ "retryMaxBackoffDurationSeconds": 15 }))
                 .failed(2, 15),
             "Backoff time elapsed: 15s",
         ),
         (
             "nobody knows when it failed",
-            given()
+            fixture()
                 .failed(0, 0)
                 .last(json!({ "state": "failed", "lastResyncTime": null })),
             "Backoff time elapsed: 10s",
         ),
     ] {
-        assert_eq!(need(&given), format!("update: {expected}"), "{sentence}");
+        assert_eq!(need(&fixture), format!("update: {expected}"), "{sentence}");
     }
 }
 
@@ -103,76 +103,76 @@ fn an_update_is_needed() {
 fn no_update_is_needed() {
     let ready = "status Ready, settled";
     let resync = json!({ "continueResyncOnCommitMatch": true, "resyncFrequencySeconds": 600 });
-    for (sentence, given, expected) in [
-        ("the last one succeeded", given().last(json!({})), ready),
+    for (sentence, fixture, expected) in [
+        ("the last one succeeded", fixture().last(json!({})), ready),
         (
             "the request was served",
-            given()
+            fixture()
                 .last(json!({ "reconcileRequest": "a" }))
                 .request("a"),
             ready,
         ),
         (
             "there is no source, and no revision was stored",
-            given()
+            fixture()
                 .with(json!({ "spec": { "programRef": null } }))
                 .last(json!({ "lastSuccessfulCommit": null })),
             ready,
         ),
         (
             "an hour ago, and no resync is wanted",
-            given()
+            fixture()
                 .spec(json!({ "resyncFrequencySeconds": 60 }))
                 .last(json!({})),
             ready,
         ),
         (
             "the next resync is due in a while",
-            given()
+            fixture()
                 .spec(resync)
                 .last(json!({ "lastResyncTime": ago(540) })),
             "status Ready, again in 60s",
         ),
         (
             "the first retry is due in a while",
-            given().failed(0, 4),
+            fixture().failed(0, 4),
             "status Reconciling RetryingAfterFailure: 0 update failure(s); next attempt at 2023-11-14T22:13:26Z, or when the spec or source changes, again in 6s",
         ),
         (
             "the third retry is due in a while",
-            given().failed(2, 0),
+            fixture().failed(2, 0),
             "status Reconciling RetryingAfterFailure: 2 update failure(s); next attempt at 2023-11-14T22:14:50Z, or when the spec or source changes, again in 90s",
         ),
         (
             "a preview is tried again in a while",
-            given()
+            fixture()
                 .failed(1, 0)
                 .last(json!({ "state": "failed", "type": "preview", "lastResyncTime": ago(0) })),
             "status Reconciling PreviewFailed: preview failed (1 attempt(s)); next attempt at 2023-11-14T22:13:50Z, or when the spec or source changes, again in 30s",
         ),
         (
             "it failed too often",
-            given().failed(3, 200),
+            fixture().failed(3, 200),
             "status Stalled UpdateFailed: up failed 3 times; next attempt at 2023-11-14T22:14:30Z, or when the spec or source changes, again in 70s",
         ),
         (
             "a preview failed too often",
-            given()
+            fixture()
                 .failed(8, 3_600)
                 .last(json!({ "state": "failed", "type": "preview" })),
             "status Stalled UpdateFailed: preview failed 8 times; next attempt at 2023-11-15T15:26:50Z, or when the spec or source changes, again in 62010s",
         ),
         (
             "nobody knows how it ended",
-            given().last(json!({ "state": "odd" })),
+            fixture().last(json!({ "state": "odd" })),
             ready,
         ),
     ] {
-        assert_eq!(need(&given), expected, "{sentence}");
-        let again = given.seen_before();
+        assert_eq!(need(&fixture), expected, "{sentence}");
+        let again = fixture.seen_before();
         let requeue = expected.rsplit(", ").next().unwrap();
         assert_eq!(
-            again.told().lines(),
+            again.decide().lines(),
             ["in-sync", requeue],
             "{sentence}: nothing is written twice"
         );
@@ -181,18 +181,18 @@ fn no_update_is_needed() {
 
 #[test]
 fn no_workspace_is_touched_without_need() {
-    for given in [
-        given().last(json!({})),
-        given().failed(1, 5),
-        given().failed(3, 5),
+    for fixture in [
+        fixture().last(json!({})),
+        fixture().failed(1, 5),
+        fixture().failed(3, 5),
     ] {
-        assert_eq!(given.told().questions(), ["source"]);
+        assert_eq!(fixture.decide().request_names(), ["source"]);
     }
 }
 
 #[test]
 fn the_workspace_is_reclaimed_once_as_the_stack_becomes_ready() {
-    let delete = || given().spec(json!({ "workspaceReclaimPolicy": "Delete" }));
+    let delete = || fixture().spec(json!({ "workspaceReclaimPolicy": "Delete" }));
     let reclaimed: &[&str] = &[
         "in-sync",
         "delete workspace",
@@ -222,7 +222,7 @@ fn the_workspace_is_reclaimed_once_as_the_stack_becomes_ready() {
         ),
         (
             "the Workspace is to stay",
-            given()
+            fixture()
                 .spec(json!({ "workspaceReclaimPolicy": "Retain" }))
                 .last(json!({})),
             &["in-sync", "status Ready", "settled"],

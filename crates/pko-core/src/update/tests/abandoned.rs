@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn held() -> Given {
-    given()
+fn held() -> UpdateFixture {
+    fixture()
         .with(json!({ "metadata": {
             "finalizers": ["finalizer.stack.pulumi.com"],
             "labels": { "pulumi.com/stack-name": "demo" },
@@ -39,14 +39,14 @@ fn an_update_that_is_over_and_deleted_is_let_go_unless_its_stack_waits_for_it() 
         ),
     ]);
     let running = held().deleting().progressing();
-    assert!(!running.told().questions().contains(&"awaited"));
+    assert!(!running.decide().request_names().contains(&"awaited"));
 }
 
 #[test]
 fn an_update_that_was_deleted_is_looked_at_soon_after_its_end() {
     let new = held().with(json!({ "status": null })).lifetime("24h");
     assert_eq!(
-        new.deleting().told().lines().last().unwrap(),
+        new.deleting().decide().lines().last().unwrap(),
         "again in 60s"
     );
 }
@@ -56,13 +56,17 @@ fn a_stack_waits_for_its_current_update_only() {
     let update = serde_json::from_value(held().update).unwrap();
     let awaits_as = |metadata: Value, status: Value| {
         let stack = json!({ "metadata": metadata, "spec": { "stack": "dev" }, "status": status });
-        awaits(&serde_json::from_value(stack).unwrap(), &update)
+        stack_awaits(&serde_json::from_value(stack).unwrap(), &update)
     };
-    let awaits = |status: Value| awaits_as(json!({}), status);
-    assert!(awaits(json!({ "currentUpdate": { "name": "demo-1" } })));
-    assert!(!awaits(json!({ "currentUpdate": { "name": "demo-2" } })));
-    assert!(!awaits(json!({ "lastUpdate": { "name": "demo-1" } })));
-    assert!(!awaits(json!(null)));
+    let stack_awaits = |status: Value| awaits_as(json!({}), status);
+    assert!(stack_awaits(
+        json!({ "currentUpdate": { "name": "demo-1" } })
+    ));
+    assert!(!stack_awaits(
+        json!({ "currentUpdate": { "name": "demo-2" } })
+    ));
+    assert!(!stack_awaits(json!({ "lastUpdate": { "name": "demo-1" } })));
+    assert!(!stack_awaits(json!(null)));
     let deleting = |finalizers: &[&str]| {
         let metadata = json!({ "deletionTimestamp": ago(5), "finalizers": finalizers });
         awaits_as(metadata, json!({ "currentUpdate": { "name": "demo-1" } }))

@@ -17,61 +17,61 @@ fn one_that_has_not_begun_ends_at_once() {
     check([
         (
             "new, and deleted",
-            given().deleting(),
+            fixture().deleting(),
             &["canceled", &deleted, "settled"],
         ),
         (
             "new, and orphaned",
-            given().orphaned(),
+            fixture().orphaned(),
             &["canceled", &orphaned, "settled"],
         ),
         (
             "new, and annotated",
-            given().annotated("true"),
+            fixture().annotated("true"),
             &["canceled", &annotated, "settled"],
         ),
         (
             "before it had an owner",
-            given()
+            fixture()
                 .with(json!({ "metadata": { "ownerReferences": null } }))
                 .annotated("true"),
             &["canceled", &annotated, "settled"],
         ),
         (
             "whatever the annotation says",
-            given().annotated("please"),
+            fixture().annotated("please"),
             &["canceled", &annotated, "settled"],
         ),
         (
             "but not if it says no",
-            given().annotated("false"),
+            fixture().annotated("false"),
             &["run", "follow", "again in 60s"],
         ),
         (
             "or nothing",
-            given().annotated(""),
+            fixture().annotated(""),
             &["run", "follow", "again in 60s"],
         ),
         (
             "while it waits for its turn",
-            given().waiting("Queued").deleting(),
+            fixture().waiting("Queued").deleting(),
             &["canceled", &deleted, "settled"],
         ),
         (
             "while its agent can't be reached",
-            given().waiting("TransientFailure").annotated("1"),
+            fixture().waiting("TransientFailure").annotated("1"),
             &["canceled", &annotated, "settled"],
         ),
         (
             "with a time to live",
-            given().deleting().lifetime("1h"),
+            fixture().deleting().lifetime("1h"),
             &["canceled", &deleted, "again in 3600s"],
         ),
     ]);
-    assert_eq!(given().deleting().told().asked, []);
-    let class = given()
+    assert_eq!(fixture().deleting().decide().requests, []);
+    let class = fixture()
         .deleting()
-        .told()
+        .decide()
         .status()
         .unwrap()
         .failure_class
@@ -81,16 +81,19 @@ fn one_that_has_not_begun_ends_at_once() {
 
 #[test]
 fn one_that_runs_is_told_to_end_and_followed_until_it_has() {
-    for (cause, given) in [
-        (DELETED, given().progressing().deleting()),
-        (ORPHANED, given().progressing().orphaned()),
-        (ANNOTATED, given().progressing().annotated("true")),
+    for (cause, fixture) in [
+        (DELETED, fixture().progressing().deleting()),
+        (ORPHANED, fixture().progressing().orphaned()),
+        (ANNOTATED, fixture().progressing().annotated("true")),
     ] {
-        let told = given.told();
-        assert_eq!(told.questions(), ["workspace", "turn", "agent", "cancel"]);
+        let outcome = fixture.decide();
+        assert_eq!(
+            outcome.request_names(),
+            ["workspace", "turn", "agent", "cancel"]
+        );
         let status = format!("status {PROGRESSING}");
-        assert_eq!(told.lines(), ["run", &status, "follow", "again in 60s"]);
-        let message = &told.status().unwrap().conditions[0].message;
+        assert_eq!(outcome.lines(), ["run", &status, "follow", "again in 60s"]);
+        let message = &outcome.status().unwrap().conditions[0].message;
         assert_eq!(
             *message,
             format!("the operation is being canceled: {cause}")
@@ -100,34 +103,37 @@ fn one_that_runs_is_told_to_end_and_followed_until_it_has() {
 
 #[test]
 fn how_a_canceled_run_ended_is_what_the_agent_says() {
-    let annotated = || given().progressing().annotated("true");
+    let annotated = || fixture().progressing().annotated("true");
     let outcome = RunOutcome {
         reason: Some("Canceled".into()),
         message: "up failed: error: update canceled".into(),
         permalink: Some("https://x/1".into()),
         ..RunOutcome::default()
     };
-    let told = annotated().ended(outcome).told();
+    let outcome = annotated().ended(outcome).decide();
     let status = format!(
         "status Progressing=False/Complete Failed=True/Canceled Complete=True/Updated \
          canceled: {ANNOTATED}\nup failed: error: update canceled"
     );
     assert_eq!(
-        told.lines(),
+        outcome.lines(),
         ["run", &status, "acknowledge", FAILED, "settled"]
     );
     assert_eq!(
-        told.status().unwrap().permalink.as_deref(),
+        outcome.status().unwrap().permalink.as_deref(),
         Some("https://x/1")
     );
 
-    let too_late = annotated().ended(succeeded()).told().lines();
+    let too_late = annotated().ended(succeeded()).decide().lines();
     let status =
         "status Progressing=False/Complete Failed=False/UpdateSucceeded Complete=True/Updated";
     assert_eq!(too_late[1], status);
 
     let message = format!("canceled before the operation began: {ANNOTATED}");
-    let never_begun = annotated().run(Ok(Run::Unknown)).told().lines();
+    let never_begun = annotated()
+        .run(Ok(RunProgress::NotStarted))
+        .decide()
+        .lines();
     assert_eq!(
         never_begun,
         ["run", &aborted("Canceled", &message), "settled"]
@@ -144,17 +150,17 @@ fn one_whose_run_is_gone_ends_with_the_cause() {
     check([
         (
             "with its Workspace",
-            given().progressing().orphaned().workspace(None),
+            fixture().progressing().orphaned().workspace(None),
             &["await-workspace", &gone, "settled"],
         ),
         (
             "with its pod",
-            given().progressing().deleting().replaced(),
+            fixture().progressing().deleting().replaced(),
             &["reach", &replaced, "settled"],
         ),
         (
             "not while the agent only does not answer",
-            given().progressing().deleting().unreachable(Some(HERE)),
+            fixture().progressing().deleting().unreachable(Some(HERE)),
             &["reach", unreached(), "again in 5s"],
         ),
     ]);

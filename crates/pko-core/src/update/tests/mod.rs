@@ -2,7 +2,7 @@
 
 mod abandoned;
 mod cancel;
-mod lost;
+mod interrupted_runs;
 mod result;
 mod run;
 mod scenarios;
@@ -13,7 +13,7 @@ use pko_api::auto::v1alpha1::UpdateStatus;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Plan, queue::Turn};
+use crate::{Plan, Requeue, run_queue::Admission};
 
 fn now() -> Timestamp {
     Timestamp::from_second(1_700_000_000).unwrap()
@@ -33,24 +33,24 @@ fn condition(kind: &str, status: &str, reason: &str) -> Value {
 const HERE: &str = "pod-1";
 
 /// A new Update of a Workspace that is ready; its run goes on.
-struct Given {
+struct UpdateFixture {
     update: Value,
     is_awaited: bool,
     workspace: Option<Value>,
-    turn: Turn,
-    agent: Agent,
-    run: Result<Run, RunError>,
+    turn: Admission,
+    agent: AgentState,
+    run: Result<RunProgress, RunError>,
     outputs: Result<(), String>,
     leading_since: Timestamp,
 }
 
-struct Told {
-    asked: Vec<Question>,
-    plan: Plan<Effect>,
+struct UpdateOutcome {
+    requests: Vec<UpdateStep>,
+    plan: Plan<UpdateEffect>,
 }
 
-fn given() -> Given {
-    Given {
+fn fixture() -> UpdateFixture {
+    UpdateFixture {
         update: json!({
             "metadata": {
                 "name": "demo-1", "namespace": "shop", "uid": "u", "generation": 2,
@@ -66,9 +66,9 @@ fn given() -> Given {
             "metadata": { "name": "demo", "generation": 1 },
             "status": { "observedGeneration": 1, "conditions": [condition("Ready", "True", "Succeeded")] },
         })),
-        turn: Turn::Go,
-        agent: Agent::Here(HERE.to_owned()),
-        run: Ok(Run::Running),
+        turn: Admission::Admitted,
+        agent: AgentState::Reachable(HERE.to_owned()),
+        run: Ok(RunProgress::Running),
         outputs: Ok(()),
         leading_since: now() - SignedDuration::from_hours(1),
     }
@@ -86,7 +86,7 @@ fn merge(base: &mut Value, over: Value) {
     }
 }
 
-impl Given {
+impl UpdateFixture {
     fn with(mut self, object: Value) -> Self {
         merge(&mut self.update, object);
         self
@@ -150,18 +150,18 @@ impl Given {
         self.with(json!({ "spec": { "ttlAfterCompleted": duration } }))
     }
 
-    fn run(mut self, run: Result<Run, RunError>) -> Self {
+    fn run(mut self, run: Result<RunProgress, RunError>) -> Self {
         self.run = run;
         self
     }
 
     fn ended(self, outcome: RunOutcome) -> Self {
-        self.run(Ok(Run::Ended(Box::new(outcome))))
+        self.run(Ok(RunProgress::Ended(Box::new(outcome))))
     }
 
     /// The agent does not answer, whichever it is.
     fn unreachable(self, instance: Option<&str>) -> Self {
-        self.agent(Agent::Unreachable {
+        self.agent(AgentState::Unreachable {
             instance: instance.map(str::to_owned),
             message: "no route".into(),
         })
@@ -169,10 +169,10 @@ impl Given {
 
     /// The pod is another one.
     fn replaced(self) -> Self {
-        self.agent(Agent::Here("pod-2".to_owned()))
+        self.agent(AgentState::Reachable("pod-2".to_owned()))
     }
 
-    fn agent(mut self, agent: Agent) -> Self {
+    fn agent(mut self, agent: AgentState) -> Self {
         self.agent = agent;
         self
     }
@@ -199,64 +199,74 @@ impl Given {
         ))
     }
 
-    fn told(&self) -> Told {
+    fn decide(&self) -> UpdateOutcome {
         let update = serde_json::from_value(self.update.clone()).unwrap();
-        let mut world = World::new(update, self.leading_since);
-        let mut asked = Vec::new();
+        let mut observed = ObservedUpdate::new(update, self.leading_since);
+        let mut requests = Vec::new();
         loop {
-            match decide(&world, now()) {
-                crate::Step::Ask(question) => {
-                    world.learn(match &question {
-                        Question::Awaited(_) => Answer::Awaited(self.is_awaited),
-                        Question::Workspace(_) => Answer::Workspace(
+            match observed.decide(now()) {
+                UpdateStep::Finish(plan) => return UpdateOutcome { requests, plan },
+                request => {
+                    observed.observe(match &request {
+                        UpdateStep::Finish(_) => unreachable!(),
+                        UpdateStep::Read(UpdateRead::Awaited(_)) => {
+                            UpdateResponse::Awaited(self.is_awaited)
+                        }
+                        UpdateStep::Read(UpdateRead::Workspace(_)) => UpdateResponse::Workspace(
                             self.workspace
                                 .clone()
                                 .map(|object| serde_json::from_value(object).unwrap()),
                         ),
-                        Question::Turn(_) => Answer::Turn(self.turn.clone()),
-                        Question::Agent(_) => Answer::Agent(self.agent.clone()),
-                        Question::Run(..) | Question::Cancel(_) => Answer::Run(self.run.clone()),
-                        Question::KeepOutputs(secret) => {
+                        UpdateStep::Write(UpdateWrite::Admit(_)) => {
+                            UpdateResponse::Admission(self.turn.clone())
+                        }
+                        UpdateStep::Write(UpdateWrite::AcquireAgent(_)) => {
+                            UpdateResponse::Agent(self.agent.clone())
+                        }
+                        UpdateStep::Write(
+                            UpdateWrite::StartRun(..) | UpdateWrite::CancelRun(_),
+                        ) => UpdateResponse::Run(self.run.clone()),
+                        UpdateStep::Write(UpdateWrite::StoreOutputs(secret)) => {
                             let name = secret.metadata.name.clone().unwrap();
-                            Answer::Outputs(self.outputs.clone().map(|()| name))
+                            UpdateResponse::Outputs(self.outputs.clone().map(|()| name))
                         }
                     });
-                    asked.push(question);
+                    requests.push(request);
                 }
-                crate::Step::Finish(plan) => return Told { asked, plan },
             }
         }
     }
 }
 
-impl Told {
+impl UpdateOutcome {
     fn status(&self) -> Option<&UpdateStatus> {
         self.plan.effects.iter().find_map(|effect| match effect {
-            Effect::PatchStatus(status) => Some(status.as_ref()),
+            UpdateEffect::PatchStatus(status) => Some(status.as_ref()),
             _ => None,
         })
     }
 
     /// The status that is published before the run is asked for.
     fn published(&self) -> Option<String> {
-        self.asked.iter().find_map(|question| match question {
-            Question::Run(_, Some(status)) => Some(state(status)),
+        self.requests.iter().find_map(|request| match request {
+            UpdateStep::Write(UpdateWrite::StartRun(_, Some(status))) => Some(state(status)),
             _ => None,
         })
     }
 
     /// What was asked, in order.
-    fn questions(&self) -> Vec<&'static str> {
-        let name = |question: &Question| match question {
-            Question::Awaited(_) => "awaited",
-            Question::Workspace(_) => "workspace",
-            Question::Turn(_) => "turn",
-            Question::Agent(_) => "agent",
-            Question::Run(..) => "run",
-            Question::Cancel(_) => "cancel",
-            Question::KeepOutputs(_) => "outputs",
+    fn request_names(&self) -> Vec<&'static str> {
+        let name = |request: &UpdateStep| match request {
+            UpdateStep::Read(UpdateRead::Awaited(_)) => "awaited",
+            UpdateStep::Read(UpdateRead::Workspace(_)) => "workspace",
+            UpdateStep::Write(UpdateWrite::Admit(_)) => "turn",
+            UpdateStep::Write(UpdateWrite::AcquireAgent(_)) => "agent",
+            UpdateStep::Write(UpdateWrite::StartRun(..)) => "run",
+            UpdateStep::Write(UpdateWrite::CancelRun(_)) => "cancel",
+            UpdateStep::Write(UpdateWrite::StoreOutputs(_)) => "outputs",
+            UpdateStep::Finish(_) => unreachable!(),
         };
-        self.asked.iter().map(name).collect()
+        self.requests.iter().map(name).collect()
     }
 
     fn lines(&self) -> Vec<String> {
@@ -270,17 +280,17 @@ impl Told {
     }
 }
 
-fn line(effect: &Effect) -> String {
+fn line(effect: &UpdateEffect) -> String {
     match effect {
-        Effect::PatchStatus(status) => format!("status {}", state(status)),
-        Effect::Adopt(owner) => format!("adopted by {} {}", owner.kind, owner.name),
-        Effect::GiveBackTurn => "give the turn back".to_owned(),
-        Effect::FollowRun => "follow".to_owned(),
-        Effect::WarnOfWorkspace(message) => format!("warning about the workspace: {message}"),
-        Effect::AcknowledgeRun => "acknowledge".to_owned(),
-        Effect::Delete => "delete".to_owned(),
-        Effect::LetGo => "let go".to_owned(),
-        Effect::Emit(event) => {
+        UpdateEffect::PatchStatus(status) => format!("status {}", state(status)),
+        UpdateEffect::Adopt(owner) => format!("adopted by {} {}", owner.kind, owner.name),
+        UpdateEffect::GiveBackTurn => "give the turn back".to_owned(),
+        UpdateEffect::FollowRun => "follow".to_owned(),
+        UpdateEffect::WarnOfWorkspace(message) => format!("warning about the workspace: {message}"),
+        UpdateEffect::AcknowledgeRun => "acknowledge".to_owned(),
+        UpdateEffect::Delete => "delete".to_owned(),
+        UpdateEffect::LetGo => "let go".to_owned(),
+        UpdateEffect::Emit(event) => {
             let warning = if event.warning { "!" } else { "" };
             format!("event{warning} {}: {}", event.reason, event.message)
         }
@@ -303,9 +313,9 @@ fn state(status: &UpdateStatus) -> String {
     [conditions.join(" "), message].join(" ").trim().to_owned()
 }
 
-fn check<const N: usize>(table: [(&str, Given, &[&str]); N]) {
-    for (sentence, given, expected) in table {
-        assert_eq!(given.told().lines(), expected, "{sentence}");
+fn check<const N: usize>(table: [(&str, UpdateFixture, &[&str]); N]) {
+    for (sentence, fixture, expected) in table {
+        assert_eq!(fixture.decide().lines(), expected, "{sentence}");
     }
 }
 

@@ -10,7 +10,7 @@ use super::*;
 fn a_run_that_succeeded_is_recorded_outputs_first() {
     let outputs = BTreeMap::from([(
         "url".to_owned(),
-        Output {
+        StackOutput {
             json: b"1".to_vec(),
             secret: false,
         },
@@ -28,9 +28,13 @@ fn a_run_that_succeeded_is_recorded_outputs_first() {
         changes: BTreeMap::from([("create".to_owned(), 2)]),
         ..succeeded()
     };
-    let told = given().progressing().lifetime("24h").ended(outcome).told();
+    let outcome = fixture()
+        .progressing()
+        .lifetime("24h")
+        .ended(outcome)
+        .decide();
     assert_eq!(
-        told.lines(),
+        outcome.lines(),
         [
             "run",
             "status Progressing=False/Complete Failed=False/UpdateSucceeded Complete=True/Updated all fine",
@@ -40,11 +44,11 @@ fn a_run_that_succeeded_is_recorded_outputs_first() {
         ]
     );
     assert_eq!(
-        told.questions(),
+        outcome.request_names(),
         ["workspace", "turn", "agent", "run", "outputs"],
         "outputs first"
     );
-    let mut status = serde_json::to_value(told.status().unwrap()).unwrap();
+    let mut status = serde_json::to_value(outcome.status().unwrap()).unwrap();
     let conditions = status
         .as_object_mut()
         .unwrap()
@@ -92,7 +96,7 @@ fn a_run_that_failed_is_recorded_by_its_reason() {
             "status Progressing=False/Complete Failed=True/{expected} Complete=True/Updated stack is locked"
         );
         assert_eq!(
-            given().ended(outcome).told().lines(),
+            fixture().ended(outcome).decide().lines(),
             [
                 "run",
                 &status,
@@ -108,7 +112,7 @@ fn with_outputs() -> RunOutcome {
     let outputs = [("url", "1", false), ("password", "\"hunter2\"", true)];
     let output = |(name, json, secret): (&str, &str, bool)| {
         let json = json.into();
-        (name.to_owned(), Output { json, secret })
+        (name.to_owned(), StackOutput { json, secret })
     };
     RunOutcome {
         message: "all fine".into(),
@@ -119,11 +123,11 @@ fn with_outputs() -> RunOutcome {
 
 #[test]
 fn a_run_that_went_well_is_recorded_so_even_if_its_outputs_can_not_be_kept() {
-    let mut refused = given().progressing().ended(with_outputs());
+    let mut refused = fixture().progressing().ended(with_outputs());
     refused.outputs = Err("exceeded quota: secrets".into());
-    let told = refused.told();
+    let outcome = refused.decide();
     assert_eq!(
-        told.lines(),
+        outcome.lines(),
         [
             "run",
             "status Progressing=False/Complete Failed=False/UpdateSucceeded Complete=True/Updated all fine\n\
@@ -133,20 +137,23 @@ fn a_run_that_went_well_is_recorded_so_even_if_its_outputs_can_not_be_kept() {
             "settled",
         ]
     );
-    assert_eq!(told.status().unwrap().outputs, None);
+    assert_eq!(outcome.status().unwrap().outputs, None);
 
     let mut many = with_outputs();
     let json = vec![b'1'; 2 * 1024 * 1024];
     many.outputs.insert(
         "many".into(),
-        Output {
+        StackOutput {
             json,
             secret: false,
         },
     );
-    let told = given().progressing().ended(many).told();
-    assert_eq!(told.questions(), ["workspace", "turn", "agent", "run"]);
-    let message = told.status().unwrap().message.clone().unwrap();
+    let outcome = fixture().progressing().ended(many).decide();
+    assert_eq!(
+        outcome.request_names(),
+        ["workspace", "turn", "agent", "run"]
+    );
+    let message = outcome.status().unwrap().message.clone().unwrap();
     assert!(
         message.starts_with("all fine\nthe outputs have 2097162 bytes"),
         "{message}"
@@ -155,20 +162,23 @@ fn a_run_that_went_well_is_recorded_so_even_if_its_outputs_can_not_be_kept() {
 
 #[test]
 fn a_preview_shows_its_plan_and_keeps_no_secret() {
-    let outcome = RunOutcome {
+    let run = RunOutcome {
         permalink: Some("https://x/preview/1".into()),
         changes: BTreeMap::from([("create".to_owned(), 2)]),
         printed: "Previewing update (dev):".into(),
         ..with_outputs()
     };
     let preview = || {
-        given()
+        fixture()
             .progressing()
             .with(json!({ "spec": { "type": "preview" } }))
     };
-    let told = preview().ended(outcome.clone()).told();
-    assert_eq!(told.questions(), ["workspace", "turn", "agent", "run"]);
-    let status = serde_json::to_value(told.status().unwrap()).unwrap();
+    let outcome = preview().ended(run.clone()).decide();
+    assert_eq!(
+        outcome.request_names(),
+        ["workspace", "turn", "agent", "run"]
+    );
+    let status = serde_json::to_value(outcome.status().unwrap()).unwrap();
     assert_eq!(
         status["plannedOutputs"],
         json!({ "url": 1, "password": "[secret]" })
@@ -181,17 +191,17 @@ fn a_preview_shows_its_plan_and_keeps_no_secret() {
 
     let long = RunOutcome {
         printed: "x".repeat(100_000),
-        ..outcome.clone()
+        ..run.clone()
     };
-    let told = preview().ended(long).told();
-    let printed = told.status().unwrap().output.clone().unwrap();
+    let outcome = preview().ended(long).decide();
+    let printed = outcome.status().unwrap().output.clone().unwrap();
     assert!(printed.len() <= 8 * 1024 && printed.contains('…'));
 
     let failed = RunOutcome {
         succeeded: false,
-        ..outcome
+        ..run
     };
-    let status = preview().ended(failed).told().status().unwrap().clone();
+    let status = preview().ended(failed).decide().status().unwrap().clone();
     assert_eq!(status.planned_outputs, None);
     assert!(status.output.is_some() && status.permalink.is_some());
 }
@@ -211,8 +221,8 @@ fn a_failure_keeps_what_is_known_of_it() {
         changes: BTreeMap::from([("create".to_owned(), 1)]),
         ..RunOutcome::default()
     };
-    let told = given().progressing().ended(outcome).told();
-    let mut status = serde_json::to_value(told.status().unwrap()).unwrap();
+    let outcome = fixture().progressing().ended(outcome).decide();
+    let mut status = serde_json::to_value(outcome.status().unwrap()).unwrap();
     status.as_object_mut().unwrap().remove("conditions");
     assert_eq!(
         status,
@@ -232,9 +242,9 @@ fn a_failure_keeps_what_is_known_of_it() {
 
 #[test]
 fn a_run_that_the_agent_refused_has_failed() {
-    let refused = given().run(Err(RunError::Refused("no such stack".into())));
+    let refused = fixture().run(Err(RunError::Refused("no such stack".into())));
     assert_eq!(
-        refused.told().lines(),
+        refused.decide().lines(),
         [
             "run",
             "status Progressing=False/Complete Failed=True/UpdateFailed Complete=True/Updated no such stack",
@@ -254,8 +264,8 @@ fn each_operation_has_its_own_event() {
         ("destroy", "Destroyed", "destroy"),
     ] {
         let event = |outcome| {
-            let given = given().with(json!({ "spec": { "type": operation } }));
-            given.ended(outcome).told().lines()[3].clone()
+            let fixture = fixture().with(json!({ "spec": { "type": operation } }));
+            fixture.ended(outcome).decide().lines()[3].clone()
         };
         assert_eq!(
             event(succeeded()),
@@ -272,8 +282,8 @@ fn a_message_that_would_not_fit_is_shortened() {
         message: "x".repeat(2_000_000),
         ..RunOutcome::default()
     };
-    let told = given().ended(outcome).told();
-    assert!(told.status().unwrap().message.as_ref().unwrap().len() < 40_000);
+    let outcome = fixture().ended(outcome).decide();
+    assert!(outcome.status().unwrap().message.as_ref().unwrap().len() < 40_000);
 }
 
 #[test]
@@ -288,8 +298,8 @@ fn what_does_not_decode_says_so_once() {
         }
     };
     let now = Timestamp::from_second(1).unwrap();
-    let plan = decide_undecodable(&object(json!({})), now);
-    let [Effect::PatchStatus(status)] = plan.effects.as_slice() else {
+    let plan = ObservedUpdate::decide_undecodable(&object(json!({})), now);
+    let [UpdateEffect::PatchStatus(status)] = plan.effects.as_slice() else {
         panic!("{plan:?}")
     };
     assert_eq!(status.observed_generation, Some(2));
@@ -319,6 +329,6 @@ fn what_does_not_decode_says_so_once() {
             .starts_with("spec.ttlAfterCompleted: \"abc\""),
         "{status:?}"
     );
-    let again = decide_undecodable(&object(json!(status)), now);
+    let again = ObservedUpdate::decide_undecodable(&object(json!(status)), now);
     assert_eq!((again.rule, again.effects.len()), ("undecodable", 0));
 }

@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn a_run_is_started_and_followed() {
-    let new = given().told();
-    assert_eq!(new.questions(), ["workspace", "turn", "agent", "run"]);
+    let new = fixture().decide();
+    assert_eq!(new.request_names(), ["workspace", "turn", "agent", "run"]);
     assert_eq!(
         new.published().as_deref(),
         Some(PROGRESSING),
@@ -17,36 +17,36 @@ fn a_run_is_started_and_followed() {
         "and not written again"
     );
 
-    let found = given().progressing().told();
+    let found = fixture().progressing().decide();
     assert_eq!(found.published(), None, "it is stored already");
     assert_eq!(found.lines(), ["run", "follow", "again in 60s"]);
 }
 
 /// The status that is published before an agent hears of the run.
-fn published(given: &Given) -> Option<UpdateStatus> {
-    let asked = given.told().asked;
-    asked.into_iter().find_map(|question| match question {
-        Question::Run(_, status) => status.map(|status| *status),
+fn published(fixture: &UpdateFixture) -> Option<UpdateStatus> {
+    let requests = fixture.decide().requests;
+    requests.into_iter().find_map(|request| match request {
+        UpdateStep::Write(UpdateWrite::StartRun(_, status)) => status.map(|status| *status),
         _ => None,
     })
 }
 
 #[test]
 fn where_a_run_begins_is_published_before_it_does() {
-    let status = published(&given()).unwrap();
+    let status = published(&fixture()).unwrap();
     assert_eq!(status.workspace_instance.as_deref(), Some(HERE));
-    let mut update: pko_api::Update = serde_json::from_value(given().update).unwrap();
+    let mut update: pko_api::Update = serde_json::from_value(fixture().update).unwrap();
     assert!(!has_begun(&update));
     update.status = Some(status);
     assert!(has_begun(&update));
     for waiting in ["TransientFailure", "WorkspaceNotReady", "Queued"] {
-        let update = given().waiting(waiting).update;
+        let update = fixture().waiting(waiting).update;
         assert!(
             !has_begun(&serde_json::from_value(update).unwrap()),
             "{waiting}"
         );
     }
-    let upstream = given()
+    let upstream = fixture()
         .progressing()
         .with(json!({ "status": { "workspaceInstance": null } }));
     assert!(has_begun(&serde_json::from_value(upstream.update).unwrap()));
@@ -55,7 +55,7 @@ fn where_a_run_begins_is_published_before_it_does() {
 #[test]
 fn an_agent_that_can_not_be_reached_before_the_run_gives_the_turn_to_others() {
     let transient = waiting("TransientFailure");
-    let first = given().unreachable(Some(HERE)).told();
+    let first = fixture().unreachable(Some(HERE)).decide();
     assert_eq!(
         first.lines(),
         [
@@ -67,21 +67,21 @@ fn an_agent_that_can_not_be_reached_before_the_run_gives_the_turn_to_others() {
         ]
     );
     assert_eq!(
-        first.questions(),
+        first.request_names(),
         ["workspace", "turn", "agent"],
         "nothing is begun"
     );
     let message = &first.status().unwrap().conditions[0].message;
     assert_eq!(message, "no route");
 
-    let mut again = given().unreachable(None);
+    let mut again = fixture().unreachable(None);
     again.update["status"] = serde_json::to_value(first.status()).unwrap();
     assert_eq!(
-        again.told().lines(),
+        again.decide().lines(),
         ["reach", "give the turn back", "again in 5s"],
         "what is said is said once"
     );
-    let reached = again.agent(Agent::Here(HERE.into())).told();
+    let reached = again.agent(AgentState::Reachable(HERE.into())).decide();
     assert_eq!(reached.published().as_deref(), Some(PROGRESSING));
     assert_eq!(reached.lines(), ["run", "follow", "again in 60s"]);
 }
@@ -92,33 +92,33 @@ fn a_run_whose_agent_does_not_answer_goes_on_until_that_is_known() {
     check([
         (
             "the same pod",
-            given().progressing().unreachable(Some(HERE)),
+            fixture().progressing().unreachable(Some(HERE)),
             again,
         ),
         (
             "nobody knows which pod: that is no proof",
-            given().progressing().unreachable(None),
+            fixture().progressing().unreachable(None),
             again,
         ),
         (
             "it answered, and then it did not",
-            given()
+            fixture()
                 .progressing()
                 .run(Err(RunError::Unreachable("cut off".into()))),
             &["run", unreached(), "again in 5s"],
         ),
         (
             "between the publication and the start",
-            given().run(Err(RunError::Unreachable("cut off".into()))),
+            fixture().run(Err(RunError::Unreachable("cut off".into()))),
             &["run", unreached(), "again in 5s"],
         ),
     ]);
-    let mut back = given().progressing();
-    let told = given().progressing().unreachable(Some(HERE)).told();
-    back.update["status"] = serde_json::to_value(told.status()).unwrap();
+    let mut back = fixture().progressing();
+    let outcome = fixture().progressing().unreachable(Some(HERE)).decide();
+    back.update["status"] = serde_json::to_value(outcome.status()).unwrap();
     let progressing = format!("status {PROGRESSING}");
     assert_eq!(
-        back.told().lines(),
+        back.decide().lines(),
         ["run", &progressing, "follow", "again in 60s"]
     );
 }
@@ -130,15 +130,15 @@ fn a_run_is_never_begun_in_another_pod() {
     let replaced = aborted("Aborted", replaced);
     let ended: &[&str] = &["reach", &replaced, FAILED, "settled"];
     check([
-        ("another pod", given().progressing().replaced(), ended),
+        ("another pod", fixture().progressing().replaced(), ended),
         (
             "another pod that does not answer yet",
-            given().progressing().unreachable(Some("pod-2")),
+            fixture().progressing().unreachable(Some("pod-2")),
             ended,
         ),
         (
             "whatever the status said last",
-            given()
+            fixture()
                 .conditions(
                     ("False", "TransientFailure"),
                     ("False", "Progressing"),
@@ -149,22 +149,22 @@ fn a_run_is_never_begun_in_another_pod() {
             ended,
         ),
     ]);
-    let told = given().progressing().replaced().told();
-    assert_eq!(told.questions(), ["workspace", "turn", "agent"]);
-    let class = told.status().unwrap().failure_class.as_deref();
+    let outcome = fixture().progressing().replaced().decide();
+    assert_eq!(outcome.request_names(), ["workspace", "turn", "agent"]);
+    let class = outcome.status().unwrap().failure_class.as_deref();
     assert_eq!(class, Some("interrupted"));
 }
 
 #[test]
 fn a_run_of_another_operator_is_not_begun_again() {
-    let upstream = given()
+    let upstream = fixture()
         .progressing()
         .with(json!({ "status": { "workspaceInstance": null } }));
-    let told = upstream.told();
+    let outcome = upstream.decide();
     let message = "the operation was begun by another version of the operator, which was stopped while it ran; \
                    what it had done by then is in the stack's state";
     assert_eq!(
-        told.lines(),
+        outcome.lines(),
         [
             "of-another-operator",
             &aborted("Aborted", message),
@@ -172,31 +172,31 @@ fn a_run_of_another_operator_is_not_begun_again() {
             "settled"
         ]
     );
-    assert_eq!(told.asked, []);
+    assert_eq!(outcome.requests, []);
 }
 
 #[test]
 fn run_of_another_operator_is_over_when_its_pulumi_must_have_ended() {
-    let mut upstream = given()
+    let mut upstream = fixture()
         .progressing()
         .with(json!({ "status": { "workspaceInstance": null } }));
     upstream.leading_since = now();
     let waits = ["of-another-operator", "again in 15s"];
-    assert_eq!(upstream.told().lines(), waits);
+    assert_eq!(upstream.decide().lines(), waits);
     upstream.leading_since = now() - SignedDuration::from_secs(14);
     let waits = ["of-another-operator", "again in 1s"];
-    assert_eq!(upstream.told().lines(), waits);
+    assert_eq!(upstream.decide().lines(), waits);
     upstream.leading_since = now() - SignedDuration::from_secs(15);
-    assert_eq!(upstream.told().lines()[3], "settled");
+    assert_eq!(upstream.decide().lines()[3], "settled");
 }
 
 #[test]
 fn a_run_that_an_agent_has_forgotten_is_aborted_with_the_cause() {
-    let lost = given()
+    let lost = fixture()
         .progressing()
         .run(Err(RunError::Lost("the manager was restarted".into())));
     assert_eq!(
-        lost.told().lines(),
+        lost.decide().lines(),
         [
             "run",
             &aborted("Aborted", "the manager was restarted"),

@@ -2,44 +2,44 @@
 
 use super::*;
 
-fn sets_outcome(given: &Given) -> Vec<String> {
-    given.told().lines()
+fn sets_outcome(fixture: &UpdateFixture) -> Vec<String> {
+    fixture.decide().lines()
 }
 
 #[test]
 fn ttl_unset_keeps() {
-    assert_eq!(sets_outcome(&given().complete()), ["expire", "settled"]);
+    assert_eq!(sets_outcome(&fixture().complete()), ["expire", "settled"]);
 }
 
 #[test]
 fn ttl_unexpired_requeues() {
-    let left = sets_outcome(&given().complete().lifetime("1h"));
+    let left = sets_outcome(&fixture().complete().lifetime("1h"));
     assert_eq!(left, ["expire", "again in 2600s"]);
 }
 
 #[test]
 fn ttl_expired_deletes_and_tells() {
     let expired = "event UpdateExpired: ttl expired and was deleted";
-    let gone = sets_outcome(&given().complete().lifetime("10m"));
+    let gone = sets_outcome(&fixture().complete().lifetime("10m"));
     assert_eq!(gone, ["expire", "delete", expired, "settled"]);
 }
 
 /// Upstream's counts from the first look, because its condition's time never moves.
 #[test]
 fn ttl_counts_from_completion() {
-    let waited = given()
+    let waited = fixture()
         .waiting("WorkspaceNotReady")
         .lifetime("15m")
         .ended(succeeded());
-    let told = waited.told();
-    let mut over = given().lifetime("15m");
-    over.update["status"] = serde_json::to_value(told.status()).unwrap();
+    let outcome = waited.decide();
+    let mut over = fixture().lifetime("15m");
+    over.update["status"] = serde_json::to_value(outcome.status()).unwrap();
     assert_eq!(sets_outcome(&over), ["expire", "again in 900s"]);
 }
 
 #[test]
 fn up_success_with_outputs() {
-    let output = Output {
+    let output = StackOutput {
         json: b"\"https://x\"".to_vec(),
         secret: false,
     };
@@ -47,13 +47,15 @@ fn up_success_with_outputs() {
         outputs: [("url".to_owned(), output)].into(),
         ..succeeded()
     };
-    let told = given().progressing().ended(outcome).told();
+    let outcome = fixture().progressing().ended(outcome).decide();
     assert_eq!(
-        told.status().unwrap().outputs.as_deref(),
+        outcome.status().unwrap().outputs.as_deref(),
         Some("demo-1-stack-outputs")
     );
-    let kept = told.asked.iter().find_map(|question| match question {
-        Question::KeepOutputs(secret) => Some(serde_json::to_value(secret).unwrap()),
+    let kept = outcome.requests.iter().find_map(|request| match request {
+        UpdateStep::Write(UpdateWrite::StoreOutputs(secret)) => {
+            Some(serde_json::to_value(secret).unwrap())
+        }
         _ => None,
     });
     assert_eq!(
@@ -89,7 +91,7 @@ fn explicit_failed_result() {
     let status =
         "status Progressing=False/Complete Failed=True/UpdateFailed Complete=True/Updated it broke";
     assert_eq!(
-        sets_outcome(&given().progressing().ended(outcome)),
+        sets_outcome(&fixture().progressing().ended(outcome)),
         ["run", status, "acknowledge", FAILED, "settled"]
     );
 }
@@ -97,7 +99,7 @@ fn explicit_failed_result() {
 /// Upstream fails the Update: it can't know whether the run goes on.
 #[test]
 fn up_call_unavailable() {
-    let unavailable = given().run(Err(RunError::Unreachable("Unavailable: cut off".into())));
+    let unavailable = fixture().run(Err(RunError::Unreachable("Unavailable: cut off".into())));
     assert_eq!(
         sets_outcome(&unavailable),
         ["run", unreached(), "again in 5s"]
@@ -107,7 +109,7 @@ fn up_call_unavailable() {
 /// The same, for a connection that is cut off while a run goes on.
 #[test]
 fn stream_unavailable() {
-    let cut_off = given().progressing().unreachable(Some(HERE));
+    let cut_off = fixture().progressing().unreachable(Some(HERE));
     assert_eq!(
         sets_outcome(&cut_off),
         ["reach", unreached(), "again in 5s"]
@@ -124,15 +126,15 @@ fn update_conflict_detail() {
     let status = "status Progressing=False/Complete Failed=True/UpdateConflict Complete=True/Updated \
                   Another update is currently in progress";
     assert_eq!(
-        sets_outcome(&given().progressing().ended(outcome)),
+        sets_outcome(&fixture().progressing().ended(outcome)),
         ["run", status, "acknowledge", FAILED, "settled"]
     );
 }
 
 #[test]
 fn zero_times_omitted_and_project_info_nil() {
-    let told = given().progressing().ended(succeeded()).told();
-    let status = serde_json::to_value(told.status().unwrap()).unwrap();
+    let outcome = fixture().progressing().ended(succeeded()).decide();
+    let status = serde_json::to_value(outcome.status().unwrap()).unwrap();
     for field in ["startTime", "endTime", "projectInfo"] {
         assert!(status.get(field).is_none(), "{field}");
     }
@@ -141,14 +143,14 @@ fn zero_times_omitted_and_project_info_nil() {
 /// Upstream loses a wake-up that comes while an Update is looked at; here each look names the next one.
 #[test]
 fn workspace_mapping_skips_active_keys() {
-    let told = given().workspace_not_ready().told();
-    assert!(matches!(told.plan.requeue, Requeue::After(_)));
+    let outcome = fixture().workspace_not_ready().decide();
+    assert!(matches!(outcome.plan.requeue, Requeue::After(_)));
 }
 
 /// Upstream cancels it.
 #[test]
 fn a_hand_written_update_is_adopted() {
-    let alone = given().with(json!({ "metadata": { "ownerReferences": null } }));
+    let alone = fixture().with(json!({ "metadata": { "ownerReferences": null } }));
     assert_eq!(
         sets_outcome(&alone),
         ["adopt", "adopted by Workspace demo", "again in 30s"]

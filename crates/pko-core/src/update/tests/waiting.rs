@@ -1,21 +1,21 @@
 //! An Update before its run begins, and after it is over.
 
 use super::*;
-use crate::queue::{Reason, Wait};
+use crate::run_queue::{QueueWait, WaitReason};
 
 #[test]
 fn an_update_that_is_over_stays_for_its_time_to_live() {
     let kept: &[&str] = &["expire", "settled"];
     check([
-        ("without one it stays for ever", given().complete(), kept),
+        ("without one it stays for ever", fixture().complete(), kept),
         (
             "it has some left",
-            given().complete().lifetime("1h"),
+            fixture().complete().lifetime("1h"),
             &["expire", "again in 2600s"],
         ),
         (
             "it is over",
-            given().complete().lifetime("1000s"),
+            fixture().complete().lifetime("1000s"),
             &[
                 "expire",
                 "delete",
@@ -25,7 +25,7 @@ fn an_update_that_is_over_stays_for_its_time_to_live() {
         ),
         (
             "it is none",
-            given().complete().lifetime("-1h"),
+            fixture().complete().lifetime("-1h"),
             &[
                 "expire",
                 "delete",
@@ -35,46 +35,47 @@ fn an_update_that_is_over_stays_for_its_time_to_live() {
         ),
         (
             "it is being deleted already",
-            given().complete().lifetime("1000s").deleting(),
+            fixture().complete().lifetime("1000s").deleting(),
             kept,
         ),
-        ("it lost its owner", given().complete().orphaned(), kept),
+        ("it lost its owner", fixture().complete().orphaned(), kept),
         (
             "an operation that there is not",
-            given()
+            fixture()
                 .complete()
                 .with(json!({ "spec": { "type": "odd" } })),
             kept,
         ),
     ]);
-    assert_eq!(given().complete().told().asked, []);
+    assert_eq!(fixture().complete().decide().requests, []);
 }
 
 #[test]
 fn an_update_that_never_had_an_owner_is_adopted() {
-    let alone = |given: Given| given.with(json!({ "metadata": { "ownerReferences": null } }));
+    let alone =
+        |fixture: UpdateFixture| fixture.with(json!({ "metadata": { "ownerReferences": null } }));
     let not_found = waiting("WorkspaceNotFound");
     let canceled = "canceled before the operation began: the Update was deleted";
     let canceled = aborted("Canceled", canceled);
     check([
         (
             "new",
-            alone(given()),
+            alone(fixture()),
             &["adopt", "adopted by Workspace demo", "again in 30s"],
         ),
         (
             "before there is a Workspace",
-            alone(given()).workspace(None),
+            alone(fixture()).workspace(None),
             &["adopt", &not_found, "again in 30s"],
         ),
         (
             "once there is one",
-            alone(given().waiting("WorkspaceNotFound")),
+            alone(fixture().waiting("WorkspaceNotFound")),
             &["adopt", "adopted by Workspace demo", "again in 30s"],
         ),
         (
             "one that is being deleted",
-            alone(given()).deleting(),
+            alone(fixture()).deleting(),
             &["canceled", &canceled, "settled"],
         ),
     ]);
@@ -93,12 +94,12 @@ fn an_operation_that_there_is_not_fails_by_name() {
     check([
         (
             "unknown",
-            given().with(json!({ "spec": { "type": "import" } })),
+            fixture().with(json!({ "spec": { "type": "import" } })),
             &["unknown-operation", &unknown, FAILED, "settled"],
         ),
         (
             "missing",
-            given()
+            fixture()
                 .with(json!({ "spec": { "type": null } }))
                 .lifetime("1h"),
             &["unknown-operation", &missing, FAILED, "again in 3600s"],
@@ -113,16 +114,16 @@ fn an_update_waits_for_its_workspace() {
     let gone = "the Workspace is gone, and the run with it; what it had done by then is in the stack's state";
     let gone = aborted("Aborted", gone);
     check([
-        ("missing", given().workspace(None), &["await-workspace", &not_found, "again in 30s"]),
+        ("missing", fixture().workspace(None), &["await-workspace", &not_found, "again in 30s"]),
         (
             "missing, and told before",
-            given().workspace(None).waiting("WorkspaceNotFound"),
+            fixture().workspace(None).waiting("WorkspaceNotFound"),
             &["await-workspace", "again in 30s"],
         ),
-        ("not ready", given().workspace_not_ready(), &["await-workspace", &not_ready, "again in 30s"]),
+        ("not ready", fixture().workspace_not_ready(), &["await-workspace", &not_ready, "again in 30s"]),
         (
             "ready for another spec",
-            given().workspace(Some(json!({
+            fixture().workspace(Some(json!({
                 "metadata": { "name": "demo", "generation": 2 },
                 "status": { "observedGeneration": 1, "conditions": [condition("Ready", "True", "Succeeded")] },
             }))),
@@ -130,42 +131,42 @@ fn an_update_waits_for_its_workspace() {
         ),
         (
             "not ready any more, after the agent could not be reached",
-            given().workspace_not_ready().waiting("TransientFailure"),
+            fixture().workspace_not_ready().waiting("TransientFailure"),
             &["await-workspace", &not_ready, "again in 30s"],
         ),
         (
             "not ready any more, while the run goes on",
-            given().workspace_not_ready().progressing(),
+            fixture().workspace_not_ready().progressing(),
             &["run", "follow", "again in 60s"],
         ),
         (
             "ready, in a pod of before",
-            given().workspace_ready("Outdated"),
+            fixture().workspace_ready("Outdated"),
             &["await-workspace", &not_ready, "again in 30s"],
         ),
         (
             "ready, without a pod",
-            given().workspace_ready("Idle"),
+            fixture().workspace_ready("Idle"),
             &["await-workspace", &not_ready, "again in 30s"],
         ),
         (
             "a destroy, ready, without a pod",
-            given().destroying().workspace_ready("Idle"),
+            fixture().destroying().workspace_ready("Idle"),
             &["await-workspace", &not_ready, "again in 30s"],
         ),
         (
             "in a pod of before, while the run goes on",
-            given().workspace_ready("Outdated").progressing(),
+            fixture().workspace_ready("Outdated").progressing(),
             &["run", "follow", "again in 60s"],
         ),
         (
             "not ready any more, and the agent does not answer",
-            given().workspace_not_ready().progressing().unreachable(None),
+            fixture().workspace_not_ready().progressing().unreachable(None),
             &["reach", unreached(), "again in 5s"],
         ),
         (
             "gone, and the run with it",
-            given().workspace(None).progressing(),
+            fixture().workspace(None).progressing(),
             &["await-workspace", &gone, FAILED, "settled"],
         ),
     ]);
@@ -174,21 +175,21 @@ fn an_update_waits_for_its_workspace() {
 /// What a new pod would need may be deleted together with the Stack.
 #[test]
 fn destroy_begins_in_the_pod_of_another_operator_version() {
-    let told = given().destroying().workspace_ready("Outdated").told();
-    assert_eq!(told.plan.rule, "run");
+    let outcome = fixture().destroying().workspace_ready("Outdated").decide();
+    assert_eq!(outcome.plan.rule, "run");
 }
 
 #[test]
 fn a_run_waits_for_its_turn() {
     let held = |before| {
-        let reason = Reason::Cluster(2);
-        Given {
-            turn: Turn::Wait(Wait { before, reason }),
-            ..given()
+        let reason = WaitReason::Cluster(2);
+        UpdateFixture {
+            turn: Admission::Queued(QueueWait { before, reason }),
+            ..fixture()
         }
     };
-    let told = held(3).told();
-    let condition = &told.status().unwrap().conditions[0];
+    let outcome = held(3).decide();
+    let condition = &outcome.status().unwrap().conditions[0];
     assert_eq!(
         (&*condition.reason, &*condition.status),
         ("Queued", "False")
@@ -198,21 +199,21 @@ fn a_run_waits_for_its_turn() {
         "waiting for its turn: 2 runs are under way in the cluster, which is the limit; 3 runs are before it"
     );
     assert_eq!(
-        told.plan.requeue,
+        outcome.plan.requeue,
         Requeue::after(std::time::Duration::from_secs(30))
     );
-    assert_eq!(told.questions(), ["workspace", "turn"]);
-    let begun = |given: &Given| {
-        let asked = given.told().asked;
-        asked.into_iter().find_map(|question| match question {
-            Question::Turn(question) => Some(question.has_begun),
+    assert_eq!(outcome.request_names(), ["workspace", "turn"]);
+    let begun = |fixture: &UpdateFixture| {
+        let requests = fixture.decide().requests;
+        requests.into_iter().find_map(|request| match request {
+            UpdateStep::Write(UpdateWrite::Admit(request)) => Some(request.has_begun),
             _ => None,
         })
     };
-    assert_eq!(begun(&given()), Some(false));
-    assert_eq!(begun(&given().progressing()), Some(true));
+    assert_eq!(begun(&fixture()), Some(false));
+    assert_eq!(begun(&fixture().progressing()), Some(true));
     assert_eq!(
-        begun(&given().workspace_not_ready()),
+        begun(&fixture().workspace_not_ready()),
         None,
         "it can't run anyway"
     );

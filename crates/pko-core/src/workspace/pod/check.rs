@@ -9,7 +9,7 @@ use pko_api::{
 };
 use serde_json::Value;
 
-use super::{PULUMI_CONTAINER, container_name, source::Source};
+use super::{PULUMI_CONTAINER, container_name, source::SpecSource};
 
 /// The operator's own variables of the `pulumi` container, and the one of every container.
 const RESERVED: [&str; 4] = [
@@ -81,8 +81,8 @@ fn is_text(value: &Value) -> bool {
 }
 
 fn one_source(workspace: &Workspace) -> Result<(), Invalid> {
-    let sources = Source::all(&workspace.spec);
-    let fields: Vec<&str> = sources.iter().map(Source::field).collect();
+    let sources = SpecSource::all(&workspace.spec);
+    let fields: Vec<&str> = sources.iter().map(SpecSource::field).collect();
     match &sources[..] {
         [] => Ok(()),
         [source] => complete(source),
@@ -94,18 +94,18 @@ fn one_source(workspace: &Workspace) -> Result<(), Invalid> {
 }
 
 /// Everything that `agent init` would miss.
-fn complete(source: &Source<'_>) -> Result<(), Invalid> {
+fn complete(source: &SpecSource<'_>) -> Result<(), Invalid> {
     let parts: Vec<(&str, Option<&str>)> = match source {
-        Source::Git(git) => vec![
+        SpecSource::Git(git) => vec![
             ("url", git.url.as_deref()),
             ("ref", git.reference.as_deref()),
         ],
-        Source::Flux(flux) => vec![
+        SpecSource::Flux(flux) => vec![
             ("url", flux.url.as_deref()),
             ("digest", flux.digest.as_deref()),
         ],
-        Source::Local(local) => vec![("dir", local.dir.as_deref())],
-        Source::Project(project) => vec![
+        SpecSource::Local(local) => vec![("dir", local.dir.as_deref())],
+        SpecSource::Project(project) => vec![
             ("name", Some(project.name.as_str())),
             ("runtime", Some(project.runtime.as_str())),
         ],

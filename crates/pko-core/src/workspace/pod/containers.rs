@@ -4,8 +4,8 @@ use pko_api::Workspace;
 use serde_json::{Value, json};
 
 use super::{
-    ENV_FILE, GRPC_PORT, PULUMI_CONTAINER, SHARE, SHARE_PATH, Settings, WORKSPACE_PATH, audience,
-    container_name, name, namespace, profile, put, source::Source,
+    AgentSettings, ENV_FILE, GRPC_PORT, PULUMI_CONTAINER, SHARE, SHARE_PATH, WORKSPACE_PATH,
+    audience, container_name, name, namespace, profile, put, source::SpecSource,
 };
 
 /// The agent on the shared volume, and where it comes from.
@@ -17,7 +17,7 @@ const BOOTSTRAP: &str = "bootstrap";
 const FETCH: &str = "fetch";
 
 /// The operator's own init containers, then the user's.
-pub(super) fn init(workspace: &Workspace, settings: &Settings) -> Vec<Value> {
+pub(super) fn init(workspace: &Workspace, settings: &AgentSettings) -> Vec<Value> {
     let own = own_init(workspace, settings).into_iter();
     let own = own.map(|container| with_profile(workspace, container));
     let users = workspace
@@ -31,8 +31,8 @@ pub(super) fn init(workspace: &Workspace, settings: &Settings) -> Vec<Value> {
 
 /// `bootstrap` copies the agent, `fetch` gets the program. Each container of a pod takes the kubelet about a second to
 /// notice, so one does both, unless the user has something to say about them.
-fn own_init(workspace: &Workspace, settings: &Settings) -> Vec<Value> {
-    let sources = Source::all(&workspace.spec);
+fn own_init(workspace: &Workspace, settings: &AgentSettings) -> Vec<Value> {
+    let sources = SpecSource::all(&workspace.spec);
     if let [source] = sources.as_slice()
         && !names_own_init(workspace)
     {
@@ -54,7 +54,7 @@ fn own_init(workspace: &Workspace, settings: &Settings) -> Vec<Value> {
     [bootstrap].into_iter().chain(fetch).collect()
 }
 
-fn fetch(source: &Source, settings: &Settings, agent: &str) -> Value {
+fn fetch(source: &SpecSource, settings: &AgentSettings, agent: &str) -> Value {
     json!({
         "name": FETCH,
         "image": settings.agent_image,
@@ -80,7 +80,7 @@ fn names_own_init(workspace: &Workspace) -> bool {
 }
 
 /// The container in which the agent runs `pulumi`.
-pub(super) fn pulumi(workspace: &Workspace, settings: &Settings) -> Value {
+pub(super) fn pulumi(workspace: &Workspace, settings: &AgentSettings) -> Value {
     let spec = &workspace.spec;
     let mut container = json!({
         "name": PULUMI_CONTAINER,
@@ -132,7 +132,7 @@ fn command(workspace: &Workspace) -> Vec<String> {
     words
 }
 
-fn environment(workspace: &Workspace, settings: &Settings) -> Vec<Value> {
+fn environment(workspace: &Workspace, settings: &AgentSettings) -> Vec<Value> {
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     let users = workspace.spec.env.iter().map(|variable| json!(variable));
     let own = [

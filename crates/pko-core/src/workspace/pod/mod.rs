@@ -31,14 +31,14 @@ pub use check::Invalid;
 pub use essential::{keep_of_pod, keep_of_service, keep_of_stateful_set};
 use finish::finished;
 pub use plan::{
-    Demand, Found, Plan, Running, Standing, WAITING, WaitingRuns, Write, has_orphaned_run,
-    is_outdated, plan,
+    ExistingResources, PodPlan, PodState, PodWrite, RunningPod, WAITING, WaitingRuns,
+    WorkspaceDemand, has_orphaned_run, is_outdated, plan,
 };
 pub use problem::problem;
 pub use source::{git_credentials, revision_hash};
 
 use super::owner_reference;
-use crate::merge::{self, Kind};
+use crate::merge::{self, MergeSchema};
 
 /// The shared volume, and where each container sees it.
 const SHARE: &str = "share";
@@ -54,7 +54,7 @@ const TERMINATION_SECONDS: u32 = 600;
 
 /// What the operator was told when it was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct AgentSettings {
     /// The image that has the agent.
     pub agent_image: String,
     /// When it is pulled.
@@ -126,7 +126,7 @@ pub fn check(workspace: &Workspace) -> Result<(), Invalid> {
 }
 
 /// The StatefulSet with the one pod, or what is wrong with the spec.
-pub fn stateful_set(workspace: &Workspace, settings: &Settings) -> Result<Value, Invalid> {
+pub fn stateful_set(workspace: &Workspace, settings: &AgentSettings) -> Result<Value, Invalid> {
     check::spec(workspace)?;
     let template = pod_template(workspace, settings)?;
     check::template(workspace, &template)?;
@@ -144,7 +144,7 @@ pub fn stateful_set(workspace: &Workspace, settings: &Settings) -> Result<Value,
     }))
 }
 
-fn pod_template(workspace: &Workspace, settings: &Settings) -> Result<Value, Invalid> {
+fn pod_template(workspace: &Workspace, settings: &AgentSettings) -> Result<Value, Invalid> {
     let base = json!({
         "metadata": {
             "labels": system_labels(workspace),
@@ -164,7 +164,7 @@ fn pod_template(workspace: &Workspace, settings: &Settings) -> Result<Value, Inv
     let merged = if patch.is_null() {
         base
     } else {
-        merge::merge(&Kind::POD_TEMPLATE, base, &patch)
+        merge::merge(&MergeSchema::POD_TEMPLATE, base, &patch)
             .map_err(|error| Invalid::new("spec.podTemplate", error.to_string()))?
     };
     Ok(finished(workspace, merged, &base_order))

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Admits, Invalid, PULUMI_CONTAINER, Settings, agent_of, problem::problem, put, service,
+    Admits, AgentSettings, Invalid, PULUMI_CONTAINER, agent_of, problem::problem, put, service,
     stateful_set,
 };
 use crate::hex::hex;
@@ -30,7 +30,7 @@ pub const WAITING: &str = "Waiting for the workspace pod to be available";
 
 /// What there is of a workspace in the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct ExistingResources {
     /// Its Service.
     pub service: Option<Service>,
     /// Its StatefulSet.
@@ -43,7 +43,7 @@ pub struct Found {
 
 /// Who needs a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Demand {
+pub struct WorkspaceDemand {
     /// A run is under way in it.
     pub is_busy: bool,
     /// Which runs wait for it.
@@ -74,16 +74,16 @@ pub enum WaitingRuns {
 
 /// What is to be done, and where the pod stands.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct PodPlan {
     /// Objects to apply, in order.
-    pub writes: Vec<Write>,
+    pub writes: Vec<PodWrite>,
     /// Where the pod stands, after that.
-    pub standing: Standing,
+    pub state: PodState,
 }
 
 /// An object to apply.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Write {
+pub enum PodWrite {
     /// The Service.
     Service(Value),
     /// The StatefulSet.
@@ -97,7 +97,7 @@ pub enum Write {
 
 /// Where a pod stands.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Standing {
+pub enum PodState {
     /// It is being replaced, or waits to be.
     Rolling(String),
     /// It is coming up.
@@ -107,14 +107,14 @@ pub enum Standing {
     /// Something is wrong with it.
     Broken(String),
     /// Its agent runs.
-    Running(Running),
+    Running(RunningPod),
     /// There is none, because nobody needs one.
-    Asleep,
+    Idle,
 }
 
 /// A pod whose agent runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningPod {
     /// The pod's own.
     pub uid: String,
     /// Where it is.
@@ -139,26 +139,26 @@ enum Relation {
 /// Decides; what is wrong with a spec leaves everything as it is.
 pub fn plan(
     workspace: &Workspace,
-    settings: &Settings,
-    found: &Found,
-    demand: &Demand,
+    settings: &AgentSettings,
+    found: &ExistingResources,
+    demand: &WorkspaceDemand,
     now: Timestamp,
-) -> Result<Plan, Invalid> {
-    let wanted = Wanted::of(workspace, settings, found.artifact.as_ref())?;
+) -> Result<PodPlan, Invalid> {
+    let wanted = DesiredSet::of(workspace, settings, found.artifact.as_ref())?;
     let service = service_write(workspace, found.service.as_ref());
     let plan = match &found.stateful_set {
         None if found.pod.as_ref().is_some_and(is_of_previous_set) => {
             let message = "Waiting for the pod of the previous workspace to terminate";
-            standing(Standing::Rolling(message.to_owned()))
+            state(PodState::Rolling(message.to_owned()))
         }
-        None => wanted.applied(1, false, Standing::Waiting(WAITING.to_owned())),
+        None => wanted.applied(1, false, PodState::Waiting(WAITING.to_owned())),
         Some(set) if is_leaving(&set.metadata, workspace) => {
             let message = "Waiting for the statefulset of the previous workspace to be deleted";
-            standing(Standing::Rolling(message.to_owned()))
+            state(PodState::Rolling(message.to_owned()))
         }
         Some(set) => for_set(workspace, &wanted, set, found.pod.as_ref(), demand, now),
     };
-    Ok(Plan {
+    Ok(PodPlan {
         writes: service.into_iter().chain(plan.writes).collect(),
         ..plan
     })
@@ -167,8 +167,12 @@ pub fn plan(
 /// Whether another operator version made the pod that there is, so that it is replaced before its next `up`. The
 /// Workspace's status may not say so yet.
 #[must_use]
-pub fn is_outdated(workspace: &Workspace, settings: &Settings, found: &Found) -> bool {
-    let wanted = Wanted::of(workspace, settings, found.artifact.as_ref());
+pub fn is_outdated(
+    workspace: &Workspace,
+    settings: &AgentSettings,
+    found: &ExistingResources,
+) -> bool {
+    let wanted = DesiredSet::of(workspace, settings, found.artifact.as_ref());
     let (Ok(wanted), Some(set)) = (wanted, &found.stateful_set) else {
         return false;
     };
@@ -191,21 +195,21 @@ fn is_of_previous_set(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some() || owners.any(|owner| owner.controller == Some(true))
 }
 
-fn standing(standing: Standing) -> Plan {
-    Plan {
+fn state(state: PodState) -> PodPlan {
+    PodPlan {
         writes: Vec::new(),
-        standing,
+        state,
     }
 }
 
 fn for_set(
     workspace: &Workspace,
-    wanted: &Wanted,
+    wanted: &DesiredSet,
     set: &StatefulSet,
     pod: Option<&Pod>,
-    demand: &Demand,
+    demand: &WorkspaceDemand,
     now: Timestamp,
-) -> Plan {
+) -> PodPlan {
     let replicas = set
         .spec
         .as_ref()
@@ -219,22 +223,22 @@ fn for_set(
     match relation {
         Relation::Other if is_busy => {
             let message = "the pod is replaced when the run that is under way in it has ended";
-            standing(Standing::Rolling(message.to_owned()))
+            state(PodState::Rolling(message.to_owned()))
         }
-        Relation::Other if wanted_replicas == 0 => wanted.applied(0, true, Standing::Asleep),
-        Relation::Other => wanted.applied(1, true, Standing::Rolling(ROLLING.to_owned())),
+        Relation::Other if wanted_replicas == 0 => wanted.applied(0, true, PodState::Idle),
+        Relation::Other => wanted.applied(1, true, PodState::Rolling(ROLLING.to_owned())),
         Relation::Outdated if !is_busy && (renews(demand, pod) || is_useless(demand, pod)) => {
-            wanted.applied(1, true, Standing::Rolling(ROLLING.to_owned()))
+            wanted.applied(1, true, PodState::Rolling(ROLLING.to_owned()))
         }
-        _ if wanted_replicas == 0 && replicas == 0 => standing(Standing::Asleep),
-        _ if wanted_replicas == 0 => wanted.applied(0, true, Standing::Asleep),
-        _ if replicas == 0 => wanted.applied(1, false, Standing::Waiting(WAITING.to_owned())),
-        _ => standing(observed(set, pod, relation == Relation::Outdated, &idle)),
+        _ if wanted_replicas == 0 && replicas == 0 => state(PodState::Idle),
+        _ if wanted_replicas == 0 => wanted.applied(0, true, PodState::Idle),
+        _ if replicas == 0 => wanted.applied(1, false, PodState::Waiting(WAITING.to_owned())),
+        _ => state(observed(set, pod, relation == Relation::Outdated, &idle)),
     }
 }
 
 /// Whether a run waits for a pod of this operator version.
-fn renews(demand: &Demand, pod: Option<&Pod>) -> bool {
+fn renews(demand: &WorkspaceDemand, pod: Option<&Pod>) -> bool {
     let keeps = |pod: &Pod| is_alive(pod) && !has_orphaned_run(demand, pod);
     match demand.waiting_runs {
         WaitingRuns::None => false,
@@ -245,7 +249,7 @@ fn renews(demand: &Demand, pod: Option<&Pod>) -> bool {
 
 /// Whether a run that another operator had begun may still be under way in this pod. No other run begins in it.
 #[must_use]
-pub fn has_orphaned_run(demand: &Demand, pod: &Pod) -> bool {
+pub fn has_orphaned_run(demand: &WorkspaceDemand, pod: &Pod) -> bool {
     let created = pod.metadata.creation_timestamp.as_ref();
     let admits = agent_of(pod).map(|agent| agent.admits);
     admits != Some(Admits::Manager)
@@ -255,21 +259,21 @@ pub fn has_orphaned_run(demand: &Demand, pod: &Pod) -> bool {
 }
 
 /// Where a pod that is left as it is stands.
-fn observed(set: &StatefulSet, pod: Option<&Pod>, is_outdated: bool, idle: &Idleness) -> Standing {
+fn observed(set: &StatefulSet, pod: Option<&Pod>, is_outdated: bool, idle: &Idleness) -> PodState {
     let status = set.status.as_ref();
     let seen = status.and_then(|status| status.observed_generation);
     if seen.is_none() {
         // It is new: nothing is replaced by it.
-        return Standing::Waiting(WAITING.to_owned());
+        return PodState::Waiting(WAITING.to_owned());
     }
     if seen != set.metadata.generation {
-        return Standing::Rolling(ROLLING.to_owned());
+        return PodState::Rolling(ROLLING.to_owned());
     }
     let Some(pod) = pod else {
-        return Standing::Missing;
+        return PodState::Missing;
     };
     if pod.metadata.deletion_timestamp.is_some() {
-        return Standing::Waiting(WAITING.to_owned());
+        return PodState::Waiting(WAITING.to_owned());
     }
     let revision = pod
         .metadata
@@ -277,16 +281,16 @@ fn observed(set: &StatefulSet, pod: Option<&Pod>, is_outdated: bool, idle: &Idle
         .as_ref()
         .and_then(|labels| labels.get(REVISION_LABEL));
     if revision != status.and_then(|status| status.update_revision.as_ref()) {
-        return Standing::Rolling(ROLLING.to_owned());
+        return PodState::Rolling(ROLLING.to_owned());
     }
     match (is_alive(pod), pod_address(pod)) {
-        (true, Some(address)) => Standing::Running(Running {
+        (true, Some(address)) => PodState::Running(RunningPod {
             uid: pod.metadata.uid.clone().unwrap_or_default(),
             address,
             is_outdated,
             idle_in: idle.left,
         }),
-        _ => problem(pod).map_or(Standing::Waiting(WAITING.to_owned()), Standing::Broken),
+        _ => problem(pod).map_or(PodState::Waiting(WAITING.to_owned()), PodState::Broken),
     }
 }
 
@@ -307,7 +311,7 @@ fn is_alive(pod: &Pod) -> bool {
 
 /// Whether a pod can't start, or its agent lets nobody in. One of another operator version may stay like that for ever:
 /// it may ask for an archive that this operator does not serve, or lack rights that this operator's agent does not need.
-fn is_useless(demand: &Demand, pod: Option<&Pod>) -> bool {
+fn is_useless(demand: &WorkspaceDemand, pod: Option<&Pod>) -> bool {
     demand.is_refused || pod.is_some_and(|pod| !is_alive(pod) && problem(pod).is_some())
 }
 
@@ -323,7 +327,7 @@ struct Idleness {
 }
 
 impl Idleness {
-    fn of(demand: &Demand, pod: Option<&Pod>, replicas: i32, now: Timestamp) -> Self {
+    fn of(demand: &WorkspaceDemand, pod: Option<&Pod>, replicas: i32, now: Timestamp) -> Self {
         let Some(timeout) = demand.idle_timeout else {
             return Self { left: None };
         };
@@ -356,16 +360,16 @@ impl Idleness {
 }
 
 /// The StatefulSet that is wanted, and by what one knows that there is it.
-struct Wanted {
+struct DesiredSet {
     set: Value,
     spec_hash: String,
     template_hash: String,
 }
 
-impl Wanted {
+impl DesiredSet {
     fn of(
         workspace: &Workspace,
-        settings: &Settings,
+        settings: &AgentSettings,
         artifact: Option<&FluxArtifact>,
     ) -> Result<Self, Invalid> {
         let set = match artifact {
@@ -401,15 +405,15 @@ impl Wanted {
         }
     }
 
-    fn applied(&self, replicas: i32, ends_pod: bool, standing: Standing) -> Plan {
+    fn applied(&self, replicas: i32, ends_pod: bool, state: PodState) -> PodPlan {
         let mut object = self.set.clone();
         marked(&mut object, &self.mark());
         if let Some(spec) = object.get_mut("spec") {
             put(spec, "replicas", replicas);
         }
-        Plan {
-            writes: vec![Write::StatefulSet { object, ends_pod }],
-            standing,
+        PodPlan {
+            writes: vec![PodWrite::StatefulSet { object, ends_pod }],
+            state,
         }
     }
 }
@@ -425,7 +429,7 @@ fn fetching(workspace: &Workspace, artifact: &FluxArtifact) -> Workspace {
 /// What of a Workspace its pod depends on. Stacks, their config and their environments are the running agent's
 /// business, and the Service's template is the Service's. The key is how an agent knows us: one that knows another is
 /// of no use.
-fn pod_spec(workspace: &Workspace, settings: &Settings) -> Value {
+fn pod_spec(workspace: &Workspace, settings: &AgentSettings) -> Value {
     let mut spec = json!(workspace.spec);
     if let Value::Object(fields) = &mut spec {
         for field in ["stacks", "serviceTemplate", "idleTimeout"] {
@@ -435,7 +439,7 @@ fn pod_spec(workspace: &Workspace, settings: &Settings) -> Value {
     json!([spec, settings.manager_public_key])
 }
 
-fn service_write(workspace: &Workspace, found: Option<&Service>) -> Option<Write> {
+fn service_write(workspace: &Workspace, found: Option<&Service>) -> Option<PodWrite> {
     if found.is_some_and(|found| is_leaving(&found.metadata, workspace)) {
         return None;
     }
@@ -445,7 +449,7 @@ fn service_write(workspace: &Workspace, found: Option<&Service>) -> Option<Write
         return None;
     }
     marked(&mut wanted, &hash);
-    Some(Write::Service(wanted))
+    Some(PodWrite::Service(wanted))
 }
 
 fn mark(metadata: &ObjectMeta) -> Option<&str> {

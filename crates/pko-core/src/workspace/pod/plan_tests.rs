@@ -13,8 +13,8 @@ fn now() -> Timestamp {
     Timestamp::from_second(1_700_000_000).unwrap()
 }
 
-fn settings(image: &str) -> Settings {
-    Settings {
+fn settings(image: &str) -> AgentSettings {
+    AgentSettings {
         agent_image: image.to_owned(),
         agent_image_pull_policy: "IfNotPresent".to_owned(),
         max_untar_size: None,
@@ -29,27 +29,27 @@ fn workspace(spec: impl Into<Value>) -> Workspace {
 }
 
 /// A cluster that has what a plan asked for, and whose controllers and kubelet did their work.
-struct Cluster {
+struct PodCluster {
     workspace: Workspace,
     image: String,
-    found: Found,
-    demand: Demand,
+    found: ExistingResources,
+    demand: WorkspaceDemand,
 }
 
-impl Cluster {
+impl PodCluster {
     /// In which the pod runs.
     fn running() -> Self {
         let mut cluster = Self {
             workspace: workspace(json!({ "projectInfo": { "name": "a", "runtime": "yaml" } })),
             image: "agent:1".to_owned(),
-            found: Found::default(),
-            demand: Demand::default(),
+            found: ExistingResources::default(),
+            demand: WorkspaceDemand::default(),
         };
         cluster.settle();
         cluster
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> PodPlan {
         let planned = self.plan_for(&self.found);
         assert_eq!(
             planned,
@@ -59,13 +59,13 @@ impl Cluster {
         planned
     }
 
-    fn plan_for(&self, found: &Found) -> Plan {
+    fn plan_for(&self, found: &ExistingResources) -> PodPlan {
         let settings = settings(&self.image);
         plan(&self.workspace, &settings, found, &self.demand, now()).unwrap()
     }
 
     /// What there is, as it is kept in memory.
-    fn kept(&self) -> Found {
+    fn kept(&self) -> ExistingResources {
         let mut found = self.found.clone();
         found.service.iter_mut().for_each(keep_of_service);
         found.stateful_set.iter_mut().for_each(keep_of_stateful_set);
@@ -87,12 +87,12 @@ impl Cluster {
         panic!("it is never enough: {:?}", self.plan());
     }
 
-    fn write(&mut self, write: Write) {
+    fn write(&mut self, write: PodWrite) {
         match write {
-            Write::Service(service) => {
+            PodWrite::Service(service) => {
                 self.found.service = serde_json::from_value(service).unwrap();
             }
-            Write::StatefulSet { mut object, .. } => {
+            PodWrite::StatefulSet { mut object, .. } => {
                 let before = self.found.stateful_set.as_ref();
                 let generation = before.and_then(|set| set.metadata.generation).unwrap_or(0) + 1;
                 object["metadata"]["generation"] = json!(generation);
@@ -143,18 +143,18 @@ impl Cluster {
     fn told(&self) -> String {
         let plan = self.plan();
         let writes = plan.writes.iter().map(|write| match write {
-            Write::Service(_) => "service".to_owned(),
-            Write::StatefulSet { object, ends_pod } => {
+            PodWrite::Service(_) => "service".to_owned(),
+            PodWrite::StatefulSet { object, ends_pod } => {
                 let end = if *ends_pod { " ends the pod" } else { "" };
                 format!("set of {}{end}", object["spec"]["replicas"])
             }
         });
-        let standing = match plan.standing {
-            Standing::Rolling(message) => format!("rolling: {message}"),
-            Standing::Waiting(message) => format!("waiting: {message}"),
-            Standing::Missing => "missing".to_owned(),
-            Standing::Broken(message) => format!("broken: {message}"),
-            Standing::Running(running) => {
+        let state = match plan.state {
+            PodState::Rolling(message) => format!("rolling: {message}"),
+            PodState::Waiting(message) => format!("waiting: {message}"),
+            PodState::Missing => "missing".to_owned(),
+            PodState::Broken(message) => format!("broken: {message}"),
+            PodState::Running(running) => {
                 let outdated = if running.is_outdated { " outdated" } else { "" };
                 let idle = running.idle_in.map(|left| format!(" idle in {left:?}"));
                 format!(
@@ -164,9 +164,9 @@ impl Cluster {
                     idle.unwrap_or_default()
                 )
             }
-            Standing::Asleep => "asleep".to_owned(),
+            PodState::Idle => "asleep".to_owned(),
         };
-        writes.chain([standing]).collect::<Vec<_>>().join(", ")
+        writes.chain([state]).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -186,9 +186,9 @@ const WAITS_FOR_RUN: &str =
 
 #[test]
 fn a_new_workspace_gets_a_service_and_a_set() {
-    let mut cluster = Cluster::running();
+    let mut cluster = PodCluster::running();
     assert_eq!(cluster.told(), RUNNING, "and then nothing is applied again");
-    cluster.found = Found::default();
+    cluster.found = ExistingResources::default();
     let waiting = "waiting: Waiting for the workspace pod to be available";
     assert_eq!(cluster.told(), format!("service, set of 1, {waiting}"));
 }
@@ -211,7 +211,7 @@ fn what_the_pod_depends_on_replaces_it_and_nothing_else_does() {
         ("initContainers", json!([{ "name": "a", "image": "b" }])),
         ("pulumiLogLevel", json!(3)),
     ] {
-        let mut cluster = Cluster::running();
+        let mut cluster = PodCluster::running();
         cluster.change(|spec| spec[field] = value);
         assert_eq!(cluster.told(), WILL_ROLL, "{field}");
         cluster.demand.is_busy = true;
@@ -227,11 +227,11 @@ fn what_the_pod_depends_on_replaces_it_and_nothing_else_does() {
         ),
         ("idleTimeout", json!("1h")),
     ] {
-        let mut cluster = Cluster::running();
+        let mut cluster = PodCluster::running();
         cluster.change(|spec| spec[field] = value);
         assert_eq!(cluster.told(), RUNNING, "{field}");
     }
-    let mut cluster = Cluster::running();
+    let mut cluster = PodCluster::running();
     cluster
         .change(|spec| spec["serviceTemplate"] = json!({ "metadata": { "labels": { "a": "b" } } }));
     assert_eq!(cluster.told(), format!("service, {RUNNING}"));
@@ -239,7 +239,7 @@ fn what_the_pod_depends_on_replaces_it_and_nothing_else_does() {
 
 #[test]
 fn another_operator_is_a_reason_when_the_next_run_comes() {
-    let mut cluster = Cluster::running();
+    let mut cluster = PodCluster::running();
     cluster.image = "agent:2".to_owned();
     assert_eq!(cluster.told(), format!("{RUNNING} outdated"));
     cluster.demand.is_busy = true;
@@ -256,7 +256,7 @@ fn another_operator_is_a_reason_when_the_next_run_comes() {
 /// What a new pod would need may be deleted together with the Stack.
 #[test]
 fn destroy_keeps_the_pod_of_another_operator_version() {
-    let mut cluster = Cluster::running();
+    let mut cluster = PodCluster::running();
     cluster.image = "agent:2".to_owned();
     cluster.demand.waiting_runs = WaitingRuns::Destroys;
     assert_eq!(cluster.told(), format!("{RUNNING} outdated"));
@@ -267,7 +267,7 @@ fn destroy_keeps_the_pod_of_another_operator_version() {
 /// Upstream's agent ends a run with its caller, unless it never hears that the caller is gone.
 #[test]
 fn destroy_gets_a_new_pod_where_a_run_of_another_operator_was_given_up() {
-    let mut cluster = Cluster::running();
+    let mut cluster = PodCluster::running();
     cluster.image = "agent:2".to_owned();
     cluster.demand.waiting_runs = WaitingRuns::Destroys;
     cluster.demand.orphaned_run = Some(now() - SignedDuration::from_secs(7200));
@@ -284,7 +284,7 @@ fn destroy_gets_a_new_pod_where_a_run_of_another_operator_was_given_up() {
 fn new_pod_fetches_the_artifact_that_this_operator_serves() {
     let flux =
         |digest: &str| json!({ "url": "http://operator/programs/team/demo/1", "digest": digest });
-    let mut cluster = Cluster::running();
+    let mut cluster = PodCluster::running();
     cluster.change(|spec| *spec = json!({ "flux": flux("sha256:theirs") }));
     cluster.settle();
     let running = "running pod-2 at 10.0.0.7";
@@ -302,8 +302,8 @@ fn new_pod_fetches_the_artifact_that_this_operator_serves() {
             .writes
             .iter()
             .map(|write| match write {
-                Write::StatefulSet { object, .. } => object.clone(),
-                Write::Service(service) => service.clone(),
+                PodWrite::StatefulSet { object, .. } => object.clone(),
+                PodWrite::Service(service) => service.clone(),
             })
             .collect::<Vec<_>>()
     )
@@ -318,7 +318,7 @@ fn new_pod_fetches_the_artifact_that_this_operator_serves() {
 
 #[test]
 fn a_set_of_upstreams_is_used_as_it_is_while_it_is_for_this_spec() {
-    let mut cluster = Cluster::running();
+    let mut cluster = PodCluster::running();
     cluster.set("/metadata/annotations", json!({}));
     assert_eq!(cluster.told(), WILL_ROLL, "nobody says what it is for");
     let status = |generation: i64| {
@@ -333,10 +333,10 @@ fn a_set_of_upstreams_is_used_as_it_is_while_it_is_for_this_spec() {
 #[test]
 fn statefulset_of_a_previous_workspace_is_waited_for() {
     let gone = "rolling: Waiting for the statefulset of the previous workspace to be deleted";
-    let mut cluster = Cluster::running();
+    let mut cluster = PodCluster::running();
     cluster.set("/metadata/deletionTimestamp", json!(ago(1)));
     assert_eq!(cluster.told(), gone);
-    let mut cluster = Cluster::running();
+    let mut cluster = PodCluster::running();
     cluster.set(
         "/metadata/ownerReferences/0/uid",
         json!("of a Workspace of before"),
@@ -348,7 +348,7 @@ fn statefulset_of_a_previous_workspace_is_waited_for() {
 fn pod_of_a_previous_statefulset_is_waited_for() {
     let waits = "rolling: Waiting for the pod of the previous workspace to terminate";
     let applies = "set of 1, waiting: Waiting for the workspace pod to be available";
-    let mut cluster = Cluster::running();
+    let mut cluster = PodCluster::running();
     cluster.found.stateful_set = None;
     assert_eq!(cluster.told(), applies, "a pod without an owner is adopted");
     let set = json!([{
@@ -365,10 +365,10 @@ fn pod_of_a_previous_statefulset_is_waited_for() {
 
 #[test]
 fn unhealthy_pod_of_another_operator_version_is_replaced_without_a_run() {
-    let crash = |cluster: &mut Cluster| {
+    let crash = |cluster: &mut PodCluster| {
         cluster.container_waits("CrashLoopBackOff", "back-off 10s restarting");
     };
-    let mut cluster = Cluster::running();
+    let mut cluster = PodCluster::running();
     crash(&mut cluster);
     let broken = "broken: container \"pulumi\": CrashLoopBackOff: back-off 10s restarting";
     assert_eq!(
@@ -387,14 +387,14 @@ fn unhealthy_pod_of_another_operator_version_is_replaced_without_a_run() {
     crash(&mut cluster);
     assert_eq!(cluster.told(), broken, "once, not again and again");
 
-    let mut upstream = Cluster::running();
+    let mut upstream = PodCluster::running();
     upstream.set("/metadata/annotations", json!({}));
     upstream.workspace.status =
         Some(serde_json::from_value(json!({ "observedGeneration": 3 })).unwrap());
     assert_eq!(upstream.told(), format!("{RUNNING} outdated"));
     crash(&mut upstream);
     assert_eq!(upstream.told(), WILL_ROLL, "made by upstream's operator");
-    let mut refusing = Cluster::running();
+    let mut refusing = PodCluster::running();
     refusing.demand.is_refused = true;
     assert_eq!(refusing.told(), RUNNING, "another pod would refuse, too");
     refusing.image = "agent:2".to_owned();
@@ -409,8 +409,8 @@ fn unhealthy_pod_of_another_operator_version_is_replaced_without_a_run() {
 fn a_pod_is_ready_when_it_is_the_right_one_and_its_agent_runs() {
     let waiting = "waiting: Waiting for the workspace pod to be available";
     let rolling = "rolling: Waiting for the statefulset to be updated";
-    let check = |sentence: &str, expected: &str, change: fn(&mut Cluster)| {
-        let mut cluster = Cluster::running();
+    let check = |sentence: &str, expected: &str, change: fn(&mut PodCluster)| {
+        let mut cluster = PodCluster::running();
         change(&mut cluster);
         assert_eq!(cluster.told(), expected, "{sentence}");
     };
@@ -453,7 +453,7 @@ fn a_pod_is_ready_when_it_is_the_right_one_and_its_agent_runs() {
 
 #[test]
 fn a_run_in_a_broken_pod_does_not_keep_it_from_being_mended() {
-    let mut cluster = Cluster::running();
+    let mut cluster = PodCluster::running();
     cluster.demand.is_busy = true;
     cluster.change(|spec| spec["image"] = json!("other"));
     assert_eq!(cluster.told(), WAITS_FOR_RUN);
@@ -463,7 +463,7 @@ fn a_run_in_a_broken_pod_does_not_keep_it_from_being_mended() {
 
 #[test]
 fn an_idle_workspace_goes_to_sleep_and_is_woken() {
-    let mut cluster = Cluster::running();
+    let mut cluster = PodCluster::running();
     cluster.demand.idle_timeout = Some(Duration::from_hours(2));
     assert_eq!(
         cluster.told(),
@@ -478,11 +478,11 @@ fn an_idle_workspace_goes_to_sleep_and_is_woken() {
     );
     cluster.demand.idle_timeout = Some(Duration::from_mins(1));
     for needed in [
-        Demand {
+        WorkspaceDemand {
             is_busy: true,
             ..cluster.demand.clone()
         },
-        Demand {
+        WorkspaceDemand {
             waiting_runs: WaitingRuns::Any,
             ..cluster.demand.clone()
         },
@@ -512,7 +512,7 @@ fn an_idle_workspace_goes_to_sleep_and_is_woken() {
 
 #[test]
 fn a_spec_that_is_wrong_is_no_plan() {
-    let mut cluster = Cluster::running();
+    let mut cluster = PodCluster::running();
     cluster.change(|spec| spec["securityProfile"] = json!("loose"));
     let invalid = plan(
         &cluster.workspace,
@@ -533,14 +533,14 @@ proptest! {
         image in "a|b", agent in "x|y", is_busy: bool, runs in 0..3_usize,
         timeout in prop::option::of(0_u64..7200), used in prop::option::of(0_i64..7200), sleeps: bool,
     ) {
-        let mut cluster = Cluster::running();
+        let mut cluster = PodCluster::running();
         if sleeps {
             cluster.demand.idle_timeout = Some(Duration::from_secs(1));
             cluster.settle();
         }
         cluster.change(|spec| spec["image"] = json!(image));
         cluster.image = agent;
-        cluster.demand = Demand {
+        cluster.demand = WorkspaceDemand {
             is_busy,
             waiting_runs: [WaitingRuns::None, WaitingRuns::Destroys, WaitingRuns::Any][runs],
             is_refused: false,
@@ -550,7 +550,7 @@ proptest! {
         };
         let lives = is_busy && cluster.found.pod.is_some();
         for write in cluster.plan().writes {
-            let ends = matches!(write, Write::StatefulSet { ends_pod: true, .. });
+            let ends = matches!(write, PodWrite::StatefulSet { ends_pod: true, .. });
             prop_assert!(!(ends && lives), "{write:?}");
             cluster.write(write);
         }

@@ -11,7 +11,7 @@ fn set(spec: impl Into<Value>) -> Result<Value, Invalid> {
     let metadata = json!({ "name": "demo", "namespace": "team", "uid": "u-1", "generation": 1 });
     let object = json!({ "metadata": metadata, "spec": spec });
     let workspace: Workspace = serde_json::from_value(object).unwrap();
-    let settings = Settings {
+    let settings = AgentSettings {
         agent_image: "agent:1".to_owned(),
         agent_image_pull_policy: "IfNotPresent".to_owned(),
         max_untar_size: None,

@@ -8,18 +8,18 @@ use pko_api::{
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{SHARE_PATH, Settings, WORKSPACE_PATH};
+use super::{AgentSettings, SHARE_PATH, WORKSPACE_PATH};
 use crate::hex::hex;
 
 /// The one source of a workspace.
-pub(super) enum Source<'a> {
+pub(super) enum SpecSource<'a> {
     Git(&'a GitSource),
     Flux(&'a FluxArtifact),
     Local(&'a LocalSource),
     Project(&'a ProjectInfo),
 }
 
-impl<'a> Source<'a> {
+impl<'a> SpecSource<'a> {
     /// All that the spec names; more than one is a mistake.
     pub(super) fn all(spec: &'a WorkspaceSpec) -> Vec<Self> {
         let sources = [
@@ -100,7 +100,7 @@ impl<'a> Source<'a> {
     }
 
     /// The environment of `agent init`, in upstream's order.
-    pub(super) fn environment(&self, settings: &Settings) -> Vec<Value> {
+    pub(super) fn environment(&self, settings: &AgentSettings) -> Vec<Value> {
         match self {
             Self::Git(git) => git_environment(git),
             Self::Flux(flux) => {

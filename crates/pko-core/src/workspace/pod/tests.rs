@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> AgentSettings {
+    AgentSettings {
         agent_image: "agent:1".to_owned(),
         agent_image_pull_policy: "IfNotPresent".to_owned(),
         max_untar_size: None,
@@ -306,10 +306,10 @@ fn git_with_every_credential() {
 #[test]
 fn other_sources() {
     let flux = json!({"flux": {"url": "http://x/a.tar.gz", "digest": "sha256:00"}});
-    let pod_of = |settings: &Settings| {
+    let pod_of = |settings: &AgentSettings| {
         stateful_set(&workspace(flux.clone()), settings).unwrap()["spec"]["template"].clone()
     };
-    let limit = Settings {
+    let limit = AgentSettings {
         max_untar_size: Some("7".to_owned()),
         ..settings()
     };

@@ -3,15 +3,15 @@
 use super::*;
 
 /// Made for the destroy of a Stack that is deleted in the foreground.
-fn nobodys() -> Given {
-    let mut given = given();
-    let metadata = &mut given.workspace["metadata"];
+fn nobodys() -> WorkspaceFixture {
+    let mut fixture = fixture();
+    let metadata = &mut fixture.workspace["metadata"];
     metadata["labels"] = json!({ "pulumi.com/stack-name": "demo" });
     metadata["annotations"] = json!({ "auto.pulumi.com/destroys": "stack-1" });
-    given
+    fixture
 }
 
-impl Given {
+impl WorkspaceFixture {
     fn awaited(mut self) -> Self {
         self.awaited = true;
         self
@@ -24,8 +24,10 @@ impl Given {
     }
 
     fn asks_for_its_stack(&self) -> bool {
-        let asked = self.told().asked;
-        asked.contains(&Question::Awaited("demo".to_owned()))
+        let requests = self.decide().requests;
+        requests.contains(&WorkspaceStep::Read(WorkspaceRead::Awaited(
+            "demo".to_owned(),
+        )))
     }
 }
 
@@ -35,7 +37,7 @@ fn a_workspace_of_nobody_goes_once_its_stack_does_not_wait_for_it() {
         ("gone", nobodys(), &["abandoned", "delete", "again in 60s"]),
         (
             "whatever its pod does",
-            nobodys().place(Place::Asleep),
+            nobodys().place(RuntimeState::Idle),
             &["abandoned", "delete", "again in 60s"],
         ),
         (
@@ -50,8 +52,10 @@ fn a_workspace_of_nobody_goes_once_its_stack_does_not_wait_for_it() {
         ),
     ]);
     assert_eq!(
-        nobodys().told().asked,
-        [Question::Awaited("demo".to_owned())],
+        nobodys().decide().requests,
+        [WorkspaceStep::Read(WorkspaceRead::Awaited(
+            "demo".to_owned()
+        ))],
         "no pod is made for it"
     );
 }
@@ -66,7 +70,9 @@ fn a_workspace_whose_stack_waits_is_as_any_other_and_looked_at_again() {
         ),
         (
             "waits for less",
-            nobodys().awaited().place(Place::Starting("pulling".into())),
+            nobodys()
+                .awaited()
+                .place(RuntimeState::Starting("pulling".into())),
             &[
                 "place",
                 "status Ready=False/WaitingForReplicas pulling",
@@ -75,7 +81,7 @@ fn a_workspace_whose_stack_waits_is_as_any_other_and_looked_at_again() {
         ),
         (
             "waits for nothing",
-            nobodys().awaited().place(Place::Asleep),
+            nobodys().awaited().place(RuntimeState::Idle),
             &[
                 "place",
                 "status Ready=True/Idle without a pod until the next run needs one",
@@ -86,7 +92,7 @@ fn a_workspace_whose_stack_waits_is_as_any_other_and_looked_at_again() {
             "can't be made",
             nobodys()
                 .awaited()
-                .place(Place::Impossible("no pod".into())),
+                .place(RuntimeState::Invalid("no pod".into())),
             &[
                 "place",
                 "status Ready=False/InitializationFailed no pod Stalled=True/InitializationFailed no pod",
@@ -100,12 +106,12 @@ fn a_workspace_whose_stack_waits_is_as_any_other_and_looked_at_again() {
 fn a_workspace_that_is_not_surely_ours_is_never_deleted() {
     let owner = |kind: &str| {
         let owner = json!({ "apiVersion": "v", "kind": kind, "name": "demo", "uid": "u" });
-        let mut given = nobodys();
-        given.workspace["metadata"]["ownerReferences"] = json!([owner]);
-        given
+        let mut fixture = nobodys();
+        fixture.workspace["metadata"]["ownerReferences"] = json!([owner]);
+        fixture
     };
-    for (sentence, given) in [
-        ("written by hand", given()),
+    for (sentence, fixture) in [
+        ("written by hand", fixture()),
         (
             "of upstream, whose Stack orphaned it",
             nobodys().without("annotations"),
@@ -114,14 +120,14 @@ fn a_workspace_that_is_not_surely_ours_is_never_deleted() {
         ("of a Stack", owner("Stack")),
         ("of somebody else", owner("Deployment")),
     ] {
-        assert!(!given.asks_for_its_stack(), "{sentence}");
-        let lines = given.told().lines();
+        assert!(!fixture.asks_for_its_stack(), "{sentence}");
+        let lines = fixture.decide().lines();
         assert_eq!(
             lines,
             ["ready", READY, INITIALIZED, "again in 600s"],
             "{sentence}"
         );
-        let asleep = given.place(Place::Asleep).told();
+        let asleep = fixture.place(RuntimeState::Idle).decide();
         assert_eq!(asleep.plan.requeue, Requeue::Settled, "{sentence}");
     }
 }
@@ -152,7 +158,7 @@ fn a_stack_waits_for_the_workspace_that_was_made_for_it_unless_it_was_let_go() {
     ] {
         assert_eq!(awaited(stack), expected, "{sentence}");
     }
-    let by_hand = serde_json::from_value(given().workspace).unwrap();
+    let by_hand = serde_json::from_value(fixture().workspace).unwrap();
     let stack = serde_json::from_value(json!({ "uid": "stack-1" })).unwrap();
     assert!(!is_awaited(&by_hand, &stack));
 }

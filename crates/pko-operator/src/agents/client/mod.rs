@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use pko_core::{
     plain_text::plain,
-    update::{Run, RunError},
+    update::{RunError, RunProgress},
 };
 use pko_proto::run as runs;
 use tonic::{Code, Status};
@@ -26,7 +26,7 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Begun {
     /// It does.
-    Run(Run),
+    Run(RunProgress),
     /// It is upstream's: a run of it lives as long as the call that started it.
     NotOwned,
 }
@@ -55,7 +55,7 @@ pub(crate) async fn cancel(connection: &Connection, run: &str) -> Result<Begun, 
     let run_id = run.to_owned();
     let request = runs::CancelRunRequest { run_id };
     match in_time(connection.runs.clone().cancel_run(request)).await {
-        Err(status) if status.code() == Code::NotFound => Ok(Begun::Run(Run::Unknown)),
+        Err(status) if status.code() == Code::NotFound => Ok(Begun::Run(RunProgress::NotStarted)),
         answer => seen(answer),
     }
 }

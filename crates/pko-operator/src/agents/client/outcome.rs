@@ -6,19 +6,19 @@ use pko_api::{
 };
 use pko_core::{
     plain_text::plain,
-    update::{Output, Run, RunOutcome},
+    update::{RunOutcome, RunProgress, StackOutput},
 };
 use pko_proto::{agent as wire, convert::from_proto_timestamp, run as runs};
 
 /// What the agent says of a run, in the words of the decisions.
-pub(in crate::agents) fn seen(run: runs::Run) -> Run {
+pub(in crate::agents) fn seen(run: runs::Run) -> RunProgress {
     use runs::RunState;
 
     match run.state() {
         // Recorded by an earlier pass, whose write this one has not seen: there is nothing to add to it.
-        _ if run.acknowledged => Run::Running,
-        RunState::Unspecified | RunState::Queued | RunState::Running => Run::Running,
-        state => Run::Ended(Box::new(outcome(state, run.result.unwrap_or_default()))),
+        _ if run.acknowledged => RunProgress::Running,
+        RunState::Unspecified | RunState::Queued | RunState::Running => RunProgress::Running,
+        state => RunProgress::Ended(Box::new(outcome(state, run.result.unwrap_or_default()))),
     }
 }
 
@@ -80,8 +80,8 @@ pub(in crate::agents) fn project(info: wire::ProjectInfo) -> ProjectInfo {
     }
 }
 
-pub(in crate::agents) fn output(value: wire::OutputValue) -> Output {
-    Output {
+pub(in crate::agents) fn output(value: wire::OutputValue) -> StackOutput {
+    StackOutput {
         json: value.value,
         secret: value.secret,
     }
@@ -116,7 +116,7 @@ mod tests {
             ..runs::Run::default()
         };
         match seen(run) {
-            Run::Ended(outcome) => *outcome,
+            RunProgress::Ended(outcome) => *outcome,
             other => panic!("{other:?}"),
         }
     }
@@ -194,13 +194,13 @@ mod tests {
                 state: state.into(),
                 ..runs::Run::default()
             };
-            assert_eq!(seen(run), Run::Running);
+            assert_eq!(seen(run), RunProgress::Running);
         }
         let recorded = runs::Run {
             state: RunState::Succeeded.into(),
             acknowledged: true,
             ..runs::Run::default()
         };
-        assert_eq!(seen(recorded), Run::Running);
+        assert_eq!(seen(recorded), RunProgress::Running);
     }
 }

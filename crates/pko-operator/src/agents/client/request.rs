@@ -6,7 +6,7 @@ use pko_api::{
     Update, Workspace,
     auto::v1alpha1::{ConfigItem, OperationType, UpdateSpec, WorkspaceStack},
 };
-use pko_core::update::LostRun;
+use pko_core::update::InterruptedRun;
 use pko_proto::{
     agent::{self as wire, ConfigValueFrom, config_item, config_value_from},
     convert::{to_proto_timestamp, to_proto_value},
@@ -19,7 +19,7 @@ pub(crate) fn start_request(
     update: &Update,
     workspace: &Workspace,
     longest: Option<Duration>,
-    lost: Vec<LostRun>,
+    lost: Vec<InterruptedRun>,
     local_path: impl Fn(&str) -> String,
 ) -> Result<StartRunRequest, String> {
     let name = update.spec.stack_name.clone().unwrap_or_default();
@@ -37,8 +37,8 @@ pub(crate) fn start_request(
     })
 }
 
-fn lost_run(run: LostRun) -> runs::LostRun {
-    runs::LostRun {
+fn lost_run(run: InterruptedRun) -> runs::InterruptedRun {
+    runs::InterruptedRun {
         run_id: run.id,
         begun_at: Some(to_proto_timestamp(run.begun)),
         lost_at: Some(to_proto_timestamp(run.lost)),
@@ -187,8 +187,8 @@ mod tests {
         )
     }
 
-    fn lost() -> LostRun {
-        LostRun {
+    fn lost() -> InterruptedRun {
+        InterruptedRun {
             id: "id-0".to_owned(),
             begun: jiff::Timestamp::from_second(10).unwrap(),
             lost: jiff::Timestamp::from_second(20).unwrap(),

@@ -21,7 +21,7 @@ use pko_api::{
 };
 use pko_core::{
     plain_text::plain,
-    update::{Run, RunOutcome},
+    update::{RunOutcome, RunProgress},
 };
 use pko_proto::{
     agent as wire,
@@ -60,10 +60,10 @@ impl Streams {
     }
 
     /// A run that this manager started.
-    pub(crate) fn find(&self, run: &str) -> Option<Run> {
+    pub(crate) fn find(&self, run: &str) -> Option<RunProgress> {
         self.known().get(run).map(|known| match known {
-            Known::Running(_) => Run::Running,
-            Known::Ended(outcome) => Run::Ended(outcome.clone()),
+            Known::Running(_) => RunProgress::Running,
+            Known::Ended(outcome) => RunProgress::Ended(outcome.clone()),
         })
     }
 

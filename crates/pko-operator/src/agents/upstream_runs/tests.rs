@@ -2,7 +2,7 @@
 
 use kube::runtime::reflector::ObjectRef;
 use pko_api::names::failures::FailureClass;
-use pko_core::update::{Run, RunOutcome};
+use pko_core::update::{RunOutcome, RunProgress};
 use pko_proto::{
     agent::{self as wire, PulumiErrorInfo},
     details::{RpcStatus, of_error},
@@ -73,7 +73,7 @@ impl Began {
     async fn outcome(mut self) -> RunOutcome {
         self.woken.recv().await.unwrap();
         match self.streams.find("run") {
-            Some(Run::Ended(outcome)) => {
+            Some(RunProgress::Ended(outcome)) => {
                 self.streams.forget("run");
                 assert_eq!(self.streams.find("run"), None);
                 *outcome
@@ -235,7 +235,7 @@ async fn a_stack_that_can_not_be_selected_is_the_cause() {
 async fn a_run_can_be_canceled_and_has_a_time_limit() {
     let upstream = Upstream::new(None, Ending::Hangs);
     let began = begin(&upstream, request(up())).await;
-    assert_eq!(began.streams.find("run"), Some(Run::Running));
+    assert_eq!(began.streams.find("run"), Some(RunProgress::Running));
     began.streams.cancel("run");
     let outcome = began.outcome().await;
     assert_eq!(outcome.reason.as_deref(), Some("Canceled"));

@@ -1,6 +1,6 @@
 //! Programs: each is published as an archive, and its generations are kept as long as somebody needs them.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, convert::Infallible, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -15,9 +15,9 @@ use pko_api::{
     names::{events, field_managers},
 };
 use pko_core::{
-    Known,
+    Fact, Machine as _,
     program::{
-        Effect, Generations, Question, World, decide_undecodable, generation_at, generation_in,
+        Generations, ObservedProgram, ProgramEffect, ProgramRead, generation_at, generation_in,
         program_label,
     },
 };
@@ -55,7 +55,8 @@ async fn reconcile(
         _ if object.meta().deletion_timestamp.is_some() => return Ok(Action::await_change()),
         Ok(program) => program,
         Err(undecodable) => {
-            for effect in decide_undecodable(undecodable, Timestamp::now()).effects {
+            for effect in ObservedProgram::decide_undecodable(undecodable, Timestamp::now()).effects
+            {
                 pass.carry_out(effect).await?;
             }
             return Ok(Action::await_change());
@@ -63,13 +64,13 @@ async fn reconcile(
     };
     let generation = program.metadata.generation.unwrap_or_default();
     let seals = context.seals.as_ref();
-    let world = World {
+    let observed = ObservedProgram {
         program: program.clone(),
         advertised: context.advertised.clone(),
         seal: seals.map(|seals| seals.seal(&program.metadata, generation)),
-        generations: Known::Unknown,
+        generations: Fact::Unknown,
     };
-    drive(&pass, world).await
+    drive(&pass, observed).await
 }
 
 struct ProgramPass<'pass> {
@@ -78,15 +79,19 @@ struct ProgramPass<'pass> {
 }
 
 impl Pass for ProgramPass<'_> {
-    type World = World;
+    type Observed = ObservedProgram;
 
-    async fn answer(&self, question: Question) -> Result<Generations, PassError> {
-        match question {
-            Question::Generations => self.generations().await,
+    async fn read(&self, read: ProgramRead) -> Result<Generations, PassError> {
+        match read {
+            ProgramRead::Generations => self.generations().await,
         }
     }
 
-    async fn act(&self, _: &World, effect: Effect) -> Result<(), PassError> {
+    async fn write(&self, write: Infallible) -> Result<Generations, PassError> {
+        match write {}
+    }
+
+    async fn act(&self, _: &ObservedProgram, effect: ProgramEffect) -> Result<(), PassError> {
         self.carry_out(effect).await
     }
 
@@ -100,29 +105,29 @@ impl Pass for ProgramPass<'_> {
 }
 
 impl ProgramPass<'_> {
-    async fn carry_out(&self, effect: Effect) -> Result<(), PassError> {
+    async fn carry_out(&self, effect: ProgramEffect) -> Result<(), PassError> {
         let Self { object, context } = *self;
         let client = &context.client;
         match effect {
-            Effect::Keep(revision) => {
+            ProgramEffect::Keep(revision) => {
                 pko_kube::create_if_absent(client, revision.as_ref(), field_managers::OPERATOR)
                     .await?;
             }
-            Effect::PatchStatus(status) => {
+            ProgramEffect::PatchStatus(status) => {
                 let manager = field_managers::PROGRAM_STATUS;
                 context
                     .write_status::<Program>(object, &status, manager)
                     .await?;
             }
-            Effect::LetGo(name) => {
+            ProgramEffect::LetGo(name) => {
                 let namespace = object.namespace().unwrap_or_default();
                 pko_kube::delete::<ControllerRevision>(client, &namespace, &name, None).await?;
             }
-            Effect::Emit(event) => {
+            ProgramEffect::Emit(event) => {
                 let note = EventNote {
                     reason: event.reason.as_str(),
                     message: &event.message,
-                    warning: true,
+                    warning: event.warning,
                 };
                 told(context.recorders.program.record(object, &note).await);
             }

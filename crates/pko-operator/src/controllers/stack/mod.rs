@@ -26,9 +26,13 @@ use pko_api::{
     names::{events, field_managers, finalizers, labels},
     pulumi::v1::StackStatus,
 };
-use pko_core::stack::{
-    Answer, Effect, NoSource, Question, Refusal, Source, Wanted, World, decide_undecodable,
-    is_behind, is_ready, program_source, workspace_name,
+use pko_core::{
+    Machine as _,
+    stack::{
+        ObservedStack, ProgramSource, Refusal, SourceError, SourceRef, StackEffect, StackRead,
+        StackResponse, StackWrite, is_behind, program_source, workspace_name,
+    },
+    workspace::is_ready,
 };
 use pko_kube::{EventNote, RequestError};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -132,15 +136,15 @@ async fn reconcile(
                 stack,
                 context: &context,
             };
-            let mut world = World::new(stack.clone());
-            world.unreleased = update_finalizers::unreleased(stack, &context);
-            world.settings.watches_secrets = context.versions.has_secrets();
-            Box::pin(drive(&pass, world)).await
+            let mut observed = ObservedStack::new(stack.clone());
+            observed.unreleased = update_finalizers::unreleased(stack, &context);
+            observed.settings.watches_secrets = context.versions.has_secrets();
+            Box::pin(drive(&pass, observed)).await
         }
         Err(undecodable) => {
-            let plan = decide_undecodable(undecodable, Timestamp::now());
+            let plan = ObservedStack::decide_undecodable(undecodable, Timestamp::now());
             for effect in plan.effects {
-                if let Effect::PatchStatus(status) = effect {
+                if let StackEffect::PatchStatus(status) = effect {
                     write_status(object.as_ref(), &context, &status).await?;
                 }
             }
@@ -155,65 +159,73 @@ struct StackPass<'pass> {
 }
 
 impl Pass for StackPass<'_> {
-    type World = World;
+    type Observed = ObservedStack;
 
-    async fn answer(&self, question: Question) -> Result<Answer, PassError> {
+    async fn read(&self, read: StackRead) -> Result<StackResponse, PassError> {
         let Self { stack, context } = *self;
-        match question {
-            Question::CurrentUpdate(name) => {
+        match read {
+            StackRead::CurrentUpdate(name) => {
                 let update = current_update(stack, context, &name).await?;
-                Ok(Answer::CurrentUpdate(update))
+                Ok(StackResponse::CurrentUpdate(update))
             }
-            Question::Outputs(name) => {
+            StackRead::Outputs(name) => {
                 let namespace = stack.namespace().unwrap_or_default();
                 let secret: Option<Secret> =
                     pko_kube::find(&context.client, &namespace, &name).await?;
                 let outputs = secret.as_ref().map(pko_kube::masked_outputs);
-                Ok(outputs.map_or(Answer::NoOutputs, Answer::Outputs))
+                Ok(outputs.map_or(StackResponse::NoOutputs, StackResponse::Outputs))
             }
-            Question::PublishOutputs(secret) => {
-                let published = outputs::publish(stack, context, secret.as_deref()).await?;
-                Ok(Answer::Published(published))
-            }
-            Question::Source(wanted) => Ok(Answer::Source(source(stack, context, &wanted).await?)),
-            Question::ConfigMaps(names) => {
+            StackRead::Source(wanted) => Ok(StackResponse::Source(
+                source(stack, context, &wanted).await?,
+            )),
+            StackRead::ConfigMaps(names) => {
                 let namespace = stack.namespace().unwrap_or_default();
                 let versions = &context.versions;
                 let versions = versions.config_maps(&context.client, &namespace, names);
-                Ok(Answer::ConfigMaps(versions.await?))
+                Ok(StackResponse::ConfigMaps(versions.await?))
             }
-            Question::Secrets(names) => {
+            StackRead::Secrets(names) => {
                 let namespace = stack.namespace().unwrap_or_default();
                 let versions = context.versions.secrets(&context.client, &namespace, names);
-                Ok(Answer::Secrets(versions.await?))
+                Ok(StackResponse::Secrets(versions.await?))
             }
-            Question::Prerequisites => {
+            StackRead::Prerequisites => {
                 let stacks = prerequisites::reachable(stack, context).await?;
-                Ok(Answer::Prerequisites(stacks))
+                Ok(StackResponse::Prerequisites(stacks))
             }
-            Question::CreateUpdate(update, status) => {
-                publish_status(stack, context, &status).await?;
-                Ok(Answer::Created(create(context, &update).await?))
-            }
-            Question::ExistingWorkspace(name) => {
+            StackRead::ExistingWorkspace(name) => {
                 let workspace = existing_workspace::find(stack, context, &name).await?;
-                Ok(Answer::ExistingWorkspace(workspace))
-            }
-            Question::ApplyWorkspace(workspace, status) => {
-                let seen = workspace_seen(context, &workspace).await;
-                // What is ready as it is needs no words: the next ones are about the Update.
-                if let Some(ready) = seen.filter(|seen| is_ready(seen)) {
-                    return Ok(Answer::Workspace(Ok(ready)));
-                }
-                publish_status(stack, context, &status).await?;
-                Ok(Answer::Workspace(
-                    workspace_in_place(context, &workspace).await,
-                ))
+                Ok(StackResponse::ExistingWorkspace(workspace))
             }
         }
     }
 
-    async fn act(&self, _: &World, effect: Effect) -> Result<(), PassError> {
+    async fn write(&self, write: StackWrite) -> Result<StackResponse, PassError> {
+        let Self { stack, context } = *self;
+        match write {
+            StackWrite::PublishOutputs(secret) => {
+                let published = outputs::publish(stack, context, secret.as_deref()).await?;
+                Ok(StackResponse::Published(published))
+            }
+            StackWrite::ApplyWorkspace(workspace, status) => {
+                let seen = workspace_seen(context, &workspace).await;
+                // What is ready as it is needs no words: the next ones are about the Update.
+                if let Some(ready) = seen.filter(|seen| is_ready(seen)) {
+                    return Ok(StackResponse::Workspace(Ok(ready)));
+                }
+                publish_status(stack, context, &status).await?;
+                Ok(StackResponse::Workspace(
+                    workspace_in_place(context, &workspace).await,
+                ))
+            }
+            StackWrite::CreateUpdate(update, status) => {
+                publish_status(stack, context, &status).await?;
+                Ok(StackResponse::Created(create(context, &update).await?))
+            }
+        }
+    }
+
+    async fn act(&self, _: &ObservedStack, effect: StackEffect) -> Result<(), PassError> {
         Box::pin(act(self.stack, self.context, effect)).await
     }
 
@@ -332,12 +344,12 @@ fn refusal(error: &RequestError) -> Refusal {
 async fn source(
     stack: &Stack,
     context: &Context,
-    wanted: &Wanted,
-) -> Result<Result<Source, NoSource>, PassError> {
+    wanted: &SourceRef,
+) -> Result<Result<ProgramSource, SourceError>, PassError> {
     match wanted {
-        Wanted::Git(git) => Ok(context.sources.git.find(stack, git).await?),
-        Wanted::Flux(flux) => Ok(context.sources.flux.find(stack, flux).await?),
-        Wanted::Program(name) => program(stack, context, name).await,
+        SourceRef::Git(git) => Ok(context.sources.git.find(stack, git).await?),
+        SourceRef::Flux(flux) => Ok(context.sources.flux.find(stack, flux).await?),
+        SourceRef::Program(name) => program(stack, context, name).await,
     }
 }
 
@@ -347,7 +359,7 @@ async fn program(
     stack: &Stack,
     context: &Context,
     name: &str,
-) -> Result<Result<Source, NoSource>, PassError> {
+) -> Result<Result<ProgramSource, SourceError>, PassError> {
     let namespace = stack.namespace().unwrap_or_default();
     let cached = context
         .programs
@@ -359,35 +371,35 @@ async fn program(
     Ok(program_source(stack, name, live.as_ref()))
 }
 
-async fn act(stack: &Stack, context: &Context, effect: Effect) -> Result<(), PassError> {
+async fn act(stack: &Stack, context: &Context, effect: StackEffect) -> Result<(), PassError> {
     let client = &context.client;
     match effect {
-        Effect::AddFinalizer => {
+        StackEffect::AddFinalizer => {
             let written = pko_kube::add_finalizer(client, stack, finalizers::STACK).await?;
             context.own_writes.record(&written);
         }
-        Effect::RemoveFinalizer => {
+        StackEffect::RemoveFinalizer => {
             Box::pin(pko_kube::remove_finalizer(client, stack, finalizers::STACK)).await?;
         }
-        Effect::PatchStatus(status) => write_status(stack, context, &status).await?,
-        Effect::ReleaseUpdate(name) => {
+        StackEffect::PatchStatus(status) => write_status(stack, context, &status).await?,
+        StackEffect::ReleaseUpdate(name) => {
             if let Some(update) = update(stack, context, &name).await? {
                 update_finalizers::release(context, &update).await?;
             }
         }
-        Effect::DeleteUpdate(name) => {
+        StackEffect::DeleteUpdate(name) => {
             if let Some(update) = update(stack, context, &name).await? {
                 // One that has just begun has another version: it is looked at again.
                 pko_kube::delete_unchanged(client, update.as_ref()).await?;
             }
         }
-        Effect::DeleteWorkspace => delete_workspace(stack, context).await?,
-        Effect::RequestPrerequisite {
+        StackEffect::DeleteWorkspace => delete_workspace(stack, context).await?,
+        StackEffect::RequestPrerequisite {
             stack: other,
             value,
         } => prerequisites::request(context, &other, &value).await?,
-        Effect::PruneUpdates => update_history::prune(stack, context).await?,
-        Effect::Emit(event) => {
+        StackEffect::PruneUpdates => update_history::prune(stack, context).await?,
+        StackEffect::Emit(event) => {
             let note = EventNote {
                 reason: event.reason.as_str(),
                 message: &event.message,

@@ -2,7 +2,7 @@
 
 use kube::{ResourceExt as _, runtime::reflector::ObjectRef};
 use pko_api::{Stack, Update, names::finalizers};
-use pko_core::stack::is_held;
+use pko_core::finalizers::has_stack_finalizer;
 
 use super::belongs_to;
 use crate::controllers::{Context, PassError};
@@ -24,11 +24,13 @@ pub(super) fn unreleased(stack: &Stack, context: &Context) -> Vec<String> {
         last.into_iter().collect()
     };
     let held = known.iter().filter_map(|update| update.as_result().ok());
-    held.filter(|update| belongs_to(&update.metadata, stack) && is_held(&update.metadata))
-        .filter(|update| !context.own_writes.is_stale(*update))
-        .map(Update::name_any)
-        .filter(|name| current != Some(name))
-        .collect()
+    held.filter(|update| {
+        belongs_to(&update.metadata, stack) && has_stack_finalizer(&update.metadata)
+    })
+    .filter(|update| !context.own_writes.is_stale(*update))
+    .map(Update::name_any)
+    .filter(|name| current != Some(name))
+    .collect()
 }
 
 /// Lets an Update go; one that is gone or free is left alone.

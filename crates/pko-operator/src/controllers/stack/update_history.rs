@@ -2,7 +2,7 @@
 
 use kube::ResourceExt as _;
 use pko_api::{Stack, Update};
-use pko_core::stack::superfluous;
+use pko_core::stack::updates_to_prune;
 
 use crate::controllers::{Context, PassError};
 
@@ -12,7 +12,7 @@ pub(super) async fn prune(stack: &Stack, context: &Context) -> Result<(), PassEr
     let all = context.updates.state();
     let readable = all.iter().filter_map(|update| update.as_result().ok());
     let neighbours = readable.filter(|update| update.namespace() == stack.namespace());
-    for update in superfluous(stack, neighbours) {
+    for update in updates_to_prune(stack, neighbours) {
         let (name, uid) = (update.name_any(), update.uid());
         pko_kube::delete::<Update>(&context.client, &namespace, &name, uid).await?;
     }

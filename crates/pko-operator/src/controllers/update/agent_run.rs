@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use kube::{ResourceExt as _, runtime::reflector::ObjectRef};
 use pko_api::{Update, Workspace};
-use pko_core::update::{Agent, LostRun, Run, RunError, has_begun, lost_runs};
+use pko_core::update::{
+    AgentState, InterruptedRun, RunError, RunProgress, has_begun, interrupted_runs,
+};
 use tonic::Status;
 
 use super::Context;
@@ -38,7 +40,7 @@ async fn connect(workspace: &Workspace, context: &Context) -> Result<Connection,
 }
 
 /// Speaks to the agent. From now on nobody replaces what it runs in, until the run has left.
-pub(super) async fn reach(update: &Update, workspace: &Workspace, context: &Context) -> Agent {
+pub(super) async fn reach(update: &Update, workspace: &Workspace, context: &Context) -> AgentState {
     let agent = context.places.agent(workspace);
     let instance = agent.as_ref().map(|agent| agent.instance.clone());
     let (run, place) = (
@@ -59,8 +61,8 @@ pub(super) async fn reach(update: &Update, workspace: &Workspace, context: &Cont
         Err("the workspace's pod is being replaced".to_owned())
     };
     match (spoken_to, instance) {
-        (Ok(()), Some(instance)) => Agent::Here(instance),
-        (spoken_to, instance) => Agent::Unreachable {
+        (Ok(()), Some(instance)) => AgentState::Reachable(instance),
+        (spoken_to, instance) => AgentState::Unreachable {
             instance,
             message: spoken_to.err().unwrap_or_default(),
         },
@@ -72,7 +74,7 @@ pub(super) async fn start(
     update: &Update,
     workspace: &Workspace,
     context: &Context,
-) -> Result<Run, RunError> {
+) -> Result<RunProgress, RunError> {
     let run = update.uid().unwrap_or_default();
     if let Some(known) = context.streams.find(&run) {
         return Ok(known);
@@ -91,16 +93,16 @@ pub(super) async fn start(
             context
                 .streams
                 .begin(&connection, request, reference(update));
-            Ok(Run::Running)
+            Ok(RunProgress::Running)
         }
     }
 }
 
 /// The runs that were lost in the same Workspace, as far as their Updates are kept.
-fn lost_beside(update: &Update, context: &Context) -> Vec<LostRun> {
+fn lost_beside(update: &Update, context: &Context) -> Vec<InterruptedRun> {
     let known = context.updates.state();
     let known = known.iter().filter_map(|object| object.as_result().ok());
-    lost_runs(update, known)
+    interrupted_runs(update, known)
 }
 
 /// Tells the run of an Update to end, gently.
@@ -108,7 +110,7 @@ pub(super) async fn cancel(
     update: &Update,
     workspace: &Workspace,
     context: &Context,
-) -> Result<Run, RunError> {
+) -> Result<RunProgress, RunError> {
     let run = update.uid().unwrap_or_default();
     if let Some(known) = context.streams.find(&run) {
         context.streams.cancel(&run);

@@ -18,9 +18,9 @@ use pko_api::{
     names::{conditions::ConditionType, events, field_managers, finalizers},
 };
 use pko_core::{
-    Known,
+    Fact, Machine as _,
     condition_set::is_true,
-    update::{Answer, Effect, Question, World, awaits, decide_undecodable},
+    update::{ObservedUpdate, UpdateEffect, UpdateRead, UpdateResponse, UpdateWrite, stack_awaits},
 };
 use pko_kube::EventNote;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -81,8 +81,9 @@ async fn reconcile(
     let update = match object.as_result() {
         Ok(update) => update,
         Err(undecodable) => {
-            for effect in decide_undecodable(undecodable, Timestamp::now()).effects {
-                if let Effect::PatchStatus(status) = effect {
+            for effect in ObservedUpdate::decide_undecodable(undecodable, Timestamp::now()).effects
+            {
+                if let UpdateEffect::PatchStatus(status) = effect {
                     write_status(object.as_ref(), &context, &status).await?;
                 }
             }
@@ -98,7 +99,7 @@ async fn reconcile(
         context: &context,
     };
     let leading_since = *context.leading_since.get_or_init(Timestamp::now);
-    drive(&pass, World::new(update.clone(), leading_since)).await
+    drive(&pass, ObservedUpdate::new(update.clone(), leading_since)).await
 }
 
 struct UpdatePass<'pass> {
@@ -107,56 +108,66 @@ struct UpdatePass<'pass> {
 }
 
 impl Pass for UpdatePass<'_> {
-    type World = World;
+    type Observed = ObservedUpdate;
 
-    async fn answer(&self, question: Question) -> Result<Answer, PassError> {
+    async fn read(&self, read: UpdateRead) -> Result<UpdateResponse, PassError> {
         let Self { update, context } = *self;
-        Ok(match question {
-            Question::Awaited(stack) => Answer::Awaited(is_awaited(update, context, &stack).await?),
-            Question::Workspace(name) => {
-                Answer::Workspace(workspace(update, context, &name).await?)
+        Ok(match read {
+            UpdateRead::Awaited(stack) => {
+                UpdateResponse::Awaited(is_awaited(update, context, &stack).await?)
             }
-            Question::Turn(question) => {
-                context.turns.are_primed().await;
-                Answer::Turn(context.turns.ask(update, *question))
-            }
-            Question::Agent(workspace) => {
-                Answer::Agent(agent_run::reach(update, &workspace, context).await)
-            }
-            Question::Run(workspace, publish) => {
-                if let Some(status) = publish {
-                    write_status(update, context, &status).await?;
-                }
-                Answer::Run(agent_run::start(update, &workspace, context).await)
-            }
-            Question::Cancel(workspace) => {
-                Answer::Run(agent_run::cancel(update, &workspace, context).await)
-            }
-            Question::KeepOutputs(secret) => {
-                Answer::Outputs(outputs::keep(update, *secret, context).await?)
+            UpdateRead::Workspace(name) => {
+                UpdateResponse::Workspace(workspace(update, context, &name).await?)
             }
         })
     }
 
-    async fn act(&self, world: &World, effect: Effect) -> Result<(), PassError> {
+    async fn write(&self, write: UpdateWrite) -> Result<UpdateResponse, PassError> {
         let Self { update, context } = *self;
-        let workspace = match &world.workspace {
-            Known::Known(workspace) => workspace.as_ref(),
-            Known::Unknown => None,
+        Ok(match write {
+            UpdateWrite::Admit(question) => {
+                context.turns.are_primed().await;
+                UpdateResponse::Admission(context.turns.ask(update, *question))
+            }
+            UpdateWrite::AcquireAgent(workspace) => {
+                UpdateResponse::Agent(agent_run::reach(update, &workspace, context).await)
+            }
+            UpdateWrite::StartRun(workspace, publish) => {
+                if let Some(status) = publish {
+                    write_status(update, context, &status).await?;
+                }
+                UpdateResponse::Run(agent_run::start(update, &workspace, context).await)
+            }
+            UpdateWrite::CancelRun(workspace) => {
+                UpdateResponse::Run(agent_run::cancel(update, &workspace, context).await)
+            }
+            UpdateWrite::StoreOutputs(secret) => {
+                UpdateResponse::Outputs(outputs::keep(update, *secret, context).await?)
+            }
+        })
+    }
+
+    async fn act(&self, observed: &ObservedUpdate, effect: UpdateEffect) -> Result<(), PassError> {
+        let Self { update, context } = *self;
+        let workspace = match &observed.workspace {
+            Fact::Known(workspace) => workspace.as_ref(),
+            Fact::Unknown => None,
         };
         match effect {
-            Effect::PatchStatus(status) => {
+            UpdateEffect::PatchStatus(status) => {
                 write_status(update, context, &status).await?;
                 measure_end(update, &status, &context.metrics);
             }
-            Effect::Adopt(owner) => {
+            UpdateEffect::Adopt(owner) => {
                 let adopted = pko_kube::add_owner(&context.client, update, &owner).await?;
                 context.own_writes.record(&adopted);
             }
-            Effect::GiveBackTurn => context.leave(&update.uid().unwrap_or_default()),
-            Effect::FollowRun => agent_run::follow(update, workspace, context),
-            Effect::AcknowledgeRun => agent_run::acknowledge(update, workspace, context).await,
-            Effect::Delete => {
+            UpdateEffect::GiveBackTurn => context.leave(&update.uid().unwrap_or_default()),
+            UpdateEffect::FollowRun => agent_run::follow(update, workspace, context),
+            UpdateEffect::AcknowledgeRun => {
+                agent_run::acknowledge(update, workspace, context).await
+            }
+            UpdateEffect::Delete => {
                 let namespace = update.namespace().unwrap_or_default();
                 pko_kube::delete::<Update>(
                     &context.client,
@@ -166,10 +177,10 @@ impl Pass for UpdatePass<'_> {
                 )
                 .await?;
             }
-            Effect::LetGo => {
+            UpdateEffect::LetGo => {
                 pko_kube::remove_finalizer(&context.client, update, finalizers::STACK).await?;
             }
-            Effect::Emit(event) => {
+            UpdateEffect::Emit(event) => {
                 let note = EventNote {
                     reason: event.reason.as_str(),
                     message: &event.message,
@@ -177,7 +188,7 @@ impl Pass for UpdatePass<'_> {
                 };
                 told(context.recorders.update.record(update, &note).await);
             }
-            Effect::WarnOfWorkspace(message) => {
+            UpdateEffect::WarnOfWorkspace(message) => {
                 if let Some(workspace) = workspace {
                     warn_of(workspace, context, &message).await;
                 }
@@ -194,8 +205,8 @@ impl Pass for UpdatePass<'_> {
         self.context
     }
 
-    fn is_change(effect: &Effect) -> bool {
-        !matches!(effect, Effect::FollowRun | Effect::GiveBackTurn)
+    fn is_change(effect: &UpdateEffect) -> bool {
+        !matches!(effect, UpdateEffect::FollowRun | UpdateEffect::GiveBackTurn)
     }
 }
 
@@ -204,11 +215,11 @@ impl Pass for UpdatePass<'_> {
 async fn is_awaited(update: &Update, context: &Context, stack: &str) -> Result<bool, PassError> {
     let namespace = update.namespace().unwrap_or_default();
     let live: Option<Decoded<Stack>> = pko_kube::find(&context.client, &namespace, stack).await?;
-    let awaits = |stack: Decoded<Stack>| {
+    let stack_awaits = |stack: Decoded<Stack>| {
         let readable = stack.as_result();
-        readable.map_or(true, |stack| awaits(stack, update))
+        readable.map_or(true, |stack| stack_awaits(stack, update))
     };
-    Ok(live.is_some_and(awaits))
+    Ok(live.is_some_and(stack_awaits))
 }
 
 /// The Workspace from the cache, if that has seen the Stack's last change of it: a run with the config of before

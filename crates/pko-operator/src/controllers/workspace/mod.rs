@@ -24,10 +24,11 @@ use pko_api::{
     names::{conditions::ConditionType, events, field_managers, labels},
 };
 use pko_core::{
+    Machine as _,
     condition_set::{find, is_true},
     workspace::{
-        AgentError, Answer, Effect, Preparation, Question, Stage, World, decide_undecodable,
-        is_awaited,
+        AgentError, ObservedWorkspace, SetupStage, SetupState, WorkspaceEffect, WorkspaceRead,
+        WorkspaceResponse, WorkspaceWrite, is_awaited,
     },
 };
 use pko_kube::EventNote;
@@ -105,8 +106,10 @@ async fn reconcile(
     let workspace = match object.as_result() {
         Ok(workspace) => workspace,
         Err(undecodable) => {
-            for effect in decide_undecodable(undecodable, Timestamp::now()).effects {
-                if let Effect::PatchStatus(status) = effect {
+            for effect in
+                ObservedWorkspace::decide_undecodable(undecodable, Timestamp::now()).effects
+            {
+                if let WorkspaceEffect::PatchStatus(status) = effect {
                     write_status(object.as_ref(), &context, &status).await?;
                 }
             }
@@ -117,7 +120,7 @@ async fn reconcile(
         workspace,
         context: &context,
     };
-    Box::pin(drive(&pass, World::new(workspace.clone()))).await
+    Box::pin(drive(&pass, ObservedWorkspace::new(workspace.clone()))).await
 }
 
 struct WorkspacePass<'pass> {
@@ -126,37 +129,46 @@ struct WorkspacePass<'pass> {
 }
 
 impl Pass for WorkspacePass<'_> {
-    type World = World;
+    type Observed = ObservedWorkspace;
 
-    async fn answer(&self, question: Question) -> Result<Answer, PassError> {
+    async fn read(&self, read: WorkspaceRead) -> Result<WorkspaceResponse, PassError> {
+        match read {
+            WorkspaceRead::Awaited(stack) => Ok(WorkspaceResponse::Awaited(
+                self.is_awaited_by(&stack).await?,
+            )),
+            WorkspaceRead::Version => Ok(WorkspaceResponse::Version(self.version().await)),
+        }
+    }
+
+    async fn write(&self, write: WorkspaceWrite) -> Result<WorkspaceResponse, PassError> {
         let Self { workspace, context } = *self;
-        match question {
-            Question::Awaited(stack) => Ok(Answer::Awaited(self.is_awaited_by(&stack).await?)),
-            Question::Place => {
+        match write {
+            WorkspaceWrite::EnsureRuntime => {
                 // Runs from before the start count before any pod is ended.
                 context.turns.are_primed().await;
-                Ok(Answer::Place(context.places.ensure(workspace).await))
+                Ok(WorkspaceResponse::Runtime(
+                    context.places.ensure(workspace).await,
+                ))
             }
-            Question::Version => Ok(Answer::Version(self.version().await)),
-            Question::Preparation => {
+            WorkspaceWrite::SetUp => {
                 let Some(agent) = context.places.agent(workspace) else {
-                    let gone = Preparation::UnderWay(Stage::Installing);
-                    return Ok(Answer::Preparation(gone));
+                    let gone = SetupState::InProgress(SetupStage::Installing);
+                    return Ok(WorkspaceResponse::Setup(gone));
                 };
                 let preparation = context.preparations.ask(workspace, agent, context);
-                Ok(Answer::Preparation(preparation.await))
+                Ok(WorkspaceResponse::Setup(preparation.await))
             }
         }
     }
 
-    async fn act(&self, _: &World, effect: Effect) -> Result<(), PassError> {
+    async fn act(&self, _: &ObservedWorkspace, effect: WorkspaceEffect) -> Result<(), PassError> {
         let Self { workspace, context } = *self;
         match effect {
-            Effect::PatchStatus(status) => {
+            WorkspaceEffect::PatchStatus(status) => {
                 write_status(workspace, context, &status).await?;
                 measure_start(workspace, &status, &context.metrics);
             }
-            Effect::Remove => {
+            WorkspaceEffect::Remove => {
                 let namespace = workspace.namespace().unwrap_or_default();
                 let (name, uid) = (workspace.name_any(), workspace.uid());
                 context.applied.forget(&namespace, &name);
@@ -164,8 +176,10 @@ impl Pass for WorkspacePass<'_> {
                     .places
                     .remove(&namespace, &name, &uid.unwrap_or_default());
             }
-            Effect::Delete => pko_kube::delete_unchanged(&context.client, workspace).await?,
-            Effect::Emit(event) => {
+            WorkspaceEffect::Delete => {
+                pko_kube::delete_unchanged(&context.client, workspace).await?
+            }
+            WorkspaceEffect::Emit(event) => {
                 let note = EventNote {
                     reason: event.reason.as_str(),
                     message: &event.message,

@@ -13,7 +13,7 @@ use std::{
 
 use kube::{ResourceExt as _, runtime::reflector::ObjectRef};
 use pko_api::{Decoded, Workspace, auto::v1alpha1::WorkspaceStack};
-use pko_core::workspace::{Preparation, Stage};
+use pko_core::workspace::{SetupStage, SetupState};
 use pko_proto::agent as wire;
 use tokio::sync::{Notify, mpsc::UnboundedSender};
 
@@ -52,7 +52,7 @@ struct Attempt {
 }
 
 enum State {
-    Working(Stage),
+    Working(SetupStage),
     Failed(Failure, Instant),
 }
 
@@ -60,7 +60,7 @@ enum State {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 struct Failure {
-    stage: Stage,
+    stage: SetupStage,
     message: String,
     is_transient: bool,
 }
@@ -79,10 +79,10 @@ impl Preparations {
         workspace: &Workspace,
         agent: AgentAt,
         context: &Arc<Context>,
-    ) -> Preparation {
+    ) -> SetupState {
         if context.places.is_initialized(workspace) {
             self.forget(&workspace.uid().unwrap_or_default());
-            return Preparation::Done;
+            return SetupState::Done;
         }
         let Some(ended) = self.set_to_work(workspace, agent, context) else {
             return self.told(workspace);
@@ -120,7 +120,7 @@ impl Preparations {
         let ended = Arc::new(Notify::new());
         let entry = Entry {
             attempt,
-            state: State::Working(Stage::Installing),
+            state: State::Working(SetupStage::Installing),
             failures,
             ended: Arc::clone(&ended),
         };
@@ -157,19 +157,19 @@ impl Preparations {
             .send(ObjectRef::new(&workspace.name_any()).within(&namespace));
     }
 
-    fn reach(&self, uid: &str, stage: Stage) {
+    fn reach(&self, uid: &str, stage: SetupStage) {
         if let Some(entry) = self.known().get_mut(uid) {
             entry.state = State::Working(stage);
         }
     }
 
-    fn told(&self, workspace: &Workspace) -> Preparation {
+    fn told(&self, workspace: &Workspace) -> SetupState {
         let known = self.known();
         match known.get(&workspace.uid().unwrap_or_default()) {
-            None => Preparation::Done,
+            None => SetupState::Done,
             Some(entry) => match &entry.state {
-                State::Working(stage) => Preparation::UnderWay(*stage),
-                State::Failed(failure, _) => Preparation::Failed {
+                State::Working(stage) => SetupState::InProgress(*stage),
+                State::Failed(failure, _) => SetupState::Failed {
                     stage: failure.stage,
                     message: failure.message.clone(),
                     is_transient: failure.is_transient,
@@ -219,7 +219,7 @@ async fn prepare(
     workspace: &Workspace,
     agent: &AgentAt,
     context: &Context,
-    stage: impl Fn(Stage),
+    stage: impl Fn(SetupStage),
 ) -> Result<(), Failure> {
     let uid = workspace.uid().unwrap_or_default();
     let connection = context.agents.connect(&uid, agent).await;
@@ -228,13 +228,13 @@ async fn prepare(
     if workspace.spec.project_info.is_none() {
         install(&mut connection, context).await?;
     }
-    stage(Stage::Initializing);
+    stage(SetupStage::Initializing);
     for stack in &workspace.spec.stacks {
         let initialized = initialize(&mut connection, workspace, agent, context, stack).await;
         initialized.map_err(|status| {
             let text = agents::text(&status);
             let message = format!("Failed to initialize stack \"{}\": {text}", stack.name);
-            failed(Stage::Initializing, message, &status)
+            failed(SetupStage::Initializing, message, &status)
         })?;
     }
     let marked = context.places.mark_initialized(workspace, &agent.instance);
@@ -252,7 +252,7 @@ async fn install(connection: &mut Connection, context: &Context) -> Result<(), F
         Ok(_) => Ok(()),
         Err(status) => {
             let message = agents::text(&status);
-            Err(failed(Stage::Installing, message, &status))
+            Err(failed(SetupStage::Installing, message, &status))
         }
     }
 }
@@ -294,7 +294,7 @@ async fn initialize(
     Ok(())
 }
 
-fn failed(stage: Stage, message: String, status: &tonic::Status) -> Failure {
+fn failed(stage: SetupStage, message: String, status: &tonic::Status) -> Failure {
     Failure {
         stage,
         message,
@@ -304,7 +304,7 @@ fn failed(stage: Stage, message: String, status: &tonic::Status) -> Failure {
 
 fn unreachable(error: &ConnectError) -> Failure {
     Failure {
-        stage: Stage::Installing,
+        stage: SetupStage::Installing,
         message: format!("unable to connect to workspace: {error}"),
         is_transient: true,
     }
@@ -312,7 +312,7 @@ fn unreachable(error: &ConnectError) -> Failure {
 
 fn unmarked(error: &MarkError) -> Failure {
     Failure {
-        stage: Stage::Initializing,
+        stage: SetupStage::Initializing,
         message: error.to_string(),
         is_transient: true,
     }

@@ -19,7 +19,7 @@ use kube::{
     runtime::{reflector::Store, watcher},
 };
 use pko_api::{Decoded, Stack};
-use pko_core::stack::{Artifact, FluxWanted, NoSource, flux_source};
+use pko_core::stack::{Artifact, FluxSourceRef, SourceError, flux_source};
 use pko_kube::{EventStream, RequestError};
 
 use super::{Found, Task, Wake, reference};
@@ -44,17 +44,17 @@ struct Watched {
 }
 
 /// The kind of an object that a Stack names.
-pub(super) fn kind_of(wanted: &FluxWanted) -> GroupVersionKind {
+pub(super) fn kind_of(wanted: &FluxSourceRef) -> GroupVersionKind {
     GroupVersionKind::gvk(&wanted.group, &wanted.version, &wanted.kind)
 }
 
 /// What could not be resolved, in upstream's words.
-fn unresolved(why: &str) -> NoSource {
-    NoSource::Unavailable(format!("could not resolve sourceRef: {why}"))
+fn unresolved(why: &str) -> SourceError {
+    SourceError::Unavailable(format!("could not resolve sourceRef: {why}"))
 }
 
 /// The API server does not let us: whoever runs the manager has to say that we may.
-fn forbidden(resource: &ApiResource, said: &str) -> NoSource {
+fn forbidden(resource: &ApiResource, said: &str) -> SourceError {
     let (plural, group) = (&resource.plural, &resource.group);
     unresolved(&format!(
         "{said}; give the manager's account a role that allows it to get, list and watch {plural}.{group}"
@@ -82,7 +82,7 @@ impl Kinds {
     pub(crate) async fn find(
         &self,
         stack: &Stack,
-        wanted: &FluxWanted,
+        wanted: &FluxSourceRef,
     ) -> Result<Found, RequestError> {
         let kind = kind_of(wanted);
         let watched = match self.known(&kind) {
@@ -117,8 +117,8 @@ impl Kinds {
     async fn discover(
         &self,
         kind: &GroupVersionKind,
-        wanted: &FluxWanted,
-    ) -> Result<Result<ApiResource, NoSource>, RequestError> {
+        wanted: &FluxSourceRef,
+    ) -> Result<Result<ApiResource, SourceError>, RequestError> {
         let missing = || {
             let (kind, version) = (&wanted.kind, wanted.api_version());
             unresolved(&format!(
@@ -182,7 +182,7 @@ impl Kinds {
         &self,
         resource: &ApiResource,
         namespace: &str,
-        wanted: &FluxWanted,
+        wanted: &FluxSourceRef,
     ) -> Result<Found, RequestError> {
         match pko_kube::find_dynamic(&self.client, resource, namespace, &wanted.name).await {
             Ok(Some(object)) => Ok(flux_source(artifact_of(&object).as_ref(), wanted)),
@@ -214,7 +214,7 @@ fn artifact_of(object: &DynamicObject) -> Option<Artifact> {
 
 fn failed(
     action: &'static str,
-    wanted: &FluxWanted,
+    wanted: &FluxSourceRef,
     namespace: &str,
     source: kube::Error,
 ) -> RequestError {
@@ -247,12 +247,12 @@ impl Listener {
         self.tell_those(|_, _| true);
     }
 
-    fn tell_those(&self, meant: impl Fn(&Stack, &FluxWanted) -> bool) {
+    fn tell_those(&self, meant: impl Fn(&Stack, &FluxSourceRef) -> bool) {
         for stack in self.stacks.state() {
             let Ok(stack) = stack.as_result() else {
                 continue;
             };
-            if let Some(super::Wanted::Flux(wanted)) = super::wanted(stack)
+            if let Some(super::SourceRef::Flux(wanted)) = super::wanted(stack)
                 && kind_of(&wanted) == self.kind
                 && meant(stack, &wanted)
             {

@@ -14,7 +14,7 @@ use pko_api::{
     Decoded, Stack,
     names::annotations::{FLUX_REQUESTED_AT, RECONCILIATION_REQUEST},
 };
-use pko_core::stack::NoSource;
+use pko_core::stack::SourceError;
 use pko_source::{
     git::{CommitId, Revision},
     poll::{
@@ -144,7 +144,7 @@ pub(super) fn is_known(status: &GitStatus) -> bool {
 }
 
 /// What an answer means, if there is one.
-pub(super) fn outcome(status: &GitStatus) -> Option<Result<String, NoSource>> {
+pub(super) fn outcome(status: &GitStatus) -> Option<Result<String, SourceError>> {
     match (&status.commit, &status.failure) {
         (_, Some(failure)) => Some(Err(problem(failure))),
         (Some(commit), None) => Some(Ok(commit.to_string())),
@@ -153,15 +153,17 @@ pub(super) fn outcome(status: &GitStatus) -> Option<Result<String, NoSource>> {
 }
 
 /// In upstream's words, with ours behind them.
-fn problem(failure: &PollFailure<ListError>) -> NoSource {
-    let unreachable = |message: &dyn std::fmt::Display| NoSource::Unreachable {
+fn problem(failure: &PollFailure<ListError>) -> SourceError {
+    let unreachable = |message: &dyn std::fmt::Display| SourceError::Unreachable {
         since: failure.since,
         message: format!("listing: {message}"),
     };
     match failure.error.as_ref() {
-        PollError::Lister(error) if error.missing => NoSource::Unavailable(error.message.clone()),
+        PollError::Lister(error) if error.missing => {
+            SourceError::Unavailable(error.message.clone())
+        }
         PollError::Lister(error) if error.transient => unreachable(error),
-        PollError::Lister(error) => NoSource::Unavailable(format!("listing: {error}")),
+        PollError::Lister(error) => SourceError::Unavailable(format!("listing: {error}")),
         error @ (PollError::Deadline | PollError::Crashed) => unreachable(error),
     }
 }

@@ -20,7 +20,7 @@ use std::{
 
 use kube::{Client, ResourceExt as _, runtime::reflector::ObjectRef};
 use pko_api::{Decoded, Stack};
-use pko_core::stack::{GitRevision, GitWanted, NoSource, git_source};
+use pko_core::stack::{GitRevision, GitSourceRef, SourceError, git_source};
 use pko_kube::RequestError;
 use pko_source::{
     git::{Address, GitClient, GithubTokens, HttpSettings, Revision},
@@ -91,15 +91,15 @@ impl Repositories {
     pub(crate) async fn find(
         &self,
         stack: &Stack,
-        wanted: &GitWanted,
+        wanted: &GitSourceRef,
     ) -> Result<Found, RequestError> {
         let address = match address::checked(&wanted.repository, self.settings.allow_http) {
             Ok(address) => address,
-            Err(problem) => return Ok(Err(NoSource::Invalid(problem))),
+            Err(problem) => return Ok(Err(SourceError::Invalid(problem))),
         };
         let login = match self.login(stack, wanted, &address).await? {
             Ok(login) => login,
-            Err(problem) => return Ok(Err(NoSource::Invalid(problem))),
+            Err(problem) => return Ok(Err(SourceError::Invalid(problem))),
         };
         let commit = match &wanted.revision {
             GitRevision::Commit(commit) => Ok(commit.clone()),
@@ -120,7 +120,7 @@ impl Repositories {
     async fn login(
         &self,
         stack: &Stack,
-        wanted: &GitWanted,
+        wanted: &GitSourceRef,
         address: &Address,
     ) -> Result<Result<Arc<credentials::Login>, String>, RequestError> {
         let key = reference(stack);
@@ -147,12 +147,12 @@ impl Repositories {
     async fn commit(
         &self,
         stack: &Stack,
-        wanted: &GitWanted,
+        wanted: &GitSourceRef,
         repository: GitRepository,
         name: &str,
-    ) -> Result<String, NoSource> {
+    ) -> Result<String, SourceError> {
         let revision =
-            Revision::parse(name).map_err(|error| NoSource::Invalid(error.to_string()))?;
+            Revision::parse(name).map_err(|error| SourceError::Invalid(error.to_string()))?;
         let shown = repository.address.without_credentials();
         let asked = Asked {
             repository,
@@ -172,13 +172,13 @@ impl Repositories {
             self.answered(&key);
         }
         outcome.unwrap_or_else(|| {
-            Err(NoSource::Pending(format!(
+            Err(SourceError::Pending(format!(
                 "waiting for the git server of {shown} to answer"
             )))
         })
     }
 
-    fn interval(&self, wanted: &GitWanted) -> Duration {
+    fn interval(&self, wanted: &GitSourceRef) -> Duration {
         let shortest = self.settings.interval;
         wanted.interval.unwrap_or(shortest).max(shortest)
     }

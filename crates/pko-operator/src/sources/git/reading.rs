@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pko_core::stack::GitWanted;
+use pko_core::stack::GitSourceRef;
 
 use super::credentials::Login;
 
@@ -15,13 +15,13 @@ const GOOD_FOR: Duration = Duration::from_secs(10);
 
 /// What was read for a Stack.
 pub(super) struct Reading {
-    wanted: GitWanted,
+    wanted: GitSourceRef,
     login: Arc<Login>,
     at: Instant,
 }
 
 impl Reading {
-    pub(super) fn new(wanted: &GitWanted, login: &Arc<Login>, now: Instant) -> Self {
+    pub(super) fn new(wanted: &GitSourceRef, login: &Arc<Login>, now: Instant) -> Self {
         Self {
             wanted: wanted.clone(),
             login: Arc::clone(login),
@@ -30,7 +30,7 @@ impl Reading {
     }
 
     /// The credentials, if they are for this and still good.
-    pub(super) fn of(&self, wanted: &GitWanted, now: Instant) -> Option<Arc<Login>> {
+    pub(super) fn of(&self, wanted: &GitSourceRef, now: Instant) -> Option<Arc<Login>> {
         let good = self.wanted == *wanted && now < self.at + GOOD_FOR;
         good.then(|| Arc::clone(&self.login))
     }
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn what_was_read_is_good_for_a_moment_and_for_the_same_spec() {
-        let wanted = |branch: &str| GitWanted {
+        let wanted = |branch: &str| GitSourceRef {
             repository: "https://git.test/a/b".to_owned(),
             revision: GitRevision::Followed(branch.to_owned()),
             login: GitLogin::Secret("credentials".to_owned()),

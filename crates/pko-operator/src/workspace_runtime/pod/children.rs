@@ -17,7 +17,9 @@ use kube::{
 use pko_api::{Decoded, Program, Workspace, auto::v1alpha1::FluxArtifact};
 use pko_core::{
     program::{program_at, served_artifact},
-    workspace::pod::{Found, child_name, keep_of_service, keep_of_stateful_set, pod_name},
+    workspace::pod::{
+        ExistingResources, child_name, keep_of_service, keep_of_stateful_set, pod_name,
+    },
 };
 use pko_kube::resource_version;
 
@@ -58,10 +60,10 @@ impl Children {
     }
 
     /// What there is of a workspace.
-    pub(super) fn of(&self, workspace: &Workspace) -> Found {
+    pub(super) fn of(&self, workspace: &Workspace) -> ExistingResources {
         let namespace = workspace.namespace().unwrap_or_default();
         let name = child_name(workspace);
-        Found {
+        ExistingResources {
             service: self.services.get(&namespace, &name),
             stateful_set: self.stateful_sets.get(&namespace, &name),
             pod: self.pod(workspace),

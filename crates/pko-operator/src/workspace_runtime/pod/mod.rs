@@ -29,8 +29,8 @@ use pko_core::{
     redaction::redacted,
     update::has_begun,
     workspace::{
-        Place, Running,
-        pod::{self, Admits, Demand, Settings, Standing, WaitingRuns, Write},
+        AgentEndpoint, RuntimeState,
+        pod::{self, Admits, AgentSettings, PodState, PodWrite, WaitingRuns, WorkspaceDemand},
     },
 };
 use pko_kube::{OwnWrites, RequestError};
@@ -53,7 +53,7 @@ const IMMUTABLE: &str = "updates to statefulset spec for fields other than";
 
 /// How pods are made and reached.
 pub(crate) struct PodSettings {
-    pub(crate) pod: Settings,
+    pub(crate) pod: AgentSettings,
     /// Agents are called by their Service's name, not by their pod's address.
     pub(crate) by_name: bool,
     /// For developers: all agents are there.
@@ -78,7 +78,7 @@ pub(crate) struct Pods {
 
 impl Pods {
     /// Makes the pod what it should be, and says where it stands.
-    pub(super) async fn ensure(&self, workspace: &Workspace) -> Place {
+    pub(super) async fn ensure(&self, workspace: &Workspace) -> RuntimeState {
         let uid = workspace.uid().unwrap_or_default();
         let found = self.children.of(workspace);
         if let Some(pod) = &found.pod {
@@ -96,7 +96,7 @@ impl Pods {
             Ok(plan) => plan,
             Err(invalid) => {
                 self.occupancy.end_replacing(&uid);
-                return Place::Impossible(invalid.to_string());
+                return RuntimeState::Invalid(invalid.to_string());
             }
         };
         for write in plan.writes {
@@ -104,16 +104,16 @@ impl Pods {
                 return place;
             }
         }
-        if let Standing::Running(_) | Standing::Asleep = plan.standing {
+        if let PodState::Running(_) | PodState::Idle = plan.state {
             self.occupancy.end_replacing(&uid);
         }
-        match plan.standing {
-            Standing::Rolling(message) => Place::Rolling(message),
-            Standing::Waiting(message) => Place::Starting(message),
-            Standing::Broken(message) => Place::Failed(message),
-            Standing::Missing => self.missing(found.stateful_set.as_ref()).await,
-            Standing::Asleep => Place::Asleep,
-            Standing::Running(running) => Place::Running(Running {
+        match plan.state {
+            PodState::Rolling(message) => RuntimeState::Rolling(message),
+            PodState::Waiting(message) => RuntimeState::Starting(message),
+            PodState::Broken(message) => RuntimeState::Failed(message),
+            PodState::Missing => self.missing(found.stateful_set.as_ref()).await,
+            PodState::Idle => RuntimeState::Idle,
+            PodState::Running(running) => RuntimeState::Running(AgentEndpoint {
                 address: self.shown_address(workspace),
                 name: format!("pod \"{}\"", pod::pod_name(workspace)),
                 is_outdated: running.is_outdated,
@@ -123,16 +123,16 @@ impl Pods {
     }
 
     /// Who needs a workspace, as its Updates tell.
-    fn demand(&self, workspace: &Workspace) -> Demand {
+    fn demand(&self, workspace: &Workspace) -> WorkspaceDemand {
         let (namespace, name) = (workspace.namespace(), workspace.name_any());
         let own = workspace.spec.idle_timeout.as_ref();
         let idle_timeout = own.map(pko_api::GoDuration::get);
-        let mut demand = Demand {
+        let mut demand = WorkspaceDemand {
             idle_timeout: idle_timeout
                 .or(self.settings.idle_timeout)
                 .filter(|timeout| !timeout.is_zero()),
             is_refused: self.is_refused(workspace),
-            ..Demand::default()
+            ..WorkspaceDemand::default()
         };
         for object in self.updates.state() {
             if let Ok(update) = object.as_result()
@@ -145,19 +145,19 @@ impl Pods {
         demand
     }
 
-    async fn carry_out(&self, workspace: &Workspace, write: Write) -> Result<(), Place> {
+    async fn carry_out(&self, workspace: &Workspace, write: PodWrite) -> Result<(), RuntimeState> {
         let namespace = workspace.namespace().unwrap_or_default();
         match write {
-            Write::Service(service) => {
+            PodWrite::Service(service) => {
                 let applied = self.apply::<Service>(&namespace, &service).await;
                 self.children
                     .remember_service(applied.map_err(|error| refused(&error))?);
             }
-            Write::StatefulSet { object, ends_pod } => {
+            PodWrite::StatefulSet { object, ends_pod } => {
                 let uid = workspace.uid().unwrap_or_default();
                 if ends_pod && !self.occupancy.begin_replacing(&uid) {
                     let message = "the pod is replaced when the run that begins in it has ended";
-                    return Err(Place::Rolling(message.to_owned()));
+                    return Err(RuntimeState::Rolling(message.to_owned()));
                 }
                 match self.apply::<StatefulSet>(&namespace, &object).await {
                     Ok(applied) => self.children.remember_stateful_set(applied),
@@ -177,7 +177,7 @@ impl Pods {
     }
 
     /// What becomes of a StatefulSet that the API server did not take.
-    async fn not_applied(&self, workspace: &Workspace, error: &RequestError) -> Place {
+    async fn not_applied(&self, workspace: &Workspace, error: &RequestError) -> RuntimeState {
         let uid = workspace.uid().unwrap_or_default();
         let found = self.children.of(workspace).stateful_set;
         let is_immutable = error.is_invalid() && error.cause().contains(IMMUTABLE);
@@ -187,32 +187,32 @@ impl Pods {
         };
         if !self.occupancy.begin_replacing(&uid) {
             let message = "the pod is replaced when the run that is under way in it has ended";
-            return Place::Rolling(message.to_owned());
+            return RuntimeState::Rolling(message.to_owned());
         }
         let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
         let deleted =
             pko_kube::delete::<StatefulSet>(&self.client, &namespace, &name, set.uid()).await;
         self.children.forget_stateful_set(&set);
         match deleted {
-            Ok(()) => Place::Migrated,
+            Ok(()) => RuntimeState::Migrated,
             Err(error) => refused(&error),
         }
     }
 
     /// Why there is no pod, if the cluster says so.
-    async fn missing(&self, set: Option<&StatefulSet>) -> Place {
+    async fn missing(&self, set: Option<&StatefulSet>) -> RuntimeState {
         let waiting = pod::WAITING;
         let Some(set) = set.filter(|set| is_older_than(set, SOON)) else {
-            return Place::Starting(waiting.to_owned());
+            return RuntimeState::Starting(waiting.to_owned());
         };
         match pko_kube::last_event_message(&self.client, set, NOT_MADE).await {
             Ok(Some(message)) => {
-                Place::Failed(redacted(&format!("no pod could be made: {message}")))
+                RuntimeState::Failed(redacted(&format!("no pod could be made: {message}")))
             }
-            Ok(None) => Place::Starting(waiting.to_owned()),
+            Ok(None) => RuntimeState::Starting(waiting.to_owned()),
             Err(error) => {
                 tracing::info!(error = error.full_text(), "Events could not be read");
-                Place::Starting(waiting.to_owned())
+                RuntimeState::Starting(waiting.to_owned())
             }
         }
     }
@@ -315,7 +315,7 @@ fn is_orphaned(update: &Update) -> bool {
     })
 }
 
-fn count(demand: &mut Demand, update: &Update) {
+fn count(demand: &mut WorkspaceDemand, update: &Update) {
     let conditions = update.status.as_ref().map(|status| &status.conditions[..]);
     let conditions = conditions.unwrap_or_default();
     if is_true(conditions, ConditionType::Complete) {
@@ -339,12 +339,12 @@ fn count(demand: &mut Demand, update: &Update) {
 }
 
 /// What the API server does not take: the spec's fault, or somebody else's that may pass.
-fn refused(error: &RequestError) -> Place {
+fn refused(error: &RequestError) -> RuntimeState {
     let message = redacted(&error.full_text());
     if error.is_invalid() {
-        Place::Impossible(message)
+        RuntimeState::Invalid(message)
     } else {
-        Place::Failed(message)
+        RuntimeState::Failed(message)
     }
 }
 

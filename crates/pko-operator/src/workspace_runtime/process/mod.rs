@@ -23,7 +23,7 @@ use std::{
 
 use kube::{Client, ResourceExt as _, runtime::reflector::ObjectRef};
 use pko_api::{Decoded, Workspace};
-use pko_core::workspace::{Place, Running, WAITING_FOR_AGENT, end_of_log, pod};
+use pko_core::workspace::{AgentEndpoint, RuntimeState, WAITING_FOR_AGENT, end_of_log, pod};
 use pko_proto::token::audience;
 use rustix::process::Signal;
 use tokio::{
@@ -223,17 +223,17 @@ impl Processes {
     }
 
     /// Finds a workspace's agent, or starts one in the background.
-    pub(crate) async fn ensure(&self, workspace: &Workspace) -> Place {
+    pub(crate) async fn ensure(&self, workspace: &Workspace) -> RuntimeState {
         if let Some(message) = support::unsupported(&workspace.spec) {
-            return Place::Impossible(message);
+            return RuntimeState::Invalid(message);
         }
         if let Err(invalid) = pod::check(workspace) {
-            return Place::Impossible(invalid.to_string());
+            return RuntimeState::Invalid(invalid.to_string());
         }
         let folder = self.folder(workspace);
         let fingerprint = fingerprint(workspace);
         if self.is_running(&folder, workspace, &fingerprint).await {
-            return Place::Running(Running {
+            return RuntimeState::Running(AgentEndpoint {
                 address: format!("unix:{}", record::socket(&folder).display()),
                 name: format!("\"{}\"", workspace.name_any()),
                 is_outdated: false,
@@ -267,9 +267,9 @@ impl Processes {
     }
 
     /// Starts an agent unless one is being started, or just failed to be.
-    fn attempt(&self, key: String, fingerprint: String, workspace: &Workspace) -> Place {
+    fn attempt(&self, key: String, fingerprint: String, workspace: &Workspace) -> RuntimeState {
         let Ok(mut attempts) = self.attempts.lock() else {
-            return Place::Failed("a start went wrong".to_owned());
+            return RuntimeState::Failed("a start went wrong".to_owned());
         };
         match attempts.get(&key) {
             // Whatever it is for: its end wakes the Workspace, and that starts what is wanted then.
@@ -278,7 +278,7 @@ impl Processes {
                 fingerprint: last,
                 failure: Some((message, at)),
             }) if *last == fingerprint && at.elapsed() < RETRY_AFTER => {
-                return Place::Failed(message.clone());
+                return RuntimeState::Failed(message.clone());
             }
             _ => {
                 attempts.insert(
@@ -292,7 +292,7 @@ impl Processes {
                 tokio::spawn(async move { this.start_and_tell(key, fingerprint, workspace).await });
             }
         }
-        Place::Starting(WAITING_FOR_AGENT.to_owned())
+        RuntimeState::Starting(WAITING_FOR_AGENT.to_owned())
     }
 
     async fn start_and_tell(self, key: String, fingerprint: String, workspace: Workspace) {

@@ -2,21 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::{Wanted, wanted};
-use crate::stack::{Artifact, FluxWanted, Location, NoSource, flux_source};
+use super::{SourceRef, wanted};
+use crate::stack::{Artifact, FluxSourceRef, Location, SourceError, flux_source};
 
 fn reference(api_version: &str, kind: &str, name: &str) -> Value {
     json!({ "fluxSource": { "sourceRef": { "apiVersion": api_version, "kind": kind, "name": name } } })
 }
 
-fn flux(fields: &Value) -> FluxWanted {
+fn flux(fields: &Value) -> FluxSourceRef {
     match wanted(fields) {
-        Ok(Some(Wanted::Flux(flux))) => *flux,
+        Ok(Some(SourceRef::Flux(flux))) => *flux,
         other => panic!("{other:?}"),
     }
 }
 
-fn any() -> FluxWanted {
+fn any() -> FluxSourceRef {
     flux(&reference(
         "source.toolkit.fluxcd.io/v1",
         "GitRepository",
@@ -177,7 +177,7 @@ fn what_does_not_decode_is_no_artifact() {
 #[test]
 fn without_an_artifact_or_its_digest_there_is_no_source() {
     let text = |artifact: Option<&Artifact>| match flux_source(artifact, &any()) {
-        Err(NoSource::Unavailable(text)) => text,
+        Err(SourceError::Unavailable(text)) => text,
         other => panic!("{other:?}"),
     };
     assert_eq!(text(None), "Flux source has no artifact");

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Wanted, wanted};
-use crate::stack::{GitLogin, GitRevision, GitWanted};
+use super::{SourceRef, wanted};
+use crate::stack::{GitLogin, GitRevision, GitSourceRef};
 
 const COMMIT: &str = "0123456789abcdef0123456789ABCDEF01234567";
 
-fn git(fields: &Value) -> GitWanted {
+fn git(fields: &Value) -> GitSourceRef {
     match wanted(fields) {
-        Ok(Some(Wanted::Git(git))) => *git,
+        Ok(Some(SourceRef::Git(git))) => *git,
         other => panic!("{other:?}"),
     }
 }
@@ -107,7 +107,7 @@ fn the_address_is_kept_as_it_was_written_and_never_printed() {
     let git = git(&json!({ "projectRepo": url, "branch": "main" }));
     assert_eq!(git.repository, url);
     assert_eq!(git.login, GitLogin::Anonymous);
-    let printed = format!("{:?}", Wanted::Git(Box::new(git)));
+    let printed = format!("{:?}", SourceRef::Git(Box::new(git)));
     assert!(!printed.contains("canary"), "{printed}");
     assert!(printed.contains("Followed(\"main\")"), "{printed}");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Wanted, secret, wanted};
+use super::{SourceRef, secret, wanted};
 use crate::stack::{GitLogin, SecretKey};
 
 fn login(auth: &Value) -> Result<GitLogin, String> {
@@ -10,7 +10,7 @@ fn login(auth: &Value) -> Result<GitLogin, String> {
     let auth = auth.as_object().cloned().unwrap_or_default();
     fields.as_object_mut().unwrap().extend(auth);
     match wanted(&fields)? {
-        Some(Wanted::Git(git)) => Ok(git.login),
+        Some(SourceRef::Git(git)) => Ok(git.login),
         other => panic!("{other:?}"),
     }
 }

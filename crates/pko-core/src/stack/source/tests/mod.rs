@@ -8,7 +8,7 @@ mod shape;
 use pko_api::Stack;
 use serde_json::{Value, json};
 
-use super::Wanted;
+use super::SourceRef;
 
 /// A Stack with these fields in its spec.
 fn stack(fields: &Value) -> Stack {
@@ -21,8 +21,8 @@ fn stack(fields: &Value) -> Stack {
     serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
 }
 
-fn wanted(fields: &Value) -> Result<Option<Wanted>, String> {
-    Wanted::of(&stack(fields))
+fn wanted(fields: &Value) -> Result<Option<SourceRef>, String> {
+    SourceRef::of(&stack(fields))
 }
 
 /// A reference to a key of a Secret.
@@ -45,9 +45,9 @@ fn the_first_of_several_sources_counts() {
             fields.as_object_mut().unwrap().extend(part);
         }
         match wanted(&fields).unwrap() {
-            Some(Wanted::Git(_)) => "git",
-            Some(Wanted::Flux(_)) => "flux",
-            Some(Wanted::Program(_)) => "program",
+            Some(SourceRef::Git(_)) => "git",
+            Some(SourceRef::Flux(_)) => "flux",
+            Some(SourceRef::Program(_)) => "program",
             None => "none",
         }
     };

@@ -116,7 +116,7 @@ fn a_template_in_the_stored_shape_gives_the_same_workspace() {
 #[test]
 fn an_empty_literal_is_a_variable_without_value() {
     let literal = json!({ "type": "Literal", "literal": { "value": "" } });
-    let spec = &workspace(&given().spec(json!({ "envRefs": { "A": literal } })))["spec"];
+    let spec = &workspace(&fixture().spec(json!({ "envRefs": { "A": literal } })))["spec"];
     assert_eq!(spec["env"], json!([{ "name": "A" }]));
 }
 
@@ -163,9 +163,10 @@ fn what_says_nothing_is_not_stored() {
 
     let literal = json!({ "type": "Literal", "literal": { "value": "stack" } });
     let template = json!({ "spec": { "env": [{ "name": "A", "value": "" }] } });
-    let given = given().spec(json!({ "envRefs": { "A": literal }, "workspaceTemplate": template }));
+    let fixture =
+        fixture().spec(json!({ "envRefs": { "A": literal }, "workspaceTemplate": template }));
     assert_eq!(
-        workspace(&given)["spec"]["env"],
+        workspace(&fixture)["spec"]["env"],
         json!([{ "name": "A", "value": "stack" }]),
         "an empty text takes nothing away"
     );

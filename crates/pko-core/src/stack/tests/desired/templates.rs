@@ -6,8 +6,8 @@ use super::*;
 
 const LABELS: [&str; 2] = ["pulumi.com/component", "pulumi.com/stack-name"];
 
-fn with_template(template: Value) -> Given {
-    given().spec(json!({ "workspaceTemplate": template }))
+fn with_template(template: Value) -> StackFixture {
+    fixture().spec(json!({ "workspaceTemplate": template }))
 }
 
 /// The spec of the Workspace under this template.
@@ -16,10 +16,10 @@ pub(super) fn merged(template: Value) -> Value {
 }
 
 /// What a user is told, with nothing applied.
-fn refusal(given: &Given) -> String {
-    let told = given.told();
-    assert_eq!(told.questions(), ["source"], "nothing is applied");
-    let shown = state(told.status().unwrap());
+fn refusal(fixture: &StackFixture) -> String {
+    let outcome = fixture.decide();
+    assert_eq!(outcome.request_names(), ["source"], "nothing is applied");
+    let shown = state(outcome.status().unwrap());
     let message = shown.strip_prefix("Stalled SpecInvalid: ").unwrap();
     message.to_owned()
 }
@@ -27,7 +27,7 @@ fn refusal(given: &Given) -> String {
 /// 115
 #[test]
 fn a_template_and_what_the_stack_says_become_one() {
-    let given = with_template(json!({
+    let fixture = with_template(json!({
         "metadata": { "labels": { "team": "shop" } },
         "spec": {
             "image": "registry/pulumi:1",
@@ -45,7 +45,7 @@ fn a_template_and_what_the_stack_says_become_one() {
         "secretsRef": { "a": { "type": "Secret", "secret": { "name": "secret-name", "key": "k" } } },
     }));
     assert_eq!(
-        workspace(&given),
+        workspace(&fixture),
         json!({
             "apiVersion": "auto.pulumi.com/v1alpha1",
             "kind": "Workspace",
@@ -93,7 +93,7 @@ fn a_template_and_what_the_stack_says_become_one() {
 
 #[test]
 fn an_empty_template_changes_nothing() {
-    let plain = workspace(&given());
+    let plain = workspace(&fixture());
     for template in [
         json!({}),
         json!({ "metadata": {} }),
@@ -111,7 +111,7 @@ fn an_empty_template_changes_nothing() {
 
 #[test]
 fn the_stacks_identity_is_not_the_templates_to_change() {
-    let given = with_template(json!({
+    let fixture = with_template(json!({
         "metadata": {
             "namespace": "other", "uid": "1", "resourceVersion": "2", "generateName": "x-", "generation": 3,
             "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T00:00:00Z",
@@ -121,7 +121,7 @@ fn the_stacks_identity_is_not_the_templates_to_change() {
             "finalizers": ["example.com/hold"],
         },
     }));
-    let mut metadata = workspace(&given)["metadata"].clone();
+    let mut metadata = workspace(&fixture)["metadata"].clone();
     let labels = metadata["labels"].as_object_mut().unwrap();
     assert_eq!(labels.remove("team"), Some(json!("shop")));
     let fields = metadata.as_object_mut().unwrap();
@@ -133,29 +133,29 @@ fn the_stacks_identity_is_not_the_templates_to_change() {
         fields.remove("finalizers"),
         Some(json!(["example.com/hold"]))
     );
-    assert_eq!(metadata, workspace(&super::given())["metadata"]);
+    assert_eq!(metadata, workspace(&super::fixture())["metadata"]);
 }
 
 #[test]
 fn a_template_may_name_the_workspace() {
-    let given = with_template(json!({ "metadata": { "name": "place" } }));
-    let stack: Stack = serde_json::from_value(given.stack.clone()).unwrap();
+    let fixture = with_template(json!({ "metadata": { "name": "place" } }));
+    let stack: Stack = serde_json::from_value(fixture.stack.clone()).unwrap();
     assert_eq!(workspace_name(&stack), "place");
-    let workspace = workspace(&given);
+    let workspace = workspace(&fixture);
     assert_eq!(workspace["metadata"]["name"], "place");
     assert_eq!(
         workspace["metadata"]["labels"][LABELS[1]], "demo",
         "found by its label"
     );
 
-    let given = given.workspace(json!({ "metadata": { "name": "place" } }));
-    let told = given.told();
-    let update = told.created();
+    let fixture = fixture.workspace(json!({ "metadata": { "name": "place" } }));
+    let outcome = fixture.decide();
+    let update = outcome.created();
     assert_eq!(update.spec.workspace_name.as_deref(), Some("place"));
     let owners = update.metadata.owner_references.as_ref().unwrap();
     assert_eq!(owners[0].name, "place");
 
-    let plain: Stack = serde_json::from_value(super::given().stack).unwrap();
+    let plain: Stack = serde_json::from_value(super::fixture().stack).unwrap();
     assert_eq!(workspace_name(&plain), "demo");
 }
 
@@ -178,7 +178,7 @@ fn scalars_are_overridden_and_objects_merged() {
 
 #[test]
 fn variables_merge_by_name_and_whole_objects_come_after_the_templates() {
-    let given = with_template(json!({ "spec": {
+    let fixture = with_template(json!({ "spec": {
         "env": [{ "name": "PULUMI_BACKEND_URL", "value": "file:///mine" }, { "name": "NEW", "value": "1" }],
         "envFrom": [{ "secretRef": { "name": "from-template" } }],
     } }))
@@ -186,7 +186,7 @@ fn variables_merge_by_name_and_whole_objects_come_after_the_templates() {
         "backend": "s3://state", "accessTokenSecret": "cloud",
         "envs": ["a"], "envSecrets": ["b"],
     }));
-    let spec = &workspace(&given)["spec"];
+    let spec = &workspace(&fixture)["spec"];
     assert_eq!(
         spec["env"],
         json!([
@@ -217,7 +217,7 @@ fn the_templates_stacks_come_before_the_stacks_own() {
 
 #[test]
 fn what_a_template_says_of_the_stacks_own_stack_is_laid_over_it() {
-    let given = with_template(json!({ "spec": { "stacks": [
+    let fixture = with_template(json!({ "spec": { "stacks": [
         { "name": "dev", "secretsProvider": "passphrase", "config": [
             { "key": "deep.down", "path": true, "value": 1 },
             { "key": "file", "value": "not any more" },
@@ -229,7 +229,7 @@ fn what_a_template_says_of_the_stacks_own_stack_is_laid_over_it() {
         "configRef": { "file": { "name": "c", "key": "k" } },
     }));
     assert_eq!(
-        workspace(&given)["spec"]["stacks"],
+        workspace(&fixture)["spec"]["stacks"],
         json!([
             { "name": "other" },
             {
@@ -247,12 +247,12 @@ fn what_a_template_says_of_the_stacks_own_stack_is_laid_over_it() {
 
 #[test]
 fn a_volume_that_is_given_another_source_keeps_both() {
-    let given = with_template(json!({ "spec": { "podTemplate": { "spec": {
+    let fixture = with_template(json!({ "spec": { "podTemplate": { "spec": {
         "containers": [{ "name": "pulumi" }],
         "volumes": [{ "name": "secret-s", "emptyDir": {} }],
     } } } }))
     .spec(json!({ "secretsRef": { "a": { "type": "Secret", "secret": { "name": "s", "key": "k" } } } }));
-    let volumes = &workspace(&given)["spec"]["podTemplate"]["spec"]["volumes"];
+    let volumes = &workspace(&fixture)["spec"]["podTemplate"]["spec"]["volumes"];
     assert_eq!(
         *volumes,
         json!([{ "name": "secret-s", "emptyDir": {}, "secret": { "secretName": "s" } }]),
@@ -263,9 +263,9 @@ fn a_volume_that_is_given_another_source_keeps_both() {
 #[test]
 fn a_stack_without_source_takes_the_templates() {
     let git = json!({ "url": "https://example.com/a.git", "ref": "main" });
-    let given =
+    let fixture =
         with_template(json!({ "spec": { "git": git } })).spec(json!({ "programRef": null }));
-    let spec = &workspace(&given)["spec"];
+    let spec = &workspace(&fixture)["spec"];
     assert_eq!(spec["git"], git);
     assert_eq!(spec.get("flux"), None);
 }
@@ -286,11 +286,11 @@ fn two_sources_are_refused() {
         ),
         (json!({ "git": {}, "local": {} }), "git and flux and local"),
     ] {
-        let given = with_template(json!({ "spec": template }));
-        assert_eq!(refusal(&given), message(sources));
+        let fixture = with_template(json!({ "spec": template }));
+        assert_eq!(refusal(&fixture), message(sources));
     }
-    let given = with_template(json!({ "spec": { "git": {}, "local": {} } }));
-    let sourceless = given.spec(json!({ "programRef": null })).told();
+    let fixture = with_template(json!({ "spec": { "git": {}, "local": {} } }));
+    let sourceless = fixture.spec(json!({ "programRef": null })).decide();
     let shown = state(sourceless.status().unwrap());
     assert_eq!(
         shown,
@@ -316,7 +316,7 @@ fn a_destroy_without_program_has_no_source_at_all() {
             .last(json!({ "generation": 2 }))
             .status(json!({ "projectInfo": project }))
             .deleting();
-        assert_eq!(deleted.told().plan.rule, "launch");
+        assert_eq!(deleted.decide().plan.rule, "launch");
         let spec = &workspace(&deleted)["spec"];
         assert_eq!(spec["projectInfo"], project);
         assert_eq!(spec["image"], "i", "the rest of the template counts");
@@ -344,8 +344,8 @@ fn what_can_not_be_merged_is_named() {
         ),
     ] {
         // Config that both have is what merges.
-        let given = with_template(template).spec(json!({ "config": { "a": 1 } }));
-        assert_eq!(refusal(&given), message);
+        let fixture = with_template(template).spec(json!({ "config": { "a": 1 } }));
+        assert_eq!(refusal(&fixture), message);
     }
 }
 
@@ -373,16 +373,16 @@ fn what_is_no_workspace_any_more_is_named() {
             "spec.workspaceTemplate.spec.idleTimeout: \"soon\": not a duration",
         ),
     ] {
-        let told = refusal(&with_template(json!({ "spec": template })));
-        assert!(told.starts_with(message), "{told}");
+        let outcome = refusal(&with_template(json!({ "spec": template })));
+        assert!(outcome.starts_with(message), "{outcome}");
     }
 }
 
 /// A Stack for which nothing was ever run goes whatever its template says.
 #[test]
 fn a_template_that_makes_no_workspace_does_not_keep_a_stack() {
-    let given = with_template(json!({ "spec": { "image": 1 } }))
+    let fixture = with_template(json!({ "spec": { "image": 1 } }))
         .spec(json!({ "destroyOnFinalize": true }))
         .deleting();
-    assert!(given.told().lines().contains(&"let go".to_owned()));
+    assert!(fixture.decide().lines().contains(&"let go".to_owned()));
 }

@@ -2,17 +2,17 @@
 
 use super::*;
 
-fn with_template(template: Value) -> Given {
-    given().spec(json!({ "updateTemplate": template }))
+fn with_template(template: Value) -> StackFixture {
+    fixture().spec(json!({ "updateTemplate": template }))
 }
 
-fn created(given: &Given) -> Value {
-    serde_json::to_value(given.told().created()).unwrap()
+fn created(fixture: &StackFixture) -> Value {
+    serde_json::to_value(fixture.decide().created()).unwrap()
 }
 
 /// A Stack that is deleted after an update.
-fn deleted(given: Given) -> Given {
-    given
+fn deleted(fixture: StackFixture) -> StackFixture {
+    fixture
         .spec(json!({ "destroyOnFinalize": true }))
         .last(json!({ "generation": 2 }))
         .deleting()
@@ -22,12 +22,12 @@ fn deleted(given: Given) -> Given {
 #[test]
 fn an_update_lives_as_long_as_the_template_says() {
     let template = || with_template(json!({ "spec": { "ttlAfterCompleted": "42m" } }));
-    for (given, operation) in [
+    for (fixture, operation) in [
         (template(), "up"),
         (template().spec(json!({ "preview": true })), "preview"),
         (deleted(template()), "destroy"),
     ] {
-        let spec = &created(&given)["spec"];
+        let spec = &created(&fixture)["spec"];
         assert_eq!(spec["ttlAfterCompleted"], "42m");
         assert_eq!(spec["type"], operation);
     }
@@ -40,18 +40,18 @@ fn options_of_the_template_are_laid_over_the_stacks() {
         "targetDependents": true, "refresh": true, "continueOnError": true, "remove": true, "runProgram": true,
         "timeoutSeconds": 60,
     });
-    let given = with_template(json!({ "spec": template }))
+    let fixture = with_template(json!({ "spec": template }))
         .spec(json!({ "targets": ["urn:a"], "timeoutSeconds": 5 }));
     let mut expected = json!({
         "workspaceName": "demo", "stackName": "dev", "type": "up", "ttlAfterCompleted": "24h0m0s",
     });
     merge(&mut expected, template);
-    assert_eq!(created(&given)["spec"], expected);
+    assert_eq!(created(&fixture)["spec"], expected);
 }
 
 #[test]
 fn an_empty_template_changes_nothing() {
-    let plain = created(&given());
+    let plain = created(&fixture());
     for template in [
         json!({}),
         json!({ "metadata": {}, "spec": {}, "status": { "message": "x" }, "apiVersion": "v1", "kind": "Pod" }),
@@ -68,21 +68,21 @@ fn an_empty_template_changes_nothing() {
 
 #[test]
 fn the_updates_identity_is_not_the_templates_to_change() {
-    let given = with_template(json!({ "metadata": {
+    let fixture = with_template(json!({ "metadata": {
         "namespace": "other", "uid": "1", "generateName": "x-", "resourceVersion": "1",
         "ownerReferences": [{ "apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "b" }],
         "labels": { "pulumi.com/component": "mine", "pulumi.com/stack-name": "other", "team": "shop" },
         "annotations": { "auto.pulumi.com/urgency": "request", "note": "kept" },
         "finalizers": ["example.com/hold"],
     } }));
-    let mut metadata = created(&given)["metadata"].clone();
+    let mut metadata = created(&fixture)["metadata"].clone();
     let labels = metadata["labels"].as_object_mut().unwrap();
     assert_eq!(labels.remove("team"), Some(json!("shop")));
     let annotations = metadata["annotations"].as_object_mut().unwrap();
     assert_eq!(annotations.remove("note"), Some(json!("kept")));
     let finalizers = metadata["finalizers"].as_array_mut().unwrap();
     finalizers.retain(|name| name != "example.com/hold");
-    assert_eq!(metadata, created(&super::given())["metadata"]);
+    assert_eq!(metadata, created(&super::fixture())["metadata"]);
 }
 
 /// A type or a name of the template's own would end in a loop: a destroy that is never done, an Update that exists already.
@@ -103,9 +103,9 @@ fn what_an_update_is_for_is_not_the_templates_to_change() {
             "spec.updateTemplate.metadata.name: each Update has a name of its own, which the operator gives it: remove the field".to_owned(),
         ),
     ] {
-        let told = with_template(template).told();
-        assert_eq!(told.questions(), ["source"], "no pod is started for it");
-        let lines = told.lines();
+        let outcome = with_template(template).decide();
+        assert_eq!(outcome.request_names(), ["source"], "no pod is started for it");
+        let lines = outcome.lines();
         assert_eq!(
             lines,
             [
@@ -118,7 +118,7 @@ fn what_an_update_is_for_is_not_the_templates_to_change() {
     }
     let preview =
         with_template(json!({ "spec": { "type": "up" } })).spec(json!({ "preview": true }));
-    let shown = state(preview.told().status().unwrap());
+    let shown = state(preview.decide().status().unwrap());
     assert_eq!(
         shown,
         format!("Stalled SpecInvalid: {}", itself("type", "preview", "up"))
@@ -127,11 +127,11 @@ fn what_an_update_is_for_is_not_the_templates_to_change() {
 
 #[test]
 fn a_deletion_is_not_held_up_by_a_template() {
-    let given = deleted(with_template(json!({
+    let fixture = deleted(with_template(json!({
         "metadata": { "name": "mine" },
         "spec": { "type": "up", "stackName": "prod", "workspaceName": "other", "remove": true },
     })));
-    let update = created(&given);
+    let update = created(&fixture);
     assert_ne!(update["metadata"]["name"], "mine");
     assert_eq!(
         update["spec"],
@@ -145,10 +145,10 @@ fn a_deletion_is_not_held_up_by_a_template() {
 /// A refresh that comes first is there to fail if something changed, and is no `up`.
 #[test]
 fn a_refresh_that_comes_first_stays_one() {
-    let given =
+    let fixture =
         with_template(json!({ "spec": { "type": "up", "expectNoChanges": false, "parallel": 2 } }))
             .spec(json!({ "expectNoRefreshChanges": true }));
-    let spec = &created(&given)["spec"];
+    let spec = &created(&fixture)["spec"];
     assert_eq!(spec["type"], "refresh");
     assert_eq!(spec["expectNoChanges"], true);
     assert_eq!(spec["parallel"], 2);
@@ -156,8 +156,8 @@ fn a_refresh_that_comes_first_stays_one() {
 
 #[test]
 fn metadata_that_is_none_is_named() {
-    let told = with_template(json!({ "metadata": { "labels": { "a": 1 } } })).told();
-    let shown = state(told.status().unwrap());
+    let outcome = with_template(json!({ "metadata": { "labels": { "a": 1 } } })).decide();
+    let shown = state(outcome.status().unwrap());
     assert!(
         shown.starts_with("Stalled SpecInvalid: spec.updateTemplate.metadata.labels.a: 1: "),
         "{shown}"

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pko_api::{Stack, names::urgencies::Urgency};
 
 use super::*;
-use crate::stack::desired::{self, WantedUpdate};
+use crate::stack::desired::{self, DesiredUpdate};
 
 const FIXTURES: &str = "fixtures/upstream-cluster";
 
@@ -25,17 +25,17 @@ fn name(object: &Value) -> String {
 }
 
 /// A world in which this Workspace is in place.
-fn world(stack: &Value, workspace: &Value) -> World {
-    let mut world = World::new(serde_json::from_value::<Stack>(stack.clone()).unwrap());
-    world.learn(Answer::Workspace(Ok(serde_json::from_value(
+fn observed(stack: &Value, workspace: &Value) -> ObservedStack {
+    let mut observed = ObservedStack::new(serde_json::from_value::<Stack>(stack.clone()).unwrap());
+    observed.observe(StackResponse::Workspace(Ok(serde_json::from_value(
         workspace.clone(),
     )
     .unwrap())));
-    world
+    observed
 }
 
 /// The source that a Workspace was given.
-fn source(spec: &Value) -> Source {
+fn source(spec: &Value) -> ProgramSource {
     let location = if let Some(flux) = spec.get("flux") {
         Location::Artifact(serde_json::from_value(flux.clone()).unwrap())
     } else if let Some(project) = spec.get("projectInfo") {
@@ -45,7 +45,7 @@ fn source(spec: &Value) -> Source {
     } else {
         Location::Given
     };
-    Source {
+    ProgramSource {
         revision: String::new(),
         location,
     }
@@ -72,9 +72,9 @@ fn each_stack_wants_the_workspace_that_upstream_stored() {
     for stored in workspaces {
         let name = name(&stored);
         let stack = &stacks[&name];
-        let world = world(stack, &stored);
-        let status = world.stack.status.clone().unwrap_or_default();
-        let made = desired::workspace(&world, &status, &source(&stored["spec"])).unwrap();
+        let observed = observed(stack, &stored);
+        let status = observed.stack.status.clone().unwrap_or_default();
+        let made = desired::workspace(&observed, &status, &source(&stored["spec"])).unwrap();
         let made = defaulted(serde_json::to_value(made).unwrap());
         assert_eq!(made["spec"], stored["spec"], "{name}");
         for field in ["name", "namespace", "labels", "ownerReferences"] {
@@ -113,18 +113,18 @@ fn each_stack_wants_the_updates_that_upstream_made() {
         let Some(workspace) = workspaces.get(stack_name) else {
             continue;
         };
-        let world = world(&stacks[stack_name], workspace);
+        let observed = observed(&stacks[stack_name], workspace);
         let operation: pko_api::auto::v1alpha1::OperationType =
             serde_json::from_value(stored["spec"]["type"].clone()).unwrap();
         let current = pko_api::pulumi::v1::CurrentUpdate::default();
-        let name = UpdateName::of(&world.stack, None, &operation, &current);
-        let wanted = WantedUpdate {
+        let name = UpdateName::of(&observed.stack, None, &operation, &current);
+        let wanted = DesiredUpdate {
             operation,
             message: stored["spec"]["message"].as_str().unwrap(),
             urgency: Urgency::Change,
             name,
         };
-        let made = serde_json::to_value(desired::update(&world, &wanted).unwrap()).unwrap();
+        let made = serde_json::to_value(desired::update(&observed, &wanted).unwrap()).unwrap();
         assert_eq!(made["spec"], stored["spec"], "{stack_name}");
         for field in ["namespace", "labels", "ownerReferences"] {
             assert_eq!(
@@ -160,12 +160,17 @@ fn each_stack_of_the_documents_wants_a_workspace() {
     let mut templates = 0;
     for stack in stacks {
         let template = &stack["spec"]["workspaceTemplate"]["spec"];
-        let world = World::new(serde_json::from_value(stack.clone()).unwrap());
-        let made = desired::workspace(&world, &StackStatus::default(), &source(&json!({})));
+        let observed = ObservedStack::new(serde_json::from_value(stack.clone()).unwrap());
+        let made = desired::workspace(&observed, &StackStatus::default(), &source(&json!({})));
         let made = serde_json::to_value(made.unwrap()).unwrap();
         let image = template.get("image");
         assert_eq!(made["spec"].get("image"), image, "{}", name(stack));
-        assert_eq!(desired::refused_template(&world), None, "{}", name(stack));
+        assert_eq!(
+            desired::refused_template(&observed),
+            None,
+            "{}",
+            name(stack)
+        );
         templates += usize::from(template.is_object());
     }
     assert!(templates > 0, "some have a template");

@@ -8,9 +8,13 @@ use StackReason::{
 };
 
 /// The conditions that are last written, whole.
-fn conditions(given: &Given) -> Value {
-    let told = given.told();
-    let status = told.status().cloned().or_else(|| published(&told)).unwrap();
+fn conditions(fixture: &StackFixture) -> Value {
+    let outcome = fixture.decide();
+    let status = outcome
+        .status()
+        .cloned()
+        .or_else(|| published(&outcome))
+        .unwrap();
     let mut conditions = serde_json::to_value(status.conditions).unwrap();
     for condition in conditions.as_array_mut().unwrap() {
         condition
@@ -22,9 +26,9 @@ fn conditions(given: &Given) -> Value {
 }
 
 /// The status that was published with the question for the Workspace.
-fn published(told: &Told) -> Option<StackStatus> {
-    told.asked.iter().find_map(|question| match question {
-        Question::ApplyWorkspace(_, status) => Some(status.as_ref().clone()),
+fn published(outcome: &StackOutcome) -> Option<StackStatus> {
+    outcome.requests.iter().find_map(|request| match request {
+        StackStep::Write(StackWrite::ApplyWorkspace(_, status)) => Some(status.as_ref().clone()),
         _ => None,
     })
 }
@@ -40,7 +44,7 @@ fn a_stack_has_one_of_three_shapes() {
         condition("Reconciling", "True", "StackProcessing", "old"),
     ] });
     assert_eq!(
-        conditions(&given().last(json!({})).status(before.clone())),
+        conditions(&fixture().last(json!({})).status(before.clone())),
         json!([ready(
             "True",
             "ProcessingCompleted",
@@ -53,30 +57,30 @@ fn a_stack_has_one_of_three_shapes() {
         { "type": "Reconciling", "status": "True", "reason": "StackProcessing", "message": "stack is being processed" },
     ]);
     for before in [json!({}), before.clone()] {
-        let given = given().current(running()).status(before);
-        assert_eq!(conditions(&given), reconciling);
+        let fixture = fixture().current(running()).status(before);
+        assert_eq!(conditions(&fixture), reconciling);
     }
     let stalled = json!([
         ready("False", "NotReadyStalled", "reconciliation is stalled"),
         { "type": "Stalled", "status": "True", "reason": "SourceUnavailable", "message": "Program has no artifact" },
     ]);
     for before in [json!({}), before] {
-        let given = given()
+        let fixture = fixture()
             .source(unavailable("Program has no artifact"))
             .status(before);
-        assert_eq!(conditions(&given), stalled);
+        assert_eq!(conditions(&fixture), stalled);
     }
 }
 
 #[test]
 fn a_transition_is_a_change_of_status_and_not_of_words() {
-    let told = given()
+    let outcome = fixture()
         .failed(1, 0)
         .status(json!({ "conditions": [
             condition("Ready", "True", "ProcessingCompleted", ""), condition("Reconciling", "True", "StackProcessing", ""),
         ] }))
-        .told();
-    let conditions = &told.status().unwrap().conditions;
+        .decide();
+    let conditions = &outcome.status().unwrap().conditions;
     let time = |kind| {
         find(conditions, kind)
             .unwrap()
@@ -90,7 +94,7 @@ fn a_transition_is_a_change_of_status_and_not_of_words() {
 
 /// A reason, the words that its message begins with, and who has it. Upstream's words end there, and ours go on where there
 /// is more to say: what comes next, and what went wrong.
-fn rows() -> Vec<(StackReason, &'static str, Given)> {
+fn rows() -> Vec<(StackReason, &'static str, StackFixture)> {
     vec![
         (
             StackProcessing,
@@ -100,12 +104,12 @@ fn rows() -> Vec<(StackReason, &'static str, Given)> {
         (
             StackProcessing,
             "Reconciling: stack is being processed",
-            given().current(running()),
+            fixture().current(running()),
         ),
         (
             StackProcessing,
             "Reconciling: stack is being processed",
-            given(),
+            fixture(),
         ),
         (
             RetryingAfterFailure,
@@ -140,19 +144,19 @@ fn rows() -> Vec<(StackReason, &'static str, Given)> {
         (
             SpecInvalid,
             "Stalled: ref type \"Env\" is deprecated",
-            given().spec(json!({ "envRefs": { "A": { "type": "Env" } } })),
+            fixture().spec(json!({ "envRefs": { "A": { "type": "Env" } } })),
         ),
         (
             SpecInvalid,
             "Stalled: cross-namespace refs are not allowed",
-            given().spec(json!({ "secretsRef": { "a": {
+            fixture().spec(json!({ "secretsRef": { "a": {
                 "type": "Secret", "secret": { "namespace": "other", "name": "s", "key": "k" },
             } } })),
         ),
         (
             SourceUnavailable,
             "Stalled: Flux source has no artifact",
-            given().source(unavailable("Flux source has no artifact")),
+            fixture().source(unavailable("Flux source has no artifact")),
         ),
         (
             WorkspaceFailed,
@@ -190,15 +194,15 @@ fn rows() -> Vec<(StackReason, &'static str, Given)> {
         (
             Suspended,
             "Stalled: the stack is suspended",
-            given().spec(json!({ "suspend": true })),
+            fixture().spec(json!({ "suspend": true })),
         ),
     ]
 }
 
 #[test]
 fn each_reason_begins_with_upstreams_words() {
-    for (reason, expected, given) in rows() {
-        let conditions = conditions(&given);
+    for (reason, expected, fixture) in rows() {
+        let conditions = conditions(&fixture);
         let [ready, why] = conditions.as_array().unwrap().as_slice() else {
             panic!("{reason}: {conditions}")
         };
@@ -226,11 +230,11 @@ fn each_reason_has_a_row() {
 
 #[test]
 fn a_second_look_at_the_same_thing_writes_nothing() {
-    for (reason, expected, given) in rows() {
-        let mut again = given.seen_before();
+    for (reason, expected, fixture) in rows() {
+        let mut again = fixture.seen_before();
         // An Update that was just made runs now.
         again.update = Some(running());
-        let lines = again.told().lines();
+        let lines = again.decide().lines();
         assert_eq!(lines.len(), 2, "{reason}: {expected}: {lines:?}");
     }
 }

@@ -5,42 +5,42 @@ use super::*;
 use pko_api::names::events::StackEvent;
 
 /// The events of a look.
-fn events(given: &Given) -> Vec<String> {
-    let lines = given.told().lines();
+fn events(fixture: &StackFixture) -> Vec<String> {
+    let lines = fixture.decide().lines();
     let events = lines.into_iter().filter(|line| line.starts_with("event"));
     events.collect()
 }
 
 /// The events that there are, their texts, and when they come.
-fn rows() -> Vec<(StackEvent, &'static str, Given)> {
-    let reclaimed = given()
+fn rows() -> Vec<(StackEvent, &'static str, StackFixture)> {
+    let reclaimed = fixture()
         .spec(json!({ "workspaceReclaimPolicy": "Delete" }))
         .last(json!({}));
-    let mut unpublished = given()
+    let mut unpublished = fixture()
         .spec(json!({ "outputsTo": [{ "kind": "Secret", "name": "o" }] }))
         .current(ended(false));
     unpublished.update.as_mut().unwrap()["status"]["outputs"] = json!("demo-2-stack-outputs");
     unpublished.published = Err("the Secret \"o\" is somebody else's".to_owned());
     let destroyed = |failed| {
-        let mut given = owing().current(ended(failed));
-        given.update.as_mut().unwrap()["spec"]["type"] = json!("destroy");
-        given
+        let mut fixture = owing().current(ended(failed));
+        fixture.update.as_mut().unwrap()["spec"]["type"] = json!("destroy");
+        fixture
     };
     vec![
         (
             StackEvent::StackUpdateDetected,
             "event StackUpdateDetected: Initial stack update",
-            given(),
+            fixture(),
         ),
         (
             StackEvent::StackCreated,
             "event StackCreated: Successfully updated stack",
-            given().current(ended(false)),
+            fixture().current(ended(false)),
         ),
         (
             StackEvent::StackUpdateFailure,
             "event! StackUpdateFailure: Failed to update stack: no such region",
-            given().current(ended(true)),
+            fixture().current(ended(true)),
         ),
         (
             StackEvent::StackConfigInvalid,
@@ -50,7 +50,7 @@ fn rows() -> Vec<(StackEvent, &'static str, Given)> {
         (
             StackEvent::StackConfigInvalid,
             "event! StackConfigInvalid: ref type \"Env\" is deprecated (spec.envRefs.100%d: use Secret or ConfigMap or Literal)",
-            given().spec(json!({ "envRefs": { "100%d": { "type": "Env" } } })),
+            fixture().spec(json!({ "envRefs": { "100%d": { "type": "Env" } } })),
         ),
         (
             StackEvent::WorkspaceDeleted,
@@ -79,8 +79,8 @@ fn rows() -> Vec<(StackEvent, &'static str, Given)> {
 
 #[test]
 fn each_event_has_upstreams_text() {
-    for (event, text, given) in rows() {
-        let events = events(&given);
+    for (event, text, fixture) in rows() {
+        let events = events(&fixture);
         assert!(events.contains(&text.to_owned()), "{event}: {events:?}");
     }
 }
@@ -95,8 +95,8 @@ fn no_event_is_repeated_for_the_same_fact() {
         [""; 0],
         "an update is told of when it starts"
     );
-    for (event, text, given) in rows() {
-        let mut again = given.seen_before();
+    for (event, text, fixture) in rows() {
+        let mut again = fixture.seen_before();
         again.update = Some(running());
         assert_eq!(events(&again), [""; 0], "{event}: {text}");
     }
@@ -104,9 +104,9 @@ fn no_event_is_repeated_for_the_same_fact() {
 
 #[test]
 fn what_a_condition_says_needs_no_event() {
-    let away = given().source(unavailable("Flux source has no artifact"));
-    let deleted = given().deleting().last(json!({}));
-    for (sentence, given) in [
+    let away = fixture().source(unavailable("Flux source has no artifact"));
+    let deleted = fixture().deleting().last(json!({}));
+    for (sentence, fixture) in [
         ("the source is away", away),
         ("another comes first", waiting_for_base()),
         ("the Workspace failed", unready("InstallationFailed", true)),
@@ -117,7 +117,7 @@ fn what_a_condition_says_needs_no_event() {
         ),
         ("it is let go", deleted),
     ] {
-        assert_eq!(events(&given), [""; 0], "{sentence}");
+        assert_eq!(events(&fixture), [""; 0], "{sentence}");
     }
 }
 
@@ -132,7 +132,7 @@ fn each_event_has_a_row_or_is_never_told() {
     ];
     let rows = rows();
     for event in StackEvent::ALL {
-        let told = rows.iter().any(|(other, ..)| other == event);
-        assert_ne!(told, never.contains(event), "{event}");
+        let outcome = rows.iter().any(|(other, ..)| other == event);
+        assert_ne!(outcome, never.contains(event), "{event}");
     }
 }

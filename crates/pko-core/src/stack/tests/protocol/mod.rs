@@ -9,8 +9,8 @@ mod requeue;
 use super::*;
 
 /// A Stack that is deleted and owes a destroy for what was applied before.
-fn owing() -> Given {
-    given()
+fn owing() -> StackFixture {
+    fixture()
         .deleting()
         .spec(json!({ "destroyOnFinalize": true }))
         .last(json!({ "generation": 2 }))
@@ -38,30 +38,30 @@ fn ended(failed: bool) -> Value {
 }
 
 /// The Workspace is not ready, for this reason.
-fn unready(reason: &str, stalled: bool) -> Given {
+fn unready(reason: &str, stalled: bool) -> StackFixture {
     let mut conditions = vec![condition("Ready", "False", reason, "no network")];
     if stalled {
         conditions.push(condition("Stalled", "True", reason, "no network"));
     }
-    given().workspace(json!({ "status": { "conditions": conditions } }))
+    fixture().workspace(json!({ "status": { "conditions": conditions } }))
 }
 
 /// Waits for `base`, of which nobody knows anything.
-fn waiting_for_base() -> Given {
-    let mut given = given().spec(json!({ "prerequisites": [{ "name": "base" }] }));
+fn waiting_for_base() -> StackFixture {
+    let mut fixture = fixture().spec(json!({ "prerequisites": [{ "name": "base" }] }));
     let error = "stacks.pulumi.com \"base\" not found".to_owned();
-    given.prerequisites.insert("base".to_owned(), Err(error));
-    given
+    fixture.prerequisites.insert("base".to_owned(), Err(error));
+    fixture
 }
 
-fn invalid_source() -> Given {
+fn invalid_source() -> StackFixture {
     let message = "missing \"commit\" or \"branch\"".to_owned();
-    given().source(Err(NoSource::Invalid(message)))
+    fixture().source(Err(SourceError::Invalid(message)))
 }
 
 /// The last Update failed just now, as this class and by this operation.
-fn failed_just_now(operation: &str, failures: i64, class: Option<&str>) -> Given {
-    given().failed(failures, 0).status(json!({
+fn failed_just_now(operation: &str, failures: i64, class: Option<&str>) -> StackFixture {
+    fixture().failed(failures, 0).status(json!({
         "lastUpdate": { "type": operation, "failureClass": class },
     }))
 }

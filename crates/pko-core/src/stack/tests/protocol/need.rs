@@ -3,8 +3,8 @@
 use super::*;
 
 /// Why an update is started, or nothing if none is.
-fn trigger(given: &Given) -> Option<String> {
-    let lines = given.told().lines();
+fn trigger(fixture: &StackFixture) -> Option<String> {
+    let lines = fixture.decide().lines();
     let detected = lines
         .iter()
         .find_map(|line| line.strip_prefix("event StackUpdateDetected: "));
@@ -12,8 +12,8 @@ fn trigger(given: &Given) -> Option<String> {
 }
 
 /// A Stack that is deleted, its last Update of this generation.
-fn deleted() -> Given {
-    given()
+fn deleted() -> StackFixture {
+    fixture()
         .deleting()
         .spec(json!({ "destroyOnFinalize": true }))
 }
@@ -22,23 +22,23 @@ fn resync() -> Value {
     json!({ "continueResyncOnCommitMatch": true })
 }
 
-fn new_commit() -> Source {
+fn new_commit() -> ProgramSource {
     revision("new")
 }
 
 #[test]
 fn rows_1_to_3_whatever_the_last_result_was() {
-    for (row, given, expected) in [
-        (1, given(), "Initial stack update"),
+    for (row, fixture, expected) in [
+        (1, fixture(), "Initial stack update"),
         (1, deleted(), "Initial stack update"),
         (
             2,
-            given().last(json!({ "generation": 2 })),
+            fixture().last(json!({ "generation": 2 })),
             "New stack generation: 3",
         ),
         (
             2,
-            given()
+            fixture()
                 .failed(9, 0)
                 .status(json!({ "lastUpdate": { "generation": 2 } })),
             "New stack generation: 3",
@@ -50,17 +50,17 @@ fn rows_1_to_3_whatever_the_last_result_was() {
         ),
         (
             3,
-            given().last(json!({})).request("now \"please\""),
+            fixture().last(json!({})).request("now \"please\""),
             r#"Sync request: "now \"please\"""#,
         ),
         (
             3,
-            given().last(json!({ "reconcileRequest": "before" })),
+            fixture().last(json!({ "reconcileRequest": "before" })),
             r#"Sync request: """#,
         ),
         (
             3,
-            given().failed(9, 0).request("now"),
+            fixture().failed(9, 0).request("now"),
             r#"Sync request: "now""#,
         ),
         (
@@ -69,18 +69,18 @@ fn rows_1_to_3_whatever_the_last_result_was() {
             r#"Sync request: "now""#,
         ),
     ] {
-        assert_eq!(trigger(&given).as_deref(), Some(expected), "row {row}");
+        assert_eq!(trigger(&fixture).as_deref(), Some(expected), "row {row}");
     }
 }
 
 #[test]
 fn rows_4_to_9_after_a_success() {
     let with_resync = |seconds| {
-        given()
+        fixture()
             .spec(resync())
             .last(json!({ "lastResyncTime": ago(seconds) }))
     };
-    for (row, given, expected) in [
+    for (row, fixture, expected) in [
         (4, deleted().last(json!({ "type": "destroy" })), None),
         (
             4,
@@ -96,13 +96,13 @@ fn rows_4_to_9_after_a_success() {
         ),
         (
             6,
-            given().last(json!({})).source(Ok(new_commit())),
+            fixture().last(json!({})).source(Ok(new_commit())),
             Some("New commit detected: \"new\""),
         ),
-        (7, given().last(json!({})), None),
+        (7, fixture().last(json!({})), None),
         (
             7,
-            given()
+            fixture()
                 .spec(json!({ "resyncFrequencySeconds": 60 }))
                 .last(json!({})),
             None,
@@ -110,32 +110,44 @@ fn rows_4_to_9_after_a_success() {
         (8, with_resync(60), Some("Resync time elapsed: 1m0s")),
         (9, with_resync(59), None),
     ] {
-        assert_eq!(trigger(&given).as_deref(), expected, "row {row}");
+        assert_eq!(trigger(&fixture).as_deref(), expected, "row {row}");
     }
 }
 
 #[test]
 fn rows_10_to_14_after_a_failure() {
     let detected = Some("New commit detected: \"new\"");
-    for (row, given, expected) in [
-        (10, given().failed(0, 0).source(Ok(new_commit())), detected),
-        (10, given().failed(9, 0).source(Ok(new_commit())), detected),
-        (11, given().failed(3, 200), None),
+    for (row, fixture, expected) in [
+        (
+            10,
+            fixture().failed(0, 0).source(Ok(new_commit())),
+            detected,
+        ),
+        (
+            10,
+            fixture().failed(9, 0).source(Ok(new_commit())),
+            detected,
+        ),
+        (11, fixture().failed(3, 200), None),
         // Upstream never tries again from here; the wait is just longer with us.
         (
             11,
-            given().failed(3, 270),
+            fixture().failed(3, 270),
             Some("Backoff time elapsed: 4m30s"),
         ),
-        (12, given().failed(0, 10), Some("Backoff time elapsed: 10s")),
         (
             12,
-            given().failed(2, 90),
+            fixture().failed(0, 10),
+            Some("Backoff time elapsed: 10s"),
+        ),
+        (
+            12,
+            fixture().failed(2, 90),
             Some("Backoff time elapsed: 1m30s"),
         ),
-        (13, given().failed(2, 89), None),
-        (14, given().last(json!({ "state": "odd" })), None),
+        (13, fixture().failed(2, 89), None),
+        (14, fixture().last(json!({ "state": "odd" })), None),
     ] {
-        assert_eq!(trigger(&given).as_deref(), expected, "row {row}");
+        assert_eq!(trigger(&fixture).as_deref(), expected, "row {row}");
     }
 }

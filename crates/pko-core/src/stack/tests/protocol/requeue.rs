@@ -11,28 +11,28 @@ fn each_situation_has_its_time() {
         json!({ "programRef": null, "projectRepo": "https://git.test/a/b", "branch": "main" });
     let out_of_date = waiting_for_base().neighbour("base", json!({}));
     let destroyed = |failures, seconds| {
-        given()
+        fixture()
             .deleting()
             .spec(json!({ "destroyOnFinalize": true }))
             .failed(failures, seconds)
             .status(json!({ "lastUpdate": { "type": "destroy" } }))
     };
-    for (situation, given, expected) in [
-        ("let go already", given().deleting().unheld(), "settled"),
+    for (situation, fixture, expected) in [
+        ("let go already", fixture().deleting().unheld(), "settled"),
         (
             "the current Update runs",
-            given().current(running()),
+            fixture().current(running()),
             "again in 300s",
         ),
         // Upstream waits for ever; see `an_update_that_vanished_is_made_again`.
         (
             "the current Update is gone, and another is made",
-            given().vanished(),
+            fixture().vanished(),
             "again in 300s",
         ),
         (
             "the spec is wrong",
-            given().spec(json!({ "envRefs": { "A": { "type": "Env" } } })),
+            fixture().spec(json!({ "envRefs": { "A": { "type": "Env" } } })),
             "settled",
         ),
         // Upstream never looks again, not even after the Secret that was missing was made.
@@ -57,10 +57,10 @@ fn each_situation_has_its_time() {
             unready("Installing", false).workspace(json!({ "status": { "conditions": [] } })),
             "again in 20s",
         ),
-        ("an Update was made", given(), "again in 300s"),
+        ("an Update was made", fixture(), "again in 300s"),
         (
             "the source is not there",
-            given().source(unavailable("Flux source has no artifact")),
+            fixture().source(unavailable("Flux source has no artifact")),
             "again in 30s",
         ),
         (
@@ -70,28 +70,28 @@ fn each_situation_has_its_time() {
         ),
         (
             "it failed twice, half a minute ago",
-            given().failed(2, 30),
+            fixture().failed(2, 30),
             "again in 60s",
         ),
         (
             "it failed, and is due in a moment",
-            given()
+            fixture()
                 .failed(0, 0)
                 .status(json!({ "lastUpdate": { "lastResyncTime": "2023-11-14T22:13:10.100Z" } })),
             "again in 1s",
         ),
         (
             "it succeeded, and is resynced",
-            given()
+            fixture()
                 .spec(resync)
                 .last(json!({ "lastResyncTime": ago(100) })),
             "again in 500s",
         ),
-        ("it succeeded", given().last(json!({})), "settled"),
+        ("it succeeded", fixture().last(json!({})), "settled"),
         // Upstream asks the server from here once in each resync period; here that is done apart, and wakes the Stack.
         (
             "it succeeded, and follows a branch",
-            given().last(json!({})).spec(branch),
+            fixture().last(json!({})).spec(branch),
             "settled",
         ),
         ("a destroy failed once", destroyed(1, 10), "again in 20s"),
@@ -102,7 +102,7 @@ fn each_situation_has_its_time() {
             "again in 800s",
         ),
     ] {
-        let told = given.told();
-        assert_eq!(told.lines().last().unwrap(), expected, "{situation}");
+        let outcome = fixture.decide();
+        assert_eq!(outcome.lines().last().unwrap(), expected, "{situation}");
     }
 }

@@ -3,8 +3,8 @@
 use super::*;
 
 /// The result that is written, as JSON.
-fn last_update(given: &Given) -> Value {
-    serde_json::to_value(&given.told().status().unwrap().last_update).unwrap()
+fn last_update(fixture: &StackFixture) -> Value {
+    serde_json::to_value(&fixture.decide().status().unwrap().last_update).unwrap()
 }
 
 fn failed(message: &str) -> Value {
@@ -19,7 +19,7 @@ fn scenarios_10_and_11_an_update_that_has_not_ended() {
         (
             10,
             "it does not exist",
-            given().vanished(),
+            fixture().vanished(),
             &[
                 PROCESSING,
                 CREATE_UP,
@@ -30,25 +30,25 @@ fn scenarios_10_and_11_an_update_that_has_not_ended() {
         (
             11,
             "it is under way",
-            given().current(running()),
+            fixture().current(running()),
             &[PROCESSING, IN_FIVE_MINUTES],
         ),
     ]);
-    let kept = given().current(running()).told();
+    let kept = fixture().current(running()).decide();
     let current = kept.status().unwrap().current_update.clone().unwrap();
     assert_eq!(current.name.as_deref(), Some("demo-2"), "11: and is kept");
 }
 
 #[test]
 fn scenario_12_a_failure_is_recorded() {
-    let given = given().current(failed("it broke"));
-    let lines = given.told().lines();
+    let fixture = fixture().current(failed("it broke"));
+    let lines = fixture.decide().lines();
     assert!(lines.contains(&"release demo-2".to_owned()), "{lines:?}");
     let event = "event! StackUpdateFailure: Failed to update stack: it broke";
     assert!(lines.contains(&event.to_owned()), "{lines:?}");
-    assert_eq!(given.told().status().unwrap().current_update, None);
+    assert_eq!(fixture.decide().status().unwrap().current_update, None);
     assert_eq!(
-        last_update(&given),
+        last_update(&fixture),
         json!({
             "generation": 3, "reconcileRequest": "", "name": "demo-2", "type": "up", "state": "failed",
             "message": "it broke", "lastAttemptedCommit": "3", "failures": 0,
@@ -64,20 +64,20 @@ fn scenarios_13_and_14_the_message_of_a_failure_is_kept() {
         (13, "the stack is locked by 1 lock(s)"),
         (14, "something went wrong"),
     ] {
-        let given = given().current(failed(message));
-        assert_eq!(last_update(&given)["message"], message, "{number}");
+        let fixture = fixture().current(failed(message));
+        assert_eq!(last_update(&fixture)["message"], message, "{number}");
     }
 }
 
 #[test]
 fn scenarios_15_16_18_and_19_failures_are_counted() {
     let twice = |generation: i64| {
-        given()
+        fixture()
             .failed(2, 60)
             .status(json!({ "lastUpdate": { "generation": generation } }))
     };
     let fine = || ended(false, json!({}));
-    for (number, sentence, given, failures) in [
+    for (number, sentence, fixture, failures) in [
         (
             15,
             "two, and another of the same spec",
@@ -104,7 +104,7 @@ fn scenarios_15_16_18_and_19_failures_are_counted() {
         ),
     ] {
         assert_eq!(
-            last_update(&given)["failures"],
+            last_update(&fixture)["failures"],
             failures,
             "{number}: {sentence}"
         );
@@ -116,7 +116,7 @@ fn scenario_17_a_success_is_recorded() {
     play([(
         17,
         "it succeeded",
-        given().current(ended(false, json!({}))),
+        fixture().current(ended(false, json!({}))),
         &[
             "status Ready",
             "release demo-2",
@@ -124,9 +124,9 @@ fn scenario_17_a_success_is_recorded() {
             "settled",
         ],
     )]);
-    let given = given().current(ended(false, json!({})));
-    assert_eq!(given.told().status().unwrap().current_update, None);
-    let last = last_update(&given);
+    let fixture = fixture().current(ended(false, json!({})));
+    assert_eq!(fixture.decide().status().unwrap().current_update, None);
+    let last = last_update(&fixture);
     assert_eq!(last["state"], "succeeded");
     assert_eq!(last["lastAttemptedCommit"], "3");
     assert_eq!(last["lastSuccessfulCommit"], "3");
@@ -135,11 +135,11 @@ fn scenario_17_a_success_is_recorded() {
 /// How a Secret becomes these outputs is tested where it is read: `pko_kube::outputs`.
 #[test]
 fn scenario_20_outputs_are_copied() {
-    let outputs = Outputs::from([
+    let outputs = StackOutputs::from([
         ("plain".to_owned(), json!("value")),
         ("hidden".to_owned(), json!("[secret]")),
     ]);
-    let mut given = given().current(ended(false, json!({ "outputs": "demo-2-stack-outputs" })));
-    given.outputs = Some(outputs.clone());
-    assert_eq!(given.told().status().unwrap().outputs, Some(outputs));
+    let mut fixture = fixture().current(ended(false, json!({ "outputs": "demo-2-stack-outputs" })));
+    fixture.outputs = Some(outputs.clone());
+    assert_eq!(fixture.decide().status().unwrap().outputs, Some(outputs));
 }

@@ -5,7 +5,7 @@ use super::*;
 /// The number, the scenario, the Stack's spec, a place in the Workspace's spec, and what is there.
 fn check(table: &[(u16, &str, Value, &str, Value)]) {
     for (number, sentence, spec, place, expected) in table {
-        let workspace = workspace(&given().spec(spec.clone()));
+        let workspace = workspace(&fixture().spec(spec.clone()));
         let found = workspace["spec"].pointer(place);
         assert_eq!(found, Some(expected), "{number}: {sentence}");
     }
@@ -76,7 +76,7 @@ fn scenarios_63_64_70_and_71_references_that_no_workspace_can_follow() {
             "ref type \"FS\" is deprecated (spec.secretsRef.a: use Secret or Literal)",
         ),
     ] {
-        let lines = given().spec(fields).told().lines();
+        let lines = fixture().spec(fields).decide().lines();
         assert_eq!(
             lines[1..],
             [

@@ -2,18 +2,18 @@
 
 use super::*;
 
-fn deleted() -> Given {
-    given().deleting()
+fn deleted() -> StackFixture {
+    fixture().deleting()
 }
 
-fn owing() -> Given {
+fn owing() -> StackFixture {
     deleted().spec(json!({ "destroyOnFinalize": true }))
 }
 
 /// What upstream's tests look at in a destroy that was started.
-fn started(number: u16, given: &Given, trigger: &str) {
-    let told = given.told();
-    let lines = told.lines();
+fn started(number: u16, fixture: &StackFixture, trigger: &str) {
+    let outcome = fixture.decide();
+    let lines = outcome.lines();
     assert_eq!(
         lines[..3],
         ["launch", PROCESSING, CREATE_DESTROY],
@@ -22,11 +22,11 @@ fn started(number: u16, given: &Given, trigger: &str) {
     let detected = format!("event StackUpdateDetected: {trigger}");
     assert!(lines.contains(&detected), "{number}: {lines:?}");
     assert!(!lines.contains(&LET_GO.to_owned()), "{number}: it is held");
-    let update = told.created();
+    let update = outcome.created();
     let finalizers = update.metadata.finalizers.clone().unwrap();
     assert_eq!(finalizers, ["finalizer.stack.pulumi.com"], "{number}");
     assert_eq!(update.spec.stack_name.as_deref(), Some("dev"), "{number}");
-    let current = told.status().unwrap().current_update.clone().unwrap();
+    let current = outcome.status().unwrap().current_update.clone().unwrap();
     assert_eq!(current.generation, Some(3), "{number}");
     assert_eq!(current.name, update.metadata.name, "{number}");
     assert_eq!(current.commit.as_deref(), Some("3"), "{number}");

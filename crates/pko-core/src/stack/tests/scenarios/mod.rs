@@ -18,27 +18,27 @@ const LET_GO: &str = "let go";
 const LOOK_AGAIN: &str = "again in 20s";
 
 /// Plays scenarios: the number, what is given, and what is done and when to look again.
-fn play<const N: usize>(table: [(u16, &str, Given, &[&str]); N]) {
-    for (number, sentence, given, expected) in table {
-        let lines = given.told().lines();
+fn play<const N: usize>(table: [(u16, &str, StackFixture, &[&str]); N]) {
+    for (number, sentence, fixture, expected) in table {
+        let lines = fixture.decide().lines();
         assert_eq!(lines[1..], *expected, "{number}: {sentence}");
     }
 }
 
 /// The status that is published before the Workspace is applied.
-fn published(told: &Told) -> String {
-    let status = told.asked.iter().find_map(|question| match question {
-        Question::ApplyWorkspace(_, status) => Some(state(status)),
+fn published(outcome: &StackOutcome) -> String {
+    let status = outcome.requests.iter().find_map(|request| match request {
+        StackStep::Write(StackWrite::ApplyWorkspace(_, status)) => Some(state(status)),
         _ => None,
     });
     format!("status {}", status.unwrap())
 }
 
 /// The Workspace that is applied.
-fn workspace(given: &Given) -> Value {
-    let asked = given.told().asked;
-    let workspace = asked.into_iter().find_map(|question| match question {
-        Question::ApplyWorkspace(workspace, _) => Some(workspace),
+fn workspace(fixture: &StackFixture) -> Value {
+    let requests = fixture.decide().requests;
+    let workspace = requests.into_iter().find_map(|request| match request {
+        StackStep::Write(StackWrite::ApplyWorkspace(workspace, _)) => Some(workspace),
         _ => None,
     });
     serde_json::to_value(workspace.unwrap()).unwrap()

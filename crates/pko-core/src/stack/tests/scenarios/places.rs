@@ -3,9 +3,9 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// A file below `crates`, and its tests with the numbers of their scenarios.
-type Place = (&'static str, &'static [(&'static str, &'static [u16])]);
+type TestLocation = (&'static str, &'static [(&'static str, &'static [u16])]);
 
-const PLACES: &[Place] = &[
+const PLACES: &[TestLocation] = &[
     (
         "pko-core/src/stack/tests/scenarios/finalization.rs",
         &[

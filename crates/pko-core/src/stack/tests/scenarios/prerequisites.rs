@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn waiting(requirement: Value) -> Given {
-    given().spec(json!({ "prerequisites": [{ "name": "base", "requirement": requirement }] }))
+fn waiting(requirement: Value) -> StackFixture {
+    fixture().spec(json!({ "prerequisites": [{ "name": "base", "requirement": requirement }] }))
 }
 
 /// `base`, whose last Update succeeded an hour ago unless it is said otherwise, with these fields of its own.
-fn base(requirement: Value, last: Value, fields: Value) -> Given {
+fn base(requirement: Value, last: Value, fields: Value) -> StackFixture {
     let mut stack = json!({ "status": { "lastUpdate": {
         "generation": 1, "name": "update-abcdef", "type": "up", "state": "succeeded", "lastResyncTime": ago(3_600),
     } } });
@@ -16,11 +16,11 @@ fn base(requirement: Value, last: Value, fields: Value) -> Given {
     waiting(requirement).neighbour("base", stack)
 }
 
-fn missing() -> Given {
-    let mut given = waiting(json!({}));
+fn missing() -> StackFixture {
+    let mut fixture = waiting(json!({}));
     let error = "stacks.pulumi.com \"base\" not found".to_owned();
-    given.prerequisites.insert("base".to_owned(), Err(error));
-    given
+    fixture.prerequisites.insert("base".to_owned(), Err(error));
+    fixture
 }
 
 /// Upstream waits for the other Stack's event alone; we look again in case it was missed.

@@ -6,32 +6,32 @@ use pko_api::auto::v1alpha1::GitSource;
 use super::*;
 
 /// A Stack with this source alone.
-fn from(fields: Value) -> Given {
-    given()
+fn from(fields: Value) -> StackFixture {
+    fixture()
         .with(json!({ "spec": { "programRef": null } }))
         .spec(fields)
 }
 
-fn git(fields: Value) -> Given {
+fn git(fields: Value) -> StackFixture {
     let mut spec = json!({ "projectRepo": "https://git.test/shop/infra" });
     merge(&mut spec, fields);
     from(spec)
 }
 
-fn flux() -> Given {
+fn flux() -> StackFixture {
     let reference = json!({ "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "name": "infra" });
     from(json!({ "fluxSource": { "sourceRef": reference, "dir": "prod" } }))
 }
 
-fn invalid(message: &str) -> Result<Source, NoSource> {
-    Err(NoSource::Invalid(message.to_owned()))
+fn invalid(message: &str) -> Result<ProgramSource, SourceError> {
+    Err(SourceError::Invalid(message.to_owned()))
 }
 
 #[test]
 fn scenario_51_no_source_at_all() {
-    let given = from(json!({}));
-    assert_eq!(given.told().questions(), ["workspace", "create"]);
-    let spec = workspace(&given)["spec"].clone();
+    let fixture = from(json!({}));
+    assert_eq!(fixture.decide().request_names(), ["workspace", "create"]);
+    let spec = workspace(&fixture)["spec"].clone();
     for source in ["flux", "git", "local"] {
         assert_eq!(spec.get(source), None, "{source}");
     }
@@ -43,9 +43,9 @@ fn scenario_51_no_source_at_all() {
 
 #[test]
 fn scenario_52_the_very_object_is_asked_for() {
-    let asked = flux().told().asked;
-    let Some(Question::Source(Wanted::Flux(wanted))) = asked.first() else {
-        panic!("{asked:?}")
+    let requests = flux().decide().requests;
+    let Some(StackStep::Read(StackRead::Source(SourceRef::Flux(wanted)))) = requests.first() else {
+        panic!("{requests:?}")
     };
     assert_eq!(wanted.api_version(), "source.toolkit.fluxcd.io/v1");
     assert_eq!(wanted.kind, "GitRepository");
@@ -116,7 +116,7 @@ fn scenario_55_an_artifact_is_passed_on() {
         digest: Some("sha256:a".to_owned()),
         dir: Some("prod".to_owned()),
     };
-    let source = Source {
+    let source = ProgramSource {
         revision: "main@sha1:1".to_owned(),
         location: Location::Artifact(artifact),
     };
@@ -131,25 +131,25 @@ fn scenario_58_a_commit_is_passed_on() {
     let commit = "0123456789abcdef0123456789abcdef01234567";
     let found = json!({ "url": "https://git.test/shop/infra", "ref": commit, "dir": "prod" });
     let location: GitSource = serde_json::from_value(found.clone()).unwrap();
-    let source = Source {
+    let source = ProgramSource {
         revision: commit.to_owned(),
         location: Location::Git(Box::new(location)),
     };
-    let given = git(json!({ "commit": commit, "repoDir": "prod" })).source(Ok(source));
-    assert_eq!(workspace(&given)["spec"]["git"], found);
+    let fixture = git(json!({ "commit": commit, "repoDir": "prod" })).source(Ok(source));
+    assert_eq!(workspace(&fixture)["spec"]["git"], found);
 }
 
 /// Upstream's test is declared and empty. A branch is looked at again and again apart from the Stack, which is woken when it
 /// moves.
 #[test]
 fn scenario_34_a_branch_that_moved() {
-    let moved = Source {
+    let moved = ProgramSource {
         revision: "new".to_owned(),
         ..revision("3")
     };
-    let given = git(json!({ "branch": "main" }))
+    let fixture = git(json!({ "branch": "main" }))
         .last(json!({}))
         .source(Ok(moved));
     let detected = "event StackUpdateDetected: New commit detected: \"new\"";
-    assert!(given.told().lines().contains(&detected.to_owned()));
+    assert!(fixture.decide().lines().contains(&detected.to_owned()));
 }

@@ -3,8 +3,8 @@
 use super::*;
 
 /// The Workspace is not ready, so that what is wanted is seen and nothing is started.
-fn unready() -> Given {
-    given().workspace(json!({ "status": { "conditions": [] } }))
+fn unready() -> StackFixture {
+    fixture().workspace(json!({ "status": { "conditions": [] } }))
 }
 
 fn resync() -> Value {
@@ -13,21 +13,21 @@ fn resync() -> Value {
 
 /// An update is wanted: the Workspace is applied, and waited for. Upstream tells that it is wanted at each look, we once,
 /// when it starts.
-fn triggered(number: u16, sentence: &str, given: Given, trigger: &str) {
-    let told = given.told();
-    assert_eq!(told.plan.rule, "workspace", "{number}: {sentence}");
-    assert_eq!(published(&told), WAITING, "{number}: {sentence}");
-    assert_eq!(told.lines().last().unwrap(), LOOK_AGAIN, "{number}");
-    let mut ready = given;
-    ready.workspace = super::given().workspace;
-    let lines = ready.told().lines();
+fn triggered(number: u16, sentence: &str, fixture: StackFixture, trigger: &str) {
+    let outcome = fixture.decide();
+    assert_eq!(outcome.plan.rule, "workspace", "{number}: {sentence}");
+    assert_eq!(published(&outcome), WAITING, "{number}: {sentence}");
+    assert_eq!(outcome.lines().last().unwrap(), LOOK_AGAIN, "{number}");
+    let mut ready = fixture;
+    ready.workspace = super::fixture().workspace;
+    let lines = ready.decide().lines();
     let event = format!("event StackUpdateDetected: {trigger}");
     assert!(lines.contains(&event), "{number}: {sentence}: {lines:?}");
 }
 
 #[test]
 fn scenarios_21_24_27_to_29_and_33_an_update_is_wanted() {
-    for (number, sentence, given, trigger) in [
+    for (number, sentence, fixture, trigger) in [
         (21, "nothing ever ran", unready(), "Initial stack update"),
         (
             24,
@@ -60,7 +60,7 @@ fn scenarios_21_24_27_to_29_and_33_an_update_is_wanted() {
             "Resync time elapsed: 10m0s",
         ),
     ] {
-        triggered(number, sentence, given, trigger);
+        triggered(number, sentence, fixture, trigger);
     }
 }
 

@@ -3,20 +3,21 @@
 use super::*;
 
 /// Why an update is needed, or nothing if none is.
-fn trigger(given: &Given) -> Option<String> {
-    let mut workspace = given.told().asked.into_iter();
-    let wanted = workspace.any(|question| matches!(question, Question::CreateUpdate(..)));
+fn trigger(fixture: &StackFixture) -> Option<String> {
+    let mut workspace = fixture.decide().requests.into_iter();
+    let wanted =
+        workspace.any(|request| matches!(request, StackStep::Write(StackWrite::CreateUpdate(..))));
     let message = |line: String| {
         let message = line.strip_prefix("event StackUpdateDetected: ");
         message.map(str::to_owned)
     };
-    let told = given.told().lines().into_iter().find_map(message);
-    assert_eq!(wanted, told.is_some());
-    told
+    let outcome = fixture.decide().lines().into_iter().find_map(message);
+    assert_eq!(wanted, outcome.is_some());
+    outcome
 }
 
-fn owing() -> Given {
-    given()
+fn owing() -> StackFixture {
+    fixture()
         .deleting()
         .spec(json!({ "destroyOnFinalize": true }))
 }
@@ -29,24 +30,24 @@ fn unknown_revisions() -> Value {
     json!({ "lastAttemptedCommit": "", "lastSuccessfulCommit": "" })
 }
 
-fn sourceless(given: Given) -> Given {
-    given.with(json!({ "spec": { "programRef": null } }))
+fn sourceless(fixture: StackFixture) -> StackFixture {
+    fixture.with(json!({ "spec": { "programRef": null } }))
 }
 
 #[test]
 fn scenarios_74_to_79_a_first_update_a_new_spec_a_deletion() {
     let marked = Some("Stack marked for deletion");
-    for (number, sentence, given, expected) in [
+    for (number, sentence, fixture, expected) in [
         (
             74,
             "nothing ever ran",
-            given(),
+            fixture(),
             Some("Initial stack update"),
         ),
         (
             75,
             "another generation",
-            given().last(json!({ "generation": 2 })),
+            fixture().last(json!({ "generation": 2 })),
             Some("New stack generation: 3"),
         ),
         (
@@ -74,35 +75,43 @@ fn scenarios_74_to_79_a_first_update_a_new_spec_a_deletion() {
             None,
         ),
     ] {
-        assert_eq!(trigger(&given).as_deref(), expected, "{number}: {sentence}");
+        assert_eq!(
+            trigger(&fixture).as_deref(),
+            expected,
+            "{number}: {sentence}"
+        );
     }
 }
 
 #[test]
 fn scenarios_80_to_83_after_a_success() {
     let now = json!({ "lastResyncTime": ago(0) });
-    for (number, sentence, given, expected) in [
+    for (number, sentence, fixture, expected) in [
         (
             80,
             "another commit",
-            given().last(json!({})).source(Ok(revision("new-sha"))),
+            fixture().last(json!({})).source(Ok(revision("new-sha"))),
             Some("New commit detected: \"new-sha\""),
         ),
-        (81, "the same commit", given().last(json!({})), None),
+        (81, "the same commit", fixture().last(json!({})), None),
         (
             82,
             "with resync, just now",
-            given().spec(resync()).last(now),
+            fixture().spec(resync()).last(now),
             None,
         ),
         (
             83,
             "with resync, an hour ago",
-            given().spec(resync()).last(json!({})),
+            fixture().spec(resync()).last(json!({})),
             Some("Resync time elapsed: 1m0s"),
         ),
     ] {
-        assert_eq!(trigger(&given).as_deref(), expected, "{number}: {sentence}");
+        assert_eq!(
+            trigger(&fixture).as_deref(),
+            expected,
+            "{number}: {sentence}"
+        );
     }
 }
 
@@ -110,19 +119,19 @@ fn scenarios_80_to_83_after_a_success() {
 fn scenarios_84_to_89_after_a_failure() {
     let new = || Ok(revision("new-sha"));
     let detected = Some("New commit detected: \"new-sha\"");
-    for (number, sentence, given, expected) in [
-        (84, "just now", given().failed(0, 0), None),
+    for (number, sentence, fixture, expected) in [
+        (84, "just now", fixture().failed(0, 0), None),
         (85, "just now, deleting", owing().failed(0, 0), None),
         (
             86,
             "an hour ago",
-            given().failed(0, 3_600),
+            fixture().failed(0, 3_600),
             Some("Backoff time elapsed: 10s"),
         ),
         (
             87,
             "just now, another commit",
-            given().failed(0, 0).source(new()),
+            fixture().failed(0, 0).source(new()),
             detected,
         ),
         (
@@ -134,11 +143,15 @@ fn scenarios_84_to_89_after_a_failure() {
         (
             89,
             "in a way that nobody knows",
-            given().last(json!({ "state": "odd" })),
+            fixture().last(json!({ "state": "odd" })),
             None,
         ),
     ] {
-        assert_eq!(trigger(&given).as_deref(), expected, "{number}: {sentence}");
+        assert_eq!(
+            trigger(&fixture).as_deref(),
+            expected,
+            "{number}: {sentence}"
+        );
     }
 }
 
@@ -149,10 +162,10 @@ fn project() -> Value {
 /// A destroy works on the state alone where it can: then nobody is asked for the source.
 #[test]
 fn scenarios_90_and_92_a_destroy_without_source() {
-    let applied = |given: Given| given.last(json!({ "generation": 2 }));
-    let known = |given: Given| applied(given).status(project());
-    for (number, sentence, given, bypassed) in [
-        (90, "it is not deleted", known(given()), false),
+    let applied = |fixture: StackFixture| fixture.last(json!({ "generation": 2 }));
+    let known = |fixture: StackFixture| applied(fixture).status(project());
+    for (number, sentence, fixture, bypassed) in [
+        (90, "it is not deleted", known(fixture()), false),
         (
             90,
             "the program is run",
@@ -161,16 +174,16 @@ fn scenarios_90_and_92_a_destroy_without_source() {
         ),
         (90, "the project is not known", applied(owing()), false),
         (90, "otherwise", known(owing()), true),
-        (92, "it is not deleted", known(given()), false),
+        (92, "it is not deleted", known(fixture()), false),
         (92, "the project is not known", applied(owing()), false),
     ] {
-        let asked = given.told();
+        let requests = fixture.decide();
         assert_eq!(
-            asked.questions().contains(&"source"),
+            requests.request_names().contains(&"source"),
             !bypassed,
             "{number}: {sentence}"
         );
-        let spec = &workspace(&given)["spec"];
+        let spec = &workspace(&fixture)["spec"];
         assert_eq!(
             spec.get("projectInfo").is_some(),
             bypassed,
@@ -193,7 +206,7 @@ fn scenarios_90_and_92_a_destroy_without_source() {
     ] {
         let free = known(owing().spec(fields)).status(json!({ "applied": false }));
         assert_eq!(
-            free.told().questions(),
+            free.decide().request_names(),
             [""; 0],
             "90: {sentence}: nothing is run at all"
         );
@@ -203,8 +216,8 @@ fn scenarios_90_and_92_a_destroy_without_source() {
 #[test]
 fn scenario_93_the_project_is_copied() {
     let copied = |before: Value, found: Value| {
-        let given = given().status(before).current(ended(false, found));
-        json!({ "projectInfo": given.told().status().unwrap().project_info })
+        let fixture = fixture().status(before).current(ended(false, found));
+        json!({ "projectInfo": fixture.decide().status().unwrap().project_info })
     };
     let old = || json!({ "projectInfo": { "name": "old", "runtime": "go" } });
     assert_eq!(copied(json!({}), json!({})), json!({ "projectInfo": null }));
@@ -217,7 +230,7 @@ fn scenario_93_the_project_is_copied() {
 /// that may go before its result was seen. Here it is made with it.
 #[test]
 fn scenario_94_an_update_is_made_with_its_finalizer() {
-    let update = given().told().created().clone();
+    let update = fixture().decide().created().clone();
     let finalizers = update.metadata.finalizers.unwrap();
     assert_eq!(finalizers, ["finalizer.stack.pulumi.com"]);
 }
@@ -225,7 +238,7 @@ fn scenario_94_an_update_is_made_with_its_finalizer() {
 #[test]
 fn scenarios_97_to_99_a_workspace_that_stalls() {
     let stalled = |reason: &str| {
-        given().workspace(json!({ "status": { "conditions": [
+        fixture().workspace(json!({ "status": { "conditions": [
             condition("Ready", "False", reason, "no"), condition("Stalled", "True", reason, "no"),
         ] } }))
     };
@@ -259,15 +272,15 @@ fn scenarios_97_to_99_a_workspace_that_stalls() {
             ],
         ),
     ]);
-    let told = stalled("IncompatibleConfiguration").told();
-    let conditions = &told.status().unwrap().conditions;
+    let outcome = stalled("IncompatibleConfiguration").decide();
+    let conditions = &outcome.status().unwrap().conditions;
     assert!(!is_true(conditions, Ready), "97");
     assert_eq!(find(conditions, Reconciling), None, "97");
     // Upstream's tests have a stall of nobody knows which spec, and upstream believes it. It may be the one that the user
     // has just mended, so we wait for one of this spec.
     let stale = stalled("InstallationFailed")
         .workspace(json!({ "status": { "observedGeneration": null } }))
-        .told();
+        .decide();
     assert_eq!(stale.lines()[1..], [LOOK_AGAIN], "97 to 99");
     assert_eq!(published(&stale), WAITING, "97 to 99");
 }
@@ -281,15 +294,15 @@ fn scenario_100_a_destroy_does_not_need_the_program_that_is_gone() {
             .source(unavailable("unable to retrieve program for stack"))
     };
     let first = gone().workspace(json!({ "metadata": { "generation": 3 } }));
-    assert_eq!(published(&first.told()), WAITING);
+    assert_eq!(published(&first.decide()), WAITING);
     let spec = workspace(&first)["spec"].clone();
     assert_eq!(spec["projectInfo"], project()["projectInfo"]);
     for source in ["flux", "git", "local"] {
         assert_eq!(spec.get(source), None, "{source}");
     }
     let mut second = first.seen_before();
-    second.workspace = given().workspace;
-    assert_eq!(second.told().lines()[1..3], [PROCESSING, CREATE_DESTROY]);
+    second.workspace = fixture().workspace;
+    assert_eq!(second.decide().lines()[1..3], [PROCESSING, CREATE_DESTROY]);
 }
 
 #[test]
@@ -323,12 +336,12 @@ fn scenarios_101_and_102_what_keeps_a_stack_from_going() {
 #[test]
 fn scenario_135_where_a_result_leaves_a_stack() {
     let failed = |operation: &str, failures: i64| {
-        given()
+        fixture()
             .failed(failures, 0)
             .status(json!({ "lastUpdate": { "type": operation } }))
     };
-    let succeeded = |operation: &str| given().last(json!({ "type": operation }));
-    for (sentence, given, condition) in [
+    let succeeded = |operation: &str| fixture().last(json!({ "type": operation }));
+    for (sentence, fixture, condition) in [
         ("up succeeded", succeeded("up"), "Ready"),
         ("preview succeeded", succeeded("preview"), "Ready"),
         (
@@ -353,7 +366,7 @@ fn scenario_135_where_a_result_leaves_a_stack() {
         ),
     ] {
         assert_eq!(
-            state(given.told().status().unwrap()),
+            state(fixture.decide().status().unwrap()),
             condition,
             "{sentence}"
         );

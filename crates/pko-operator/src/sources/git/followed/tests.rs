@@ -26,9 +26,9 @@ fn refused(message: &str, transient: bool, missing: bool) -> PollError<ListError
 #[test]
 fn what_an_answer_means() {
     let commit = "0123456789abcdef0123456789abcdef01234567";
-    let unavailable = |text: &str| Some(Err(NoSource::Unavailable(text.to_owned())));
+    let unavailable = |text: &str| Some(Err(SourceError::Unavailable(text.to_owned())));
     let unreachable = |text: &str| {
-        Some(Err(NoSource::Unreachable {
+        Some(Err(SourceError::Unreachable {
             since: Timestamp::UNIX_EPOCH,
             message: text.to_owned(),
         }))

@@ -11,42 +11,42 @@ use pko_api::{
 };
 use serde_json::Value;
 
-use super::source::{NoSource, Source, Wanted};
-use crate::Known;
+use super::source::{ProgramSource, SourceError, SourceRef};
+use crate::{Event, Fact};
 
 /// What is known of a Stack.
 #[derive(Clone, Debug, PartialEq)]
-pub struct World {
+pub struct ObservedStack {
     /// The object.
     pub stack: Stack,
     /// The Update that `status.currentUpdate` names; nothing if a live read did not find it.
-    pub current_update: Known<Option<Update>>,
+    pub current_update: Fact<Option<Update>>,
     /// The outputs of that Update, secret ones masked.
-    pub outputs: Known<Outputs>,
+    pub outputs: Fact<StackOutputs>,
     /// Whether these outputs were written to where the spec wants them.
-    pub published: Known<Result<(), String>>,
+    pub published: Fact<Result<(), String>>,
     /// Where the program is.
-    pub source: Known<Result<Source, NoSource>>,
+    pub source: Fact<Result<ProgramSource, SourceError>>,
     /// The ConfigMaps that the spec refers to.
-    pub config_maps: Known<Versions>,
+    pub config_maps: Fact<Versions>,
     /// The Secrets that the spec refers to.
-    pub secrets: Known<Versions>,
+    pub secrets: Fact<Versions>,
     /// The Stacks that come first.
-    pub prerequisites: Known<Prerequisites>,
+    pub prerequisites: Fact<Prerequisites>,
     /// The Workspace that a deletion finds, before anything is applied.
-    pub existing_workspace: Known<Option<Workspace>>,
+    pub existing_workspace: Fact<Option<Workspace>>,
     /// The Workspace after it was applied.
-    pub workspace: Known<Result<Workspace, Refusal>>,
+    pub workspace: Fact<Result<Workspace, Refusal>>,
     /// Whether the next Update was created.
-    pub created: Known<Result<(), Refusal>>,
+    pub created: Fact<Result<(), Refusal>>,
     /// Updates of this Stack that we hold still although they are not current, as far as the cache knows.
     pub unreleased: Vec<String>,
     /// What the operator was told.
-    pub settings: Settings,
+    pub settings: StackSettings,
 }
 
 /// A stack's outputs as its status shows them.
-pub type Outputs = BTreeMap<String, Value>;
+pub type StackOutputs = BTreeMap<String, Value>;
 
 /// The Stacks of the namespace that can be reached through prerequisites, by name; where there is none, what the API
 /// server said.
@@ -57,7 +57,7 @@ pub type Versions = BTreeMap<String, Option<String>>;
 
 /// What the operator was told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct StackSettings {
     /// Secrets are watched: a change of one that a Stack refers to is noticed at once, not only at its next run.
     pub watches_secrets: bool,
 }
@@ -73,36 +73,42 @@ pub enum Refusal {
     Failed(String),
 }
 
-/// What can be asked about a Stack.
+/// What a Stack's rules can look up.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Question {
-    /// The Update of this name; absence is believed from a live read only.
+pub enum StackRead {
+    /// The Update of this name. Only a live read proves that it does not exist.
     CurrentUpdate(String),
     /// The outputs in the Secret of this name.
     Outputs(String),
-    /// Writes the outputs in the Secret of this name, if an update left some, to where the spec wants them.
-    PublishOutputs(Option<String>),
-    /// The program, and its revision.
-    Source(Wanted),
+    /// The program's location and revision.
+    Source(SourceRef),
     /// The versions of ConfigMaps, which are watched.
     ConfigMaps(BTreeSet<String>),
-    /// The versions of Secrets, each read from the API server unless they are watched.
+    /// The versions of Secrets. The API server is asked for each of them unless Secrets are watched.
     Secrets(BTreeSet<String>),
     /// The Stacks that can be reached through prerequisites.
     Prerequisites,
-    /// The Workspace of this name as it is; absence is believed from a live read only.
+    /// The stored Workspace of this name. Only a live read proves that it does not exist.
     ExistingWorkspace(String),
-    /// The Workspace, applied as it is here. The status is published first unless it is stored already, so
-    /// that a user sees what is waited for. One that is like this and ready is not waited for: nothing is written.
+}
+
+/// What a Stack's rules can change before they finish.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StackWrite {
+    /// Writes the outputs in the Secret of this name, if an update left some, to the targets of
+    /// `spec.outputsTo`.
+    PublishOutputs(Option<String>),
+    /// Applies the Workspace. The status is published first unless it is stored already, so that users
+    /// see what the Stack waits for. If the Workspace is already applied and ready, nothing is written.
     ApplyWorkspace(Box<Workspace>, Box<StackStatus>),
-    /// The Update, created. The status, which names it, is published first: after a crash in between it is found missing
-    /// and made again under the same name, and no run is started twice.
+    /// Creates the Update. The status, which names it, is published first: after a crash in between,
+    /// the Update is found missing and created again under the same name, so no run starts twice.
     CreateUpdate(Box<Update>, Box<StackStatus>),
 }
 
 /// What can be done for a Stack.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
+pub enum StackEffect {
     /// Adds the finalizer, and nothing else.
     AddFinalizer,
     /// Removes the finalizer: the Stack goes.
@@ -126,93 +132,55 @@ pub enum Effect {
     /// Deletes the Updates that ended and are more than the spec wants kept.
     PruneUpdates,
     /// Tells the user. Where an event can't be written, nothing else is held up.
-    Emit(Event),
+    Emit(Event<StackEvent>),
 }
 
-/// An event on the Stack.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// Its reason.
-    pub reason: StackEvent,
-    /// Its text.
-    pub message: String,
-    /// It is a warning.
-    pub warning: bool,
-}
-
-/// An answer to a [`Question`].
+/// A response to a [`StackRead`] or a [`StackWrite`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
-    /// To [`Question::CurrentUpdate`].
+pub enum StackResponse {
+    /// To [`StackRead::CurrentUpdate`].
     CurrentUpdate(Option<Box<Update>>),
-    /// To [`Question::Outputs`].
-    Outputs(Outputs),
-    /// To [`Question::Outputs`]: a live read did not find the Secret. The outputs stay as they were; a Stack
+    /// To [`StackRead::Outputs`].
+    Outputs(StackOutputs),
+    /// To [`StackRead::Outputs`]: a live read did not find the Secret. The outputs stay as they were; a Stack
     /// does not wait for what nobody will make again.
     NoOutputs,
-    /// To [`Question::PublishOutputs`].
+    /// To [`StackWrite::PublishOutputs`].
     Published(Result<(), String>),
-    /// To [`Question::Source`].
-    Source(Result<Source, NoSource>),
-    /// To [`Question::ConfigMaps`].
+    /// To [`StackRead::Source`].
+    Source(Result<ProgramSource, SourceError>),
+    /// To [`StackRead::ConfigMaps`].
     ConfigMaps(Versions),
-    /// To [`Question::Secrets`].
+    /// To [`StackRead::Secrets`].
     Secrets(Versions),
-    /// To [`Question::Prerequisites`].
+    /// To [`StackRead::Prerequisites`].
     Prerequisites(Prerequisites),
-    /// To [`Question::ExistingWorkspace`].
+    /// To [`StackRead::ExistingWorkspace`].
     ExistingWorkspace(Option<Box<Workspace>>),
-    /// To [`Question::ApplyWorkspace`].
+    /// To [`StackWrite::ApplyWorkspace`].
     Workspace(Result<Box<Workspace>, Refusal>),
-    /// To [`Question::CreateUpdate`].
+    /// To [`StackWrite::CreateUpdate`].
     Created(Result<(), Refusal>),
 }
 
-impl World {
+impl ObservedStack {
     /// A world in which only the Stack is known.
     #[must_use]
     pub fn new(stack: Stack) -> Self {
         Self {
             stack,
-            current_update: Known::Unknown,
-            outputs: Known::Unknown,
-            published: Known::Unknown,
-            source: Known::Unknown,
-            config_maps: Known::Unknown,
-            secrets: Known::Unknown,
-            prerequisites: Known::Unknown,
-            existing_workspace: Known::Unknown,
-            workspace: Known::Unknown,
-            created: Known::Unknown,
+            current_update: Fact::Unknown,
+            outputs: Fact::Unknown,
+            published: Fact::Unknown,
+            source: Fact::Unknown,
+            config_maps: Fact::Unknown,
+            secrets: Fact::Unknown,
+            prerequisites: Fact::Unknown,
+            existing_workspace: Fact::Unknown,
+            workspace: Fact::Unknown,
+            created: Fact::Unknown,
             unreleased: Vec::new(),
-            settings: Settings::default(),
-        }
-    }
-
-    /// Takes in an answer.
-    pub fn learn(&mut self, answer: Answer) {
-        match answer {
-            Answer::CurrentUpdate(update) => {
-                self.current_update = Known::Known(update.map(|update| *update));
-            }
-            Answer::Outputs(outputs) => self.outputs = Known::Known(outputs),
-            Answer::NoOutputs => {
-                let status = self.stack.status.as_ref();
-                let before = status.and_then(|status| status.outputs.clone());
-                self.outputs = Known::Known(before.unwrap_or_default());
-            }
-            Answer::Published(result) => self.published = Known::Known(result),
-            Answer::ConfigMaps(versions) => self.config_maps = Known::Known(versions),
-            Answer::Secrets(versions) => self.secrets = Known::Known(versions),
-            Answer::Prerequisites(stacks) => self.prerequisites = Known::Known(stacks),
-            Answer::Created(result) => self.created = Known::Known(result),
-            Answer::Source(source) => self.source = Known::Known(source),
-            Answer::ExistingWorkspace(workspace) => {
-                self.existing_workspace = Known::Known(workspace.map(|workspace| *workspace));
-            }
-            Answer::Workspace(workspace) => {
-                self.workspace = Known::Known(workspace.map(|workspace| *workspace));
-            }
+            settings: StackSettings::default(),
         }
     }
 
@@ -267,9 +235,9 @@ impl World {
     /// The Workspace in which the next Update runs: as it was applied, or as a deletion has found it.
     pub(super) fn workspace_of_run(&self) -> Option<&Workspace> {
         match (&self.workspace, &self.existing_workspace) {
-            (Known::Known(applied), _) => applied.as_ref().ok(),
-            (Known::Unknown, Known::Known(existing)) => existing.as_ref(),
-            (Known::Unknown, Known::Unknown) => None,
+            (Fact::Known(applied), _) => applied.as_ref().ok(),
+            (Fact::Unknown, Fact::Known(existing)) => existing.as_ref(),
+            (Fact::Unknown, Fact::Unknown) => None,
         }
     }
 

@@ -43,7 +43,7 @@ pub struct StackKey {
 
 /// A run that wants to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct RunRequest {
     /// Who asks: the uid of the Update.
     pub run: String,
     /// In which namespace.
@@ -56,25 +56,25 @@ pub struct Request {
 
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// It goes. Whoever is told so gives the turn back with [`Queue::leave`].
-    Go,
+pub enum Admission {
+    /// It goes. Whoever is told so gives the turn back with [`RunQueue::leave`].
+    Admitted,
     /// It waits.
-    Wait(Wait),
+    Queued(QueueWait),
 }
 
 /// Why a run waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
+pub struct QueueWait {
     /// How many go before it, as far as one can tell.
     pub before: usize,
     /// What holds it up.
-    pub reason: Reason,
+    pub reason: WaitReason,
 }
 
 /// What holds a run up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum WaitReason {
     /// Another run is under way on the same stack.
     Stack(String),
     /// The namespace is at its limit.
@@ -83,22 +83,22 @@ pub enum Reason {
     Cluster(usize),
 }
 
-impl fmt::Display for Wait {
+impl fmt::Display for QueueWait {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = |count: usize| if count == 1 { "run is" } else { "runs are" };
         match &self.reason {
-            Reason::Stack(stack) => {
+            WaitReason::Stack(stack) => {
                 write!(
                     formatter,
                     "waiting for its turn: another run is under way on the stack \"{stack}\""
                 )?;
             }
-            Reason::Namespace(limit) => write!(
+            WaitReason::Namespace(limit) => write!(
                 formatter,
                 "waiting for its turn: {limit} {} under way in this namespace, which is the limit",
                 runs(*limit)
             )?,
-            Reason::Cluster(limit) => write!(
+            WaitReason::Cluster(limit) => write!(
                 formatter,
                 "waiting for its turn: {limit} {} under way in the cluster, which is the limit",
                 runs(*limit)
@@ -113,11 +113,11 @@ impl fmt::Display for Wait {
 
 /// All runs that wait or are under way.
 #[derive(Clone, Debug, Default)]
-pub struct Queue {
+pub struct RunQueue {
     limits: Limits,
     /// In the order in which they came.
-    waiting: BTreeMap<u64, Request>,
-    under_way: HashMap<String, Request>,
+    waiting: BTreeMap<u64, RunRequest>,
+    under_way: HashMap<String, RunRequest>,
     /// What is known of the namespaces that have something here.
     namespaces: HashMap<String, Account>,
     /// The stacks that are busy. Two runs on one are possible only where both were under way already.
@@ -145,7 +145,7 @@ struct Account {
     served: u64,
 }
 
-impl Queue {
+impl RunQueue {
     /// An empty queue.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
@@ -157,21 +157,21 @@ impl Queue {
 
     /// Asks for a turn, again and again until there is one. Asking twice is asking once; the last word on
     /// the urgency counts.
-    pub fn ask(&mut self, request: Request) -> Turn {
+    pub fn ask(&mut self, request: RunRequest) -> Admission {
         if self.under_way.contains_key(&request.run) {
-            return Turn::Go;
+            return Admission::Admitted;
         }
         let place = self.enqueue(request);
         self.admit();
         match self.waiting.get(&place) {
-            None => Turn::Go,
-            Some(request) => Turn::Wait(self.wait(place, request)),
+            None => Admission::Admitted,
+            Some(request) => Admission::Queued(self.wait(place, request)),
         }
     }
 
     /// A run that is under way already, whatever the limits: the manager was started anew, or they were
     /// lowered. Returns those whose turn it is now, which are some only if the run moved.
-    pub fn resume(&mut self, request: Request) -> Vec<String> {
+    pub fn resume(&mut self, request: RunRequest) -> Vec<String> {
         self.waiting.retain(|_, waiting| waiting.run != request.run);
         self.begin(request);
         self.admit()
@@ -205,7 +205,7 @@ impl Queue {
         counts
     }
 
-    fn enqueue(&mut self, request: Request) -> u64 {
+    fn enqueue(&mut self, request: RunRequest) -> u64 {
         let mut waiting = self.waiting.iter_mut();
         if let Some((place, waiting)) = waiting.find(|(_, other)| other.run == request.run) {
             *waiting = request;
@@ -228,7 +228,7 @@ impl Queue {
         admitted
     }
 
-    fn begin(&mut self, request: Request) {
+    fn begin(&mut self, request: RunRequest) {
         self.end(&request.run);
         self.clock += 1;
         let account = self
@@ -256,14 +256,14 @@ impl Queue {
 
     /// The best of those that may go.
     fn next(&self) -> Option<u64> {
-        let may_go = |(_, request): &(&u64, &Request)| self.obstacle(request).is_none();
+        let may_go = |(_, request): &(&u64, &RunRequest)| self.obstacle(request).is_none();
         let urgent = most_urgent(self.waiting.iter().filter(may_go));
-        let rank = |(place, request): &(&u64, &Request)| self.rank(**place, request, &urgent);
+        let rank = |(place, request): &(&u64, &RunRequest)| self.rank(**place, request, &urgent);
         let best = self.waiting.iter().filter(may_go).min_by_key(rank);
         best.map(|(place, _)| *place)
     }
 
-    fn rank(&self, place: u64, request: &Request, urgent: &HashMap<&str, Urgency>) -> Rank {
+    fn rank(&self, place: u64, request: &RunRequest, urgent: &HashMap<&str, Urgency>) -> Rank {
         let namespace = request.namespace.as_str();
         let account = self.account(namespace);
         let urgent = urgent.get(namespace).copied().unwrap_or(request.urgency);
@@ -279,37 +279,37 @@ impl Queue {
         self.namespaces.get(namespace).copied().unwrap_or_default()
     }
 
-    fn obstacle(&self, request: &Request) -> Option<Reason> {
+    fn obstacle(&self, request: &RunRequest) -> Option<WaitReason> {
         let is_at = |limit: Option<usize>, count: usize| limit.filter(|limit| count >= *limit);
         if self.busy.contains_key(&request.stack) {
-            return Some(Reason::Stack(request.stack.stack.clone()));
+            return Some(WaitReason::Stack(request.stack.stack.clone()));
         }
         if let Some(limit) = is_at(self.limits.cluster, self.under_way.len()) {
-            return Some(Reason::Cluster(limit));
+            return Some(WaitReason::Cluster(limit));
         }
         is_at(
             self.limits.namespace,
             self.account(&request.namespace).under_way,
         )
-        .map(Reason::Namespace)
+        .map(WaitReason::Namespace)
     }
 
-    fn wait(&self, place: u64, request: &Request) -> Wait {
+    fn wait(&self, place: u64, request: &RunRequest) -> QueueWait {
         let reason = self
             .obstacle(request)
-            .unwrap_or(Reason::Stack(request.stack.stack.clone()));
-        let contends = |(_, other): &(&u64, &Request)| match &reason {
-            Reason::Stack(_) => other.stack == request.stack,
-            Reason::Namespace(_) => other.namespace == request.namespace,
-            Reason::Cluster(_) => true,
+            .unwrap_or(WaitReason::Stack(request.stack.stack.clone()));
+        let contends = |(_, other): &(&u64, &RunRequest)| match &reason {
+            WaitReason::Stack(_) => other.stack == request.stack,
+            WaitReason::Namespace(_) => other.namespace == request.namespace,
+            WaitReason::Cluster(_) => true,
         };
         let urgent = most_urgent(self.waiting.iter().filter(contends));
         let rank = self.rank(place, request, &urgent);
         let is_before =
-            |(other, waiting): &(&u64, &Request)| self.rank(**other, waiting, &urgent) < rank;
+            |(other, waiting): &(&u64, &RunRequest)| self.rank(**other, waiting, &urgent) < rank;
         let contenders = self.waiting.iter().filter(contends);
         let before = contenders.filter(is_before).count();
-        Wait { before, reason }
+        QueueWait { before, reason }
     }
 
     /// What is remembered of a namespace goes with its last run.
@@ -338,7 +338,7 @@ fn head_start(urgency: Urgency) -> i128 {
 
 /// How urgent the most urgent request of each namespace is.
 fn most_urgent<'all>(
-    requests: impl Iterator<Item = (&'all u64, &'all Request)>,
+    requests: impl Iterator<Item = (&'all u64, &'all RunRequest)>,
 ) -> HashMap<&'all str, Urgency> {
     let mut urgent: HashMap<&str, Urgency> = HashMap::new();
     for (_, request) in requests {

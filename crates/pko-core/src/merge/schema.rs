@@ -1,17 +1,17 @@
 //! What must be known of a kind to merge it: how its lists merge.
 
-use super::kinds::POD_SPEC;
+use super::schemas::POD_SPEC;
 
 /// The fields of a kind that are not simply merged or replaced.
 #[derive(Debug)]
-pub struct Kind(pub(super) &'static [Field]);
+pub struct MergeSchema(pub(super) &'static [MergeField]);
 
 /// How a field merges.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Field {
+pub(super) struct MergeField {
     pub(super) name: &'static str,
     /// Of the object, or of the items of the list; nothing if every list in it is replaced.
-    pub(super) kind: Option<&'static Kind>,
+    pub(super) kind: Option<&'static MergeSchema>,
     pub(super) lists: Lists,
 }
 
@@ -26,14 +26,14 @@ pub(super) enum Lists {
     ByKey(&'static str),
 }
 
-impl Kind {
-    pub(super) fn field(&self, name: &str) -> Field {
+impl MergeSchema {
+    pub(super) fn field(&self, name: &str) -> MergeField {
         let found = self.0.iter().find(|field| field.name == name);
-        found.copied().unwrap_or(Field::PLAIN)
+        found.copied().unwrap_or(MergeField::PLAIN)
     }
 }
 
-impl Field {
+impl MergeField {
     /// One of which nothing is known.
     pub(super) const PLAIN: Self = Self {
         name: "",
@@ -41,7 +41,7 @@ impl Field {
         lists: Lists::Replaced,
     };
 
-    pub(super) const fn object(name: &'static str, kind: &'static Kind) -> Self {
+    pub(super) const fn object(name: &'static str, kind: &'static MergeSchema) -> Self {
         Self {
             name,
             kind: Some(kind),
@@ -52,7 +52,7 @@ impl Field {
     pub(super) const fn list(
         name: &'static str,
         key: &'static str,
-        kind: Option<&'static Kind>,
+        kind: Option<&'static MergeSchema>,
     ) -> Self {
         Self {
             name,
@@ -70,32 +70,32 @@ impl Field {
     }
 }
 
-static OBJECT_META: Kind = Kind(&[
-    Field::united("finalizers"),
-    Field::list("ownerReferences", "uid", None),
+static OBJECT_META: MergeSchema = MergeSchema(&[
+    MergeField::united("finalizers"),
+    MergeField::list("ownerReferences", "uid", None),
 ]);
 
-static WORKSPACE_STACK: Kind = Kind(&[Field::list("config", "key", None)]);
+static WORKSPACE_STACK: MergeSchema = MergeSchema(&[MergeField::list("config", "key", None)]);
 
-static WORKSPACE_SPEC: Kind = Kind(&[
-    Field::list("env", "name", None),
-    Field::object("podTemplate", &Kind::POD_TEMPLATE),
-    Field::list("stacks", "name", Some(&WORKSPACE_STACK)),
+static WORKSPACE_SPEC: MergeSchema = MergeSchema(&[
+    MergeField::list("env", "name", None),
+    MergeField::object("podTemplate", &MergeSchema::POD_TEMPLATE),
+    MergeField::list("stacks", "name", Some(&WORKSPACE_STACK)),
 ]);
 
-impl Kind {
+impl MergeSchema {
     /// A pod template.
     pub const POD_TEMPLATE: Self = Self(&[
-        Field::object("metadata", &OBJECT_META),
-        Field::object("spec", &POD_SPEC),
+        MergeField::object("metadata", &OBJECT_META),
+        MergeField::object("spec", &POD_SPEC),
     ]);
 
     /// A Workspace, for the template in a Stack.
     pub const WORKSPACE: Self = Self(&[
-        Field::object("metadata", &OBJECT_META),
-        Field::object("spec", &WORKSPACE_SPEC),
+        MergeField::object("metadata", &OBJECT_META),
+        MergeField::object("spec", &WORKSPACE_SPEC),
     ]);
 
     /// An Update, for the template in a Stack.
-    pub const UPDATE: Self = Self(&[Field::object("metadata", &OBJECT_META)]);
+    pub const UPDATE: Self = Self(&[MergeField::object("metadata", &OBJECT_META)]);
 }

@@ -10,9 +10,9 @@ fn limits(cluster: usize, namespace: usize) -> Limits {
 }
 
 /// A run `namespace/number` on a stack of its own.
-fn run(name: &str, urgency: Urgency) -> Request {
+fn run(name: &str, urgency: Urgency) -> RunRequest {
     let (namespace, _) = name.split_once('/').unwrap();
-    Request {
+    RunRequest {
         run: name.to_owned(),
         namespace: namespace.to_owned(),
         stack: StackKey {
@@ -23,54 +23,57 @@ fn run(name: &str, urgency: Urgency) -> Request {
     }
 }
 
-fn change(name: &str) -> Request {
+fn change(name: &str) -> RunRequest {
     run(name, Urgency::Change)
 }
 
-fn on_stack(name: &str, stack: &str) -> Request {
+fn on_stack(name: &str, stack: &str) -> RunRequest {
     let mut request = change(name);
     request.stack.stack = stack.to_owned();
     request
 }
 
-fn wait(turn: Turn) -> Wait {
+fn wait(turn: Admission) -> QueueWait {
     match turn {
-        Turn::Wait(wait) => wait,
-        Turn::Go => panic!("it goes"),
+        Admission::Queued(wait) => wait,
+        Admission::Admitted => panic!("it goes"),
     }
 }
 
 #[test]
 fn without_limits_everyone_goes() {
-    let mut queue = Queue::new(Limits::default());
+    let mut queue = RunQueue::new(Limits::default());
     for number in 0..100 {
-        assert_eq!(queue.ask(change(&format!("a/{number}"))), Turn::Go);
+        assert_eq!(
+            queue.ask(change(&format!("a/{number}"))),
+            Admission::Admitted
+        );
     }
     assert_eq!(queue.counts(), (0, 100));
 }
 
 #[test]
 fn one_run_at_a_time_on_a_stack() {
-    let mut queue = Queue::new(Limits::default());
-    assert_eq!(queue.ask(on_stack("a/1", "dev")), Turn::Go);
+    let mut queue = RunQueue::new(Limits::default());
+    assert_eq!(queue.ask(on_stack("a/1", "dev")), Admission::Admitted);
     let held = wait(queue.ask(on_stack("b/2", "dev")));
-    assert_eq!(held.reason, Reason::Stack("dev".to_owned()));
+    assert_eq!(held.reason, WaitReason::Stack("dev".to_owned()));
     assert_eq!(
         held.to_string(),
         "waiting for its turn: another run is under way on the stack \"dev\"; it is the next"
     );
     let mut elsewhere = on_stack("c/3", "dev");
     elsewhere.stack.backend = "s3://other".to_owned();
-    assert_eq!(queue.ask(elsewhere), Turn::Go);
+    assert_eq!(queue.ask(elsewhere), Admission::Admitted);
     assert_eq!(queue.leave("a/1"), ["b/2"]);
-    assert_eq!(queue.ask(on_stack("b/2", "dev")), Turn::Go);
+    assert_eq!(queue.ask(on_stack("b/2", "dev")), Admission::Admitted);
 }
 
 #[test]
 fn asking_again_is_asking_once() {
-    let mut queue = Queue::new(limits(1, 1));
-    assert_eq!(queue.ask(change("a/1")), Turn::Go);
-    assert_eq!(queue.ask(change("a/1")), Turn::Go);
+    let mut queue = RunQueue::new(limits(1, 1));
+    assert_eq!(queue.ask(change("a/1")), Admission::Admitted);
+    assert_eq!(queue.ask(change("a/1")), Admission::Admitted);
     for _ in 0..3 {
         assert_eq!(wait(queue.ask(change("a/2"))).before, 0);
     }
@@ -81,15 +84,15 @@ fn asking_again_is_asking_once() {
 
 #[test]
 fn limits_and_what_is_said_of_them() {
-    let mut queue = Queue::new(limits(3, 2));
+    let mut queue = RunQueue::new(limits(3, 2));
     for name in ["a/1", "a/2"] {
-        assert_eq!(queue.ask(change(name)), Turn::Go);
+        assert_eq!(queue.ask(change(name)), Admission::Admitted);
     }
     assert_eq!(
         wait(queue.ask(change("a/3"))).to_string(),
         "waiting for its turn: 2 runs are under way in this namespace, which is the limit; it is the next"
     );
-    assert_eq!(queue.ask(change("b/1")), Turn::Go);
+    assert_eq!(queue.ask(change("b/1")), Admission::Admitted);
     assert_eq!(
         wait(queue.ask(change("c/1"))).to_string(),
         "waiting for its turn: 3 runs are under way in the cluster, which is the limit; it is the next"
@@ -102,7 +105,7 @@ fn limits_and_what_is_said_of_them() {
 
 #[test]
 fn within_a_namespace_the_more_urgent_goes_first() {
-    let mut queue = Queue::new(limits(1, 1));
+    let mut queue = RunQueue::new(limits(1, 1));
     queue.ask(change("a/0"));
     let order = [
         ("a/resync", Urgency::Resync),
@@ -122,7 +125,7 @@ fn within_a_namespace_the_more_urgent_goes_first() {
 
 #[test]
 fn an_urgency_may_grow_while_it_waits() {
-    let mut queue = Queue::new(limits(1, 1));
+    let mut queue = RunQueue::new(limits(1, 1));
     queue.ask(change("a/0"));
     wait(queue.ask(change("a/1")));
     wait(queue.ask(run("a/2", Urgency::Resync)));
@@ -132,7 +135,7 @@ fn an_urgency_may_grow_while_it_waits() {
 
 #[test]
 fn a_flood_in_one_namespace_does_not_hold_up_another() {
-    let mut queue = Queue::new(Limits {
+    let mut queue = RunQueue::new(Limits {
         cluster: Some(2),
         namespace: None,
     });
@@ -145,7 +148,7 @@ fn a_flood_in_one_namespace_does_not_hold_up_another() {
 
 #[test]
 fn namespaces_take_turns() {
-    let mut queue = Queue::new(limits(1, 1));
+    let mut queue = RunQueue::new(limits(1, 1));
     queue.ask(change("a/0"));
     for name in ["a/1", "a/2", "b/1", "b/2", "c/1"] {
         wait(queue.ask(change(name)));
@@ -160,12 +163,12 @@ fn namespaces_take_turns() {
 
 #[test]
 fn a_run_that_is_under_way_already_counts_and_is_not_stopped() {
-    let mut queue = Queue::new(limits(1, 1));
+    let mut queue = RunQueue::new(limits(1, 1));
     queue.resume(change("a/1"));
     queue.resume(change("a/2"));
     queue.resume(change("a/2"));
     assert_eq!(queue.counts(), (0, 2));
-    assert_eq!(queue.ask(change("a/1")), Turn::Go);
+    assert_eq!(queue.ask(change("a/1")), Admission::Admitted);
     wait(queue.ask(change("a/3")));
     assert!(queue.leave("a/1").is_empty());
     assert_eq!(queue.leave("a/2"), ["a/3"]);
@@ -173,7 +176,7 @@ fn a_run_that_is_under_way_already_counts_and_is_not_stopped() {
 
 #[test]
 fn one_that_waits_may_leave() {
-    let mut queue = Queue::new(limits(1, 1));
+    let mut queue = RunQueue::new(limits(1, 1));
     queue.ask(change("a/1"));
     wait(queue.ask(change("a/2")));
     assert!(queue.leave("a/2").is_empty());
@@ -188,7 +191,7 @@ fn one_that_waits_may_leave() {
 
 #[test]
 fn the_runs_of_each_namespace_are_counted() {
-    let mut queue = Queue::new(limits(2, 1));
+    let mut queue = RunQueue::new(limits(2, 1));
     for name in ["a/1", "a/2", "a/3", "b/1"] {
         queue.ask(change(name));
     }
@@ -208,7 +211,7 @@ fn the_runs_of_each_namespace_are_counted() {
 #[test]
 fn nobody_is_overtaken_for_ever() {
     for patient in ["flood/patient", "calm/patient"] {
-        let mut queue = Queue::new(limits(1, 1));
+        let mut queue = RunQueue::new(limits(1, 1));
         let mut under_way = "flood/first".to_owned();
         queue.ask(run(&under_way, Urgency::Destroy));
         wait(queue.ask(run(patient, Urgency::Resync)));
@@ -227,12 +230,12 @@ fn nobody_is_overtaken_for_ever() {
 /// What somebody may do to a queue.
 #[derive(Clone, Debug)]
 enum Move {
-    Ask(Request),
-    Resume(Request),
+    Ask(RunRequest),
+    Resume(RunRequest),
     Leave(String),
 }
 
-fn request() -> impl Strategy<Value = Request> {
+fn request() -> impl Strategy<Value = RunRequest> {
     let urgency = prop_oneof![
         Just(Urgency::Resync),
         Just(Urgency::Request),
@@ -258,7 +261,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 proptest! {
     #[test]
     fn no_limit_is_passed_and_no_stack_has_two_runs(moves in moves()) {
-        let mut queue = Queue::new(limits(3, 2));
+        let mut queue = RunQueue::new(limits(3, 2));
         for step in moves {
             let before = queue.clone();
             let mut told: HashSet<String> = HashSet::new();
@@ -267,7 +270,7 @@ proptest! {
                     told.insert(request.run.clone());
                     let name = request.run.clone();
                     let turn = queue.ask(request);
-                    if turn == Turn::Go && !before.under_way.contains_key(&name) {
+                    if turn == Admission::Admitted && !before.under_way.contains_key(&name) {
                         let run = &queue.under_way[&name];
                         prop_assert!(before.under_way.len() < 3);
                         prop_assert!(before.under_way.values().all(|other| other.stack != run.stack));
@@ -295,7 +298,7 @@ proptest! {
 
     #[test]
     fn everyone_gets_a_turn(requests in proptest::collection::vec(request(), 1..40)) {
-        let mut queue = Queue::new(limits(2, 1));
+        let mut queue = RunQueue::new(limits(2, 1));
         let mut wanted: HashSet<String> = HashSet::new();
         for request in requests {
             wanted.insert(request.run.clone());

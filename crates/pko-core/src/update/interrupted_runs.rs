@@ -12,7 +12,7 @@ use crate::condition_set::{find, is_true};
 /// has found it interrupted, or its `pulumi` was killed, for want of memory or because it did not stop when it was told
 /// to. Its agent knows that too, until its pod is replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LostRun {
+pub struct InterruptedRun {
     /// Its id, which is the Update's uid.
     pub id: String,
     /// When it was begun.
@@ -23,10 +23,10 @@ pub struct LostRun {
 
 /// The lost runs among these Updates that were of the same stack in the same Workspace as this one. A lock that was
 /// taken there in the time of one of them is nobody's any more.
-pub fn lost_runs<'a>(
+pub fn interrupted_runs<'a>(
     update: &Update,
     others: impl IntoIterator<Item = &'a Update>,
-) -> Vec<LostRun> {
+) -> Vec<InterruptedRun> {
     let of_the_same = others.into_iter().filter(|other| is_beside(other, update));
     of_the_same.filter_map(lost).collect()
 }
@@ -42,7 +42,7 @@ fn is_beside(other: &Update, update: &Update) -> bool {
 
 /// One that another operator began counts, too: it ran in a pod of the same name, which is gone before an agent of ours
 /// runs in its place.
-fn lost(update: &Update) -> Option<LostRun> {
+fn lost(update: &Update) -> Option<InterruptedRun> {
     let status = update.status.as_ref()?;
     let failed = find(&status.conditions, ConditionType::Failed)
         .filter(|_| is_true(&status.conditions, ConditionType::Failed))?;
@@ -56,7 +56,7 @@ fn lost(update: &Update) -> Option<LostRun> {
     if !is_lost {
         return None;
     }
-    Some(LostRun {
+    Some(InterruptedRun {
         id: update.metadata.uid.clone()?,
         begun: status.start_time.as_ref()?.0,
         lost: complete.last_transition_time.0,

@@ -3,14 +3,14 @@
 use k8s_openapi::api::core::v1::EnvVar;
 use pko_api::{Update, Workspace, auto::v1alpha1::OperationType, names::annotations};
 
-use crate::queue::{Request, StackKey, Urgency};
+use crate::run_queue::{RunRequest, StackKey, Urgency};
 
 const BACKEND: &str = "PULUMI_BACKEND_URL";
 
 /// What the queue is asked for this Update.
 #[must_use]
-pub fn turn_request(update: &Update, workspace: Option<&Workspace>) -> Request {
-    Request {
+pub fn run_request(update: &Update, workspace: Option<&Workspace>) -> RunRequest {
+    RunRequest {
         run: update.metadata.uid.clone().unwrap_or_default(),
         namespace: update.metadata.namespace.clone().unwrap_or_default(),
         stack: stack_key(update, workspace),
@@ -104,7 +104,7 @@ mod tests {
         }))
         .unwrap();
         let workspace: Workspace = serde_json::from_value(json!({"spec": workspace})).unwrap();
-        turn_request(&update, Some(&workspace)).stack
+        run_request(&update, Some(&workspace)).stack
     }
 
     fn on(backend: &str) -> Value {
@@ -150,7 +150,7 @@ mod tests {
                 "spec": {"type": kind},
             }))
             .unwrap();
-            turn_request(&update, None).urgency
+            run_request(&update, None).urgency
         };
         for known in Urgency::ALL {
             assert_eq!(urgency("up", json!(known.as_str())), *known);
@@ -168,7 +168,7 @@ mod tests {
                 "spec": {"workspaceName": "ws", "stackName": "dev", "type": kind},
             }))
             .unwrap();
-            turn_request(&update, None)
+            run_request(&update, None)
         };
         assert!(request("destroy").urgency > request("up").urgency);
         assert_eq!(request("up").run, "1");

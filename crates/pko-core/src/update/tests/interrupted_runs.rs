@@ -5,21 +5,21 @@ use pko_api::Update;
 use super::*;
 use crate::condition_set::find;
 
-fn lost_beside(update: &Value, others: &[Value]) -> Vec<LostRun> {
+fn lost_beside(update: &Value, others: &[Value]) -> Vec<InterruptedRun> {
     let update = serde_json::from_value(update.clone()).unwrap();
     let others: Vec<Update> = others
         .iter()
         .map(|other| serde_json::from_value(other.clone()).unwrap())
         .collect();
-    lost_runs(&update, &others)
+    interrupted_runs(&update, &others)
 }
 
 /// An Update as it is stored after its run was lost, and the next one.
 fn pair() -> (Value, Value) {
-    let told = given().progressing().replaced().told();
-    let mut gone = given().update;
-    gone["status"] = serde_json::to_value(told.status().unwrap()).unwrap();
-    let mut next = given().update;
+    let outcome = fixture().progressing().replaced().decide();
+    let mut gone = fixture().update;
+    gone["status"] = serde_json::to_value(outcome.status().unwrap()).unwrap();
+    let mut next = fixture().update;
     next["metadata"]["uid"] = json!("next");
     (gone, next)
 }
@@ -28,7 +28,7 @@ fn pair() -> (Value, Value) {
 fn a_run_that_was_lost_with_its_pod_is_known_with_its_times() {
     let (gone, next) = pair();
     let begun =
-        given().progressing().update["status"]["conditions"][0]["lastTransitionTime"].clone();
+        fixture().progressing().update["status"]["conditions"][0]["lastTransitionTime"].clone();
     let [lost] = &lost_beside(&next, std::slice::from_ref(&gone))[..] else {
         panic!("one lost run")
     };
@@ -44,9 +44,9 @@ fn a_run_that_its_agent_found_interrupted_is_lost_since_the_agent_says_it_began(
         start: Some(ago(50).parse().unwrap()),
         ..RunOutcome::default()
     };
-    let told = given().progressing().ended(outcome).told();
+    let outcome = fixture().progressing().ended(outcome).decide();
     let (mut gone, next) = pair();
-    gone["status"] = serde_json::to_value(told.status().unwrap()).unwrap();
+    gone["status"] = serde_json::to_value(outcome.status().unwrap()).unwrap();
     let [lost] = &lost_beside(&next, &[gone])[..] else {
         panic!("one lost run")
     };
@@ -63,8 +63,8 @@ fn a_run_whose_pulumi_was_killed_is_lost_whatever_its_agent_says_of_it() {
             start: Some(ago(50).parse().unwrap()),
             ..RunOutcome::default()
         };
-        let told = given().progressing().ended(outcome).told();
-        gone["status"] = serde_json::to_value(told.status().unwrap()).unwrap();
+        let outcome = fixture().progressing().ended(outcome).decide();
+        gone["status"] = serde_json::to_value(outcome.status().unwrap()).unwrap();
         let [lost] = &lost_beside(&next, std::slice::from_ref(&gone))[..] else {
             panic!("one lost run")
         };
@@ -88,9 +88,9 @@ fn no_other_run_is_lost() {
         changed
     };
     let of = |outcome: RunOutcome| {
-        let told = given().progressing().ended(outcome).told();
+        let outcome = fixture().progressing().ended(outcome).decide();
         let mut other = gone.clone();
-        other["status"] = serde_json::to_value(told.status().unwrap()).unwrap();
+        other["status"] = serde_json::to_value(outcome.status().unwrap()).unwrap();
         other
     };
     let failed = |reason: &str| RunOutcome {
@@ -117,8 +117,8 @@ fn no_other_run_is_lost() {
                 ..failed("Aborted")
             }),
         ),
-        ("it goes on", given().progressing().update),
-        ("it waits", given().update),
+        ("it goes on", fixture().progressing().update),
+        ("it waits", fixture().update),
         (
             "in another namespace",
             changed(json!({ "metadata": { "namespace": "other" } })),
@@ -151,13 +151,17 @@ fn what_else_was_done_is_told() {
         notes: vec!["removed the lock that run x had left behind".to_owned()],
         ..succeeded()
     };
-    let told = given().progressing().ended(outcome).told();
-    let complete = find(&told.status().unwrap().conditions, ConditionType::Complete).unwrap();
+    let outcome = fixture().progressing().ended(outcome).decide();
+    let complete = find(
+        &outcome.status().unwrap().conditions,
+        ConditionType::Complete,
+    )
+    .unwrap();
     assert_eq!(
         complete.message,
         "removed the lock that run x had left behind"
     );
-    let event = told
+    let event = outcome
         .lines()
         .into_iter()
         .find(|line| line.contains("Updated stack"));

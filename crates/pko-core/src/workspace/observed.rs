@@ -2,24 +2,23 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use pko_api::{Workspace, auto::v1alpha1::WorkspaceStatus, names::events::WorkspaceEvent};
 
-use crate::Known;
+use crate::{Event, Fact};
 
 /// What is known of a Workspace.
 #[derive(Clone, Debug, PartialEq)]
-pub struct World {
+pub struct ObservedWorkspace {
     /// The object.
     pub workspace: Workspace,
     /// Whether the Stack waits for it whose destroy it was made for.
-    pub awaited: Known<bool>,
+    pub awaited: Fact<bool>,
     /// Where it runs.
-    pub place: Known<Place>,
+    pub runtime: Fact<RuntimeState>,
     /// The version of its Pulumi CLI, without `v`, as its agent says.
-    pub version: Known<Result<String, AgentError>>,
+    pub version: Fact<Result<String, AgentError>>,
     /// Whether packages are installed and stacks selected.
-    pub preparation: Known<Preparation>,
+    pub setup: Fact<SetupState>,
 }
 
 /// What a Workspace reports while the agent of a workspace without a pod starts.
@@ -27,7 +26,7 @@ pub const WAITING_FOR_AGENT: &str = "Waiting for the workspace's agent";
 
 /// Where a workspace runs: a pod or a process, the rest of the operator does not know which.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum RuntimeState {
     /// It is being made.
     Starting(String),
     /// It is being replaced, or waits to be.
@@ -35,18 +34,18 @@ pub enum Place {
     /// It could not become what is wanted, so it was removed to be made anew.
     Migrated,
     /// The agent should listen there.
-    Running(Running),
+    Running(AgentEndpoint),
     /// There is none, because nobody needs one; the next run gets one.
-    Asleep,
+    Idle,
     /// It can't be made from this spec.
-    Impossible(String),
+    Invalid(String),
     /// Something is wrong with it; that may pass.
     Failed(String),
 }
 
 /// A place with an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct AgentEndpoint {
     /// Where the agent listens, as the status shows it.
     pub address: String,
     /// What runs there, such as `pod "demo-workspace-0"`.
@@ -73,15 +72,15 @@ pub enum AgentError {
 
 /// How far a new agent is with what it has to do once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Preparation {
+pub enum SetupState {
     /// All is done.
     Done,
     /// It goes on; its end is told.
-    UnderWay(Stage),
+    InProgress(SetupStage),
     /// It went wrong, and is tried again.
     Failed {
         /// While doing what.
-        stage: Stage,
+        stage: SetupStage,
         /// What went wrong.
         message: String,
         /// It may pass by itself.
@@ -93,42 +92,47 @@ pub enum Preparation {
 
 /// What a new agent does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum SetupStage {
     /// It installs packages and plugins.
     Installing,
     /// It selects and configures stacks.
     Initializing,
 }
 
-/// What can be asked about a Workspace.
+/// What a Workspace's rules can look up.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Question {
-    /// Whether the Stack of this name waits for it; only the API server itself is believed that it does not.
+pub enum WorkspaceRead {
+    /// Whether the Stack of this name waits for the Workspace. Only a live read proves that it does not.
     Awaited(String),
-    /// Where it runs; it is started if it does not.
-    Place,
-    /// Which version of Pulumi's CLI its agent has.
+    /// The version of the agent's Pulumi CLI.
     Version,
-    /// Whether its agent is prepared; it is set to work if not.
-    Preparation,
 }
 
-/// An answer to a [`Question`].
+/// What a Workspace's rules can change before they finish.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
-    /// To [`Question::Awaited`].
+pub enum WorkspaceWrite {
+    /// Creates or updates the pod or process, and returns its state.
+    EnsureRuntime,
+    /// Starts the agent's setup unless it has been started, and returns its progress.
+    SetUp,
+}
+
+/// A response to a [`WorkspaceRead`] or a [`WorkspaceWrite`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum WorkspaceResponse {
+    /// To [`WorkspaceRead::Awaited`].
     Awaited(bool),
-    /// To [`Question::Place`].
-    Place(Place),
-    /// To [`Question::Version`].
+    /// To [`WorkspaceWrite::EnsureRuntime`].
+    Runtime(RuntimeState),
+    /// To [`WorkspaceRead::Version`].
     Version(Result<String, AgentError>),
-    /// To [`Question::Preparation`].
-    Preparation(Preparation),
+    /// To [`WorkspaceWrite::SetUp`].
+    Setup(SetupState),
 }
 
 /// What can be done for a Workspace.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
+pub enum WorkspaceEffect {
     /// Writes the status.
     PatchStatus(Box<WorkspaceStatus>),
     /// Ends what runs, and removes its files.
@@ -136,49 +140,19 @@ pub enum Effect {
     /// Deletes the Workspace, as it is now.
     Delete,
     /// Tells the user. Where an event can't be written, nothing else is held up.
-    Emit(Event),
+    Emit(Event<WorkspaceEvent>),
 }
 
-/// An event on the Workspace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// Its reason.
-    pub reason: WorkspaceEvent,
-    /// Its text.
-    pub message: String,
-    /// It is a warning.
-    pub warning: bool,
-}
-
-impl World {
+impl ObservedWorkspace {
     /// A world in which only the Workspace is known.
     #[must_use]
     pub fn new(workspace: Workspace) -> Self {
         Self {
             workspace,
-            awaited: Known::Unknown,
-            place: Known::Unknown,
-            version: Known::Unknown,
-            preparation: Known::Unknown,
+            awaited: Fact::Unknown,
+            runtime: Fact::Unknown,
+            version: Fact::Unknown,
+            setup: Fact::Unknown,
         }
     }
-
-    /// Takes in an answer.
-    pub fn learn(&mut self, answer: Answer) {
-        match answer {
-            Answer::Awaited(awaited) => self.awaited = Known::Known(awaited),
-            Answer::Place(place) => self.place = Known::Known(place),
-            Answer::Version(version) => self.version = Known::Known(version),
-            Answer::Preparation(preparation) => self.preparation = Known::Known(preparation),
-        }
-    }
-}
-
-/// A case: a world and the time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Case {
-    /// What is known.
-    pub world: World,
-    /// The time.
-    pub now: Timestamp,
 }

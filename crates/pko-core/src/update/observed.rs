@@ -6,27 +6,27 @@ use pko_api::{Update, Workspace, auto::v1alpha1::UpdateStatus, names::events::Up
 
 use super::RunOutcome;
 use crate::{
-    Known,
-    queue::{Request, Turn},
+    Event, Fact,
+    run_queue::{Admission, RunRequest},
 };
 
 /// What is known of an Update.
 #[derive(Clone, Debug, PartialEq)]
-pub struct World {
+pub struct ObservedUpdate {
     /// The object.
     pub update: Update,
     /// Whether its Stack waits for its result.
-    pub awaited: Known<bool>,
+    pub awaited: Fact<bool>,
     /// Its Workspace, if there is one.
-    pub workspace: Known<Option<Workspace>>,
+    pub workspace: Fact<Option<Workspace>>,
     /// Whether it is its turn.
-    pub turn: Known<Turn>,
+    pub admission: Fact<Admission>,
     /// The agent that runs it, or would.
-    pub agent: Known<Agent>,
+    pub agent: Fact<AgentState>,
     /// Its run.
-    pub run: Known<Result<Run, RunError>>,
+    pub run: Fact<Result<RunProgress, RunError>>,
     /// The name of the Secret that has its outputs, or why there is none.
-    pub outputs: Known<Result<String, String>>,
+    pub outputs: Fact<Result<String, String>>,
     /// Since when this manager leads: no other one has started a run after that.
     pub leading_since: Timestamp,
 }
@@ -34,9 +34,9 @@ pub struct World {
 /// The agent of a workspace, as it is found now. Its *instance* is the identity of its journal: another one knows
 /// nothing of the runs that were begun in this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Agent {
+pub enum AgentState {
     /// It answers.
-    Here(String),
+    Reachable(String),
     /// It does not.
     Unreachable {
         /// Which one it is, if that is known.
@@ -46,12 +46,12 @@ pub enum Agent {
     },
 }
 
-impl Agent {
+impl AgentState {
     /// Which one it is, if that is known.
     #[must_use]
     pub fn instance(&self) -> Option<&str> {
         match self {
-            Self::Here(instance) => Some(instance),
+            Self::Reachable(instance) => Some(instance),
             Self::Unreachable { instance, .. } => instance.as_deref(),
         }
     }
@@ -59,13 +59,13 @@ impl Agent {
 
 /// A run, as the workspace's agent tells.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Run {
+pub enum RunProgress {
     /// It waits or goes on.
     Running,
     /// It has ended.
     Ended(Box<RunOutcome>),
-    /// It was to be canceled, and was never begun.
-    Unknown,
+    /// It was canceled before it was started.
+    NotStarted,
 }
 
 /// Why nothing is known of a run.
@@ -79,56 +79,61 @@ pub enum RunError {
     Lost(String),
 }
 
-/// What can be asked about an Update.
+/// What an Update's rules can look up.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Question {
-    /// Whether the Stack of this name waits for its result, as the API server itself says.
+pub enum UpdateRead {
+    /// Whether the Stack of this name waits for the result, by a live read.
     Awaited(String),
-    /// The Workspace of this name; absence is believed from a live read only.
+    /// The Workspace of this name. Only a live read proves that it does not exist.
     Workspace(String),
-    /// Whether it is the turn of its run; one that has begun keeps it.
-    Turn(Box<TurnQuestion>),
-    /// The agent of this Workspace: it is spoken to.
-    Agent(Box<Workspace>),
-    /// The run, which is started if it was not: its id is the Update's uid, so it runs once. The
-    /// status is published first.
-    Run(Box<Workspace>, Option<Box<UpdateStatus>>),
-    /// The run, which is told to end, gently. It is not started.
-    Cancel(Box<Workspace>),
-    /// Where the outputs are kept. They are there before the result is recorded; keeping them twice is keeping
-    /// them once.
-    KeepOutputs(Box<Secret>),
+}
+
+/// What an Update's rules can change before they finish.
+#[derive(Clone, Debug, PartialEq)]
+pub enum UpdateWrite {
+    /// Enters the run queue, or reads the place in it. A run that has begun stays admitted.
+    Admit(Box<AdmissionRequest>),
+    /// Reserves the Workspace's pod for the run and connects to its agent. Nothing replaces the pod
+    /// until the run has ended or leaves the queue.
+    AcquireAgent(Box<Workspace>),
+    /// Starts the run, or finds it: its id is the Update's uid, so it starts once. The status is
+    /// published first.
+    StartRun(Box<Workspace>, Option<Box<UpdateStatus>>),
+    /// Cancels the run gracefully. A run that has not begun is not started.
+    CancelRun(Box<Workspace>),
+    /// Stores the outputs, before the result is recorded. Idempotent.
+    StoreOutputs(Box<Secret>),
 }
 
 /// What is asked of the run queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TurnQuestion {
+pub struct AdmissionRequest {
     /// The run, and what it works on.
-    pub request: Request,
+    pub request: RunRequest,
     /// It is under way already.
     pub has_begun: bool,
 }
 
-/// An answer to a [`Question`].
+/// A response to an [`UpdateRead`] or an [`UpdateWrite`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
-    /// To [`Question::Awaited`].
+pub enum UpdateResponse {
+    /// To [`UpdateRead::Awaited`].
     Awaited(bool),
-    /// To [`Question::Workspace`].
+    /// To [`UpdateRead::Workspace`].
     Workspace(Option<Box<Workspace>>),
-    /// To [`Question::Turn`].
-    Turn(Turn),
-    /// To [`Question::Agent`].
-    Agent(Agent),
-    /// To [`Question::Run`] and [`Question::Cancel`].
-    Run(Result<Run, RunError>),
-    /// To [`Question::KeepOutputs`]: the name of the Secret, or why it was refused for good.
+    /// To [`UpdateWrite::Admit`].
+    Admission(Admission),
+    /// To [`UpdateWrite::AcquireAgent`].
+    Agent(AgentState),
+    /// To [`UpdateWrite::StartRun`] and [`UpdateWrite::CancelRun`].
+    Run(Result<RunProgress, RunError>),
+    /// To [`UpdateWrite::StoreOutputs`]: the name of the Secret, or why it was refused for good.
     Outputs(Result<String, String>),
 }
 
 /// What can be done for an Update.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
+pub enum UpdateEffect {
     /// Writes the status.
     PatchStatus(Box<UpdateStatus>),
     /// Makes the Update its Workspace's own.
@@ -144,69 +149,35 @@ pub enum Effect {
     /// Removes the Stack's finalizer from it.
     LetGo,
     /// Tells the user. Where an event can't be written, nothing else is held up.
-    Emit(Event),
+    Emit(Event<UpdateEvent>),
     /// Tells the user of the Workspace that its agent can't be reached.
     WarnOfWorkspace(String),
 }
 
-/// An event on the Update.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// Its reason.
-    pub reason: UpdateEvent,
-    /// Its text.
-    pub message: String,
-    /// It is a warning.
-    pub warning: bool,
-}
-
-impl World {
+impl ObservedUpdate {
     /// A world in which only the Update is known, for a manager that leads since then.
     #[must_use]
     pub fn new(update: Update, leading_since: Timestamp) -> Self {
         Self {
             update,
-            awaited: Known::Unknown,
-            workspace: Known::Unknown,
-            turn: Known::Unknown,
-            agent: Known::Unknown,
-            run: Known::Unknown,
-            outputs: Known::Unknown,
+            awaited: Fact::Unknown,
+            workspace: Fact::Unknown,
+            admission: Fact::Unknown,
+            agent: Fact::Unknown,
+            run: Fact::Unknown,
+            outputs: Fact::Unknown,
             leading_since,
         }
     }
-
-    /// Takes in an answer.
-    pub fn learn(&mut self, answer: Answer) {
-        match answer {
-            Answer::Awaited(awaited) => self.awaited = Known::Known(awaited),
-            Answer::Workspace(workspace) => {
-                self.workspace = Known::Known(workspace.map(|workspace| *workspace));
-            }
-            Answer::Turn(turn) => self.turn = Known::Known(turn),
-            Answer::Agent(agent) => self.agent = Known::Known(agent),
-            Answer::Run(run) => self.run = Known::Known(run),
-            Answer::Outputs(kept) => self.outputs = Known::Known(kept),
-        }
-    }
 }
 
-/// A case: a world and the time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Case {
-    /// What is known.
-    pub world: World,
-    /// The time.
-    pub now: Timestamp,
-}
-
-impl Case {
+impl super::UpdateEvaluation {
     /// The same case after a question had this status published: that is what is stored now.
     pub(super) fn after_publishing(&self, status: Option<UpdateStatus>) -> Self {
-        let mut case = self.clone();
+        let mut evaluation = self.clone();
         if status.is_some() {
-            case.world.update.status = status;
+            evaluation.observed.update.status = status;
         }
-        case
+        evaluation
     }
 }
