@@ -46,7 +46,7 @@ fn workspace_pod() -> Value {
         "spec": {},
     }))
     .unwrap();
-    let settings = pod::Settings {
+    let settings = pod::AgentSettings {
         agent_image: "image".to_owned(),
         agent_image_pull_policy: "Never".to_owned(),
         max_untar_size: None,
