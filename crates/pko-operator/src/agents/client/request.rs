@@ -37,8 +37,8 @@ pub(crate) fn start_request(
     })
 }
 
-fn lost_run(run: InterruptedRun) -> runs::InterruptedRun {
-    runs::InterruptedRun {
+fn lost_run(run: InterruptedRun) -> runs::LostRun {
+    runs::LostRun {
         run_id: run.id,
         begun_at: Some(to_proto_timestamp(run.begun)),
         lost_at: Some(to_proto_timestamp(run.lost)),
