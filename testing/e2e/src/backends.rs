@@ -1,7 +1,7 @@
 //! State backends: S3, emulated on this machine. All other tests keep state in files on a volume.
 
 use std::{
-    env, fs,
+    fs,
     io::{Read as _, Write as _},
     net::{Ipv4Addr, TcpListener, TcpStream},
     path::PathBuf,
@@ -9,7 +9,7 @@ use std::{
 };
 
 use kube::api::DeleteParams;
-use pko_testkit::{eventually, skip};
+use pko_testkit::{eventually, find_moto_server, skip};
 use serde_json::json;
 
 use crate::{
@@ -40,33 +40,33 @@ impl Emulator {
             address: (host, port),
         };
         let ready = eventually("the emulator of S3", async || {
-            emulator.ask("PUT", "/states")
+            emulator.request("PUT", "/states")
         });
         ready.await.unwrap();
         emulator
     }
 
-    fn ask(&self, method: &str, path: &str) -> Result<String, String> {
-        let asked = || {
+    fn request(&self, method: &str, path: &str) -> Result<String, String> {
+        let exchange = || {
             let mut stream = TcpStream::connect(self.address)?;
             let host = self.address.0;
             write!(
                 stream,
                 "{method} {path} HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n"
             )?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer)?;
-            Ok(answer)
+            let mut response = String::new();
+            stream.read_to_string(&mut response)?;
+            Ok(response)
         };
-        let answer = asked().map_err(|error: std::io::Error| error.to_string())?;
-        if answer.contains(" 200 ") {
-            Ok(answer)
+        let response = exchange().map_err(|error: std::io::Error| error.to_string())?;
+        if response.contains(" 200 ") {
+            Ok(response)
         } else {
-            Err(answer)
+            Err(response)
         }
     }
 
-    /// The URL of a folder of it, as Pulumi wants it.
+    /// Pulumi's backend URL for a folder.
     fn url(&self, folder: &str) -> String {
         let (host, port) = self.address;
         format!(
@@ -82,27 +82,12 @@ impl Drop for Emulator {
     }
 }
 
-/// `$PKO_MOTO_SERVER`, the one that CI installs, or any on the path.
-fn emulator() -> Option<PathBuf> {
-    let named = env::var_os("PKO_MOTO_SERVER").map(PathBuf::from);
-    let home = env::home_dir().unwrap_or_default();
-    let cache = env::var_os("PKO_CACHE").map_or_else(|| home.join(".cache/pko"), PathBuf::from);
-    let path = env::var_os("PATH").unwrap_or_default();
-    let folders = env::split_paths(&path);
-    let mut all = named
-        .into_iter()
-        .chain([cache.join("moto/bin/moto_server")]);
-    let mut on_path = folders.map(|folder| folder.join("moto_server"));
-    all.find(|path| path.is_file())
-        .or_else(|| on_path.find(|path| path.is_file()))
-}
-
 on_each_cli! {
     stack_with_s3_backend_is_applied_and_destroyed
 }
 
 async fn stack_with_s3_backend_is_applied_and_destroyed() {
-    let Some(moto) = emulator() else {
+    let Some(moto) = find_moto_server() else {
         skip("no moto_server: `pip install moto[server]`, or name it in PKO_MOTO_SERVER");
         return;
     };
@@ -123,12 +108,12 @@ async fn stack_with_s3_backend_is_applied_and_destroyed() {
         env.create(stack.build()).await;
         env.wait_for_ready("demo").await;
         let is_there = || {
-            let listed = emulator.ask("GET", "/states?list-type=2").unwrap();
+            let listed = emulator.request("GET", "/states?list-type=2").unwrap();
             listed.contains("team/.pulumi/stacks/demo/dev.json<")
         };
         assert!(is_there());
 
-        // Another pod finds what this one has left
+        // Another pod finds the state
         env.delete_pod("demo").await;
         env.request_run("demo", "again").await;
         env.wait_for_ready("demo").await;

@@ -14,7 +14,7 @@ tokio::task_local! {
 }
 
 impl Cli {
-    /// That of the current test; the engine where it makes no difference to what is tested.
+    /// The CLI of the current test; the engine where it makes no difference.
     pub(crate) fn of_this_test() -> Self {
         CLI.try_with(|cli| *cli).unwrap_or(Self::Engine)
     }

@@ -26,7 +26,7 @@ async fn delete_namespace(env: &TestEnv<'_>) {
 
 async fn wait_for_namespace_deletion(env: &TestEnv<'_>) {
     let namespaces: Api<Namespace> = Api::all(env.client());
-    env.until("the namespace to be gone", async || {
+    env.wait_until("the namespace to be gone", async || {
         let left = namespaces.get_opt(env.name()).await;
         match left.map_err(|error| error.to_string())? {
             None => Ok(()),
@@ -50,7 +50,7 @@ async fn foreground_deletion_destroys_then_removes_everything() {
     .await;
 }
 
-/// kubectl deletes in the order of the file: what the Stack needs goes first.
+/// kubectl deletes in file order: the Stack's dependencies first.
 #[tokio::test]
 async fn kubectl_delete_of_whole_file_destroys_stack() {
     run_concurrently(async |env| {

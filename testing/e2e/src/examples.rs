@@ -60,8 +60,8 @@ fn hello_manifest(env: &TestEnv<'_>) -> PathBuf {
     file
 }
 
-/// How many runs the backend has recorded, and whether it knows of resources.
-fn recorded(volume: &Path) -> (usize, bool) {
+/// The number of runs in the history, and whether the checkpoint has resources.
+fn backend_history(volume: &Path) -> (usize, bool) {
     let history = fs::read_dir(volume.join(".pulumi/history/hello/dev"));
     let names = history.into_iter().flatten().flatten();
     let names = names.map(|file| file.file_name().to_string_lossy().into_owned());
@@ -83,7 +83,7 @@ async fn hello_example_survives_new_pod_and_is_destroyed() {
         let expected =
             json!({ "greeting": "hello, Kubernetes", "password": "[secret]", "stack": "dev" });
         assert_eq!(outputs, expected);
-        assert_eq!(recorded(&volume), (1, true));
+        assert_eq!(backend_history(&volume), (1, true));
         assert_eq!(fs::metadata(&volume).unwrap().gid(), GROUP);
 
         let uid = env.pod_uid("hello").await;
@@ -91,11 +91,15 @@ async fn hello_example_survives_new_pod_and_is_destroyed() {
         env.request_run("hello", "in another pod").await;
         env.wait_for_ready("hello").await;
         assert_ne!(env.pod_uid("hello").await, uid);
-        assert_eq!(recorded(&volume), (2, true), "the state was found again");
+        assert_eq!(
+            backend_history(&volume),
+            (2, true),
+            "the state was found again"
+        );
 
         kubectl(env, &["delete", "--wait=false", "-f", manifest]);
         env.wait_for_deletion("hello").await;
-        assert_eq!(recorded(&volume), (3, false), "it was destroyed");
+        assert_eq!(backend_history(&volume), (3, false), "it was destroyed");
         let reasons = last_reasons(env).await;
         assert!(
             reasons.contains(&"StackDestroyed".to_owned()),
@@ -107,7 +111,7 @@ async fn hello_example_survives_new_pod_and_is_destroyed() {
 
 /// The reasons of the events about Stacks.
 async fn last_reasons(env: &TestEnv<'_>) -> Vec<String> {
-    env.until("the event of the destroy", async || {
+    env.wait_until("the event of the destroy", async || {
         let events = env.namespace.api::<Event>();
         let events = events.list(&ListParams::default()).await;
         let events = events.map_err(|error| error.to_string())?.items.into_iter();
@@ -140,7 +144,7 @@ async fn readme_manifest_becomes_ready() {
     .await;
 }
 
-/// Waits until the Stack says that a volume is missing at `/state`, and how one is mounted.
+/// Waits until the Stack reports the missing volume at `/state`, and how to mount one.
 async fn wait_for_volume_hint(env: &TestEnv<'_>) {
     for part in ["/state", "volume", "fsGroup", "examples/hello/stack.yaml"] {
         env.wait_for_stack_condition("demo", "Stalled", "WorkspaceFailed", part)

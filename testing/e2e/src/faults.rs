@@ -52,7 +52,7 @@ async fn run_continues_while_kubelet_is_down() {
         env.wait_for_ready("demo").await;
         env.assert_ran_once("demo").await;
         assert_eq!(env.pod_uid("demo").await, uid, "the pod stays");
-        // What comes after it finds the node well
+        // The node still works
         env.create_simple("next").await;
         env.wait_for_ready("next").await;
     })
@@ -78,7 +78,7 @@ async fn run_with_killed_agent_is_reported_and_retried() {
         env.create_slow("demo", RUN).await;
         let uid = env.pod_uid("demo").await;
         env.agent("demo").kill();
-        env.until("the end of the run to be told", async || {
+        env.wait_until("the end of the run to be told", async || {
             let updates = env.updates_of("demo").await?;
             let told = updates.iter().any(|update| {
                 let message = update
@@ -92,10 +92,10 @@ async fn run_with_killed_agent_is_reported_and_retried() {
             if told { Ok(()) } else { Err(text(&updates)) }
         })
         .await;
-        // Whoever is killed leaves its lock behind, with Pulumi's CLI as with ours.
+        // A killed process leaves its lock behind, with Pulumi's CLI as with ours.
         env.wait_for_ready("demo").await;
         assert_eq!(env.pod_uid("demo").await, uid, "the pod stays");
-        env.until("the agent to be started again, once", async || {
+        env.wait_until("the agent to be started again, once", async || {
             let restarts = env.restarts("demo").await;
             if restarts == 1 {
                 Ok(())
@@ -110,7 +110,7 @@ async fn run_with_killed_agent_is_reported_and_retried() {
 }
 
 /// A Program whose last text is as long as there is memory.
-fn greedy(name: &str) -> ProgramBuilder {
+fn memory_hungry_program(name: &str) -> ProgramBuilder {
     let mut program = ProgramBuilder::new(name).set("/program/variables/v0", "x".repeat(1024));
     for step in 1..=20 {
         let before = format!("${{v{}}}", step - 1);
@@ -123,13 +123,13 @@ fn greedy(name: &str) -> ProgramBuilder {
 #[tokio::test]
 async fn run_out_of_memory_is_reported() {
     run_concurrently(async |env| {
-        env.create(greedy("demo").build()).await;
+        env.create(memory_hungry_program("demo").build()).await;
         let stack = program_stack("demo").set(
             "/spec/workspaceTemplate/spec/resources",
             json!({ "limits": { "memory": "128Mi" } }),
         );
         env.create(stack.build()).await;
-        env.until("the want of memory to be told", async || {
+        env.wait_until("the want of memory to be told", async || {
             let stack: Stack = env.get("demo").await?;
             let status = stack.status.unwrap_or_default();
             let all = text(&status);
@@ -141,7 +141,7 @@ async fn run_out_of_memory_is_reported() {
         .await;
         let small = json!({ "program": { "variables": null, "outputs": { "length": "short" } } });
         env.patch::<Program>("demo", small).await;
-        // Whoever is killed leaves its lock behind, and the pod that knew of it is replaced by one with the new program.
+        // A killed process leaves its lock behind, and a pod with the new program replaces its pod.
         let stack = env.wait_for_ready("demo").await;
         assert_eq!(stack.status.unwrap().outputs.unwrap()["length"], "short");
         assert!(!env.is_locked("demo"), "the lock was removed");

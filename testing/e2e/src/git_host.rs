@@ -1,5 +1,5 @@
-//! A git server over SSH: OpenSSH's own on this machine, at an address that pods reach. The operator
-//! rejects plain HTTP by default.
+//! A git server over SSH: OpenSSH's own on this machine, at an address that pods reach. The
+//! operator rejects plain HTTP by default.
 
 use pko_testkit::git_server::{
     TestFile, TestRepository,
@@ -42,7 +42,7 @@ impl GitHost {
         format!("ssh://{}{folder}/{REPOSITORY}", self.address)
     }
 
-    /// A Secret with what its user knows, under the keys that `gitAuthSecret` looks for.
+    /// A Secret with the user's credentials, in the format of `gitAuthSecret`.
     pub(crate) fn secret(&self, name: &str, passphrase: &str) -> Value {
         json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name },

@@ -1,7 +1,7 @@
 //! Programs in Go, Python and TypeScript, which Pulumi's own CLI runs with a language host.
 //!
-//! Toolchains are this machine's, mounted as volumes. Pods reach no registry, so packages are fetched
-//! beforehand and mounted too.
+//! Toolchains are this machine's, mounted as volumes. Pods reach no registry, so packages are
+//! fetched beforehand and mounted too.
 
 use std::{
     env, fs,
@@ -24,7 +24,7 @@ use crate::{
 
 /// The name of all three projects.
 const PROJECT: &str = "languages";
-/// Where a pod has Pulumi's CLI, its language hosts, the packages, and what this machine's programs are linked with.
+/// Mount paths of Pulumi's CLI, its language hosts, the packages, and this machine's libraries.
 const CLI: &str = "/pulumi";
 const HOSTS: &str = "/hosts";
 const PACKAGES: &str = "/packages";
@@ -36,13 +36,13 @@ struct Language {
     /// The folder of its program.
     name: &'static str,
     host: &'static str,
-    /// Says where its toolchain is: a folder with a `bin`.
+    /// The command that prints the toolchain's folder, which has a `bin`.
     toolchain: &'static [&'static str],
     /// Fetches packages in a copy of the program's folder.
     fetch: &'static [&'static str],
-    /// The variable that tells it to which folder.
+    /// The variable with the folder for fetched packages.
     fetched: &'static str,
-    /// What makes an install step find them.
+    /// Variables that make an install step use them.
     found: &'static [(&'static str, &'static str)],
 }
 
@@ -50,7 +50,7 @@ const GO: Language = Language {
     name: "go",
     host: "pulumi-language-go",
     toolchain: &["go", "env", "GOROOT"],
-    // What the install step does; it wants more than a build does
+    // As the install step does; it requires more than a build
     fetch: &["go", "mod", "tidy"],
     fetched: "GOMODCACHE",
     found: &[
@@ -96,32 +96,32 @@ const TYPESCRIPT: Language = Language {
 
 #[tokio::test]
 async fn go_program_is_installed_applied_and_destroyed() {
-    GO.lives().await;
+    GO.test_lifecycle().await;
 }
 
 #[tokio::test]
 async fn python_program_is_installed_applied_and_destroyed() {
-    PYTHON.lives().await;
+    PYTHON.test_lifecycle().await;
 }
 
 #[tokio::test]
 async fn typescript_program_is_installed_applied_and_destroyed() {
-    TYPESCRIPT.lives().await;
+    TYPESCRIPT.test_lifecycle().await;
 }
 
 impl Language {
-    /// Tries the whole life of a Stack, where this language can be had.
-    async fn lives(&self) {
+    /// Tests the lifecycle of a Stack, if this language is available.
+    async fn test_lifecycle(&self) {
         match self.toolchain() {
             Ok(toolchain) => {
-                let test = run_concurrently(async |env| self.lives_at(env, &toolchain).await);
+                let test = run_concurrently(async |env| self.run_lifecycle(env, &toolchain).await);
                 Cli::Pulumi.run(test).await;
             }
             Err(obstacle) => skip(obstacle),
         }
     }
 
-    async fn lives_at(&self, env: &TestEnv<'_>, toolchain: &Toolchain) {
+    async fn run_lifecycle(&self, env: &TestEnv<'_>, toolchain: &Toolchain) {
         let git_host = GitHost::start(env.operator, &self.program(), "");
         env.create(git_host.secret("git", "")).await;
         let (secret, key) = CREDENTIALS;
@@ -158,7 +158,7 @@ impl Language {
         files.map(|found| file(found.unwrap())).collect()
     }
 
-    /// What a pod needs to run such a program, or what is missing on this machine.
+    /// The toolchain for pods, or what is missing on this machine.
     fn toolchain(&self) -> Result<Toolchain, String> {
         let hosts = env::var_os("PKO_PULUMI_HOSTS").map(PathBuf::from);
         let hosts = hosts.filter(|hosts| hosts.join(self.host).is_file());
@@ -167,7 +167,7 @@ impl Language {
             self.host
         ))?;
         let pulumi = pulumi_cli().map_err(|error| error.to_string())?;
-        let toolchain = said(self.toolchain)?;
+        let toolchain = run_and_capture(self.toolchain)?;
         Ok(Toolchain {
             cli: pulumi.parent().unwrap_or(Path::new("/")).to_owned(),
             hosts,
@@ -176,7 +176,7 @@ impl Language {
         })
     }
 
-    /// A folder of this machine with all packages that the program wants.
+    /// A folder of this machine with all packages of the program.
     fn packages(&self) -> PathBuf {
         let images = env::var_os("PKO_IMAGES").unwrap_or_default();
         let folder = Path::new(&images).with_file_name("e2e-packages");
@@ -200,7 +200,7 @@ impl Language {
             self.fetch,
             String::from_utf8_lossy(&fetched.stderr)
         );
-        // Whoever runs in a workspace reads it, and npm writes to what it keeps
+        // Readable for the workspace's user; npm also writes to its cache
         let opened = Command::new("chmod")
             .args(["-R", "a+rwX"])
             .arg(&packages)
@@ -210,7 +210,7 @@ impl Language {
     }
 }
 
-fn said(command: &[&str]) -> Result<String, String> {
+fn run_and_capture(command: &[&str]) -> Result<String, String> {
     let (program, arguments) = command.split_first().ok_or("no command")?;
     let output = Command::new(program).args(arguments).output();
     let output = output.map_err(|error| format!("{program} can't be run: {error}"))?;
@@ -244,7 +244,7 @@ impl Toolchain {
             ("system", Path::new(SYSTEM), SYSTEM),
             ("toolchain", &self.toolchain, toolchain),
         ] {
-            // What is part of the system comes with it
+            // A toolchain below /usr is mounted with it
             if claim != "toolchain" || !folder.starts_with(SYSTEM) {
                 env.claim(claim, folder).await;
                 mount(&mut spec["podTemplate"]["spec"], claim, inside);
@@ -254,7 +254,7 @@ impl Toolchain {
     }
 }
 
-/// Gives a claim's volume to the first container of a pod.
+/// Mounts a claim's volume in the first container of a pod.
 fn mount(pod: &mut Value, claim: &str, inside: &str) {
     let volume = json!({ "name": claim, "persistentVolumeClaim": { "claimName": claim } });
     let mount = json!({ "name": claim, "mountPath": inside });

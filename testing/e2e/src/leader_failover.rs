@@ -15,7 +15,7 @@ use crate::{
 const LEASE: &str = "operator.pulumi.com";
 const TARGET: &str = "deployment/controller-manager";
 
-/// The pod of the manager that leads, which is one of these.
+/// The pod of the current leader.
 async fn leader(operator: &OperatorCluster) -> String {
     let client = operator.client().await;
     let leases: Api<Lease> = Api::namespaced(client, OPERATOR_NAMESPACE);

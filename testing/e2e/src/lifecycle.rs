@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{
     cli::{Cli, on_each_cli},
-    stacks::{STACK, check_condition, program, program_stack, slow, text},
+    stacks::{STACK, check_condition, program, program_stack, text, with_step_delay},
     test_env::{TestEnv, run_concurrently},
 };
 
@@ -58,7 +58,7 @@ async fn edit(env: &TestEnv<'_>, resources: &[&str]) {
 
 /// Waits until the Stack has an output.
 async fn wait_for_output(env: &TestEnv<'_>, name: &str) {
-    env.until(format!("the output {name}"), async || {
+    env.wait_until(format!("the output {name}"), async || {
         let stack: Stack = env.get("demo").await?;
         let outputs = stack.status.unwrap_or_default().outputs;
         let outputs = outputs.unwrap_or_default();
@@ -68,7 +68,7 @@ async fn wait_for_output(env: &TestEnv<'_>, name: &str) {
     .await;
 }
 
-/// What the backend keeps of the stack.
+/// The stack's checkpoint in the backend.
 fn checkpoint(env: &TestEnv<'_>) -> String {
     let file = format!(".pulumi/stacks/demo/{STACK}.json");
     fs::read_to_string(env.state_folder().join(file)).unwrap()
@@ -159,8 +159,8 @@ async fn stack_with_foreign_lock_stalls_and_names_holder() {
     .await;
 }
 
-/// A Stack whose run does not end by itself: the engine's step lasts for an hour, and the CLI's program
-/// reads a pipe that has no writer.
+/// A Stack whose run does not end by itself: the engine's step lasts for an hour, and the CLI's
+/// program reads a pipe that has no writer.
 async fn create_endless(env: &TestEnv<'_>) {
     let mut endless = program("demo", &["one"]);
     if Cli::of_this_test() == Cli::Pulumi {
@@ -173,7 +173,7 @@ async fn create_endless(env: &TestEnv<'_>) {
             .output("text", "${text}");
     }
     env.create(endless.build()).await;
-    env.create(slow(program_stack("demo"), "3600s").build())
+    env.create(with_step_delay(program_stack("demo"), "3600s").build())
         .await;
 }
 
@@ -196,7 +196,7 @@ async fn canceled_run_ends_and_next_run_succeeds() {
         let update = updates[0].metadata.name.clone().unwrap();
         let cancel = json!({ "metadata": { "annotations": { "auto.pulumi.com/cancel": "true" } } });
         env.patch::<Update>(&update, cancel).await;
-        env.until("the Update to be canceled", async || {
+        env.wait_until("the Update to be canceled", async || {
             let update: Update = env.get(&update).await?;
             let conditions = update.status.unwrap_or_default().conditions;
             let is_told = check_condition(Some(&conditions), "Progressing", "True", "", "canceled");

@@ -1,5 +1,6 @@
-//! The operator as users install it: its images and install file in a real cluster, with the shipped
-//! permissions, under restricted Pod Security. `cargo xtask test e2e` builds the images and runs this.
+//! The operator as users install it: its images and install file in a real cluster, with the
+//! shipped permissions, under restricted Pod Security. `cargo xtask test e2e` builds the images and
+//! runs this.
 //!
 //! All tests share one cluster; each has a namespace. Tests that disturb others run exclusively
 //! ([`test_env::run_exclusively`]).

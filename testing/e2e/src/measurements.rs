@@ -16,14 +16,14 @@ use crate::{
     test_env::{TestEnv, run_concurrently, run_exclusively},
 };
 
-/// Whether figures are to count: then each is measured five times while no other test runs.
-fn is_full() -> bool {
+/// Full measurements are repeated five times and run exclusively.
+fn is_full_measurement() -> bool {
     env::var_os("PKO_FULL").is_some()
 }
 
 fn print_times(what: &str, mut times: Vec<Duration>) {
-    // Beside other tests they say nothing
-    if !is_full() {
+    // Meaningless beside other tests
+    if !is_full_measurement() {
         return;
     }
     times.sort();
@@ -49,13 +49,15 @@ on_each_cli! {
 }
 
 /// How many Stacks are created, run again and deleted at once.
-fn many() -> usize {
-    if is_full() { 20 } else { 2 }
+fn stack_count() -> usize {
+    if is_full_measurement() { 20 } else { 2 }
 }
 
 async fn concurrent_stack_times_are_printed() {
     let test = async |env: &TestEnv<'_>| {
-        let names: Vec<String> = (0..many()).map(|number| format!("many-{number}")).collect();
+        let names: Vec<String> = (0..stack_count())
+            .map(|number| format!("many-{number}"))
+            .collect();
         for name in &names {
             env.create(program(name, &["one", "two"]).build()).await;
         }
@@ -99,9 +101,9 @@ async fn wait_for_all_ready(env: &TestEnv<'_>, names: &[String]) {
     }
 }
 
-/// Runs a measurement: run_exclusively where its figures are to count.
+/// Runs a measurement, exclusively if it is a full one.
 async fn measure(test: impl AsyncFnOnce(&TestEnv<'_>)) {
-    if is_full() {
+    if is_full_measurement() {
         run_exclusively(test).await;
     } else {
         run_concurrently(test).await;
@@ -109,7 +111,7 @@ async fn measure(test: impl AsyncFnOnce(&TestEnv<'_>)) {
 }
 
 async fn stack_times_and_memory_are_printed() {
-    let rounds = if is_full() { 5 } else { 1 };
+    let rounds = if is_full_measurement() { 5 } else { 1 };
     let test = async |env: &TestEnv<'_>| {
         let mut times = [const { Vec::new() }; 4];
         for number in 0..rounds {

@@ -34,7 +34,7 @@ const OPERATOR_IMAGE: &str = "docker.io/pulumi/pulumi-kubernetes-operator:v0.1.0
 pub(crate) const NEXT_OPERATOR_IMAGE: &str = "docker.io/pulumi/pulumi-kubernetes-operator:v0.1.1";
 pub(crate) const WORKSPACE_IMAGE: &str =
     "docker.io/pulumi/pulumi-kubernetes-operator-workspace:v0.1.0";
-/// The same with a CLI that says it is an old one.
+/// The same with a CLI that reports an old version.
 pub(crate) const OLD_WORKSPACE_IMAGE: &str = "docker.io/local/workspace:v3.197.0";
 /// The same with Pulumi's own CLI.
 const CLI_WORKSPACE_IMAGE: &str = "docker.io/local/workspace:cli";
@@ -50,7 +50,6 @@ const LOADS: usize = 6;
 /// Generous, for a machine that is busy.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
-/// The cluster and what was installed in it.
 pub(crate) struct OperatorCluster {
     pub(crate) cluster: Cluster,
 }
@@ -64,7 +63,7 @@ impl OperatorCluster {
         operator.as_ref().map_err(skip).ok()
     }
 
-    /// An error says why there can be none.
+    /// An error explains why this machine can't run a cluster.
     async fn start() -> Result<Self, String> {
         if let Some(obstacle) = Cluster::obstacle() {
             return Err(obstacle);
@@ -79,7 +78,7 @@ impl OperatorCluster {
         Ok(operator)
     }
 
-    /// As the documentation says it is done.
+    /// Installs as documented.
     async fn install(&self) {
         let file = install_file();
         self.kubectl(&["apply", "-f", file.to_str().unwrap()]);
@@ -90,7 +89,7 @@ impl OperatorCluster {
     pub(crate) async fn wait_for_rollout(&self) {
         let deployments: Api<Deployment> = Api::namespaced(self.client().await, OPERATOR_NAMESPACE);
         let rolled_out = eventually_within(PATIENCE, "the operator to be ready", async || {
-            // An API server that was away is no reason to give up.
+            // The API server may be restarting.
             let found = deployments.get(DEPLOYMENT).await;
             let found = found.map_err(|error| error.to_string())?;
             let wanted = found.spec.as_ref().and_then(|spec| spec.replicas);
@@ -133,7 +132,7 @@ impl OperatorCluster {
         found
     }
 
-    /// What helps to understand a failure: pods, warnings, and the end of the operator's log.
+    /// Diagnostics for a failure: pods, warnings, and the end of the operator's log.
     pub(crate) fn report(&self) -> String {
         let ask = |arguments: &[&str]| {
             let said = self.cluster.run_kubectl(arguments);
@@ -175,7 +174,7 @@ fn load_images(cluster: &Cluster, folder: &Path) {
     }
 }
 
-/// Again if need be: containerd's own cleaning may take away what is just being loaded.
+/// Retries, because containerd's garbage collector may remove an image during its import.
 fn load(cluster: &Cluster, archive: &Path, reference: &str) {
     let mut loaded = cluster.load_image(archive, reference);
     for _ in 1..LOADS {
@@ -188,7 +187,7 @@ fn load(cluster: &Cluster, archive: &Path, reference: &str) {
     loaded.unwrap();
 }
 
-/// What the workspaces of this test run in.
+/// The workspace image of this test.
 pub(crate) fn workspace_image() -> &'static str {
     match Cli::of_this_test() {
         Cli::Engine => WORKSPACE_IMAGE,

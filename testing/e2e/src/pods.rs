@@ -41,7 +41,7 @@ impl Process {
         value.unwrap_or_default().trim().to_owned()
     }
 
-    /// Whether it is the first one of its container.
+    /// True for PID 1 of its container.
     fn is_first(&self) -> bool {
         self.status("NSpid:").split_whitespace().next_back() == Some("1")
     }
@@ -66,7 +66,6 @@ pub(crate) fn pod_name(stack: &str) -> String {
 }
 
 impl TestEnv<'_> {
-    /// The pod of a Stack's workspace, if there is one.
     pub(crate) async fn pod(&self, stack: &str) -> Option<Pod> {
         let pods = self.namespace.api::<Pod>();
         pods.get_opt(&pod_name(stack)).await.unwrap()
@@ -79,7 +78,7 @@ impl TestEnv<'_> {
 
     /// Waits until it is gone.
     pub(crate) async fn wait_for_no_pod(&self, stack: &str) {
-        self.until(format!("the pod of {stack} to be gone"), async || {
+        self.wait_until(format!("the pod of {stack} to be gone"), async || {
             let pods = self.namespace.api::<Pod>();
             match pods.get_opt(&pod_name(stack)).await {
                 Ok(None) => Ok(()),
@@ -97,7 +96,8 @@ impl TestEnv<'_> {
         pods.delete(&pod_name(stack), &parameters).await.unwrap();
     }
 
-    /// The processes of a workspace's agent: the first of the container, which only watches, and the agent itself.
+    /// The processes of a workspace's agent: the first of the container, which only watches, and
+    /// the agent itself.
     pub(crate) fn agents(&self, stack: &str) -> Vec<Process> {
         Process::of(&self.operator.cluster, AGENT, &[self.name(), stack])
     }

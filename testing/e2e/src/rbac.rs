@@ -10,15 +10,15 @@ use crate::{operator_cluster::OperatorCluster, test_env::run_concurrently};
 
 const MANAGER: &str = "system:serviceaccount:pulumi-kubernetes-operator:controller-manager";
 
-/// The manager's requests that were refused for want of a right, so far.
-pub(crate) fn refused(operator: &OperatorCluster) -> Vec<String> {
+/// The manager's requests that were denied so far.
+pub(crate) fn denied_requests(operator: &OperatorCluster) -> Vec<String> {
     let log = fs::read_to_string(operator.cluster.audit_log()).unwrap_or_default();
-    missing(&log)
+    missing_permissions(&log)
 }
 
-/// What was refused in a log and never allowed: an API server that has just been started refuses everything until it has
-/// read who may do what.
-fn missing(log: &str) -> Vec<String> {
+/// The requests in a log that were denied and never allowed. A starting API server denies
+/// everything until it has loaded the RBAC rules.
+fn missing_permissions(log: &str) -> Vec<String> {
     let requests = |filter: &str, decision: &str| -> BTreeSet<String> {
         let lines = log.lines().filter(|line| line.contains(filter));
         lines.filter_map(|line| request(line, decision)).collect()
@@ -31,11 +31,11 @@ fn missing(log: &str) -> Vec<String> {
     refused.difference(&allowed).cloned().collect()
 }
 
-/// What the manager wanted to do with what, if that is how it was decided.
+/// The verb and resource of a manager's request, if it got this decision.
 fn request(line: &str, decision: &str) -> Option<String> {
     let record: Value = serde_json::from_str(line).ok()?;
     let text = |pointer: &str| record.pointer(pointer).and_then(Value::as_str);
-    // A namespace that ends refuses new objects by the same code, whatever rights there are
+    // A terminating namespace rejects new objects with the same code, regardless of permissions
     let decided = text("/annotations/authorization.k8s.io~1decision")?;
     let is_ours = text("/user/username")? == MANAGER;
     let [group, namespace, resource, part] = ["apiGroup", "namespace", "resource", "subresource"]
@@ -86,7 +86,7 @@ fn permission_denied_and_never_granted_is_missing() {
         ),
         (vec![line("somebody", "list", "forbid")], vec![]),
         (vec![line(MANAGER, "list", "allow")], vec![]),
-        // At first the API server knew nobody's rights
+        // The API server had not loaded the rules yet
         (
             vec![
                 line(MANAGER, "list", "forbid"),
@@ -103,6 +103,6 @@ fn permission_denied_and_never_granted_is_missing() {
         ),
     ];
     for (lines, expected) in table {
-        assert_eq!(missing(&lines.concat()), expected, "{lines:?}");
+        assert_eq!(missing_permissions(&lines.concat()), expected, "{lines:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! The order of tests: a few run concurrently, then those that disturb others, one at a time.
 //!
-//! All tests start at once (`RUST_TEST_THREADS` is at least their number) and wait here. Otherwise an
-//! exclusive test would stop all others each time it starts.
+//! All tests start at once (`RUST_TEST_THREADS` is at least their number) and wait here. Otherwise
+//! an exclusive test would stop all others each time it starts.
 
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, SemaphorePermit, watch};
 
@@ -35,7 +35,7 @@ pub(crate) async fn run_concurrently() -> (SemaphorePermit<'static>, RwLockReadG
     (slot, CALM.read().await)
 }
 
-/// A turn run_exclusively, when no test is left that runs beside others.
+/// Waits until no concurrent test is left.
 pub(crate) async fn run_exclusively() -> RwLockWriteGuard<'static, ()> {
     let mut waiting = WAITING.subscribe();
     waiting.wait_for(|count| *count == 0).await.unwrap();

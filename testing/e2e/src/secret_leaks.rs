@@ -24,7 +24,7 @@ use crate::{
     test_env::{TestEnv, run_exclusively},
 };
 
-/// The values, one for each way in which a Stack gets to know a secret.
+/// One value for each way in which a Stack receives a secret.
 const SECRETS: [(&str, &str); 5] = [
     ("passphrase", "canary-passphrase-7c1e"),
     ("password", "canary-key-passphrase-51fa"),
@@ -82,11 +82,11 @@ impl ProcessRecorder {
     }
 }
 
-/// Fails if a secret is in a text, as it is or in base64.
+/// Fails if a text contains a secret, in plain or in base64.
 fn assert_no_secrets(what: &str, text: &str) {
     for (name, value) in SECRETS {
         let encoded = BASE64_STANDARD.encode(value);
-        // The first and the last letters depend on what is beside it
+        // The first and last characters depend on the surrounding text
         let inside = &encoded[2..encoded.len() - 4];
         let line = text
             .lines()
@@ -131,7 +131,7 @@ async fn create(env: &TestEnv<'_>) -> GitHost {
     git_host
 }
 
-/// What every container of a namespace has said.
+/// The logs of all containers of a namespace.
 async fn logs(env: &TestEnv<'_>, namespace: &str) -> String {
     let pods: kube::Api<Pod> = kube::Api::namespaced(env.client(), namespace);
     let mut all = String::new();
@@ -154,7 +154,7 @@ async fn logs(env: &TestEnv<'_>, namespace: &str) -> String {
     all
 }
 
-/// Whatever the API server tells of anything but Secrets.
+/// All objects but Secrets, as YAML.
 fn objects(env: &TestEnv<'_>) -> String {
     let kubectl = |arguments: &[&str]| env.operator.kubectl(arguments);
     let kinds = kubectl(&["api-resources", "--verbs=list", "-o", "name"]);
@@ -192,7 +192,7 @@ async fn secrets_never_appear_in_logs_objects_or_arguments() {
         assert_eq!(outputs["kept"], "[secret]");
         assert_nothing_leaked(env, "of a good run").await;
 
-        // Failures are what tells most
+        // Error messages leak most easily
         drop(git_host);
         let broken = ProgramBuilder::new("unused").output("size", "${nothing}");
         env.create(broken.build()).await;

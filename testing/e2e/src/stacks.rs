@@ -22,7 +22,7 @@ use crate::{
 pub(crate) const BACKEND: &str = "file:///state";
 /// The Pulumi stack of a [`stack`].
 pub(crate) const STACK: &str = "dev";
-/// The annotation by which a run is asked for.
+/// The annotation that requests a run.
 const REQUEST: &str = "pulumi.com/reconciliation-request";
 
 /// A Stack without a source, whose workspace has the usual image and the test's volume.
@@ -54,7 +54,7 @@ pub(crate) fn workspace(image: &str) -> Value {
     })
 }
 
-/// A Program with as many resources, whose outputs `one`, `two`, … are what they keep.
+/// A Program with these resources, each with an output of its name.
 pub(crate) fn program(name: &str, resources: &[&str]) -> ProgramBuilder {
     let program = ProgramBuilder::new(name);
     resources.iter().fold(program, |program, resource| {
@@ -65,8 +65,8 @@ pub(crate) fn program(name: &str, resources: &[&str]) -> ProgramBuilder {
     })
 }
 
-/// Makes each step of the engine take so long.
-pub(crate) fn slow(stack: StackBuilder, delay: &str) -> StackBuilder {
+/// Delays each step of the engine.
+pub(crate) fn with_step_delay(stack: StackBuilder, delay: &str) -> StackBuilder {
     let variable = json!([{ "name": "PKO_ENGINE_STEP_DELAY", "value": delay }]);
     stack.set("/spec/workspaceTemplate/spec/env", variable)
 }
@@ -82,18 +82,20 @@ impl TestEnv<'_> {
         self.create(program_stack(name).build()).await;
     }
 
-    /// The same whose run lasts for about this long, which is told when it has begun.
+    /// The same with a run of about this length. Returns when the run has begun.
     pub(crate) async fn create_slow(&self, name: &str, delay: &str) {
         self.create(program(name, &["one"]).build()).await;
-        let stack = slow(program_stack(name), delay).destroy_on_finalize(false);
+        let stack = with_step_delay(program_stack(name), delay).destroy_on_finalize(false);
         self.create(stack.build()).await;
         self.wait_for_run(name).await;
     }
 
-    /// Waits until a run of a Stack's Program is under way: it check_condition the lock of its state.
+    /// Waits until a run of a Stack's Program is under way: it check_condition the lock of its
+    /// state.
     pub(crate) async fn wait_for_run(&self, name: &str) {
-        self.until(format!("a run of {name} to begin"), async || {
-            // Who makes the stack check_condition its lock for a moment, too, before there is an Update
+        self.wait_until(format!("a run of {name} to begin"), async || {
+            // Who makes the stack check_condition its lock for a moment, too, before there is an
+            // Update
             let updates = self.updates_of(name).await?;
             if !updates.is_empty() && self.is_locked(name) {
                 return Ok(());
@@ -103,15 +105,14 @@ impl TestEnv<'_> {
         .await;
     }
 
-    /// Whether the state of a Stack's Program is locked.
     pub(crate) fn is_locked(&self, project: &str) -> bool {
         let locks = self.state_folder().join(".pulumi/locks/organization");
         let files = std::fs::read_dir(locks.join(project).join(STACK));
         files.is_ok_and(|mut files| files.next().is_some())
     }
 
-    /// Waits for something with the patience of this suite, and fails with what was missing.
-    pub(crate) async fn until<T>(
+    /// Waits with this suite's deadline. Panics with the last error.
+    pub(crate) async fn wait_until<T>(
         &self,
         what: impl std::fmt::Display,
         question: impl AsyncFnMut() -> Result<T, String>,
@@ -119,7 +120,7 @@ impl TestEnv<'_> {
         eventually_within(PATIENCE, what, question).await.unwrap()
     }
 
-    /// An object; that the API server was away is said as a text.
+    /// Errors are strings, so that polling goes on while the API server is down.
     pub(crate) async fn get<K>(&self, name: &str) -> Result<K, String>
     where
         K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
@@ -129,7 +130,7 @@ impl TestEnv<'_> {
         found.map_err(|error| error.to_string())
     }
 
-    /// Waits until a Stack is ready and what it wants now has run.
+    /// Waits until a Stack is ready, with its current generation and run request.
     pub(crate) async fn wait_for_ready(&self, name: &str) -> Stack {
         self.wait_for_ready_within(name, PATIENCE).await
     }
@@ -156,7 +157,8 @@ impl TestEnv<'_> {
         ready.await.unwrap()
     }
 
-    /// Waits until a condition of a Stack is true for this reason, with a message that contains a text.
+    /// Waits until a condition of a Stack is true for this reason, with a message that contains a
+    /// text.
     pub(crate) async fn wait_for_stack_condition(
         &self,
         name: &str,
@@ -165,7 +167,7 @@ impl TestEnv<'_> {
         message: &str,
     ) {
         let what = format!("Stack {name} to be {condition}/{reason} {message}");
-        self.until(what, async || {
+        self.wait_until(what, async || {
             let stack: Stack = self.get(name).await?;
             let status = stack.status.unwrap_or_default();
             check_condition(Some(&status.conditions), condition, "True", reason, message)
@@ -182,7 +184,7 @@ impl TestEnv<'_> {
         message: &str,
     ) {
         let what = format!("Workspace {name} to be Ready={ready}/{reason} {message}");
-        self.until(what, async || {
+        self.wait_until(what, async || {
             let workspace: Workspace = self.get(name).await?;
             let status = workspace.status.unwrap_or_default();
             check_condition(Some(&status.conditions), "Ready", ready, reason, message)
@@ -202,7 +204,7 @@ impl TestEnv<'_> {
         objects.patch(name, &parameters, &change).await.unwrap();
     }
 
-    /// Asks for a run by the documented annotation.
+    /// Requests a run by the documented annotation.
     pub(crate) async fn request_run(&self, name: &str, value: &str) {
         let annotations = json!({ REQUEST: value });
         self.patch::<Stack>(name, json!({ "metadata": { "annotations": annotations } }))
@@ -219,7 +221,7 @@ impl TestEnv<'_> {
     /// Waits until a Stack is gone.
     pub(crate) async fn wait_for_deletion(&self, name: &str) {
         let stacks = self.namespace.api::<Stack>();
-        self.until(format!("{name} to be gone"), async || {
+        self.wait_until(format!("{name} to be gone"), async || {
             match stacks.get_opt(name).await {
                 Ok(None) => Ok(()),
                 Ok(Some(stack)) => Err(text(&stack.status)),
@@ -272,7 +274,7 @@ impl TestEnv<'_> {
             .count()
     }
 
-    /// Whether the backend knows of a resource of a Stack's Program.
+    /// True if the checkpoint of a Stack's Program has a resource.
     pub(crate) fn has_resources(&self, project: &str) -> bool {
         let stacks = self.state_folder().join(".pulumi/stacks").join(project);
         let checkpoint = std::fs::read_to_string(stacks.join(format!("{STACK}.json")));
@@ -280,7 +282,7 @@ impl TestEnv<'_> {
     }
 }
 
-/// Whether a condition has this status, reason (any if empty), and a message with this text.
+/// Checks for a condition with this status, reason (any if empty), and message part.
 pub(crate) fn check_condition<C: Serialize>(
     conditions: Option<&[C]>,
     kind: &str,

@@ -1,5 +1,5 @@
-//! The environment of a test: a namespace that enforces restricted Pod Security, with a state volume and
-//! a passphrase.
+//! The environment of a test: a namespace that enforces restricted Pod Security, with a state
+//! volume and a passphrase.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use crate::{
     rbac, scheduling,
 };
 
-/// What every namespace of a test demands of its pods.
+/// The Pod Security labels of a test's namespace.
 const LABELS: [(&str, &str); 2] = [
     ("pod-security.kubernetes.io/enforce", "restricted"),
     ("pod-security.kubernetes.io/enforce-version", "latest"),
@@ -32,7 +32,6 @@ pub(crate) const STATE: &str = "state";
 /// The Secret with the passphrase, and its key.
 pub(crate) const CREDENTIALS: (&str, &str) = ("credentials", "passphrase");
 
-/// Where a test is at work.
 pub(crate) struct TestEnv<'a> {
     pub(crate) operator: &'static OperatorCluster,
     pub(crate) namespace: &'a TestNamespace,
@@ -71,7 +70,7 @@ async fn run(operator: &'static OperatorCluster, test: impl AsyncFnOnce(&TestEnv
         };
         env.set_up().await;
         test(&env).await;
-        assert_eq!(rbac::refused(operator), [""; 0], "rights that are missing");
+        assert_eq!(rbac::denied_requests(operator), [""; 0], "denied requests");
     })
     .await;
     let volumes: Api<PersistentVolume> = Api::all(client);
@@ -81,7 +80,7 @@ async fn run(operator: &'static OperatorCluster, test: impl AsyncFnOnce(&TestEnv
         .await;
 }
 
-/// Says what helps when a test has failed.
+/// Prints diagnostics when a test has failed.
 struct Reporter(&'static OperatorCluster);
 
 impl Drop for Reporter {
@@ -111,7 +110,7 @@ impl TestEnv<'_> {
     async fn set_up(&self) {
         let folder = self.state_folder();
         fs::create_dir_all(&folder).unwrap();
-        // Whoever runs in a workspace writes to it
+        // Writable for the workspace's user
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
         self.claim(STATE, &folder).await;
         let (secret, key) = CREDENTIALS;
@@ -122,8 +121,8 @@ impl TestEnv<'_> {
         self.namespace.create_object(secret).await.unwrap();
     }
 
-    /// Makes a folder of this machine a volume for the claim of this name, as a provisioner does. The
-    /// kubelet gives such a volume to a pod's `fsGroup`.
+    /// Makes a folder of this machine a volume for the claim of this name, as a provisioner does.
+    /// The kubelet applies a pod's `fsGroup` to such a volume.
     pub(crate) async fn provision(&self, claim: &str, folder: &Path) {
         let on_this_node = json!({ "key": "kubernetes.io/hostname", "operator": "Exists" });
         let source = json!({
@@ -148,7 +147,7 @@ impl TestEnv<'_> {
         });
         self.namespace.create_object(wanted).await.unwrap();
         // Or the first pod waits for it, and then for the scheduler
-        self.until("the volume to be bound", async || {
+        self.wait_until("the volume to be bound", async || {
             let claim: PersistentVolumeClaim = self.get(claim).await?;
             let phase = claim.status.and_then(|status| status.phase);
             let phase = phase.unwrap_or_default();

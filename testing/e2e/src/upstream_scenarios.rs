@@ -91,7 +91,8 @@ async fn stack_with_missing_image_reports_it() {
     .await;
 }
 
-/// Upstream's `random-yaml-auth-error`: a service account without rights was its failure, and is enough for ours.
+/// Upstream's `random-yaml-auth-error`: a service account without rights was its failure, and is
+/// enough for ours.
 #[tokio::test]
 async fn service_account_without_permissions_suffices() {
     run_concurrently(async |env| {
@@ -206,7 +207,7 @@ async fn old_cli_with_structured_config_stalls_until_upgraded() {
     .await;
 }
 
-/// Upstream's test of finalizers: whoever applies without ours takes away ours run_exclusively.
+/// Upstream's test of finalizers: applying without a finalizer removes only the applier's own.
 #[tokio::test]
 async fn finalizers_of_other_managers_are_kept() {
     run_concurrently(async |env| {
@@ -251,7 +252,7 @@ async fn update_runs_in_workspace_without_stack() {
         env.create(bare_workspace(workspace_image())).await;
         let update = pko_testkit::UpdateBuilder::new("first", "demo", "dev", "up");
         env.create(update.build()).await;
-        env.until("the Update to be complete", async || {
+        env.wait_until("the Update to be complete", async || {
             let update: Update = env.get("first").await?;
             let status = update.status.unwrap_or_default();
             crate::stacks::check_condition(Some(&status.conditions), "Complete", "True", "", "")?;

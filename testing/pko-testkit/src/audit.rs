@@ -35,14 +35,15 @@ impl ControlPlane {
 
     /// The requests since a position, including every one that has been answered by now.
     ///
-    /// A request is logged when its response is complete, a watch when it has begun: each once. Health
-    /// probes are not logged.
+    /// A request is logged when its response is complete, a watch when it has begun: each once.
+    /// Health probes are not logged.
     pub async fn requests_since(&self, mark: AuditPosition) -> Result<AuditedRequests, AuditError> {
         self.wait_for_audit_log().await?;
         AuditedRequests::parse(&read_from(&self.audit_log(), mark)?)
     }
 
-    /// Makes a recognizable request and waits until it is logged. Earlier requests are logged by then.
+    /// Makes a recognizable request and waits until it is logged. Earlier requests are logged by
+    /// then.
     async fn wait_for_audit_log(&self) -> Result<(), AuditError> {
         let start = AuditPosition(std::fs::metadata(self.audit_log())?.len());
         let uri = format!("{BARRIER}{}", BARRIERS.fetch_add(1, Ordering::Relaxed));
@@ -78,8 +79,8 @@ pub struct AuditedRequest {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`. For
     /// non-resource requests, the HTTP method in lowercase.
     pub verb: String,
-    /// Such as `pods`, `stacks.pulumi.com` or `stacks.pulumi.com/status`. For non-resource requests, the
-    /// path.
+    /// Such as `pods`, `stacks.pulumi.com` or `stacks.pulumi.com/status`. For non-resource
+    /// requests, the path.
     pub resource: String,
     pub namespace: String,
     /// Empty for requests without an object.

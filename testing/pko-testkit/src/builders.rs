@@ -49,7 +49,7 @@ impl<K> Builder<K> {
         }
     }
 
-    /// Sets any field. `path` is a JSON pointer; the objects on its way are made.
+    /// Sets any field. `path` is a JSON pointer. Missing parents are created.
     #[must_use]
     pub fn set(mut self, path: &str, value: impl Into<Value>) -> Self {
         let names: Vec<String> = path
@@ -61,7 +61,7 @@ impl<K> Builder<K> {
         self
     }
 
-    /// Appends to a list, which is made if need be. `path` is a JSON pointer.
+    /// Appends to a list, created if needed. `path` is a JSON pointer.
     #[must_use]
     pub fn push(self, path: &str, value: impl Into<Value>) -> Self {
         let list = self.object.pointer(path).and_then(Value::as_array);
@@ -77,12 +77,12 @@ impl<K> Builder<K> {
 
     #[must_use]
     pub fn label(self, key: &str, value: &str) -> Self {
-        self.set(&format!("/metadata/labels/{}", escaped(key)), value)
+        self.set(&format!("/metadata/labels/{}", escape(key)), value)
     }
 
     #[must_use]
     pub fn annotation(self, key: &str, value: &str) -> Self {
-        self.set(&format!("/metadata/annotations/{}", escaped(key)), value)
+        self.set(&format!("/metadata/annotations/{}", escape(key)), value)
     }
 
     #[must_use]
@@ -90,7 +90,7 @@ impl<K> Builder<K> {
         self.push("/metadata/finalizers", name)
     }
 
-    /// Adds an owner that controls it: an object as the API server gives it.
+    /// Adds a controlling owner, given as an object from the API server.
     #[must_use]
     pub fn owner(self, owner: &Value) -> Self {
         let field = |path: &str| owner.pointer(path).cloned().unwrap_or_default();
@@ -147,14 +147,14 @@ impl Builder<kind::Stack> {
 
     #[must_use]
     pub fn config(self, key: &str, value: impl Into<Value>) -> Self {
-        self.set(&format!("/spec/config/{}", escaped(key)), value)
+        self.set(&format!("/spec/config/{}", escape(key)), value)
     }
 
     /// An environment variable that comes from a Secret.
     #[must_use]
     pub fn secret_env(self, variable: &str, secret: &str, key: &str) -> Self {
         let reference = json!({ "type": "Secret", "secret": { "name": secret, "key": key } });
-        self.set(&format!("/spec/envRefs/{}", escaped(variable)), reference)
+        self.set(&format!("/spec/envRefs/{}", escape(variable)), reference)
     }
 
     /// A Stack that has to be processed first.
@@ -163,7 +163,6 @@ impl Builder<kind::Stack> {
         self.push("/spec/prerequisites", json!({ "name": name }))
     }
 
-    /// Whether its resources go with it.
     #[must_use]
     pub fn destroy_on_finalize(self, wanted: bool) -> Self {
         self.set("/spec/destroyOnFinalize", wanted)
@@ -179,13 +178,13 @@ impl Builder<kind::Program> {
 
     #[must_use]
     pub fn output(self, name: &str, value: impl Into<Value>) -> Self {
-        self.set(&format!("/program/outputs/{}", escaped(name)), value)
+        self.set(&format!("/program/outputs/{}", escape(name)), value)
     }
 
     #[must_use]
     pub fn resource(self, name: &str, resource_type: &str, properties: &Value) -> Self {
         let resource = json!({ "type": resource_type, "properties": properties });
-        self.set(&format!("/program/resources/{}", escaped(name)), resource)
+        self.set(&format!("/program/resources/{}", escape(name)), resource)
     }
 }
 
@@ -226,7 +225,7 @@ impl Builder<kind::Update> {
     }
 }
 
-/// The field of an object, made if need be; what is no object is replaced by one.
+/// The field of an object, created if needed. A value that is not an object is replaced.
 fn field<'a>(value: &'a mut Value, name: &String) -> &'a mut Value {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -238,7 +237,7 @@ fn field<'a>(value: &'a mut Value, name: &String) -> &'a mut Value {
 }
 
 /// A name as a part of a JSON pointer.
-fn escaped(name: &str) -> String {
+fn escape(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 

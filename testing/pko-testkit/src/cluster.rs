@@ -43,7 +43,7 @@ mod start;
 mod teardown;
 
 pub use component_config::{ClusterComponent, PAUSE_IMAGE};
-pub use prerequisites::missing_packages;
+pub use prerequisites::{install_packages, missing_packages};
 pub use processes::NodeProcess;
 
 use crate::components::{Components, ComponentsError};
@@ -57,17 +57,16 @@ use network::NodeNetwork;
 /// Takes down the cluster of a test that was killed.
 const DOWN_PROGRAM: &str = "cluster-down";
 
-/// What a cluster should be like.
 pub struct ClusterOptions {
-    /// By what name it is found; clusters by other names don't disturb it.
+    /// Clusters of different names are independent.
     pub name: String,
-    /// Whether it stays when its [`Cluster`] is dropped and when this process ends.
+    /// Keeps the cluster when its [`Cluster`] is dropped and when this process ends.
     pub keep: bool,
     pub progress: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl ClusterOptions {
-    /// For a test: it ends with the test, or with the test's process, however that ends.
+    /// Options for a test: the cluster ends with the test, also if the process is killed.
     #[must_use]
     pub fn for_test(name: &str) -> Self {
         Self {
@@ -100,13 +99,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Why no cluster can run on this prerequisites, if none can, in a few words.
+    /// The reason why this machine can't run a cluster, or `None`.
     #[must_use]
     pub fn obstacle() -> Option<String> {
         prerequisites::obstacle()
     }
 
-    /// The cluster by a name, if it is up; whether it is well is not asked. It stays when this is dropped.
+    /// Finds a running cluster, healthy or not. Dropping it does not take it down.
     pub fn find(name: &str) -> Result<Option<Self>, ClusterError> {
         let dir = ClusterDir::of(name)?;
         let components = Components::from_environment()?;
@@ -124,8 +123,8 @@ impl Cluster {
         })
     }
 
-    /// The one that is up at a dir and well.
-    async fn running(
+    /// The cluster in a folder, if it is up and healthy.
+    async fn find_healthy(
         dir: &ClusterDir,
         options: &ClusterOptions,
         components: &Components,
@@ -149,7 +148,7 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// Takes a cluster away, by its name, whole or half-made; none is no error.
+    /// Takes a cluster down, complete or partly created. Idempotent.
     pub fn take_down(name: &str) -> Result<(), ClusterError> {
         let dir = ClusterDir::of(name)?;
         let lock = dir.lock()?;
@@ -158,7 +157,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Takes it away now, and says if that fails.
+    /// Takes it down now, and returns errors.
     pub fn down(self) -> Result<(), ClusterError> {
         let dir = self.dir.clone();
         drop(self);
@@ -173,7 +172,7 @@ impl Cluster {
         }
     }
 
-    /// Whether it was up already.
+    /// True if [`Cluster::up`] found it running.
     #[must_use]
     pub fn was_up(&self) -> bool {
         self.found
@@ -185,7 +184,6 @@ impl Cluster {
         self.dir.folder()
     }
 
-    /// The log of a component.
     #[must_use]
     pub fn log(&self, component: ClusterComponent) -> PathBuf {
         self.dir.log(component.name())
@@ -215,7 +213,7 @@ impl Cluster {
         self.network.node()
     }
 
-    /// The address under which pods reach what listens on the host.
+    /// The host's address for pods.
     #[must_use]
     pub fn host_address(&self) -> Ipv4Addr {
         self.network.host()
@@ -227,7 +225,6 @@ impl Cluster {
 pub enum ClusterError {
     #[error("no cluster can run here: {0}")]
     Impossible(String),
-    /// A name that can't be component of a host's name.
     #[error(
         "`{0}` is no name for a cluster: at most 20 of a-z, 0-9 and -, beginning and ending with a letter or digit"
     )]
@@ -255,7 +252,6 @@ pub enum ClusterError {
     /// A kubeconfig can't be read.
     #[error("failed to read the cluster's kubeconfig")]
     Kubeconfig(#[from] KubeconfigError),
-    /// The API server said no, or nothing.
     #[error("failed to ask the cluster's API server")]
     Ask(#[from] kube::Error),
     /// A file or folder can't be used.
@@ -275,21 +271,17 @@ pub enum ClusterError {
         /// The last lines of its output.
         output: String,
     },
-    /// An image without a name can't be used by anybody.
     #[error("the image in {} brings no name: give it one, such as docker.io/local/NAME:1", .0.display())]
     Nameless(PathBuf),
-    /// A component started and ended.
     #[error("{name} ended; the end of its log:\n{log}")]
     Ended {
         name: &'static str,
         /// The last lines of its log.
         log: String,
     },
-    /// A component runs, but is not ready.
     #[error("{what} did not become ready: {missing}; the end of the log:\n{log}")]
     NotReady {
         what: String,
-        /// What was missing at last.
         missing: String,
         /// The last lines of its log.
         log: String,

@@ -1,8 +1,9 @@
 //! The programs that the testkit runs: etcd, Kubernetes, CoreDNS, Pulumi and others.
 //!
-//! They come from `KUBEBUILDER_ASSETS` if that is set. Otherwise they are built from their Go modules,
-//! once, into a cache outside of the checkout. The `go.mod` files in `components/` pin their versions, the
-//! `go.sum` files their checksums. Files of a module are downloaded the same way ([`crate::flux`]).
+//! They come from `KUBEBUILDER_ASSETS` if that is set. Otherwise they are built from their Go
+//! modules, once, into a cache outside of the checkout. The `go.mod` files in `components/` pin
+//! their versions, the `go.sum` files their checksums. Files of a module are downloaded the same
+//! way ([`crate::flux`]).
 
 use std::env;
 use std::ffi::OsString;
@@ -128,7 +129,6 @@ impl Component {
         }
     }
 
-    /// The module of ours that pinned_modules it.
     fn pinned_modules(self) -> PinnedModules {
         match self {
             Self::Pulumi | Self::PulumiLanguageYaml => PinnedModules::Pulumi,

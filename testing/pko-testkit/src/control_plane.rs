@@ -1,12 +1,13 @@
-//! A real control plane: etcd, kube-apiserver and optionally kube-controller-manager, on free loopback
-//! ports, with certificates and a data directory of its own.
+//! A real control plane: etcd, kube-apiserver and optionally kube-controller-manager, on free
+//! loopback ports, with certificates and a data directory of its own.
 //!
-//! It ends with its [`ControlPlane`], also when a test panics or this process is killed. Any number run
-//! side by side.
+//! It ends with its [`ControlPlane`], also when a test panics or this process is killed. Any number
+//! run side by side.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tempfile::TempDir;
 use tokio::sync;
 
@@ -36,7 +37,7 @@ use processes::Processes;
 
 /// A running control plane. Dropping it kills its processes and removes its directory.
 pub struct ControlPlane {
-    // Fields are dropped in this order: the processes end before their directory goes
+    // Fields are dropped in this order: the processes end before their directory is removed
     processes: Mutex<Processes>,
     _directory: TempDir,
     layout: Layout,
@@ -56,14 +57,13 @@ static SHARED: SharedPlane = sync::OnceCell::const_new();
 static SHARED_WITH_CONTROLLERS: SharedPlane = sync::OnceCell::const_new();
 
 impl ControlPlane {
-    /// Settles what will run; [`ControlPlaneBuilder::start`] starts it.
     #[must_use]
     pub fn builder() -> ControlPlaneBuilder {
         ControlPlaneBuilder::default()
     }
 
-    /// The plane that all tests of this process share: the first one starts it, and it ends with the
-    /// process.
+    /// The plane that all tests of this process share: the first one starts it, and it ends with
+    /// the process.
     ///
     /// It has no controller manager.
     pub async fn shared() -> Result<Arc<Self>, StartError> {
@@ -86,9 +86,7 @@ impl ControlPlane {
     }
 
     fn processes(&self) -> MutexGuard<'_, Processes> {
-        self.processes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.processes.lock()
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -111,13 +109,11 @@ impl ControlPlane {
         self.layout.audit_log()
     }
 
-    /// The log of a component.
     #[must_use]
     pub fn log(&self, component: Component) -> PathBuf {
         self.layout.log(component)
     }
 
-    /// Whether the built-in controllers run.
     #[must_use]
     pub fn has_controller_manager(&self) -> bool {
         self.controller_manager

@@ -9,14 +9,14 @@ use tokio::time::{Instant, sleep};
 /// never does.
 pub const DEADLINE: Duration = Duration::from_mins(3);
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
-/// Between the first questions: what is there soon is seen soon.
+/// Between the first attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// Between later ones: what takes long must not take longer because it is asked for all the time.
+/// Between later attempts, so that polling does not slow a busy machine.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// Asks again and again until the answer is `Ok`, for at most [`DEADLINE`].
+/// Calls a function until it returns `Ok`, for at most [`DEADLINE`].
 ///
-/// An `Err` says what is still missing or wrong; the last one is in the failure. `what` completes
+/// The last `Err` is part of the failure. `what` completes
 /// "timed out waiting for".
 ///
 /// ```
@@ -38,7 +38,7 @@ pub async fn eventually<T, E: Display>(
     eventually_within(DEADLINE, what, question).await
 }
 
-/// [`eventually`] with another deadline. The question is asked at least once.
+/// [`eventually`] with another deadline. The function is called at least once.
 pub async fn eventually_within<T, E: Display>(
     deadline: Duration,
     what: impl Display,
@@ -63,7 +63,6 @@ pub async fn eventually_within<T, E: Display>(
     }
 }
 
-/// What was waited for did not come.
 pub struct TimedOut {
     what: String,
     missing: String,

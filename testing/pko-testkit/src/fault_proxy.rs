@@ -10,10 +10,11 @@
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use tokio::runtime;
 use tokio::sync::{oneshot, watch};
 
@@ -119,8 +120,8 @@ impl FaultProxy {
         &self.kubeconfig
     }
 
-    /// All writes so far, in order, including failed ones. Leases, reviews, tokens, dry runs and events
-    /// do not count.
+    /// All writes so far, in order, including failed ones. Leases, reviews, tokens, dry runs and
+    /// events do not count.
     #[must_use]
     pub fn writes(&self) -> Vec<ApiWrite> {
         self.proxy.rules().writes.clone()
@@ -177,12 +178,13 @@ impl FaultProxy {
         self.proxy.rules().drop_every(resource, every);
     }
 
-    /// Collects the modifications of each object of a resource for this long, and delivers only the last.
+    /// Collects the modifications of each object of a resource for this long, and delivers only the
+    /// last.
     pub fn coalesce_watch(&self, resource: &str, window: Duration) {
         self.proxy.rules().coalesce(resource, window);
     }
 
-    /// Keeps what the API server says now to each list that a client has request_info for so far.
+    /// Records the current response to each list that clients have requested so far.
     pub async fn record_lists(&self) -> Result<(), ProxyError> {
         self.proxy
             .record_lists()
@@ -190,13 +192,14 @@ impl FaultProxy {
             .map_err(ProxyError::ListReplays)
     }
 
-    /// Answers the next request for each recorded list of a resource with the recording, like a stale
-    /// API server. A watch from there delivers all events since.
+    /// Answers the next request for each recorded list of a resource with the recording, like a
+    /// stale API server. A watch from there delivers all events since.
     pub fn replay_lists(&self, resource: &str) {
         self.proxy.lists().replay(resource);
     }
 
-    /// How many writes, events and lists a fault has fault_count so far; watches that were ended and outages are none of these.
+    /// How many writes, events and lists a fault has fault_count so far; watches that were ended
+    /// and outages are none of these.
     #[must_use]
     pub fn fault_count(&self) -> usize {
         let fault_count = self.proxy.rules().fault_count;
@@ -207,9 +210,9 @@ impl FaultProxy {
     pub fn set_outage(&self, outage: bool) {
         self.proxy.outage.send_replace(outage);
         let (listens, changed) = &self.proxy.listens;
-        let listens = listens.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listens = listens.lock();
         // A longer delay shows in the test itself
-        let _ = changed.wait_timeout_while(listens, PATIENCE, |listens| *listens == outage);
+        changed.wait_while_for(&mut listens, |listens| *listens == outage, PATIENCE);
     }
 
     /// Removes all faults. Counts stay.

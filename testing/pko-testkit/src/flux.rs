@@ -60,7 +60,7 @@ pub async fn install(plane: &ControlPlane) -> Result<(), FluxError> {
     Ok(plane.install_crds(&crds).await?)
 }
 
-/// Installs the CRD of one kind, as if the cluster had no other.
+/// Installs the CRD of one kind only.
 pub async fn install_kind(plane: &ControlPlane, kind: SourceKind) -> Result<(), FluxError> {
     let mut crds = spawn_blocking(crds).await??;
     crds.retain(|crd| {
@@ -117,7 +117,6 @@ fn json_merge(target: &mut Value, fields: Value) {
 /// Why Flux can't be pretended.
 #[derive(thiserror::Error)]
 pub enum FluxError {
-    /// The CRDs can't be had.
     #[error(transparent)]
     Components(#[from] ComponentsError),
     /// The CRDs can't be read.

@@ -7,10 +7,10 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 
-/// Few enough that the end is not missed by much, however slow one is.
+/// Small, so that slow cases do not exceed the time by much.
 const AT_ONCE: u32 = 100;
 
-/// Tries values for ten seconds, or for as many as `PKO_FUZZ_SECONDS` says; a failure is shown in its smallest
+/// Runs cases for `PKO_FUZZ_SECONDS`, by default ten. A failure is shrunk to its smallest
 /// form.
 ///
 /// # Panics
@@ -24,7 +24,7 @@ pub fn fuzz_timed<S: Strategy>(strategy: &S, attempt: impl Fn(S::Value)) {
     }
 }
 
-/// Tries so many values; a failure is shown in its smallest form.
+/// Runs this many cases. A failure is shrunk to its smallest form.
 ///
 /// # Panics
 /// If an attempt does.

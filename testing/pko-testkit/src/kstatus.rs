@@ -1,7 +1,7 @@
 //! The status of an object as generic tools compute it, and the rules for its conditions.
 //!
-//! kstatus (`sigs.k8s.io/cli-utils`) is how Flux, Argo CD, kpt and others decide whether a custom resource
-//! is current, in progress or failed.
+//! kstatus (`sigs.k8s.io/cli-utils`) is how Flux, Argo CD, kpt and others decide whether a custom
+//! resource is current, in progress or failed.
 
 use std::fmt;
 
@@ -12,10 +12,10 @@ mod conditions;
 
 use conditions::{Condition, conditions};
 
-/// What kstatus calls the state of an object.
+/// A status of kstatus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KStatus {
-    /// The object is as its spec wants it.
+    /// The object matches its spec.
     Current,
     /// It is on its way there.
     InProgress,
@@ -35,7 +35,7 @@ impl fmt::Display for KStatus {
 pub enum ConditionProtocol {
     /// Exactly one of them is True, and Ready is always there: a Stack.
     ExactlyOne,
-    /// At most one of them is True: a kind that has other conditions to tell its progress by.
+    /// At most one of them is True: a kind with other conditions for its progress.
     AtMostOne,
 }
 
@@ -66,12 +66,12 @@ fn by_readiness(object: &Value) -> KStatus {
     match conditions(object).find(|condition| condition.kind() == "Ready") {
         Some(ready) if ready.is_true() => KStatus::Current,
         Some(ready) if matches!(ready.status(), "False" | "Unknown") => KStatus::InProgress,
-        // No known condition: kstatus has nothing to wait for
+        // Without known conditions, kstatus does not wait
         _ => KStatus::Current,
     }
 }
 
-/// What is wrong with the status of an object, in sentences; nothing if it keeps the rules.
+/// The violations of the rules, as sentences.
 #[must_use]
 pub fn violations(object: &Value, protocol: ConditionProtocol, now: Timestamp) -> Vec<String> {
     let mut found = conditions::violations(object, now);

@@ -1,8 +1,8 @@
 //! Cleanup that runs when this process ends, even by SIGKILL.
 //!
 //! A shell waits for the end of its standard input. Only this process holds the other end, so the
-//! kernel closes it however this process ends. The shell is not in the terminal's foreground process
-//! group: Ctrl-C reaches this process first.
+//! kernel closes it however this process ends. The shell is not in the terminal's foreground
+//! process group: Ctrl-C reaches this process first.
 
 use std::ffi::OsStr;
 use std::io;

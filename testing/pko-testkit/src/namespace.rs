@@ -28,7 +28,7 @@ const LONGEST_PREFIX: usize = 50;
 
 /// Runs a test in a namespace of its own.
 ///
-/// When the test panics or gives an error, all objects of the namespace are printed to standard
+/// When the test panics or returns an error, all objects of the namespace are printed to standard
 /// error, without the values of Secrets. A test that passes fails after all if a Stack, Workspace,
 /// Update or Program that it leaves has conditions against the rules of [`crate::kstatus`]; see
 /// [`TestNamespace::skip_status_check`]. Either way the namespace is removed.
@@ -67,7 +67,7 @@ pub async fn run_in<T: TestOutcome>(
     result.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// What a test gives, and whether that means that it failed.
+/// The return value of a test.
 pub trait TestOutcome {
     fn is_failure(&self) -> bool;
 }
@@ -187,7 +187,7 @@ impl TestNamespace {
         Ok(Api::namespaced_with(self.client(), &self.name, &resource))
     }
 
-    /// Creates an object in it, with its status if it has one; gives it as it is stored then.
+    /// Creates an object, including its status if it has one. Returns it as stored.
     pub async fn create_object(&self, object: Value) -> Result<Value, NamespaceError> {
         let api = self.api_of(&object).await?;
         let status = object.get("status").cloned();
@@ -203,7 +203,7 @@ impl TestNamespace {
         Ok(serde_json::to_value(created)?)
     }
 
-    /// Statuses are no matter of this test: it writes ones itself that nobody should.
+    /// Disables the status check, for a test that writes invalid statuses itself.
     pub fn skip_status_check(&self) {
         self.checks_statuses.store(false, Ordering::Relaxed);
     }
@@ -214,7 +214,6 @@ impl TestNamespace {
         self.is_kept.store(true, Ordering::Relaxed);
     }
 
-    /// What is wrong with the statuses in it.
     async fn check_statuses(&self) -> Result<(), String> {
         if !self.checks_statuses.load(Ordering::Relaxed) {
             return Ok(());
@@ -239,7 +238,7 @@ impl TestNamespace {
         }
     }
 
-    /// Removes it with all that is in it, whatever finalizers are there.
+    /// Removes it and everything in it, ignoring finalizers.
     ///
     /// Where controllers run, they end the namespace itself a moment later.
     pub async fn remove(&self) -> Result<(), NamespaceError> {

@@ -60,8 +60,8 @@ static NODES: AtomicUsize = AtomicUsize::new(0);
 pub struct NodeSettings {
     /// The program for `/agent` in any image.
     pub agent: PathBuf,
-    /// Variables of every container, in addition to `PATH`, `HOME`, `TMPDIR` and `HOSTNAME`. The pod's
-    /// own variables take precedence.
+    /// Variables of every container, in addition to `PATH`, `HOME`, `TMPDIR` and `HOSTNAME`. The
+    /// pod's own variables take precedence.
     pub environment: Vec<(String, String)>,
     /// The namespace whose pods it runs, or all. Tests that share a plane have a node each.
     pub namespace: Option<String>,
@@ -161,7 +161,8 @@ impl FakeNode {
             .send_modify(|faults| faults.stopped = false);
     }
 
-    /// Kills a pod's agent with SIGKILL. Returns false if it was not running. The container restarts.
+    /// Kills a pod's agent with SIGKILL. Returns false if it was not running. The container
+    /// restarts.
     #[must_use]
     pub fn kill(&self, namespace: &str, pod: &str) -> bool {
         let pod = format!("{namespace}/{pod}");
@@ -185,7 +186,7 @@ impl FakeNode {
     /// All processes of all its pods.
     #[must_use]
     pub fn processes(&self) -> Vec<u32> {
-        process::of_folder(&self.pods())
+        process::processes_in(&self.pods())
     }
 
     /// The logs of all runs of a container, in the last pod of this name, also after its deletion.
@@ -204,7 +205,7 @@ impl FakeNode {
     /// The number of pods started so far, by `namespace/name`.
     #[must_use]
     pub fn pods_started(&self) -> BTreeMap<String, usize> {
-        self.shared.started()
+        self.shared.start_counts()
     }
 
     fn pods(&self) -> PathBuf {

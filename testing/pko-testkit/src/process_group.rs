@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::lifeline::Lifeline;
 
-/// `kill -KILL 0` ends the shell too, so it is last. The folder is renamed first: processes that still
-/// run find nothing under the old name, and can't add files to what is being removed.
+/// `kill -KILL 0` ends the shell too, so it is last. The folder is renamed first: processes that
+/// still run find nothing under the old name, and can't add files to what is being removed.
 const SCRIPT: &str = r#"
 mv -- "$1" "$1.removed" && rm -rf -- "$1.removed"
 kill -KILL 0

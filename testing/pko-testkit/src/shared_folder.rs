@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::skip;
 
-/// A folder or file of `../shared`, seen from the checkout; where it is missing, the test is skipped.
+/// A folder or file of `../shared`, relative to the checkout. If it is missing, the test is
+/// skipped.
 #[must_use]
 pub fn shared_folder(path: &str) -> Option<PathBuf> {
     let found = Path::new(env!("CARGO_MANIFEST_DIR"))

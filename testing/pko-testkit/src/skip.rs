@@ -2,10 +2,11 @@
 
 use std::fmt::Display;
 
-/// What a line begins with by which `cargo xtask test` counts a test as skipped.
+/// The start of the line by which `cargo xtask test` counts a test as skipped.
 pub const SKIPPED: &str = "skipped: ";
 
-/// Marks the current test as skipped: `cargo xtask test` counts it so, and lists it with the reason.
+/// Marks the current test as skipped: `cargo xtask test` counts it so, and lists it with the
+/// reason.
 ///
 /// Call it on the test's own thread and return at once. A test that has asserted something is never
 /// skipped.

@@ -87,7 +87,7 @@ impl StandIn {
         fs::write(self.folder.join(name), "").expect("a file can't be made");
     }
 
-    /// Whether a step has created a file, or a test has.
+    /// True if a file exists in its folder.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.folder.join(name).exists()

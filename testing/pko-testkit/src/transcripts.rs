@@ -1,5 +1,5 @@
-//! Recorded calls of the real CLI, replayed against the stand-in, the embedded engine, or another version
-//! of the CLI.
+//! Recorded calls of the real CLI, replayed against the stand-in, the embedded engine, or another
+//! version of the CLI.
 
 #![expect(
     clippy::expect_used,
@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 mod compare;
 
-/// What every project has before a transcript brings its own.
+/// The initial program.
 const PROGRAM: &str = "name: demo\nruntime: yaml\n";
 
 const RECORDER: &str = "root";
@@ -226,7 +226,7 @@ impl TranscriptReplay {
         text.replace("/state", &format!("{folder}/state"))
     }
 
-    /// A text with a transcript's paths, and without what is never the same twice.
+    /// Normalizes paths, and masks values that differ between runs.
     fn plain(&self, text: &str) -> String {
         let text = text.replace(&self.folder.path().display().to_string(), "");
         text.lines().fold(String::new(), |text, line| {

@@ -88,17 +88,9 @@ fn install_packages(layer: Option<Layer>) -> anyhow::Result<()> {
         return Ok(());
     }
     let step = Step::begin(&format!("installing {list}"));
-    run(apt_get().arg("update"))?;
-    let install = ["install", "--yes", "--no-install-recommends"];
-    run(apt_get().args(install).args(&packages))?;
+    pko_testkit::cluster::install_packages(&packages)?;
     println!("  installed, {}", step.elapsed());
     Ok(())
-}
-
-fn apt_get() -> Command {
-    let mut command = Command::new("apt-get");
-    command.env("DEBIAN_FRONTEND", "noninteractive").arg("-qq");
-    command
 }
 
 /// Tries to install something that a few tests need.
@@ -114,7 +106,7 @@ fn install_moto(folder: &Path) -> anyhow::Result<()> {
     let is_made = run(Command::new("python3").args(["-m", "venv"]).arg(folder)).is_ok();
     if !is_made {
         // Debian's Python comes without the module
-        run(apt_get().args(["install", "--yes", "python3-venv"]))?;
+        pko_testkit::cluster::install_packages(&["python3-venv"])?;
         run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
     }
     run(Command::new(folder.join("bin/pip")).args(["install", "--quiet", MOTO]))

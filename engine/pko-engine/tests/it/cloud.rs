@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pko_testkit::{Component, Components};
+use pko_testkit::{Component, Components, find_moto_server, find_tool};
 use serde_json::json;
 
 use crate::stage::{Done, Stage, finish};
@@ -53,21 +53,6 @@ impl BucketServer {
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
-}
-
-/// A program of the environment, of the cache that `cargo xtask test` fills, or of the path.
-fn found(variable: &str, cached: &str, name: &str) -> Option<PathBuf> {
-    let cache = std::env::var("PKO_CACHE").map(PathBuf::from);
-    let cache = cache.unwrap_or_else(|_| {
-        PathBuf::from(std::env::var("HOME").unwrap_or_default()).join(".cache/pko")
-    });
-    let path = std::env::var("PATH").unwrap_or_default();
-    std::env::var(variable)
-        .map(PathBuf::from)
-        .into_iter()
-        .chain([cache.join(cached)])
-        .chain(std::env::split_paths(&path).map(|folder| folder.join(name)))
-        .find(|candidate| candidate.is_file())
 }
 
 /// A stack's life in a bucket, with what the backend looks like from outside.
@@ -146,7 +131,7 @@ fn end(mut child: Child) {
 
 #[test]
 fn a_stack_lives_in_s3() {
-    let Some(program) = found("PKO_MOTO_SERVER", "moto/bin/moto_server", "moto_server") else {
+    let Some(program) = find_moto_server() else {
         return pko_testkit::skip(
             "no moto_server; `pip install moto[server]`, or name it in PKO_MOTO_SERVER",
         );
@@ -267,7 +252,7 @@ fn pass_on(mut client: TcpStream, port: u16) {
 
 #[test]
 fn a_stack_lives_in_azure_blob_storage() {
-    let Some(program) = found(
+    let Some(program) = find_tool(
         "PKO_AZURITE_BLOB",
         "azurite/node_modules/.bin/azurite-blob",
         "azurite-blob",

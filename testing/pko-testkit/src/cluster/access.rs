@@ -23,7 +23,8 @@ impl Cluster {
         Ok(Client::try_from(self.config().await?)?)
     }
 
-    /// What [`Cluster::client`] connects with; a test that is somebody else says so in `auth_info.impersonate`.
+    /// The configuration of [`Cluster::client`]. Set `auth_info.impersonate` to act as another
+    /// user.
     pub async fn config(&self) -> Result<Config, ClusterError> {
         let kubeconfig = Kubeconfig::read_from(self.kubeconfig())?;
         let options = KubeConfigOptions::default();
@@ -50,7 +51,8 @@ impl Cluster {
         Ok(command)
     }
 
-    /// A command on the node's network, in the caller's folder, with `KUBECONFIG` set, and with a kubectl if the caller has none.
+    /// A command on the node's network, in the caller's folder, with `KUBECONFIG` set, and with a
+    /// kubectl if the caller has none.
     pub fn command(&self, program: &str, arguments: &[String]) -> Result<Command, ClusterError> {
         let mut path = search_path();
         let kubectl = self.components.path(Component::Kubectl)?;
@@ -71,19 +73,20 @@ impl Cluster {
         Ok(command)
     }
 
-    /// Loads an image from an OCI layout, or from an archive of one, under a full name such as `docker.io/local/agent:1`.
+    /// Loads an image from an OCI layout, or from an archive of one, under a full name such as
+    /// `docker.io/local/agent:1`.
     ///
-    /// Pods that use it say `imagePullPolicy: Never` or `IfNotPresent`: there is no registry.
+    /// Pods need `imagePullPolicy: Never` or `IfNotPresent`: there is no registry.
     pub fn load_image(&self, image: &Path, reference: &str) -> Result<(), ClusterError> {
         images::load(&self.dir, &self.namespaces, image, Some(reference)).map(drop)
     }
 
-    /// The same under the names that the image brings, as those of `cargo xtask image` do; gives the names.
+    /// The same under the image's own names, as set by `cargo xtask image`. Returns the names.
     pub fn load_named_image(&self, image: &Path) -> Result<Vec<String>, ClusterError> {
         images::load(&self.dir, &self.namespaces, image, None)
     }
 
-    /// What a container has said; of the container that was before it if `previous`.
+    /// A container's log, or that of its previous run.
     pub async fn pod_logs(
         &self,
         namespace: &str,
@@ -106,13 +109,13 @@ impl Cluster {
         self.namespaces.processes()
     }
 
-    /// Kills a component, as a crash does. Pods run on without a kubelet.
+    /// Kills a component, as a crash does. Pods survive the kubelet.
     pub fn stop(&self, component: ClusterComponent) -> Result<(), ClusterError> {
         self.namespaces
             .stop(&self.component_config().program(component)?)
     }
 
-    /// Starts a component that was stopped; does not wait for it, unless it is the API server.
+    /// Starts a stopped component. Waits only for the API server.
     pub async fn start_again(&self, component: ClusterComponent) -> Result<(), ClusterError> {
         self.start_part(component)?;
         match component {
@@ -135,7 +138,7 @@ impl Cluster {
         self.start_part(ClusterComponent::Kubelet)
     }
 
-    /// Runs a kubectl command to its end and gives what it printed.
+    /// Runs a kubectl command and returns its output.
     pub fn run_kubectl(&self, arguments: &[&str]) -> Result<String, ClusterError> {
         let output = run(self.kubectl()?.args(arguments))?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())

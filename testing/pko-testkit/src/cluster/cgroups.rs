@@ -12,8 +12,8 @@ use super::cluster_dir::{ClusterDir, attempt};
 const MOUNTED: &str = "/sys/fs/cgroup";
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
-/// The weight of all pods together, in each kind of cgroup: that of eight processes. Without it they
-/// share the weight of a single one, and starve beside other test suites.
+/// The weight of all pods together, in each kind of cgroup: that of eight processes. Without it
+/// they share the weight of a single one, and starve beside other test suites.
 const CPU_WEIGHTS: [(&str, &str); 2] = [("cpu.shares", "8192"), ("cpu.weight", "800")];
 
 /// The group of a cluster, as the kubelet names it.
@@ -21,12 +21,12 @@ pub(super) fn name(dir: &ClusterDir) -> String {
     format!("/pko-{}", dir.name())
 }
 
-/// Makes the groups, which the kubelet wants to find.
+/// Creates the groups, which the kubelet requires.
 pub(super) fn create(dir: &ClusterDir) -> Result<(), ClusterError> {
     for hierarchy in hierarchies() {
         let group = within(&hierarchy, dir);
         attempt("create", &group, |path| fs::create_dir_all(path))?;
-        // The old kind begins without a processor, and lets nobody in
+        // A cgroup v1 cpuset starts without processors, and accepts no process
         for file in ["cpuset.cpus", "cpuset.mems"] {
             if hierarchy.ends_with("cpuset") {
                 let allowed = attempt("read", &hierarchy.join(file), |path| fs::read(path))?;
@@ -94,7 +94,6 @@ fn hierarchies() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether this machine has any.
 pub(super) fn are_mounted() -> bool {
     !hierarchies().is_empty()
 }

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use super::ClusterError;
 use crate::components::cache_folder;
 
-/// What the node sees of these is its own, so a cluster can't be kept there.
+/// The node has its own view of these, so a cluster can't be kept there.
 pub(super) const HIDDEN: [&str; 4] = ["/run", "/var/run", "/var/lib", "/var/log"];
 /// How the kernel marks file systems that are laid over others.
 const OVERLAY: rustix::fs::FsWord = 0x794c_7630;
 const LONGEST_NAME: usize = 20;
 
-/// The folder of a cluster: what its files are called.
+/// The folder of a cluster, and its file names.
 #[derive(Clone, Debug)]
 pub(super) struct ClusterDir {
     name: String,
@@ -21,7 +21,7 @@ pub(super) struct ClusterDir {
 }
 
 impl ClusterDir {
-    /// The dir of a cluster by this name, whether there is one or not.
+    /// The folder of a cluster, which need not exist.
     pub(super) fn of(name: &str) -> Result<Self, ClusterError> {
         Self::within(&cache_folder()?, name)
     }
@@ -56,7 +56,7 @@ impl ClusterDir {
         self.folder.join(file)
     }
 
-    /// A path as a component's configuration has it.
+    /// A path as text.
     pub(super) fn text(&self, file: &str) -> String {
         self.path(file).display().to_string()
     }
@@ -75,14 +75,13 @@ impl ClusterDir {
         Ok(path)
     }
 
-    /// Whether the runtime can lay the files of images over each other here: not on what is itself laid over something, as
-    /// the files of a container are.
+    /// True if overlayfs can be used here. It can't be stacked on itself, so not in a container.
     pub(super) fn takes_layers(&self) -> bool {
         let file_system = rustix::fs::statfs(&self.folder);
         file_system.is_ok_and(|found| found.f_type != OVERLAY)
     }
 
-    /// Waits until nobody else brings this cluster up or down.
+    /// Waits until no other process brings this cluster up or down.
     pub(super) fn lock(&self) -> Result<ClusterLock, ClusterError> {
         if let Some(parent) = self.folder.parent() {
             attempt("create", parent, |path| fs::create_dir_all(path))?;
@@ -100,14 +99,14 @@ impl ClusterDir {
     }
 }
 
-/// Ends with its file handle, and so with the process, however that ends.
+/// Ends with its file handle, and so with the process.
 pub(super) struct ClusterLock {
     path: PathBuf,
     _file: File,
 }
 
 impl ClusterLock {
-    /// Gives the lock up and leaves no file behind.
+    /// Releases the lock and removes its file.
     pub(super) fn remove(self) {
         let _ = fs::remove_file(&self.path);
         if let Some(folder) = self.path.parent() {

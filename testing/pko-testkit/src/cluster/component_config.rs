@@ -12,7 +12,7 @@ use super::{ClusterError, cgroups, images, prerequisites};
 use crate::components::{Component, Components};
 use crate::control_plane::{ADMIN, Authority, Layout, MASTERS, write_kubeconfig};
 
-/// Ports are the usual ones: nobody else is in this network.
+/// Default ports, because the network namespace is the cluster's own.
 pub(super) const API_PORT: u16 = 6443;
 const ETCD_PORT: u16 = 2379;
 const SOCKET: &str = "/run/containerd/containerd.sock";
@@ -60,7 +60,7 @@ impl ClusterComponent {
         Self::CoreDns,
     ];
 
-    /// What its log is called after.
+    /// The base name of its log.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.component().map_or("containerd", Component::name)
@@ -80,7 +80,7 @@ impl ClusterComponent {
     }
 }
 
-/// What the parts are told.
+/// Generates command lines and configuration files.
 pub(super) struct ComponentConfig<'a> {
     pub(super) dir: &'a ClusterDir,
     pub(super) network: NodeNetwork,
@@ -98,7 +98,7 @@ impl ComponentConfig<'_> {
         }
     }
 
-    /// How a component is started.
+    /// The command line of a component.
     pub(super) fn command(&self, component: ClusterComponent) -> Result<Command, ClusterError> {
         let program = self.program(component)?;
         let layout = Layout::new(self.dir.folder());
@@ -139,7 +139,7 @@ impl ComponentConfig<'_> {
         Ok(command)
     }
 
-    /// What differs from a control plane without nodes.
+    /// Flags that differ from a control plane without nodes.
     fn api_server(&self) -> Vec<String> {
         let file = |name: &str| self.dir.text(name);
         vec![
@@ -264,7 +264,7 @@ conf_dir = "{configurations}"
 
     fn kubelet(&self) -> Value {
         let file = |name: &str| self.dir.text(name);
-        // A machine that is nearly full is no reason to evict a test
+        // Pods are not evicted from a nearly full machine
         let never = json!({
             "memory.available": "1Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%",
         });

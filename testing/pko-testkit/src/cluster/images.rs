@@ -17,7 +17,8 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIGURATION: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 
-/// Loads an image from a folder or an archive, gives it a name, or lets it have those that it brings, and tells what it is called.
+/// Loads an image from a folder or an archive, under a name or under its own names. Returns the
+/// names.
 pub(super) fn load(
     dir: &ClusterDir,
     namespaces: &NodeNamespaces,
@@ -41,7 +42,7 @@ pub(super) fn load(
         command.args(["--index-name", reference]);
     }
     command.arg("-").stdin(Stdio::from(archive));
-    let names = unpacked(&String::from_utf8_lossy(&run(&mut command)?.stdout));
+    let names = parse_names(&String::from_utf8_lossy(&run(&mut command)?.stdout));
     if names.is_empty() {
         return Err(ClusterError::Nameless(image.to_owned()));
     }
@@ -49,8 +50,8 @@ pub(super) fn load(
 }
 
 /// The names in lines such as `unpacking docker.io/local/pause:1 (sha256:…)...done`.
-fn unpacked(said: &str) -> Vec<String> {
-    let lines = said
+fn parse_names(output: &str) -> Vec<String> {
+    let lines = output
         .lines()
         .filter_map(|line| line.strip_prefix("unpacking "));
     let names = lines.filter_map(|line| line.split_once(' ').map(|(name, _)| name.to_owned()));
@@ -73,7 +74,7 @@ fn pack(folder: &Path, archive: &Path) -> io::Result<()> {
     builder.into_inner()?.flush()
 }
 
-/// Writes an image that has one program, which runs whoever it is run as.
+/// Writes an image with one program, which runs as any user.
 pub(super) fn write_program_image(
     dir: &ClusterDir,
     name: &str,
@@ -138,12 +139,10 @@ fn descriptor(kind: &str, content: &[u8]) -> Value {
 }
 
 fn digest(content: &[u8]) -> String {
-    let digest = Sha256::digest(content);
-    let hexadecimal = digest.iter().map(|byte| format!("{byte:02x}"));
-    format!("sha256:{}", hexadecimal.collect::<String>())
+    format!("sha256:{}", hex::encode(Sha256::digest(content)))
 }
 
-/// What images call the architecture that this was built for.
+/// The OCI name of this machine's architecture.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -152,8 +151,8 @@ fn architecture() -> &'static str {
     }
 }
 
-/// Whether the runtime takes images yet.
-pub(super) fn is_ready(namespaces: &NodeNamespaces) -> Result<(), ClusterError> {
+/// Fails while containerd is not ready.
+pub(super) fn check_ready(namespaces: &NodeNamespaces) -> Result<(), ClusterError> {
     let mut command: Command = namespaces.command("ctr");
     run(command.arg("version")).map(drop)
 }
@@ -166,12 +165,12 @@ mod tests {
 
     #[test]
     fn image_names_are_parsed_from_ctr_output() {
-        let said = "unpacking docker.io/local/a:1 (sha256:12)...done\nunpacking docker.io/local/b:1 (sha256:34)...done\n";
+        let output = "unpacking docker.io/local/a:1 (sha256:12)...done\nunpacking docker.io/local/b:1 (sha256:34)...done\n";
         assert_eq!(
-            unpacked(said),
+            parse_names(output),
             ["docker.io/local/a:1", "docker.io/local/b:1"]
         );
-        assert!(unpacked("").is_empty());
+        assert!(parse_names("").is_empty());
     }
 
     #[test]

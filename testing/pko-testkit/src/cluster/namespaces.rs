@@ -1,7 +1,8 @@
 //! The kernel namespaces of a node: network, mount and PID.
 //!
-//! All processes of a cluster are in one PID namespace. When its first process ends, the kernel kills the
-//! others, and mounts, interfaces and addresses disappear with them: no effect outlives the cluster.
+//! All processes of a cluster are in one PID namespace. When its first process ends, the kernel
+//! kills the others, and mounts, interfaces and addresses disappear with them: no effect outlives
+//! the cluster.
 
 use std::env;
 use std::ffi::OsString;
@@ -25,9 +26,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Where programs of the system are, also for those whose PATH has no `sbin`.
 const SYSTEM: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Prepares the node's view of the prerequisites, then becomes its first process.
+/// Prepares the node's view of the machine, then becomes its first process.
 ///
-/// The kubelet would set some settings of the kernel that belong to the whole machine: it gets copies.
+/// The kubelet would set some settings of the kernel that belong to the whole machine: it gets
+/// copies.
 const PREPARE: &str = r#"
 set -eu
 dir=$1
@@ -55,7 +57,7 @@ echo 1 2>/dev/null >/proc/sys/net/bridge/bridge-nf-call-iptables || :
 exec "$dir/node-init"
 "#;
 
-/// The namespaces of a running node, known by their first process.
+/// The namespaces of a running node, identified by their first process.
 #[derive(Clone, Debug)]
 pub(super) struct NodeNamespaces {
     first: u32,
@@ -80,7 +82,7 @@ impl NodeNamespaces {
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors);
-        own_environment(&mut command, dir);
+        set_environment(&mut command, dir);
         run(&mut command)?;
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
@@ -96,9 +98,9 @@ impl NodeNamespaces {
         })
     }
 
-    /// Those of the node that runs at a dir.
+    /// The namespaces of the node in a folder.
     pub(super) fn find(dir: &ClusterDir) -> Option<Self> {
-        let first = of_place(dir)
+        let first = init_processes(dir)
             .into_iter()
             .find(|process| process.ids.len() == 2 && process.ids.last() == Some(&1))?;
         Some(Self { first: first.id })
@@ -140,7 +142,7 @@ impl NodeNamespaces {
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors);
-        own_environment(&mut command, dir);
+        set_environment(&mut command, dir);
         let status = command
             .status()
             .map_err(|source| not_run(&command, source))?;
@@ -175,10 +177,10 @@ impl NodeNamespaces {
     }
 }
 
-/// Ends everything that runs at a dir.
+/// Ends all processes of the cluster in a folder.
 pub(super) fn end(dir: &ClusterDir) -> Result<(), ClusterError> {
-    // The tree as it is now: what the kernel ends takes a moment, and mounts live as long as it does
-    let tree: Vec<NodeProcess> = of_place(dir)
+    // The kernel takes a moment to end the descendants, and mounts live as long as they do
+    let tree: Vec<NodeProcess> = init_processes(dir)
         .iter()
         .flat_map(|process| processes::descendants(process.id))
         .collect();
@@ -190,13 +192,13 @@ pub(super) fn end(dir: &ClusterDir) -> Result<(), ClusterError> {
         });
         found
     };
-    if processes::kill_all(PATIENCE, || of_place(dir)) && gone(rest) {
+    if processes::kill_all(PATIENCE, || init_processes(dir)) && wait_until_gone(rest) {
         return Ok(());
     }
     Err(ClusterError::Stays(dir.text(FIRST)))
 }
 
-fn gone(find: impl Fn() -> Vec<NodeProcess>) -> bool {
+fn wait_until_gone(find: impl Fn() -> Vec<NodeProcess>) -> bool {
     let end = Instant::now() + PATIENCE;
     while !find().is_empty() {
         if Instant::now() > end {
@@ -207,8 +209,8 @@ fn gone(find: impl Fn() -> Vec<NodeProcess>) -> bool {
     true
 }
 
-/// The first process, in whatever state its start is.
-fn of_place(dir: &ClusterDir) -> Vec<NodeProcess> {
+/// The first process, at any stage of its start.
+fn init_processes(dir: &ClusterDir) -> Vec<NodeProcess> {
     let (program, script) = (dir.text(FIRST), dir.text(&format!("{FIRST}.sh")));
     let mut found = processes::all();
     found.retain(|process| {
@@ -219,7 +221,7 @@ fn of_place(dir: &ClusterDir) -> Vec<NodeProcess> {
 }
 
 /// Nothing of the caller's environment is meant for the cluster, least of all its proxies.
-fn own_environment(command: &mut Command, dir: &ClusterDir) {
+fn set_environment(command: &mut Command, dir: &ClusterDir) {
     command
         .env_clear()
         .env("PATH", search_path())
@@ -236,7 +238,7 @@ pub(super) fn search_path() -> OsString {
     path
 }
 
-/// Runs a command to its end; one that fails says why.
+/// Runs a command. Errors contain its output.
 pub(super) fn run(command: &mut Command) -> Result<Output, ClusterError> {
     let output = command
         .output()
@@ -244,11 +246,11 @@ pub(super) fn run(command: &mut Command) -> Result<Output, ClusterError> {
     if output.status.success() {
         return Ok(output);
     }
-    let said = [output.stdout.as_slice(), &output.stderr].concat();
+    let printed = [output.stdout.as_slice(), &output.stderr].concat();
     Err(ClusterError::Command {
         command: format!("{command:?}"),
         status: output.status,
-        output: last_lines(&said),
+        output: last_lines(&printed),
     })
 }
 

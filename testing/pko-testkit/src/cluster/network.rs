@@ -1,7 +1,7 @@
 //! The addresses of a cluster, and its link to the host.
 //!
-//! Host and node are the two ends of a veth pair. The host gets a route to the pods and nothing else: no
-//! packet rule, no forwarding. The node reaches nothing beyond the host.
+//! Host and node are the two ends of a veth pair. The host gets a route to the pods and nothing
+//! else: no packet rule, no forwarding. The node reaches nothing beyond the host.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -14,7 +14,7 @@ use super::ClusterError;
 use super::cluster_dir::{ClusterDir, attempt};
 use super::namespaces::{NodeNamespaces, run};
 
-/// Clusters on one prerequisites, at most.
+/// The maximum number of clusters on one machine.
 const MOST: u8 = 100;
 const NUMBER: &str = "number";
 /// The addresses of Services, as the API server's flag has them.
@@ -22,7 +22,7 @@ const SERVICES: &str = "10.96.0.0/16";
 /// The interface on the node.
 const INTERFACE: &str = "eth0";
 
-/// The number of a cluster on this prerequisites, from which its addresses follow.
+/// The number of a cluster on this machine, which determines its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeNetwork(u8);
 
@@ -35,7 +35,7 @@ impl NodeNetwork {
         let mut number = 0;
         let network = loop {
             let network = Self(number);
-            // Known before it is there, so that whoever cleans up finds it
+            // Recorded first, so that a cleanup finds it
             dir.write(NUMBER, number.to_string())?;
             match network.plug_in(namespaces) {
                 Ok(()) => break network,
@@ -47,7 +47,7 @@ impl NodeNetwork {
         Ok(network)
     }
 
-    /// That of the cluster at a dir.
+    /// The network of the cluster in a folder.
     pub(super) fn of(dir: &ClusterDir) -> Option<Self> {
         let number = fs::read_to_string(dir.path(NUMBER)).ok()?;
         number.trim().parse().ok().map(Self)
@@ -89,7 +89,7 @@ impl NodeNetwork {
         let inside = [
             format!("address add {node}/30 dev {INTERFACE}"),
             format!("link set {INTERFACE} up"),
-            // The node itself asks the way before kube-proxy's rules change the address
+            // The node routes before kube-proxy's rules rewrite the address
             format!("route add {SERVICES} dev {INTERFACE}"),
         ];
         let outside = [
@@ -113,7 +113,7 @@ impl NodeNetwork {
         }
     }
 
-    /// Tells the container runtime how pods are connected.
+    /// Writes the CNI configuration.
     pub(super) fn write(self, dir: &ClusterDir) -> Result<(), ClusterError> {
         let folder = dir.path("cni");
         attempt("create", &folder, |path| fs::create_dir_all(path))?;

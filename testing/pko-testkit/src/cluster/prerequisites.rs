@@ -7,7 +7,7 @@ use std::process::Command;
 use super::namespaces::{run, search_path};
 use super::{ClusterError, cgroups};
 
-/// Programs that a cluster runs, and the Debian packages that have them.
+/// System programs of a cluster, and their Debian packages.
 const PROGRAMS: [(&str, &str); 8] = [
     ("containerd", "containerd"),
     ("ctr", "containerd"),
@@ -22,7 +22,7 @@ const PLUGIN_FOLDERS: [&str; 3] = ["/usr/lib/cni", "/opt/cni/bin", "/usr/libexec
 const PLUGINS: [&str; 3] = ["bridge", "host-local", "loopback"];
 const PLUGIN_PACKAGE: &str = "containernetworking-plugins";
 
-/// Why no cluster can run here, if none can; nothing is installed to find out.
+/// The reason why this machine can't run a cluster. Installs nothing.
 pub(super) fn obstacle() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("a cluster needs root".to_owned());
@@ -34,11 +34,11 @@ pub(super) fn obstacle() -> Option<String> {
     if !missing.is_empty() && program("apt-get").is_none() {
         let packages = missing.join(", ");
         return Some(format!(
-            "what these Debian packages have is missing, and there is no apt-get: {packages}"
+            "these Debian packages are missing, and there is no apt-get: {packages}"
         ));
     }
     if program("unshare").is_some() && try_namespaces().is_err() {
-        return Some("this machine lets nobody make namespaces of networks and mounts".to_owned());
+        return Some("this machine does not allow new network and mount namespaces".to_owned());
     }
     None
 }
@@ -65,24 +65,30 @@ pub(super) fn prepare(say: &dyn Fn(&str)) -> Result<(), ClusterError> {
         return Ok(());
     }
     say(&format!("installing {}", missing.join(", ")));
-    let apt = || {
-        let mut command = Command::new("apt-get");
-        command.env("DEBIAN_FRONTEND", "noninteractive").arg("-qq");
-        command
-    };
-    run(apt().arg("update"))?;
-    let install = ["install", "--yes", "--no-install-recommends"];
-    run(apt().args(install).args(&missing))?;
+    install_packages(&missing)?;
     match missing_packages().as_slice() {
         [] => Ok(()),
         still => Err(ClusterError::Impossible(format!(
-            "apt-get installed {}, and what they should have is still missing",
+            "apt-get installed {}, but their programs are still missing",
             still.join(", ")
         ))),
     }
 }
 
-/// Debian's packages that a cluster needs and this machine lacks.
+/// Installs Debian packages, as root.
+pub fn install_packages(packages: &[&str]) -> Result<(), ClusterError> {
+    let apt_get = || {
+        let mut command = Command::new("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive").arg("-qq");
+        command
+    };
+    run(apt_get().arg("update"))?;
+    let install = ["install", "--yes", "--no-install-recommends"];
+    run(apt_get().args(install).args(packages))?;
+    Ok(())
+}
+
+/// The missing Debian packages of a cluster.
 #[must_use]
 pub fn missing_packages() -> Vec<&'static str> {
     let programs = PROGRAMS.iter().filter(|(name, _)| program(name).is_none());
@@ -94,14 +100,14 @@ pub fn missing_packages() -> Vec<&'static str> {
     packages
 }
 
-/// The path of a program of the system.
+/// The path of a system program.
 pub(super) fn program(name: &str) -> Option<PathBuf> {
     env::split_paths(&search_path())
         .map(|folder| folder.join(name))
         .find(|path| path.is_file())
 }
 
-/// The folder of the plugins that connect pods.
+/// The folder of the CNI plugins.
 pub(super) fn plugins() -> Option<&'static Path> {
     PLUGIN_FOLDERS.iter().map(Path::new).find(|folder| {
         let mut plugins = PLUGINS.iter();

@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub struct NodeProcess {
     /// Its id, as the host counts.
     pub id: u32,
-    /// What it was started with, the program first.
+    /// The command line, the program first.
     pub arguments: Vec<String>,
     pub(super) parent: u32,
     /// Its ids, from the host's to the one in its own namespace.
@@ -58,7 +58,7 @@ impl NodeProcess {
     }
 }
 
-/// All that there are, but those that are dead and wait for their parent.
+/// All processes but zombies.
 pub(super) fn all() -> Vec<NodeProcess> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -67,7 +67,7 @@ pub(super) fn all() -> Vec<NodeProcess> {
         .collect()
 }
 
-/// A process and what comes from it.
+/// A process and its descendants.
 pub(super) fn descendants(ancestor: u32) -> Vec<NodeProcess> {
     let mut others = all();
     let mut found: Vec<NodeProcess> = Vec::new();
@@ -83,13 +83,13 @@ pub(super) fn descendants(ancestor: u32) -> Vec<NodeProcess> {
     }
 }
 
-/// Kills those that a question finds until it finds none and all of them are over, for a while.
+/// Kills the processes that `find` returns until there are none. Returns false after the deadline.
 pub(super) fn kill_all(patience: Duration, find: impl Fn() -> Vec<NodeProcess>) -> bool {
     let end = Instant::now() + patience;
     let mut killed = BTreeSet::new();
     loop {
         let found = find();
-        killed.retain(|id| !is_over(*id));
+        killed.retain(|id| !is_gone(*id));
         if found.is_empty() && killed.is_empty() {
             return true;
         }
@@ -102,14 +102,14 @@ pub(super) fn kill_all(patience: Duration, find: impl Fn() -> Vec<NodeProcess>) 
     }
 }
 
-/// Whether a process is gone, or waits for its parent alone.
-fn is_over(id: u32) -> bool {
+/// True if a process is gone, or a zombie.
+fn is_gone(id: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{id}/status"));
     status.map_or(true, |status| is_dead(&status))
 }
 
-/// A process is shown as dead when its first thread is. The others may still be on their way out, and until the last of
-/// them is, it listens to its ports.
+/// A process is shown as dead when its first thread is. The others may still be on their way out,
+/// and until the last of them is, it listens to its ports.
 fn is_dead(status: &str) -> bool {
     let value = |field: &str| status.lines().find_map(|line| line.strip_prefix(field));
     let state = value("State:").unwrap_or_default().trim_start();
@@ -135,8 +135,8 @@ mod tests {
         for (status, expected) in table {
             assert_eq!(is_dead(status), expected, "{status}");
         }
-        assert!(is_over(u32::MAX));
-        assert!(!is_over(std::process::id()));
+        assert!(is_gone(u32::MAX));
+        assert!(!is_gone(std::process::id()));
     }
 
     #[test]

@@ -24,7 +24,8 @@ use crate::lifeline::Lifeline;
 
 /// Generous, for a machine that is busy compiling.
 const DEADLINE: Duration = Duration::from_mins(3);
-/// A component that was not seen for so many looks in a row has ended: one that is just being started is not there at once.
+/// A component that is absent in this many polls in a row has ended. A starting one appears with a
+/// delay.
 const ABSENCES: u32 = 60;
 
 impl Cluster {
@@ -42,7 +43,7 @@ impl Cluster {
                 return Err(error);
             }
         };
-        if let Some(running) = Self::running(&dir, &options, &components).await {
+        if let Some(running) = Self::find_healthy(&dir, &options, &components).await {
             return Ok(running);
         }
         teardown::take_down(&dir)?;
@@ -95,7 +96,7 @@ impl Cluster {
             ClusterComponent::Containerd,
             "containerd",
             async |cluster| {
-                images::is_ready(&cluster.namespaces).map_err(|error| error.to_string())
+                images::check_ready(&cluster.namespaces).map_err(|error| error.to_string())
             },
         )
         .await?;
@@ -123,7 +124,7 @@ impl Cluster {
         self.namespaces.spawn(&self.dir, &command, &log)
     }
 
-    /// Waits until the API server answers, and has what it makes for itself.
+    /// Waits until the API server is ready and has created its own objects.
     pub(super) async fn wait_for_api_server(&self) -> Result<(), ClusterError> {
         let client = self.client().await?;
         for path in ["/readyz", "/api/v1/namespaces/default"] {
@@ -176,7 +177,7 @@ impl Cluster {
         tried.map(drop).map_err(|error| error.to_string())
     }
 
-    /// Asks until there is an answer, or until the component that should give it has ended.
+    /// Polls until there is a response, or until the component has ended.
     async fn wait_for(
         &self,
         component: ClusterComponent,
@@ -229,7 +230,7 @@ async fn ask(client: &Client, path: &str) -> Result<(), String> {
     answer.map(drop).map_err(|error| error.to_string())
 }
 
-/// A node is ready when it says so and nothing keeps pods away from it any more.
+/// A node is ready when its Ready condition is true and it has no taints.
 pub(super) async fn is_ready(nodes: &Api<Node>, name: &str) -> Result<(), String> {
     let node = nodes.get(name).await.map_err(|error| error.to_string())?;
     let conditions = node.status.unwrap_or_default().conditions;

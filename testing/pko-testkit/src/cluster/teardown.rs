@@ -10,7 +10,8 @@ use super::network::NodeNetwork;
 use super::{ClusterError, DOWN_PROGRAM, cgroups, namespaces};
 use crate::lifeline::Lifeline;
 
-/// Takes a cluster down when it is dropped, or when this process ends. The cluster need not be up yet.
+/// Takes a cluster down when it is dropped, or when this process ends. The cluster need not be up
+/// yet.
 pub(super) fn lifeline(dir: &ClusterDir) -> Result<Lifeline, ClusterError> {
     let program = down_program().ok_or(ClusterError::NoDownProgram)?;
     let arguments = [program.as_os_str(), dir.name().as_ref()];

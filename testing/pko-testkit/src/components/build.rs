@@ -82,7 +82,7 @@ impl ComponentBuild {
         let names = names(&missing);
         (build_dir.say)(format_args!("building {names} (once; minutes) ..."));
         let start = Instant::now();
-        // Its own name: a build whose process was killed may still be writing to its files
+        // A unique name: the build of a killed process may still write to its files
         let unfinished = build_dir
             .directory
             .join(format!("unfinished-{}", process::id()));
@@ -129,7 +129,7 @@ fn write_source(build_dir: &GoBuildDir, component: Component) -> Result<(), Comp
     })
 }
 
-/// One `go build` for all of them: what they share is compiled once, and they link side by side.
+/// One `go build` for all of them: shared packages are compiled once.
 fn command(
     build_dir: &GoBuildDir,
     pinned_modules: PinnedModules,
@@ -150,7 +150,7 @@ fn command(
     Ok(command)
 }
 
-/// The name of a program; one of ours is built anew when its source has changed.
+/// The file name of a program, with a digest of its source if that is ours.
 fn file_name(component: Component) -> String {
     match component.source() {
         Some(source) => format!("{}-{}", component.name(), short_digest([source])),
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn concurrent_callers_build_once() {
-        // $6 is what follows `-o`
+        // $6 is the argument of `-o`
         let (folder, build) =
             with_go("sleep 0.1; echo x >>\"$(dirname \"$0\")/builds\"; echo ok >\"$6/server\"");
         thread::scope(|scope| {

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fmt::{Arguments, Write as _};
+use std::fmt::Arguments;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ impl GoBuildDir {
         Ok(())
     }
 
-    /// A command of Go in this folder, whatever the settings for other work are.
+    /// A Go command in this folder, independent of the caller's Go settings.
     pub(super) fn command(&self, go: &Path) -> Command {
         let mut command = Command::new(go);
         command
@@ -110,14 +110,9 @@ pub(super) fn short_digest<const N: usize>(parts: [&str; N]) -> String {
     for part in parts {
         digest.update(part);
     }
+    let mut digest = hex::encode(digest.finalize());
+    digest.truncate(16);
     digest
-        .finalize()
-        .iter()
-        .take(8)
-        .fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
 }
 
 pub(super) fn attempt<T>(
@@ -132,7 +127,7 @@ pub(super) fn attempt<T>(
     })
 }
 
-/// Writes past the capture of test output: whoever waits for minutes should see why.
+/// Bypasses the capture of test output, so that a wait of minutes is explained.
 fn say(message: Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{message}");
 }

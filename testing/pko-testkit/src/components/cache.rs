@@ -4,16 +4,20 @@ use std::path::PathBuf;
 
 use super::BuildEnvironment;
 
-/// `$PKO_CACHE`, else a folder of ours in the user's cache directory.
+/// `$PKO_CACHE`, or `pko` in the user's cache directory.
 pub(super) fn directory(environment: &BuildEnvironment) -> Option<PathBuf> {
     if let Some(cache) = &environment.cache {
         return Some(cache.into());
     }
     let user_cache = environment.user_cache.as_ref().map(PathBuf::from);
-    Some(user_cache.or_else(|| of_home(environment))?.join("pko"))
+    Some(
+        user_cache
+            .or_else(|| user_cache_folder(environment))?
+            .join("pko"),
+    )
 }
 
-fn of_home(environment: &BuildEnvironment) -> Option<PathBuf> {
+fn user_cache_folder(environment: &BuildEnvironment) -> Option<PathBuf> {
     let inside = if cfg!(target_os = "macos") {
         "Library/Caches"
     } else {

@@ -7,7 +7,7 @@ use std::process::{self, Output};
 use serde_json::Value;
 
 use super::build_dir::{GoBuildDir, attempt, run, short_digest};
-use super::pinned_modules::{PinnedModules, required};
+use super::pinned_modules::{PinnedModules, required_version};
 use super::{BuildEnvironment, ComponentsError};
 use crate::last_lines::last_lines;
 
@@ -19,12 +19,12 @@ pub(crate) struct GoModule {
     pub(crate) folder: &'static str,
     /// Where its version is pinned.
     pub(crate) go_mod: &'static str,
-    /// What it is checked against.
     pub(crate) go_sum: &'static str,
 }
 
 impl GoModule {
-    /// The files of its folder, in a folder of the cache; they are downloaded if they are not there.
+    /// The files of its folder, in a folder of the cache; they are downloaded if they are not
+    /// there.
     pub(crate) fn files(&self) -> Result<PathBuf, ComponentsError> {
         let fingerprint = short_digest([self.go_mod, self.go_sum, self.folder]);
         let folder = format!("modules/{fingerprint}");
@@ -32,7 +32,7 @@ impl GoModule {
         self.files_in(&build_dir)
     }
 
-    /// As with programs, what has its name is complete.
+    /// As with programs, a folder with the final name is complete.
     fn files_in(&self, build_dir: &GoBuildDir) -> Result<PathBuf, ComponentsError> {
         let files = build_dir.directory.join("files");
         if files.is_dir() {
@@ -52,7 +52,7 @@ impl GoModule {
 
     /// Where Go keeps the module.
     fn download(&self, build_dir: &GoBuildDir, go: &Path) -> Result<PathBuf, ComponentsError> {
-        let version = required(self.go_mod, self.path);
+        let version = required_version(self.go_mod, self.path);
         let version = version.ok_or(ComponentsError::Unpinned(self.path))?;
         let module = format!("{}@{version}", self.path);
         (build_dir.say)(format_args!("downloading {module} (once) ..."));
@@ -68,7 +68,7 @@ impl GoModule {
     }
 }
 
-/// What went wrong is in the answer, or on standard error, or in both.
+/// The cause is in the response, on standard error, or both.
 fn failure(module: String, output: &Output, error: &str) -> ComponentsError {
     let said = [output.stderr.as_slice(), error.as_bytes()].join(&b'\n');
     ComponentsError::Download {

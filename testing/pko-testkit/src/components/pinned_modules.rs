@@ -32,7 +32,7 @@ impl PinnedModules {
 
     /// The version that a module is required in, such as `v1.34.4`.
     pub(super) fn version(self, module: &'static str) -> Result<&'static str, ComponentsError> {
-        required(self.go_mod(), module).ok_or(ComponentsError::Unpinned(module))
+        required_version(self.go_mod(), module).ok_or(ComponentsError::Unpinned(module))
     }
 
     /// The oldest Go that builds them, such as `1.24`.
@@ -45,7 +45,7 @@ impl PinnedModules {
             .join(".")
     }
 
-    /// What makes programs small, and sets the version that `go build` alone does not.
+    /// Strips symbols, and sets the version that `go build` alone leaves empty.
     pub(super) fn linker_flags(self) -> Result<String, ComponentsError> {
         match self {
             Self::Kubernetes => kubernetes_linker_flags(),
@@ -79,7 +79,7 @@ fn pulumi_linker_flags() -> Result<String, ComponentsError> {
 }
 
 /// The version in which a `go.mod` requires a module.
-pub(super) fn required<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
+pub(super) fn required_version<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
     go_mod
         .lines()
         .find_map(|line| {

@@ -1,5 +1,5 @@
-//! Access to a control plane: clients, kubeconfigs, kubectl. Each user has its own certificate, so the
-//! audit log distinguishes them.
+//! Access to a control plane: clients, kubeconfigs, kubectl. Each user has its own certificate, so
+//! the audit log distinguishes them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::components::{Component, ComponentsError};
 
 /// The name under which [`ControlPlane::client`] appears in the audit log.
 pub const ADMIN: &str = "testkit-admin";
-/// The group that may do everything, whatever RBAC says.
+/// The group that may do everything, regardless of RBAC.
 pub(crate) const MASTERS: &str = "system:masters";
 
 static KUBECONFIGS: AtomicUsize = AtomicUsize::new(0);
@@ -31,12 +31,12 @@ impl ControlPlane {
         self.client_as(ADMIN, &[MASTERS])
     }
 
-    /// A client as any user, in at most two groups; may do what RBAC allows.
+    /// A client as any user, in at most two groups, limited by RBAC.
     pub fn client_as(&self, user: &str, groups: &[&str]) -> Result<Client, AccessError> {
         Ok(Client::try_from(self.config_as(user, groups)?)?)
     }
 
-    /// What [`ControlPlane::client_as`] connects with.
+    /// The configuration of [`ControlPlane::client_as`].
     pub fn config_as(&self, user: &str, groups: &[&str]) -> Result<Config, AccessError> {
         config(
             &self.url(),
@@ -51,7 +51,7 @@ impl ControlPlane {
         self.layout.kubeconfig(ADMIN)
     }
 
-    /// Writes a kubeconfig as any user, in at most two groups, and gives its path.
+    /// Writes a kubeconfig for any user, in at most two groups. Returns its path.
     pub fn kubeconfig_as(&self, user: &str, groups: &[&str]) -> Result<PathBuf, AccessError> {
         self.kubeconfig_at(&self.url(), user, groups)
     }
@@ -72,7 +72,7 @@ impl ControlPlane {
 
     /// A kubectl that may do everything here, and neither reads nor writes the user's files.
     ///
-    /// A further `--kubeconfig` wins over the one given here. Builds kubectl if need be.
+    /// A further `--kubeconfig` overrides it. Builds kubectl if needed.
     pub fn kubectl(&self) -> Result<Command, AccessError> {
         let mut command = Command::new(self.components.path(Component::Kubectl)?);
         command
@@ -157,7 +157,6 @@ pub enum AccessError {
     /// The client refuses its configuration.
     #[error("failed to make a client")]
     Client(#[from] kube::Error),
-    /// The URL of a component is none.
     #[error("failed to read the URL of a component")]
     Url(#[from] http::uri::InvalidUri),
     /// A file can't be written.

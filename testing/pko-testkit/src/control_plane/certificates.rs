@@ -18,7 +18,7 @@ pub(crate) struct Identity {
     pub(crate) key: String,
 }
 
-/// What signs the certificates of one control plane, and only of that one: two planes never take
+/// Signs the certificates of one control plane, and of no other: two planes never accept
 /// each other's clients or servers for their own, even if they meet on a port.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
@@ -50,7 +50,7 @@ impl Authority {
         self.server_at(name, &[], &[])
     }
 
-    /// For a server that has these addresses and names besides.
+    /// For a server with additional addresses and names.
     pub(crate) fn server_at(
         &self,
         name: &str,

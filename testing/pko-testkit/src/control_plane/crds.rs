@@ -122,7 +122,6 @@ pub enum InstallError {
     NotServed {
         name: String,
         version: String,
-        /// What the API server says about it, as JSON.
         status: String,
     },
 }

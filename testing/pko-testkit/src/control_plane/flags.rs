@@ -9,7 +9,7 @@ use super::certificates::{Authority, CertificateError, Identity, token_keys};
 use crate::components::Component;
 
 /// Everything is recorded once, when it is answered; a watch also when it begins. Probes are left
-/// out: they say nothing about who asked for what.
+/// out.
 const AUDIT_POLICY: &str = r#"
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -20,7 +20,7 @@ rules:
 - level: Metadata
 "#;
 
-/// What tests have needed; each further controller costs start-up time and background requests.
+/// The controllers that tests use. Each one costs start-up time and background requests.
 const CONTROLLERS: [&str; 13] = [
     "serviceaccount-controller",
     "serviceaccount-token-controller",
@@ -37,11 +37,11 @@ const CONTROLLERS: [&str; 13] = [
     "validatingadmissionpolicy-status-controller",
 ];
 
-/// A component lets this much garbage gather, in percent of what it uses, before it collects it: a
+/// `GOGC` of the components: garbage may reach this percentage of live memory before collection. A
 /// tenth less of CPU time for some hundred megabytes.
 const GARBAGE: &str = "400";
 
-/// The data directory of a plane: what its files are called.
+/// The files of a plane's data directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout(PathBuf);
 
@@ -75,7 +75,7 @@ impl Layout {
         self.0.join(name).display().to_string()
     }
 
-    /// Writes what the components read.
+    /// Writes the files that the components read.
     pub(crate) fn write(&self, authority: &Authority) -> Result<(), LayoutError> {
         fs::create_dir_all(self.home())?;
         fs::write(self.0.join("ca.crt"), authority.pem())?;
@@ -138,7 +138,7 @@ impl Layout {
             ))
             .arg("--service-account-issuer=https://kubernetes.default.svc.cluster.local")
             .arg("--service-cluster-ip-range=10.96.0.0/16")
-            // Endpoints of a loopback address are invalid, and nobody is there to use them
+            // Endpoints of a loopback address are invalid, and unused
             .arg("--endpoint-reconciler-type=none")
             .arg("--authorization-mode=Node,RBAC")
             .arg("--allow-privileged=true")
@@ -168,7 +168,7 @@ impl Layout {
             .arg(format!("--controllers={}", CONTROLLERS.join(",")))
             // The limits are there to spare a shared API server
             .args(["--kube-api-qps=500", "--kube-api-burst=1000"])
-            // No server of its own: it is ready when its work is seen
+            // No server: it is ready when its controllers act
             .arg("--secure-port=0")
             .env("GOGC", GARBAGE);
         command

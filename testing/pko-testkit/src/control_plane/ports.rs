@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// Ports handed out by this process: the kernel may offer one again before its server listens.
 static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// A port on which nobody listens at this moment, and that this process has not had before.
+/// A port without a listener that this process has not used before.
 ///
-/// Another process can still take it before its server does; whoever starts the server tries
-/// again then.
+/// Another process can still take it first, so callers retry.
 pub(crate) fn free() -> io::Result<u16> {
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut given = GIVEN.lock();
     loop {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
             .local_addr()?

@@ -21,7 +21,7 @@ struct Running {
     log: PathBuf,
 }
 
-/// A component that ended when it should not have.
+/// A component that ended unexpectedly.
 #[derive(Debug)]
 pub struct Ended {
     pub name: &'static str,
@@ -38,7 +38,7 @@ impl Processes {
         })
     }
 
-    /// Starts a component whose output goes to the end of a log file.
+    /// Starts a component. Its output is appended to a log file.
     pub(crate) fn start(
         &mut self,
         name: &'static str,
@@ -68,8 +68,7 @@ impl Processes {
         Ok(())
     }
 
-    /// A component that has ended, if there is one.
-    pub(crate) fn ended(&mut self) -> io::Result<Option<Ended>> {
+    pub(crate) fn check_ended(&mut self) -> io::Result<Option<Ended>> {
         for Running { name, child, log } in &mut self.running {
             if let Some(status) = child.try_wait()? {
                 return Ok(Some(Ended {
@@ -82,7 +81,6 @@ impl Processes {
         Ok(None)
     }
 
-    /// The end of a component's log.
     pub(crate) fn log_tail(&self, name: &str) -> String {
         let running = self.running.iter().find(|running| running.name == name);
         running
@@ -131,7 +129,7 @@ mod tests {
             .start("sh", Command::new("sh").args(["-c", script]), log)
             .unwrap();
         let ended = loop {
-            match processes.ended().unwrap() {
+            match processes.check_ended().unwrap() {
                 Some(ended) => break ended,
                 None => thread::sleep(Duration::from_millis(10)),
             }

@@ -5,7 +5,7 @@ use super::start::{CONTROLLERS, StartError};
 use crate::components::Component;
 
 impl ControlPlane {
-    /// Kills the API server, as a crash does. etcd keeps what was written, and the controllers wait.
+    /// Kills the API server, as a crash does. etcd keeps the data, and the controllers wait.
     ///
     /// Not for a plane that other tests share.
     pub fn stop_api_server(&self) -> Result<(), StartError> {
@@ -30,7 +30,7 @@ impl ControlPlane {
         self.start_api_server().await
     }
 
-    /// Kills the built-in controllers: nobody acts on what is written until they are back.
+    /// Kills the built-in controllers.
     ///
     /// Not for a plane that other tests share.
     pub fn stop_controllers(&self) -> Result<(), StartError> {

@@ -2,11 +2,11 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use http::Request;
 use kube::Client;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::{JoinError, spawn_blocking};
@@ -28,7 +28,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Who the built-in controllers are to the API server.
 pub(super) const CONTROLLERS: &str = "system:kube-controller-manager";
 
-/// What a control plane consists of.
 #[derive(Debug, Default)]
 pub struct ControlPlaneBuilder {
     controller_manager: bool,
@@ -48,14 +47,15 @@ impl ControlPlaneBuilder {
         self
     }
 
-    /// Where the programs come from, if not from what the environment says.
+    /// Overrides the source of the programs.
     #[must_use]
     pub fn components(mut self, components: Components) -> Self {
         self.components = Some(components);
         self
     }
 
-    /// Installs CRDs before the built-in controllers start, which then know these kinds at once.
+    /// Installs CRDs before the built-in controllers start, which then handle these kinds
+    /// immediately.
     #[must_use]
     pub fn crds(mut self, crds: Vec<Value>) -> Self {
         self.crds = crds;
@@ -154,7 +154,7 @@ impl ControlPlane {
             .map_err(|source| StartError::Run { name, source })
     }
 
-    /// Waits until a path is there, as the sign that a component is ready.
+    /// Waits until a path exists, which means that a component is ready.
     pub(super) async fn wait_for(
         &self,
         component: Component,
@@ -171,7 +171,7 @@ impl ControlPlane {
                 Ok(request) => client.request_text(request).await,
                 Err(error) => Err(kube::Error::HttpError(error)),
             };
-            if let Some(ended) = self.processes().ended()? {
+            if let Some(ended) = self.processes().check_ended()? {
                 return Err(StartError::Ended(ended));
             }
             match answer {
@@ -214,16 +214,13 @@ pub enum StartError {
     /// The program that cleans up can't be started.
     #[error("failed to start `sh`, which cleans up after a control plane")]
     ProcessGroup(#[source] io::Error),
-    /// A component can't be started.
     #[error("failed to start {name}")]
     Run {
         name: &'static str,
         source: io::Error,
     },
-    /// A component started and ended.
     #[error("{} ended ({}); the end of its log:\n{}", .0.name, .0.status, .0.log)]
     Ended(Ended),
-    /// A component runs, but is not ready.
     #[error("{name} was not ready in {} s; the end of its log:\n{log}", DEADLINE.as_secs())]
     NotReady {
         name: &'static str,

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -13,6 +13,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::SendRequest;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustls::pki_types::ServerName;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
@@ -52,11 +53,11 @@ pub(super) struct ProxyState {
 
 impl ProxyState {
     pub(super) fn rules(&self) -> MutexGuard<'_, Rules> {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rules.lock()
     }
 
     pub(super) fn lists(&self) -> MutexGuard<'_, ListReplays> {
-        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lists.lock()
     }
 
     /// Serves for ever, but for outages.
@@ -69,14 +70,14 @@ impl ProxyState {
             self.note_listening(true);
             self.accept(listener).await;
             self.note_listening(false);
-            until(&self.outage, false).await;
+            wait_for_value(&self.outage, false).await;
             listener = self.listen_again().await;
         }
     }
 
     fn note_listening(&self, listens: bool) {
         let (state, changed) = &self.listens;
-        *state.lock().unwrap_or_else(PoisonError::into_inner) = listens;
+        *state.lock() = listens;
         changed.notify_all();
     }
 
@@ -85,7 +86,7 @@ impl ProxyState {
         loop {
             tokio::select! {
                 biased;
-                () = until(&self.outage, true) => return,
+                () = wait_for_value(&self.outage, true) => return,
                 accepted = listener.accept() => {
                     if let Ok((stream, _)) = accepted {
                         tokio::spawn(Arc::clone(self).connection(stream));
@@ -121,14 +122,14 @@ impl ProxyState {
         };
         tokio::select! {
             _ = serving => {}
-            () = until(&self.outage, true) => {}
+            () = wait_for_value(&self.outage, true) => {}
         }
     }
 }
 
 /// One connection of a client, with one of its own to the API server.
 struct Connection {
-    /// How many kills there had been when it was made.
+    /// The number of kills before it was opened.
     kills: usize,
     server: sync::Mutex<Option<SendRequest<Full<Bytes>>>>,
     proxy: Arc<ProxyState>,
@@ -178,22 +179,22 @@ impl Connection {
         }
     }
 
-    /// Answers with what was true once, if that is wanted.
+    /// Replays a recorded list if that is due.
     async fn list(
         &self,
         request_info: ApiRequest,
         request: Request<Incoming>,
     ) -> Result<Response<Body>, ProxyIoError> {
         let list = ListRequest::of(request.uri(), request.headers());
-        let old = self.proxy.lists().meet(&request_info.resource, list);
-        if let Some(old) = old {
-            return Ok(json_answer(StatusCode::OK, old));
+        let recorded = self.proxy.lists().observe(&request_info.resource, list);
+        if let Some(recorded) = recorded {
+            return Ok(json_answer(StatusCode::OK, recorded));
         }
         let answer = self.forward(request).await?;
         Ok(answer.map(|body| body.map_err(io::Error::other).boxed()))
     }
 
-    /// Says nothing until the kill is over; then the connection breaks.
+    /// Stays silent until the kill is over; then the connection breaks.
     async fn silence(&self) -> ProxyIoError {
         let mut resumed = self.proxy.resumed.subscribe();
         let is_over = |kills: &usize| *kills > self.kills;
@@ -214,11 +215,11 @@ impl Connection {
         request: Request<Incoming>,
     ) -> Result<Response<Incoming>, ProxyIoError> {
         let (mut parts, body) = request.into_parts();
-        // What is compressed can't be read event by event
+        // Compressed responses can't be split into events
         parts.headers.remove(header::ACCEPT_ENCODING);
         let body = Full::new(body.collect().await?.to_bytes());
         let mut server = self.server.lock().await;
-        let mut sender = match usable(server.take()).await {
+        let mut sender = match reusable_connection(server.take()).await {
             Some(sender) => sender,
             None => self.proxy.connect().await?,
         };
@@ -231,21 +232,23 @@ impl Connection {
 }
 
 /// A connection to the API server that it has not ended in the meantime.
-async fn usable(sender: Option<SendRequest<Full<Bytes>>>) -> Option<SendRequest<Full<Bytes>>> {
+async fn reusable_connection(
+    sender: Option<SendRequest<Full<Bytes>>>,
+) -> Option<SendRequest<Full<Bytes>>> {
     let mut sender = sender?;
     sender.ready().await.ok()?;
     Some(sender)
 }
 
 impl ProxyState {
-    /// Keeps what each list that was request_info for so far says now.
+    /// Records the current response to each list requested so far.
     pub(super) async fn record_lists(&self) -> Result<(), ProxyIoError> {
-        let known = self.lists().known();
-        for list in known {
+        let requested = self.lists().requests();
+        for list in requested {
             let mut server = self.connect().await?;
             let answer = server.send_request(list.request()?).await?;
             let content = answer.into_body().collect().await?.to_bytes();
-            self.lists().keep(list, content);
+            self.lists().record(list, content);
         }
         Ok(())
     }
@@ -263,7 +266,7 @@ impl ProxyState {
     }
 }
 
-async fn until(value: &watch::Sender<bool>, wanted: bool) {
+async fn wait_for_value(value: &watch::Sender<bool>, wanted: bool) {
     let mut value = value.subscribe();
     if value.wait_for(|value| *value == wanted).await.is_err() {
         std::future::pending::<()>().await;
@@ -287,7 +290,7 @@ fn server_error() -> Response<Body> {
     )
 }
 
-/// What an API server says whose storage has not answered in time.
+/// The API server's response when its storage times out.
 fn timeout() -> Response<Body> {
     let code = StatusCode::GATEWAY_TIMEOUT;
     let message = "Timeout: request did not complete within the allotted timeout";

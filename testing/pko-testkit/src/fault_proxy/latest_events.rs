@@ -1,8 +1,9 @@
 //! Tracks the latest event of each object of a watch.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::rules::is_modification;
@@ -19,20 +20,20 @@ pub(super) struct EventNumber {
 pub(super) struct LatestEvents(Arc<Mutex<HashMap<String, usize>>>);
 
 impl LatestEvents {
-    /// Takes note of an event; gives nothing for one that must be told whatever comes after it.
+    /// Counts an event. Returns `None` for one that is never superseded.
     pub(super) fn note(&self, line: &[u8]) -> Option<EventNumber> {
         let event: Value = serde_json::from_slice(line).ok()?;
         let object = event.pointer("/object/metadata/uid")?.as_str()?.to_owned();
-        let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = self.0.lock();
         let count = latest.entry(object.clone()).or_default();
         *count += 1;
         let number = *count;
         is_modification(line).then_some(EventNumber { object, number })
     }
 
-    /// Whether an event that came after this one says all that this one says.
+    /// True if a later event supersedes this one.
     pub(super) fn has_newer(&self, number: &EventNumber) -> bool {
-        let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let latest = self.0.lock();
         latest.get(&number.object) != Some(&number.number)
     }
 }

@@ -6,12 +6,12 @@ use http::{HeaderMap, HeaderValue, Request, Uri, header};
 use http_body_util::Full;
 use hyper::body::Bytes;
 
-/// A list, as a client asks for it.
+/// A list request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ListRequest {
     /// The path and the query.
     target: String,
-    /// Whether whole objects are wanted, or their metadata.
+    /// Distinguishes whole objects from their metadata.
     accept: String,
 }
 
@@ -34,38 +34,37 @@ impl ListRequest {
     }
 }
 
-/// What is known of lists.
 #[derive(Default)]
 pub(super) struct ListReplays {
-    known: BTreeSet<ListRequest>,
-    kept: BTreeMap<ListRequest, Bytes>,
-    /// The resources whose next list is the kept one.
+    requested: BTreeSet<ListRequest>,
+    recorded: BTreeMap<ListRequest, Bytes>,
+    /// The resources whose next list is the recorded one.
     replayed: BTreeSet<String>,
-    /// The lists that were answered so; a second time the truth is told.
-    told: BTreeSet<ListRequest>,
+    /// The lists that were replayed. Each is replayed once.
+    replayed_once: BTreeSet<ListRequest>,
     /// How many answers were old ones, since the beginning.
     pub(super) fault_count: usize,
 }
 
 impl ListReplays {
-    /// Takes note of a list that is request_info for; gives what is to be said in the place of the truth.
-    pub(super) fn meet(&mut self, resource: &str, list: ListRequest) -> Option<Bytes> {
-        self.known.insert(list.clone());
-        if !self.replayed.contains(resource) || self.told.contains(&list) {
+    /// Remembers a requested list. Returns the recording if it is to be replayed.
+    pub(super) fn observe(&mut self, resource: &str, list: ListRequest) -> Option<Bytes> {
+        self.requested.insert(list.clone());
+        if !self.replayed.contains(resource) || self.replayed_once.contains(&list) {
             return None;
         }
-        let old = self.kept.get(&list).cloned()?;
-        self.told.insert(list);
+        let old = self.recorded.get(&list).cloned()?;
+        self.replayed_once.insert(list);
         self.fault_count += 1;
         Some(old)
     }
 
-    pub(super) fn known(&self) -> Vec<ListRequest> {
-        self.known.iter().cloned().collect()
+    pub(super) fn requests(&self) -> Vec<ListRequest> {
+        self.requested.iter().cloned().collect()
     }
 
-    pub(super) fn keep(&mut self, list: ListRequest, content: Bytes) {
-        self.kept.insert(list, content);
+    pub(super) fn record(&mut self, list: ListRequest, content: Bytes) {
+        self.recorded.insert(list, content);
     }
 
     pub(super) fn replay(&mut self, resource: &str) {
@@ -74,7 +73,7 @@ impl ListReplays {
 
     pub(super) fn clear_faults(&mut self) {
         self.replayed.clear();
-        self.told.clear();
+        self.replayed_once.clear();
     }
 }
 
@@ -90,18 +89,18 @@ mod tests {
     fn recorded_list_is_replayed_once() {
         let mut lists = ListReplays::default();
         let stacks = list("/apis/pulumi.com/v1/stacks?limit=100");
-        assert_eq!(lists.meet("stacks", stacks.clone()), None);
-        assert_eq!(lists.known(), std::slice::from_ref(&stacks));
+        assert_eq!(lists.observe("stacks", stacks.clone()), None);
+        assert_eq!(lists.requests(), std::slice::from_ref(&stacks));
         let old = Bytes::from_static(b"old");
-        lists.keep(stacks.clone(), old.clone());
-        assert_eq!(lists.meet("stacks", stacks.clone()), None, "not wanted");
+        lists.record(stacks.clone(), old.clone());
+        assert_eq!(lists.observe("stacks", stacks.clone()), None, "not wanted");
         lists.replay("stacks");
-        assert_eq!(lists.meet("pods", list("/api/v1/pods")), None);
-        assert_eq!(lists.meet("stacks", stacks.clone()), Some(old.clone()));
-        assert_eq!(lists.meet("stacks", stacks.clone()), None, "once");
+        assert_eq!(lists.observe("pods", list("/api/v1/pods")), None);
+        assert_eq!(lists.observe("stacks", stacks.clone()), Some(old.clone()));
+        assert_eq!(lists.observe("stacks", stacks.clone()), None, "once");
         lists.clear_faults();
         lists.replay("stacks");
-        assert_eq!(lists.meet("stacks", stacks), Some(old));
+        assert_eq!(lists.observe("stacks", stacks), Some(old));
         assert_eq!(lists.fault_count, 2);
     }
 

@@ -7,7 +7,7 @@ use http::{Method, Uri};
 pub(super) struct ApiRequest {
     pub(super) method: Method,
     pub(super) path: String,
-    /// Such as `stacks`; empty for what is no resource.
+    /// Such as `stacks`. Empty for non-resource requests.
     pub(super) resource: String,
     /// Of one object; empty for all of them.
     name: String,
@@ -34,14 +34,13 @@ impl ApiRequest {
         self.method == Method::GET && is_it
     }
 
-    /// Whether it asks for all objects of a resource.
     pub(super) fn is_list(&self) -> bool {
         let is_of_all = !self.resource.is_empty() && self.name.is_empty();
         self.method == Method::GET && is_of_all && !self.is_watch()
     }
 
-    /// Whether it changes what somebody reconciles: no lease, no question in the form of a POST, and
-    /// no event unless those count.
+    /// True for a change of reconciled state: no lease, no review, no token, no dry run, and no
+    /// event unless events count.
     pub(super) fn is_write(&self, with_events: bool) -> bool {
         let methods = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
         let is_aside = self.resource == "leases"

@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::request::ApiRequest;
 use super::{ApiWrite, KillPoint, WriteFailure};
 
-/// What is called when the moment has come.
+/// The action at a kill point.
 pub(super) type KillAction = Arc<dyn Fn() + Send + Sync>;
 
-/// The faults that are set, and what was counted.
+/// The active faults, and the counts.
 #[derive(Default)]
 pub(super) struct Rules {
     pub(super) writes: Vec<ApiWrite>,
@@ -19,7 +19,7 @@ pub(super) struct Rules {
     failures: Option<PendingFailures>,
     delays: BTreeMap<String, Duration>,
     drops: BTreeMap<String, EveryNth>,
-    /// For how long changes gather, of which the last is told.
+    /// Coalescing windows by resource.
     windows: BTreeMap<String, Duration>,
     /// How many writes and events a fault has fault_count.
     pub(super) fault_count: usize,
@@ -56,7 +56,6 @@ struct EveryNth {
 }
 
 impl EveryNth {
-    /// After so many that were not seen.
     fn new(nth: usize, seen: usize) -> Self {
         Self { nth, seen }
     }
@@ -67,7 +66,6 @@ impl EveryNth {
     }
 }
 
-/// What happens to a request.
 pub(super) enum RequestAction {
     Pass,
     PendingKill(KillPoint, KillAction),
@@ -105,8 +103,8 @@ impl Rules {
         self.windows.clear();
     }
 
-    /// Counts a request and judges it. With the action_taken to kill, all connections of now are dead: no
-    /// later write comes between that and the action.
+    /// Counts a request and judges it. With the action_taken to kill, all connections of now are
+    /// dead: no later write comes between that and the action.
     pub(super) fn decide(&mut self, request_info: &ApiRequest) -> RequestAction {
         if !request_info.is_write(self.count_events) {
             return RequestAction::Pass;
@@ -129,7 +127,6 @@ impl Rules {
         action_taken
     }
 
-    /// What becomes of an event of a watch.
     pub(super) fn event_action(&mut self, resource: &str, line: &[u8]) -> EventAction {
         let event_action = self.next_event_action(resource, line);
         self.fault_count += usize::from(event_action != EventAction::Deliver(Duration::ZERO));
@@ -149,7 +146,6 @@ impl Rules {
     }
 }
 
-/// What becomes of an event of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventAction {
     Drop,

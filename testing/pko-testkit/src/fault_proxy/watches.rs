@@ -15,27 +15,27 @@ use super::connections::{Body, ProxyState};
 use super::latest_events::{EventNumber, LatestEvents};
 use super::rules::EventAction;
 
-/// What ends the watches that are open.
+/// How open watches are ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum WatchEnd {
     #[default]
     None,
     Cut,
-    /// The API server has forgotten what was before.
+    /// The resource version is too old.
     Gone,
 }
 
-/// What an API server says then.
+/// The API server's event for that.
 const GONE: &str = concat!(
     r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"#,
     r#""status":"Failure","message":"too old resource version","reason":"Expired","code":410}}"#,
     "\n"
 );
 
-/// What is passed on, and when.
+/// A line to deliver, and when.
 struct WatchLine {
     time: Instant,
-    /// Of what need not be told if something newer has come by then.
+    /// Set if a newer event of the object supersedes this line.
     number: Option<EventNumber>,
     /// Or the break of the connection to the API server, which breaks the client's too.
     content: Result<Bytes, io::Error>,
@@ -63,7 +63,7 @@ pub(super) fn with_faults(
     let (read, lines) = mpsc::unbounded_channel();
     let (write, items) = mpsc::unbounded_channel();
     let latest = LatestEvents::default();
-    // From this moment on: what ended other watches before does not end this one
+    // Subscribed before reading, so that only later ends count
     let end = proxy.ends.subscribe();
     let reader = WatchReader {
         proxy: Arc::clone(proxy),
@@ -73,7 +73,7 @@ pub(super) fn with_faults(
     };
     let reading = tokio::spawn(reader.read(body));
     tokio::spawn(async move {
-        write_lines(in_time(lines, latest), end, &write).await;
+        write_lines(deliver_on_time(lines, latest), end, &write).await;
         // Without a reader the connection to the API server ends
         reading.abort();
     });
@@ -111,7 +111,7 @@ impl WatchReader {
         }
     }
 
-    /// Nothing for an event that is never told.
+    /// `None` for a dropped event.
     fn line(&self, line: Vec<u8>) -> Option<WatchLine> {
         let event_action = self.proxy.rules().event_action(&self.resource, &line);
         let (delay, number) = match event_action {
@@ -156,7 +156,7 @@ async fn write_lines(
     }
 }
 
-fn in_time(
+fn deliver_on_time(
     lines: mpsc::UnboundedReceiver<WatchLine>,
     latest: LatestEvents,
 ) -> impl Stream<Item = Result<Bytes, io::Error>> {

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use jiff::{Timestamp, Unit};
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::archive::archive;
-use super::source::{Artifact, TestSource, hex};
+use super::source::{Artifact, TestSource};
 use crate::git_server::http::{HttpRequest, respond};
 
 /// A server of artifacts. It ends when it is dropped.
@@ -23,7 +24,7 @@ pub struct ArtifactServer {
 #[derive(Default)]
 struct ArtifactStore {
     files: BTreeMap<String, Vec<u8>>,
-    /// The paths that were asked for, one for each request.
+    /// One path for each request.
     requested_paths: Vec<String>,
     stopped: bool,
 }
@@ -43,12 +44,12 @@ impl ArtifactServer {
         Ok(Self { address, state })
     }
 
-    /// Stores the archive of a revision, whose files are given by path and content; gives what the source's status says
-    /// about it.
+    /// Stores the archive of a revision, with files by path and content. Returns the artifact for the source's
+    /// status.
     ///
     /// # Panics
     ///
-    /// If a path is none that an archive can have.
+    /// If a path is not valid in an archive.
     #[must_use]
     #[expect(clippy::expect_used, reason = "a test's own mistake")]
     pub fn publish(&self, source: &TestSource, revision: &str, files: &[(&str, &str)]) -> Artifact {
@@ -56,32 +57,32 @@ impl ArtifactServer {
         let path = source.path(revision);
         let now = Timestamp::now();
         let artifact = Artifact {
-            digest: format!("sha256:{}", hex(&Sha256::digest(&bytes))),
+            digest: format!("sha256:{}", hex::encode(Sha256::digest(&bytes))),
             last_update_time: now.round(Unit::Second).unwrap_or(now),
             revision: revision.to_owned(),
             size: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
             url: format!("http://{}/{path}", self.address),
             path,
         };
-        lock(&self.state).files.insert(artifact.path.clone(), bytes);
+        self.state.lock().files.insert(artifact.path.clone(), bytes);
         artifact
     }
 
     /// Forgets an archive, as source-controller does with those of before.
     pub fn withdraw(&self, artifact: &Artifact) {
-        lock(&self.state).files.remove(&artifact.path);
+        self.state.lock().files.remove(&artifact.path);
     }
 
-    /// Serves something else in the place of an archive, whose digest it does not have.
+    /// Serves other bytes for an archive, so that its digest does not match.
     pub fn corrupt(&self, artifact: &Artifact) {
         let other = b"not what was stored".to_vec();
-        lock(&self.state).files.insert(artifact.path.clone(), other);
+        self.state.lock().files.insert(artifact.path.clone(), other);
     }
 
-    /// How often an archive was asked for.
+    /// The number of requests for an archive.
     #[must_use]
     pub fn requests(&self, artifact: &Artifact) -> usize {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         state
             .requested_paths
             .iter()
@@ -92,20 +93,20 @@ impl ArtifactServer {
 
 impl Drop for ArtifactServer {
     fn drop(&mut self) {
-        lock(&self.state).stopped = true;
-        // whoever waits for the next connection gets this one
+        self.state.lock().stopped = true;
+        // Unblocks the accept loop
         let _ = TcpStream::connect(self.address);
     }
 }
 
 fn accept(listener: &TcpListener, state: &Arc<Mutex<ArtifactStore>>) {
     for stream in listener.incoming() {
-        if lock(state).stopped {
+        if state.lock().stopped {
             return;
         }
         let Ok(stream) = stream else { continue };
         let state = Arc::clone(state);
-        // a client that goes away is its own business
+        // A client may disconnect
         thread::spawn(move || answer(stream, &state));
     }
 }
@@ -118,7 +119,7 @@ fn answer(mut stream: TcpStream, state: &Mutex<ArtifactStore>) -> io::Result<()>
     };
     let path = request.path.trim_start_matches('/').to_owned();
     let file = {
-        let mut state = lock(state);
+        let mut state = state.lock();
         state.requested_paths.push(path.clone());
         state.files.get(&path).cloned()
     };
@@ -127,8 +128,4 @@ fn answer(mut stream: TcpStream, state: &Mutex<ArtifactStore>) -> io::Result<()>
         Some(bytes) => respond(&mut stream, "200 OK", &headers, &bytes),
         None => respond(&mut stream, "404 Not Found", &[], b"404 page not found\n"),
     }
-}
-
-fn lock(state: &Mutex<ArtifactStore>) -> MutexGuard<'_, ArtifactStore> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

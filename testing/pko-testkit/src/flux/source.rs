@@ -1,7 +1,5 @@
 //! Flux sources as users apply them, and their artifacts.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -20,7 +18,7 @@ pub enum SourceKind {
     Bucket,
     /// A version of a chart.
     HelmChart,
-    /// What a controller that is not Flux's keeps.
+    /// The artifact of a controller outside of Flux.
     ExternalArtifact,
 }
 
@@ -122,16 +120,16 @@ impl TestSource {
         })
     }
 
-    /// What a Stack's `fluxSource.sourceRef` says to mean it.
+    /// The `fluxSource.sourceRef` of a Stack.
     #[must_use]
     pub fn reference(&self) -> Value {
         json!({ "apiVersion": API_VERSION, "kind": self.kind.as_str(), "name": self.name })
     }
 
-    /// A revision as this kind of source has them; the same seed gives the same one.
+    /// A revision in this kind's format, derived from a seed.
     #[must_use]
     pub fn revision(&self, seed: &str) -> String {
-        let digest = hex(&Sha256::digest(seed));
+        let digest = hex::encode(Sha256::digest(seed));
         match self.kind {
             // The first 40 characters of any digest look like a commit
             SourceKind::GitRepository => format!("main@sha1:{digest:.40}"),
@@ -161,19 +159,10 @@ pub struct Artifact {
     pub last_update_time: jiff::Timestamp,
     /// Where it is kept, below the root of the server.
     pub path: String,
-    /// What it was made from.
     pub revision: String,
     /// How many bytes it has.
     pub size: u64,
-    /// Where it can be had.
     pub url: String,
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub enum SourceState {
     Progressing,
     /// The artifact is that of the newest revision.
     Ready(Artifact),
-    /// A newer revision was seen; until its archive is stored, the artifact is the one of before.
+    /// A newer revision exists, but its archive is not stored yet.
     Outdated { stored: Artifact, seen: String },
     /// The source can't be fetched; an artifact of before stays.
     Failed {
@@ -23,7 +23,8 @@ pub enum SourceState {
 }
 
 impl SourceState {
-    /// The status for a generation, in the order in which Flux sorts conditions: those that say how it is, then the others by name.
+    /// The status for a generation, with conditions in Flux's order: summary conditions, then
+    /// others by name.
     pub(super) fn status(&self, kind: SourceKind, generation: i64, now: Timestamp) -> Value {
         let condition = |name: &str, status: &str, reason: &str, message: &str| {
             json!({

@@ -7,7 +7,6 @@ use super::{
     http::{HttpRequest, respond},
 };
 
-/// What a server does wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// It takes a request and never answers.
@@ -16,13 +15,13 @@ pub enum Fault {
     Drip,
     /// It answers with a status, and these headers.
     Status(u16, Vec<(String, String)>),
-    /// It sends a client to the same path and query at another server.
+    /// It redirects to the same path and query at another server.
     RedirectTo(String),
-    /// It sends a client to just this place.
+    /// It redirects to exactly this URL.
     RedirectExactly(String),
     /// It answers an opening request as git does, with these bytes.
     Advertise(Vec<u8>),
-    /// It refuses with git's own words, and shows the credentials that it got.
+    /// It responds with git's error line, which contains the received credentials.
     EchoCredentials,
     /// It is right until a request for objects comes; then it sends zeros for ever.
     EndlessPack,
@@ -31,7 +30,7 @@ pub enum Fault {
 const ADVERTISEMENT: &str = "application/x-git-upload-pack-advertisement";
 
 impl Fault {
-    /// Does what is wrong; false if it leaves the request to the real server.
+    /// Applies the fault. Returns false if the real server should handle the request.
     pub(super) fn apply(
         &self,
         state: &GitServerState,
@@ -92,7 +91,7 @@ fn drip(state: &GitServerState, wire: &mut dyn Wire) -> io::Result<()> {
         wire,
         "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: {ADVERTISEMENT}\r\n\r\n"
     )?;
-    // one line with the longest length, so that nobody can tell that it is wrong before it ends
+    // One line of maximum length, which is invalid only at its end
     let mut bytes = b"fff0".iter().copied().chain(std::iter::repeat(b'x'));
     while !state.wait(Duration::from_millis(20)) {
         wire.write_all(&[bytes.next().unwrap_or_default()])?;

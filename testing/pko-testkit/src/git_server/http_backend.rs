@@ -64,7 +64,7 @@ fn start(root: &Path, request: &HttpRequest, old_protocol: bool) -> io::Result<C
         })
 }
 
-/// Passes on what a CGI program says: headers, an empty line, the rest.
+/// Forwards the output of a CGI program: headers, an empty line, the body.
 fn pass_on(output: &mut BufReader<impl io::Read>, wire: &mut dyn Wire) -> io::Result<()> {
     let mut status = "200 OK".to_owned();
     let mut headers = Vec::new();

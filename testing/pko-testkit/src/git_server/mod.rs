@@ -1,5 +1,5 @@
-//! A git server over HTTP: git's own `http-backend` behind a small server that checks credentials, records
-//! requests and injects faults.
+//! A git server over HTTP: git's own `http-backend` behind a small server that checks credentials,
+//! records requests and injects faults.
 //!
 //! Tests push by writing to the repository's folder with git.
 
@@ -15,7 +15,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -23,6 +23,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use parking_lot::{Condvar, Mutex};
 
 pub use fault::Fault;
 pub use http::RecordedRequest;
@@ -95,18 +96,18 @@ impl GitServer {
         })
     }
 
-    /// From now on only this user, or these, may read.
+    /// Requires credentials. Can be called for several users.
     pub fn require(&self, user: &str, password: &str) {
         let encoded = STANDARD.encode(format!("{user}:{password}"));
-        lock(&self.state.users).push(format!("Basic {encoded}"));
+        self.state.users.lock().push(format!("Basic {encoded}"));
     }
 
-    /// What goes wrong from now on.
+    /// Sets or clears the fault.
     pub fn set_fault(&self, fault: Option<Fault>) {
-        *lock(&self.state.fault) = fault;
+        *self.state.fault.lock() = fault;
     }
 
-    /// From now on it does not know version 2 of the protocol.
+    /// Disables version 2 of the protocol.
     pub fn disable_protocol_v2(&self) {
         self.state.old_protocol.store(true, Ordering::Relaxed);
     }
@@ -145,15 +146,15 @@ impl GitServer {
     /// All requests since the last time.
     #[must_use]
     pub fn take_requests(&self) -> Vec<RecordedRequest> {
-        std::mem::take(&mut *lock(&self.state.requests))
+        std::mem::take(&mut *self.state.requests.lock())
     }
 }
 
 impl Drop for GitServer {
     fn drop(&mut self) {
-        *lock(&self.state.stopped) = true;
+        *self.state.stopped.lock() = true;
         self.state.stop.notify_all();
-        // whoever waits for the next connection gets this one
+        // Unblocks the accept loop
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -161,12 +162,12 @@ impl Drop for GitServer {
 impl GitServerState {
     fn accept(self: Arc<Self>, listener: &TcpListener) {
         for (stream, number) in listener.incoming().zip(0..) {
-            if *lock(&self.stopped) {
+            if *self.stopped.lock() {
                 return;
             }
             let Ok(stream) = stream else { continue };
             let state = Arc::clone(&self);
-            // a client that goes away is its own business
+            // A client may disconnect
             thread::spawn(move || state.serve(stream, number));
         }
     }
@@ -192,20 +193,20 @@ impl GitServerState {
         while !self.is_stopped()
             && let Some(request) = http::HttpRequest::read(wire)?
         {
-            lock(&self.requests).push(request.to_record(connection));
+            self.requests.lock().push(request.to_record(connection));
             self.answer(&request, wire)?;
         }
         Ok(())
     }
 
     fn answer(&self, request: &http::HttpRequest, wire: &mut dyn Wire) -> io::Result<()> {
-        let fault = lock(&self.fault).clone();
+        let fault = self.fault.lock().clone();
         if let Some(fault) = fault
             && fault.apply(self, request, wire)?
         {
             return Ok(());
         }
-        let users = lock(&self.users).clone();
+        let users = self.users.lock().clone();
         let allowed = users.is_empty()
             || users
                 .iter()
@@ -223,19 +224,14 @@ impl GitServerState {
     }
 
     fn is_stopped(&self) -> bool {
-        *lock(&self.stopped)
+        *self.stopped.lock()
     }
 
     /// Waits a while; true when the server ends.
     fn wait(&self, time: Duration) -> bool {
-        let stopped = lock(&self.stopped);
-        let waited = self
-            .stop
-            .wait_timeout_while(stopped, time, |stopped| !*stopped);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        let mut stopped = self.stopped.lock();
+        self.stop
+            .wait_while_for(&mut stopped, |stopped| !*stopped, time);
+        *stopped
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

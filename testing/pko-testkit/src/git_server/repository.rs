@@ -79,18 +79,18 @@ impl TestRepository {
         &self.path
     }
 
-    /// What git says to this.
+    /// Runs git and returns its output.
     pub fn git(&self, arguments: &[&str]) -> io::Result<String> {
         self.git_with_input(arguments, b"")
     }
 
-    /// What git says to this when it is given that.
+    /// Runs git with this standard input and returns its output.
     pub fn git_with_input(&self, arguments: &[&str], input: &[u8]) -> io::Result<String> {
         let output = run(&self.path, arguments, input)?;
         Ok(String::from_utf8_lossy(&output).trim_end().to_owned())
     }
 
-    /// Commits exactly these files to a branch, and gives the commit's hash.
+    /// Commits exactly these files to a branch. Returns the commit's hash.
     pub fn commit(&self, branch: &str, files: &[TestFile]) -> io::Result<String> {
         let reference = format!("refs/heads/{branch}");
         let mut stream = format!(
@@ -111,7 +111,7 @@ impl TestRepository {
         self.git(&["rev-parse", &reference])
     }
 
-    /// Writes a tree as it is, whatever git thinks of it: `(mode, name, hash)`.
+    /// Writes a tree of `(mode, name, hash)` entries, valid or not.
     pub fn raw_tree(&self, entries: &[(&str, &[u8], &str)]) -> io::Result<String> {
         let mut bytes = Vec::new();
         for (mode, name, hash) in entries {
@@ -119,7 +119,7 @@ impl TestRepository {
             bytes.push(b' ');
             bytes.extend_from_slice(name);
             bytes.push(0);
-            bytes.extend(binary(hash));
+            bytes.extend(hex::decode(hash).map_err(io::Error::other)?);
         }
         let arguments = ["hash-object", "-t", "tree", "-w", "--literally", "--stdin"];
         self.git_with_input(&arguments, &bytes)
@@ -162,13 +162,6 @@ fn add(stream: &mut Vec<u8>, file: &TestFile) -> io::Result<()> {
     stream.extend_from_slice(content);
     stream.push(b'\n');
     Ok(())
-}
-
-fn binary(hash: &str) -> Vec<u8> {
-    hash.as_bytes()
-        .chunks(2)
-        .filter_map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-        .collect()
 }
 
 /// Runs git with nothing of this machine's configuration.

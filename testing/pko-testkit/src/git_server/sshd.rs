@@ -1,7 +1,7 @@
 //! OpenSSH's own server, with keys and repositories of a test.
 //!
-//! A listener in this process accepts connections and starts one `sshd -i` for each. So there is no port to
-//! lose, no moment without a listener, and a test can observe the end of a connection.
+//! A listener in this process accepts connections and starts one `sshd -i` for each. So there is no
+//! port to lose, no moment without a listener, and a test can observe the end of a connection.
 
 use std::{
     fs::{self, OpenOptions, Permissions},
@@ -17,13 +17,14 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tempfile::TempDir;
 
@@ -57,7 +58,8 @@ pub struct KeyPair {
 }
 
 impl KeyPair {
-    /// Has `ssh-keygen` write a key, such as `["-t", "ed25519"]`, with a passphrase that may be empty.
+    /// Has `ssh-keygen` write a key, such as `["-t", "ed25519"]`, with a passphrase that may be
+    /// empty.
     pub fn generate(arguments: &[&str], passphrase: &str) -> Result<Self, SshdError> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("key");
@@ -102,7 +104,7 @@ struct SshdState {
 
 impl SshdState {
     fn servers(&self) -> MutexGuard<'_, Vec<u32>> {
-        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.servers.lock()
     }
 
     /// Waits for the end of a process.
@@ -129,8 +131,8 @@ fn process(id: u32) -> Option<Pid> {
 }
 
 impl Sshd {
-    /// A server with one key of each of these kinds (such as `["-t", "ed25519"]`), and more lines for its
-    /// configuration.
+    /// A server with one key of each of these kinds (such as `["-t", "ed25519"]`), and more lines
+    /// for its configuration.
     pub fn start(host_keys: &[&[&str]], lines: &[&str]) -> Result<Self, SshdError> {
         Self::start_at(Ipv4Addr::LOCALHOST, host_keys, lines)
     }
@@ -175,14 +177,14 @@ impl Sshd {
         Self::start(&[&["-t", "ed25519"]], &["AcceptEnv GIT_PROTOCOL"])
     }
 
-    /// As [`Self::start`]. Where OpenSSH's server is not installed, the test is skipped: it returns at
-    /// once.
+    /// As [`Self::start`]. Where OpenSSH's server is not installed, the test is skipped: it returns
+    /// at once.
     pub fn start_or_skip(host_keys: &[&[&str]], lines: &[&str]) -> Result<Option<Self>, SshdError> {
         skip_if_missing(Self::start(host_keys, lines))
     }
 
-    /// As [`Self::start_default`]. Where OpenSSH's server is not installed, the test is skipped: it returns at
-    /// once.
+    /// As [`Self::start_default`]. Where OpenSSH's server is not installed, the test is skipped: it
+    /// returns at once.
     pub fn start_default_or_skip() -> Result<Option<Self>, SshdError> {
         skip_if_missing(Self::start_default())
     }
@@ -208,7 +210,7 @@ impl Sshd {
         writeln!(file, "{public}")
     }
 
-    /// The lines by which a client knows this server.
+    /// The server's lines for a client's `known_hosts`.
     #[must_use]
     pub fn known_hosts(&self) -> String {
         let port = self.port();
@@ -235,7 +237,7 @@ impl Sshd {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    /// Waits until no connection is open any more; whether that came true.
+    /// Waits until no connection is open. Returns false after the deadline.
     #[must_use]
     pub fn wait_until_idle(&self) -> bool {
         let end = Instant::now() + DEADLINE;
@@ -248,7 +250,7 @@ impl Sshd {
         false
     }
 
-    /// What the server wrote, for a test that fails.
+    /// The server's log.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()

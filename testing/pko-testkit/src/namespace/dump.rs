@@ -51,7 +51,7 @@ fn event_time(object: &DynamicObject) -> String {
 fn presentable(mut object: DynamicObject) -> DynamicObject {
     object.metadata.managed_fields = None;
     if kind(&object) == "Secret" {
-        // It repeats what is hidden below
+        // It repeats the values that are hidden below
         object.annotations_mut().remove(APPLIED);
         for field in ["data", "stringData"] {
             hide(object.data.get_mut(field));

@@ -15,7 +15,7 @@ pub(super) async fn remove(
     has_controllers: bool,
 ) -> Result<(), kube::Error> {
     let api: Api<Namespace> = Api::all(client.clone());
-    forgive(api.delete(name, &DeleteParams::default()).await)?;
+    ignore_missing(api.delete(name, &DeleteParams::default()).await)?;
     for found in contents::of(client, name).await? {
         delete(client, name, &found).await?;
     }
@@ -31,15 +31,15 @@ async fn delete(client: &Client, namespace: &str, found: &Found) -> Result<(), k
     let name = found.object.name_any();
     if !found.object.finalizers().is_empty() {
         let patch = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
-        forgive(api.patch(&name, &PatchParams::default(), &patch).await)?;
+        ignore_missing(api.patch(&name, &PatchParams::default(), &patch).await)?;
     }
-    forgive(
+    ignore_missing(
         api.delete(&name, &DeleteParams::default().grace_period(0))
             .await,
     )
 }
 
-/// What the namespace controller does when nothing is left.
+/// Does the namespace controller's last step.
 async fn finalize(client: &Client, name: &str) -> Result<(), kube::Error> {
     let body = json!({
         "apiVersion": "v1", "kind": "Namespace",
@@ -49,11 +49,11 @@ async fn finalize(client: &Client, name: &str) -> Result<(), kube::Error> {
         .header(http::header::CONTENT_TYPE, "application/json")
         .body(body.to_string().into_bytes())
         .map_err(kube::Error::HttpError)?;
-    forgive(client.request::<Value>(request).await)
+    ignore_missing(client.request::<Value>(request).await)
 }
 
-/// What is gone already, or can't be deleted as a kind, is no reason to stop.
-fn forgive<T>(result: Result<T, kube::Error>) -> Result<(), kube::Error> {
+/// Ignores objects that are gone, and kinds that can't be deleted.
+fn ignore_missing<T>(result: Result<T, kube::Error>) -> Result<(), kube::Error> {
     match result {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405) => Ok(()),
         other => other.map(drop),

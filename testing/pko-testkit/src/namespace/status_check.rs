@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::kstatus::{self, ConditionProtocol};
 
-/// The kinds that have conditions of ours: group, version, kind, plural.
+/// The kinds with our conditions: group, version, kind, plural.
 const KINDS: [([&str; 4], ConditionProtocol); 4] = [
     (
         ["pulumi.com", "v1", "Stack", "stacks"],
@@ -47,15 +47,15 @@ pub(super) async fn violations(
         };
         for object in objects {
             let object = serde_json::to_value(object).map_err(kube::Error::SerdeError)?;
-            found.extend(of_object(kind, &object, protocol, Timestamp::now()));
+            found.extend(object_violations(kind, &object, protocol, Timestamp::now()));
         }
     }
     Ok(found)
 }
 
-/// Holds at any moment, also while somebody works on the object: without conditions nobody has
-/// violations_of it yet, and a status of an older generation is violations_of as what it was then.
-fn of_object(
+/// Valid at any moment, also during reconciliation: an object without conditions was not reconciled
+/// yet, and a status of an older generation is checked against that generation.
+fn object_violations(
     kind: &str,
     object: &Value,
     protocol: ConditionProtocol,
@@ -108,7 +108,7 @@ mod tests {
             "metadata": { "name": "demo", "generation": generation },
             "status": { "observedGeneration": observed, "conditions": conditions },
         });
-        of_object("Stack", &object, ConditionProtocol::ExactlyOne, now)
+        object_violations("Stack", &object, ConditionProtocol::ExactlyOne, now)
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
             let object = json!({ "metadata": { "generation": 1 }, "status": status });
             let now = Timestamp::now();
             assert_eq!(
-                of_object("Stack", &object, ConditionProtocol::ExactlyOne, now),
+                object_violations("Stack", &object, ConditionProtocol::ExactlyOne, now),
                 nothing
             );
         }

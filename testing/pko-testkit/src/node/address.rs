@@ -12,12 +12,12 @@ const ATTEMPTS: usize = 100;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// An address that this process has not had before, and on whose agent port nobody listens.
+/// An address that this process has not used before, with a free agent port.
 pub fn free() -> io::Result<Ipv4Addr> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for _ in 0..ATTEMPTS {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let address = numbered(start_of(std::process::id()).wrapping_add(number));
+        let address = nth_address(start_of(std::process::id()).wrapping_add(number));
         match TcpListener::bind((address, PORT)) {
             Ok(_) => return Ok(address),
             Err(error) => last = error,
@@ -31,7 +31,7 @@ fn start_of(process: u32) -> u32 {
     process.wrapping_mul(OCTET * OCTET + OCTET + 1)
 }
 
-fn numbered(number: u32) -> Ipv4Addr {
+fn nth_address(number: u32) -> Ipv4Addr {
     let octet = |value: u32| u8::try_from(value % OCTET + 1).unwrap_or(1);
     Ipv4Addr::new(
         127,
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn address_octets_avoid_special_values() {
         for number in (0..OCTET.pow(3)).step_by(77) {
-            let octets = numbered(number).octets();
+            let octets = nth_address(number).octets();
             assert!(!octets.contains(&0) && !octets.contains(&255), "{octets:?}");
         }
     }

@@ -18,7 +18,6 @@ use super::process::{Launch, MARK};
 /// Where the image of the agent has it.
 const AGENT: &str = "/agent";
 
-/// What a container is started with.
 pub(super) struct ContainerStart<'a> {
     pub(super) container: &'a Container,
     pub(super) pod: &'a str,
@@ -55,7 +54,7 @@ impl ContainerStart<'_> {
         let words = command.chain(self.container.args.iter().flatten());
         let value = |name: &str| self.variables.get(name).cloned();
         let words = words.map(|word| expand(word, value));
-        words.map(|word| paths.rewritten(&word)).collect()
+        words.map(|word| paths.rewrite(&word)).collect()
     }
 
     fn program(&self, word: &str, path: &str) -> Option<PathBuf> {
@@ -83,7 +82,7 @@ impl ContainerStart<'_> {
         ]);
         all.extend(self.settings.environment.iter().cloned());
         let own = self.variables.iter();
-        all.extend(own.map(|(name, value)| (name.clone(), paths.rewritten(value))));
+        all.extend(own.map(|(name, value)| (name.clone(), paths.rewrite(value))));
         all.insert(MARK.to_owned(), text(&self.files.container(name)));
         all
     }
@@ -91,9 +90,9 @@ impl ContainerStart<'_> {
     /// Made if it is missing, as container runtimes do.
     fn directory(&self, paths: &Paths) -> PathBuf {
         let wanted = self.container.working_dir.as_deref().unwrap_or_default();
-        let directory = PathBuf::from(paths.rewritten(wanted));
+        let directory = PathBuf::from(paths.rewrite(wanted));
         if directory.starts_with(self.files.folder()) {
-            // If that fails, so does the start, which tells it better
+            // If that fails, so does the start, with a better message
             let _ = fs::create_dir_all(&directory);
             return directory;
         }
@@ -104,7 +103,7 @@ impl ContainerStart<'_> {
     }
 }
 
-/// Whether this is an agent that would listen everywhere, where other pods' agents do too.
+/// True for an agent that would listen on all addresses, and collide with other pods' agents.
 fn is_server(program: &Path, arguments: &[String]) -> bool {
     let has = |word: &str| arguments.iter().any(|argument| argument == word);
     let is_agent = program.file_name().is_some_and(|name| name == "agent");

@@ -11,7 +11,7 @@ use super::references::{ObjectData, Objects, ReferenceKind};
 
 pub(super) type Variables = BTreeMap<String, String>;
 
-/// What a container's variables can tell of its pod.
+/// The sources of a container's variables.
 pub(super) struct EnvResolver<'a> {
     pub(super) pod: &'a Pod,
     pub(super) address: Ipv4Addr,
@@ -20,7 +20,7 @@ pub(super) struct EnvResolver<'a> {
 }
 
 impl EnvResolver<'_> {
-    /// The variables, or the kubelet's message about what is missing.
+    /// The variables, or the kubelet's message about a missing source.
     pub(super) fn variables(&self, container: &Container) -> Result<Variables, String> {
         let mut variables = Variables::new();
         for source in container.env_from.iter().flatten() {
@@ -78,7 +78,7 @@ impl EnvResolver<'_> {
         }
         match &source.field_ref {
             Some(field) => self.field(&field.field_path).map(Some),
-            None => Err("the pretend node knows no such source of a variable".to_owned()),
+            None => Err("the fake node does not support this source of a variable".to_owned()),
         }
     }
 

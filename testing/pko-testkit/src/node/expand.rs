@@ -1,6 +1,6 @@
 //! `$(NAME)` in commands, arguments and variables, expanded as the kubelet does.
 
-/// Replaces `$(NAME)` by the value of a variable and `$$` by `$`. What names no variable stays.
+/// Replaces `$(NAME)` by the value of a variable and `$$` by `$`. Unknown names stay.
 pub(super) fn expand(text: &str, value: impl Fn(&str) -> Option<String>) -> String {
     let mut expanded = String::new();
     let mut rest = text;

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Container, KeyToPath, PodSpec, Volume};
 use super::paths::Paths;
 use super::references::{ObjectData, Objects, ReferenceKind};
 
-/// Where a container writes what it wants to be known by.
+/// The default termination log.
 const TERMINATION_LOG: &str = "/dev/termination-log";
 
 /// The folders of one pod.
@@ -39,7 +39,7 @@ impl Files {
         &self.folder
     }
 
-    /// What marks the processes of a container.
+    /// The folder that marks the processes of a container.
     pub(super) fn container(&self, container: &str) -> PathBuf {
         self.folder.join("containers").join(container)
     }
@@ -60,7 +60,7 @@ impl Files {
         self.folder.join("volumes").join(volume)
     }
 
-    /// The folders of a container that begins, and a termination log without the words of the last.
+    /// Creates the folders of a container, and an empty termination log.
     pub(super) fn make_container(&self, container: &str) -> io::Result<()> {
         fs::create_dir_all(self.home(container))?;
         fs::create_dir_all(self.temporary(container))?;
@@ -86,7 +86,7 @@ impl Files {
         Paths::new(mounts.chain([log]).collect())
     }
 
-    /// Makes the volumes of a pod, or says in the kubelet's words what is missing for them.
+    /// Creates the volumes of a pod. Errors are the kubelet's messages.
     pub(super) fn mount(&self, spec: &PodSpec, objects: &Objects) -> Result<(), String> {
         for volume in spec.volumes.iter().flatten() {
             let folder = self.volume(&volume.name);
@@ -122,11 +122,14 @@ fn contents(volume: &Volume, objects: &Objects) -> Result<ObjectData, String> {
     let values = values.cloned().unwrap_or_default();
     match items.as_deref() {
         None | Some([]) => Ok(values),
-        Some(items) => items.iter().map(|item| chosen(item, &values)).collect(),
+        Some(items) => items
+            .iter()
+            .map(|item| select_item(item, &values))
+            .collect(),
     }
 }
 
-fn chosen(item: &KeyToPath, values: &ObjectData) -> Result<(String, Vec<u8>), String> {
+fn select_item(item: &KeyToPath, values: &ObjectData) -> Result<(String, Vec<u8>), String> {
     let key = &item.key;
     match values.get(key) {
         Some(value) => Ok((item.path.clone(), value.clone())),

@@ -11,7 +11,7 @@ const OWN_BYTES: usize = 4096;
 const FIRST_BACK_OFF: u32 = 10;
 const LONGEST_BACK_OFF: u32 = 300;
 
-/// Why a container that failed so many times before does not run. `pod` is `namespace/name`.
+/// The message for a container in back-off. `pod` is `namespace/name`.
 pub(super) fn back_off(failures: u32, container: &str, pod: &str, uid: &str) -> String {
     let (namespace, name) = pod.split_once('/').unwrap_or(("", pod));
     let seconds = FIRST_BACK_OFF.saturating_mul(2_u32.saturating_pow(failures));
@@ -25,7 +25,7 @@ pub(super) fn back_off(failures: u32, container: &str, pod: &str, uid: &str) -> 
     )
 }
 
-/// Why an image can't be had.
+/// The message for a missing image.
 pub(super) fn no_image(image: &str) -> String {
     format!(
         "failed to pull and unpack image \"{image}\": failed to resolve reference \"{image}\": \
@@ -33,7 +33,7 @@ pub(super) fn no_image(image: &str) -> String {
     )
 }
 
-/// The same, while nobody tries.
+/// The same during back-off.
 pub(super) fn no_image_again(image: &str) -> String {
     format!(
         "Back-off pulling image \"{image}\": ErrImagePull: {}",
@@ -47,14 +47,14 @@ pub(super) fn cannot_run(program: &Path, error: &io::Error) -> String {
     format!("failed to create containerd task: exec: \"{program}\": {error}")
 }
 
-/// What a container wrote to be known by.
-pub(super) fn last_words(file: &[u8]) -> Option<String> {
+/// The contents of a termination log.
+pub(super) fn termination_message(file: &[u8]) -> Option<String> {
     let file = file.get(..OWN_BYTES).unwrap_or(file);
     (!file.is_empty()).then(|| String::from_utf8_lossy(file).into_owned())
 }
 
 /// The end of a log: whole lines as far as they fit.
-pub(super) fn end_of_log(log: &[u8]) -> Option<String> {
+pub(super) fn log_tail(log: &[u8]) -> Option<String> {
     let start = log.len().saturating_sub(LOG_BYTES);
     let tail = String::from_utf8_lossy(log.get(start..).unwrap_or(log));
     let lines: Vec<&str> = tail.split_inclusive('\n').collect();
@@ -86,15 +86,18 @@ mod tests {
 
     #[test]
     fn termination_message_is_the_log_tail() {
-        assert_eq!(end_of_log(b""), None);
-        assert_eq!(end_of_log(b"a\nb\n").as_deref(), Some("a\nb\n"));
+        assert_eq!(log_tail(b""), None);
+        assert_eq!(log_tail(b"a\nb\n").as_deref(), Some("a\nb\n"));
         let many: Vec<String> = (0..100).map(|line| line.to_string()).collect();
         let many = many.join("\n") + "\n";
-        let end = end_of_log(many.as_bytes()).unwrap();
+        let end = log_tail(many.as_bytes()).unwrap();
         assert!(end.starts_with("20\n") && end.ends_with("99\n"), "{end}");
         let long = "x".repeat(5000);
-        assert_eq!(end_of_log(long.as_bytes()).unwrap().len(), LOG_BYTES);
-        assert_eq!(last_words(long.as_bytes()).unwrap().len(), OWN_BYTES);
-        assert_eq!(last_words(b""), None);
+        assert_eq!(log_tail(long.as_bytes()).unwrap().len(), LOG_BYTES);
+        assert_eq!(
+            termination_message(long.as_bytes()).unwrap().len(),
+            OWN_BYTES
+        );
+        assert_eq!(termination_message(b""), None);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::process::Signal;
 use tokio::sync::watch;
 
@@ -17,7 +17,7 @@ pub(super) struct Faults {
     pub(super) broken_images: BTreeSet<String>,
 }
 
-/// What is known of a pod with this name, the present one or the last.
+/// The current or last pod of a name.
 #[derive(Debug, Default)]
 struct PodRecord {
     started: usize,
@@ -55,16 +55,16 @@ impl NodeState {
     }
 
     /// Waits while the node does nothing.
-    pub(super) async fn awake(&self) {
+    pub(super) async fn wait_while_paused(&self) {
         self.until(|faults| !faults.stopped).await;
     }
 
     fn pods(&self) -> MutexGuard<'_, BTreeMap<String, PodRecord>> {
-        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pods.lock()
     }
 
-    /// A pod begins; gives how many of its name did before.
-    pub(super) fn begin(&self, pod: &str) -> usize {
+    /// Counts a new pod. Returns the number of earlier pods of its name.
+    pub(super) fn count_start(&self, pod: &str) -> usize {
         let mut pods = self.pods();
         let known = pods.entry(pod.to_owned()).or_default();
         known.started += 1;
@@ -72,7 +72,7 @@ impl NodeState {
     }
 
     /// Where the logs of the present pod of this name are.
-    pub(super) fn keep_logs(&self, pod: &str, logs: PathBuf) {
+    pub(super) fn set_logs(&self, pod: &str, logs: PathBuf) {
         self.pods().entry(pod.to_owned()).or_default().logs = logs;
     }
 
@@ -80,21 +80,21 @@ impl NodeState {
         self.pods().get(pod).map(|known| known.logs.clone())
     }
 
-    pub(super) fn started(&self) -> BTreeMap<String, usize> {
+    pub(super) fn start_counts(&self) -> BTreeMap<String, usize> {
         let pods = self.pods();
         let counts = pods.iter().map(|(name, pod)| (name.clone(), pod.started));
         counts.collect()
     }
 
     /// A container of a pod runs.
-    pub(super) fn runs(&self, pod: &str, container: &str, process: Process) {
+    pub(super) fn mark_running(&self, pod: &str, container: &str, process: Process) {
         let mut pods = self.pods();
         let known = pods.entry(pod.to_owned()).or_default();
         known.running.insert(container.to_owned(), process);
     }
 
-    /// A container of a pod has ended; whether for want of memory.
-    pub(super) fn ended(&self, pod: &str, container: &str) -> bool {
+    /// Marks a container as ended. Returns true if it was out of memory.
+    pub(super) fn mark_ended(&self, pod: &str, container: &str) -> bool {
         let mut pods = self.pods();
         let Some(known) = pods.get_mut(pod) else {
             return false;
@@ -110,7 +110,7 @@ impl NodeState {
         Some(process.id())
     }
 
-    /// Kills the first process of a container; whether there is one.
+    /// Kills the first process of a container. Returns false if there is none.
     pub(super) fn kill(&self, pod: &str, container: &str, out_of_memory: bool) -> bool {
         let mut pods = self.pods();
         let Some(known) = pods.get_mut(pod) else {

@@ -20,7 +20,7 @@ impl Paths {
 
     /// A text in which each path of the container is the one on this machine, also in the middle of
     /// a script or behind `file://`.
-    pub(super) fn rewritten(&self, text: &str) -> String {
+    pub(super) fn rewrite(&self, text: &str) -> String {
         let mut result = String::new();
         let mut rest = text;
         while let Some(slash) = rest.find('/') {
@@ -81,7 +81,7 @@ mod tests {
             ("", ""),
         ];
         for (text, expected) in table {
-            assert_eq!(paths.rewritten(text), expected, "{text}");
+            assert_eq!(paths.rewrite(text), expected, "{text}");
         }
     }
 }

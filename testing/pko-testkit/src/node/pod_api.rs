@@ -10,12 +10,11 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::references::{Objects, ReferenceKind, of_config_map, of_secret};
+use super::references::{Objects, ReferenceKind, config_map_data, secret_data};
 
 /// Between two attempts while the API server is not there.
 pub(super) const PAUSE: Duration = Duration::from_millis(250);
 
-/// One pod, as the API server knows it.
 #[derive(Clone)]
 pub(super) struct PodApi {
     client: Client,
@@ -38,7 +37,7 @@ impl PodApi {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// Gives the pod to a node; whether it is that node's now.
+    /// Binds the pod to a node. Returns false if it belongs to another.
     pub(super) async fn bind(&self, node: &str) -> bool {
         let binding = json!({
             "apiVersion": "v1", "kind": "Binding",
@@ -47,7 +46,7 @@ impl PodApi {
         });
         let pods = self.pods();
         let parameters = PostParams::default();
-        let bound: Option<Status> = persist(async || {
+        let bound: Option<Status> = retry(async || {
             let bound = pods.create_subresource("binding", &self.name, &parameters, &binding);
             bound.await
         })
@@ -55,18 +54,18 @@ impl PodApi {
         if bound.is_some() {
             return true;
         }
-        // An answer that was lost looks like somebody else's binding
-        let pod = persist(async || pods.get(&self.name).await).await;
+        // After a lost response, our own binding looks like another's
+        let pod = retry(async || pods.get(&self.name).await).await;
         let place = pod.and_then(|pod| pod.spec?.node_name);
         place.as_deref() == Some(node)
     }
 
     pub(super) async fn report(&self, status: &PodStatus) {
-        // With its uid, so that a pod that took the name is not told to be this one
+        // The uid protects a newer pod of the same name
         let patch = Patch::Merge(json!({ "metadata": { "uid": self.uid }, "status": status }));
         let pods = self.pods();
         let parameters = PatchParams::default();
-        persist(async || pods.patch_status(&self.name, &parameters, &patch).await).await;
+        retry(async || pods.patch_status(&self.name, &parameters, &patch).await).await;
     }
 
     /// Removes the object at once.
@@ -79,10 +78,10 @@ impl PodApi {
             ..DeleteParams::default().grace_period(0)
         };
         let pods = self.pods();
-        persist(async || pods.delete(&self.name, &parameters).await.map(drop)).await;
+        retry(async || pods.delete(&self.name, &parameters).await.map(drop)).await;
     }
 
-    /// The objects that are there of those that somebody refers to.
+    /// The referenced objects that exist.
     pub(super) async fn objects(&self, references: BTreeSet<(ReferenceKind, String)>) -> Objects {
         let mut objects = Objects {
             namespace: self.namespace.clone(),
@@ -92,12 +91,12 @@ impl PodApi {
         let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.namespace);
         for (kind, name) in references {
             let values = match kind {
-                ReferenceKind::Secret => persist(async || secrets.get(&name).await)
+                ReferenceKind::Secret => retry(async || secrets.get(&name).await)
                     .await
-                    .map(of_secret),
-                ReferenceKind::ConfigMap => persist(async || maps.get(&name).await)
+                    .map(secret_data),
+                ReferenceKind::ConfigMap => retry(async || maps.get(&name).await)
                     .await
-                    .map(of_config_map),
+                    .map(config_map_data),
             };
             if let Some(values) = values {
                 objects.found.insert((kind, name), values);
@@ -107,18 +106,18 @@ impl PodApi {
     }
 }
 
-/// Asks until there is an answer. Nothing, if that is a plain no: the object is not there, or no
-/// more the one that was meant.
-async fn persist<T>(question: impl AsyncFn() -> Result<T, kube::Error>) -> Option<T> {
+/// Retries until the API server responds. `None` for a permanent error: the object does not exist,
+/// or was replaced.
+async fn retry<T>(question: impl AsyncFn() -> Result<T, kube::Error>) -> Option<T> {
     loop {
         match question().await {
             Ok(answer) => return Some(answer),
-            Err(kube::Error::Api(status)) if is_no(status.code) => return None,
+            Err(kube::Error::Api(status)) if is_permanent(status.code) => return None,
             Err(_) => sleep(PAUSE).await,
         }
     }
 }
 
-fn is_no(code: u16) -> bool {
+fn is_permanent(code: u16) -> bool {
     (400..500).contains(&code) && !matches!(code, 401 | 403 | 408 | 429)
 }

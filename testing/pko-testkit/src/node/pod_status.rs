@@ -19,7 +19,6 @@ pub(super) enum Slot {
     Main(usize),
 }
 
-/// What is known of a pod.
 #[derive(Debug, Default)]
 pub(super) struct PodState {
     pub(super) scheduled: bool,
@@ -28,12 +27,12 @@ pub(super) struct PodState {
     init: Vec<ContainerStatus>,
     main: Vec<ContainerStatus>,
     conditions: Vec<PodCondition>,
-    /// Whether nothing of it will run again.
+    /// True once nothing of it will run again.
     pub(super) over: bool,
 }
 
 impl PodState {
-    /// Of a pod that nobody has looked at yet.
+    /// The state of a new pod.
     pub(super) fn new(spec: &PodSpec) -> Self {
         let init: &[Container] = spec.init_containers.as_deref().unwrap_or_default();
         let reason = if init.is_empty() {
@@ -62,7 +61,7 @@ impl PodState {
         }
     }
 
-    /// A container does not run, and why. What it ended with before stays known.
+    /// Marks a container as waiting. Its last termination is kept.
     pub(super) fn wait(&mut self, slot: Slot, reason: &str, message: Option<String>) {
         if let Some(container) = self.container(slot) {
             remember(container);
@@ -238,7 +237,7 @@ mod tests {
         PodState::new(&serde_json::from_value(spec).unwrap())
     }
 
-    fn told(state: &mut PodState, second: i64) -> Value {
+    fn status_json(state: &mut PodState, second: i64) -> Value {
         serde_json::to_value(state.status(at(second))).unwrap()
     }
 
@@ -257,7 +256,7 @@ mod tests {
 
     #[test]
     fn unscheduled_pod_has_one_condition() {
-        let status = told(&mut state(), 1);
+        let status = status_json(&mut state(), 1);
         assert_eq!(status["phase"], "Pending");
         assert_eq!(status["conditions"].as_array().unwrap().len(), 1);
         let scheduled = condition(&status, "PodScheduled");
@@ -272,7 +271,7 @@ mod tests {
     fn pod_conditions_progress_to_ready() {
         let mut state = state();
         state.scheduled = true;
-        let status = told(&mut state, 1);
+        let status = status_json(&mut state, 1);
         let first = &status["initContainerStatuses"][0]["state"]["waiting"]["reason"];
         assert_eq!(first, "PodInitializing");
         let initialized = condition(&status, "Initialized");
@@ -284,14 +283,14 @@ mod tests {
         state.address = Some(Ipv4Addr::new(127, 1, 1, 1));
         state.run(Slot::Init(0), at(2));
         state.end(Slot::Init(0), end(0));
-        let status = told(&mut state, 3);
+        let status = status_json(&mut state, 3);
         assert_eq!(status["phase"], "Pending");
         assert_eq!(condition(&status, "Initialized")["status"], "True");
         let ready = condition(&status, "Ready");
         assert_eq!(ready["message"], "containers with unready status: [pulumi]");
 
         state.run(Slot::Main(0), at(4));
-        let status = told(&mut state, 5);
+        let status = status_json(&mut state, 5);
         assert_eq!(
             (&status["phase"], &status["podIP"]),
             (&json!("Running"), &json!("127.1.1.1"))
@@ -315,7 +314,7 @@ mod tests {
         state.end(Slot::Init(0), end(0));
         state.run(Slot::Main(0), at(2));
         state.end(Slot::Main(0), end(137));
-        let status = told(&mut state, 3);
+        let status = status_json(&mut state, 3);
         let ended = &status["containerStatuses"][0]["state"]["terminated"];
         assert_eq!(
             (&ended["exitCode"], &ended["startedAt"]),
@@ -324,7 +323,7 @@ mod tests {
         assert_eq!(condition(&status, "Ready")["status"], "False");
 
         state.wait(Slot::Main(0), "CrashLoopBackOff", Some("back-off".into()));
-        let status = told(&mut state, 4);
+        let status = status_json(&mut state, 4);
         let container = &status["containerStatuses"][0];
         assert_eq!(status["phase"], "Running");
         assert_eq!(container["state"]["waiting"]["message"], "back-off");
@@ -332,7 +331,7 @@ mod tests {
         assert_eq!(container["restartCount"], 0);
 
         state.run(Slot::Main(0), at(5));
-        let container = &told(&mut state, 6)["containerStatuses"][0];
+        let container = &status_json(&mut state, 6)["containerStatuses"][0];
         assert_eq!(container["restartCount"], 1);
         assert_eq!(container["lastState"]["terminated"]["exitCode"], 137);
     }
@@ -345,7 +344,7 @@ mod tests {
             state.end(Slot::Init(0), end(0));
             state.end(Slot::Main(0), end(code));
             state.over = true;
-            assert_eq!(told(&mut state, 1)["phase"], phase);
+            assert_eq!(status_json(&mut state, 1)["phase"], phase);
         }
     }
 }

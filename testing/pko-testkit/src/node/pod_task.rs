@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::process::Signal;
 use tokio::sync::{self, watch};
 use tokio::time::{sleep, timeout};
@@ -23,19 +24,19 @@ use super::node_state::NodeState;
 use super::pod_api::{PAUSE, PodApi};
 use super::pod_status::{PodState, Slot};
 use super::process::{Launch, Process, kill_all};
-use super::references::{of_container, of_volumes};
+use super::references::{container_references, volume_references};
 use super::{address, kubelet_messages};
 
 /// The first and the longest pause before a container is started again; a kubelet's are 10 s and
-/// 5 min, and its messages say so.
+/// 5 min, as in its messages.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What the watch says of a pod.
+/// The latest version of a pod.
 #[derive(Clone, Debug)]
 pub(super) struct PodUpdate {
     pub(super) pod: Pod,
-    /// Whether the object is there no more.
+    /// True once the object is deleted.
     pub(super) gone: bool,
 }
 
@@ -43,7 +44,7 @@ pub(super) struct PodUpdate {
 pub(super) struct PodTask {
     node: Arc<NodeState>,
     api: PodApi,
-    news: watch::Receiver<PodUpdate>,
+    updates: watch::Receiver<PodUpdate>,
     pod: Pod,
     spec: PodSpec,
     /// `namespace/name`
@@ -57,23 +58,23 @@ pub(super) struct PodTask {
 }
 
 impl PodTask {
-    /// Begins it; gives nothing away to the API server yet.
+    /// Makes no API request yet.
     pub(super) fn new(
         node: Arc<NodeState>,
         client: kube::Client,
-        news: watch::Receiver<PodUpdate>,
+        updates: watch::Receiver<PodUpdate>,
     ) -> io::Result<Self> {
-        let pod = news.borrow().pod.clone();
+        let pod = updates.borrow().pod.clone();
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
         let key = format!("{namespace}/{name}");
-        let folder = format!("{namespace}.{name}.{}", node.begin(&key));
+        let folder = format!("{namespace}.{name}.{}", node.count_start(&key));
         let files = Files::make(&node.folder, &folder)?;
-        node.keep_logs(&key, files.logs().to_owned());
+        node.set_logs(&key, files.logs().to_owned());
         let spec = pod.spec.clone().unwrap_or_default();
         Ok(Self {
             api: PodApi::new(client, namespace, name, pod.uid().unwrap_or_default()),
             node,
-            news,
+            updates,
             key,
             address: address::free()?,
             files,
@@ -85,10 +86,10 @@ impl PodTask {
         })
     }
 
-    pub(super) async fn live(self) {
+    pub(super) async fn run_to_end(self) {
         let is_ours = tokio::select! {
             biased;
-            () = self.until_unwanted() => true,
+            () = self.wait_for_deletion() => true,
             is_ours = self.run() => is_ours,
         };
         if is_ours {
@@ -98,30 +99,31 @@ impl PodTask {
         }
     }
 
-    async fn until_unwanted(&self) {
+    async fn wait_for_deletion(&self) {
         let unwanted =
-            |news: &PodUpdate| news.gone || news.pod.metadata.deletion_timestamp.is_some();
-        self.until_news(unwanted).await;
+            |updates: &PodUpdate| updates.gone || updates.pod.metadata.deletion_timestamp.is_some();
+        self.wait_for_update(unwanted).await;
     }
 
-    async fn until_gone(&self) {
-        self.until_news(|news| news.gone).await;
+    async fn wait_until_gone(&self) {
+        self.wait_for_update(|updates| updates.gone).await;
     }
 
-    async fn until_news(&self, condition: impl FnMut(&PodUpdate) -> bool) {
-        if self.news.clone().wait_for(condition).await.is_err() {
+    async fn wait_for_update(&self, condition: impl FnMut(&PodUpdate) -> bool) {
+        if self.updates.clone().wait_for(condition).await.is_err() {
             // The node ends, and this with it
             std::future::pending::<()>().await;
         }
     }
 
-    /// Runs its containers for ever; gives `false` if it turns out to be another node's.
+    /// Runs its containers forever. Returns `false` if the pod belongs to another node.
     async fn run(&self) -> bool {
         if !self.schedule().await {
             return false;
         }
         self.mount().await;
-        self.tell(|state| state.address = Some(self.address)).await;
+        self.report(|state| state.address = Some(self.address))
+            .await;
         let init = self.spec.init_containers.iter().flatten().enumerate();
         for (index, container) in init {
             self.keep_running(Slot::Init(index), container).await;
@@ -134,24 +136,24 @@ impl PodTask {
     }
 
     async fn schedule(&self) -> bool {
-        self.node.awake().await;
+        self.node.wait_while_paused().await;
         if self.node.faults.borrow().unschedulable {
-            self.tell(|_| ()).await;
+            self.report(|_| ()).await;
         }
         self.node.until(|it| !it.unschedulable && !it.stopped).await;
         let name = &self.node.name;
         if self.spec.node_name.as_ref() != Some(name) && !self.api.bind(name).await {
             return false;
         }
-        self.tell(|state| state.scheduled = true).await;
+        self.report(|state| state.scheduled = true).await;
         true
     }
 
-    /// Until what the volumes need is there.
+    /// Waits until all objects of the volumes exist.
     async fn mount(&self) {
         loop {
-            let objects = self.api.objects(of_volumes(&self.spec)).await;
-            self.node.awake().await;
+            let objects = self.api.objects(volume_references(&self.spec)).await;
+            self.node.wait_while_paused().await;
             if self.files.mount(&self.spec, &objects).is_ok() {
                 return;
             }
@@ -164,13 +166,13 @@ impl PodTask {
         for attempt in 0.. {
             let end = self.attempt(slot, container, attempt).await;
             let done = matches!(slot, Slot::Init(_)) && end.exit_code == 0;
-            self.tell(|state| state.end(slot, end.clone())).await;
+            self.report(|state| state.end(slot, end.clone())).await;
             if done {
                 return;
             }
             let uid = self.pod.uid().unwrap_or_default();
             let message = kubelet_messages::back_off(attempt, &container.name, &self.key, &uid);
-            self.tell(|state| state.wait(slot, "CrashLoopBackOff", Some(message.clone())))
+            self.report(|state| state.wait(slot, "CrashLoopBackOff", Some(message.clone())))
                 .await;
             sleep(LONGEST_PAUSE.min(FIRST_PAUSE * 2_u32.saturating_pow(attempt))).await;
         }
@@ -184,20 +186,21 @@ impl PodTask {
         attempt: u32,
     ) -> ContainerStateTerminated {
         let launch = self.prepare(slot, container, attempt).await;
-        self.node.awake().await;
+        self.node.wait_while_paused().await;
         let process = match Process::start(&launch, self.node.group) {
             Ok(process) => process,
             Err(error) => return cannot_run(&launch, &error),
         };
         self.running().push((slot, process.clone()));
-        self.node.runs(&self.key, &container.name, process.clone());
-        self.tell(|state| state.run(slot, Timestamp::now())).await;
+        self.node
+            .mark_running(&self.key, &container.name, process.clone());
+        self.report(|state| state.run(slot, Timestamp::now())).await;
         let code = process.end().await;
-        let out_of_memory = self.node.ended(&self.key, &container.name);
+        let out_of_memory = self.node.mark_ended(&self.key, &container.name);
         self.running().retain(|(other, _)| *other != slot);
         // In a container all processes end with the first one
         kill_all(&self.files.container(&container.name));
-        ended(container, &launch, code, out_of_memory)
+        termination_of(container, &launch, code, out_of_memory)
     }
 
     /// Waits for all that a container needs before it can be started.
@@ -212,7 +215,7 @@ impl PodTask {
                 Err(message) => {
                     if told.as_ref() != Some(&message) {
                         let reason = "CreateContainerConfigError";
-                        self.tell(|state| state.wait(slot, reason, Some(message.clone())))
+                        self.report(|state| state.wait(slot, reason, Some(message.clone())))
                             .await;
                         told = Some(message);
                     }
@@ -232,7 +235,7 @@ impl PodTask {
         }
     }
 
-    /// What this machine can't run is an image that does not exist, for ever.
+    /// Reports an image whose program this machine lacks as not found, forever.
     async fn refuse(&self, slot: Slot, image: &str) {
         self.refuse_image(slot, image).await;
         std::future::pending::<()>().await;
@@ -240,11 +243,11 @@ impl PodTask {
 
     async fn refuse_image(&self, slot: Slot, image: &str) {
         let refusal = kubelet_messages::no_image(image);
-        self.tell(|state| state.wait(slot, "ErrImagePull", Some(refusal.clone())))
+        self.report(|state| state.wait(slot, "ErrImagePull", Some(refusal.clone())))
             .await;
         sleep(FIRST_PAUSE).await;
         let refusal = kubelet_messages::no_image_again(image);
-        self.tell(|state| state.wait(slot, "ImagePullBackOff", Some(refusal.clone())))
+        self.report(|state| state.wait(slot, "ImagePullBackOff", Some(refusal.clone())))
             .await;
     }
 
@@ -253,7 +256,7 @@ impl PodTask {
         container: &Container,
         attempt: u32,
     ) -> Result<Option<Launch>, String> {
-        let objects = self.api.objects(of_container(container)).await;
+        let objects = self.api.objects(container_references(container)).await;
         let surroundings = EnvResolver {
             pod: &self.pod,
             address: self.address,
@@ -277,20 +280,20 @@ impl PodTask {
         Ok(preparation.launch())
     }
 
-    /// Changes the state and tells the API server of it.
-    async fn tell(&self, change: impl FnOnce(&mut PodState)) {
+    /// Changes the state and writes the status.
+    async fn report(&self, change: impl FnOnce(&mut PodState)) {
         change(&mut self.state());
-        self.node.awake().await;
+        self.node.wait_while_paused().await;
         let _writing = self.writing.lock().await;
         let status = self.state().status(Timestamp::now());
         self.api.report(&status).await;
     }
 
-    /// Asks the containers to end, ends them, and removes what is left.
+    /// Terminates the containers, kills the rest, and removes the pod.
     async fn end(self) {
-        self.node.awake().await;
+        self.node.wait_while_paused().await;
         let grace = self
-            .news
+            .updates
             .borrow()
             .pod
             .metadata
@@ -303,39 +306,39 @@ impl PodTask {
         let ends = join_all(running.iter().map(|(_, process)| process.end()));
         tokio::select! {
             _ = timeout(grace, ends) => {}
-            () = self.until_gone() => {}
+            () = self.wait_until_gone() => {}
         }
         kill_all(self.files.folder());
         for (slot, process) in &running {
             process.signal(Signal::KILL);
             let code = process.end().await;
-            self.note_end(*slot, code);
+            self.record_end(*slot, code);
         }
         self.files.remove();
-        if self.news.borrow().gone {
+        if self.updates.borrow().gone {
             return;
         }
-        self.tell(|state| state.over = true).await;
+        self.report(|state| state.over = true).await;
         self.api.delete().await;
     }
 
-    fn note_end(&self, slot: Slot, code: i32) {
+    fn record_end(&self, slot: Slot, code: i32) {
         let container = match slot {
             Slot::Init(index) => self.spec.init_containers.iter().flatten().nth(index),
             Slot::Main(index) => self.spec.containers.get(index),
         };
         if let Some(container) = container {
-            self.node.ended(&self.key, &container.name);
+            self.node.mark_ended(&self.key, &container.name);
         }
         self.state().end(slot, termination(code, None, false));
     }
 
     fn state(&self) -> MutexGuard<'_, PodState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn running(&self) -> MutexGuard<'_, Vec<(Slot, Process)>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock()
     }
 }
 
@@ -358,19 +361,19 @@ fn termination(
     }
 }
 
-/// With the container's own words, or the end of its log where it asks for that.
-fn ended(
+/// With the termination log, or the end of the container's log if its policy says so.
+fn termination_of(
     container: &Container,
     launch: &Launch,
     code: i32,
     out_of_memory: bool,
 ) -> ContainerStateTerminated {
     let read = |path: &Path| fs::read(path).unwrap_or_default();
-    let own = kubelet_messages::last_words(&read(&launch.termination_log));
+    let own = kubelet_messages::termination_message(&read(&launch.termination_log));
     let policy = container.termination_message_policy.as_deref();
     let from_log = code != 0 && policy == Some("FallbackToLogsOnError");
     let message =
-        own.or_else(|| from_log.then(|| kubelet_messages::end_of_log(&read(&launch.log)))?);
+        own.or_else(|| from_log.then(|| kubelet_messages::log_tail(&read(&launch.log)))?);
     termination(code, message, out_of_memory)
 }
 

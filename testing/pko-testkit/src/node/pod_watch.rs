@@ -24,17 +24,17 @@ pub(super) async fn run(node: Arc<NodeState>, client: Client) {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    let mut lives = PodTasks {
+    let mut tasks = PodTasks {
         node,
         client,
-        told: BTreeMap::new(),
+        tasks: BTreeMap::new(),
         listed: BTreeSet::new(),
     };
     let mut events = pin!(watcher(api, watcher::Config::default().labels(PODS)));
     while let Some(event) = events.next().await {
         match event {
-            Ok(event) => lives.hear(event),
-            // The watcher begins anew when it is asked again
+            Ok(event) => tasks.handle(event),
+            // The watcher restarts when it is polled again
             Err(_) => sleep(PAUSE).await,
         }
     }
@@ -44,47 +44,47 @@ pub(super) async fn run(node: Arc<NodeState>, client: Client) {
 struct PodTasks {
     node: Arc<NodeState>,
     client: Client,
-    told: BTreeMap<String, watch::Sender<PodUpdate>>,
+    tasks: BTreeMap<String, watch::Sender<PodUpdate>>,
     listed: BTreeSet<String>,
 }
 
 impl PodTasks {
-    fn hear(&mut self, event: Event<Pod>) {
+    fn handle(&mut self, event: Event<Pod>) {
         match event {
             Event::Init => self.listed.clear(),
             Event::InitApply(pod) => {
                 self.listed.insert(pod.uid().unwrap_or_default());
-                self.see(pod);
+                self.apply(pod);
             }
             Event::InitDone => {
                 let listed = std::mem::take(&mut self.listed);
-                self.told.retain(|uid, life| {
+                self.tasks.retain(|uid, task| {
                     let is_there = listed.contains(uid);
                     if !is_there {
-                        life.send_modify(|news| news.gone = true);
+                        task.send_modify(|update| update.gone = true);
                     }
                     is_there
                 });
             }
-            Event::Apply(pod) => self.see(pod),
+            Event::Apply(pod) => self.apply(pod),
             Event::Delete(pod) => {
-                if let Some(life) = self.told.remove(&pod.uid().unwrap_or_default()) {
-                    life.send_modify(|news| news.gone = true);
+                if let Some(task) = self.tasks.remove(&pod.uid().unwrap_or_default()) {
+                    task.send_modify(|update| update.gone = true);
                 }
             }
         }
     }
 
-    fn see(&mut self, pod: Pod) {
+    fn apply(&mut self, pod: Pod) {
         let uid = pod.uid().unwrap_or_default();
-        if let Some(life) = self.told.get(&uid) {
-            life.send_modify(|news| news.pod = pod);
+        if let Some(task) = self.tasks.get(&uid) {
+            task.send_modify(|update| update.pod = pod);
         } else if self.is_ours(&pod) {
             self.begin(uid, pod);
         }
     }
 
-    /// Without a place, or with a place here.
+    /// Unscheduled, or scheduled to this node.
     fn is_ours(&self, pod: &Pod) -> bool {
         let place = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_ref());
@@ -93,13 +93,13 @@ impl PodTasks {
     }
 
     fn begin(&mut self, uid: String, pod: Pod) {
-        let (sender, news) = watch::channel(PodUpdate { pod, gone: false });
-        match PodTask::new(Arc::clone(&self.node), self.client.clone(), news) {
-            Ok(life) => {
-                self.told.insert(uid, sender);
-                spawn_local(life.live());
+        let (sender, update) = watch::channel(PodUpdate { pod, gone: false });
+        match PodTask::new(Arc::clone(&self.node), self.client.clone(), update) {
+            Ok(task) => {
+                self.tasks.insert(uid, sender);
+                spawn_local(task.run_to_end());
             }
-            Err(error) => complain(&error),
+            Err(error) => print_error(&error),
         }
     }
 }
@@ -108,6 +108,6 @@ impl PodTasks {
     clippy::print_stderr,
     reason = "the test harness shows it with the failed test"
 )]
-fn complain(error: &std::io::Error) {
-    eprintln!("the pretend node failed to begin a pod: {error}");
+fn print_error(error: &std::io::Error) {
+    eprintln!("the fake node failed to begin a pod: {error}");
 }

@@ -12,9 +12,9 @@ use tokio::sync::watch;
 
 use super::environment::Variables;
 
-/// In the environment of all processes of a container, whatever their parents and groups are.
+/// A variable of all processes of a container, in any process group.
 pub(super) const MARK: &str = "PKO_NODE_CONTAINER";
-/// The exit code of what could not even be started, as container runtimes have it.
+/// The exit code for a process that can't be started, as in container runtimes.
 const CANNOT_RUN: i32 = 128;
 
 /// All that is needed to start a container.
@@ -28,7 +28,7 @@ pub(super) struct Launch {
     pub(super) termination_log: PathBuf,
 }
 
-/// The first process of a container. It goes on when this is dropped.
+/// The first process of a container. It outlives this handle.
 #[derive(Clone, Debug)]
 pub(super) struct Process {
     id: u32,
@@ -63,7 +63,7 @@ impl Process {
         self.id
     }
 
-    /// Waits for its end and gives the exit code.
+    /// Waits for its exit code.
     pub(super) async fn end(&self) -> i32 {
         let mut ended = self.ended.clone();
         let end = ended.wait_for(Option::is_some).await;
@@ -78,14 +78,14 @@ impl Process {
     }
 }
 
-/// As a shell and a container runtime tell it.
+/// The exit code as in shells and container runtimes.
 fn exit_code(status: ExitStatus) -> i32 {
     let signalled = status.signal().map(|signal| 128 + signal);
     status.code().or(signalled).unwrap_or(CANNOT_RUN)
 }
 
-/// What is left of containers whose folder is this one or below it.
-pub(super) fn of_folder(folder: &Path) -> Vec<u32> {
+/// The processes of containers in this folder.
+pub(super) fn processes_in(folder: &Path) -> Vec<u32> {
     let mark = format!("{MARK}={}", folder.display());
     let entries = fs::read_dir("/proc").into_iter().flatten();
     entries
@@ -105,7 +105,7 @@ fn is_below(variable: &[u8], mark: &[u8]) -> bool {
 
 /// Kills all that is left of a container or of a pod.
 pub(super) fn kill_all(folder: &Path) {
-    for process in of_folder(folder) {
+    for process in processes_in(folder) {
         send(process, Signal::KILL);
     }
 }

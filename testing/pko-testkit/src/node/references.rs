@@ -22,7 +22,7 @@ impl ReferenceKind {
 
 pub(super) type ObjectData = BTreeMap<String, Vec<u8>>;
 
-/// What was found of the objects that somebody refers to.
+/// The referenced objects that exist.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     pub(super) namespace: String,
@@ -68,7 +68,7 @@ impl Objects {
 }
 
 /// The values of a Secret.
-pub(super) fn of_secret(secret: Secret) -> ObjectData {
+pub(super) fn secret_data(secret: Secret) -> ObjectData {
     let values = secret.data.unwrap_or_default();
     values
         .into_iter()
@@ -77,7 +77,7 @@ pub(super) fn of_secret(secret: Secret) -> ObjectData {
 }
 
 /// The values of a ConfigMap.
-pub(super) fn of_config_map(map: ConfigMap) -> ObjectData {
+pub(super) fn config_map_data(map: ConfigMap) -> ObjectData {
     let texts = map.data.unwrap_or_default().into_iter();
     let texts = texts.map(|(key, text)| (key, text.into_bytes()));
     let bytes = map.binary_data.unwrap_or_default().into_iter();
@@ -86,8 +86,8 @@ pub(super) fn of_config_map(map: ConfigMap) -> ObjectData {
         .collect()
 }
 
-/// What the variables of a container refer to.
-pub(super) fn of_container(container: &Container) -> BTreeSet<(ReferenceKind, String)> {
+/// The references of a container's variables.
+pub(super) fn container_references(container: &Container) -> BTreeSet<(ReferenceKind, String)> {
     let mut references = BTreeSet::new();
     for source in container.env_from.iter().flatten() {
         let secret = source
@@ -109,8 +109,8 @@ pub(super) fn of_container(container: &Container) -> BTreeSet<(ReferenceKind, St
     references
 }
 
-/// What the volumes of a pod refer to.
-pub(super) fn of_volumes(spec: &PodSpec) -> BTreeSet<(ReferenceKind, String)> {
+/// The references of a pod's volumes.
+pub(super) fn volume_references(spec: &PodSpec) -> BTreeSet<(ReferenceKind, String)> {
     let volumes = spec.volumes.iter().flatten();
     let references = volumes.filter_map(|volume| {
         let secret = volume.secret.as_ref().and_then(|it| it.secret_name.clone());
@@ -173,7 +173,10 @@ mod tests {
         let names = |references: BTreeSet<(ReferenceKind, String)>| -> Vec<String> {
             references.into_iter().map(|(_, name)| name).collect()
         };
-        assert_eq!(names(of_container(&container)), ["a", "c", "b", "d"]);
-        assert_eq!(names(of_volumes(&spec)), ["e", "f"]);
+        assert_eq!(
+            names(container_references(&container)),
+            ["a", "c", "b", "d"]
+        );
+        assert_eq!(names(volume_references(&spec)), ["e", "f"]);
     }
 }

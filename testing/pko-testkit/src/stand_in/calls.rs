@@ -86,26 +86,26 @@ impl Call {
 /// Assembles the calls. An unfinished line is ignored.
 pub(super) fn read(record: &Path) -> Vec<Call> {
     let text = fs::read_to_string(record).unwrap_or_default();
-    let notes = text
+    let events = text
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok());
     let mut calls: Vec<(String, Call)> = Vec::new();
     let mut positions: BTreeMap<String, usize> = BTreeMap::new();
-    for note in notes {
-        if let Some((id, call)) = began(&note) {
+    for event in events {
+        if let Some((id, call)) = new_call(&event) {
             positions.insert(id.clone(), calls.len());
             calls.push((id, call));
         }
-        let position = positions.get(id(&note)).copied();
+        let position = positions.get(id(&event)).copied();
         if let Some((_, call)) = position.and_then(|position| calls.get_mut(position)) {
-            add(call, note);
+            apply(call, event);
         }
     }
     calls.into_iter().map(|(_, call)| call).collect()
 }
 
-fn id(note: &CallEvent) -> &str {
-    match note {
+fn id(event: &CallEvent) -> &str {
+    match event {
         CallEvent::Began { call, .. }
         | CallEvent::Input { call, .. }
         | CallEvent::Signal { call, .. }
@@ -113,7 +113,7 @@ fn id(note: &CallEvent) -> &str {
     }
 }
 
-fn began(note: &CallEvent) -> Option<(String, Call)> {
+fn new_call(event: &CallEvent) -> Option<(String, Call)> {
     let CallEvent::Began {
         call,
         process,
@@ -121,7 +121,7 @@ fn began(note: &CallEvent) -> Option<(String, Call)> {
         folder,
         variables,
         at,
-    } = note
+    } = event
     else {
         return None;
     };
@@ -139,8 +139,8 @@ fn began(note: &CallEvent) -> Option<(String, Call)> {
     Some((call.clone(), begun))
 }
 
-fn add(call: &mut Call, note: CallEvent) {
-    match note {
+fn apply(call: &mut Call, event: CallEvent) {
+    match event {
         CallEvent::Began { .. } => {}
         CallEvent::Input { text, .. } => call.input = Some(text),
         CallEvent::Signal { signal, .. } => call.signals.push(signal),

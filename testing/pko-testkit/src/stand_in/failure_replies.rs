@@ -2,12 +2,12 @@
 
 use super::Reply;
 
-/// What Pulumi Cloud answers while another update goes on; the transcripts have no Pulumi Cloud.
+/// Pulumi Cloud's response during another update. The transcripts have no Pulumi Cloud.
 const CONFLICT: &str = "error: [409] Conflict: Another update is currently in progress.\n\
     To learn more about possible reasons and resolution, visit \
     https://www.pulumi.com/docs/troubleshooting/#conflict\n";
 
-/// What Pulumi Cloud answers to a token that it does not know.
+/// Pulumi Cloud's response to an invalid token.
 const BAD_TOKEN: &str = "error: [401] Unauthorized: No credentials provided or are invalid.\n";
 
 impl Reply {
@@ -24,13 +24,13 @@ impl Reply {
         Self::fails(1, text)
     }
 
-    /// Another update goes on in Pulumi Cloud.
+    /// Another update is running in Pulumi Cloud.
     #[must_use]
     pub fn conflict() -> Self {
         Self::fails(255, CONFLICT)
     }
 
-    /// Pulumi Cloud does not know the access token.
+    /// Pulumi Cloud rejects the access token.
     #[must_use]
     pub fn bad_token() -> Self {
         Self::fails(1, BAD_TOKEN)

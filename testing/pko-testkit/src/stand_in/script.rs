@@ -122,7 +122,8 @@ pub enum ReplyStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interrupt {
-    /// Ends like a canceled operation of Pulumi: `cancelEvent`, `error: update canceled`, and an exit code.
+    /// Ends like a canceled operation of Pulumi: `cancelEvent`, `error: update canceled`, and an
+    /// exit code.
     Obey {
         after: u64,
         /// 1 in the version of the transcripts; 8 is documented.

@@ -1,4 +1,5 @@
-//! The parts of a call's events and config that are the same each time. A missing file counts as empty.
+//! The parts of a call's events and config that are the same each time. A missing file counts as
+//! empty.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +11,7 @@ fn text(file: &Path) -> String {
     fs::read_to_string(file).unwrap_or_default()
 }
 
-/// What kinds of events there are, in no order: steps of resources that do not depend on each other come as they come.
+/// The kinds of events, sorted: steps of independent resources have no fixed order.
 /// Debugging texts and steps of providers are a CLI's own business.
 pub(super) fn events(file: &Path) -> String {
     let text = text(file);
@@ -48,7 +49,7 @@ fn event(line: &str) -> Option<String> {
     ))
 }
 
-/// A config file without what is sealed.
+/// A config file without encrypted values.
 pub(super) fn configuration(file: &Path) -> String {
     let text = text(file);
     let mut value: Value = match serde_saphyr::from_str(&text) {

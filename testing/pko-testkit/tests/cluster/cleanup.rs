@@ -9,10 +9,10 @@ use pko_testkit::{Cluster, eventually};
 use crate::can_run;
 use crate::machine_state::MachineState;
 
-/// Tells a child process of a test that it is one, and whether its cluster stays.
+/// Set for the child process of a test, with the name of its cluster.
 const CHILD: &str = "PKO_TESTKIT_CLUSTER_OWNER";
 
-/// Not a test of its own: the process that the next test kills.
+/// Not a test: the process that the next test kills.
 #[tokio::test]
 async fn cluster_owner_process() {
     let Some(kind) = std::env::var_os(CHILD) else {
@@ -63,7 +63,7 @@ async fn killed_cluster_owner_leaves_nothing() {
         before.assert_no_cluster();
         let mut owner = start(name);
         let folder = half_made(name).await;
-        // SIGKILL: nothing of the owner's own code runs any more
+        // SIGKILL: the owner's own cleanup does not run
         owner.kill().unwrap();
         owner.wait().unwrap();
         if name == "testkit-stays" {

@@ -20,7 +20,7 @@ fn ids(cluster: &Cluster, component: ClusterComponent) -> Vec<u32> {
     processes.iter().map(|process| process.id).collect()
 }
 
-pub(crate) async fn the_api_server_comes_back(cluster: &Cluster) {
+pub(crate) async fn api_server_restarts(cluster: &Cluster) {
     let before = ids(cluster, ClusterComponent::ApiServer);
     cluster.restart_api_server().await.unwrap();
     let after = ids(cluster, ClusterComponent::ApiServer);
@@ -32,7 +32,7 @@ pub(crate) async fn the_api_server_comes_back(cluster: &Cluster) {
     nodes.get(&cluster.node_name()).await.unwrap();
 }
 
-pub(crate) async fn pods_run_on_without_a_kubelet(cluster: &Cluster) {
+pub(crate) async fn pods_survive_kubelet_restart(cluster: &Cluster) {
     let server = pod(
         "faults",
         "server",
@@ -58,7 +58,7 @@ pub(crate) async fn pods_run_on_without_a_kubelet(cluster: &Cluster) {
         .unwrap();
 }
 
-pub(crate) async fn it_is_up_already(cluster: &Cluster) {
+pub(crate) async fn running_cluster_is_found(cluster: &Cluster) {
     let name = cluster
         .folder()
         .file_name()

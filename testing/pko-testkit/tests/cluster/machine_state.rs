@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// What is common to the machine, and what of it is a cluster's. Other work on the machine is not in it.
+/// Excludes the effects of other work on the machine.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct MachineState {
     processes: Vec<String>,
@@ -24,7 +24,7 @@ impl MachineState {
             cgroups: cgroups(name),
             mounts: fs::read_to_string("/proc/self/mountinfo").unwrap(),
             named_networks: names_in("/run/netns"),
-            packet_rules: said("nft", &["list", "ruleset"]),
+            packet_rules: run_and_capture("nft", &["list", "ruleset"]),
             settings: settings(),
             folders: folders(),
         }
@@ -54,7 +54,7 @@ fn processes(name: &str) -> Vec<String> {
     found
 }
 
-/// Whether a process is there, other than as a zombie that its new parent has yet to reap.
+/// True if a process exists and is not a zombie.
 pub(crate) fn runs(id: u32) -> bool {
     let status = fs::read_to_string(Path::new("/proc").join(id.to_string()).join("status"));
     status.is_ok_and(|status| !status.contains("State:\tZ"))
@@ -70,7 +70,7 @@ fn cgroups(name: &str) -> Vec<String> {
         .collect()
 }
 
-/// What a kubelet or a kube-proxy would change for the whole machine.
+/// Settings of the machine that a kubelet or a kube-proxy would change.
 fn settings() -> Vec<String> {
     let names = [
         "vm/overcommit_memory",
@@ -88,7 +88,7 @@ fn settings() -> Vec<String> {
         .collect()
 }
 
-/// Where a node's programs keep things if nobody tells them otherwise.
+/// The default folders of a node's programs.
 fn folders() -> Vec<String> {
     let usual = [
         "/run/containerd",
@@ -113,7 +113,7 @@ fn names_in(folder: &str) -> Vec<String> {
     names
 }
 
-fn said(program: &str, arguments: &[&str]) -> String {
+fn run_and_capture(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     output.map_or_else(
         |_| String::new(),

@@ -11,7 +11,7 @@ use pko_testkit::{Cluster, skip};
 
 use machine_state::MachineState;
 
-/// Whether the test runs; it is skipped where this machine cannot run a cluster.
+/// Skips the test if this machine can't run a cluster.
 fn can_run() -> bool {
     let obstacle = Cluster::obstacle();
     if let Some(obstacle) = &obstacle {
@@ -20,7 +20,7 @@ fn can_run() -> bool {
     obstacle.is_none()
 }
 
-/// One cluster for all of it: bringing one up is what takes time.
+/// One cluster for all steps, because bringing one up takes time.
 #[tokio::test]
 async fn cluster_runs_pods_survives_faults_and_leaves_nothing() {
     if !can_run() {
@@ -33,14 +33,14 @@ async fn cluster_runs_pods_survives_faults_and_leaves_nothing() {
     let cluster = Cluster::up(ClusterOptions::for_test(name)).await.unwrap();
     assert!(!cluster.was_up());
 
-    pods::reach_the_api_server_and_services_by_name(&cluster).await;
-    pods::of_a_stateful_set_have_names(&cluster).await;
-    pods::keep_files_on_volumes(&cluster).await;
-    pods::run_images_that_were_loaded(&cluster).await;
-    pods::must_keep_the_rules_of_their_namespace(&cluster);
-    faults::the_api_server_comes_back(&cluster).await;
-    faults::pods_run_on_without_a_kubelet(&cluster).await;
-    faults::it_is_up_already(&cluster).await;
+    pods::pods_reach_services_by_name(&cluster).await;
+    pods::stateful_set_pods_have_dns_names(&cluster).await;
+    pods::pods_use_persistent_volumes(&cluster).await;
+    pods::pods_run_loaded_images(&cluster).await;
+    pods::pod_security_is_enforced(&cluster);
+    faults::api_server_restarts(&cluster).await;
+    faults::pods_survive_kubelet_restart(&cluster).await;
+    faults::running_cluster_is_found(&cluster).await;
 
     let processes = cluster.node_processes();
     assert!(processes.len() >= 9, "{processes:?}");

@@ -36,7 +36,7 @@ pub(crate) fn namespace(name: &str, level: &str) -> Value {
     })
 }
 
-/// The spec of a pod with one container, as the strictest rules want it.
+/// The spec of a pod with one container, valid under restricted Pod Security.
 fn spec(image: &str, arguments: &[&str]) -> Value {
     json!({
         "restartPolicy": "Never",
@@ -73,7 +73,8 @@ pub(crate) async fn wait_for(cluster: &Cluster, namespace: &str, name: &str, pha
     .unwrap()
 }
 
-/// Waits until a claim has its volume. A pod that the scheduler sees before that may wait for minutes.
+/// Waits until a claim has its volume. A pod that the scheduler sees before that may wait for
+/// minutes.
 async fn wait_until_bound(cluster: &Cluster, namespace: &str, name: &str) {
     let claims: Api<PersistentVolumeClaim> =
         Api::namespaced(cluster.client().await.unwrap(), namespace);
@@ -87,7 +88,7 @@ async fn wait_until_bound(cluster: &Cluster, namespace: &str, name: &str) {
     .unwrap();
 }
 
-/// Runs a pod to its end, which must be a good one, and gives what it said.
+/// Runs a pod until it succeeds and returns its log.
 async fn outcome(cluster: &Cluster, namespace: &str, name: &str, arguments: &[&str]) -> String {
     apply(cluster, &[pod(namespace, name, PAUSE_IMAGE, arguments)]).unwrap();
     wait_for(cluster, namespace, name, "Succeeded").await;
@@ -106,7 +107,7 @@ fn service(namespace: &str, name: &str, app: &str, more: &Value) -> Value {
     service
 }
 
-pub(crate) async fn reach_the_api_server_and_services_by_name(cluster: &Cluster) {
+pub(crate) async fn pods_reach_services_by_name(cluster: &Cluster) {
     let server = pod("talk", "server", PAUSE_IMAGE, &["serve", ":8080", "hello"]);
     apply(
         cluster,
@@ -171,7 +172,7 @@ pub(crate) async fn reach_the_api_server_and_services_by_name(cluster: &Cluster)
     assert!(!processes.any(|process| process.arguments.contains(&argument)));
 }
 
-pub(crate) async fn of_a_stateful_set_have_names(cluster: &Cluster) {
+pub(crate) async fn stateful_set_pods_have_dns_names(cluster: &Cluster) {
     let stateful_set = json!({
         "apiVersion": "apps/v1", "kind": "StatefulSet",
         "metadata": { "name": "set", "namespace": "sets" },
@@ -218,8 +219,8 @@ pub(crate) async fn of_a_stateful_set_have_names(cluster: &Cluster) {
         .unwrap();
 }
 
-/// A volume is a folder of the host, so what a pod wants to read may be put there.
-pub(crate) async fn keep_files_on_volumes(cluster: &Cluster) {
+/// A volume is a folder of the host, so a test can write files for a pod.
+pub(crate) async fn pods_use_persistent_volumes(cluster: &Cluster) {
     let folder = tempfile::tempdir().unwrap();
     fs::copy(
         cluster.folder().join("node-init"),
@@ -264,7 +265,7 @@ pub(crate) async fn keep_files_on_volumes(cluster: &Cluster) {
         .unwrap();
 }
 
-pub(crate) async fn run_images_that_were_loaded(cluster: &Cluster) {
+pub(crate) async fn pods_run_loaded_images(cluster: &Cluster) {
     // From an archive, and from the folder that is in it
     let archive = cluster.folder().join("pause.tar");
     let layout = tempfile::tempdir().unwrap();
@@ -287,7 +288,7 @@ pub(crate) async fn run_images_that_were_loaded(cluster: &Cluster) {
         .unwrap();
 }
 
-pub(crate) fn must_keep_the_rules_of_their_namespace(cluster: &Cluster) {
+pub(crate) fn pod_security_is_enforced(cluster: &Cluster) {
     apply(cluster, &[namespace("strict", "restricted")]).unwrap();
     let mut careless = pod("strict", "careless", PAUSE_IMAGE, &[]);
     let spec = careless.get_mut("spec").and_then(Value::as_object_mut);

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use pko_testkit::{ControlPlane, eventually};
 
-/// Tells a child process of a test that it is one.
+/// Set for the child process of a test.
 const CHILD: &str = "PKO_TESTKIT_OWNER";
 
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn plane_is_removed_after_panic() {
     assert!(!directory.exists());
 }
 
-/// Not a test of its own: the process that the next test kills.
+/// Not a test: the process that the next test kills.
 #[tokio::test]
 async fn plane_owner_process() {
     if std::env::var_os(CHILD).is_none() {
@@ -67,7 +67,7 @@ async fn killed_plane_owner_leaves_nothing() {
         "{line}"
     );
 
-    // SIGKILL: nothing of the owner's own code runs any more
+    // SIGKILL: the owner's own cleanup does not run
     owner.kill().unwrap();
     owner.wait().unwrap();
     eventually("the plane of a killed owner to end", async || {
@@ -80,7 +80,7 @@ async fn killed_plane_owner_leaves_nothing() {
     .unwrap();
 }
 
-/// Whether a process is there, other than as a zombie that its new parent has yet to reap.
+/// True if a process exists and is not a zombie.
 fn runs(id: u32) -> bool {
     let status = fs::read_to_string(Path::new("/proc").join(id.to_string()).join("status"));
     status.is_ok_and(|status| !status.contains("State:\tZ"))

@@ -74,12 +74,12 @@ async fn client(proxy: &FaultProxy) -> Client {
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
         .await
         .unwrap();
-    // What the proxy does is to be seen, not repaired
+    // Retries would hide the faults
     config.default_retry = false;
     Client::try_from(config).unwrap()
 }
 
-/// The name and the value of the next change that a watch tells.
+/// The name or value of the next watch event.
 async fn next(
     events: &mut BoxStream<'static, Result<WatchEvent<ConfigMap>, kube::Error>>,
 ) -> Option<String> {

@@ -104,7 +104,7 @@ async fn restore_rejects_other_than_storage_version() {
     );
 }
 
-/// The checker is right about real objects: upstream breaks its own rule in one known case.
+/// The check on real objects: upstream breaks its own rule in one known case.
 #[test]
 fn upstream_statuses_have_one_known_violation() {
     let Some(folder) = shared_folder("fixtures/upstream-cluster") else {
@@ -123,7 +123,7 @@ fn upstream_statuses_have_one_known_violation() {
             found.extend(violations.into_iter().map(|text| format!("{name}: {text}")));
         }
     }
-    // The first pass over a Stack forgets the generation that it has seen
+    // Upstream's first reconcile does not record the observed generation
     let expected =
         ["spec-invalid: Stalled is True, but observedGeneration is 0 and generation is 1"];
     assert_eq!(found, expected);

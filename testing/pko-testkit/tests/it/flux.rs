@@ -19,7 +19,7 @@ async fn every_source_kind_accepts_every_state() {
             let created = namespace.create_object(source.object()).await.unwrap();
             assert_eq!(
                 created["spec"],
-                merged(&created["spec"], &source.object()["spec"])
+                merge(&created["spec"], &source.object()["spec"])
             );
             let artifact = server.publish(
                 &source,
@@ -65,7 +65,7 @@ fn states(artifact: &Artifact) -> Vec<(SourceState, Option<Value>)> {
 }
 
 /// The fields of one object that are in another are the same there: defaults may be added.
-fn merged(stored: &Value, given: &Value) -> Value {
+fn merge(stored: &Value, given: &Value) -> Value {
     let mut stored = stored.clone();
     for (name, value) in given.as_object().unwrap() {
         stored[name] = value.clone();
@@ -102,11 +102,8 @@ fn artifact_matches_digest_and_size() {
     for artifact in [&one, &two] {
         let body = get(&artifact.url).unwrap();
         assert_eq!(u64::try_from(body.len()).unwrap(), artifact.size);
-        let digest: Vec<String> = Sha256::digest(&body)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        assert_eq!(format!("sha256:{}", digest.concat()), artifact.digest);
+        let digest = hex::encode(Sha256::digest(&body));
+        assert_eq!(format!("sha256:{digest}"), artifact.digest);
     }
     server.corrupt(&two);
     assert_eq!(get(&two.url).unwrap(), b"not what was stored");

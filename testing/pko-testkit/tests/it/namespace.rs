@@ -9,7 +9,7 @@ use kube::Api;
 use pko_testkit::{ControlPlane, StackBuilder, TestNamespace, with_namespace};
 use serde_json::{Value, json};
 
-/// Tells a child process of a test that it is one.
+/// Set for the child process of a test.
 const CHILD: &str = "PKO_TESTKIT_FAILING";
 
 async fn fill(namespace: &TestNamespace) {
@@ -34,7 +34,7 @@ async fn fill(namespace: &TestNamespace) {
     }
 }
 
-/// Not a test of its own: one that fails, run by the next one.
+/// Not a test: the failing process of the next test.
 #[tokio::test]
 async fn failing_test_process() {
     if std::env::var_os(CHILD).is_none() {

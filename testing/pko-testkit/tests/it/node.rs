@@ -1,5 +1,5 @@
-//! The fake node with pods like those of workspaces: a StatefulSet in the operator's shape, the real
-//! controllers, and the real agent.
+//! The fake node with pods like those of workspaces: a StatefulSet in the operator's shape, the
+//! real controllers, and the real agent.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const POD: &str = "demo-workspace-0";
 
-/// A program of ours: in `$PKO_BIN_DIR`, or where cargo puts them.
+/// A program of this workspace, in `$PKO_BIN_DIR` or in cargo's target folder.
 fn program(name: &str) -> PathBuf {
     let built = Path::new(env!("CARGO_BIN_EXE_pulumi-stand-in")).with_file_name(name);
     let path =
@@ -35,7 +35,7 @@ fn start(plane: &ControlPlane, namespace: &TestNamespace) -> FakeNode {
     FakeNode::start(plane, settings).unwrap()
 }
 
-/// As the operator makes it, but that nobody has to prove who they are.
+/// In the operator's shape, but without authentication.
 fn stateful_set() -> Value {
     let labels = json!({
         "auto.pulumi.com/component": "workspace",
@@ -91,7 +91,7 @@ fn with_init_container(container: Value) -> Value {
     set
 }
 
-/// Waits until the pod's JSON has something, and gives that.
+/// Waits until a function of the pod's JSON returns a value.
 async fn pod_has<T>(
     namespace: &TestNamespace,
     what: &str,
@@ -446,7 +446,7 @@ async fn deleted_pod_is_replaced() {
         let agent = node.agent(namespace.name(), POD).unwrap();
         let pods: Api<Pod> = namespace.api();
 
-        // Nobody looks: the pod stays, and so does its agent
+        // While the node is paused, the pod and its agent stay
         node.pause();
         pods.delete(POD, &DeleteParams::default()).await.unwrap();
         let pod = pods.get(POD).await.unwrap();
@@ -480,7 +480,7 @@ async fn node_survives_api_server_outage() {
         namespace.create_object(stateful_set()).await.unwrap();
         let first = ready_pod(namespace).await;
         plane.stop_api_server().unwrap();
-        // Something to tell while nobody listens
+        // A change to report while the API server is down
         assert!(node.kill(namespace.name(), POD));
         plane.start_api_server().await.unwrap();
         let pod = pod_has(namespace, "the agent to run again", |pod| {

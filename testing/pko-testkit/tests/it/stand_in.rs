@@ -188,7 +188,7 @@ fn unknown_flag_is_rejected() {
     assert_eq!(hidden.stderr, b"error: unknown flag: --event-log\n");
 }
 
-/// Hands on what it hears.
+/// Forwards the events that it receives.
 struct EventListener(mpsc::UnboundedSender<String>);
 
 #[tonic::async_trait]

@@ -1,13 +1,13 @@
-//! Transcripts of the real CLI, replayed against the stand-in and the pinned CLI, so that neither the
-//! stand-in nor the transcripts drift.
+//! Transcripts of the real CLI, replayed against the stand-in and the pinned CLI, so that neither
+//! the stand-in nor the transcripts drift.
 
 use std::path::PathBuf;
 
 use pko_testkit::transcripts::{TranscriptReplay, between};
 use pko_testkit::{Script, StandIn, pulumi_cli};
 
-/// Of these only the exit code and the events are compared: their text tells how long things took, or what
-/// else there is in the surroundings.
+/// Only exit code and events of these are compared: their text contains durations or details
+/// of the environment.
 const FREE_TEXT: [&str; 4] = [
     "55-small-history",
     "58-small-refresh",
@@ -31,7 +31,7 @@ fn repeat(program: PathBuf, names: &[String]) {
 
 fn stack_and_config_commands() -> Vec<String> {
     let mut names = between("01", "16");
-    // What is between is of a larger program, or of a lock that somebody else holds.
+    // The others are of a larger program, or of a foreign lock.
     for number in ["32", "34", "35", "36", "37", "38", "41", "42"] {
         names.extend(between(number, number));
     }

@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-/// Something is wrong with the stand-in itself, not with what it was told.
+/// An error of the stand-in itself, not of the imitated CLI.
 pub(crate) type InternalError = Box<dyn std::error::Error + Send + Sync>;
 
 pub(crate) type CliResult<T> = Result<T, InternalError>;
 
-/// Pulumi refuses: a text on standard error and a code. It is an error so that `?` passes it on.
+/// An error of the imitated CLI: text on standard error and an exit code.
 #[derive(Debug)]
 pub(crate) struct CliError {
     code: i32,
@@ -36,13 +36,12 @@ impl CliError {
         self.code
     }
 
-    /// A error as such, for a caller that has other errors too.
     pub(crate) fn result<T>(code: i32, text: impl std::fmt::Display) -> CliResult<T> {
         Err(Box::new(Self::new(code, text)))
     }
 }
 
-/// To standard output. Nobody may be there to read it, which is no reason to end.
+/// Writes to standard output, ignoring a closed pipe.
 pub(crate) fn print(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(bytes).and_then(|()| out.flush());

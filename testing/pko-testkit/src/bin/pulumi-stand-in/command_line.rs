@@ -50,7 +50,7 @@ const EVENT_LOG: &str = "--event-log";
 #[derive(Debug, Default)]
 pub(crate) struct CommandLine {
     words: Vec<String>,
-    /// How many of the words come before the first flag of the command itself.
+    /// The number of words before the first flag of the command.
     leading: usize,
     flags: Vec<(String, String)>,
 }
@@ -108,7 +108,7 @@ impl CommandLine {
         Err(CliError::new(1, format!("unknown flag: {name}")))
     }
 
-    /// Whether it is a call of this command.
+    /// True for calls of this command.
     pub(crate) fn is(&self, command: &str) -> bool {
         let leading = self.words.iter().take(self.leading);
         let mut leading = leading.map(String::as_str);
@@ -136,7 +136,6 @@ impl CommandLine {
         &self.flags
     }
 
-    /// Whether a flag is set.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.value(name).is_some_and(|value| value != "false")
     }
@@ -150,7 +149,7 @@ impl CommandLine {
         self.value("--stack").or_else(|| self.value("-s"))
     }
 
-    /// Whether it is one of the four that change or show resources.
+    /// True for `up`, `preview`, `refresh` and `destroy`.
     pub(crate) fn is_operation(&self) -> bool {
         let operations = ["up", "preview", "refresh", "destroy"];
         operations.into_iter().any(|operation| self.is(operation))

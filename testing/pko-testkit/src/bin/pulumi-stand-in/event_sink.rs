@@ -45,7 +45,7 @@ impl EventSink {
                 event.push('\n');
                 file.write_all(event.as_bytes())?;
             }
-            // A listener that is not there is no reason to end.
+            // A missing listener is ignored.
             Self::Listener { events, .. } => drop(events.send(EventRequest { event })),
         }
         Ok(())
@@ -61,7 +61,8 @@ impl EventSink {
     }
 }
 
-/// Sends all events in one call. As in the real CLI, a listener that can't be reached is not mentioned.
+/// Sends all events in one call. As in the real CLI, a listener that can't be reached is not
+/// mentioned.
 fn send(address: String, events: UnboundedReceiver<EventRequest>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(255))
 }
 
-/// Records the call, finds the answer and gives it; the exit code.
+/// Records the call and runs the reply. Returns the exit code.
 fn run(arguments: &[String]) -> CliResult<i32> {
     let folder = env::var_os(FOLDER).ok_or("the variable PKO_STAND_IN is not set")?;
     let folder = PathBuf::from(folder);
@@ -59,7 +59,7 @@ fn run(arguments: &[String]) -> CliResult<i32> {
     Ok(code)
 }
 
-/// The first rule that fits. Every rule counts the calls of its command, whether or not it is chosen.
+/// The first matching rule. Every rule counts the calls of its command, chosen or not.
 fn choose(script: &Script, line: &CommandLine, recorder: &CallRecorder) -> CliResult<Reply> {
     let mut chosen = None;
     for (index, rule) in script.rules.iter().enumerate() {

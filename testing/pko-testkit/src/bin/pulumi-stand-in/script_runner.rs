@@ -4,11 +4,12 @@ use std::{
     env, io,
     path::{Path, PathBuf},
     process::{self, Command, Stdio},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     thread::{self, sleep},
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use pko_testkit::stand_in::{Interrupt, Reply, ReplyStep};
 use serde_json::{Value, json};
 use signal_hook::{
@@ -26,14 +27,14 @@ use crate::{
     event_sink::EventSink,
 };
 
-/// What the real CLI says to an interrupt.
+/// The real CLI's output on an interrupt.
 const NOTICED: &[u8] = b"^C received; cancelling. If you would like to terminate immediately, press ^C \
 again.\nNote that terminating immediately may lead to orphaned resources and other inconsistencies.\n";
 
 /// How often a file is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// What all that is done at a call needs.
+/// The context of one call.
 #[derive(Debug)]
 pub(crate) struct CallContext {
     pub(crate) folder: PathBuf,
@@ -60,7 +61,7 @@ impl CallContext {
         }
     }
 
-    /// Opens the event stream that the command line asks for, unless it is open: there is one for a call.
+    /// Opens the event stream of the command line. Idempotent.
     pub(crate) fn open_events(&self) -> CliResult<()> {
         let mut sink = self.sink();
         if matches!(*sink, Some(EventSink::Nowhere)) {
@@ -85,7 +86,7 @@ impl CallContext {
     }
 
     fn sink(&self) -> MutexGuard<'_, Option<EventSink>> {
-        self.sink.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sink.lock()
     }
 }
 
@@ -97,13 +98,13 @@ pub(crate) struct ScriptRunner {
 impl ScriptRunner {
     pub(crate) fn new(context: CallContext, answer: Reply) -> CliResult<Self> {
         let context = Arc::new(context);
-        hear_signals(Arc::clone(&context), answer.interrupt)?;
+        handle_signals(Arc::clone(&context), answer.interrupt)?;
         Ok(Self { context, answer })
     }
 
     pub(crate) fn play(self) -> CliResult<i32> {
         let scripted = !matches!(self.answer.steps.first(), Some(ReplyStep::RunDefault));
-        // What is done as default_cli opens the stream when Pulumi would.
+        // The default CLI opens the stream itself, when Pulumi would.
         if scripted && self.context.line.is_operation() && !self.answer.without_events {
             self.context.open_events()?;
         }
@@ -181,12 +182,12 @@ fn leave_grandchild(until: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Signals are recorded, and then do what the script says or what they do to every process.
-fn hear_signals(context: Arc<CallContext>, interrupt: Interrupt) -> io::Result<()> {
+/// Records signals, and then follows the script or the default handler.
+fn handle_signals(context: Arc<CallContext>, interrupt: Interrupt) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     thread::spawn(move || {
         for signal in signals.forever() {
-            // Whoever sent it wants it to have an effect even if it can't be recorded.
+            // A signal takes effect even if it can't be recorded.
             let _ = context.recorder.signal(signal);
             match interrupt {
                 Interrupt::Ignore if signal == SIGINT => {}
@@ -194,7 +195,7 @@ fn hear_signals(context: Arc<CallContext>, interrupt: Interrupt) -> io::Result<(
                     if signal == SIGINT && context.line.is_operation() =>
                 {
                     sleep(Duration::from_millis(after));
-                    obey(&context, code);
+                    cancel_operation(&context, code);
                 }
                 _ => drop(low_level::emulate_default_handler(signal)),
             }
@@ -204,7 +205,7 @@ fn hear_signals(context: Arc<CallContext>, interrupt: Interrupt) -> io::Result<(
 }
 
 /// Ends as a canceled operation of the real CLI does.
-fn obey(context: &CallContext, code: i32) {
+fn cancel_operation(context: &CallContext, code: i32) {
     print(NOTICED);
     let _ = context.emit(&json!({"cancelEvent": {}}));
     context.close_events();

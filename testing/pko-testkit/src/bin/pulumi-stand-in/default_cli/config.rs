@@ -31,7 +31,6 @@ impl StackFile {
         Ok(env::current_dir()?.join(format!("Pulumi.{stack}.yaml")))
     }
 
-    /// The file, empty if there is none.
     pub(super) fn load(stack: &str) -> CliResult<Self> {
         let path = Self::path(stack)?;
         let text = fs::read_to_string(&path).unwrap_or_default();
@@ -46,7 +45,7 @@ impl StackFile {
         self.contents.insert(key.to_owned(), value.into());
     }
 
-    /// What is not configuration comes first, as the CLI writes it.
+    /// Configuration comes last, as in the CLI.
     pub(super) fn save(&self) -> CliResult<()> {
         let (configuration, others): (Vec<_>, Vec<_>) =
             self.contents.iter().partition(|(key, _)| *key == "config");
@@ -68,16 +67,16 @@ impl StackFile {
         }
     }
 
-    /// What the configuration is, decrypted; by full key.
+    /// The decrypted configuration, by full key.
     pub(super) fn values(&mut self) -> CliResult<BTreeMap<String, Output>> {
         let entries = self.configuration().iter();
-        let value = |(key, value): (&String, &Value)| Ok((key.clone(), decrypted(value)?));
+        let value = |(key, value): (&String, &Value)| Ok((key.clone(), decrypt_value(value)?));
         entries.map(value).collect()
     }
 }
 
 /// A secret anywhere makes the whole one.
-fn decrypted(value: &Value) -> CliResult<Output> {
+fn decrypt_value(value: &Value) -> CliResult<Output> {
     if let Some(secure) = value.get("secure").and_then(Value::as_str) {
         let value = Value::from(passphrase::decrypt(secure)?);
         return Ok(Output {
@@ -87,7 +86,7 @@ fn decrypted(value: &Value) -> CliResult<Output> {
     }
     let mut secret = false;
     let mut inner = |value: &Value| -> CliResult<Value> {
-        let output = decrypted(value)?;
+        let output = decrypt_value(value)?;
         secret |= output.secret;
         Ok(output.value)
     };
@@ -109,7 +108,7 @@ struct ConfigSetting {
     path: bool,
     secret: bool,
     text: String,
-    /// What to write instead of the text.
+    /// Written instead of the text.
     object: Option<Value>,
 }
 

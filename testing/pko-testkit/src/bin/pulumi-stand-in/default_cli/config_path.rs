@@ -53,7 +53,7 @@ fn bracket(text: &str) -> CliResult<(PathSegment, &str)> {
     }
 }
 
-/// Sets what a path leads to, and makes what is missing on the way.
+/// Sets the value at a path. Missing parents are created.
 pub(super) fn set(place: &mut Value, path: &[PathSegment], value: Value) -> CliResult<()> {
     let Some((first, rest)) = path.split_first() else {
         *place = value;
@@ -89,7 +89,7 @@ fn element(place: &mut Value, index: usize) -> CliResult<&mut Value> {
     list.get_mut(index).ok_or_else(|| "it was just made".into())
 }
 
-/// Inside of a structure, a text that looks like a boolean or a whole number is one.
+/// Inside of a structure, booleans and integers are recognized.
 pub(super) fn leaf(text: &str) -> Value {
     match text {
         "true" => Value::Bool(true),

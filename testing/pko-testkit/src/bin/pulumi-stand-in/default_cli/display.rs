@@ -11,8 +11,8 @@ use super::{
     state_file::ResourceState,
 };
 
-/// The kinds of changes in the order in which they are counted, and what is said of each: its sign, what was
-/// done, and what will be.
+/// The kinds of changes in display order, with sign, past and future
+/// wording.
 const KINDS: [(&str, &str, &str, &str); 3] = [
     ("create", "+ ", "created", "to create"),
     ("update", "~ ", "updated", "to update"),
@@ -33,17 +33,17 @@ pub(super) fn change(change: &ResourceChange, urn: &str, planning: bool) -> Stri
     }
     let _ = writeln!(text, "        [urn={urn}]");
     text + &match (&change.old, &change.new) {
-        (None, Some(new)) => created(new, planning),
+        (None, Some(new)) => creation_text(new, planning),
         (Some(old), Some(new)) => {
             let (old, new) = (value(&old.input, 8), value(&new.input, 8));
             format!("      ~ input: {old} => {new}\n")
         }
-        (Some(old), None) => deleted(old),
+        (Some(old), None) => deletion_text(old),
         (None, None) => String::new(),
     }
 }
 
-fn created(new: &ResourceState, planning: bool) -> String {
+fn creation_text(new: &ResourceState, planning: bool) -> String {
     let input = format!("        input: {}\n", value(&new.input, 8));
     if planning {
         return input;
@@ -52,7 +52,7 @@ fn created(new: &ResourceState, planning: bool) -> String {
     format!("{input}        --outputs:--\n        output: {output}\n")
 }
 
-fn deleted(old: &ResourceState) -> String {
+fn deletion_text(old: &ResourceState) -> String {
     let (input, output) = (value(&old.input, 8), value(&old.output, 8));
     format!(
         "        input: {input}\n        --outputs:--\n      - input : {input}\n      - output: {output}\n"
@@ -61,8 +61,8 @@ fn deleted(old: &ResourceState) -> String {
 
 /// The stack's outputs and how they change; a preview shows only the changes.
 pub(super) fn outputs(old: Option<&Outputs>, new: &Outputs, planning: bool) -> String {
-    let before = old.map(|old| outputs::printed(old, false));
-    let after = outputs::printed(new, false);
+    let before = old.map(|old| outputs::printable(old, false));
+    let after = outputs::printable(new, false);
     let former = before.iter().flat_map(Map::keys);
     let names: BTreeSet<&String> = former.chain(after.keys()).collect();
     let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
@@ -82,7 +82,7 @@ pub(super) fn outputs(old: Option<&Outputs>, new: &Outputs, planning: bool) -> S
     format!("    --outputs:--\n{lines}")
 }
 
-/// What becomes of one output of a stack that was there before.
+/// The change of one output of an existing stack.
 fn output_change(old: Option<&Value>, new: Option<&Value>) -> Option<(&'static str, String)> {
     match (old, new) {
         (Some(old), Some(new)) if old != new => {

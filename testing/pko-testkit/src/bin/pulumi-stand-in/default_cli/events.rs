@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{cli_error::CliResult, script_runner::CallContext};
 
-/// The types of what there is in a stack.
+/// Resource types.
 pub(super) const ROOT: &str = "pulumi:pulumi:Stack";
 pub(super) const STASH: &str = "pulumi:index:Stash";
 const PROVIDER: &str = "pulumi:providers:pulumi";
@@ -55,14 +55,14 @@ impl<'a> OperationEvents<'a> {
     }
 
     pub(super) fn prelude(&self, configuration: &Outputs) -> CliResult<()> {
-        let config: Map<String, Value> = outputs::printed(configuration, false)
+        let config: Map<String, Value> = outputs::printable(configuration, false)
             .into_iter()
             .map(|(key, value)| (key, Value::from(config::text(&value))))
             .collect();
         self.emit("preludeEvent", &json!({ "config": config }))
     }
 
-    /// A step of the stack itself: before, if the outputs are not known yet, and after.
+    /// A step of the stack itself, before or after the outputs are known.
     pub(super) fn root(
         &self,
         before: bool,

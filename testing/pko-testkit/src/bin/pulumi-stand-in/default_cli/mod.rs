@@ -1,8 +1,11 @@
-//! What the stand-in does unless the script says otherwise: a small Pulumi on a file backend.
+//! The default behaviour of the stand-in: a small Pulumi on a file backend, about 1,850 lines.
 //!
-//! Texts and exit codes are those of the transcripts. Of programs it knows those in YAML that have nothing
-//! but resources of the type `pulumi:index:Stash` and outputs, made of literals, secrets, configuration and
-//! the resources' own values.
+//! Texts and exit codes are those of the transcripts. It evaluates YAML programs whose resources are of
+//! type `pulumi:index:Stash`, with outputs from literals, secrets, configuration and resource properties.
+//!
+//! It is not a layer over `pulumi-engine`, which runs the same programs: the engine derives keys from
+//! the passphrase as Pulumi does, so an `up` costs 250 ms of CPU time there and 3 ms here, and tests
+//! make thousands of calls. A second implementation also shows where the agent relies on the engine.
 
 mod config;
 mod config_path;

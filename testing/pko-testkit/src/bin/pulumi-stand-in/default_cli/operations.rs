@@ -21,7 +21,6 @@ use crate::{
     script_runner::CallContext,
 };
 
-/// What happens to a resource.
 pub(super) struct ResourceChange {
     name: String,
     pub(super) operation: &'static str,
@@ -65,8 +64,8 @@ impl<'a> Operation<'a> {
         OperationEvents::new(self.context, &self.program.name, &self.name.stack, planning)
     }
 
-    /// Refuses if something changed although nothing should have.
-    fn expected(&self, changes: &Map<String, Value>) -> CliResult<()> {
+    /// Fails on changes under `--expect-no-changes`.
+    fn check_expectations(&self, changes: &Map<String, Value>) -> CliResult<()> {
         let differs = changes.keys().any(|kind| kind != "same");
         if differs && self.context.line.has("--expect-no-changes") {
             let kind = self.kind;
@@ -76,7 +75,7 @@ impl<'a> Operation<'a> {
         Ok(())
     }
 
-    /// Keeps what has come of it.
+    /// Saves the result.
     fn keep(
         &self,
         changes: &Map<String, Value>,
@@ -94,7 +93,7 @@ impl<'a> Operation<'a> {
 
     /// An entry of the stack's history.
     fn update(&self, changes: &Map<String, Value>) -> Value {
-        let config_entry = outputs::printed(&self.configuration, false);
+        let config_entry = outputs::printable(&self.configuration, false);
         let config: Map<String, Value> = config_entry
             .into_iter()
             .map(|(key, value)| {
@@ -136,22 +135,22 @@ pub(super) fn update(context: &CallContext) -> CliResult<()> {
     let outputs = operation
         .program
         .outputs(&with_resources(names, &changes))?;
-    let counts = tell(&operation, &changes, &outputs, planning)?;
+    let counts = report(&operation, &changes, &outputs, planning)?;
     if !planning {
         operation.keep(&counts, |stack| {
             stack.deployed = true;
             stack.outputs = outputs;
-            let kept = changes.into_iter();
-            stack.resources = kept
+            let changed = changes.into_iter();
+            stack.resources = changed
                 .filter_map(|change| Some((change.name, change.new?)))
                 .collect();
         })?;
     }
-    operation.expected(&counts)
+    operation.check_expectations(&counts)
 }
 
 /// OperationEvents and text of an update; how many resources changed in which way.
-fn tell(
+fn report(
     operation: &Operation<'_>,
     changes: &[ResourceChange],
     outputs: &Outputs,
@@ -198,7 +197,7 @@ fn tell(
     Ok(counts)
 }
 
-/// `pulumi refresh`: everything is as it was.
+/// `pulumi refresh`, which finds no change.
 pub(super) fn refresh(context: &CallContext) -> CliResult<()> {
     let operation = Operation::begin(context, "refresh")?;
     let events = operation.events(false);
@@ -224,7 +223,7 @@ pub(super) fn refresh(context: &CallContext) -> CliResult<()> {
     print(text.as_bytes());
     events.summary(&Value::Object(counts.clone()))?;
     operation.keep(&counts, |_| {})?;
-    operation.expected(&counts)
+    operation.check_expectations(&counts)
 }
 
 pub(super) fn destroy(context: &CallContext) -> CliResult<()> {
@@ -234,11 +233,11 @@ pub(super) fn destroy(context: &CallContext) -> CliResult<()> {
     let mut text = format!("Destroying ({name}):\n\n");
     events.prelude(&operation.configuration)?;
     for (name, resource) in &stack.resources {
-        text += &deleted("pulumi:index:Stash", name);
+        text += &deletion_text("pulumi:index:Stash", name);
         events.resource(("delete", "delete"), name, Some(resource), None)?;
     }
     if stack.deployed {
-        text += &deleted("pulumi:pulumi:Stack", &events.root_name());
+        text += &deletion_text("pulumi:pulumi:Stack", &events.root_name());
         for before in [true, false] {
             events.root(before, "delete", Some(&stack.outputs), None)?;
         }
@@ -261,11 +260,11 @@ pub(super) fn destroy(context: &CallContext) -> CliResult<()> {
     })
 }
 
-fn deleted(kind: &str, name: &str) -> String {
+fn deletion_text(kind: &str, name: &str) -> String {
     format!(" -  {kind} {name} deleting (0s) \n -  {kind} {name} deleted (0.00s) \n")
 }
 
-/// What a program may refer to: its own configuration without the namespace.
+/// The configuration by names without the project's prefix.
 fn short_names(project: &str, configuration: &Outputs) -> Outputs {
     let prefix = format!("{project}:");
     let own = configuration.iter();
@@ -273,7 +272,7 @@ fn short_names(project: &str, configuration: &Outputs) -> Outputs {
         .collect()
 }
 
-/// And what its resources have come to.
+/// Adds the properties of resources.
 fn with_resources(mut names: Outputs, changes: &[ResourceChange]) -> Outputs {
     for change in changes {
         if let Some(new) = &change.new {
@@ -288,7 +287,7 @@ fn with_resources(mut names: Outputs, changes: &[ResourceChange]) -> Outputs {
     names
 }
 
-/// What is to happen to the stack's resources.
+/// The planned changes of resources.
 fn compare(stack: &StackState, inputs: &BTreeMap<String, Value>) -> Vec<ResourceChange> {
     let wanted = inputs.iter().map(|(name, input)| {
         let old = stack.resources.get(name).cloned();
@@ -327,15 +326,10 @@ fn compare(stack: &StackState, inputs: &BTreeMap<String, Value>) -> Vec<Resource
     wanted.chain(unwanted).collect()
 }
 
-/// Looks like the ids that the real engine gives.
+/// An id in the real engine's format.
 fn identity(name: &str) -> String {
-    let hash = Sha256::digest(name);
-    let digits: Vec<String> = hash
-        .iter()
-        .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("00000000-0000-4000-8000-{}", digits.concat())
+    let digits = hex::encode(Sha256::digest(name));
+    format!("00000000-0000-4000-8000-{digits:.12}")
 }
 
 fn count<'a>(operations: impl Iterator<Item = &'a str>) -> Map<String, Value> {
@@ -349,7 +343,7 @@ fn count<'a>(operations: impl Iterator<Item = &'a str>) -> Map<String, Value> {
         .collect()
 }
 
-/// At this level the real CLI logs secrets, and says so.
+/// The real CLI warns that it logs secrets at this level.
 fn warn_of_log_level(context: &CallContext) {
     let level: u32 = context
         .line

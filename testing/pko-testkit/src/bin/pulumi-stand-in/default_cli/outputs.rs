@@ -31,7 +31,7 @@ impl Output {
         self.value.clone()
     }
 
-    fn printed(&self, show_secrets: bool) -> Value {
+    fn printable(&self, show_secrets: bool) -> Value {
         if self.secret && !show_secrets {
             return Value::from("[secret]");
         }
@@ -46,9 +46,9 @@ pub(super) fn in_event(values: &Outputs) -> Map<String, Value> {
         .collect()
 }
 
-pub(super) fn printed(values: &Outputs, show_secrets: bool) -> Map<String, Value> {
+pub(super) fn printable(values: &Outputs, show_secrets: bool) -> Map<String, Value> {
     let entries = values.iter();
     entries
-        .map(|(name, output)| (name.clone(), output.printed(show_secrets)))
+        .map(|(name, output)| (name.clone(), output.printable(show_secrets)))
         .collect()
 }

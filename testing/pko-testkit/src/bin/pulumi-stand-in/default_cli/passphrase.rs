@@ -2,7 +2,7 @@
 //!
 //! Secrets are hex-encoded, not encrypted.
 
-use std::{env, fmt::Write as _, fs};
+use std::{env, fs};
 
 use sha2::{Digest, Sha256};
 
@@ -23,7 +23,7 @@ const PROVIDERS: [&str; 6] = [
     "hashivault",
 ];
 
-/// The salt of a new stack; nothing if its secrets are somebody else's duty.
+/// The salt of a new stack; `None` for other secrets providers.
 pub(super) fn new_salt(provider: &str) -> CliResult<Option<String>> {
     let kind = provider.split("://").next().unwrap_or_default();
     if !PROVIDERS.contains(&kind) {
@@ -43,7 +43,7 @@ pub(super) fn new_salt(provider: &str) -> CliResult<Option<String>> {
     }
 }
 
-/// Refuses if the passphrase is not the stack's; `doing` is what the error says before that.
+/// Fails if the passphrase is not the stack's. `doing` is the prefix of the error.
 pub(super) fn check(stack: &StackState, doing: &str) -> CliResult<()> {
     let Some(expected) = &stack.salt else {
         return Ok(());
@@ -57,7 +57,7 @@ pub(super) fn check(stack: &StackState, doing: &str) -> CliResult<()> {
     }
 }
 
-/// As [`check`], for who only reads.
+/// As [`check`], for commands that only read.
 pub(super) fn check_to_decrypt(stack: &StackState) -> CliResult<()> {
     let right = stack.salt.is_none() || passphrase().map(|text| salt(&text)) == stack.salt;
     if right {
@@ -71,19 +71,14 @@ pub(super) fn check_to_decrypt(stack: &StackState) -> CliResult<()> {
 }
 
 pub(super) fn encrypt(text: &str) -> String {
-    format!("v1:{}", hexadecimal(text.as_bytes()))
+    format!("v1:{}", hex::encode(text))
 }
 
 pub(super) fn decrypt(text: &str) -> CliResult<String> {
     let digits = text
         .strip_prefix("v1:")
-        .ok_or("a secret of somebody else")?;
-    let bytes = (0..digits.len() / 2).map(|index| {
-        let pair = digits.get(index * 2..index * 2 + 2).unwrap_or_default();
-        u8::from_str_radix(pair, 16)
-    });
-    let bytes: Vec<u8> = bytes.collect::<Result<_, _>>()?;
-    Ok(String::from_utf8(bytes)?)
+        .ok_or("not a secret of the stand-in")?;
+    Ok(String::from_utf8(hex::decode(digits)?)?)
 }
 
 fn passphrase() -> Option<String> {
@@ -96,12 +91,5 @@ fn passphrase() -> Option<String> {
 
 fn salt(passphrase: &str) -> String {
     let hash = Sha256::digest(passphrase);
-    format!("v1:{}", hexadecimal(&hash))
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut digits, byte| {
-        let _ = write!(digits, "{byte:02x}");
-        digits
-    })
+    format!("v1:{}", hex::encode(hash))
 }

@@ -14,7 +14,7 @@ pub(super) struct YamlProgram {
     pub(super) name: String,
     #[serde(default)]
     pub(super) runtime: Value,
-    /// What a program says of its configuration; the old name of that is `configuration`.
+    /// Declared configuration; formerly `configuration`.
     #[serde(default, alias = "configuration")]
     config: BTreeMap<String, Value>,
     #[serde(default)]
@@ -50,7 +50,7 @@ impl YamlProgram {
         })
     }
 
-    /// The configuration with what the program has for keys that nobody has set.
+    /// Adds the program's defaults for unset keys.
     pub(super) fn with_defaults(&self, mut config: Outputs) -> Outputs {
         for (name, declared) in &self.config {
             if let Some(default) = declared.get("default") {
@@ -75,7 +75,7 @@ impl YamlProgram {
         self.resources.iter().map(input).collect()
     }
 
-    /// Its outputs; `names` are the configuration and what resources have come to.
+    /// Its outputs. `names` are the configuration and resource properties.
     pub(super) fn outputs(&self, names: &Outputs) -> CliResult<Outputs> {
         let output = |(name, value): (&String, &Value)| Ok((name.clone(), evaluate(value, names)?));
         self.outputs.iter().map(output).collect()

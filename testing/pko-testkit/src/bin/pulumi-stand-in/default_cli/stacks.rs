@@ -100,7 +100,7 @@ pub(super) fn output(context: &CallContext) -> CliResult<()> {
     if show_secrets && stack.outputs.values().any(|output| output.secret) {
         passphrase::check_to_decrypt(stack)?;
     }
-    print_json(&outputs::printed(&stack.outputs, show_secrets))
+    print_json(&outputs::printable(&stack.outputs, show_secrets))
 }
 
 pub(super) fn history(context: &CallContext) -> CliResult<()> {

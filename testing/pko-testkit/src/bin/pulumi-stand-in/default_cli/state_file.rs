@@ -27,9 +27,9 @@ pub(super) struct StateFile {
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct StackState {
-    /// What the passphrase came to when the stack was made; nothing if it has another secrets provider.
+    /// A hash of the passphrase; `None` for other secrets providers.
     pub(super) salt: Option<String>,
-    /// Whether the stack itself is among the resources.
+    /// True if the stack itself is among the resources.
     pub(super) deployed: bool,
     pub(super) resources: BTreeMap<String, ResourceState>,
     pub(super) outputs: Outputs,
@@ -56,7 +56,7 @@ pub(super) struct StackName {
 }
 
 impl StackName {
-    /// `stack`, `organization/stack` or `organization/project/stack`; a file backend has one organization.
+    /// Parses `stack`, `organization/stack` or `organization/project/stack`.
     pub(super) fn parse(given: &str, project: &str) -> CliResult<Self> {
         let parts: Vec<&str> = given.split('/').collect();
         let (organization, project, stack) = match parts.as_slice() {
@@ -91,7 +91,7 @@ impl StateFile {
         Self::load(folder)
     }
 
-    /// Changes the state; nobody else does meanwhile.
+    /// Changes the state under a lock.
     pub(super) fn change<T>(
         folder: &Path,
         change: impl FnOnce(&mut Self) -> CliResult<T>,
@@ -112,7 +112,7 @@ impl StateFile {
         }
     }
 
-    /// The stack, or the error that everybody greps for.
+    /// The stack, or the error text that scripts match on.
     pub(super) fn stack(&mut self, name: &StackName) -> CliResult<&mut StackState> {
         match self.stacks.get_mut(&name.key()) {
             Some(stack) => Ok(stack),
