@@ -1,5 +1,4 @@
-//! The client of the API server: whose it is, how long a request may take, how many there are at a time, and how many
-//! there were.
+//! The client of the API server, with a timeout, a limit of concurrent requests, and metrics.
 
 use std::{
     sync::Arc,
@@ -23,7 +22,6 @@ use tower::{BoxError, Layer, Service};
 
 use crate::{args::Arguments, metrics::Metrics};
 
-/// The client that these arguments ask for, whose requests are counted here.
 pub(crate) async fn client(
     arguments: &Arguments,
     metrics: &Arc<Metrics>,
@@ -36,9 +34,9 @@ pub(crate) async fn client(
         }
         None => Config::infer()
             .await
-            .context("no cluster: give --kubeconfig, or set KUBECONFIG")?,
+            .context("no cluster is configured: set --kubeconfig or KUBECONFIG")?,
     };
-    let counted = Counted {
+    let counted = RequestMetrics {
         metrics: metrics.clone(),
         host: config
             .cluster_url
@@ -48,42 +46,41 @@ pub(crate) async fn client(
             .into(),
     };
     let builder = ClientBuilder::try_from(config)?.with_layer(&counted);
-    let bounded = Bounded(Arc::new(Semaphore::new(AT_A_TIME)));
+    let bounded = ConcurrencyLimit(Arc::new(Semaphore::new(MAX_CONCURRENT_REQUESTS)));
     Ok(match arguments.request_timeout() {
         Some(timeout) => {
-            let timed = builder.with_layer(&Timed(timeout));
+            let timed = builder.with_layer(&RequestTimeout(timeout));
             timed.with_layer(&bounded).build()
         }
         None => builder.with_layer(&bounded).build(),
     })
 }
 
-/// So many requests are under way at a time. Each has a connection of its own, which is kept for the next one: without
-/// a limit, two hundred Stacks that begin at once leave two hundred connections of some 50 KiB behind.
-const AT_A_TIME: usize = 64;
+/// Each concurrent request has a connection, which is kept for the next one: without a limit, two
+/// hundred Stacks that start at once leave two hundred connections of some 50 KiB behind.
+const MAX_CONCURRENT_REQUESTS: usize = 64;
 
-/// Lets the others wait while there are enough requests under way.
 #[derive(Clone)]
-struct Bounded(Arc<Semaphore>);
+struct ConcurrencyLimit(Arc<Semaphore>);
 
-impl<S> Layer<S> for Bounded {
-    type Service = BoundedService<S>;
+impl<S> Layer<S> for ConcurrencyLimit {
+    type Service = ConcurrencyLimitService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        BoundedService {
+        ConcurrencyLimitService {
             inner,
-            places: self.0.clone(),
+            permits: self.0.clone(),
         }
     }
 }
 
 #[derive(Clone)]
-struct BoundedService<S> {
+struct ConcurrencyLimitService<S> {
     inner: S,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-impl<S, B> Service<Request<Body>> for BoundedService<S>
+impl<S, B> Service<Request<Body>> for ConcurrencyLimitService<S>
 where
     S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
     S::Future: Send + 'static,
@@ -97,38 +94,38 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let is_free = streams(request.uri()) || is_about_a_lease(request.uri());
-        // Nothing is sent before somebody waits for the answer.
+        let is_free = is_stream(request.uri()) || is_about_a_lease(request.uri());
+        // Nothing is sent before the response is awaited.
         let answer = self.inner.call(request);
-        let places = self.places.clone();
+        let permits = self.permits.clone();
         Box::pin(async move {
-            let _place = if is_free {
+            let _permit = if is_free {
                 None
             } else {
-                places.acquire_owned().await.ok()
+                permits.acquire_owned().await.ok()
             };
             answer.await.map_err(Into::into)
         })
     }
 }
 
-/// Who leads must be able to say so, however slowly everything else is answered.
+/// A leader must be able to renew its Lease however slow other responses are.
 fn is_about_a_lease(uri: &Uri) -> bool {
     uri.path().starts_with("/apis/coordination.k8s.io/")
 }
 
-/// Counts requests by how they were answered.
+/// Counts requests by status code.
 #[derive(Clone)]
-struct Counted {
+struct RequestMetrics {
     metrics: Arc<Metrics>,
     host: Arc<str>,
 }
 
-impl<S> Layer<S> for Counted {
-    type Service = CountedService<S>;
+impl<S> Layer<S> for RequestMetrics {
+    type Service = RequestMetricsService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        CountedService {
+        RequestMetricsService {
             inner,
             counted: self.clone(),
         }
@@ -136,12 +133,12 @@ impl<S> Layer<S> for Counted {
 }
 
 #[derive(Clone)]
-struct CountedService<S> {
+struct RequestMetricsService<S> {
     inner: S,
-    counted: Counted,
+    counted: RequestMetrics,
 }
 
-impl<S, B> Service<Request<Body>> for CountedService<S>
+impl<S, B> Service<Request<Body>> for RequestMetricsService<S>
 where
     S: Service<Request<Body>, Response = Response<B>>,
     S::Future: Send + 'static,
@@ -156,7 +153,7 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let method = request.method().clone();
-        let Counted { metrics, host } = self.counted.clone();
+        let RequestMetrics { metrics, host } = self.counted.clone();
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = answer.await;
@@ -167,16 +164,16 @@ where
     }
 }
 
-/// Gives up on an answer that is not there in time. A watch may take any time: it is not cut off and opened again and
-/// again, as it is where the limit is the connection's.
+/// Limits the time of a whole response. Watches have no limit: with one on the connection, they
+/// would be reopened again and again.
 #[derive(Clone, Copy)]
-struct Timed(Duration);
+struct RequestTimeout(Duration);
 
-impl<S> Layer<S> for Timed {
-    type Service = TimedService<S>;
+impl<S> Layer<S> for RequestTimeout {
+    type Service = RequestTimeoutService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        TimedService {
+        RequestTimeoutService {
             inner,
             timeout: self.0,
         }
@@ -184,17 +181,16 @@ impl<S> Layer<S> for Timed {
 }
 
 #[derive(Clone)]
-struct TimedService<S> {
+struct RequestTimeoutService<S> {
     inner: S,
     timeout: Duration,
 }
 
-/// No answer in time.
 #[derive(Debug, thiserror::Error)]
-#[error("the API server did not answer within {0:?} (--kube-api-timeout)")]
-struct Late(Duration);
+#[error("the API server did not respond within {0:?} (--kube-api-timeout)")]
+struct TimeoutError(Duration);
 
-impl<S, B> Service<Request<Body>> for TimedService<S>
+impl<S, B> Service<Request<Body>> for RequestTimeoutService<S>
 where
     S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
     S::Future: Send + 'static,
@@ -209,10 +205,10 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (timeout, streams) = (self.timeout, streams(request.uri()));
+        let (timeout, is_streaming) = (self.timeout, is_stream(request.uri()));
         let answer = self.inner.call(request);
         let answer = async { Ok(answer.await.map_err(Into::into)?.map(Answer::new)) };
-        if streams {
+        if is_streaming {
             return Box::pin(answer);
         }
         Box::pin(async move {
@@ -223,13 +219,13 @@ where
             };
             tokio::time::timeout(timeout, whole)
                 .await
-                .unwrap_or_else(|_| Err(Late(timeout).into()))
+                .unwrap_or_else(|_| Err(TimeoutError(timeout).into()))
         })
     }
 }
 
-/// Whether the answer goes on and on: a watch, or a log that is followed.
-fn streams(uri: &Uri) -> bool {
+/// Whether the response is a stream: a watch, or a log that is followed.
+fn is_stream(uri: &Uri) -> bool {
     let query = uri.query().unwrap_or_default();
     query
         .split('&')
@@ -254,12 +250,12 @@ mod tests {
             async { Ok::<_, BoxError>(answer.await) }
         });
         let request = Request::get(path).body(Body::empty()).unwrap();
-        Timed(SHORT).layer(server).oneshot(request).await
+        RequestTimeout(SHORT).layer(server).oneshot(request).await
     }
 
     #[tokio::test]
-    async fn only_so_many_requests_are_under_way_and_leases_and_watches_never_wait() {
-        let places = Arc::new(Semaphore::new(1));
+    async fn api_requests_are_limited_except_leases_and_watches() {
+        let permits = Arc::new(Semaphore::new(1));
         let (begun, mut beginnings) = tokio::sync::mpsc::unbounded_channel();
         let server = service_fn(move |request: Request<Body>| {
             let begun = begun.clone();
@@ -271,7 +267,7 @@ mod tests {
                 Ok::<_, BoxError>(Response::new(Answer::empty()))
             }
         });
-        let server = Bounded(places.clone()).layer(server);
+        let server = ConcurrencyLimit(permits.clone()).layer(server);
         let ask = |path: &str| {
             let request = Request::get(path).body(Body::empty()).unwrap();
             tokio::spawn(server.clone().oneshot(request))
@@ -293,9 +289,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_are_counted_by_how_they_were_answered() {
+    async fn api_requests_are_counted_by_status_code() {
         let metrics = Arc::new(Metrics::new().unwrap());
-        let counted = Counted {
+        let counted = RequestMetrics {
             metrics: metrics.clone(),
             host: "10.0.0.1:443".into(),
         };
@@ -320,7 +316,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_in_time_arrives_whole() {
+    async fn api_response_in_time_is_complete() {
         let answer = async { Response::new(Answer::from("here")) };
         let answer = ask("/api/v1/pods", answer).await.unwrap();
         let bytes = to_bytes(answer.into_body(), 9).await.unwrap();
@@ -328,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_without_an_answer_is_given_up() {
+    async fn api_request_without_response_times_out() {
         for path in ["/api/v1/pods", "/api/v1/pods?x=watch=true"] {
             let error = ask(path, std::future::pending()).await.unwrap_err();
             assert!(error.to_string().contains("--kube-api-timeout"), "{error}");
@@ -336,15 +332,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_does_not_end_is_given_up() {
+    async fn api_response_body_without_end_times_out() {
         let endless = || futures::stream::pending::<Result<Bytes, BoxError>>();
         let answer = async move { Response::new(Answer::from_stream(endless())) };
         let answer = ask("/api/v1/pods", answer).await;
-        assert!(answer.unwrap_err().is::<Late>());
+        assert!(answer.unwrap_err().is::<TimeoutError>());
     }
 
     #[tokio::test]
-    async fn a_watch_may_take_any_time() {
+    async fn api_watch_has_no_timeout() {
         for path in [
             "/api/v1/pods?watch=true&x=1",
             "/api/v1/pods/x/log?follow=true",

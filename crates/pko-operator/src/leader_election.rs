@@ -1,8 +1,8 @@
-//! Leader election: one of several managers works, the others are ready to. The one that leads renews its Lease with
-//! one request at a time; one that can't ends, and one that is told to end gives the Lease back.
+//! Leader election with a Lease. The leader renews its Lease with one request at a time. A leader
+//! that can't renew ends; one that is stopped releases the Lease.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -12,6 +12,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 use kube::{Client, ResourceExt as _};
+use parking_lot::Mutex;
 use pko_api::names::field_managers;
 use pko_core::leadership::{Candidate, LeaseAction, LeaseTiming, ObservedLease};
 use pko_kube::RequestError;
@@ -21,104 +22,100 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-/// Upstream's, so that its managers and ours are never at work together.
+/// Upstream's name, so that its managers and ours never lead together.
 pub(crate) const NAME: &str = "operator.pulumi.com";
 
-/// A manager that wants to lead, or does.
-pub(crate) struct Leadership {
-    elected: watch::Receiver<bool>,
-    campaign: JoinHandle<()>,
-    office: Arc<Office>,
+pub(crate) struct LeaderElection {
+    leader: watch::Receiver<bool>,
+    task: JoinHandle<()>,
+    holder: Arc<LeaseHolder>,
 }
 
-/// Whether this manager leads, for whoever works only then.
 #[derive(Clone)]
-pub(crate) struct Elected(watch::Receiver<bool>);
+pub(crate) struct LeaderStatus(watch::Receiver<bool>);
 
-impl Elected {
-    /// One that needs no election.
+impl LeaderStatus {
+    /// Without leader election.
     pub(crate) fn always() -> Self {
         Self(watch::channel(true).1)
     }
 
-    /// Whether this manager leads now.
-    pub(crate) fn is_so(&self) -> bool {
+    pub(crate) fn is_leader(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// Comes when this manager leads.
+    /// Waits until this manager leads.
     pub(crate) async fn wait(&mut self) {
-        // Nobody can tell any more only where it was told, or where the manager ends.
-        if self.0.wait_for(|elected| *elected).await.is_err() && !*self.0.borrow() {
+        // The sender is dropped without leader election, or when the manager ends.
+        if self.0.wait_for(|leader| *leader).await.is_err() && !*self.0.borrow() {
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// Where the Lease is, and who we are to it.
-struct Office {
+struct LeaseHolder {
     client: Client,
     namespace: String,
     identity: String,
     timing: LeaseTiming,
-    /// As it was written last, while it is ours.
+    /// As last written, while it is held.
     held: Mutex<Option<Lease>>,
 }
 
-impl Leadership {
-    /// Begins to want to lead.
-    pub(crate) fn seek(client: Client, namespace: String, timing: LeaseTiming) -> Self {
-        let office = Arc::new(Office {
+impl LeaderElection {
+    pub(crate) fn start(client: Client, namespace: String, timing: LeaseTiming) -> Self {
+        let holder = Arc::new(LeaseHolder {
             client,
             namespace,
             identity: identity(),
             timing,
             held: Mutex::default(),
         });
-        let (tell, elected) = watch::channel(false);
-        let campaign = tokio::spawn({
-            let office = Arc::clone(&office);
+        let (sender, leader) = watch::channel(false);
+        let task = tokio::spawn({
+            let holder = Arc::clone(&holder);
             async move {
-                office.win().await;
-                tracing::info!(identity = office.identity, "This manager leads");
-                let _ = tell.send(true);
-                office.stay().await;
+                holder.acquire().await;
+                tracing::info!(
+                    identity = holder.identity,
+                    "Acquired the Lease: this manager leads"
+                );
+                let _ = sender.send(true);
+                holder.keep_renewing().await;
             }
         });
         Self {
-            elected,
-            campaign,
-            office,
+            leader,
+            task,
+            holder,
         }
     }
 
-    /// Whether this manager leads.
-    pub(crate) fn elected(&self) -> Elected {
-        Elected(self.elected.clone())
+    pub(crate) fn leader(&self) -> LeaderStatus {
+        LeaderStatus(self.leader.clone())
     }
 
-    /// Comes when it does not lead any more.
+    /// Waits until this manager does not lead any more.
     pub(crate) async fn lost(&mut self) {
-        let _ = (&mut self.campaign).await;
+        let _ = (&mut self.task).await;
     }
 
-    /// Gives the Lease back, so that nobody has to wait for its end.
-    pub(crate) async fn resign(self) {
-        self.campaign.abort();
-        let _ = self.campaign.await;
-        self.office.give_back().await;
+    /// Releases the Lease, so that others need not wait for its expiry.
+    pub(crate) async fn step_down(self) {
+        self.task.abort();
+        let _ = self.task.await;
+        self.holder.release().await;
     }
 }
 
-impl Office {
-    /// Until the Lease is ours.
-    async fn win(&self) {
+impl LeaseHolder {
+    async fn acquire(&self) {
         let start = Instant::now();
         let mut candidate = Candidate::new(self.identity.clone());
         loop {
             match timeout(
                 self.timing.renew_deadline,
-                self.step(&mut candidate, start.elapsed()),
+                self.try_acquire(&mut candidate, start.elapsed()),
             )
             .await
             {
@@ -127,22 +124,26 @@ impl Office {
                 Ok(Err(error)) => {
                     tracing::warn!(
                         error = error.full_text(),
-                        "The Lease could not be asked for"
+                        "Failed to acquire the Lease; retrying"
                     );
                 }
-                Err(_) => tracing::warn!("The Lease could not be asked for in time"),
+                Err(_) => tracing::warn!("Acquiring the Lease timed out; retrying"),
             }
             sleep(self.timing.retry).await;
         }
     }
 
-    /// Whether the Lease is ours now. Somebody else may have been faster, which is no error.
-    async fn step(&self, candidate: &mut Candidate, now: Duration) -> Result<bool, RequestError> {
+    /// Tries once. Returns whether the Lease is held; false if another manager was faster.
+    async fn try_acquire(
+        &self,
+        candidate: &mut Candidate,
+        now: Duration,
+    ) -> Result<bool, RequestError> {
         let found: Option<Lease> = pko_kube::find(&self.client, &self.namespace, NAME).await?;
-        let seen = found.as_ref().map(seen);
+        let seen = found.as_ref().map(observe);
         let written = match (candidate.next(seen.as_ref(), now), found) {
             (LeaseAction::Wait, _) => return Ok(false),
-            (LeaseAction::Take, Some(lease)) => self.write(self.taken(lease)).await,
+            (LeaseAction::Take, Some(lease)) => self.write(self.with_holder(lease)).await,
             (LeaseAction::Create | LeaseAction::Take, _) => self.create().await,
         };
         match written {
@@ -152,8 +153,8 @@ impl Office {
         }
     }
 
-    /// Renews the Lease for as long as that works.
-    async fn stay(&self) {
+    /// Returns when the Lease is lost.
+    async fn keep_renewing(&self) {
         let mut renewed = Instant::now();
         loop {
             sleep(self.timing.retry).await;
@@ -162,33 +163,36 @@ impl Office {
             match timeout(left, self.renew()).await {
                 Ok(Ok(true)) => renewed = began,
                 Ok(Ok(false)) => {
-                    tracing::error!("Another manager leads");
+                    tracing::error!("Lost the Lease to another manager");
                     return;
                 }
                 Ok(Err(error)) => {
-                    tracing::warn!(error = error.full_text(), "The Lease could not be renewed");
+                    tracing::warn!(
+                        error = error.full_text(),
+                        "Failed to renew the Lease; retrying"
+                    );
                 }
                 Err(_) => {}
             }
             if renewed.elapsed() >= self.timing.renew_deadline {
-                tracing::error!("The Lease could not be renewed in time");
+                tracing::error!("Failed to renew the Lease before the deadline");
                 return;
             }
         }
     }
 
-    /// Whether the Lease is still ours. One request, unless somebody wrote to it.
+    /// Returns whether the Lease is still held. One request, unless another client wrote to it.
     async fn renew(&self) -> Result<bool, RequestError> {
         let Some(held) = self.held() else {
             return Ok(false);
         };
-        match self.write(self.renewed(held)).await {
+        match self.write(self.with_renewal(held)).await {
             Ok(()) => Ok(true),
             Err(error) if error.status_code() == Some(409) => {
                 let found: Option<Lease> =
                     pko_kube::find(&self.client, &self.namespace, NAME).await?;
-                match found.filter(|lease| seen(lease).holder == self.identity) {
-                    Some(lease) => self.write(self.renewed(lease)).await.map(|()| true),
+                match found.filter(|lease| observe(lease).holder == self.identity) {
+                    Some(lease) => self.write(self.with_renewal(lease)).await.map(|()| true),
                     None => Ok(false),
                 }
             }
@@ -205,7 +209,7 @@ impl Office {
             },
             ..Lease::default()
         };
-        let lease = self.taken(lease);
+        let lease = self.with_holder(lease);
         let created = pko_kube::create(&self.client, &lease, field_managers::OPERATOR).await?;
         self.hold(Some(created));
         Ok(())
@@ -217,8 +221,8 @@ impl Office {
         Ok(())
     }
 
-    /// The Lease in our hands.
-    fn taken(&self, mut lease: Lease) -> Lease {
+    /// The Lease with this manager as holder.
+    fn with_holder(&self, mut lease: Lease) -> Lease {
         let before = lease.spec.unwrap_or_default();
         let changes = before.lease_transitions.unwrap_or_default();
         let is_new = before.holder_identity.is_none();
@@ -232,10 +236,10 @@ impl Office {
             acquire_time: Some(MicroTime(Timestamp::now())),
             ..before
         });
-        self.renewed(lease)
+        self.with_renewal(lease)
     }
 
-    fn renewed(&self, mut lease: Lease) -> Lease {
+    fn with_renewal(&self, mut lease: Lease) -> Lease {
         let spec = lease.spec.get_or_insert_default();
         spec.renew_time = Some(MicroTime(Timestamp::now()));
         let lasts = i32::try_from(self.timing.lease.as_secs()).unwrap_or(i32::MAX);
@@ -243,27 +247,27 @@ impl Office {
         lease
     }
 
-    async fn give_back(&self) {
+    async fn release(&self) {
         let Some(lease) = self.held() else {
             return;
         };
-        let given = timeout(self.timing.renew_deadline, self.give_back_held(lease)).await;
-        if let Ok(Ok(())) = given {
-            tracing::info!("The Lease is given back");
+        let result = timeout(self.timing.renew_deadline, self.release_held(lease)).await;
+        if let Ok(Ok(())) = result {
+            tracing::info!("Released the Lease");
         } else {
-            tracing::warn!("The Lease could not be given back: it ends by itself");
+            tracing::warn!("Failed to release the Lease; it expires by itself");
         }
     }
 
-    /// A renewal that was under way when this manager was stopped may have been written: then the
-    /// Lease is another one than the one that is held, and still ours.
-    async fn give_back_held(&self, lease: Lease) -> Result<(), RequestError> {
-        match self.write(given_back(lease)).await {
+    /// A renewal that was in flight when this manager was stopped may have been written: then the
+    /// Lease has another version and is still held.
+    async fn release_held(&self, lease: Lease) -> Result<(), RequestError> {
+        match self.write(released(lease)).await {
             Err(error) if error.status_code() == Some(409) => {
                 let found: Option<Lease> =
                     pko_kube::find(&self.client, &self.namespace, NAME).await?;
-                match found.filter(|lease| seen(lease).holder == self.identity) {
-                    Some(lease) => self.write(given_back(lease)).await,
+                match found.filter(|lease| observe(lease).holder == self.identity) {
+                    Some(lease) => self.write(released(lease)).await,
                     None => Ok(()),
                 }
             }
@@ -272,18 +276,15 @@ impl Office {
     }
 
     fn held(&self) -> Option<Lease> {
-        self.held
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.held.lock().clone()
     }
 
     fn hold(&self, lease: Option<Lease>) {
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = lease;
+        *self.held.lock() = lease;
     }
 }
 
-fn given_back(mut lease: Lease) -> Lease {
+fn released(mut lease: Lease) -> Lease {
     let spec = lease.spec.get_or_insert_default();
     spec.holder_identity = Some(String::new());
     spec.lease_duration_seconds = Some(1);
@@ -291,7 +292,7 @@ fn given_back(mut lease: Lease) -> Lease {
     lease
 }
 
-fn seen(lease: &Lease) -> ObservedLease {
+fn observe(lease: &Lease) -> ObservedLease {
     let spec = lease.spec.clone().unwrap_or_default();
     let lasts = spec.lease_duration_seconds.unwrap_or_default();
     ObservedLease {
@@ -301,7 +302,7 @@ fn seen(lease: &Lease) -> ObservedLease {
     }
 }
 
-/// The machine's name, which people look for, and what no other process has.
+/// The host name, for people, and a suffix that no other process has.
 fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let start = SystemTime::now()
@@ -324,7 +325,7 @@ mod tests {
 
     use super::*;
 
-    /// An API server with one Lease, which refuses to replace another version than the last.
+    /// An API server with one Lease, which rejects outdated versions.
     fn api_server(lease: Value) -> (Client, Arc<Mutex<Value>>) {
         let stored = Arc::new(Mutex::new(lease));
         let server = Arc::clone(&stored);
@@ -333,7 +334,7 @@ mod tests {
             async move {
                 let method = request.method().clone();
                 let body = request.into_body().collect_bytes().await?;
-                let mut stored = stored.lock().unwrap();
+                let mut stored = stored.lock();
                 let written: Value = serde_json::from_slice(&body).unwrap_or_default();
                 let version = "/metadata/resourceVersion";
                 let (code, answer) = if method == Method::GET {
@@ -364,11 +365,11 @@ mod tests {
         })
     }
 
-    /// Gives back a Lease that is held in version 1, and returns who holds the stored one then.
+    /// Releases a Lease that is held in version 1. Returns the stored holder.
     async fn holder_after(stored: Value) -> Value {
         let (client, stored) = api_server(stored);
         let seconds = Duration::from_secs;
-        let office = Office {
+        let holder = LeaseHolder {
             client,
             namespace: "system".to_owned(),
             identity: "us".to_owned(),
@@ -379,13 +380,13 @@ mod tests {
             },
             held: Mutex::new(serde_json::from_value(lease("us", "1")).unwrap()),
         };
-        office.give_back().await;
-        let stored = stored.lock().unwrap();
+        holder.release().await;
+        let stored = stored.lock();
         stored["spec"]["holderIdentity"].clone()
     }
 
     #[tokio::test]
-    async fn lease_is_given_back_also_after_a_renewal_that_was_not_answered() {
+    async fn lease_is_released_after_an_unanswered_renewal() {
         assert_eq!(holder_after(lease("us", "1")).await, "");
         assert_eq!(holder_after(lease("us", "2")).await, "");
         assert_eq!(holder_after(lease("another", "2")).await, "another");

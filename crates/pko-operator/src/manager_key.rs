@@ -1,10 +1,11 @@
-//! The manager's own key pair: made at the first start, kept, and known to the agents by its public part.
+//! The manager's key pair, generated at the first start. Agents verify its tokens by the public
+//! key.
 //!
-//! For process workspaces it is a file beside theirs, for pods a Secret in the manager's own namespace, which all
-//! replicas share. Nobody else knows where it came from.
+//! For process workspaces it is a file in their folder, for pods a Secret in the manager's
+//! namespace, which all replicas share.
 //!
 //! # Caveats
-//! Process workspaces run as the manager's own user, so their programs could read the file.
+//! Process workspaces run as the manager's user, so their programs can read the file.
 
 use std::{
     fs::{self, OpenOptions},
@@ -21,37 +22,35 @@ use pko_proto::token::{KeyError, SigningKey};
 
 const FILE: &str = ".manager-key";
 const PUBLIC_FILE: &str = ".manager-key.pub";
-/// The Secret, and the key in it.
 const SECRET: &str = "pulumi-kubernetes-operator-manager-key";
 const SECRET_KEY: &str = "private-key.pem";
 const PRIVATE: u32 = 0o600;
 const OTHERS: u32 = 0o077;
 
-/// Why the manager has no key.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ManagerKeyError {
     #[error("failed to read or write the manager's key {path}")]
     File { path: PathBuf, source: io::Error },
     #[error(
-        "the manager's key {0} can be read by others: give it mode 0600, or remove it to have a new one"
+        "the manager's key {0} can be read by others: set its mode to 0600, or remove it to generate a new one"
     )]
     Exposed(PathBuf),
     #[error(
-        "the manager's key {path} is damaged: remove it to have a new one; agents that know the old one are replaced"
+        "the manager's key {path} is damaged: remove it to generate a new one; agents with the old one are replaced"
     )]
     Damaged { path: PathBuf, source: KeyError },
     #[error(
-        "the manager's key in the Secret {namespace}/{SECRET} is damaged: delete the Secret to have a new one; pods \
-         whose agents know the old one are replaced"
+        "the manager's key in the Secret {namespace}/{SECRET} is damaged: delete the Secret to generate a new one; \
+         pods with the old one are replaced"
     )]
     DamagedSecret { namespace: String },
-    #[error("{}; the manager keeps its key in the namespace of POD_NAMESPACE", .0.full_text())]
+    #[error("{}; the manager's key is in the namespace of POD_NAMESPACE", .0.full_text())]
     Request(#[from] RequestError),
     #[error(transparent)]
     Made(#[from] KeyError),
 }
 
-/// The key that is kept in a namespace of the cluster; a new one if there is none.
+/// The key in a namespace of the cluster, generated if there is none.
 pub(crate) async fn in_cluster(
     client: &Client,
     namespace: &str,
@@ -72,7 +71,7 @@ pub(crate) async fn in_cluster(
         ..Secret::default()
     };
     pko_kube::create_if_absent(client, &secret, field_managers::OPERATOR).await?;
-    // Another replica may have been first.
+    // Another replica may have been faster.
     let kept = of_secret(client, namespace).await?;
     Ok(kept.unwrap_or(key))
 }
@@ -93,7 +92,7 @@ async fn of_secret(
     key.ok_or_else(damaged).map(Some)
 }
 
-/// The key that is kept in a folder; a new one if there is none. The folder belongs to one manager at a time.
+/// The key in a folder, generated if there is none. The folder belongs to one manager at a time.
 pub(crate) fn in_folder(folder: &Path) -> Result<SigningKey, ManagerKeyError> {
     let path = folder.join(FILE);
     let failed = |path: &Path| {
@@ -114,7 +113,7 @@ pub(crate) fn in_folder(folder: &Path) -> Result<SigningKey, ManagerKeyError> {
     Ok(key)
 }
 
-/// Where agents find the public part of the key of a folder.
+/// The public key in a folder, for agents.
 pub(crate) fn public_file(folder: &Path) -> PathBuf {
     folder.join(PUBLIC_FILE)
 }
@@ -133,7 +132,7 @@ fn read(path: &Path, text: &str) -> Result<SigningKey, ManagerKeyError> {
     })
 }
 
-/// Writes a file whole or not at all, for this user only.
+/// Writes a file atomically, for this user only.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let unfinished = path.with_added_extension("unfinished");
     match fs::remove_file(&unfinished) {
@@ -159,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_made_once_and_kept() {
+    fn manager_key_is_generated_once() {
         let folder = tempfile::tempdir().unwrap();
         let first = in_folder(folder.path()).unwrap().public_key();
         let second = in_folder(folder.path()).unwrap().public_key();
@@ -169,11 +168,11 @@ mod tests {
         let metadata = fs::metadata(folder.path().join(FILE)).unwrap();
         assert_eq!(metadata.permissions().mode() & 0o777, PRIVATE);
         let files = fs::read_dir(folder.path()).unwrap().count();
-        assert_eq!(files, 2, "nothing unfinished is left");
+        assert_eq!(files, 2, "no temporary file is left");
     }
 
     #[test]
-    fn a_key_that_others_can_read_or_nobody_can_is_refused() {
+    fn manager_key_exposed_or_damaged_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         in_folder(folder.path()).unwrap();
         let path = folder.path().join(FILE);

@@ -1,55 +1,58 @@
-//! Agents that keep their callers waiting: one caller finds out whether they answer again, all others are told at once that
-//! they don't. Without that each Update of such an agent would hold a place of its own, and Updates elsewhere would wait.
+//! A circuit breaker for agents that don't respond: one caller tries again after a while, all
+//! others fail at once. Without it, each Update of such an agent would occupy a worker, and Updates
+//! elsewhere would wait.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-/// A caller who was kept so long was kept waiting; whoever is refused at once may come back at once.
-const LONG: Duration = Duration::from_secs(3);
-/// How long nobody else asks an agent that is silent, or that somebody asks.
-const QUIET: Duration = Duration::from_secs(10);
+use parking_lot::{Mutex, MutexGuard};
 
-/// The agents that were silent when somebody last asked, by the uid of their Workspace.
+/// A call that takes this long opens the circuit; a fast failure does not.
+const SLOW: Duration = Duration::from_secs(3);
+/// How long others fail at once, after a failure and during a retry.
+const COOL_DOWN: Duration = Duration::from_secs(10);
+
+/// By the uid of the Workspace.
 #[derive(Clone, Default)]
-pub(super) struct Silence {
-    known: Arc<Mutex<HashMap<String, Silent>>>,
+pub(super) struct UnresponsiveAgents {
+    agents: Arc<Mutex<HashMap<String, UnresponsiveAgent>>>,
 }
 
-struct Silent {
+struct UnresponsiveAgent {
     instance: String,
     since: Instant,
     message: String,
 }
 
-impl Silence {
-    /// Whether this agent may be asked now. Of one that was silent the answer is what was said of it, until it is time for
-    /// somebody to ask: whoever hears that has to.
-    pub(super) fn may_ask(
+impl UnresponsiveAgents {
+    /// Fails with the last error while the circuit is open. The first caller after the cool-down
+    /// gets through, and has to [`Self::record`] its result.
+    pub(super) fn check(
         &self,
         workspace: &str,
         instance: &str,
         now: Instant,
     ) -> Result<(), String> {
-        let mut known = self.known();
-        let Some(silent) = known.get_mut(workspace) else {
+        let mut agents = self.agents();
+        let Some(agent) = agents.get_mut(workspace) else {
             return Ok(());
         };
-        if silent.instance != instance {
-            known.remove(workspace);
+        if agent.instance != instance {
+            agents.remove(workspace);
             return Ok(());
         }
-        if now.duration_since(silent.since) < QUIET {
-            return Err(silent.message.clone());
+        if now.duration_since(agent.since) < COOL_DOWN {
+            return Err(agent.message.clone());
         }
-        silent.since = now;
+        agent.since = now;
         Ok(())
     }
 
-    /// What came of a question that was asked at `asked`.
-    pub(super) fn learn(
+    /// Records the result of a call that started at `asked`.
+    pub(super) fn record(
         &self,
         (workspace, instance): (&str, &str),
         answer: Result<(), &str>,
@@ -57,25 +60,25 @@ impl Silence {
         now: Instant,
     ) {
         match answer {
-            Err(message) if now.duration_since(asked) >= LONG => {
-                let silent = Silent {
+            Err(message) if now.duration_since(asked) >= SLOW => {
+                let agent = UnresponsiveAgent {
                     instance: instance.to_owned(),
                     since: now,
                     message: message.to_owned(),
                 };
-                self.known().insert(workspace.to_owned(), silent);
+                self.agents().insert(workspace.to_owned(), agent);
             }
             _ => self.forget(workspace),
         }
     }
 
-    /// The workspace is gone, or its agent speaks.
+    /// Closes the circuit.
     pub(super) fn forget(&self, workspace: &str) {
-        self.known().remove(workspace);
+        self.agents().remove(workspace);
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Silent>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn agents(&self) -> MutexGuard<'_, HashMap<String, UnresponsiveAgent>> {
+        self.agents.lock()
     }
 }
 
@@ -86,18 +89,17 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const LATE: &str = "the agent did not answer in time";
 
-    /// An agent that kept its caller waiting until now.
-    fn silent() -> (Silence, Instant) {
-        let (silence, asked) = (Silence::default(), Instant::now());
+    fn agent() -> (UnresponsiveAgents, Instant) {
+        let (silence, asked) = (UnresponsiveAgents::default(), Instant::now());
         let now = asked + 10 * SECOND;
-        silence.learn(("ws", "pod-1"), Err(LATE), asked, now);
+        silence.record(("ws", "pod-1"), Err(LATE), asked, now);
         (silence, now)
     }
 
     #[test]
     fn one_caller_asks_an_agent_that_is_silent() {
-        let (silence, now) = silent();
-        let ask = |seconds: u32| silence.may_ask("ws", "pod-1", now + seconds * SECOND);
+        let (silence, now) = agent();
+        let ask = |seconds: u32| silence.check("ws", "pod-1", now + seconds * SECOND);
         assert_eq!([ask(0), ask(9)], [Err(LATE.into()), Err(LATE.into())]);
         assert_eq!(ask(10), Ok(()), "one finds out");
         assert_eq!(ask(11), Err(LATE.into()), "the others don't wait with it");
@@ -106,34 +108,30 @@ mod tests {
 
     #[test]
     fn an_agent_that_speaks_again_is_asked_by_all() {
-        let (silence, now) = silent();
-        assert_eq!(silence.may_ask("ws", "pod-1", now + 10 * SECOND), Ok(()));
+        let (silence, now) = agent();
+        assert_eq!(silence.check("ws", "pod-1", now + 10 * SECOND), Ok(()));
         let heard = now + 11 * SECOND;
-        silence.learn(("ws", "pod-1"), Ok(()), now, heard);
+        silence.record(("ws", "pod-1"), Ok(()), now, heard);
         for _ in 0..3 {
-            assert_eq!(silence.may_ask("ws", "pod-1", heard), Ok(()));
+            assert_eq!(silence.check("ws", "pod-1", heard), Ok(()));
         }
     }
 
     #[test]
     fn nobody_else_is_silent() {
-        let (silence, now) = silent();
-        assert_eq!(silence.may_ask("other", "pod-1", now), Ok(()));
-        assert_eq!(silence.may_ask("ws", "pod-2", now), Ok(()), "another pod");
-        assert_eq!(
-            silence.may_ask("ws", "pod-1", now),
-            Ok(()),
-            "it is forgotten"
-        );
+        let (silence, now) = agent();
+        assert_eq!(silence.check("other", "pod-1", now), Ok(()));
+        assert_eq!(silence.check("ws", "pod-2", now), Ok(()), "another pod");
+        assert_eq!(silence.check("ws", "pod-1", now), Ok(()), "it is forgotten");
     }
 
     #[test]
     fn an_agent_that_refuses_at_once_is_not_silent() {
-        let (silence, asked) = (Silence::default(), Instant::now());
-        silence.learn(("ws", "pod-1"), Err("refused"), asked, asked + SECOND);
-        assert_eq!(silence.may_ask("ws", "pod-1", asked + SECOND), Ok(()));
-        let (silence, now) = silent();
+        let (silence, asked) = (UnresponsiveAgents::default(), Instant::now());
+        silence.record(("ws", "pod-1"), Err("refused"), asked, asked + SECOND);
+        assert_eq!(silence.check("ws", "pod-1", asked + SECOND), Ok(()));
+        let (silence, now) = agent();
         silence.forget("ws");
-        assert_eq!(silence.may_ask("ws", "pod-1", now), Ok(()));
+        assert_eq!(silence.check("ws", "pod-1", now), Ok(()));
     }
 }

@@ -1,4 +1,12 @@
-//! The agents of workspaces: connections to them, tokens for them, and calls of them.
+//! The agents of workspaces.
+//!
+//! ```text
+//! client         calls of an agent: start, cancel, list and watch runs
+//! pool           one connection for each workspace
+//! circuit        fails fast while an agent does not respond
+//! tokens         what the manager presents to an agent
+//! upstream_runs  runs of upstream's agents, which last as long as the call that started them
+//! ```
 
 mod circuit;
 mod client;
@@ -9,9 +17,11 @@ mod tokens;
 mod upstream_runs;
 
 pub(crate) use client::{
-    Begun, ConnectError, Connection, acknowledge, cancel, config_item, connect, in_time,
-    is_transient, refusal, start, start_request, text, under_way, until_end,
+    AgentReply, ConnectError, Connection, acknowledge, agent_error, cancel, config_item, connect,
+    is_transient, list_active_runs, start, start_request, status_text, wait_for_end, with_deadline,
 };
-pub(crate) use pool::Agents;
-pub(crate) use tokens::{AccountTokens, Credentials, ManagerTokens, ServiceAccountIssuer};
-pub(crate) use upstream_runs::Streams;
+pub(crate) use pool::AgentPool;
+pub(crate) use tokens::{
+    AgentTokens, Credentials, ManagerTokens, ServiceAccountIssuer, ServiceAccountTokens,
+};
+pub(crate) use upstream_runs::UpstreamRuns;

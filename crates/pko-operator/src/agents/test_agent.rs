@@ -1,15 +1,16 @@
-//! An agent in the test's own process, and what it was asked.
+//! An agent in the process of the test, which records its calls.
 
 use std::{
     path::PathBuf,
     pin::Pin,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use futures::{Stream, StreamExt as _, stream};
+use parking_lot::Mutex;
 use pko_proto::agent::{
     self as wire, automation_service_server, automation_service_server::AutomationService,
 };
@@ -17,19 +18,18 @@ use tokio::net::UnixListener;
 use tonic::{Request, Response, Status, service::Routes, transport::Server};
 
 use super::Credentials;
-use crate::workspace_runtime::AgentAt;
+use crate::workspace_runtime::AgentTarget;
 
 /// A server on a socket of its own.
-pub(super) struct Agent {
+pub(super) struct TestAgent {
     pub(super) address: String,
-    /// How many connections there were.
     pub(super) connections: Arc<AtomicUsize>,
     pub(super) socket: PathBuf,
     _folder: tempfile::TempDir,
     serving: tokio::task::JoinHandle<()>,
 }
 
-impl Agent {
+impl TestAgent {
     pub(super) fn serve(routes: Routes) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("socket");
@@ -44,7 +44,6 @@ impl Agent {
         }
     }
 
-    /// Ends the server, and starts another in its place.
     pub(super) async fn restart(&mut self, routes: Routes) {
         self.serving.abort();
         let _ = (&mut self.serving).await;
@@ -52,11 +51,10 @@ impl Agent {
         self.serving = listen(&self.socket, routes, &self.connections);
     }
 
-    /// Where it is, as an instance of this name.
-    pub(super) fn at(&self, instance: &str) -> AgentAt {
-        AgentAt {
+    pub(super) fn at(&self, instance: &str) -> AgentTarget {
+        AgentTarget {
             address: self.address.clone(),
-            credentials: Credentials::Nothing,
+            credentials: Credentials::None,
             instance: instance.to_owned(),
             owns_runs: true,
         }
@@ -82,25 +80,25 @@ fn listen(
     tokio::spawn(async move { drop(served.serve_with_incoming(accepted).await) })
 }
 
-/// What upstream's agent does at one operation: these messages, then the end, an error, or nothing more.
+/// What follows the messages of an operation.
 #[derive(Clone)]
-pub(super) enum Ending {
+pub(super) enum StreamEnding {
     Eof,
     Status(Status),
     Hangs,
 }
 
-/// Upstream's agent: the one service, and no other.
+/// Serves upstream's service only.
 #[derive(Clone)]
-pub(super) struct Upstream {
+pub(super) struct UpstreamAgent {
     pub(super) result: Option<wire::UpResult>,
-    pub(super) ending: Ending,
+    pub(super) ending: StreamEnding,
     pub(super) selection: Option<Status>,
     pub(super) asked: Arc<Mutex<Vec<String>>>,
 }
 
-impl Upstream {
-    pub(super) fn new(result: Option<wire::UpResult>, ending: Ending) -> Self {
+impl UpstreamAgent {
+    pub(super) fn new(result: Option<wire::UpResult>, ending: StreamEnding) -> Self {
         Self {
             result,
             ending,
@@ -116,21 +114,21 @@ impl Upstream {
     }
 
     fn note(&self, text: String) {
-        self.asked.lock().unwrap().push(text);
+        self.asked.lock().push(text);
     }
 
     fn stream<M: Send + 'static>(&self, messages: Vec<M>) -> Response<Messages<M>> {
         let messages = stream::iter(messages.into_iter().map(Ok));
         let ending: Messages<M> = match self.ending.clone() {
-            Ending::Eof => Box::pin(stream::empty()),
-            Ending::Status(status) => Box::pin(stream::iter([Err(status)])),
-            Ending::Hangs => Box::pin(stream::pending()),
+            StreamEnding::Eof => Box::pin(stream::empty()),
+            StreamEnding::Status(status) => Box::pin(stream::iter([Err(status)])),
+            StreamEnding::Hangs => Box::pin(stream::pending()),
         };
         Response::new(Box::pin(messages.chain(ending)))
     }
 }
 
-type Answer<T> = Result<Response<T>, Status>;
+type Reply<T> = Result<Response<T>, Status>;
 type Messages<M> = Pin<Box<dyn Stream<Item = Result<M, Status>> + Send>>;
 
 fn event() -> prost_types::Struct {
@@ -138,7 +136,7 @@ fn event() -> prost_types::Struct {
 }
 
 #[tonic::async_trait]
-impl AutomationService for Upstream {
+impl AutomationService for UpstreamAgent {
     type PreviewStream = Messages<wire::PreviewStream>;
     type RefreshStream = Messages<wire::RefreshStream>;
     type UpStream = Messages<wire::UpStream>;
@@ -147,7 +145,7 @@ impl AutomationService for Upstream {
     async fn select_stack(
         &self,
         request: Request<wire::SelectStackRequest>,
-    ) -> Answer<wire::SelectStackResult> {
+    ) -> Reply<wire::SelectStackResult> {
         let request = request.into_inner();
         self.note(format!(
             "select {} create={:?}",
@@ -159,7 +157,7 @@ impl AutomationService for Upstream {
         }
     }
 
-    async fn up(&self, request: Request<wire::UpRequest>) -> Answer<Self::UpStream> {
+    async fn up(&self, request: Request<wire::UpRequest>) -> Reply<Self::UpStream> {
         self.note(format!("up {}", request.into_inner().message()));
         let result = self.result.clone().map(wire::up_stream::Response::Result);
         let all = [Some(wire::up_stream::Response::Event(event())), result];
@@ -169,7 +167,7 @@ impl AutomationService for Upstream {
         Ok(self.stream(all.collect()))
     }
 
-    async fn preview(&self, _: Request<wire::PreviewRequest>) -> Answer<Self::PreviewStream> {
+    async fn preview(&self, _: Request<wire::PreviewRequest>) -> Reply<Self::PreviewStream> {
         self.note("preview".to_owned());
         // Upstream's previews have no summary.
         let result = wire::PreviewResult {
@@ -180,7 +178,7 @@ impl AutomationService for Upstream {
         Ok(self.stream(vec![wire::PreviewStream { response }]))
     }
 
-    async fn refresh(&self, _: Request<wire::RefreshRequest>) -> Answer<Self::RefreshStream> {
+    async fn refresh(&self, _: Request<wire::RefreshRequest>) -> Reply<Self::RefreshStream> {
         self.note("refresh".to_owned());
         let result = wire::RefreshResult {
             summary: self.result.clone().unwrap_or_default().summary,
@@ -190,7 +188,7 @@ impl AutomationService for Upstream {
         Ok(self.stream(vec![wire::RefreshStream { response }]))
     }
 
-    async fn destroy(&self, _: Request<wire::DestroyRequest>) -> Answer<Self::DestroyStream> {
+    async fn destroy(&self, _: Request<wire::DestroyRequest>) -> Reply<Self::DestroyStream> {
         self.note("destroy".to_owned());
         let result = wire::DestroyResult {
             summary: self.result.clone().unwrap_or_default().summary,
@@ -200,36 +198,36 @@ impl AutomationService for Upstream {
         Ok(self.stream(vec![wire::DestroyStream { response }]))
     }
 
-    async fn who_am_i(&self, _: Request<wire::WhoAmIRequest>) -> Answer<wire::WhoAmIResult> {
-        Err(Status::unimplemented("nobody asks"))
+    async fn who_am_i(&self, _: Request<wire::WhoAmIRequest>) -> Reply<wire::WhoAmIResult> {
+        Err(Status::unimplemented("not called"))
     }
 
-    async fn info(&self, _: Request<wire::InfoRequest>) -> Answer<wire::InfoResult> {
-        Err(Status::unimplemented("nobody asks"))
+    async fn info(&self, _: Request<wire::InfoRequest>) -> Reply<wire::InfoResult> {
+        Err(Status::unimplemented("not called"))
     }
 
     async fn set_all_config(
         &self,
         _: Request<wire::SetAllConfigRequest>,
-    ) -> Answer<wire::SetAllConfigResult> {
-        Err(Status::unimplemented("the Workspace asks that"))
+    ) -> Reply<wire::SetAllConfigResult> {
+        Err(Status::unimplemented("called by the Workspace only"))
     }
 
     async fn add_environments(
         &self,
         _: Request<wire::AddEnvironmentsRequest>,
-    ) -> Answer<wire::AddEnvironmentsResult> {
-        Err(Status::unimplemented("the Workspace asks that"))
+    ) -> Reply<wire::AddEnvironmentsResult> {
+        Err(Status::unimplemented("called by the Workspace only"))
     }
 
-    async fn install(&self, _: Request<wire::InstallRequest>) -> Answer<wire::InstallResult> {
+    async fn install(&self, _: Request<wire::InstallRequest>) -> Reply<wire::InstallResult> {
         Ok(Response::new(wire::InstallResult {}))
     }
 
     async fn pulumi_version(
         &self,
         _: Request<wire::PulumiVersionRequest>,
-    ) -> Answer<wire::PulumiVersionResult> {
+    ) -> Reply<wire::PulumiVersionResult> {
         Ok(Response::new(wire::PulumiVersionResult::default()))
     }
 }

@@ -1,37 +1,35 @@
-//! Addresses to listen at, as Go writes them: `:8081`, `127.0.0.1:8081`, `localhost:8081`, `[::1]:8081`, or `0` for
-//! nowhere.
+//! Listen addresses in Go's syntax: `:8081`, `127.0.0.1:8081`, `localhost:8081`, `[::1]:8081`, or
+//! `0` for none.
 
 use std::{fmt, net::SocketAddr, str::FromStr};
 
 use tokio::net::TcpListener;
 
-/// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Listen {
-    /// Nowhere.
-    Nowhere,
-    /// At a host's port; without a host, at all interfaces.
+pub(crate) enum ListenAddress {
+    Disabled,
+    /// Without a host, all interfaces.
     At {
-        /// A name or an address, without brackets.
+        /// Without brackets.
         host: String,
-        /// 0 for any that is free.
+        /// 0 for any free port.
         port: u16,
     },
 }
 
-impl FromStr for Listen {
+impl FromStr for ListenAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text.is_empty() || text == "0" {
-            return Ok(Self::Nowhere);
+            return Ok(Self::Disabled);
         }
-        let bad = || "not an address: write it like `127.0.0.1:8081` or `:8081`".to_owned();
+        let bad = || "not an address such as `127.0.0.1:8081` or `:8081`".to_owned();
         let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
         let inner = host
             .strip_prefix('[')
             .and_then(|host| host.strip_suffix(']'));
-        // As in Go, an address of IPv6 needs its brackets: nobody knows else where the port begins.
+        // As in Go, an IPv6 address needs brackets.
         if inner.is_none() && host.contains([':', '[', ']']) {
             return Err(bad());
         }
@@ -42,17 +40,17 @@ impl FromStr for Listen {
     }
 }
 
-impl fmt::Display for Listen {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nowhere => formatter.write_str("0"),
+            Self::Disabled => formatter.write_str("0"),
             Self::At { host, port } => formatter.write_str(&joined(host, *port)),
         }
     }
 }
 
-impl Listen {
-    /// Listens there, if anywhere.
+impl ListenAddress {
+    /// None if disabled.
     pub(crate) async fn bind(&self) -> std::io::Result<Option<TcpListener>> {
         let Self::At { host, port } = self else {
             return Ok(None);
@@ -60,16 +58,17 @@ impl Listen {
         if !host.is_empty() {
             return Ok(Some(TcpListener::bind((host.as_str(), *port)).await?));
         }
-        // All interfaces of both families; on a machine without IPv6, of the other one.
+        // All interfaces of both families, or of IPv4 on a machine without IPv6.
         match TcpListener::bind(("::", *port)).await {
             Ok(listener) => Ok(Some(listener)),
             Err(_) => Ok(Some(TcpListener::bind(("0.0.0.0", *port)).await?)),
         }
     }
 
-    /// Where others reach a server that was told to listen here and does at `bound`.
+    /// The address at which others reach a server that is bound to `bound`.
     ///
-    /// Without a host it is `localhost`, which is right beside the manager only; `0.0.0.0` is this machine's name.
+    /// Without a host it is `localhost`, which only works on the same machine; `0.0.0.0` is
+    /// replaced by the host name.
     pub(super) fn advertised(&self, bound: SocketAddr, hostname: Option<&str>) -> String {
         let Self::At { host, .. } = self else {
             return bound.to_string();
@@ -83,7 +82,7 @@ impl Listen {
     }
 }
 
-/// As Go's `net.JoinHostPort`.
+/// Like Go's `net.JoinHostPort`.
 fn joined(host: &str, port: u16) -> String {
     if host.contains(':') {
         format!("[{host}]:{port}")

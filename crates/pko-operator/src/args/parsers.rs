@@ -1,8 +1,8 @@
-//! How values are read that Go writes in its own way.
+//! Parsers of values in Go's syntax.
 
 use super::settings::{LogEncoding, LogLevel, TimeEncoding};
 
-/// Go's `strconv.ParseBool`.
+/// Like Go's `strconv.ParseBool`.
 pub(super) fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),

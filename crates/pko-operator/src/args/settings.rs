@@ -1,31 +1,24 @@
-//! What flags and variables come to, as types.
+//! Types of settings.
 
-/// How a log line is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogEncoding {
     /// One JSON object.
     Json,
-    /// Columns with tabs between them.
+    /// Columns, separated by tabs.
     Console,
 }
 
-/// What is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogLevel {
-    /// Everything.
     Trace,
-    /// Also how it happens.
     Debug,
-    /// What happens.
     Info,
-    /// What went wrong.
     Error,
-    /// Panics, which are errors here: they are caught.
+    /// Panics are caught, and logged as errors.
     Panic,
 }
 
 impl LogLevel {
-    /// As a filter of `tracing`.
     pub(super) fn filter(self) -> &'static str {
         match self {
             Self::Trace => "trace",
@@ -36,7 +29,6 @@ impl LogLevel {
     }
 }
 
-/// How a log line's time is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeEncoding {
     /// Seconds since 1970, with a fraction.
@@ -53,13 +45,12 @@ pub(crate) enum TimeEncoding {
     Rfc3339Nano,
 }
 
-/// What workspace pods are made with.
+/// For the agents of workspace pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PodSettings {
-    /// The image that has the agent.
+pub(crate) struct AgentImageSettings {
     pub(crate) agent_image: String,
-    /// When a node fetches it, in Kubernetes' own spelling.
+    /// In the spelling of Kubernetes.
     pub(crate) agent_image_pull_policy: &'static str,
-    /// How large a fetched archive may become, as it was given: the agent reads it.
+    /// The maximum size of a fetched archive, which the agent parses.
     pub(crate) max_untar_size: Option<String>,
 }

@@ -1,12 +1,13 @@
-//! Go's syntax of flags, as upstream has it: one dash or two, `--flag value` or `--flag=value`, booleans with `=` only.
+//! Go's syntax of flags, as in upstream: one dash or two, `--flag value` or `--flag=value`,
+//! booleans with `=` only.
 
 use std::{collections::VecDeque, ffi::OsString};
 
 use clap::{Arg, ArgMatches, Args, Command, parser::ValueSource};
 
-/// Flags of a library that upstream links, which people may have set: they are taken, and have no effect.
+/// Flags of klog, which upstream links: accepted without effect.
 #[derive(Clone, Debug, Args)]
-pub(super) struct Ignored {
+pub(super) struct IgnoredFlags {
     #[arg(long = "v", hide = true)]
     v: Option<String>,
     #[arg(long = "vmodule", hide = true)]
@@ -39,7 +40,7 @@ const IGNORED: [&str; 9] = [
     "alsologtostderr",
 ];
 
-/// The same arguments with two dashes, and each value behind `=`.
+/// Normalizes arguments to two dashes and `=`.
 pub(super) fn normal(
     command: &Command,
     given: impl IntoIterator<Item = OsString>,
@@ -65,7 +66,6 @@ pub(super) fn normal(
     normal
 }
 
-/// The flag in `-flag` or `--flag`.
 fn flag(argument: &str) -> Option<&str> {
     let flag = argument
         .strip_prefix("--")
@@ -85,7 +85,7 @@ fn is_boolean(argument: &Arg) -> bool {
     argument.is_require_equals_set()
 }
 
-/// One line for all that was given and has no effect.
+/// One warning for all flags without effect.
 pub(super) fn without_effect(matches: &ArgMatches) -> Vec<String> {
     let is_given = |name: &&str| matches.value_source(name) == Some(ValueSource::CommandLine);
     let mut lines = Vec::new();

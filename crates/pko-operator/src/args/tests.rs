@@ -20,7 +20,7 @@ fn surrounded(variables: &[(&str, &str)]) -> Arguments {
 #[test]
 fn the_defaults_are_upstreams_but_for_the_lease() {
     let arguments = arguments(&["--leader-elect"]);
-    assert_eq!(arguments.metrics_bind_address, Listen::Nowhere);
+    assert_eq!(arguments.metrics_bind_address, ListenAddress::Disabled);
     assert!(arguments.metrics_secure);
     assert!(!arguments.enable_http2);
     assert_eq!(arguments.health_probe_bind_address.to_string(), ":8081");
@@ -37,7 +37,7 @@ fn the_defaults_are_upstreams_but_for_the_lease() {
 #[test]
 fn our_own_defaults_limit_nothing() {
     let arguments = arguments(&[]);
-    assert_eq!(arguments.workspace_runtime, WorkspaceRuntime::Pod);
+    assert_eq!(arguments.workspace_runtime, WorkspaceRuntimeKind::Pod);
     assert_eq!(arguments.workspace_address, WorkspaceAddress::Ip);
     assert_eq!(arguments.idle_timeout(), None);
     assert_eq!(arguments.run_timeout(), None);
@@ -85,7 +85,7 @@ fn booleans_take_a_value_with_an_equals_sign_only() {
     ] {
         assert_eq!(arguments(&[given]).metrics_secure, expected, "{given}");
     }
-    // In Go this would end the flags: all after it would be dropped without a word.
+    // Go would stop parsing here and silently drop the rest.
     assert!(read(&["--metrics-secure", "false"], &[]).is_err());
     assert!(read(&["--metrics-secure=no"], &[]).is_err());
 }
@@ -217,7 +217,7 @@ fn the_number_of_workers_can_be_set() {
 
 #[test]
 fn pods_are_made_as_the_variables_say() {
-    let settings = surrounded(&[]).pod_settings().clone();
+    let settings = surrounded(&[]).agent_image_settings().clone();
     assert!(
         settings
             .agent_image
@@ -230,11 +230,11 @@ fn pods_are_made_as_the_variables_say() {
         ("FLUX_MAX_UNTAR_SIZE_BYTES", "1024"),
     ]);
     assert_eq!(
-        settings.pod_settings().agent_image,
+        settings.agent_image_settings().agent_image,
         "registry.example/agent:1"
     );
     assert_eq!(
-        settings.pod_settings().max_untar_size.as_deref(),
+        settings.agent_image_settings().max_untar_size.as_deref(),
         Some("1024")
     );
 }
@@ -250,7 +250,7 @@ fn a_pull_policy_is_read_in_any_case() {
     ] {
         let arguments = surrounded(&[("AGENT_IMAGE_PULL_POLICY", value)]);
         assert_eq!(
-            arguments.pod_settings().agent_image_pull_policy,
+            arguments.agent_image_settings().agent_image_pull_policy,
             expected,
             "{value}"
         );
@@ -275,7 +275,7 @@ fn the_service_account_is_upstreams_unless_it_is_said() {
 #[test]
 fn an_address_may_be_written_as_in_go() {
     let at = |host: &str, port| {
-        Ok(Listen::At {
+        Ok(ListenAddress::At {
             host: host.to_owned(),
             port,
         })
@@ -284,10 +284,10 @@ fn an_address_may_be_written_as_in_go() {
     assert_eq!("127.0.0.1:1".parse(), at("127.0.0.1", 1));
     assert_eq!("localhost:1".parse(), at("localhost", 1));
     assert_eq!("[::1]:1".parse(), at("::1", 1));
-    assert_eq!("0".parse(), Ok(Listen::Nowhere));
-    assert_eq!("".parse(), Ok(Listen::Nowhere));
+    assert_eq!("0".parse(), Ok(ListenAddress::Disabled));
+    assert_eq!("".parse(), Ok(ListenAddress::Disabled));
     for bad in ["9090", "::1:1", "[::1]", "localhost:http", ":70000"] {
-        let error = bad.parse::<Listen>().unwrap_err();
+        let error = bad.parse::<ListenAddress>().unwrap_err();
         assert!(error.contains("127.0.0.1:8081"), "{bad}");
     }
 }
@@ -295,7 +295,7 @@ fn an_address_may_be_written_as_in_go() {
 #[test]
 fn an_address_is_written_as_it_is_read() {
     for text in ["0", ":9090", "127.0.0.1:1", "localhost:1", "[::1]:1"] {
-        assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
+        assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
     }
 }
 

@@ -1,16 +1,16 @@
-//! Environment variables: those that stand in for a flag, those that overrule one, and those without a flag.
+//! Environment variables: defaults for flags, overrides of flags, and those without a flag.
 
 use std::ffi::OsString;
 
 use clap::Command;
 use pko_api::{GoDuration, names::images};
 
-use super::settings::PodSettings;
+use super::settings::AgentImageSettings;
 
-/// Without `MAX_CONCURRENT_RECONCILES`. No run holds one of these places.
+/// Without `MAX_CONCURRENT_RECONCILES`. Runs don't occupy a worker.
 const CONCURRENCY: u16 = 25;
 
-/// The flag, and the variable that says it where the flag does not.
+/// Flag, and the variable with its default.
 const DEFAULTS: [(&str, &str); 15] = [
     ("program-fs-addr", "PROGRAM_FS_ADDR"),
     ("program-fs-adv-addr", "PROGRAM_FS_ADV_ADDR"),
@@ -29,8 +29,8 @@ const DEFAULTS: [(&str, &str); 15] = [
     ("log-level", "PKO_LOG"),
 ];
 
-/// The duration's flag, and the variable that says it better, as upstream has it.
-const OVERRULING: [(&str, &str); 4] = [
+/// Flag of a duration, and the variable that overrides it, as in upstream.
+const OVERRIDES: [(&str, &str); 4] = [
     (
         "leader-election-lease-duration",
         "LEADER_ELECTION_LEASE_DURATION",
@@ -46,9 +46,9 @@ const OVERRULING: [(&str, &str); 4] = [
     ("kube-api-timeout", "KUBE_API_TIMEOUT"),
 ];
 
-/// The command, whose help names the variables.
-pub(super) fn named(command: Command) -> Command {
-    let variables = DEFAULTS.iter().chain(&OVERRULING);
+/// Adds the variables to the help.
+pub(super) fn with_variables_in_help(command: Command) -> Command {
+    let variables = DEFAULTS.iter().chain(&OVERRIDES);
     variables.fold(command, |command, (flag, name)| {
         command.mut_arg(flag.replace('-', "_"), |argument| {
             named_in_help(argument, name)
@@ -61,20 +61,20 @@ fn named_in_help(argument: clap::Arg, variable: &str) -> clap::Arg {
     argument.help(format!("{} [env: {variable}]", help.unwrap_or_default()))
 }
 
-/// The flags that variables stand in for: whatever is given after them wins.
-pub(super) fn standing_in(variable: &dyn Fn(&str) -> Option<String>) -> Vec<OsString> {
+/// Flags from variables, which flags of the command line override.
+pub(super) fn default_flags(variable: &dyn Fn(&str) -> Option<String>) -> Vec<OsString> {
     DEFAULTS
         .iter()
         .filter_map(|(flag, name)| Some(format!("--{flag}={}", variable(name)?).into()))
         .collect()
 }
 
-/// The flags that variables say better. A value that is none is as if it were not there.
-pub(super) fn overruling(
+/// Flags from variables that override the command line. Invalid values are ignored with a warning.
+pub(super) fn override_flags(
     variable: &dyn Fn(&str) -> Option<String>,
     warnings: &mut Vec<String>,
 ) -> Vec<OsString> {
-    let set = OVERRULING
+    let set = OVERRIDES
         .iter()
         .filter_map(|(flag, name)| Some((flag, name, variable(name)?)));
     let mut flags = Vec::new();
@@ -87,30 +87,30 @@ pub(super) fn overruling(
     flags
 }
 
-/// What the variables say that have no flag.
+/// Variables without a flag.
 #[derive(Clone, Debug)]
-pub(super) struct Surroundings {
+pub(super) struct EnvironmentSettings {
     pub(super) concurrency: u16,
-    pub(super) pods: PodSettings,
+    pub(super) pods: AgentImageSettings,
     pub(super) service_account: Option<String>,
     pub(super) hostname: Option<String>,
     pub(super) workspace_localhost: Option<String>,
 }
 
-impl Default for Surroundings {
+impl Default for EnvironmentSettings {
     fn default() -> Self {
         Self::read(&|_| None, &mut Vec::new())
     }
 }
 
-impl Surroundings {
+impl EnvironmentSettings {
     pub(super) fn read(
         variable: &dyn Fn(&str) -> Option<String>,
         warnings: &mut Vec<String>,
     ) -> Self {
         Self {
             concurrency: concurrency(variable("MAX_CONCURRENT_RECONCILES"), warnings),
-            pods: PodSettings {
+            pods: AgentImageSettings {
                 agent_image: variable("AGENT_IMAGE").unwrap_or_else(own_image),
                 agent_image_pull_policy: pull_policy(variable("AGENT_IMAGE_PULL_POLICY")),
                 max_untar_size: variable("FLUX_MAX_UNTAR_SIZE_BYTES"),
@@ -122,7 +122,7 @@ impl Surroundings {
     }
 }
 
-/// The image that this manager is in, by its own name for it.
+/// The image of this version.
 fn own_image() -> String {
     format!("{}:v{}", images::OPERATOR, env!("CARGO_PKG_VERSION"))
 }
@@ -143,7 +143,7 @@ fn concurrency(value: Option<String>, warnings: &mut Vec<String>) -> u16 {
     }
 }
 
-/// The policy in Kubernetes' spelling.
+/// In the spelling of Kubernetes.
 fn pull_policy(value: Option<String>) -> &'static str {
     const POLICIES: [&str; 3] = ["IfNotPresent", "Always", "Never"];
     let value = value.unwrap_or_default();
@@ -153,7 +153,6 @@ fn pull_policy(value: Option<String>) -> &'static str {
     known.unwrap_or("IfNotPresent")
 }
 
-/// The machine's name, as the kernel has it.
 fn hostname() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())

@@ -1,17 +1,16 @@
-//! Which rule decided on each object last, so that a decision that repeats itself is not news.
+//! The rule that last decided on each object, so that a repeated decision is not logged again.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{HashMap, HashSet};
 
-/// The last rule of each object, by uid.
+use parking_lot::{Mutex, MutexGuard};
+
+/// By uid.
 #[derive(Debug, Default)]
 pub(crate) struct LastRules(Mutex<HashMap<String, &'static str>>);
 
 impl LastRules {
-    /// Remembers the rule that decided on an object. Returns whether another one did before; the
-    /// first decision of this process says nothing of that.
+    /// Records the rule that decided on an object. Returns whether another rule decided before;
+    /// false for the first decision in this process.
     pub(super) fn replace(&self, uid: &str, rule: &'static str) -> bool {
         let before = self.rules().insert(uid.to_owned(), rule);
         before.is_some_and(|before| before != rule)
@@ -21,13 +20,13 @@ impl LastRules {
         self.rules().len()
     }
 
-    /// Forgets all other objects than these.
+    /// Forgets all objects but these.
     pub(super) fn keep_only(&self, uids: &HashSet<String>) {
         self.rules().retain(|uid, _| uids.contains(uid));
     }
 
     fn rules(&self) -> MutexGuard<'_, HashMap<String, &'static str>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -36,16 +35,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_rule_that_differs_is_reported() {
+    fn last_rules_report_a_change() {
         let rules = LastRules::default();
-        assert!(!rules.replace("a", "in-sync"), "nothing is known before it");
+        assert!(!rules.replace("a", "in-sync"), "the first decision");
         assert!(!rules.replace("a", "in-sync"));
         assert!(rules.replace("a", "launch"));
         assert!(!rules.replace("b", "in-sync"), "another object");
     }
 
     #[test]
-    fn last_rules_of_gone_objects_are_forgotten() {
+    fn last_rules_forget_deleted_objects() {
         let rules = LastRules::default();
         rules.replace("a", "in-sync");
         rules.replace("b", "in-sync");

@@ -1,11 +1,16 @@
-//! The four controllers, and the one loop that drives them.
+//! The controllers, one folder for each kind, and the loop that all of them share.
+//!
+//! A controller implements [`Reconciler`]: it performs the requests and effects that the decisions
+//! of `pko-core` ask for. [`reconcile_object`] drives it.
 
+mod applied_workspaces;
 pub(crate) mod context;
 mod instrumentation;
-pub(crate) mod last_rules;
-pub(crate) mod program;
-pub(crate) mod stack;
-pub(crate) mod update;
+mod last_rules;
+mod program;
+mod run;
+mod stack;
+mod update;
 pub(crate) mod workspace;
 
 use std::time::Duration;
@@ -17,30 +22,29 @@ use pko_core::{Machine, Plan, Requeue, Step};
 use pko_kube::RequestError;
 
 pub(crate) use context::Context;
+pub(crate) use run::run;
 
-use instrumentation::supervised;
+use instrumentation::instrument;
 
-/// After an error that nobody expected.
+/// The delay after a failed reconcile.
 const AFTER_ERROR: Duration = Duration::from_secs(5);
 /// More requests than any machine has, so that a machine that never finishes is an error, not a hot loop.
 const MAX_REQUESTS: usize = 16;
 
-/// Why a pass did not come to its end.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum PassError {
+pub(crate) enum ReconcileError {
     /// The API server refused, or did not answer.
     #[error("{}", .0.full_text())]
     Request(#[from] RequestError),
     /// A machine did not finish.
     #[error("no decision after {MAX_REQUESTS} requests")]
     TooManyRequests,
-    /// Our own mistake.
-    #[error("the pass panicked: {0}")]
+    #[error("the reconcile panicked: {0}")]
     Panicked(String),
 }
 
-/// One look at an object: how its machine's requests and effects are carried out.
-trait Pass: Sync {
+/// Performs the requests and effects of one reconcile.
+trait Reconciler: Sync {
     /// What is observed of the object, and decides.
     type Observed: Machine<Read: Send, Write: Send, Response: Send, Effect: Send> + Send + Sync;
 
@@ -48,25 +52,24 @@ trait Pass: Sync {
     fn read(
         &self,
         read: <Self::Observed as Machine>::Read,
-    ) -> impl Future<Output = Result<<Self::Observed as Machine>::Response, PassError>> + Send;
+    ) -> impl Future<Output = Result<<Self::Observed as Machine>::Response, ReconcileError>> + Send;
 
     /// Changes something whose outcome the next decision depends on.
     fn write(
         &self,
         write: <Self::Observed as Machine>::Write,
-    ) -> impl Future<Output = Result<<Self::Observed as Machine>::Response, PassError>> + Send;
+    ) -> impl Future<Output = Result<<Self::Observed as Machine>::Response, ReconcileError>> + Send;
 
     /// Performs an effect of the plan.
-    fn act(
+    fn perform(
         &self,
         observed: &Self::Observed,
         effect: <Self::Observed as Machine>::Effect,
-    ) -> impl Future<Output = Result<(), PassError>> + Send;
+    ) -> impl Future<Output = Result<(), ReconcileError>> + Send;
 
     /// The kind and the metadata of the object.
     fn object(&self) -> (&'static str, &ObjectMeta);
 
-    /// What all passes share.
     fn context(&self) -> &Context;
 
     /// Whether an effect changes more than the memory of this process.
@@ -75,65 +78,71 @@ trait Pass: Sync {
     }
 }
 
-/// The only loop, the same for all kinds: asks until there is a plan, then carries it out in order.
-async fn drive<P: Pass>(pass: &P, mut observed: P::Observed) -> Result<Action, PassError> {
-    let plan = plan(pass, &mut observed).await?;
-    log_decision(pass, &plan);
-    instrumentation::decided(plan.rule);
+/// Performs requests until there is a plan, then the effects of the plan in order.
+async fn reconcile_object<R: Reconciler>(
+    reconciler: &R,
+    mut observed: R::Observed,
+) -> Result<Action, ReconcileError> {
+    let plan = plan(reconciler, &mut observed).await?;
+    log_decision(reconciler, &plan);
+    instrumentation::record_rule(plan.rule);
     for effect in plan.effects {
-        pass.act(&observed, effect).await?;
+        reconciler.perform(&observed, effect).await?;
     }
     Ok(action(plan.requeue))
 }
 
-/// Logs a decision: at level info if it changes something, or if another rule decided the last
-/// time. An object that waits is decided on again and again, which is for level debug.
-fn log_decision<P: Pass>(pass: &P, plan: &Plan<<P::Observed as Machine>::Effect>) {
-    let (kind, object) = pass.object();
+/// Logs a decision at level info if it changes something, or if another rule decided before.
+/// Repeated decisions are logged at level debug.
+fn log_decision<R: Reconciler>(reconciler: &R, plan: &Plan<<R::Observed as Machine>::Effect>) {
+    let (kind, object) = reconciler.object();
     let uid = object.uid.as_deref().unwrap_or_default();
-    let is_other_rule = pass.context().last_rules.replace(uid, plan.rule);
+    let is_other_rule = reconciler
+        .context()
+        .memory
+        .last_rules
+        .replace(uid, plan.rule);
     let (namespace, name) = (object.namespace.as_deref(), object.name.as_deref());
     let (generation, rule) = (object.generation, plan.rule);
-    if is_other_rule || plan.effects.iter().any(P::is_change) {
+    if is_other_rule || plan.effects.iter().any(R::is_change) {
         tracing::info!(namespace, name, generation, rule, "{kind} decided");
     } else {
         tracing::debug!(namespace, name, generation, rule, "{kind} decided");
     }
 }
 
-async fn plan<P: Pass>(
-    pass: &P,
-    observed: &mut P::Observed,
-) -> Result<Plan<<P::Observed as Machine>::Effect>, PassError> {
+async fn plan<R: Reconciler>(
+    reconciler: &R,
+    observed: &mut R::Observed,
+) -> Result<Plan<<R::Observed as Machine>::Effect>, ReconcileError> {
     for _ in 0..MAX_REQUESTS {
         let response = match observed.decide(Timestamp::now()) {
-            Step::Read(read) => pass.read(read).await,
-            Step::Write(write) => pass.write(write).await,
+            Step::Read(read) => reconciler.read(read).await,
+            Step::Write(write) => reconciler.write(write).await,
             Step::Finish(plan) => return Ok(plan),
         };
         match response {
             Ok(response) => observed.observe(response),
             Err(error) => {
-                keep(pass, observed).await;
+                save_results(reconciler, observed).await;
                 return Err(error);
             }
         }
     }
-    Err(PassError::TooManyRequests)
+    Err(ReconcileError::TooManyRequests)
 }
 
-/// Keeps what must not be lost with a pass that does not come to its end. Where that does not work either, the next pass
-/// finds it again.
-async fn keep<P: Pass>(pass: &P, observed: &P::Observed) {
+/// Saves results that an interrupted reconcile must not lose. If that fails too, the next reconcile
+/// finds them again.
+async fn save_results<R: Reconciler>(reconciler: &R, observed: &R::Observed) {
     for effect in observed.unsaved(Timestamp::now()) {
-        if let Err(error) = pass.act(observed, effect).await {
-            tracing::warn!(%error, "A result could not be kept, and will be found again");
+        if let Err(error) = reconciler.perform(observed, effect).await {
+            tracing::warn!(%error, "Failed to save a result; the next reconcile finds it again");
             return;
         }
     }
 }
 
-/// When the controller looks again.
 fn action(requeue: Requeue) -> Action {
     match requeue {
         Requeue::Settled => Action::await_change(),
@@ -141,7 +150,6 @@ fn action(requeue: Requeue) -> Action {
     }
 }
 
-/// What happens after a pass that did not come to its end.
-fn after_error(_: &PassError) -> Action {
+fn after_error(_: &ReconcileError) -> Action {
     Action::requeue(AFTER_ERROR)
 }

@@ -1,7 +1,7 @@
-//! What the manager counts and measures, under upstream's names where it has one, and how that is served.
+//! Metrics, under upstream's names where it has one.
 //!
-//! What follows from the objects that there are is computed from the caches at each scrape ([`objects`]): it can't
-//! drift, and its series go with their objects. What is measured is kept here.
+//! Metrics of objects are computed from the caches at each scrape ([`objects`]): they can't drift,
+//! and their series end with the objects. Measurements are kept here.
 
 mod objects;
 mod process;
@@ -15,22 +15,21 @@ use prometheus::{
     core::{Collector, GenericGauge},
 };
 
-pub(crate) use objects::Objects;
+pub(crate) use objects::ObjectMetrics;
 
-/// As upstream's framework has them, so that its dashboards fit.
+/// Those of controller-runtime, for its dashboards.
 const RECONCILE_BUCKETS: [f64; 40] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
     1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
     25.0, 30.0, 40.0, 50.0, 60.0,
 ];
-/// From the look that only reads a cache to the one that waits for an agent.
-const PASS_BUCKETS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 2.0, 10.0, 60.0];
-/// From the run that changes nothing to the cluster that takes its time.
+/// From a reconcile that reads a cache to one that waits for an agent.
+const DECISION_BUCKETS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 2.0, 10.0, 60.0];
+/// From a run without changes to one that creates a cluster.
 const LONG_BUCKETS: [f64; 12] = [
     0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 7200.0,
 ];
 
-/// What the manager counts and measures.
 pub(crate) struct Metrics {
     registry: Registry,
     api_requests: IntCounterVec,
@@ -47,32 +46,28 @@ pub(crate) struct Metrics {
     run: HistogramVec,
 }
 
-/// How a look at an object ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PassEnd {
-    /// Nothing is to be done until something changes.
-    Settled,
-    /// It is looked at again after some time.
-    Again,
-    /// It did not come to its end.
+pub(crate) enum ReconcileOutcome {
+    /// It waits for a change.
+    Done,
+    /// It is requeued.
+    Requeued,
     Failed,
-    /// It panicked.
     Panicked,
 }
 
-impl PassEnd {
-    /// In the words of upstream's framework.
+impl ReconcileOutcome {
+    /// The labels of controller-runtime.
     fn result(self) -> &'static str {
         match self {
-            Self::Settled => "success",
-            Self::Again => "requeue_after",
+            Self::Done => "success",
+            Self::Requeued => "requeue_after",
             Self::Failed | Self::Panicked => "error",
         }
     }
 }
 
 impl Metrics {
-    /// Nothing is counted yet.
     pub(crate) fn new() -> Result<Self, prometheus::Error> {
         let registry = Registry::new();
         registry.register(Box::new(process::Process::new()?))?;
@@ -131,7 +126,7 @@ impl Metrics {
             passes: histogram(
                 "pko_reconcile_seconds",
                 "Length of a look at an object, by its kind and the rule that decided",
-                &PASS_BUCKETS,
+                &DECISION_BUCKETS,
                 &["kind", "rule"],
             )?,
             queue_wait: histogram(
@@ -162,16 +157,16 @@ impl Metrics {
         })
     }
 
-    /// The API server has answered a request with this code, or not at all.
+    /// Counts a request by its status code, if there was a response.
     pub(crate) fn api_request(&self, host: &str, method: &str, code: Option<u16>) {
-        // Upstream's client library has this word for it.
+        // The label of client-go.
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         let labels = [code.as_str(), host, method];
         self.api_requests.with_label_values(&labels).inc();
     }
 
-    /// A controller of so many workers begins: its series are there before anything happens.
-    pub(crate) fn controller_begins(&self, controller: &str, workers: u16) {
+    /// Creates the series of a controller before its first reconcile.
+    pub(crate) fn register_controller(&self, controller: &str, workers: u16) {
         let labels = &[controller];
         self.max_workers
             .with_label_values(labels)
@@ -184,20 +179,20 @@ impl Metrics {
         }
     }
 
-    /// A look at an object begins. What is given back ends it, however it ends.
-    pub(crate) fn pass_begins(&self, controller: &str) -> Working {
+    /// Counts an active worker until the result is dropped.
+    pub(crate) fn reconcile_started(&self, controller: &str) -> ActiveWorker {
         let workers = self.active_workers.with_label_values(&[controller]);
         workers.inc();
-        Working(workers)
+        ActiveWorker(workers)
     }
 
-    /// A look at an object has ended, by this rule if it came so far.
-    pub(crate) fn pass_ended(
+    /// Records a reconcile, and the rule that decided it, if any.
+    pub(crate) fn reconcile_ended(
         &self,
         controller: &str,
         kind: &str,
         rule: Option<&str>,
-        end: PassEnd,
+        end: ReconcileOutcome,
         took: Duration,
     ) {
         let (labels, seconds) = (&[controller], took.as_secs_f64());
@@ -207,10 +202,10 @@ impl Metrics {
         self.reconciles
             .with_label_values(&[controller, end.result()])
             .inc();
-        if matches!(end, PassEnd::Failed | PassEnd::Panicked) {
+        if matches!(end, ReconcileOutcome::Failed | ReconcileOutcome::Panicked) {
             self.reconcile_errors.with_label_values(labels).inc();
         }
-        if end == PassEnd::Panicked {
+        if end == ReconcileOutcome::Panicked {
             self.reconcile_panics.with_label_values(labels).inc();
         }
         if let Some(rule) = rule {
@@ -220,19 +215,19 @@ impl Metrics {
         }
     }
 
-    /// A run that waited for its turn goes.
+    /// A run was admitted.
     pub(crate) fn queue_wait(&self, waited: Duration) {
         let histogram = self.queue_wait.with_label_values::<&str>(&[]);
         histogram.observe(waited.as_secs_f64());
     }
 
-    /// A workspace is ready that was not.
+    /// A workspace has become ready.
     pub(crate) fn workspace_started(&self, seconds: f64) {
         let histogram = self.workspace_start.with_label_values::<&str>(&[]);
         histogram.observe(seconds);
     }
 
-    /// The packages of a program were installed, or could not be.
+    /// An installation has ended.
     pub(crate) fn installed(&self, well: bool, took: Duration) {
         let result = if well { "succeeded" } else { "failed" };
         self.install
@@ -240,19 +235,18 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
-    /// A run has ended.
     pub(crate) fn run_ended(&self, operation: &str, result: &str, seconds: f64) {
         self.run
             .with_label_values(&[operation, result])
             .observe(seconds);
     }
 
-    /// Adds what is computed at each scrape.
+    /// Adds metrics that are computed at each scrape.
     pub(crate) fn add(&self, computed: impl Collector + 'static) -> Result<(), prometheus::Error> {
         self.registry.register(Box::new(computed))
     }
 
-    /// All of it, in Prometheus' text format.
+    /// All metrics in Prometheus' text format.
     pub(crate) fn text(&self) -> Result<String, prometheus::Error> {
         TextEncoder::new().encode_to_string(&self.registry.gather())
     }
@@ -266,10 +260,10 @@ fn registered<C: Collector + Clone + 'static>(
     Ok(collector)
 }
 
-/// A worker that is at work until this is dropped.
-pub(crate) struct Working(GenericGauge<prometheus::core::AtomicI64>);
+/// A worker that is active until this is dropped.
+pub(crate) struct ActiveWorker(GenericGauge<prometheus::core::AtomicI64>);
 
-impl Drop for Working {
+impl Drop for ActiveWorker {
     fn drop(&mut self) {
         self.0.dec();
     }

@@ -1,4 +1,4 @@
-//! What follows from the objects that there are, computed from the caches at each scrape.
+//! Metrics of objects and runs, computed from the caches at each scrape.
 
 use k8s_openapi::Resource as _;
 use kube::{ResourceExt as _, runtime::reflector::Store};
@@ -14,42 +14,40 @@ use prometheus::{
     proto::MetricFamily,
 };
 
-type Counts = Box<dyn Fn() -> (usize, usize) + Send + Sync>;
-type Leads = Box<dyn Fn() -> bool + Send + Sync>;
+type RunCounts = Box<dyn Fn() -> (usize, usize) + Send + Sync>;
+type IsLeader = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// Where the numbers come from.
-pub(crate) struct Objects {
+pub(crate) struct ObjectMetrics {
     stacks: Store<Decoded<Stack>>,
     programs: Store<Decoded<Program>>,
-    runs: Counts,
-    leads: Leads,
-    described: Vec<Desc>,
+    runs: RunCounts,
+    is_leader: IsLeader,
+    descriptions: Vec<Desc>,
 }
 
-impl Objects {
-    /// Counts what these caches have; `runs` says how many runs wait and are under way, `leads` whether this
-    /// manager works.
+impl ObjectMetrics {
+    /// `runs` returns how many runs wait and are in progress.
     pub(crate) fn new(
         stacks: Store<Decoded<Stack>>,
         programs: Store<Decoded<Program>>,
         runs: impl Fn() -> (usize, usize) + Send + Sync + 'static,
-        leads: impl Fn() -> bool + Send + Sync + 'static,
+        is_leader: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Self, prometheus::Error> {
         let mut objects = Self {
             stacks,
             programs,
             runs: Box::new(runs),
-            leads: Box::new(leads),
-            described: Vec::new(),
+            is_leader: Box::new(is_leader),
+            descriptions: Vec::new(),
         };
-        let series = Series::new()?;
+        let series = ObjectSeries::new()?;
         let described = series.each().into_iter().flat_map(Collector::desc);
-        objects.described = described.cloned().collect();
+        objects.descriptions = described.cloned().collect();
         Ok(objects)
     }
 
-    fn computed(&self) -> Result<Vec<MetricFamily>, prometheus::Error> {
-        let series = Series::new()?;
+    fn compute(&self) -> Result<Vec<MetricFamily>, prometheus::Error> {
+        let series = ObjectSeries::new()?;
         let stacks = self.stacks.state();
         series.stacks_active.set(number(stacks.len()));
         series
@@ -58,10 +56,10 @@ impl Objects {
         for stack in &stacks {
             series.add(stack);
         }
-        let (waiting, under_way) = (self.runs)();
+        let (waiting, list_active_runs) = (self.runs)();
         series.runs_waiting.set(number(waiting));
-        series.runs_under_way.set(number(under_way));
-        let leads = f64::from(u8::from((self.leads)()));
+        series.runs_under_way.set(number(list_active_runs));
+        let leads = f64::from(u8::from((self.is_leader)()));
         let name = crate::leader_election::NAME;
         series.leads.with_label_values(&[name]).set(leads);
         Ok(series
@@ -72,19 +70,18 @@ impl Objects {
     }
 }
 
-impl Collector for Objects {
+impl Collector for ObjectMetrics {
     fn desc(&self) -> Vec<&Desc> {
-        self.described.iter().collect()
+        self.descriptions.iter().collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        // Nothing can fail here that did not fail when it was described.
-        self.computed().unwrap_or_default()
+        // Creating the same series has succeeded before.
+        self.compute().unwrap_or_default()
     }
 }
 
-/// The numbers of one scrape.
-struct Series {
+struct ObjectSeries {
     stacks_active: IntGauge,
     stacks_failing: GaugeVec,
     stacks_reconciling: GaugeVec,
@@ -95,7 +92,7 @@ struct Series {
     leads: GaugeVec,
 }
 
-impl Series {
+impl ObjectSeries {
     fn new() -> Result<Self, prometheus::Error> {
         let object = &["namespace", "name"];
         Ok(Self {
@@ -128,8 +125,11 @@ impl Series {
                 "programs_active",
                 "Number of Program objects currently tracked by the Pulumi Kubernetes Operator",
             )?,
-            runs_waiting: IntGauge::new("pko_runs_waiting", "How many runs wait for their turn")?,
-            runs_under_way: IntGauge::new("pko_runs_under_way", "How many runs are under way")?,
+            runs_waiting: IntGauge::new(
+                "pko_runs_waiting",
+                "Number of runs that wait in the queue",
+            )?,
+            runs_under_way: IntGauge::new("pko_runs_under_way", "Number of runs in progress")?,
             leads: GaugeVec::new(
                 Opts::new(
                     "leader_election_master_status",
@@ -171,7 +171,7 @@ impl Series {
         let Some(status) = status(stack) else {
             return;
         };
-        // A Stack that has never been updated neither fails nor does not.
+        // A Stack without an Update has neither value.
         if let Some(failing) = is_failing(status) {
             let value = f64::from(u8::from(failing));
             self.stacks_failing.with_label_values(labels).set(value);

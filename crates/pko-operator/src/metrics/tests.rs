@@ -20,7 +20,6 @@ fn conditions(reconciling: &str) -> serde_json::Value {
     }])
 }
 
-/// The lines of a metric.
 fn lines(metrics: &Metrics, name: &str) -> Vec<String> {
     let text = metrics.text().unwrap();
     let lines = text.lines().filter(|line| line.starts_with(name));
@@ -28,11 +27,11 @@ fn lines(metrics: &Metrics, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_objects_there_are_is_counted_at_each_scrape_and_goes_with_them() {
+fn object_metrics_follow_the_cache() {
     let (stacks, mut writer) = reflector::store();
     let (programs, _) = reflector::store::<Decoded<Program>>();
     let metrics = Metrics::new().unwrap();
-    let objects = Objects::new(stacks, programs, || (3, 2), || true).unwrap();
+    let objects = ObjectMetrics::new(stacks, programs, || (3, 2), || true).unwrap();
     metrics.add(objects).unwrap();
     assert_eq!(lines(&metrics, "stacks_active"), ["stacks_active 0"]);
 
@@ -78,33 +77,33 @@ fn what_objects_there_are_is_counted_at_each_scrape_and_goes_with_them() {
     );
 }
 
-/// What a scrape says of Stacks and Programs, without the comments and the rest.
-fn told(metrics: &Metrics) -> Vec<String> {
+/// The series of Stacks and Programs.
+fn series(metrics: &Metrics) -> Vec<String> {
     ["stacks_", "programs_", "resource_created_at_seconds"]
         .into_iter()
         .flat_map(|name| lines(metrics, name))
         .collect()
 }
 
-/// Upstream's names and labels. Its numbers move with events, so that they are wrong after a missed one, absent after a
-/// start and stay after their object; ours follow from what there is.
+/// Upstream's names and labels. Its numbers change with events, so they are wrong after a missed
+/// one, absent after a start, and remain after their object; ours are computed from the objects.
 #[test]
-fn scenario_136_the_numbers_follow_the_objects() {
+fn scenario_136_object_metrics_follow_the_objects() {
     let (stacks, mut stack_writer) = reflector::store::<Decoded<Stack>>();
     let (programs, mut program_writer) = reflector::store::<Decoded<Program>>();
     let metrics = Metrics::new().unwrap();
-    let objects = Objects::new(stacks, programs, || (0, 0), || true).unwrap();
+    let objects = ObjectMetrics::new(stacks, programs, || (0, 0), || true).unwrap();
     metrics.add(objects).unwrap();
     let created = r#"resource_created_at_seconds{group="pulumi.com",kind="Stack",name="a",namespace="team",version="v1"} 1767225600"#;
     let none = ["stacks_active 0", "programs_active 0"];
-    assert_eq!(told(&metrics), none);
+    assert_eq!(series(&metrics), none);
 
     let failed = json!({ "lastUpdate": { "state": "failed" }, "conditions": conditions("True") });
     let succeeded = json!({ "lastUpdate": { "state": "succeeded" }, "conditions": [] });
     for (status, failing, reconciling) in [(&failed, 1, 1), (&succeeded, 0, 0)] {
         stack_writer.apply_watcher_event(&Event::Apply(stack("a", status)));
         assert_eq!(
-            told(&metrics),
+            series(&metrics),
             [
                 "stacks_active 1".to_owned(),
                 format!(r#"stacks_failing{{name="a",namespace="team"}} {failing}"#),
@@ -120,7 +119,7 @@ fn scenario_136_the_numbers_follow_the_objects() {
         stack_writer.apply_watcher_event(&Event::Delete(stack(gone, &json!({}))));
     }
     assert_eq!(
-        told(&metrics),
+        series(&metrics),
         none,
         "no series stays, and none is below zero"
     );
@@ -132,16 +131,16 @@ fn scenario_136_the_numbers_follow_the_objects() {
     for _ in 0..2 {
         program_writer.apply_watcher_event(&Event::Delete(program.clone()));
     }
-    assert_eq!(told(&metrics), none);
+    assert_eq!(series(&metrics), none);
 }
 
-/// Upstream's are absent until each Stack's next event.
+/// Upstream's are absent until the next event of each Stack.
 #[test]
-fn the_numbers_are_right_after_a_start_and_after_what_was_missed() {
+fn object_metrics_are_right_after_a_start() {
     let (stacks, mut writer) = reflector::store::<Decoded<Stack>>();
     let (programs, _) = reflector::store::<Decoded<Program>>();
     let metrics = Metrics::new().unwrap();
-    let objects = Objects::new(stacks, programs, || (0, 0), || true).unwrap();
+    let objects = ObjectMetrics::new(stacks, programs, || (0, 0), || true).unwrap();
     metrics.add(objects).unwrap();
     let mut list = |names: &[&str]| {
         writer.apply_watcher_event(&Event::Init);
@@ -164,9 +163,9 @@ fn the_numbers_are_right_after_a_start_and_after_what_was_missed() {
 }
 
 #[test]
-fn a_controllers_series_are_there_before_anything_happens() {
+fn controller_series_exist_before_the_first_reconcile() {
     let metrics = Metrics::new().unwrap();
-    metrics.controller_begins("stack-controller", 25);
+    metrics.register_controller("stack-controller", 25);
     let text = metrics.text().unwrap();
     for line in [
         r#"controller_runtime_max_concurrent_reconciles{controller="stack-controller"} 25"#,
@@ -180,18 +179,18 @@ fn a_controllers_series_are_there_before_anything_happens() {
 }
 
 #[test]
-fn passes_are_counted_by_their_end() {
+fn reconciles_are_counted_by_outcome() {
     let metrics = Metrics::new().unwrap();
     let ends = [
-        PassEnd::Settled,
-        PassEnd::Again,
-        PassEnd::Failed,
-        PassEnd::Panicked,
+        ReconcileOutcome::Done,
+        ReconcileOutcome::Requeued,
+        ReconcileOutcome::Failed,
+        ReconcileOutcome::Panicked,
     ];
     for end in ends {
-        let rule = (end == PassEnd::Settled).then_some("up-to-date");
+        let rule = (end == ReconcileOutcome::Done).then_some("up-to-date");
         let took = Duration::from_millis(20);
-        metrics.pass_ended("stack-controller", "Stack", rule, end, took);
+        metrics.reconcile_ended("stack-controller", "Stack", rule, end, took);
     }
     let text = metrics.text().unwrap();
     for line in [
@@ -208,17 +207,17 @@ fn passes_are_counted_by_their_end() {
 }
 
 #[test]
-fn a_worker_is_at_work_until_its_pass_ends_however() {
+fn active_worker_ends_with_its_reconcile() {
     let metrics = Metrics::new().unwrap();
     let active = || lines(&metrics, "controller_runtime_active_workers{").concat();
-    let pass = metrics.pass_begins("stack-controller");
+    let pass = metrics.reconcile_started("stack-controller");
     assert!(active().ends_with(" 1"), "{}", active());
     drop(pass);
     assert!(active().ends_with(" 0"), "{}", active());
 }
 
 #[test]
-fn durations_have_their_histograms() {
+fn durations_have_histograms() {
     let metrics = Metrics::new().unwrap();
     metrics.run_ended("up", "succeeded", 12.0);
     metrics.queue_wait(Duration::from_secs(3));

@@ -1,8 +1,9 @@
-//! Runs whose Update is gone: they are told to end.
+//! Cancels runs whose Update no longer exists.
 //!
-//! There is no finalizer of ours on Updates, so that nothing hangs in a cluster without this operator. An Update that is
-//! deleted while it runs is seen by its deletion; one that was deleted while no manager looked is missed when a
-//! workspace's agent is met for the first time and knows a run of it.
+//! The finalizer of a Stack holds its Updates, but other Updates have none, and a finalizer can be
+//! removed by hand. The deletion of an Update during its run is observed by the watch. A deletion
+//! that no manager observed is found when the agent of a workspace, contacted for the first time,
+//! lists a run without an Update.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,143 +17,140 @@ use pko_core::{
 use tonic::Status;
 
 use crate::{
-    agents::{self, Begun},
+    agents::{self, AgentReply},
     controllers::Context,
 };
 
-/// How soon an agent is told again that did not hear it.
-const TELL_AGAIN: Duration = Duration::from_secs(5);
-/// How many agents are met at a time after a start.
-const AT_A_TIME: usize = 10;
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// How many agents are contacted at a time after a start.
+const CONCURRENCY: usize = 10;
 
-/// A run whose Update is gone.
-struct Abandoned {
+struct OrphanedRun {
     run: String,
     namespace: String,
     workspace: String,
-    /// Where it was begun.
+    /// The agent that started it.
     instance: Option<String>,
 }
 
-/// Ends the runs whose Update is gone, until the manager ends.
-pub(crate) async fn attend_to_abandoned(
+/// Runs until the manager ends.
+pub(crate) async fn cancel_orphaned_runs(
     updates: impl Stream<Item = Arc<Decoded<Update>>>,
     workspaces: impl Stream<Item = Arc<Decoded<Workspace>>>,
     context: Arc<Context>,
 ) {
     tokio::join!(
-        attend_to_updates(updates, context.clone()),
-        attend_to_workspaces(workspaces, context),
+        watch_updates(updates, context.clone()),
+        watch_workspaces(workspaces, context),
     );
 }
 
-/// Sees to Updates that are deleted.
-async fn attend_to_updates(
-    updates: impl Stream<Item = Arc<Decoded<Update>>>,
-    context: Arc<Context>,
-) {
+async fn watch_updates(updates: impl Stream<Item = Arc<Decoded<Update>>>, context: Arc<Context>) {
     let mut updates = std::pin::pin!(updates);
     while let Some(object) = updates.next().await {
         let Ok(update) = object.as_result() else {
             continue;
         };
-        let known = context.updates.get(&ObjectRef::from_obj(object.as_ref()));
+        let known = context
+            .caches
+            .updates
+            .get(&ObjectRef::from_obj(object.as_ref()));
         if known.is_some_and(|known| known.uid() == update.uid()) {
             continue;
         }
         let run = update.uid().unwrap_or_default();
-        if !has_begun(update) || is_over(update) {
-            context.leave(&run);
+        if !has_begun(update) || is_complete(update) {
+            context.runs.release(&run);
             continue;
         }
-        // It keeps its turn and its place until it has ended.
-        context.turns.keep(&run);
+        // The run keeps its slot and its pod until it has ended.
+        context.runs.queue.retain_orphan(&run);
         let status = update.status.as_ref();
-        let abandoned = Abandoned {
+        let orphan = OrphanedRun {
             run,
             namespace: update.namespace().unwrap_or_default(),
             workspace: update.spec.workspace_name.clone().unwrap_or_default(),
             instance: status.and_then(|status| status.workspace_instance.clone()),
         };
-        tokio::spawn(end(abandoned, context.clone()));
+        tokio::spawn(cancel_until_ended(orphan, context.clone()));
     }
 }
 
-fn is_over(update: &Update) -> bool {
+fn is_complete(update: &Update) -> bool {
     let status = update.status.as_ref();
     status.is_some_and(|status| is_true(&status.conditions, ConditionType::Complete))
 }
 
-/// Ends a run, and gives back its turn after that.
-async fn end(abandoned: Abandoned, context: Arc<Context>) {
-    let Abandoned {
+/// Cancels a run, with retries, and releases its slot when it has ended.
+async fn cancel_until_ended(orphan: OrphanedRun, context: Arc<Context>) {
+    let OrphanedRun {
         run,
         namespace,
         workspace,
         ..
-    } = &abandoned;
+    } = &orphan;
     tracing::info!(
         namespace,
         workspace,
         run,
-        "Update was deleted: its run is told to end"
+        "Update was deleted: canceling its run"
     );
-    while let Err(error) = tell(&abandoned, &context).await {
-        tracing::info!(
-            run,
-            error,
-            "Run could not be told to end; it is tried again"
-        );
-        tokio::time::sleep(TELL_AGAIN).await;
+    while let Err(error) = try_cancel(&orphan, &context).await {
+        tracing::info!(run, error, "Failed to cancel a run; retrying");
+        tokio::time::sleep(RETRY_AFTER).await;
     }
-    context.leave(run);
+    context.runs.release(run);
 }
 
-/// Comes when the run has ended, or is gone with what it ran in.
-async fn tell(abandoned: &Abandoned, context: &Context) -> Result<(), String> {
-    let run = &abandoned.run;
-    if context.streams.find(run).is_some() {
-        context.streams.cancel(run);
-        context.streams.forget(run);
+/// Cancels a run and waits for its end. Succeeds if the run is gone with its workspace.
+async fn try_cancel(orphan: &OrphanedRun, context: &Context) -> Result<(), String> {
+    let run = &orphan.run;
+    if context.runs.upstream.find(run).is_some() {
+        context.runs.upstream.cancel(run);
+        context.runs.upstream.forget(run);
         return Ok(());
     }
-    let found =
-        pko_kube::find::<Workspace>(&context.client, &abandoned.namespace, &abandoned.workspace);
+    let found = pko_kube::find::<Workspace>(&context.client, &orphan.namespace, &orphan.workspace);
     let Some(workspace) = found.await.map_err(|error| error.full_text())? else {
         return Ok(());
     };
-    let Some(agent) = context.places.agent(&workspace) else {
-        return Err("the workspace has no agent now".to_owned());
+    let Some(agent) = context.runtime.agent(&workspace) else {
+        return Err("the workspace has no agent".to_owned());
     };
-    if abandoned.instance.as_ref() != Some(&agent.instance) {
+    if orphan.instance.as_ref() != Some(&agent.instance) {
         return Ok(());
     }
     let uid = workspace.uid().unwrap_or_default();
     let connection = context.agents.connect(&uid, &agent).await;
     let connection = connection.map_err(|error| error.to_string())?;
-    let text = |status: Status| agents::text(&status);
+    let text = |status: Status| agents::status_text(&status);
     match agents::cancel(&connection, run).await {
-        Ok(Begun::Run(RunProgress::NotStarted) | Begun::NotOwned) => return Ok(()),
-        Ok(Begun::Run(_)) => agents::until_end(&connection, run).await.map_err(text)?,
+        Ok(AgentReply::Run(RunProgress::NotStarted) | AgentReply::NotOwned) => {
+            return Ok(());
+        }
+        Ok(AgentReply::Run(_)) => {
+            agents::wait_for_end(&connection, run).await.map_err(text)?;
+        }
         Err(error) => return Err(format!("{error:?}")),
     }
     agents::acknowledge(&connection, run).await.map_err(text)
 }
 
-/// Meets the agent of each Workspace once, and lets go of those whose Workspace is gone.
-async fn attend_to_workspaces(
+/// Contacts the agent of each Workspace once, and forgets those of deleted Workspaces.
+async fn watch_workspaces(
     workspaces: impl Stream<Item = Arc<Decoded<Workspace>>>,
     context: Arc<Context>,
 ) {
-    context.turns.are_primed().await;
+    context.runs.queue.wait_until_primed().await;
     workspaces
-        .for_each_concurrent(AT_A_TIME, |object| attend_to(object, &context))
+        .for_each_concurrent(CONCURRENCY, |object| check_workspace(object, &context))
         .await;
 }
 
-async fn attend_to(object: Arc<Decoded<Workspace>>, context: &Context) {
+async fn check_workspace(object: Arc<Decoded<Workspace>>, context: &Context) {
     let uid = object.uid().unwrap_or_default();
     let known = context
+        .caches
         .workspaces
         .get(&ObjectRef::from_obj(object.as_ref()));
     if known.and_then(|known| known.uid()).as_deref() != Some(uid.as_str()) {
@@ -168,34 +166,34 @@ async fn attend_to(object: Arc<Decoded<Workspace>>, context: &Context) {
     let ready = ConditionType::Ready.as_str();
     let mut ready = conditions.filter(|condition| condition.type_ == ready);
     let is_ready = ready.any(|condition| condition.status == "True");
-    let Some(agent) = context.places.agent(workspace).filter(|_| is_ready) else {
+    let Some(agent) = context.runtime.agent(workspace).filter(|_| is_ready) else {
         return;
     };
-    if !context.agents.is_new(&uid, &agent.instance) {
+    if !context.agents.remember_instance(&uid, &agent.instance) {
         return;
     }
     let Ok(connection) = context.agents.connect(&uid, &agent).await else {
-        return context.agents.is_unmet(&uid);
+        return context.agents.forget_instance(&uid);
     };
-    if let Err(error) = end_unknown(workspace, &connection, context).await {
+    if let Err(error) = cancel_unknown_runs(workspace, &connection, context).await {
         let name = workspace.name_any();
         tracing::info!(
             name,
             error,
-            "Runs of a workspace are not known; they are asked for again"
+            "Failed to list the runs of a workspace; retrying"
         );
-        context.agents.is_unmet(&uid);
+        context.agents.forget_instance(&uid);
     }
 }
 
-/// Ends the runs that no Update stands for, as a live read says.
-async fn end_unknown(
+/// Cancels the runs that have no Update, by a live read.
+async fn cancel_unknown_runs(
     workspace: &Workspace,
     connection: &agents::Connection,
     context: &Context,
 ) -> Result<(), String> {
-    let mut runs = agents::under_way(connection).await?;
-    let cached = context.updates.state();
+    let mut runs = agents::list_active_runs(connection).await?;
+    let cached = context.caches.updates.state();
     runs.retain(|run| {
         !cached
             .iter()
@@ -209,13 +207,9 @@ async fn end_unknown(
     let live = live.map_err(|error| error.full_text())?;
     runs.retain(|run| !live.iter().any(|update| update.uid.as_ref() == Some(run)));
     for run in runs {
-        tracing::info!(
-            namespace,
-            run,
-            "A run has no Update any more: it is told to end"
-        );
-        let told = agents::cancel(connection, &run).await;
-        told.map_err(|error| format!("{error:?}"))?;
+        tracing::info!(namespace, run, "Run has no Update: canceling it");
+        let canceled = agents::cancel(connection, &run).await;
+        canceled.map_err(|error| format!("{error:?}"))?;
     }
     Ok(())
 }

@@ -1,63 +1,62 @@
-//! Who is in a workspace: runs, or whoever replaces what they would run in. Never both.
+//! Which runs use the pod of a workspace, and whether it is being replaced. Never both.
 //!
 //! # Caveats
-//! This is the memory of one manager. What was begun before its start is told by the Updates themselves.
+//! This is the memory of one manager. Runs of earlier managers are known by their Updates.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{HashMap, HashSet};
 
-/// Who is in which workspace, by its uid.
+use parking_lot::{Mutex, MutexGuard};
+
+/// By the uid of the Workspace.
 #[derive(Debug, Default)]
-pub(crate) struct Occupancy(Mutex<HashMap<String, Occupants>>);
+pub(crate) struct PodUsage(Mutex<HashMap<String, PodUsers>>);
 
 #[derive(Debug, Default)]
-struct Occupants {
+struct PodUsers {
     runs: HashSet<String>,
-    is_replaced: bool,
+    is_being_replaced: bool,
 }
 
-impl Occupancy {
-    /// A run wants to begin; not while the place is replaced. Entering twice is entering once.
-    pub(crate) fn enter(&self, workspace: &str, run: &str) -> bool {
+impl PodUsage {
+    /// Registers a run, unless the pod is being replaced. Idempotent.
+    pub(crate) fn acquire(&self, workspace: &str, run: &str) -> bool {
         let mut all = self.all();
-        let occupants = all.entry(workspace.to_owned()).or_default();
-        if occupants.is_replaced {
+        let users = all.entry(workspace.to_owned()).or_default();
+        if users.is_being_replaced {
             return false;
         }
-        occupants.runs.insert(run.to_owned());
+        users.runs.insert(run.to_owned());
         true
     }
 
-    /// A run is over, or will not begin.
-    pub(crate) fn leave(&self, run: &str) {
+    /// Removes a run that has ended or will not start.
+    pub(crate) fn release(&self, run: &str) {
         let mut all = self.all();
-        for occupants in all.values_mut() {
-            occupants.runs.remove(run);
+        for users in all.values_mut() {
+            users.runs.remove(run);
         }
-        all.retain(|_, occupants| occupants.is_replaced || !occupants.runs.is_empty());
+        all.retain(|_, users| users.is_being_replaced || !users.runs.is_empty());
     }
 
-    /// The place is to be replaced; not while a run is in it.
+    /// Starts a replacement, unless a run uses the pod. Returns whether it has started.
     pub(crate) fn begin_replacing(&self, workspace: &str) -> bool {
         let mut all = self.all();
-        let occupants = all.entry(workspace.to_owned()).or_default();
-        occupants.is_replaced |= occupants.runs.is_empty();
-        occupants.is_replaced
+        let users = all.entry(workspace.to_owned()).or_default();
+        users.is_being_replaced |= users.runs.is_empty();
+        users.is_being_replaced
     }
 
-    /// The place is another now, or stays what it was.
+    /// Ends a replacement, also one that was given up.
     pub(crate) fn end_replacing(&self, workspace: &str) {
         let mut all = self.all();
-        if let Some(occupants) = all.get_mut(workspace) {
-            occupants.is_replaced = false;
+        if let Some(users) = all.get_mut(workspace) {
+            users.is_being_replaced = false;
         }
-        all.retain(|_, occupants| occupants.is_replaced || !occupants.runs.is_empty());
+        all.retain(|_, users| users.is_being_replaced || !users.runs.is_empty());
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Occupants>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn all(&self) -> MutexGuard<'_, HashMap<String, PodUsers>> {
+        self.0.lock()
     }
 }
 
@@ -66,32 +65,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_replaces_a_place_under_a_run() {
-        let occupancy = Occupancy::default();
-        assert!(occupancy.enter("ws", "a") && occupancy.enter("ws", "a"));
-        assert!(!occupancy.begin_replacing("ws"));
-        assert!(occupancy.begin_replacing("other"));
-        occupancy.leave("a");
-        assert!(occupancy.begin_replacing("ws"));
+    fn pod_usage_blocks_replacement_during_a_run() {
+        let usage = PodUsage::default();
+        assert!(usage.acquire("ws", "a") && usage.acquire("ws", "a"));
+        assert!(!usage.begin_replacing("ws"));
+        assert!(usage.begin_replacing("other"));
+        usage.release("a");
+        assert!(usage.begin_replacing("ws"));
     }
 
     #[test]
-    fn no_run_begins_in_a_place_that_is_replaced() {
-        let occupancy = Occupancy::default();
-        assert!(occupancy.begin_replacing("ws") && occupancy.begin_replacing("ws"));
-        assert!(!occupancy.enter("ws", "a"));
-        assert!(occupancy.enter("other", "b"));
-        occupancy.end_replacing("ws");
-        assert!(occupancy.enter("ws", "a"));
+    fn pod_usage_blocks_runs_during_replacement() {
+        let usage = PodUsage::default();
+        assert!(usage.begin_replacing("ws") && usage.begin_replacing("ws"));
+        assert!(!usage.acquire("ws", "a"));
+        assert!(usage.acquire("other", "b"));
+        usage.end_replacing("ws");
+        assert!(usage.acquire("ws", "a"));
     }
 
     #[test]
-    fn an_empty_workspace_is_forgotten() {
-        let occupancy = Occupancy::default();
-        occupancy.enter("ws", "a");
-        occupancy.leave("a");
-        occupancy.begin_replacing("ws");
-        occupancy.end_replacing("ws");
-        assert!(occupancy.all().is_empty());
+    fn pod_usage_forgets_unused_workspaces() {
+        let usage = PodUsage::default();
+        usage.acquire("ws", "a");
+        usage.release("a");
+        usage.begin_replacing("ws");
+        usage.end_replacing("ws");
+        assert!(usage.all().is_empty());
     }
 }

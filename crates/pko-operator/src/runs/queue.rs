@@ -1,12 +1,12 @@
-//! The run queue as the controllers use it: one for the manager, which wakes the Updates whose turn it is.
+//! The run queue of the manager, which triggers the Updates that may start.
 //!
 //! # Guarantees
-//! Every change of the queue goes through here, under one lock, and whoever it lets go is woken by `wake` before the
-//! lock is given back. An Update that waits looks again by itself, too, so that it would go on without being woken.
+//! All changes go through one lock, and admitted Updates are triggered before it is released. Every
+//! waiting Update also has a requeue deadline, so a lost trigger only delays it.
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,58 +14,55 @@ use kube::{
     ResourceExt as _,
     runtime::reflector::{ObjectRef, Store},
 };
+use parking_lot::{Mutex, MutexGuard};
 use pko_api::{Decoded, Update, Workspace, names::conditions::ConditionType};
 use pko_core::{
     condition_set::is_true,
     run_queue::{Admission, Limits, RunQueue},
     update::{AdmissionRequest, has_begun, run_request},
 };
-use tokio::sync::{mpsc::UnboundedSender, watch};
+use tokio::sync::watch;
 
-use crate::metrics::Metrics;
+use crate::{
+    metrics::Metrics,
+    watch::{UpdateRef, UpdateTrigger},
+};
 
-type UpdateRef = ObjectRef<Decoded<Update>>;
-
-/// The run queue.
-pub(crate) struct Turns {
-    known: Mutex<Known>,
-    wake: UnboundedSender<UpdateRef>,
-    /// Whether the runs from before the start are in it.
+pub(crate) struct SharedRunQueue {
+    state: Mutex<QueueState>,
+    trigger: UpdateTrigger,
+    /// Whether the runs of earlier managers are in the queue.
     primed: watch::Sender<bool>,
     metrics: Arc<Metrics>,
 }
 
-struct Known {
+struct QueueState {
     queue: RunQueue,
-    /// Who is behind a run.
+    /// By run.
     updates: HashMap<String, UpdateRef>,
-    /// Since when a run waits.
+    /// When a run began to wait.
     since: HashMap<String, Instant>,
-    /// The runs that go on although their Update is gone.
-    kept: HashSet<String>,
+    /// Runs in progress whose Update is deleted.
+    orphans: HashSet<String>,
 }
 
-impl Turns {
-    pub(crate) fn new(
-        limits: Limits,
-        wake: UnboundedSender<UpdateRef>,
-        metrics: Arc<Metrics>,
-    ) -> Self {
+impl SharedRunQueue {
+    pub(crate) fn new(limits: Limits, trigger: UpdateTrigger, metrics: Arc<Metrics>) -> Self {
         Self {
-            known: Mutex::new(Known {
+            state: Mutex::new(QueueState {
                 queue: RunQueue::new(limits),
                 updates: HashMap::new(),
                 since: HashMap::new(),
-                kept: HashSet::new(),
+                orphans: HashSet::new(),
             }),
-            wake,
+            trigger,
             primed: watch::Sender::new(false),
             metrics,
         }
     }
 
-    /// Counts the runs that are under way already, as the caches have them, which must be filled. Nobody is let go
-    /// before: two on one stack would otherwise be possible after a start.
+    /// Adds the runs that are in progress, by the caches, which must be filled. Nothing is admitted
+    /// before: otherwise a stack could have two runs after a start.
     pub(crate) fn prime(
         &self,
         updates: &Store<Decoded<Update>>,
@@ -73,7 +70,7 @@ impl Turns {
     ) {
         for object in updates.state() {
             if let Ok(update) = object.as_result()
-                && is_under_way(update)
+                && is_in_progress(update)
             {
                 let name = update.spec.workspace_name.as_deref().unwrap_or_default();
                 let namespace = update.namespace().unwrap_or_default();
@@ -87,94 +84,94 @@ impl Turns {
         self.primed.send_replace(true);
     }
 
-    /// Comes when that is done. Passes wait here and not for the caches themselves, which wake only one of those
-    /// who wait for them.
-    pub(crate) async fn are_primed(&self) {
-        // The other end is there as long as this is.
+    /// Waits for [`Self::prime`]. Reconciles wait here instead of for the caches, which wake only
+    /// one waiter.
+    pub(crate) async fn wait_until_primed(&self) {
+        // The sender is this one.
         let _ = self.primed.subscribe().wait_for(|primed| *primed).await;
     }
 
     fn resume(&self, update: &Update, workspace: Option<&Workspace>) {
-        let mut known = self.known();
-        known.remember(update);
-        let woken = known.queue.resume(run_request(update, workspace));
-        self.wake(&known, &woken);
+        let mut state = self.state();
+        state.remember(update);
+        let admitted = state.queue.resume(run_request(update, workspace));
+        self.trigger_all(&state, &admitted);
     }
 
-    /// Whether it is the turn of this Update's run.
-    pub(crate) fn ask(&self, update: &Update, question: AdmissionRequest) -> Admission {
-        let mut known = self.known();
-        known.remember(update);
+    /// Admits the run of an Update, or lets it wait.
+    pub(crate) fn admit(&self, update: &Update, question: AdmissionRequest) -> Admission {
+        let mut state = self.state();
+        state.remember(update);
         if question.has_begun {
-            let woken = known.queue.resume(question.request);
-            self.wake(&known, &woken);
+            let admitted = state.queue.resume(question.request);
+            self.trigger_all(&state, &admitted);
             return Admission::Admitted;
         }
         let run = question.request.run.clone();
-        let (_, before) = known.queue.counts();
-        let turn = known.queue.ask(question.request);
+        let (_, before) = state.queue.counts();
+        let turn = state.queue.ask(question.request);
         if let Admission::Queued(_) = turn {
-            known.since.entry(run).or_insert_with(Instant::now);
+            state.since.entry(run).or_insert_with(Instant::now);
             return turn;
         }
-        // Who is told a second time has not waited again.
-        let waited = known.since.remove(&run).map(|since| since.elapsed());
-        let at_once = (known.queue.counts().1 > before).then_some(Duration::ZERO);
+        // An admission that is repeated is not counted again.
+        let waited = state.since.remove(&run).map(|since| since.elapsed());
+        let at_once = (state.queue.counts().1 > before).then_some(Duration::ZERO);
         if let Some(waited) = waited.or(at_once) {
             self.metrics.queue_wait(waited);
         }
         turn
     }
 
-    /// How many runs wait, and how many are under way.
+    /// How many runs wait, and how many are in progress.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        self.known().queue.counts()
+        self.state().queue.counts()
     }
 
-    /// The run is over, or not wanted any more.
-    pub(crate) fn leave(&self, run: &str) {
-        let mut known = self.known();
-        known.since.remove(run);
-        known.kept.remove(run);
-        if known.updates.remove(run).is_some() {
-            let woken = known.queue.leave(run);
-            self.wake(&known, &woken);
+    /// Removes a run that has ended or is not wanted any more.
+    pub(crate) fn release(&self, run: &str) {
+        let mut state = self.state();
+        state.since.remove(run);
+        state.orphans.remove(run);
+        if state.updates.remove(run).is_some() {
+            let admitted = state.queue.leave(run);
+            self.trigger_all(&state, &admitted);
         }
     }
 
-    /// The run goes on although its Update is gone: its turn is its own until it has ended.
-    pub(crate) fn keep(&self, run: &str) {
-        self.known().kept.insert(run.to_owned());
+    /// Keeps the slot of a run whose Update is deleted until it has ended.
+    pub(crate) fn retain_orphan(&self, run: &str) {
+        self.state().orphans.insert(run.to_owned());
     }
 
-    /// Whoever is gone without a word gives its turn back.
-    pub(crate) fn keep_only(&self, is_there: impl Fn(&UpdateRef, &str) -> bool) {
+    /// Releases the runs whose Updates are gone.
+    pub(crate) fn release_missing(&self, exists: impl Fn(&UpdateRef, &str) -> bool) {
         let gone: Vec<String> = {
-            let known = self.known();
-            let gone = known
+            let state = self.state();
+            let gone = state
                 .updates
                 .iter()
-                .filter(|(run, update)| !known.kept.contains(*run) && !is_there(update, run));
+                .filter(|(run, update)| !state.orphans.contains(*run) && !exists(update, run));
             gone.map(|(run, _)| run.clone()).collect()
         };
         for run in gone {
-            self.leave(&run);
+            self.release(&run);
         }
     }
 
-    fn wake(&self, known: &Known, runs: &[String]) {
-        for update in runs.iter().filter_map(|run| known.updates.get(run)) {
-            // The other end is there as long as the manager is.
-            let _ = self.wake.send(update.clone());
+    fn trigger_all(&self, state: &QueueState, runs: &[String]) {
+        for update in runs.iter().filter_map(|run| state.updates.get(run)) {
+            // The receiver lives as long as the manager.
+            let _ = self.trigger.send(update.clone());
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock()
     }
 }
 
-impl Known {
+impl QueueState {
     fn remember(&mut self, update: &Update) {
         let reference =
             ObjectRef::new(&update.name_any()).within(&update.namespace().unwrap_or_default());
@@ -183,7 +180,7 @@ impl Known {
     }
 }
 
-fn is_under_way(update: &Update) -> bool {
+fn is_in_progress(update: &Update) -> bool {
     let status = update.status.as_ref();
     let is_over = status.is_some_and(|status| is_true(&status.conditions, ConditionType::Complete));
     has_begun(update) && !is_over

@@ -1,8 +1,8 @@
-//! An HTTP server for whoever can reach it: nobody holds a connection for long, and there are never too many.
+//! An HTTP server with limits, for clients that are not trusted.
 //!
 //! # Guarantees
-//! A connection of HTTP/1.1 is for one request. Any ends when the head of the request is not there in time, and in any case when
-//! the whole of it has taken too long: neither slow writers nor slow readers keep others out.
+//! A connection of HTTP/1.1 has one request. A connection ends if the head of the request takes too
+//! long, or the whole of it: neither slow writers nor slow readers block others.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,34 +20,32 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// After a connection that could not be taken, such as for want of file descriptors.
-const TAKE_AGAIN: Duration = Duration::from_millis(100);
+/// For example without free file descriptors.
+const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// How much is given to those who connect.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// How long the head of a request may take.
+pub(crate) struct ConnectionLimits {
+    /// For the head of a request, and the TLS handshake.
     pub(crate) head: Duration,
-    /// How long all of it may take, the answer included.
+    /// For the whole request, including the response.
     pub(crate) request: Duration,
-    /// How many connections there are at a time; others wait for their turn.
+    /// Concurrent connections; others wait.
     pub(crate) connections: usize,
 }
 
-/// Serves by HTTP until it is dropped.
-pub(crate) async fn serve(listener: TcpListener, routes: Router, limits: Limits) {
+pub(crate) async fn serve(listener: TcpListener, routes: Router, limits: ConnectionLimits) {
     accept(listener, limits, |stream| {
-        spoken(stream, Protocol::Http1, routes.clone(), limits)
+        serve_connection(stream, Protocol::Http1, routes.clone(), limits)
     })
     .await;
 }
 
-/// Serves by HTTPS until it is dropped, with HTTP/2 where acceptor and caller agree on that.
+/// Serves HTTP/2 if the acceptor and the client agree on it.
 pub(crate) async fn serve_tls(
     listener: TcpListener,
     acceptor: TlsAcceptor,
     routes: Router,
-    limits: Limits,
+    limits: ConnectionLimits,
 ) {
     accept(listener, limits, |stream| {
         let (acceptor, routes) = (acceptor.clone(), routes.clone());
@@ -56,18 +54,17 @@ pub(crate) async fn serve_tls(
                 Ok(Ok(stream)) => {
                     let agreed = stream.get_ref().1.alpn_protocol();
                     let protocol = Protocol::agreed(agreed);
-                    spoken(stream, protocol, routes, limits).await;
+                    serve_connection(stream, protocol, routes, limits).await;
                 }
                 Ok(Err(error)) => tracing::debug!(%error, "Connection ended before TLS"),
-                Err(_) => tracing::debug!("Connection was ended: no TLS in time"),
+                Err(_) => tracing::debug!("Connection closed: TLS handshake took too long"),
             }
         }
     })
     .await;
 }
 
-/// Takes connections, never too many at a time.
-async fn accept<F>(listener: TcpListener, limits: Limits, serve: impl Fn(TcpStream) -> F)
+async fn accept<F>(listener: TcpListener, limits: ConnectionLimits, serve: impl Fn(TcpStream) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -82,8 +79,8 @@ where
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "Connection could not be taken");
-                sleep(TAKE_AGAIN).await;
+                tracing::warn!(%error, "Failed to accept a connection");
+                sleep(ACCEPT_RETRY_AFTER).await;
             }
         }
     }
@@ -105,8 +102,12 @@ impl Protocol {
     }
 }
 
-async fn spoken<S>(stream: S, protocol: Protocol, routes: Router, limits: Limits)
-where
+async fn serve_connection<S>(
+    stream: S,
+    protocol: Protocol,
+    routes: Router,
+    limits: ConnectionLimits,
+) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let (stream, routes) = (TokioIo::new(stream), TowerToHyperService::new(routes));
@@ -129,7 +130,7 @@ where
     match timeout(limits.request, connection).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "Connection ended early"),
-        Err(_) => tracing::debug!("Connection was ended: it took too long"),
+        Err(_) => tracing::debug!("Connection closed: request took too long"),
     }
 }
 
@@ -144,7 +145,7 @@ mod tests {
     /// Longer than any test takes.
     const LONG: Duration = Duration::from_mins(10);
 
-    async fn started(limits: Limits) -> TcpStream {
+    async fn started(limits: ConnectionLimits) -> TcpStream {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let endless = || async {
@@ -159,7 +160,7 @@ mod tests {
         TcpStream::connect(address).await.unwrap()
     }
 
-    /// All that comes until the server ends the connection, which it may do rudely.
+    /// Everything up to the end of the connection, which the server may reset.
     async fn all_of(stream: &mut TcpStream) -> String {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
@@ -168,7 +169,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_is_answered_and_the_connection_ends() {
-        let limits = Limits {
+        let limits = ConnectionLimits {
             head: LONG,
             request: LONG,
             connections: 1,
@@ -187,7 +188,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_never_ends_a_request_is_cut_off_and_the_next_one_is_served() {
-        let limits = Limits {
+        let limits = ConnectionLimits {
             head: SHORT,
             request: LONG,
             connections: 1,
@@ -207,7 +208,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_sends_nothing_is_cut_off() {
-        let limits = Limits {
+        let limits = ConnectionLimits {
             head: SHORT,
             request: LONG,
             connections: 1,
@@ -218,7 +219,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_never_reads_an_answer_is_cut_off() {
-        let limits = Limits {
+        let limits = ConnectionLimits {
             head: LONG,
             request: SHORT,
             connections: 1,
@@ -231,7 +232,7 @@ mod tests {
             .write_all(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n")
             .await
             .unwrap();
-        // Its place is free again, though it has read nothing.
+        // Its slot is free although the client has read nothing.
         next.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             .await
             .unwrap();

@@ -1,4 +1,4 @@
-//! `/healthz`: the process is there. `/readyz`: it has seen the cluster and can work.
+//! `/healthz`: the process runs. `/readyz`: its caches are filled.
 
 use std::sync::{
     Arc,
@@ -7,13 +7,11 @@ use std::sync::{
 
 use axum::{Router, http::StatusCode, routing::get};
 
-/// Whether the manager can work.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Readiness(Arc<AtomicBool>);
 
 impl Readiness {
-    /// Says that it can.
-    pub(crate) fn is_reached(&self) {
+    pub(crate) fn mark_reached(&self) {
         self.0.store(true, Ordering::Release);
     }
 
@@ -23,13 +21,12 @@ impl Readiness {
         } else {
             (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "the caches are not filled yet",
+                "the caches are not synced yet",
             )
         }
     }
 }
 
-/// The probes' routes.
 pub(crate) fn routes(readiness: Readiness) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok" }))
@@ -44,7 +41,7 @@ mod tests {
     fn ready_is_said_only_once_it_is_so() {
         let readiness = Readiness::default();
         assert_eq!(readiness.status().0, StatusCode::SERVICE_UNAVAILABLE);
-        readiness.is_reached();
+        readiness.mark_reached();
         assert_eq!(readiness.status(), (StatusCode::OK, "ok"));
     }
 }

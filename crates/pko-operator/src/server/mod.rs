@@ -1,4 +1,5 @@
-//! HTTP servers of the manager: Programs for workspaces, metrics for scrapers, health for the kubelet.
+//! HTTP servers of the manager: Programs for workspaces, metrics for scrapers, health for the
+//! kubelet.
 
 pub(crate) mod bounded;
 pub(crate) mod health;

@@ -1,5 +1,5 @@
-//! Where Stacks get their programs from: git servers, which are asked for all at once, and objects with artifacts, which
-//! are watched. What is done with what is found is decided elsewhere.
+//! Where the programs of Stacks come from: git servers, which are polled, and objects with
+//! artifacts, which are watched.
 
 mod flux;
 mod git;
@@ -10,44 +10,42 @@ use kube::{
 };
 use pko_api::{Decoded, Stack};
 use pko_core::stack::{ProgramSource, SourceError, SourceRef};
-use tokio::{sync::mpsc::UnboundedSender, task::JoinHandle};
+use tokio::task::JoinHandle;
+
+use crate::watch::StackTrigger;
 
 pub(crate) use git::GitSettings;
 
-/// A program at a revision, or why there is none.
-pub(crate) type Found = Result<ProgramSource, SourceError>;
+pub(crate) type SourceResult = Result<ProgramSource, SourceError>;
 
-/// Tells Stacks to look: there is news of their source.
-pub(crate) type Wake = UnboundedSender<ObjectRef<Decoded<Stack>>>;
-
-/// Everything that Stacks get their programs from, besides Programs.
+/// All sources but Programs.
 pub(crate) struct Sources {
     pub(crate) git: git::Repositories,
-    pub(crate) flux: flux::Kinds,
+    pub(crate) flux: flux::FluxKinds,
     stacks: Store<Decoded<Stack>>,
 }
 
 impl Sources {
-    /// For the Stacks of this cache, in these namespaces or in all if there are none.
+    /// Works in these namespaces, or in all if there are none.
     pub(crate) fn new(
         client: &Client,
         stacks: Store<Decoded<Stack>>,
         namespaces: Vec<String>,
         settings: GitSettings,
-        wake: &Wake,
+        trigger: &StackTrigger,
     ) -> anyhow::Result<Self> {
         Ok(Self {
-            git: git::Repositories::new(client, settings, wake)?,
-            flux: flux::Kinds::new(client, stacks.clone(), namespaces, wake),
+            git: git::Repositories::new(client, settings, trigger)?,
+            flux: flux::FluxKinds::new(client, stacks.clone(), namespaces, trigger),
             stacks,
         })
     }
 
-    /// Lets go of what no Stack wants any more.
-    pub(crate) fn tidy(&self) {
+    /// Drops the subscriptions and watches that no Stack needs.
+    pub(crate) fn drop_unused(&self) {
         let stacks = self.stacks.state();
         let wanted = stacks.iter().filter_map(|stack| {
-            let stack = stack.as_result().ok().filter(|stack| is_at_work(stack))?;
+            let stack = stack.as_result().ok().filter(|stack| needs_source(stack))?;
             Some((reference(stack), wanted(stack)?))
         });
         let (mut repositories, mut kinds) = (Vec::new(), Vec::new());
@@ -63,27 +61,26 @@ impl Sources {
     }
 }
 
-/// Whether anybody asks for the source of a Stack: one that rests does not run, and whoever goes without a program
-/// asks again if it takes one after all.
-fn is_at_work(stack: &Stack) -> bool {
-    let rests = stack.spec.suspend.unwrap_or(false);
-    !rests && stack.metadata.deletion_timestamp.is_none()
+/// Whether a Stack needs its source. A suspended one does not run; one that is being deleted
+/// subscribes again if its destroy needs the program.
+fn needs_source(stack: &Stack) -> bool {
+    let is_suspended = stack.spec.suspend.unwrap_or(false);
+    !is_suspended && stack.metadata.deletion_timestamp.is_none()
 }
 
 fn wanted(stack: &Stack) -> Option<SourceRef> {
     SourceRef::of(stack).ok().flatten()
 }
 
-/// The Stack by its name.
 fn reference(stack: &Stack) -> ObjectRef<Decoded<Stack>> {
     let namespace = stack.namespace().unwrap_or_default();
     ObjectRef::new(&stack.name_any()).within(&namespace)
 }
 
-/// Something that goes on until it is dropped.
-struct Task(JoinHandle<()>);
+/// A task that ends when this is dropped.
+struct AbortOnDrop(JoinHandle<()>);
 
-impl Drop for Task {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -20,13 +20,13 @@ use super::fields::Fields;
 use crate::args::{LogEncoding, TimeEncoding};
 
 /// Writes lines.
-pub(super) struct Lines<W> {
+pub(super) struct LogLayer<W> {
     encoding: LogEncoding,
     time: TimeEncoding,
     writer: W,
 }
 
-impl<W> Lines<W> {
+impl<W> LogLayer<W> {
     pub(super) fn new(encoding: LogEncoding, time: TimeEncoding, writer: W) -> Self {
         Self {
             encoding,
@@ -36,7 +36,7 @@ impl<W> Lines<W> {
     }
 
     fn line(&self, metadata: &Metadata<'_>, mut fields: Fields) -> String {
-        let line = Line {
+        let line = LogLine {
             time: time(self.time, Timestamp::now()),
             level: *metadata.level(),
             logger: logger(metadata.target()),
@@ -50,7 +50,7 @@ impl<W> Lines<W> {
     }
 }
 
-impl<S, W> Layer<S> for Lines<W>
+impl<S, W> Layer<S> for LogLayer<W>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
     W: for<'writer> MakeWriter<'writer> + 'static,
@@ -97,7 +97,7 @@ where
 }
 
 /// What a line says.
-struct Line {
+struct LogLine {
     time: Value,
     level: Level,
     logger: String,
@@ -105,7 +105,7 @@ struct Line {
     fields: Fields,
 }
 
-impl Line {
+impl LogLine {
     fn json(&self) -> String {
         let level = if self.level == Level::TRACE {
             "debug".to_owned()
@@ -180,18 +180,19 @@ fn time(encoding: TimeEncoding, now: Timestamp) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
+    use parking_lot::Mutex;
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl std::io::Write for Kept {
+    impl std::io::Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -201,12 +202,12 @@ mod tests {
     }
 
     fn logged(encoding: LogEncoding, log: impl FnOnce()) -> String {
-        let kept = Kept::default();
+        let kept = LogBuffer::default();
         let writer = kept.clone();
-        let lines = Lines::new(encoding, TimeEncoding::Rfc3339, move || writer.clone());
+        let lines = LogLayer::new(encoding, TimeEncoding::Rfc3339, move || writer.clone());
         let subscriber = tracing_subscriber::registry().with(lines);
         tracing::subscriber::with_default(subscriber, log);
-        String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(kept.0.lock().clone()).unwrap()
     }
 
     /// The line without its time.

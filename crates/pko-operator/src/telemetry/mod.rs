@@ -12,7 +12,7 @@ use tracing_subscriber::{
     EnvFilter, Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-use self::line::Lines;
+use self::line::LogLayer;
 pub(crate) use self::traces::{EndedRun, Traces, run_ended};
 use crate::args::Arguments;
 
@@ -22,7 +22,7 @@ pub(crate) fn start(arguments: &Arguments) -> anyhow::Result<Option<Traces>> {
     let filter = arguments.log_filter();
     let filter = EnvFilter::try_new(filter)
         .with_context(|| format!("--log-level: `{filter}` is not a filter"))?;
-    let lines = Lines::new(
+    let lines = LogLayer::new(
         arguments.log_encoding(),
         arguments.zap_time_encoding,
         io::stdout,

@@ -1,8 +1,11 @@
-//! The watches of what workspaces in pods consist of; by label, so that nobody else's pods are looked at.
+//! Watches of the Services, StatefulSets and pods of workspaces, selected by label.
 
 use std::sync::Arc;
 
-use futures::{StreamExt as _, stream};
+use futures::{
+    StreamExt as _,
+    stream::{self, BoxStream},
+};
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
     core::v1::{Pod, Service},
@@ -12,69 +15,79 @@ use pko_api::{Decoded, Program, Update, Workspace, names::labels};
 use pko_core::workspace::pod::{keep_of_pod, keep_of_service, keep_of_stateful_set};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::shared::{Feed, Watching};
-use crate::{controllers::workspace::Wakers, workspace_runtime::Children};
+use super::shared::{SharedWatch, WatchConfig};
+use crate::workspace_runtime::Children;
 
-/// The watches; none where workspaces are processes.
-pub(crate) struct PodFeeds(Option<Feeds>);
-
-struct Feeds {
-    services: Feed<Service>,
-    stateful_sets: Feed<StatefulSet>,
-    pods: Feed<Pod>,
+/// What triggers the reconcile of a Workspace, besides its own changes.
+pub(crate) struct WorkspaceStreams {
+    pub(crate) services: BoxStream<'static, Arc<Service>>,
+    pub(crate) stateful_sets: BoxStream<'static, Arc<StatefulSet>>,
+    pub(crate) pods: BoxStream<'static, Arc<Pod>>,
+    pub(crate) updates: BoxStream<'static, Arc<Decoded<Update>>>,
+    /// Workspaces whose runtime or setup has changed.
+    pub(crate) triggers: UnboundedReceiver<ObjectRef<Decoded<Workspace>>>,
 }
 
-impl PodFeeds {
-    /// Nothing is watched.
+/// None if workspaces are processes.
+pub(crate) struct PodWatches(Option<PodWatchSet>);
+
+struct PodWatchSet {
+    services: SharedWatch<Service>,
+    stateful_sets: SharedWatch<StatefulSet>,
+    pods: SharedWatch<Pod>,
+}
+
+impl PodWatches {
     pub(crate) fn none() -> Self {
         Self(None)
     }
 
-    pub(crate) fn new(watching: &Watching) -> Self {
-        let ours = format!(
+    pub(crate) fn new(config: &WatchConfig) -> Self {
+        let selector = format!(
             "{}={}",
             labels::AUTO_COMPONENT_KEY,
             labels::WORKSPACE_COMPONENT
         );
-        Self(Some(Feeds {
-            services: Feed::selected(watching, &ours, keep_of_service),
-            stateful_sets: Feed::selected(watching, &ours, keep_of_stateful_set),
-            pods: Feed::selected(watching, &ours, keep_of_pod),
+        Self(Some(PodWatchSet {
+            services: SharedWatch::selected(config, &selector, keep_of_service),
+            stateful_sets: SharedWatch::selected(config, &selector, keep_of_stateful_set),
+            pods: SharedWatch::selected(config, &selector, keep_of_pod),
         }))
     }
 
-    /// The caches that they fill.
     pub(crate) fn children(&self, programs: Store<Decoded<Program>>) -> Option<Children> {
-        let feeds = self.0.as_ref()?;
+        let watches = self.0.as_ref()?;
         Some(Children::new(
-            (feeds.services.store(), feeds.services.progress()),
-            (feeds.stateful_sets.store(), feeds.stateful_sets.progress()),
-            feeds.pods.store(),
+            (watches.services.store(), watches.services.progress()),
+            (
+                watches.stateful_sets.store(),
+                watches.stateful_sets.progress(),
+            ),
+            watches.pods.store(),
             programs,
         ))
     }
 
-    /// What wakes Workspaces.
-    pub(crate) fn wakers(
+    pub(crate) fn streams(
         &mut self,
         updates: impl futures::Stream<Item = Arc<Decoded<Update>>> + Send + 'static,
-        woken: UnboundedReceiver<ObjectRef<Decoded<Workspace>>>,
-    ) -> Wakers {
+        triggers: UnboundedReceiver<ObjectRef<Decoded<Workspace>>>,
+    ) -> WorkspaceStreams {
         let updates = updates.boxed();
         match &mut self.0 {
-            Some(feeds) => Wakers {
-                services: feeds.services.listen().boxed(),
-                stateful_sets: feeds.stateful_sets.listen().boxed(),
-                pods: feeds.pods.listen().boxed(),
+            Some(watches) => WorkspaceStreams {
+                services: watches.services.listen().boxed(),
+                stateful_sets: watches.stateful_sets.listen().boxed(),
+                pods: watches.pods.listen().boxed(),
                 updates,
-                woken,
+                triggers,
             },
-            None => Wakers {
+            None => WorkspaceStreams {
                 services: stream::pending().boxed(),
                 stateful_sets: stream::pending().boxed(),
                 pods: stream::pending().boxed(),
                 updates,
-                woken,
+                triggers,
             },
         }
     }
@@ -82,11 +95,11 @@ impl PodFeeds {
     /// Watches until the manager ends.
     pub(crate) async fn run(self) {
         match self.0 {
-            Some(feeds) => {
+            Some(watches) => {
                 let all = (
-                    feeds.services.run(),
-                    feeds.stateful_sets.run(),
-                    feeds.pods.run(),
+                    watches.services.run(),
+                    watches.stateful_sets.run(),
+                    watches.pods.run(),
                 );
                 tokio::join!(all.0, all.1, all.2);
             }

@@ -1,116 +1,74 @@
-//! All watches, and all controllers that live on them.
+//! All watches, and the triggers beside them.
 
-use std::{fmt::Debug, sync::Arc};
-
-use k8s_openapi::NamespaceResourceScope;
-use kube::runtime::{Controller, controller, reflector::ObjectRef};
-use pko_api::{Decoded, Program, Stack, StoredKind, Update, Workspace};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use kube::runtime::reflector::ObjectRef;
+use pko_api::{Decoded, Program, Stack, Update, Workspace};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::{
-    pods::PodFeeds,
-    shared::{Feed, Watching},
-    versions::VersionFeeds,
+    StackTrigger, UpdateRef, UpdateTrigger, WorkspaceTrigger,
+    pods::PodWatches,
+    shared::{SharedWatch, WatchConfig},
+    versions::VersionWatches,
 };
-use crate::{
-    controllers::{Context, program, stack, update, workspace},
-    runs::orphans::attend_to_abandoned,
-};
-
-/// So many times more Stacks, Workspaces and Updates are looked at at a time: a look may wait for a git server or an agent
-/// that does not answer, which costs nothing, and others must not wait with it.
-const WAITING_FOR_OTHERS: u16 = 20;
 
 /// The watches, before they run.
-pub(crate) struct Feeds {
-    pub(crate) stacks: Feed<Decoded<Stack>>,
-    pub(crate) workspaces: Feed<Decoded<Workspace>>,
-    pub(crate) updates: Feed<Decoded<Update>>,
-    pub(crate) programs: Feed<Decoded<Program>>,
-    pub(crate) children: PodFeeds,
-    pub(crate) versions: VersionFeeds,
+pub(crate) struct SharedWatches {
+    pub(crate) stacks: SharedWatch<Decoded<Stack>>,
+    pub(crate) workspaces: SharedWatch<Decoded<Workspace>>,
+    pub(crate) updates: SharedWatch<Decoded<Update>>,
+    pub(crate) programs: SharedWatch<Decoded<Program>>,
+    pub(crate) pods: PodWatches,
+    pub(crate) versions: VersionWatches,
 }
 
-/// Objects that somebody inside the manager has something to tell about.
-pub(crate) struct Woken {
-    pub(crate) stacks: UnboundedReceiver<ObjectRef<Decoded<Stack>>>,
-    /// For who finds out while the watches run.
-    pub(crate) wake_stacks: UnboundedSender<ObjectRef<Decoded<Stack>>>,
-    pub(crate) workspaces: UnboundedReceiver<ObjectRef<Decoded<Workspace>>>,
-    pub(crate) updates: UnboundedReceiver<ObjectRef<Decoded<Update>>>,
-}
-
-impl Feeds {
-    /// Of all our kinds, of what pods consist of where workspaces are pods, and of what Stacks refer to.
-    pub(crate) fn new(watching: &Watching, in_pods: bool, with_secrets: bool) -> Self {
+impl SharedWatches {
+    /// Watches our kinds, the children of Workspaces if they are pods, and what Stacks refer to.
+    pub(crate) fn new(config: &WatchConfig, with_pods: bool, with_secrets: bool) -> Self {
         Self {
-            stacks: Feed::new(watching),
-            workspaces: Feed::new(watching),
-            updates: Feed::new(watching),
-            programs: Feed::new(watching),
-            children: if in_pods {
-                PodFeeds::new(watching)
+            stacks: SharedWatch::new(config),
+            workspaces: SharedWatch::new(config),
+            updates: SharedWatch::new(config),
+            programs: SharedWatch::new(config),
+            pods: if with_pods {
+                PodWatches::new(config)
             } else {
-                PodFeeds::none()
+                PodWatches::none()
             },
-            versions: VersionFeeds::new(watching, with_secrets),
+            versions: VersionWatches::new(config, with_secrets),
         }
     }
+}
 
-    /// Runs them and their controllers until the manager ends.
-    pub(crate) async fn drive(mut self, woken: Woken, workers: u16, context: Arc<Context>) {
-        let patient = workers.saturating_mul(WAITING_FOR_OTHERS);
-        let controller_of_stacks = controller(&mut self.stacks, patient);
-        let versions = self.versions.run(self.stacks.store(), woken.wake_stacks);
-        let wakers = stack::Wakers {
-            stacks: self.stacks.listen(),
-            workspaces: self.workspaces.listen(),
-            updates: self.updates.listen(),
-            programs: self.programs.listen(),
-            woken: woken.stacks,
-        };
-        let stacks = stack::run(controller_of_stacks, wakers, context.clone());
-        let wakers = self
-            .children
-            .wakers(self.updates.listen(), woken.workspaces);
-        let workspaces = controller(&mut self.workspaces, patient);
-        let workspaces = workspace::run(workspaces, wakers, context.clone());
-        let updates = update::run(
-            controller(&mut self.updates, patient),
-            self.workspaces.listen(),
-            woken.updates,
-            context.clone(),
-        );
-        let programs = program::run(controller(&mut self.programs, workers), context.clone());
-        let (gone, met) = (self.updates.listen(), self.workspaces.listen());
-        let abandoned = attend_to_abandoned(gone, met, context);
-        tokio::join!(
+/// Reconciles objects for reasons that no watch shows.
+#[derive(Clone)]
+pub(crate) struct Triggers {
+    pub(crate) stacks: StackTrigger,
+    pub(crate) workspaces: WorkspaceTrigger,
+    pub(crate) updates: UpdateTrigger,
+}
+
+/// The other ends of [`Triggers`], for the controllers.
+pub(crate) struct TriggerStreams {
+    pub(crate) stacks: UnboundedReceiver<ObjectRef<Decoded<Stack>>>,
+    pub(crate) workspaces: UnboundedReceiver<ObjectRef<Decoded<Workspace>>>,
+    pub(crate) updates: UnboundedReceiver<UpdateRef>,
+}
+
+impl Triggers {
+    pub(crate) fn new() -> (Self, TriggerStreams) {
+        let (stacks, stack_stream) = unbounded_channel();
+        let (workspaces, workspace_stream) = unbounded_channel();
+        let (updates, update_stream) = unbounded_channel();
+        let triggers = Self {
             stacks,
             workspaces,
             updates,
-            programs,
-            abandoned,
-            self.stacks.run(),
-            self.workspaces.run(),
-            self.updates.run(),
-            self.programs.run(),
-            self.children.run(),
-            versions,
-        );
+        };
+        let streams = TriggerStreams {
+            stacks: stack_stream,
+            workspaces: workspace_stream,
+            updates: update_stream,
+        };
+        (triggers, streams)
     }
-}
-
-/// The controller of a kind, fed by its watch.
-fn controller<K>(feed: &mut Feed<Decoded<K>>, concurrency: u16) -> Controller<Decoded<K>>
-where
-    K: StoredKind
-        + kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + Send
-        + Sync
-        + 'static,
-{
-    let config = controller::Config::default().concurrency(concurrency);
-    Controller::for_shared_stream(feed.listen(), feed.store()).with_config(config)
 }

@@ -1,126 +1,86 @@
-//! Where workspaces run: in pods, or beside the manager as processes. Nobody outside knows which it is.
+//! How workspaces run: as pods of the cluster, or as processes beside the manager.
+//!
+//! Controllers see [`WorkspaceRuntime`] only. Another runtime is another folder here and one line in
+//! `start`.
 
 mod pod;
 mod process;
 
-use std::fmt::Write as _;
-
+use futures::future::BoxFuture;
 use pko_api::{Update, Workspace};
 use pko_core::workspace::RuntimeState;
 use pko_kube::RequestError;
 use sha2::{Digest as _, Sha256};
 
-pub(crate) use pod::{Children, PodSettings, Pods};
-pub(crate) use process::{Processes, Tokens, Wake};
+pub(crate) use pod::{Children, PodRuntime, PodRuntimeSettings};
+pub(crate) use process::ProcessRuntime;
 
 use crate::agents::Credentials;
 
-/// The agent of a workspace.
+/// The agent of a workspace, and how to call it.
 #[derive(Clone)]
-pub(crate) struct AgentAt {
-    /// Where it listens: `unix:PATH` or `host:port`.
+pub(crate) struct AgentTarget {
+    /// `unix:PATH` or `host:port`.
     pub(crate) address: String,
-    /// What it wants to see.
     pub(crate) credentials: Credentials,
-    /// Whose journal it keeps: another one knows nothing of runs that were begun in this one.
+    /// Identifies the agent's journal: another instance does not know the runs of this one.
     pub(crate) instance: String,
-    /// It is one of ours, and owns its runs; upstream's does not.
+    /// False for an agent of upstream, whose runs last as long as the call that started them.
     pub(crate) owns_runs: bool,
 }
 
-/// Where workspaces run.
-pub(crate) enum Places {
-    /// In pods of the cluster.
-    Pods(Box<Pods>),
-    /// Beside the manager.
-    Processes(Processes),
-}
+/// Runs workspaces and their agents.
+pub(crate) trait WorkspaceRuntime: Send + Sync {
+    /// Waits until all existing workspaces are known. Returns false if that never happens.
+    fn wait_until_synced(&self) -> BoxFuture<'_, bool>;
 
-impl Places {
-    /// Comes when everything is known that there is of workspaces; says whether that will ever be.
-    pub(crate) async fn are_known(&self) -> bool {
-        match self {
-            Self::Pods(pods) => pods.children.are_filled().await,
-            Self::Processes(_) => true,
-        }
+    /// Starts a workspace unless it runs, or brings it up to date.
+    fn ensure<'a>(&'a self, workspace: &'a Workspace) -> BoxFuture<'a, RuntimeState>;
+
+    /// The agent of a workspace, if it has one now.
+    fn agent(&self, workspace: &Workspace) -> Option<AgentTarget>;
+
+    /// Records that this instance of an agent rejects the manager's credentials.
+    fn record_rejection(&self, _instance: &str) {}
+
+    /// Why an Update must not start in a workspace, if so.
+    fn start_blocker(&self, _workspace: &Workspace, _update: &Update) -> Option<&'static str> {
+        None
     }
 
-    /// Finds where a workspace runs, or starts it.
-    pub(crate) async fn ensure(&self, workspace: &Workspace) -> RuntimeState {
-        match self {
-            Self::Pods(pods) => pods.ensure(workspace).await,
-            Self::Processes(processes) => processes.ensure(workspace).await,
-        }
+    /// Whether the agent of a workspace has installed packages and selected stacks.
+    fn is_initialized(&self, workspace: &Workspace) -> bool;
+
+    /// Records that this instance of an agent has done so.
+    fn mark_initialized<'a>(
+        &'a self,
+        workspace: &'a Workspace,
+        instance: &'a str,
+    ) -> BoxFuture<'a, Result<(), MarkError>>;
+
+    /// Maps a path in the workspace's container to the path that its agent sees.
+    fn local_path(&self, _workspace: &Workspace, path: &str) -> String {
+        path.to_owned()
     }
 
-    /// The agent of a workspace, if there is one now.
-    pub(crate) fn agent(&self, workspace: &Workspace) -> Option<AgentAt> {
-        match self {
-            Self::Pods(pods) => pods.agent(workspace),
-            Self::Processes(processes) => processes.agent(workspace),
-        }
-    }
+    /// Stops a workspace whose Workspace is deleted, if Kubernetes does not do so.
+    fn remove(&self, _workspace: &WorkspaceId) {}
 
-    /// Remembers that this very agent refuses this manager.
-    pub(crate) fn mark_refused(&self, instance: &str) {
-        if let Self::Pods(pods) = self {
-            pods.mark_refused(instance);
-        }
-    }
-
-    /// Why an Update may not begin in a workspace, if that is so.
-    pub(crate) fn refuses(&self, workspace: &Workspace, update: &Update) -> Option<&'static str> {
-        match self {
-            Self::Pods(pods) => pods.refuses(workspace, update),
-            Self::Processes(_) => None,
-        }
-    }
-
-    /// Whether a workspace's agent has installed packages and selected stacks.
-    pub(crate) fn is_initialized(&self, workspace: &Workspace) -> bool {
-        match self {
-            Self::Pods(pods) => pods.is_initialized(workspace),
-            Self::Processes(processes) => processes.is_initialized(workspace),
-        }
-    }
-
-    /// Remembers that, for this very agent.
-    pub(crate) async fn mark_initialized(
-        &self,
-        workspace: &Workspace,
-        instance: &str,
-    ) -> Result<(), MarkError> {
-        match self {
-            Self::Pods(pods) => Ok(pods.mark_initialized(workspace, instance).await?),
-            Self::Processes(processes) => Ok(processes.mark_initialized(workspace)?),
-        }
-    }
-
-    /// Where a file of the workspace's pod really is.
-    pub(crate) fn local_path(&self, workspace: &Workspace, path: &str) -> String {
-        match self {
-            Self::Pods(_) => path.to_owned(),
-            Self::Processes(processes) => processes.local_path(workspace, path),
-        }
-    }
-
-    /// Ends what runs for a Workspace that goes; a pod goes by itself, with its owner.
-    pub(crate) fn remove(&self, namespace: &str, name: &str, uid: &str) {
-        if let Self::Processes(processes) = self {
-            processes.remove(namespace, name, uid);
-        }
-    }
-
-    /// The workspaces that nobody else would remove: namespace, name, and the uid of the Workspace.
-    pub(crate) fn recorded(&self) -> Vec<(String, String, String)> {
-        match self {
-            Self::Pods(_) => Vec::new(),
-            Self::Processes(processes) => processes.recorded(),
-        }
+    /// The workspaces that only [`WorkspaceRuntime::remove`] stops.
+    fn unmanaged(&self) -> Vec<WorkspaceId> {
+        Vec::new()
     }
 }
 
-/// Why it could not be remembered that a workspace is initialized.
+/// One Workspace object, not a later one of the same name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WorkspaceId {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+}
+
+/// Why a workspace could not be marked as initialized.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MarkError {
     #[error("{}", .0.full_text())]
@@ -129,13 +89,8 @@ pub(crate) enum MarkError {
     Record(#[from] std::io::Error),
 }
 
-/// The first bytes of a text's hash, in hexadecimal.
+/// The first bytes of a text's SHA-256, in hexadecimal.
 fn short_hash(text: &[u8], bytes: usize) -> String {
-    Sha256::digest(text)
-        .iter()
-        .take(bytes)
-        .fold(String::new(), |mut hash, byte| {
-            let _ = write!(hash, "{byte:02x}");
-            hash
-        })
+    let hash = Sha256::digest(text);
+    hex::encode(hash.get(..bytes).unwrap_or(&hash))
 }

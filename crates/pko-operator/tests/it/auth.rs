@@ -24,8 +24,8 @@ use tokio::{
 use tonic::{Code, transport::Endpoint};
 
 use crate::{
-    system::{System, Watched},
-    trail::Trail,
+    events::Trail,
+    harness::{System, Watched},
 };
 
 async fn create_stack(system: &System, namespace: &TestNamespace) {
@@ -149,7 +149,7 @@ async fn kill(agent: u32, socket: &str) {
 }
 
 #[tokio::test]
-async fn a_manager_and_its_agents_know_each_other() {
+async fn agent_accepts_the_manager_after_restart_and_upgrade() {
     let mut system = System::start(&[]).await;
     let namespace = system.namespace().await;
     let trail = Trail::of(&namespace, "demo");
@@ -210,7 +210,7 @@ async fn answer_to(
 }
 
 #[tokio::test]
-async fn a_token_for_one_workspace_is_worth_nothing_at_another() {
+async fn token_of_one_workspace_is_rejected_at_another() {
     let system = System::start_watching(Watched::Namespaces(2), &[]).await;
     let one = system.namespace().await;
     let other = system.namespace().await;
@@ -227,7 +227,7 @@ async fn a_token_for_one_workspace_is_worth_nothing_at_another() {
 }
 
 #[tokio::test]
-async fn an_agent_that_asks_the_api_server_gets_a_token_of_the_managers_account() {
+async fn agent_with_kubernetes_auth_gets_a_service_account_token() {
     let account = [
         ("POD_NAMESPACE", "default"),
         ("POD_SA_NAME", "controller-manager"),

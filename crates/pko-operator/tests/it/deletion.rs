@@ -16,9 +16,9 @@ use pko_testkit::{
 use serde_json::{Value, json};
 
 use crate::{
-    scripted::{self, credentials, patch_stack, ready},
-    system::{System, Watched, with_namespace},
-    trail::Trail,
+    events::Trail,
+    harness::{System, Watched, with_namespace},
+    scripted_stacks::{self, credentials, patch_stack, ready},
 };
 
 /// A Program and a Stack of it that destroys what it made.
@@ -47,7 +47,7 @@ async fn delete(namespace: &TestNamespace, parameters: &DeleteParams) {
 }
 
 #[tokio::test]
-async fn a_foreground_deletion_destroys_first() {
+async fn foreground_deletion_destroys_first() {
     let system = System::start(&[]).await;
     with_namespace(&system, async |namespace| {
         create(namespace, &system, json!({})).await;
@@ -67,7 +67,7 @@ async fn a_foreground_deletion_destroys_first() {
 }
 
 #[tokio::test]
-async fn a_source_that_went_before_the_stack_is_not_needed() {
+async fn stack_delete_does_not_need_a_deleted_source() {
     let system = System::start(&[]).await;
     with_namespace(&system, async |namespace| {
         // A template that brings a source of its own must not get in the way, either.
@@ -93,7 +93,7 @@ async fn a_source_that_went_before_the_stack_is_not_needed() {
 }
 
 #[tokio::test]
-async fn a_stack_of_which_nothing_was_ever_applied_goes() {
+async fn stack_delete_without_any_apply_succeeds() {
     let system = System::start(&[]).await;
     with_namespace(&system, async |namespace| {
         create(
@@ -112,7 +112,7 @@ async fn a_stack_of_which_nothing_was_ever_applied_goes() {
 }
 
 #[tokio::test]
-async fn a_preview_destroys_what_was_applied_before_it() {
+async fn stack_delete_of_a_preview_destroys_earlier_applies() {
     let system = System::start(&[]).await;
     with_namespace(&system, async |namespace| {
         create(namespace, &system, json!({})).await;
@@ -140,8 +140,8 @@ async fn scripted_system(watched: Watched) -> System {
 
 /// A namespace with a Stack that is ready, and is to be destroyed when it is deleted.
 async fn stack_to_destroy(system: &System, stand_in: &StandIn) -> TestNamespace {
-    let namespace = scripted::namespace(system).await;
-    scripted::create_stack(&namespace, system, stand_in, "demo").await;
+    let namespace = scripted_stacks::namespace(system).await;
+    scripted_stacks::create_stack(&namespace, system, stand_in, "demo").await;
     ready(&namespace, "demo").await;
     let destroys = json!({ "spec": { "destroyOnFinalize": true } });
     patch_stack(&namespace, "demo", destroys).await;
@@ -150,7 +150,7 @@ async fn stack_to_destroy(system: &System, stand_in: &StandIn) -> TestNamespace 
 }
 
 #[tokio::test]
-async fn a_destroy_is_tried_for_as_long_as_it_takes() {
+async fn stack_delete_retries_the_destroy() {
     let system = scripted_system(Watched::Namespaces(1)).await;
     let mut script = Script::new();
     for call in 1..=5 {
@@ -161,8 +161,8 @@ async fn a_destroy_is_tried_for_as_long_as_it_takes() {
         );
     }
     let stand_in = system.stand_in(&script);
-    let namespace = scripted::namespace(&system).await;
-    scripted::create_stack(&namespace, &system, &stand_in, "demo").await;
+    let namespace = scripted_stacks::namespace(&system).await;
+    scripted_stacks::create_stack(&namespace, &system, &stand_in, "demo").await;
     ready(&namespace, "demo").await;
     let trail = Trail::of(&namespace, "demo");
     let soon = json!({ "destroyOnFinalize": true, "retryMaxBackoffDurationSeconds": 1 });
@@ -181,7 +181,7 @@ async fn a_destroy_is_tried_for_as_long_as_it_takes() {
 
 /// The program is not fetched for a destroy, and a language's tools may fail for want of one, as Go's do.
 #[tokio::test]
-async fn a_destroy_without_a_program_installs_nothing() {
+async fn stack_delete_without_program_installs_nothing() {
     let system = scripted_system(Watched::Namespaces(1)).await;
     let script = Script::new().on_call("install", 2, Reply::no_go_module());
     let stand_in = system.stand_in(&script);
@@ -207,7 +207,7 @@ async fn workspaces(namespace: &TestNamespace) -> Vec<(String, bool)> {
 
 /// The garbage collector leaves the Workspace of such a destroy alone, and the Stack that would delete it is gone.
 #[tokio::test]
-async fn a_stack_that_is_let_go_by_hand_in_a_foreground_deletion_leaves_no_workspace() {
+async fn foreground_deletion_with_finalizer_removed_leaves_no_workspace() {
     let system = scripted_system(Watched::Cluster).await;
     let in_use = Reply::fails(255, "error: it is still in use");
     let stand_in = system.stand_in(&Script::new().on("destroy", in_use));
@@ -246,7 +246,7 @@ async fn a_stack_that_is_let_go_by_hand_in_a_foreground_deletion_leaves_no_works
 }
 
 #[tokio::test]
-async fn a_namespace_that_goes_says_what_to_do() {
+async fn namespace_deletion_reports_what_to_do() {
     let system = System::start_watching(Watched::Cluster, &[]).await;
     let namespace = system.namespace().await;
     create(

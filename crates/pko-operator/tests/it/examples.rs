@@ -11,9 +11,9 @@ use pko_testkit::TestNamespace;
 use serde_json::json;
 
 use crate::{
-    scripted::patch_stack,
-    system::{System, with_namespace},
-    trail::Trail,
+    events::Trail,
+    harness::{System, with_namespace},
+    scripted_stacks::patch_stack,
 };
 
 /// Where this checkout is.
@@ -47,7 +47,7 @@ fn recorded(claim: &Path) -> (usize, bool) {
 }
 
 #[tokio::test]
-async fn hello_example_lives_and_keeps_its_state() {
+async fn hello_example_becomes_ready_and_keeps_its_state() {
     let system = System::start(&[]).await;
     with_namespace(&system, async |namespace| {
         let trail = Trail::of(namespace, "hello");
@@ -85,7 +85,7 @@ async fn hello_example_lives_and_keeps_its_state() {
 }
 
 #[tokio::test]
-async fn readme_manifest_becomes_ready_as_it_is() {
+async fn readme_manifest_becomes_ready_unchanged() {
     let system = System::start(&[]).await;
     with_namespace(&system, async |namespace| {
         let readme = fs::read_to_string(root().join("README.md")).unwrap();

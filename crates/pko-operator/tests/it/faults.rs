@@ -14,9 +14,9 @@ use pko_testkit::{
 use serde_json::json;
 
 use crate::{
-    scripted::{begun, create_stack, namespace, ready, updates},
-    system::{System, Watched},
-    trail::Trail,
+    events::Trail,
+    harness::{System, Watched},
+    scripted_stacks::{begun, create_stack, namespace, ready, updates},
 };
 
 const RESOURCES: [&str; 4] = ["stacks", "updates", "workspaces", "programs"];
@@ -87,7 +87,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn a_run_that_ends_while_there_is_no_api_server_is_recorded_once() {
+async fn run_that_ends_without_api_server_is_recorded_once() {
     let program = StandIn::program().display().to_string();
     let environment = [("PKO_PULUMI", program.as_str())];
     let system = System::start_watching(Watched::Cluster, &environment).await;
@@ -120,7 +120,7 @@ async fn a_run_that_ends_while_there_is_no_api_server_is_recorded_once() {
 }
 
 #[tokio::test]
-async fn watches_that_end_lose_nothing() {
+async fn watch_interruptions_lose_nothing() {
     let stage = Stage::new().await;
     stage.gate("first");
     stage.change(2).await;
@@ -151,7 +151,7 @@ async fn watches_that_end_lose_nothing() {
 }
 
 #[tokio::test]
-async fn news_that_comes_late_or_never_starts_nothing_twice() {
+async fn late_or_lost_watch_events_start_nothing_twice() {
     let stage = Stage::new().await;
     for resource in RESOURCES {
         stage
@@ -173,7 +173,7 @@ async fn news_that_comes_late_or_never_starts_nothing_twice() {
 }
 
 #[tokio::test]
-async fn writes_that_fail_are_made_again() {
+async fn failed_writes_are_retried() {
     let stage = Stage::new().await;
     let failures = [
         WriteFailure::ServerError,
@@ -198,7 +198,7 @@ async fn writes_that_fail_are_made_again() {
 /// Found by the grid: the run had ended, and the answer to the write that said so was lost. The next run of the stack
 /// waited for the turn of the one before, for ever.
 #[tokio::test]
-async fn an_end_whose_recording_was_not_answered_gives_the_turn_back() {
+async fn unanswered_status_write_releases_the_run_slot() {
     let stage = Stage::new().await;
     stage.gate("gate");
     stage.change(2).await;
@@ -228,7 +228,7 @@ async fn an_end_whose_recording_was_not_answered_gives_the_turn_back() {
 }
 
 #[tokio::test]
-async fn a_workspace_that_an_old_list_does_not_have_keeps_its_agent() {
+async fn workspace_missing_in_an_old_list_keeps_its_agent() {
     let program = StandIn::program().display().to_string();
     let mut system = System::without_manager(&[("PKO_PULUMI", &program)]).await;
     let proxy = system.proxy();

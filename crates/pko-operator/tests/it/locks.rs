@@ -9,9 +9,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::{
-    scripted::{namespace, publish},
-    system::System,
-    trail::Trail,
+    events::Trail,
+    harness::System,
+    scripted_stacks::{namespace, publish},
 };
 
 fn state(system: &System) -> PathBuf {
@@ -68,7 +68,7 @@ fn kill_agent_and_engine(system: &System) {
 }
 
 #[tokio::test]
-async fn a_stack_whose_agent_and_engine_are_killed_in_the_midst_of_a_run_becomes_ready_by_itself() {
+async fn lock_of_a_killed_run_is_removed_and_the_stack_recovers() {
     let system = System::start(&[("PKO_ENGINE_STEP_DELAY", "5s")]).await;
     let namespace = namespace(&system).await;
     let trail = Trail::of(&namespace, "killed");

@@ -12,9 +12,9 @@ use pko_testkit::{
 use serde_json::{Value, json};
 
 use crate::{
-    scripted::{credentials, publish},
-    system::{System, with_namespace},
-    trail::Trail,
+    events::Trail,
+    harness::{System, with_namespace},
+    scripted_stacks::{credentials, publish},
 };
 
 #[tokio::test]

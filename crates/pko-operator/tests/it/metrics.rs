@@ -14,9 +14,9 @@ use pko_testkit::{ProgramBuilder, StackBuilder, eventually};
 use serde_json::json;
 
 use crate::{
-    rights::give,
-    system::{OWN_NAMESPACE, System, free_address},
-    trail::Trail,
+    events::Trail,
+    harness::{OWN_NAMESPACE, System, free_address},
+    rbac::give,
 };
 
 /// The token of a new service account.
@@ -72,7 +72,7 @@ async fn tell(url: &str, token: Option<&str>, lines: &[&str], nowhere: &str) {
 }
 
 #[tokio::test]
-async fn a_scraper_sees_a_stacks_life_if_it_may() {
+async fn metrics_are_served_to_authorized_scrapers() {
     let system = System::without_manager(&[]).await;
     let namespace = system.namespace().await;
     let address = free_address();
@@ -136,7 +136,7 @@ async fn a_scraper_sees_a_stacks_life_if_it_may() {
 }
 
 #[tokio::test]
-async fn everybody_sees_metrics_that_are_served_by_http() {
+async fn metrics_over_http_are_served_to_all() {
     let system = System::without_manager(&[]).await;
     let address = free_address();
     let flags = ["--metrics-bind-address", &address, "--metrics-secure=false"];

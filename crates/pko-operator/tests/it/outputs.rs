@@ -13,14 +13,14 @@ use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually};
 use serde_json::json;
 
 use crate::{
-    scripted::{self, patch_stack},
-    system::System,
-    trail::Trail,
+    events::Trail,
+    harness::System,
+    scripted_stacks::{self, patch_stack},
 };
 
 /// A namespace with a Program of the name `demo` that exports what its Stack's config says.
 async fn stage(system: &System) -> TestNamespace {
-    let namespace = scripted::namespace(system).await;
+    let namespace = scripted_stacks::namespace(system).await;
     let program = ProgramBuilder::new("demo")
         .set(
             "/program/config",
@@ -98,7 +98,7 @@ where
 }
 
 #[tokio::test]
-async fn outputs_go_into_the_objects_that_a_stack_names() {
+async fn outputs_are_published_to_named_objects() {
     let system = System::start(&[]).await;
     let namespace = stage(&system).await;
     let foreign = json!({
@@ -181,7 +181,7 @@ async fn outputs_go_into_the_objects_that_a_stack_names() {
 }
 
 #[tokio::test]
-async fn only_so_many_updates_are_kept_and_each_has_its_time() {
+async fn update_history_limit_and_run_timeout_apply() {
     let system = System::start(&[]).await;
     let namespace = stage(&system).await;
     let wanted = stack(&system, "demo")
@@ -240,7 +240,7 @@ fn state_of(system: &System, stack: &str) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_destroy_leaves_the_stack_in_its_backend_unless_told_otherwise() {
+async fn destroy_keeps_the_stack_in_its_backend_by_default() {
     let system = System::start(&[]).await;
     let namespace = stage(&system).await;
     let stacks = namespace.api::<Stack>();
@@ -251,7 +251,7 @@ async fn a_destroy_leaves_the_stack_in_its_backend_unless_told_otherwise() {
         namespace.create_object(wanted.build()).await.unwrap();
     }
     for name in ["stays", "goes"] {
-        scripted::ready(&namespace, name).await;
+        scripted_stacks::ready(&namespace, name).await;
         assert!(state_of(&system, name).exists(), "{name}");
         stacks.delete(name, &DeleteParams::default()).await.unwrap();
         is_gone(&stacks, name).await;
@@ -261,7 +261,7 @@ async fn a_destroy_leaves_the_stack_in_its_backend_unless_told_otherwise() {
 }
 
 #[tokio::test]
-async fn a_suspended_stack_starts_nothing_and_can_be_deleted() {
+async fn suspended_stack_runs_nothing_and_can_be_deleted() {
     let system = System::start(&[]).await;
     let namespace = stage(&system).await;
     let suspend = |value: bool| json!({ "spec": { "suspend": value } });
@@ -276,7 +276,7 @@ async fn a_suspended_stack_starts_nothing_and_can_be_deleted() {
             "Stalled Suspended: the stack is suspended: its first update starts once spec.suspend is false"
         ]
     );
-    assert_eq!(scripted::updates(&namespace).await, [""; 0]);
+    assert_eq!(scripted_stacks::updates(&namespace).await, [""; 0]);
 
     patch_stack(&namespace, "demo", suspend(false)).await;
     trail.until("Ready ProcessingCompleted").await;

@@ -16,8 +16,8 @@ use pko_testkit::{
 use serde_json::{Value, json};
 
 use crate::{
-    system::{System, with_namespace},
-    trail::Trail,
+    events::Trail,
+    harness::{System, with_namespace},
 };
 
 const POD: &str = "demo-workspace-0";
@@ -115,7 +115,7 @@ async fn request(namespace: &TestNamespace, value: &str) {
 }
 
 #[tokio::test]
-async fn a_stack_lives_in_a_pod_that_a_change_of_config_does_not_replace() {
+async fn pod_is_kept_when_config_changes() {
     let system = System::in_pods(&[]).await;
     with_namespace(&system, async |namespace| {
         let trail = Trail::of(namespace, "demo");
@@ -209,7 +209,7 @@ async fn a_stack_lives_in_a_pod_that_a_change_of_config_does_not_replace() {
 }
 
 #[tokio::test]
-async fn a_manager_that_starts_again_writes_nothing_to_a_workspace_that_is_well() {
+async fn manager_restart_writes_nothing_to_a_ready_workspace() {
     let mut system = System::in_pods(&[]).await;
     let namespace = system.namespace().await;
     let trail = Trail::of(&namespace, "demo");
@@ -243,7 +243,7 @@ async fn a_manager_that_starts_again_writes_nothing_to_a_workspace_that_is_well(
 }
 
 #[tokio::test]
-async fn what_goes_wrong_in_or_before_the_pod_is_in_the_condition_and_passes() {
+async fn pod_failure_is_in_the_condition_until_it_passes() {
     let system = System::in_pods(&[]).await;
     with_namespace(&system, async |namespace| {
         system.node().break_image("nope:1");
@@ -298,7 +298,7 @@ async fn what_goes_wrong_in_or_before_the_pod_is_in_the_condition_and_passes() {
 }
 
 #[tokio::test]
-async fn a_spec_that_can_not_be_made_stalls_and_leaves_the_pod_alone() {
+async fn pod_template_invalid_stalls_and_keeps_the_pod() {
     let system = System::in_pods(&[]).await;
     with_namespace(&system, async |namespace| {
         namespace.create_object(workspace(&system)).await.unwrap();
@@ -370,7 +370,7 @@ async fn a_spec_that_can_not_be_made_stalls_and_leaves_the_pod_alone() {
 }
 
 #[tokio::test]
-async fn a_field_that_can_not_be_changed_makes_the_set_anew() {
+async fn stateful_set_immutable_change_replaces_it() {
     let system = System::in_pods(&[]).await;
     with_namespace(&system, async |namespace| {
         // As a version of before may have left it.
@@ -410,7 +410,7 @@ async fn a_field_that_can_not_be_changed_makes_the_set_anew() {
 }
 
 #[tokio::test]
-async fn an_upgrade_of_the_operator_replaces_a_pod_when_its_next_run_comes() {
+async fn operator_upgrade_replaces_a_pod_at_its_next_run() {
     let mut system = System::in_pods(&[]).await;
     let namespace = system.namespace().await;
     let trail = Trail::of(&namespace, "demo");
@@ -433,7 +433,7 @@ async fn an_upgrade_of_the_operator_replaces_a_pod_when_its_next_run_comes() {
 }
 
 #[tokio::test]
-async fn an_idle_workspace_has_no_pod_until_the_next_run() {
+async fn idle_workspace_has_no_pod_until_the_next_run() {
     let system = System::in_pods(&[("PKO_WORKSPACE_IDLE_TIMEOUT", "1s")]).await;
     with_namespace(&system, async |namespace| {
         let trail = Trail::of(namespace, "demo");
@@ -457,7 +457,7 @@ async fn an_idle_workspace_has_no_pod_until_the_next_run() {
 }
 
 #[tokio::test]
-async fn a_pod_is_not_replaced_under_a_run() {
+async fn pod_is_not_replaced_during_a_run() {
     let stand_in = StandIn::program().display().to_string();
     let system = System::in_pods(&[("PKO_PULUMI", &stand_in)]).await;
     let script = Script::new().on("up", Reply::new().waits_for("gate").run_default());
@@ -509,7 +509,7 @@ async fn a_pod_is_not_replaced_under_a_run() {
 }
 
 #[tokio::test]
-async fn a_pod_that_is_gone_is_not_ready_and_comes_back() {
+async fn pod_deleted_is_not_ready_and_is_recreated() {
     let system = System::in_pods(&[]).await;
     with_namespace(&system, async |namespace| {
         namespace.create_object(workspace(&system)).await.unwrap();

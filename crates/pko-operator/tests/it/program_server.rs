@@ -10,7 +10,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::system::{System, Watched, with_namespace};
+use crate::harness::{System, Watched, with_namespace};
 
 /// An answer of the server.
 struct Answer {
@@ -142,7 +142,7 @@ fn workspace(name: &str, artifact: &Artifact) -> Value {
 }
 
 #[tokio::test]
-async fn the_current_generation_is_served() {
+async fn program_current_generation_is_served() {
     let system = System::start(&[]).await;
     with_namespace(&system, async |namespace| {
         let artifact = created(namespace, "demo").await;
@@ -219,7 +219,7 @@ async fn the_current_generation_is_served() {
 }
 
 #[tokio::test]
-async fn an_archive_has_a_tag_that_stays_and_is_not_sent_twice() {
+async fn program_archive_has_a_stable_etag() {
     let mut system = System::start(&[]).await;
     let namespace = system.namespace().await;
     let artifact = created(&namespace, "demo").await;
@@ -252,7 +252,7 @@ async fn an_archive_has_a_tag_that_stays_and_is_not_sent_twice() {
 }
 
 #[tokio::test]
-async fn a_generation_that_a_workspace_refers_to_is_served_after_edits() {
+async fn program_generation_in_use_is_served_after_edits() {
     let mut system = System::start(&[]).await;
     let namespace = system.namespace().await;
     let first = created(&namespace, "demo").await;
@@ -302,7 +302,7 @@ async fn a_generation_that_a_workspace_refers_to_is_served_after_edits() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_wrong_says_what_and_is_served_all_the_same() {
+async fn program_invalid_is_reported_and_served() {
     let system = System::start(&[]).await;
     with_namespace(&system, async |namespace| {
         let options = json!({ "dependsOn": ["bukcet"] });
@@ -351,7 +351,7 @@ async fn a_program_that_is_wrong_says_what_and_is_served_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_sealed_program_is_served_to_who_was_told_its_address_only() {
+async fn program_signed_url_is_required() {
     let environment = [("PKO_PROGRAM_FS_SEALED", "true")];
     let mut system = System::start_watching(Watched::Namespaces(2), &environment).await;
     // Two tenants, each with a Program of the same name.

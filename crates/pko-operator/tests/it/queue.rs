@@ -5,8 +5,8 @@ use pko_api::{Stack, Update};
 use pko_testkit::{Reply, Script, StandIn, TestNamespace, eventually};
 
 use crate::{
-    scripted::{create_stack, namespace},
-    system::{System, Watched},
+    harness::{System, Watched},
+    scripted_stacks::{create_stack, namespace},
 };
 
 /// The Progressing conditions of all Updates: status, reason and message.
@@ -51,7 +51,7 @@ async fn are_ready(namespaces: &[&TestNamespace], count: usize) -> bool {
 }
 
 #[tokio::test]
-async fn one_run_at_a_time_in_the_cluster_also_across_a_restart() {
+async fn run_queue_limit_holds_across_a_restart() {
     let program = StandIn::program().display().to_string();
     let environment = [("PKO_PULUMI", program.as_str()), ("PKO_MAX_RUNS", "1")];
     let mut system = System::start_watching(Watched::Namespaces(2), &environment).await;

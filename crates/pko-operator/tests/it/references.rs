@@ -11,10 +11,10 @@ use pko_testkit::{ProgramBuilder, Script, StackBuilder, StandIn, TestNamespace, 
 use serde_json::{Value, json};
 
 use crate::{
-    rights::give,
-    scripted::begun,
-    system::{System, folder_of, with_namespace},
-    trail::Trail,
+    events::Trail,
+    harness::{System, folder_of, with_namespace},
+    rbac::give,
+    scripted_stacks::begun,
 };
 
 async fn create_config_map(namespace: &TestNamespace, name: &str, data: Value) {
@@ -96,7 +96,7 @@ async fn environment(stand_in: &StandIn, runs: usize, variables: &[&str]) -> Vec
 }
 
 #[tokio::test]
-async fn a_config_map_that_changes_is_run_with_its_new_value() {
+async fn config_map_change_triggers_a_run() {
     let system = System::start(&[]).await;
     with_namespace(&system, async |namespace| {
         create_credentials(namespace).await;
@@ -214,21 +214,21 @@ async fn an_environment_is_made_anew(system: &System) {
 }
 
 #[tokio::test]
-async fn the_environment_of_a_process_is_made_anew() {
+async fn process_environment_change_restarts_the_agent() {
     let program = StandIn::program().display().to_string();
     let system = System::start(&[("PKO_PULUMI", &program)]).await;
     an_environment_is_made_anew(&system).await;
 }
 
 #[tokio::test]
-async fn the_environment_of_a_pod_is_made_anew() {
+async fn pod_environment_change_replaces_the_pod() {
     let program = StandIn::program().display().to_string();
     let system = System::in_pods(&[("PKO_PULUMI", &program)]).await;
     an_environment_is_made_anew(&system).await;
 }
 
 #[tokio::test]
-async fn what_is_missing_is_named_and_waited_for() {
+async fn missing_reference_is_named_and_waited_for() {
     let system = System::start(&[]).await;
     with_namespace(&system, async |namespace| {
         let text = json!({ "type": "string" });
@@ -264,7 +264,7 @@ async fn what_is_missing_is_named_and_waited_for() {
 }
 
 #[tokio::test]
-async fn a_secret_that_is_watched_is_run_with_at_once() {
+async fn watched_secret_change_triggers_a_run() {
     let program = StandIn::program().display().to_string();
     let environment_of = [
         ("PKO_PULUMI", program.as_str()),
@@ -303,7 +303,7 @@ async fn a_secret_that_is_watched_is_run_with_at_once() {
 }
 
 #[tokio::test]
-async fn a_manager_that_starts_finds_what_changed_while_there_was_none() {
+async fn manager_start_finds_references_changed_meanwhile() {
     let mut system = System::start(&[]).await;
     let namespace = system.namespace().await;
     create_credentials(&namespace).await;

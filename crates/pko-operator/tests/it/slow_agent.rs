@@ -9,9 +9,9 @@ use std::{
 use pko_testkit::{ProgramBuilder, StackBuilder, eventually};
 
 use crate::{
-    scripted::credentials,
-    system::{System, program},
-    trail::Trail,
+    events::Trail,
+    harness::{System, program},
+    scripted_stacks::credentials,
 };
 
 /// An agent that serves only once there is a file `gate` beside it, and notes each start in `starts`.

@@ -13,9 +13,9 @@ use pko_testkit::{
 use serde_json::{Value, json};
 
 use crate::{
-    scripted::{self, begun, create_stack, credentials, patch_stack, ready},
-    system::{System, folder_of},
-    trail::Trail,
+    events::Trail,
+    harness::{System, folder_of},
+    scripted_stacks::{self, begun, create_stack, credentials, patch_stack, ready},
 };
 
 async fn last_update(namespace: &TestNamespace) -> String {
@@ -43,9 +43,9 @@ async fn scripted_system(script: &Script) -> (System, StandIn) {
 
 /// 1, 95 and 103: what is gone is not made again by a write to it, and what is somebody else's is left alone.
 #[tokio::test]
-async fn scenarios_1_95_and_103_no_ghosts_and_no_labels_lost() {
+async fn scenarios_1_95_and_103_no_orphans_and_no_labels_lost() {
     let (system, stand_in) = scripted_system(&Script::new()).await;
-    let namespace = scripted::namespace(&system).await;
+    let namespace = scripted_stacks::namespace(&system).await;
     create_stack(&namespace, &system, &stand_in, "demo").await;
     ready(&namespace, "demo").await;
     let first = last_update(&namespace).await;
@@ -93,7 +93,7 @@ async fn scenarios_1_95_and_103_no_ghosts_and_no_labels_lost() {
 async fn scenarios_94_to_96_an_update_is_held_until_its_result_is_recorded() {
     let script = Script::new().on("up", Reply::new().waits_for("gate").run_default());
     let (system, stand_in) = scripted_system(&script).await;
-    let namespace = scripted::namespace(&system).await;
+    let namespace = scripted_stacks::namespace(&system).await;
     create_stack(&namespace, &system, &stand_in, "demo").await;
     begun(&stand_in, 1).await;
     let stack = namespace.api::<Stack>().get("demo").await.unwrap();

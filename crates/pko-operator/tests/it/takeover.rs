@@ -15,7 +15,7 @@ use pko_testkit::{Script, StandIn, eventually, shared_folder};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::system::System;
+use crate::harness::System;
 use lab::{Lab, NAMESPACE};
 use snapshot::{Snapshot, Updates};
 
@@ -332,7 +332,7 @@ impl TakenOver {
 }
 
 #[tokio::test]
-async fn a_cluster_of_upstream_is_taken_over() {
+async fn takeover_of_an_upstream_cluster() {
     // The destroy that failed is due again after a minute and a half, the update after four and a half
     let ago = SignedDuration::from_mins(2);
     let Some(taken) = TakenOver::after(ago).await else {
@@ -353,7 +353,7 @@ async fn a_cluster_of_upstream_is_taken_over() {
 }
 
 #[tokio::test]
-async fn what_is_due_a_day_after_upstream_is_done_once() {
+async fn takeover_after_a_day_runs_due_work_once() {
     let Some(taken) = TakenOver::after(SignedDuration::from_hours(25)).await else {
         return;
     };

@@ -23,9 +23,9 @@ use pko_testkit::{
 use serde_json::{Value, json};
 
 use crate::{
-    scripted::{credentials, patch_stack, ready},
-    system::{self, System},
-    trail::Trail,
+    events::Trail,
+    harness::{self, System},
+    scripted_stacks::{credentials, patch_stack, ready},
 };
 
 /// Without controllers, which would remove a Workspace whose Stack is not there.
@@ -99,7 +99,7 @@ fn source(workspace: &Workspace) -> ProgramSource {
 }
 
 #[tokio::test]
-async fn upstreams_workspaces_are_taken_over_as_they_are() {
+async fn upstream_workspaces_are_taken_over_unchanged() {
     let Some(folder) = shared_folder("fixtures/upstream-cluster") else {
         return;
     };
@@ -182,7 +182,7 @@ fn template() -> Value {
 }
 
 #[tokio::test]
-async fn what_a_template_makes_is_stored_as_it_is_and_stays() {
+async fn workspace_template_is_stored_unchanged() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let secret =
@@ -246,9 +246,9 @@ async fn prepared(namespace: &TestNamespace) {
 
 /// Somebody sets a field that the Stack's template sets, by force.
 #[tokio::test]
-async fn a_field_that_somebody_else_holds_is_named_and_given_back() {
+async fn workspace_field_conflict_is_reported_and_resolved() {
     let system = System::start(&[]).await;
-    system::with_namespace(&system, async |namespace| {
+    harness::with_namespace(&system, async |namespace| {
         prepared(namespace).await;
         let stack = stack(&system, "demo")
             .set("/spec/workspaceTemplate/spec/imagePullPolicy", "Always")
@@ -288,9 +288,9 @@ async fn a_field_that_somebody_else_holds_is_named_and_given_back() {
 }
 
 #[tokio::test]
-async fn a_workspace_under_another_name_is_the_stacks_own() {
+async fn workspace_with_another_name_belongs_to_its_stack() {
     let system = System::start(&[]).await;
-    system::with_namespace(&system, async |namespace| {
+    harness::with_namespace(&system, async |namespace| {
         prepared(namespace).await;
         let own = stack(&system, "demo").set("/spec/updateTemplate/spec/message", "as we say");
         namespace.create_object(own.build()).await.unwrap();

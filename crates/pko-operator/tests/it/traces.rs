@@ -15,8 +15,8 @@ use serde_json::json;
 use tonic::{Request, Response, Status, transport::Server};
 
 use crate::{
-    system::{System, free_address},
-    trail::Trail,
+    events::Trail,
+    harness::{System, free_address},
 };
 
 /// Keeps what it gets.
@@ -64,7 +64,7 @@ fn text<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a str> {
 }
 
 #[tokio::test]
-async fn a_collector_gets_the_looks_at_an_object_and_the_run() {
+async fn traces_have_reconciles_and_runs() {
     let (collector, address) = (Collector::default(), free_address());
     let server = Server::builder()
         .add_service(TraceServiceServer::new(collector.clone()))

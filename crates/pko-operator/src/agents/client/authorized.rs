@@ -1,4 +1,4 @@
-//! A channel on which each call has a token that is good at that moment, however long the channel is kept.
+//! Adds a valid token to each call, however long the connection is kept.
 
 use std::task::{Context, Poll};
 
@@ -9,7 +9,6 @@ use tower::{BoxError, Service};
 
 use crate::agents::tokens::Credentials;
 
-/// A channel and what the agent at its other end wants to see.
 #[derive(Clone)]
 pub(crate) struct Authorized {
     pub(super) channel: Channel,
@@ -26,7 +25,7 @@ impl Service<Request<Body>> for Authorized {
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        // The one that is ready is taken; a clone of it need not be.
+        // The channel that is ready is used; its clone may not be.
         let next = self.channel.clone();
         let mut ready = std::mem::replace(&mut self.channel, next);
         let credentials = self.credentials.clone();

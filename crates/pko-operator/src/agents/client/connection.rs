@@ -1,4 +1,4 @@
-//! A channel to an agent, over TCP or a Unix socket.
+//! Connections to agents, over TCP or a Unix socket.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -14,26 +14,22 @@ use tower::service_fn;
 use super::authorized::Authorized;
 use crate::agents::tokens::{Credentials, CredentialsError};
 
-/// How long an agent may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often a connection is tried out, so that one to a node that is gone is noticed.
+/// Detects a node that is gone.
 const PING_EVERY: Duration = Duration::from_secs(30);
-/// How long the answer may take.
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// Upstream's agent is a server in Go, which cuts off whoever pings it more than once in five minutes, or without a
-/// call going on.
+/// Upstream's agent is a Go server, which closes the connection of a client that pings more than
+/// once in five minutes, or without a call in progress.
 const PING_UPSTREAM_EVERY: Duration = Duration::from_mins(6);
 
-/// The agent's services, on one channel. It may be kept: each call has a token of its own, and a channel that is cut
-/// off connects again at the next call.
+/// The agent's services on one channel, which reconnects by itself. Each call gets its own token.
 #[derive(Clone)]
 pub(crate) struct Connection {
     pub(crate) automation: AutomationServiceClient<Authorized>,
     pub(crate) runs: RunServiceClient<Authorized>,
 }
 
-/// Why an agent can't be talked to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error(transparent)]
@@ -68,8 +64,8 @@ pub(crate) async fn connect(
 }
 
 fn endpoint(uri: String, credentials: &Credentials) -> Result<Endpoint, tonic::transport::Error> {
-    let is_upstreams = credentials.may_be_upstreams();
-    let ping_every = if is_upstreams {
+    let is_upstream = credentials.may_be_upstream();
+    let ping_every = if is_upstream {
         PING_UPSTREAM_EVERY
     } else {
         PING_EVERY
@@ -80,7 +76,7 @@ fn endpoint(uri: String, credentials: &Credentials) -> Result<Endpoint, tonic::t
         .tcp_keepalive(Some(PING_EVERY))
         .http2_keep_alive_interval(ping_every)
         .keep_alive_timeout(PING_TIMEOUT)
-        .keep_alive_while_idle(!is_upstreams)
+        .keep_alive_while_idle(!is_upstream)
         .http2_max_header_list_size(MAX_HEADER_BYTES))
 }
 
@@ -88,7 +84,7 @@ async fn through_socket(
     path: PathBuf,
     credentials: &Credentials,
 ) -> Result<Channel, tonic::transport::Error> {
-    // The name is for the request's headers only; the socket is the address.
+    // The name is for the request headers only; the socket is the address.
     let connector = service_fn(move |_: Uri| {
         let path = path.clone();
         async move { UnixStream::connect(path).await.map(TokioIo::new) }
@@ -111,23 +107,25 @@ mod tests {
     use tonic::{Code, Status, service::Routes};
 
     use super::*;
-    use crate::agents::{ManagerTokens, test_agent::Agent};
+    use crate::agents::{ManagerTokens, test_agent::TestAgent};
 
-    /// An agent that refuses every call in the same way.
-    fn refusing(refuse: impl Fn(&HeaderMap) -> Status + Clone + Send + Sync + 'static) -> Agent {
+    /// An agent that rejects every call with the same status.
+    fn refusing(
+        refuse: impl Fn(&HeaderMap) -> Status + Clone + Send + Sync + 'static,
+    ) -> TestAgent {
         let handler = move |headers: HeaderMap| async move {
             refuse(&headers).into_http::<axum::body::Body>()
         };
-        Agent::serve(Routes::from(axum::Router::new().fallback(handler)))
+        TestAgent::serve(Routes::from(axum::Router::new().fallback(handler)))
     }
 
     #[tokio::test]
-    async fn a_long_failure_arrives_whole() {
+    async fn connection_receives_long_failures() {
         let message = "output of the CLI, ".repeat(60 * 1024 / 19);
         let details = vec![7; 60 * 1024];
         let failure = Status::with_details(Code::Unknown, &message, details.clone().into());
         let agent = refusing(move |_| failure.clone());
-        let connection = connect(&agent.address, &Credentials::Nothing).await;
+        let connection = connect(&agent.address, &Credentials::None).await;
         let mut connection = connection.unwrap();
         for status in [
             connection.automation.install(InstallRequest {}).await.err(),
@@ -140,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_goes_with_each_call() {
+    async fn connection_sends_a_token_with_each_call() {
         let agent = refusing(|headers| {
             let header = headers.get("authorization");
             let header = header.map(|value| value.to_str().unwrap());
@@ -160,14 +158,16 @@ mod tests {
         assert!(verify(token, &keys, &["ws.ns".to_owned()], now).is_ok());
         let status = connection.automation.install(InstallRequest {}).await;
         assert!(status.unwrap_err().message().starts_with("Bearer "));
-        let connection = connect(&agent.address, &Credentials::Nothing).await;
+        let connection = connect(&agent.address, &Credentials::None).await;
         let status = connection.unwrap().runs.list_runs(ListRunsRequest {}).await;
         assert_eq!(status.unwrap_err().message(), "none");
     }
 
     #[tokio::test]
-    async fn without_a_token_there_is_no_call() {
-        let error = connect("localhost:1", &Credentials::Unknown).await.err();
+    async fn connection_without_token_fails() {
+        let error = connect("localhost:1", &Credentials::Unavailable)
+            .await
+            .err();
         assert!(error.unwrap().to_string().contains("POD_SA_NAME"));
     }
 }

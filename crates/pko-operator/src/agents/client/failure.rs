@@ -1,10 +1,10 @@
-//! What a failed call of an agent tells besides its text; pure.
+//! Classifies failed calls of an agent.
 
 use pko_core::{plain_text::plain, workspace::AgentError};
 use pko_proto::{details, run::ErrorClass};
 use tonic::{Code, Status};
 
-/// Whether the same may work the next time: our agent says so, and a call that did not come through may.
+/// Whether a retry may succeed: the agent reports it, or the call failed in transport.
 pub(crate) fn is_transient(status: &Status) -> bool {
     let did_not_arrive = matches!(
         status.code(),
@@ -14,10 +14,10 @@ pub(crate) fn is_transient(status: &Status) -> bool {
     did_not_arrive || failure.is_some_and(|failure| failure.class() == ErrorClass::Transient)
 }
 
-/// A call that was refused, in the words of the decisions.
-pub(crate) fn refusal(status: &Status) -> AgentError {
+/// The error of a rejected call.
+pub(crate) fn agent_error(status: &Status) -> AgentError {
     if matches!(status.code(), Code::DeadlineExceeded | Code::Unavailable) {
-        return AgentError::Unreachable(super::text(status));
+        return AgentError::Unreachable(super::status_text(status));
     }
     let known = details::error_info(status.details());
     let reason = known.as_ref().map(|known| known.reason.clone());
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn the_reason_is_the_code_unless_the_agent_has_a_better_one() {
-        let refused = |status: &Status| match refusal(status) {
+        let refused = |status: &Status| match agent_error(status) {
             AgentError::Refused { reason, message } => (reason, message),
             AgentError::Unreachable(message) => ("unreachable".to_owned(), message),
         };

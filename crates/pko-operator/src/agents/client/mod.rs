@@ -1,4 +1,4 @@
-//! Talking to the agent of a workspace.
+//! Calls of a workspace's agent.
 
 mod authorized;
 mod connection;
@@ -16,86 +16,87 @@ use pko_proto::run as runs;
 use tonic::{Code, Status};
 
 pub(crate) use connection::{ConnectError, Connection, connect};
-pub(crate) use failure::{is_transient, refusal};
+pub(crate) use failure::{agent_error, is_transient};
 pub(crate) use request::{config_item, start_request};
 
-/// How long an agent may take to answer what it can answer at once.
-const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
+/// For calls that an agent can answer at once.
+const CALL_DEADLINE: Duration = Duration::from_secs(10);
 
-/// A run, if the agent owns runs.
+/// The response to a call about a run.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Begun {
-    /// It does.
+pub(crate) enum AgentReply {
     Run(RunProgress),
-    /// It is upstream's: a run of it lives as long as the call that started it.
+    /// The agent is upstream's, whose runs last as long as the call that started them.
     NotOwned,
 }
 
-/// Speaks to the agent, about a run that it may not know.
-pub(super) async fn greet(connection: &Connection, run: &str) -> Result<(), String> {
+/// Checks that the agent responds, by a call about a run that it may not know.
+pub(super) async fn probe(connection: &Connection, run: &str) -> Result<(), String> {
     let run_id = run.to_owned();
     let mut services = connection.runs.clone();
-    match in_time(services.get_run(runs::GetRunRequest { run_id })).await {
+    match with_deadline(services.get_run(runs::GetRunRequest { run_id })).await {
         Ok(_) => Ok(()),
         Err(status) if [Code::NotFound, Code::Unimplemented].contains(&status.code()) => Ok(()),
-        Err(status) => Err(text(&status)),
+        Err(status) => Err(status_text(&status)),
     }
 }
 
-/// Starts a run, or finds it: an agent that owns its runs begins each id once.
+/// Starts a run. Idempotent: an agent that owns its runs starts each id once.
 pub(crate) async fn start(
     connection: &Connection,
     request: runs::StartRunRequest,
-) -> Result<Begun, RunError> {
-    seen(in_time(connection.runs.clone().start_run(request)).await)
+) -> Result<AgentReply, RunError> {
+    agent_reply(with_deadline(connection.runs.clone().start_run(request)).await)
 }
 
-/// Tells a run to end, gently; it is not begun by that.
-pub(crate) async fn cancel(connection: &Connection, run: &str) -> Result<Begun, RunError> {
+/// Cancels a run gracefully. Does not start an unknown one.
+pub(crate) async fn cancel(connection: &Connection, run: &str) -> Result<AgentReply, RunError> {
     let run_id = run.to_owned();
     let request = runs::CancelRunRequest { run_id };
-    match in_time(connection.runs.clone().cancel_run(request)).await {
-        Err(status) if status.code() == Code::NotFound => Ok(Begun::Run(RunProgress::NotStarted)),
-        answer => seen(answer),
+    match with_deadline(connection.runs.clone().cancel_run(request)).await {
+        Err(status) if status.code() == Code::NotFound => {
+            Ok(AgentReply::Run(RunProgress::NotStarted))
+        }
+        answer => agent_reply(answer),
     }
 }
 
-fn seen(answer: Result<runs::Run, Status>) -> Result<Begun, RunError> {
+fn agent_reply(answer: Result<runs::Run, Status>) -> Result<AgentReply, RunError> {
     match answer {
-        Ok(run) => Ok(Begun::Run(outcome::seen(run))),
-        Err(status) if status.code() == Code::Unimplemented => Ok(Begun::NotOwned),
+        Ok(run) => Ok(AgentReply::Run(outcome::run_state(run))),
+        Err(status) if status.code() == Code::Unimplemented => Ok(AgentReply::NotOwned),
         Err(status) => Err(run_error(&status)),
     }
 }
 
-/// The result of a run is kept elsewhere: the agent may forget it.
+/// Lets the agent forget a run, because its result is recorded.
 pub(crate) async fn acknowledge(connection: &Connection, run: &str) -> Result<(), Status> {
     let run_id = run.to_owned();
     let request = runs::AcknowledgeRunRequest { run_id };
-    in_time(connection.runs.clone().acknowledge_run(request))
+    with_deadline(connection.runs.clone().acknowledge_run(request))
         .await
         .map(drop)
 }
 
-/// The runs that have not ended, by id.
-pub(crate) async fn under_way(connection: &Connection) -> Result<Vec<String>, String> {
+/// The ids of the runs that have not ended.
+pub(crate) async fn list_active_runs(connection: &Connection) -> Result<Vec<String>, String> {
     let request = runs::ListRunsRequest {};
-    let known = match in_time(connection.runs.clone().list_runs(request)).await {
+    let known = match with_deadline(connection.runs.clone().list_runs(request)).await {
         Ok(known) => known,
-        // Upstream's agent owns none.
+        // Upstream's agents own none.
         Err(status) if status.code() == Code::Unimplemented => return Ok(Vec::new()),
-        Err(status) => return Err(text(&status)),
+        Err(status) => return Err(status_text(&status)),
     };
-    let goes_on = |run: &runs::Run| {
+    let is_active = |run: &runs::Run| {
         use runs::RunState::{Queued, Running};
         matches!(run.state(), Queued | Running)
     };
-    let going_on = known.runs.into_iter().filter(goes_on);
-    Ok(going_on.map(|run| run.run_id).collect())
+    let active = known.runs.into_iter().filter(is_active);
+    Ok(active.map(|run| run.run_id).collect())
 }
 
-/// Waits for the end of a run. Its events are not asked for.
-pub(crate) async fn until_end(connection: &Connection, run: &str) -> Result<(), Status> {
+/// Waits for the end of a run, without its events.
+pub(crate) async fn wait_for_end(connection: &Connection, run: &str) -> Result<(), Status> {
     let request = runs::WatchRunRequest {
         run_id: run.to_owned(),
         after_sequence: u64::MAX,
@@ -111,24 +112,24 @@ fn run_error(status: &Status) -> RunError {
         Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound => {
             RunError::Refused(plain(status.message()))
         }
-        _ => RunError::Unreachable(text(status)),
+        _ => RunError::Unreachable(status_text(status)),
     }
 }
 
-/// An agent's answer; none in time is one, too.
-pub(crate) async fn in_time<T>(
+/// Fails with `DeadlineExceeded` if an agent does not respond in time.
+pub(crate) async fn with_deadline<T>(
     answer: impl Future<Output = Result<tonic::Response<T>, Status>>,
 ) -> Result<T, Status> {
-    let timeout = tokio::time::timeout(ANSWER_DEADLINE, answer);
-    let late = |_| Status::deadline_exceeded("the agent did not answer in time");
+    let timeout = tokio::time::timeout(CALL_DEADLINE, answer);
+    let late = |_| Status::deadline_exceeded("the agent did not respond in time");
     timeout
         .await
         .map_err(late)?
         .map(tonic::Response::into_inner)
 }
 
-/// A status as a sentence; never its details, which are bytes. Upstream's agents pass on the colors
-/// of the CLI.
-pub(crate) fn text(status: &Status) -> String {
+/// A status as text, without its details, which are bytes, and without the colors that upstream's
+/// agents pass on.
+pub(crate) fn status_text(status: &Status) -> String {
     format!("{:?}: {}", status.code(), plain(status.message()))
 }

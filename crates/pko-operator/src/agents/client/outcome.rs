@@ -1,4 +1,4 @@
-//! What an agent says of a run, in the words of the decisions; pure.
+//! Converts the runs of an agent to the types of `pko-core`.
 
 use pko_api::{
     auto::v1alpha1::ProjectInfo,
@@ -10,12 +10,12 @@ use pko_core::{
 };
 use pko_proto::{agent as wire, convert::from_proto_timestamp, run as runs};
 
-/// What the agent says of a run, in the words of the decisions.
-pub(in crate::agents) fn seen(run: runs::Run) -> RunProgress {
+pub(in crate::agents) fn run_state(run: runs::Run) -> RunProgress {
     use runs::RunState;
 
     match run.state() {
-        // Recorded by an earlier pass, whose write this one has not seen: there is nothing to add to it.
+        // An earlier reconcile recorded the result, and this one has not observed that write: there
+        // is nothing to add.
         _ if run.acknowledged => RunProgress::Running,
         RunState::Unspecified | RunState::Queued | RunState::Running => RunProgress::Running,
         state => RunProgress::Ended(Box::new(outcome(state, run.result.unwrap_or_default()))),
@@ -48,13 +48,13 @@ fn outcome(state: runs::RunState, result: runs::RunResult) -> RunOutcome {
             .map(|(name, value)| (name, output(value)))
             .collect(),
         changes: result.resource_changes.into_iter().collect(),
-        printed: printed(&result.stdout, &result.stderr),
+        printed: join_output(&result.stdout, &result.stderr),
         notes: result.notes.iter().map(|note| plain(note)).collect(),
     }
 }
 
-/// What the CLI printed, complaints last.
-pub(in crate::agents) fn printed(stdout: &str, stderr: &str) -> String {
+/// Standard output, then standard error.
+pub(in crate::agents) fn join_output(stdout: &str, stderr: &str) -> String {
     let parts = [stdout.trim_end(), stderr.trim_end()];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     plain(&parts.join("\n"))
@@ -115,7 +115,7 @@ mod tests {
             result: Some(result),
             ..runs::Run::default()
         };
-        match seen(run) {
+        match run_state(run) {
             RunProgress::Ended(outcome) => *outcome,
             other => panic!("{other:?}"),
         }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn each_end_has_its_reason_and_its_class() {
+    fn run_end_has_reason_and_class() {
         use FailureClass::{Canceled, Conflict, Interrupted, Program};
         let table = [
             (
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_says_what_it_was_for() {
+    fn run_success_has_the_update_message() {
         let outcome = run(RunState::Succeeded, None);
         assert!(outcome.succeeded);
         assert_eq!((outcome.message.as_str(), outcome.class), ("because", None));
@@ -188,19 +188,19 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_or_is_recorded_has_no_end() {
+    fn run_in_progress_or_acknowledged_has_no_end() {
         for state in [RunState::Queued, RunState::Running] {
             let run = runs::Run {
                 state: state.into(),
                 ..runs::Run::default()
             };
-            assert_eq!(seen(run), RunProgress::Running);
+            assert_eq!(run_state(run), RunProgress::Running);
         }
         let recorded = runs::Run {
             state: RunState::Succeeded.into(),
             acknowledged: true,
             ..runs::Run::default()
         };
-        assert_eq!(seen(recorded), RunProgress::Running);
+        assert_eq!(run_state(recorded), RunProgress::Running);
     }
 }

@@ -1,4 +1,4 @@
-//! The request that starts an Update's run; pure.
+//! The request that starts the run of an Update.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use pko_proto::{
     run::{self as runs, RunStack, StackConfig, StartRunRequest, start_run_request::Operation},
 };
 
-/// The request that starts an Update's run. `longest` is how long a run may take that does not say it itself, `lost` are
-/// the runs whose locks are nobody's any more; `local_path` says where a file of the workspace really is.
+/// `max_duration` is for Updates that don't set a timeout, `lost` are runs whose locks can be
+/// removed, and `local_path` maps a path of the container.
 pub(crate) fn start_request(
     update: &Update,
     workspace: &Workspace,
-    longest: Option<Duration>,
+    max_duration: Option<Duration>,
     lost: Vec<InterruptedRun>,
     local_path: impl Fn(&str) -> String,
 ) -> Result<StartRunRequest, String> {
@@ -32,7 +32,7 @@ pub(crate) fn start_request(
         run_id: update.metadata.uid.clone().unwrap_or_default(),
         stack: Some(run_stack(&name, stack, local_path)?),
         operation: Some(operation(&update.spec)?),
-        time_limit: time_limit(&update.spec, longest)?,
+        time_limit: time_limit(&update.spec, max_duration)?,
         lost_runs: lost.into_iter().map(lost_run).collect(),
     })
 }
@@ -47,11 +47,11 @@ fn lost_run(run: InterruptedRun) -> runs::LostRun {
 
 fn time_limit(
     spec: &UpdateSpec,
-    longest: Option<Duration>,
+    max_duration: Option<Duration>,
 ) -> Result<Option<prost_types::Duration>, String> {
     let own = spec.timeout_seconds.map(u64::try_from).transpose();
     let own = own.map_err(|_| "spec.timeoutSeconds: a time limit is not negative".to_owned())?;
-    let limit = own.map(Duration::from_secs).or(longest);
+    let limit = own.map(Duration::from_secs).or(max_duration);
     let limit = limit.map(prost_types::Duration::try_from).transpose();
     limit.map_err(|_| "spec.timeoutSeconds: that is longer than any run".to_owned())
 }
@@ -73,14 +73,14 @@ fn run_stack(
     };
     Ok(RunStack {
         name: name.to_owned(),
-        // Upstream's Updates create a stack that their Workspace does not mention.
+        // As in upstream, an Update creates a stack that its Workspace does not mention.
         create: stack.and_then(|stack| stack.create).unwrap_or(true),
         secrets_provider: stack.and_then(|stack| stack.secrets_provider.clone()),
         config: stack.map(|_| config),
     })
 }
 
-/// A config value. `local_path` says where a file of the workspace really is.
+/// A config value. `local_path` maps a path of the container.
 pub(crate) fn config_item(
     item: &ConfigItem,
     local_path: impl Fn(&str) -> String,

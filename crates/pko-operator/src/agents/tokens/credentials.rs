@@ -1,4 +1,4 @@
-//! What the manager shows an agent: nothing, a token that it signed itself, or one of its service account.
+//! What the manager presents to an agent.
 
 use std::sync::Arc;
 
@@ -7,29 +7,27 @@ use jiff::Timestamp;
 
 use super::{
     manager::ManagerTokens,
-    service_account::{AccountTokens, IssueError, ServiceAccountIssuer},
+    service_account::{IssueError, ServiceAccountIssuer, ServiceAccountTokens},
 };
 
-/// What an agent wants to see.
 #[derive(Clone)]
 pub(crate) enum Credentials {
-    /// It lets everybody in.
-    Nothing,
-    /// It knows the manager's key.
+    /// The agent accepts every caller.
+    None,
+    /// The agent verifies the manager's signature.
     Manager {
         tokens: Arc<ManagerTokens>,
         audience: String,
     },
-    /// It asks the API server.
-    Account {
-        tokens: Arc<AccountTokens<ServiceAccountIssuer>>,
+    /// The agent reviews the token at the API server.
+    ServiceAccount {
+        tokens: Arc<ServiceAccountTokens<ServiceAccountIssuer>>,
         audience: String,
     },
-    /// It asks the API server, and the manager does not know which service account it is itself.
-    Unknown,
+    /// The agent reviews the token, and the manager does not know its own service account.
+    Unavailable,
 }
 
-/// Why there is no token.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CredentialsError {
     #[error("failed to sign a token")]
@@ -40,28 +38,28 @@ pub(crate) enum CredentialsError {
         source: IssueError,
     },
     #[error(
-        "the workspace wants a token of a service account: set POD_NAMESPACE and POD_SA_NAME to the manager's own"
+        "the workspace requires a service account token: set POD_NAMESPACE and POD_SA_NAME to those of the manager"
     )]
     NoAccount,
-    #[error("failed to read a token: it can't be sent")]
+    #[error("the token has characters that a header must not have")]
     Header,
 }
 
 impl Credentials {
-    /// What goes with the next call. Not to be kept: it ends.
+    /// The header of the next call. Tokens expire, so it must not be kept.
     pub(in crate::agents) async fn header(&self) -> Result<Option<HeaderValue>, CredentialsError> {
         let now = Timestamp::now();
         let token = match self {
-            Self::Nothing => return Ok(None),
+            Self::None => return Ok(None),
             Self::Manager { tokens, audience } => tokens.token(audience, now)?,
-            Self::Account { tokens, audience } => {
+            Self::ServiceAccount { tokens, audience } => {
                 let token = tokens.token(audience, now).await;
                 token.map_err(|source| CredentialsError::Request {
                     audience: audience.clone(),
                     source,
                 })?
             }
-            Self::Unknown => return Err(CredentialsError::NoAccount),
+            Self::Unavailable => return Err(CredentialsError::NoAccount),
         };
         let header = HeaderValue::try_from(format!("Bearer {token}"));
         let mut header = header.map_err(|_| CredentialsError::Header)?;
@@ -69,8 +67,7 @@ impl Credentials {
         Ok(Some(header))
     }
 
-    /// Whether the agent may be upstream's, which asks the API server for its callers.
-    pub(in crate::agents) fn may_be_upstreams(&self) -> bool {
-        matches!(self, Self::Account { .. } | Self::Unknown)
+    pub(in crate::agents) fn may_be_upstream(&self) -> bool {
+        matches!(self, Self::ServiceAccount { .. } | Self::Unavailable)
     }
 }

@@ -1,27 +1,22 @@
-//! The manager's own tokens: signed by its key, one for each workspace, renewed before they end.
+//! Tokens signed by the manager's key, one for each workspace, renewed before they expire.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use pko_proto::token::{Claims, SigningKey};
 
-/// How long before its end a token is renewed: a call may be on its way for a while.
+/// Renewed this long before they expire: a call may be in flight for a while.
 const LEEWAY: Duration = Duration::from_mins(1);
 
-/// Signs tokens, and keeps each as long as it is good.
 pub(crate) struct ManagerTokens {
     key: SigningKey,
     /// By audience.
-    known: Mutex<HashMap<String, Signed>>,
+    tokens: Mutex<HashMap<String, SignedToken>>,
 }
 
-struct Signed {
+struct SignedToken {
     token: String,
-    /// From when on another one is signed.
     renewal: Timestamp,
 }
 
@@ -29,40 +24,39 @@ impl ManagerTokens {
     pub(crate) fn new(key: SigningKey) -> Self {
         Self {
             key,
-            known: Mutex::default(),
+            tokens: Mutex::default(),
         }
     }
 
-    /// The name of the key, by which it is known whether an agent knows it.
+    /// The id of the key, by which a record tells whether an agent accepts it.
     pub(crate) fn key_id(&self) -> String {
         self.key.public_key().id()
     }
 
-    /// By which agents know the manager, in PEM.
+    /// The public key in PEM, by which agents verify the tokens.
     pub(crate) fn public_key(&self) -> String {
         self.key.public_key().to_pem()
     }
 
-    /// A token for an audience.
     pub(crate) fn token(
         &self,
         audience: &str,
         now: Timestamp,
     ) -> Result<String, serde_json::Error> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(signed) = known.get(audience).filter(|signed| signed.renewal > now) {
+        let mut tokens = self.tokens.lock();
+        if let Some(signed) = tokens.get(audience).filter(|signed| signed.renewal > now) {
             return Ok(signed.token.clone());
         }
         let claims = Claims::new(audience, now);
         let token = self.key.sign(&claims)?;
         let end = Timestamp::from_second(claims.exp).unwrap_or(now);
-        let signed = Signed {
+        let signed = SignedToken {
             token: token.clone(),
             renewal: end - LEEWAY,
         };
-        // Those of workspaces that are gone.
-        known.retain(|_, signed| signed.renewal > now);
-        known.insert(audience.to_owned(), signed);
+        // Drops tokens of deleted workspaces.
+        tokens.retain(|_, signed| signed.renewal > now);
+        tokens.insert(audience.to_owned(), signed);
         Ok(token)
     }
 }
@@ -74,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_kept_until_shortly_before_its_end() {
+    fn manager_token_is_reused_until_shortly_before_expiry() {
         let key = SigningKey::generate().unwrap();
         let keys = [key.public_key()];
         let tokens = ManagerTokens::new(key);
@@ -93,15 +87,15 @@ mod tests {
     }
 
     #[test]
-    fn each_audience_has_its_own_and_old_ones_are_forgotten() {
+    fn manager_tokens_are_per_audience_and_expire() {
         let tokens = ManagerTokens::new(SigningKey::generate().unwrap());
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         let one = tokens.token("one.ns", now).unwrap();
         let two = tokens.token("two.ns", now).unwrap();
         assert_ne!(one, two);
-        assert_eq!(tokens.known.lock().unwrap().len(), 2);
+        assert_eq!(tokens.tokens.lock().len(), 2);
         let later = now + Duration::from_mins(10);
         tokens.token("three.ns", later).unwrap();
-        assert_eq!(tokens.known.lock().unwrap().len(), 1);
+        assert_eq!(tokens.tokens.lock().len(), 1);
     }
 }

@@ -1,28 +1,23 @@
-//! Tokens of the manager's own service account, for agents that ask the API server who calls: upstream's.
+//! Tokens of the manager's service account, for upstream's agents, which review the caller's token.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use kube::Client;
+use parking_lot::Mutex;
 use pko_kube::RequestError;
 
-/// How long before its end a token is replaced.
+/// Replaced this long before they expire.
 const LEEWAY: Duration = Duration::from_mins(5);
-/// An audience that was not used for so long belongs to a workspace that is gone.
-const UNUSED: Duration = Duration::from_hours(2);
+/// An audience that is unused for this long belongs to a deleted workspace.
+const FORGET_AFTER: Duration = Duration::from_hours(2);
 
-/// A token and its end.
 #[derive(Clone)]
-pub(crate) struct Issued {
+pub(crate) struct IssuedToken {
     token: String,
     end: Timestamp,
 }
 
-/// Why there is no token.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IssueError {
     #[error("{}", .0.full_text())]
@@ -31,13 +26,12 @@ pub(crate) enum IssueError {
     Empty,
 }
 
-/// Gives tokens.
-pub(crate) trait Issuer: Send + Sync {
-    /// A token for this audience alone.
-    fn issue(&self, audience: &str) -> impl Future<Output = Result<Issued, IssueError>> + Send;
+pub(crate) trait TokenIssuer: Send + Sync {
+    fn issue(&self, audience: &str)
+    -> impl Future<Output = Result<IssuedToken, IssueError>> + Send;
 }
 
-/// The API server, which gives tokens to a service account.
+/// Requests tokens from the API server.
 pub(crate) struct ServiceAccountIssuer {
     client: Client,
     namespace: String,
@@ -54,31 +48,31 @@ impl ServiceAccountIssuer {
     }
 }
 
-impl Issuer for ServiceAccountIssuer {
-    async fn issue(&self, audience: &str) -> Result<Issued, IssueError> {
+impl TokenIssuer for ServiceAccountIssuer {
+    async fn issue(&self, audience: &str) -> Result<IssuedToken, IssueError> {
         let account = (self.namespace.as_str(), self.name.as_str());
         let status = pko_kube::request_token(&self.client, account, audience).await?;
         let status = status.ok_or(IssueError::Empty)?;
-        Ok(Issued {
+        Ok(IssuedToken {
             token: status.token,
             end: status.expiration_timestamp.0,
         })
     }
 }
 
-/// Asks for tokens, and keeps each until shortly before its end.
-pub(crate) struct AccountTokens<I> {
+/// Caches a token for each audience until shortly before it expires.
+pub(crate) struct ServiceAccountTokens<I> {
     issuer: I,
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<HashMap<String, CachedToken>>,
 }
 
-/// The token of an audience. Whoever wants it while it is asked for waits for that answer.
-struct Known {
-    token: Arc<tokio::sync::Mutex<Option<Issued>>>,
+/// The token of an audience. Concurrent callers wait for one request.
+struct CachedToken {
+    token: Arc<tokio::sync::Mutex<Option<IssuedToken>>>,
     last_used: Timestamp,
 }
 
-impl<I: Issuer> AccountTokens<I> {
+impl<I: TokenIssuer> ServiceAccountTokens<I> {
     pub(crate) fn new(issuer: I) -> Self {
         Self {
             issuer,
@@ -86,8 +80,7 @@ impl<I: Issuer> AccountTokens<I> {
         }
     }
 
-    /// A token for an audience. Where there is no new one, the old one is better than none: agents remember callers
-    /// for a while.
+    /// If there is no new token, returns the old one, because agents cache their reviews.
     pub(crate) async fn token(&self, audience: &str, now: Timestamp) -> Result<String, IssueError> {
         let known = self.known(audience, now);
         let mut held = known.lock().await;
@@ -97,20 +90,26 @@ impl<I: Issuer> AccountTokens<I> {
         match (self.issuer.issue(audience).await, held.as_ref()) {
             (Ok(issued), _) => Ok(held.insert(issued).token.clone()),
             (Err(error), Some(old)) => {
-                tracing::warn!(audience, %error, "Token could not be renewed: the old one is used");
+                tracing::warn!(audience, %error, "Failed to renew a token; using the old one");
                 Ok(old.token.clone())
             }
             (Err(error), None) => Err(error),
         }
     }
 
-    fn known(&self, audience: &str, now: Timestamp) -> Arc<tokio::sync::Mutex<Option<Issued>>> {
-        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, known| known.last_used + UNUSED > now);
-        let known = all.entry(audience.to_owned()).or_insert_with(|| Known {
-            token: Arc::default(),
-            last_used: now,
-        });
+    fn known(
+        &self,
+        audience: &str,
+        now: Timestamp,
+    ) -> Arc<tokio::sync::Mutex<Option<IssuedToken>>> {
+        let mut all = self.known.lock();
+        all.retain(|_, known| known.last_used + FORGET_AFTER > now);
+        let known = all
+            .entry(audience.to_owned())
+            .or_insert_with(|| CachedToken {
+                token: Arc::default(),
+                last_used: now,
+            });
         known.last_used = now;
         Arc::clone(&known.token)
     }
@@ -130,22 +129,22 @@ mod tests {
 
     use super::*;
 
-    /// Gives numbered tokens that are good for an hour, unless it fails.
+    /// Issues numbered tokens that are valid for an hour, or fails.
     #[derive(Default)]
-    struct Numbered {
-        given: AtomicUsize,
-        asked_at: Mutex<Option<Timestamp>>,
+    struct NumberedIssuer {
+        issued: AtomicUsize,
+        now: Mutex<Option<Timestamp>>,
         fails: AtomicBool,
     }
 
-    impl Issuer for Numbered {
-        async fn issue(&self, audience: &str) -> Result<Issued, IssueError> {
+    impl TokenIssuer for NumberedIssuer {
+        async fn issue(&self, audience: &str) -> Result<IssuedToken, IssueError> {
             if self.fails.load(Ordering::SeqCst) {
                 return Err(IssueError::Empty);
             }
-            let number = self.given.fetch_add(1, Ordering::SeqCst);
-            let now = self.asked_at.lock().unwrap().unwrap();
-            Ok(Issued {
+            let number = self.issued.fetch_add(1, Ordering::SeqCst);
+            let now = self.now.lock().unwrap();
+            Ok(IssuedToken {
                 token: format!("{audience}-{number}"),
                 end: now + Duration::from_hours(1),
             })
@@ -157,19 +156,19 @@ mod tests {
     }
 
     async fn token(
-        tokens: &AccountTokens<Numbered>,
+        tokens: &ServiceAccountTokens<NumberedIssuer>,
         audience: &str,
         minutes: u64,
     ) -> Option<String> {
-        *tokens.issuer.asked_at.lock().unwrap() = Some(after(minutes));
+        *tokens.issuer.now.lock() = Some(after(minutes));
         tokens.token(audience, after(minutes)).await.ok()
     }
 
-    fn fails(tokens: &AccountTokens<Numbered>, fails: bool) {
+    fn fails(tokens: &ServiceAccountTokens<NumberedIssuer>, fails: bool) {
         tokens.issuer.fails.store(fails, Ordering::SeqCst);
     }
 
-    /// An API server that answers everything with this, and remembers what it was asked.
+    /// An API server that returns this response, and records the request.
     fn answering(code: u16, answer: &Value) -> (ServiceAccountIssuer, Arc<Mutex<Value>>) {
         let seen = Arc::new(Mutex::new(Value::Null));
         let (notes, text) = (Arc::clone(&seen), answer.to_string());
@@ -179,7 +178,7 @@ mod tests {
                 let path = request.uri().path().to_owned();
                 let body = request.into_body().collect_bytes().await.unwrap();
                 let body: Value = serde_json::from_slice(&body).unwrap();
-                *notes.lock().unwrap() = json!({ "path": path, "spec": body["spec"] });
+                *notes.lock() = json!({ "path": path, "spec": body["spec"] });
                 let response = Response::builder().status(code);
                 Ok::<_, BoxError>(response.body(Body::from(text.into_bytes())).unwrap())
             }
@@ -192,24 +191,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_service_account_is_asked_for_a_token_for_one_audience() {
+    async fn service_account_token_is_requested_for_one_audience() {
         let status = json!({ "token": "t", "expirationTimestamp": "2027-01-15T08:00:00Z" });
         let answer = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {},
             "spec": { "audiences": ["ws.ns"] }, "status": status,
         });
-        let (issuer, seen) = answering(201, &answer);
-        let given = issuer.issue("ws.ns").await.ok().unwrap();
-        assert_eq!((given.token.as_str(), given.end), ("t", after(0)));
+        let (issuer, request) = answering(201, &answer);
+        let token = issuer.issue("ws.ns").await.ok().unwrap();
+        assert_eq!((token.token.as_str(), token.end), ("t", after(0)));
         let expected = json!({
             "path": "/api/v1/namespaces/system/serviceaccounts/manager/token",
             "spec": { "audiences": ["ws.ns"] },
         });
-        assert_eq!(*seen.lock().unwrap(), expected);
+        assert_eq!(*request.lock(), expected);
     }
 
     #[tokio::test]
-    async fn why_there_is_no_token_is_said() {
+    async fn service_account_token_failure_has_the_servers_message() {
         for (code, reason) in [(404, "NotFound"), (403, "Forbidden")] {
             let status = json!({
                 "apiVersion": "v1", "kind": "Status", "status": "Failure",
@@ -222,8 +221,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_is_kept_until_five_minutes_before_its_end() {
-        let tokens = AccountTokens::new(Numbered::default());
+    async fn service_account_token_is_reused_until_shortly_before_expiry() {
+        let tokens = ServiceAccountTokens::new(NumberedIssuer::default());
         for (minutes, expected) in [(0, "a-0"), (54, "a-0"), (55, "a-1"), (109, "a-1")] {
             let token = token(&tokens, "a", minutes).await;
             assert_eq!(token.as_deref(), Some(expected), "{minutes}");
@@ -232,8 +231,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_old_token_is_better_than_none() {
-        let tokens = AccountTokens::new(Numbered::default());
+    async fn service_account_token_old_one_is_used_after_a_failure() {
+        let tokens = ServiceAccountTokens::new(NumberedIssuer::default());
         fails(&tokens, true);
         assert_eq!(token(&tokens, "a", 0).await, None);
         fails(&tokens, false);
@@ -248,9 +247,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_used_for_two_hours_is_forgotten() {
-        let tokens = AccountTokens::new(Numbered::default());
-        let count = || tokens.known.lock().unwrap().len();
+    async fn service_account_tokens_unused_are_forgotten() {
+        let tokens = ServiceAccountTokens::new(NumberedIssuer::default());
+        let count = || tokens.known.lock().len();
         token(&tokens, "a", 0).await;
         token(&tokens, "b", 0).await;
         token(&tokens, "a", 60).await;
@@ -262,8 +261,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_asks_at_the_same_time_shares_the_answer() {
-        let tokens = AccountTokens::new(Numbered::default());
+    async fn service_account_token_requests_are_shared() {
+        let tokens = ServiceAccountTokens::new(NumberedIssuer::default());
         let (one, two) = tokio::join!(token(&tokens, "a", 0), token(&tokens, "a", 0));
         assert_eq!((one.as_deref(), two.as_deref()), (Some("a-0"), Some("a-0")));
     }

@@ -1,24 +1,18 @@
-//! Runs of upstream's agent: each lives as long as the call that started it, and its result is in the last message.
+//! Runs of upstream's agents: each lasts as long as the call that started it, and its result is the
+//! last message.
 //!
 //! # Caveats
-//! A manager that ends takes these runs with it, as upstream's does: the agent interrupts the CLI when the caller is
-//! gone. What is known here is known to this manager alone.
+//! These runs end with the manager, as they do with upstream's: the agent interrupts the CLI when
+//! its caller is gone. Their state is in this process only.
 
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use kube::runtime::reflector::ObjectRef;
-use pko_api::{
-    Decoded, Update,
-    names::{failures::FailureClass, reasons::UpdateReason},
-};
+use parking_lot::{Mutex, MutexGuard};
+use pko_api::names::{failures::FailureClass, reasons::UpdateReason};
 use pko_core::{
     plain_text::plain,
     update::{RunOutcome, RunProgress},
@@ -30,44 +24,41 @@ use pko_proto::{
     details,
     run::{StartRunRequest, start_run_request::Operation},
 };
-use tokio::sync::{mpsc::UnboundedSender, watch};
+use tokio::sync::watch;
 use tonic::{Code, Status, Streaming};
 
 use super::client::{Connection, outcome};
+use crate::watch::{UpdateRef, UpdateTrigger};
 
-/// Whom to wake.
-type UpdateRef = ObjectRef<Decoded<Update>>;
-
-/// The runs of upstream's agents that this manager started and that are not recorded yet.
+/// Runs that this manager started and whose results are not recorded yet, by id.
 #[derive(Clone)]
-pub(crate) struct Streams {
-    known: Arc<Mutex<HashMap<String, Known>>>,
-    wake: UnboundedSender<UpdateRef>,
+pub(crate) struct UpstreamRuns {
+    known: Arc<Mutex<HashMap<String, UpstreamRun>>>,
+    trigger: UpdateTrigger,
 }
 
-enum Known {
-    /// It goes on, and ends when this says so.
+enum UpstreamRun {
+    /// In progress; sending true cancels it.
     Running(watch::Sender<bool>),
     Ended(Box<RunOutcome>),
 }
 
-impl Streams {
-    pub(crate) fn new(wake: UnboundedSender<UpdateRef>) -> Self {
+impl UpstreamRuns {
+    pub(crate) fn new(trigger: UpdateTrigger) -> Self {
         Self {
             known: Arc::default(),
-            wake,
+            trigger,
         }
     }
 
-    /// A run that this manager started.
     pub(crate) fn find(&self, run: &str) -> Option<RunProgress> {
         self.known().get(run).map(|known| match known {
-            Known::Running(_) => RunProgress::Running,
-            Known::Ended(outcome) => RunProgress::Ended(outcome.clone()),
+            UpstreamRun::Running(_) => RunProgress::Running,
+            UpstreamRun::Ended(outcome) => RunProgress::Ended(outcome.clone()),
         })
     }
 
-    /// Starts a run in the background, which holds up nobody; its end wakes the Update.
+    /// Starts a run in the background; its end triggers the Update.
     pub(crate) fn begin(
         &self,
         connection: &Connection,
@@ -76,35 +67,36 @@ impl Streams {
     ) {
         let run = request.run_id.clone();
         let (stop, stopped) = watch::channel(false);
-        self.known().insert(run.clone(), Known::Running(stop));
-        let (streams, connection) = (self.clone(), connection.clone());
+        self.known().insert(run.clone(), UpstreamRun::Running(stop));
+        let (runs, connection) = (self.clone(), connection.clone());
         tokio::spawn(async move {
-            let outcome = attended(&connection, request, stopped).await;
-            streams.known().insert(run, Known::Ended(Box::new(outcome)));
-            // The other end is there as long as the manager is.
-            let _ = streams.wake.send(update);
+            let outcome = run_to_end(&connection, request, stopped).await;
+            runs.known()
+                .insert(run, UpstreamRun::Ended(Box::new(outcome)));
+            // The receiver lives as long as the manager.
+            let _ = runs.trigger.send(update);
         });
     }
 
-    /// Lets go of the call, by which the agent interrupts the run.
+    /// Drops the call, which makes the agent interrupt the run.
     pub(crate) fn cancel(&self, run: &str) {
-        if let Some(Known::Running(stop)) = self.known().get(run) {
+        if let Some(UpstreamRun::Running(stop)) = self.known().get(run) {
             stop.send_replace(true);
         }
     }
 
-    /// The result is recorded, or nobody wants it.
+    /// Forgets a run whose result is recorded or not needed.
     pub(crate) fn forget(&self, run: &str) {
         self.known().remove(run);
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, HashMap<String, UpstreamRun>> {
+        self.known.lock()
     }
 }
 
-/// A run to its end, to its cancellation or to its time limit, whatever comes first.
-async fn attended(
+/// Runs to the end, the cancellation or the time limit, whichever comes first.
+async fn run_to_end(
     connection: &Connection,
     request: StartRunRequest,
     mut stopped: watch::Receiver<bool>,
@@ -119,7 +111,7 @@ async fn attended(
         }
     };
     tokio::select! {
-        outcome = streamed(connection, request) => outcome,
+        outcome = execute(connection, request) => outcome,
         _ = stopped.wait_for(|stopped| *stopped) => canceled("the operation was interrupted"),
         () = too_long => canceled("the run took longer than its time limit: the operation was interrupted"),
     }
@@ -135,15 +127,15 @@ fn canceled(message: &str) -> RunOutcome {
     }
 }
 
-async fn streamed(connection: &Connection, request: StartRunRequest) -> RunOutcome {
+async fn execute(connection: &Connection, request: StartRunRequest) -> RunOutcome {
     let started = Timestamp::now();
     let result = match select(connection, &request).await {
         Ok(()) => result_of(connection, request.operation).await,
         Err(status) => Err(status),
     };
     match result {
-        Ok(Some(result)) => ended(result, started),
-        Ok(None) => cut_off(started),
+        Ok(Some(result)) => to_outcome(result, started),
+        Ok(None) => aborted(started),
         Err(status) => RunOutcome {
             start: Some(started),
             end: Some(Timestamp::now()),
@@ -152,7 +144,7 @@ async fn streamed(connection: &Connection, request: StartRunRequest) -> RunOutco
     }
 }
 
-/// Upstream's Updates create a stack that is not there.
+/// Creates the stack if it does not exist, as upstream does.
 async fn select(connection: &Connection, request: &StartRunRequest) -> Result<(), Status> {
     let stack = request.stack.clone().unwrap_or_default();
     let request = wire::SelectStackRequest {
@@ -164,9 +156,9 @@ async fn select(connection: &Connection, request: &StartRunRequest) -> Result<()
     automation.select_stack(request).await.map(drop)
 }
 
-/// How any of the four operations ended.
+/// The result of any of the four operations.
 #[derive(Default)]
-struct Streamed {
+struct OperationResult {
     summary: Option<wire::UpdateSummary>,
     permalink: Option<String>,
     project: Option<wire::ProjectInfo>,
@@ -177,19 +169,19 @@ struct Streamed {
 async fn result_of(
     connection: &Connection,
     operation: Option<Operation>,
-) -> Result<Option<Streamed>, Status> {
+) -> Result<Option<OperationResult>, Status> {
     let mut automation = connection.automation.clone();
     match operation {
         None => Err(Status::invalid_argument("the Update has no type")),
         Some(Operation::Preview(options)) => {
             let stream = automation.preview(options).await?.into_inner();
-            last(stream, |message| match message.response? {
-                preview_stream::Response::Result(result) => Some(Streamed {
+            read_result(stream, |message| match message.response? {
+                preview_stream::Response::Result(result) => Some(OperationResult {
                     summary: result.summary,
                     permalink: result.permalink,
                     project: result.project_info,
-                    printed: outcome::printed(&result.stdout, &result.stderr),
-                    ..Streamed::default()
+                    printed: outcome::join_output(&result.stdout, &result.stderr),
+                    ..OperationResult::default()
                 }),
                 preview_stream::Response::Event(_) => None,
             })
@@ -197,13 +189,13 @@ async fn result_of(
         }
         Some(Operation::Up(options)) => {
             let stream = automation.up(options).await?.into_inner();
-            last(stream, |message| match message.response? {
-                up_stream::Response::Result(result) => Some(Streamed {
+            read_result(stream, |message| match message.response? {
+                up_stream::Response::Result(result) => Some(OperationResult {
                     summary: result.summary,
                     permalink: result.permalink,
                     project: result.project_info,
                     outputs: result.outputs.into_iter().collect(),
-                    printed: outcome::printed(&result.stdout, &result.stderr),
+                    printed: outcome::join_output(&result.stdout, &result.stderr),
                 }),
                 up_stream::Response::Event(_) => None,
             })
@@ -211,13 +203,13 @@ async fn result_of(
         }
         Some(Operation::Refresh(options)) => {
             let stream = automation.refresh(options).await?.into_inner();
-            last(stream, |message| match message.response? {
-                refresh_stream::Response::Result(result) => Some(Streamed {
+            read_result(stream, |message| match message.response? {
+                refresh_stream::Response::Result(result) => Some(OperationResult {
                     summary: result.summary,
                     permalink: result.permalink,
                     project: result.project_info,
-                    printed: outcome::printed(&result.stdout, &result.stderr),
-                    ..Streamed::default()
+                    printed: outcome::join_output(&result.stdout, &result.stderr),
+                    ..OperationResult::default()
                 }),
                 refresh_stream::Response::Event(_) => None,
             })
@@ -225,13 +217,13 @@ async fn result_of(
         }
         Some(Operation::Destroy(options)) => {
             let stream = automation.destroy(options).await?.into_inner();
-            last(stream, |message| match message.response? {
-                destroy_stream::Response::Result(result) => Some(Streamed {
+            read_result(stream, |message| match message.response? {
+                destroy_stream::Response::Result(result) => Some(OperationResult {
                     summary: result.summary,
                     permalink: result.permalink,
                     project: result.project_info,
-                    printed: outcome::printed(&result.stdout, &result.stderr),
-                    ..Streamed::default()
+                    printed: outcome::join_output(&result.stdout, &result.stderr),
+                    ..OperationResult::default()
                 }),
                 destroy_stream::Response::Event(_) => None,
             })
@@ -240,11 +232,11 @@ async fn result_of(
     }
 }
 
-/// The first message that is the result; events are let go.
-async fn last<M>(
+/// Skips events up to the result.
+async fn read_result<M>(
     mut stream: Streaming<M>,
-    result: impl Fn(M) -> Option<Streamed>,
-) -> Result<Option<Streamed>, Status> {
+    result: impl Fn(M) -> Option<OperationResult>,
+) -> Result<Option<OperationResult>, Status> {
     while let Some(message) = stream.message().await? {
         if let Some(result) = result(message) {
             return Ok(Some(result));
@@ -253,8 +245,8 @@ async fn last<M>(
     Ok(None)
 }
 
-/// Without a summary, which previews of upstream's never have, the operation went well.
-fn ended(result: Streamed, started: Timestamp) -> RunOutcome {
+/// An operation without a summary succeeded: upstream's previews never have one.
+fn to_outcome(result: OperationResult, started: Timestamp) -> RunOutcome {
     let now = Timestamp::now();
     let (succeeded, message, start, end) = match result.summary {
         None => (true, String::new(), Some(started), Some(now)),
@@ -281,7 +273,7 @@ fn ended(result: Streamed, started: Timestamp) -> RunOutcome {
     }
 }
 
-fn cut_off(started: Timestamp) -> RunOutcome {
+fn aborted(started: Timestamp) -> RunOutcome {
     RunOutcome {
         reason: Some(UpdateReason::Aborted.as_str().to_owned()),
         class: Some(FailureClass::Interrupted),
@@ -292,7 +284,7 @@ fn cut_off(started: Timestamp) -> RunOutcome {
     }
 }
 
-/// A failure in upstream's words: a kind that has a name, or whatever the agent says.
+/// Takes the reason that the agent gives, or `Unknown`.
 fn failed(status: &Status) -> RunOutcome {
     let class =
         details::failure_info(status.details()).and_then(|info| outcome::class(info.class()));

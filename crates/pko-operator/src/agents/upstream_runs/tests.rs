@@ -1,4 +1,4 @@
-//! Runs of upstream's agent, against one that has upstream's service and no other.
+//! Runs against a test agent that has upstream's service only.
 
 use kube::runtime::reflector::ObjectRef;
 use pko_api::names::failures::FailureClass;
@@ -12,14 +12,14 @@ use prost::Message as _;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tonic::{Code, Status};
 
-use super::{Streams, UpdateRef};
+use super::UpstreamRuns;
 use crate::agents::{
-    Begun, Credentials, cancel,
-    client::greet,
-    connect, start,
-    test_agent::{Agent, Ending, Upstream},
-    under_way,
+    AgentReply, Credentials, cancel,
+    client::probe,
+    connect, list_active_runs, start,
+    test_agent::{StreamEnding, TestAgent, UpstreamAgent},
 };
+use crate::watch::UpdateRef;
 
 fn request(operation: Operation) -> StartRunRequest {
     StartRunRequest {
@@ -40,38 +40,38 @@ fn up() -> Operation {
     })
 }
 
-struct Began {
-    streams: Streams,
-    woken: UnboundedReceiver<UpdateRef>,
-    _agent: Agent,
+struct StartedRun {
+    streams: UpstreamRuns,
+    triggered: UnboundedReceiver<UpdateRef>,
+    _agent: TestAgent,
 }
 
-async fn begin(upstream: &Upstream, request: StartRunRequest) -> Began {
-    let agent = Agent::serve(upstream.routes());
-    let connection = connect(&agent.address, &Credentials::Nothing).await;
+async fn begin(upstream: &UpstreamAgent, request: StartRunRequest) -> StartedRun {
+    let agent = TestAgent::serve(upstream.routes());
+    let connection = connect(&agent.address, &Credentials::None).await;
     let connection = connection.unwrap();
-    assert_eq!(greet(&connection, "run").await, Ok(()), "it is there");
+    assert_eq!(probe(&connection, "run").await, Ok(()), "it is there");
     assert_eq!(
         start(&connection, request.clone()).await,
-        Ok(Begun::NotOwned)
+        Ok(AgentReply::NotOwned)
     );
-    assert_eq!(cancel(&connection, "run").await, Ok(Begun::NotOwned));
-    assert_eq!(under_way(&connection).await, Ok(Vec::new()));
-    let (wake, woken) = unbounded_channel();
-    let streams = Streams::new(wake);
+    assert_eq!(cancel(&connection, "run").await, Ok(AgentReply::NotOwned));
+    assert_eq!(list_active_runs(&connection).await, Ok(Vec::new()));
+    let (trigger, triggered) = unbounded_channel();
+    let streams = UpstreamRuns::new(trigger);
     assert_eq!(streams.find("run"), None);
     streams.begin(&connection, request, ObjectRef::new("update").within("ns"));
-    Began {
+    StartedRun {
         streams,
-        woken,
+        triggered,
         _agent: agent,
     }
 }
 
-impl Began {
-    /// How it ended, once the Update was woken for it.
+impl StartedRun {
+    /// The outcome, once the Update is triggered.
     async fn outcome(mut self) -> RunOutcome {
-        self.woken.recv().await.unwrap();
+        self.triggered.recv().await.unwrap();
         match self.streams.find("run") {
             Some(RunProgress::Ended(outcome)) => {
                 self.streams.forget("run");
@@ -105,20 +105,20 @@ fn result(word: &str) -> wire::UpResult {
 }
 
 #[tokio::test]
-async fn an_update_is_selected_then_streamed() {
-    let upstream = Upstream::new(Some(result("succeeded")), Ending::Eof);
+async fn upstream_run_selects_the_stack_then_streams() {
+    let upstream = UpstreamAgent::new(Some(result("succeeded")), StreamEnding::Eof);
     let outcome = begin(&upstream, request(up())).await.outcome().await;
     assert!(outcome.succeeded);
     assert_eq!(outcome.message, "because");
     assert_eq!(outcome.permalink.as_deref(), Some("https://x/1"));
     assert_eq!(outcome.project.unwrap().name, "hello");
     assert_eq!(outcome.outputs["size"].json, b"4");
-    let asked = upstream.asked.lock().unwrap().clone();
+    let asked = upstream.asked.lock().clone();
     assert_eq!(asked, ["select dev create=Some(true)", "up because"]);
 }
 
 #[tokio::test]
-async fn each_operation_is_its_own_call() {
+async fn upstream_run_calls_its_operation() {
     for (operation, name) in [
         (
             Operation::Preview(wire::PreviewRequest::default()),
@@ -133,10 +133,10 @@ async fn each_operation_is_its_own_call() {
             "destroy",
         ),
     ] {
-        let upstream = Upstream::new(Some(result("succeeded")), Ending::Eof);
+        let upstream = UpstreamAgent::new(Some(result("succeeded")), StreamEnding::Eof);
         let outcome = begin(&upstream, request(operation)).await.outcome().await;
         assert!(outcome.succeeded, "{name}");
-        assert_eq!(upstream.asked.lock().unwrap()[1], name);
+        assert_eq!(upstream.asked.lock()[1], name);
         let is_preview = name == "preview";
         assert_eq!(
             outcome.start.is_some() && outcome.end.is_some(),
@@ -147,8 +147,8 @@ async fn each_operation_is_its_own_call() {
 }
 
 #[tokio::test]
-async fn a_result_that_is_no_success_is_a_failure_without_a_name() {
-    let upstream = Upstream::new(Some(result("failed")), Ending::Eof);
+async fn upstream_run_without_success_fails_without_reason() {
+    let upstream = UpstreamAgent::new(Some(result("failed")), StreamEnding::Eof);
     let outcome = begin(&upstream, request(up())).await.outcome().await;
     assert!(!outcome.succeeded);
     assert_eq!(
@@ -179,20 +179,20 @@ fn conflict() -> Status {
 }
 
 #[tokio::test]
-async fn failures_have_upstreams_reasons() {
+async fn upstream_run_failure_has_upstreams_reason() {
     let table = [
         (
-            Ending::Status(Status::unknown("up failed: exit status 255")),
+            StreamEnding::Status(Status::unknown("up failed: exit status 255")),
             ("Unknown", "up failed: exit status 255", None),
         ),
         (
-            Ending::Status(Status::unknown(
+            StreamEnding::Status(Status::unknown(
                 "up failed: \u{1b}[31mError\u{1b}[0m: no plugin",
             )),
             ("Unknown", "up failed: Error: no plugin", None),
         ),
         (
-            Ending::Status(conflict()),
+            StreamEnding::Status(conflict()),
             (
                 "UpdateConflict",
                 "Another update is currently in progress",
@@ -200,11 +200,11 @@ async fn failures_have_upstreams_reasons() {
             ),
         ),
         (
-            Ending::Status(Status::unavailable("cut off")),
+            StreamEnding::Status(Status::unavailable("cut off")),
             ("Unknown", "cut off", Some(FailureClass::Interrupted)),
         ),
         (
-            Ending::Eof,
+            StreamEnding::Eof,
             (
                 "Aborted",
                 "the workspace's agent ended the operation without a result",
@@ -213,7 +213,7 @@ async fn failures_have_upstreams_reasons() {
         ),
     ];
     for (ending, (reason, message, class)) in table {
-        let upstream = Upstream::new(None, ending);
+        let upstream = UpstreamAgent::new(None, ending);
         let outcome = begin(&upstream, request(up())).await.outcome().await;
         assert!(!outcome.succeeded);
         assert_eq!(outcome.reason.as_deref(), Some(reason));
@@ -223,8 +223,8 @@ async fn failures_have_upstreams_reasons() {
 }
 
 #[tokio::test]
-async fn a_stack_that_can_not_be_selected_is_the_cause() {
-    let mut upstream = Upstream::new(None, Ending::Eof);
+async fn upstream_run_fails_if_the_stack_is_not_selected() {
+    let mut upstream = UpstreamAgent::new(None, StreamEnding::Eof);
     upstream.selection = Some(Status::not_found("stack not found"));
     let outcome = begin(&upstream, request(up())).await.outcome().await;
     assert_eq!(outcome.reason.as_deref(), Some("Unknown"));
@@ -232,12 +232,12 @@ async fn a_stack_that_can_not_be_selected_is_the_cause() {
 }
 
 #[tokio::test]
-async fn a_run_can_be_canceled_and_has_a_time_limit() {
-    let upstream = Upstream::new(None, Ending::Hangs);
-    let began = begin(&upstream, request(up())).await;
-    assert_eq!(began.streams.find("run"), Some(RunProgress::Running));
-    began.streams.cancel("run");
-    let outcome = began.outcome().await;
+async fn upstream_run_is_canceled_by_request_and_time_limit() {
+    let upstream = UpstreamAgent::new(None, StreamEnding::Hangs);
+    let started = begin(&upstream, request(up())).await;
+    assert_eq!(started.streams.find("run"), Some(RunProgress::Running));
+    started.streams.cancel("run");
+    let outcome = started.outcome().await;
     assert_eq!(outcome.reason.as_deref(), Some("Canceled"));
     assert_eq!(outcome.message, "the operation was interrupted");
 

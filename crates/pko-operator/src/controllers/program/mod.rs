@@ -1,4 +1,5 @@
-//! Programs: each is published as an archive, and its generations are kept as long as somebody needs them.
+//! The controller of Programs: publishes each as an archive, and keeps old generations as long as a
+//! Workspace refers to them.
 
 use std::{collections::BTreeSet, convert::Infallible, sync::Arc};
 
@@ -24,15 +25,15 @@ use pko_core::{
 use pko_kube::EventNote;
 
 use super::{
-    Context, Pass, PassError, after_error,
-    context::{fresh, told},
-    drive, supervised,
+    Context, ReconcileError, Reconciler, after_error,
+    context::{latest, log_event_error},
+    instrument, reconcile_object,
 };
 
-/// Runs the controller until the manager ends.
+/// Runs until the manager ends.
 pub(crate) async fn run(controller: Controller<Decoded<Program>>, context: Arc<Context>) {
     let stream = controller.run(
-        supervised(events::PROGRAM_CONTROLLER, reconcile),
+        instrument(events::PROGRAM_CONTROLLER, reconcile),
         |_, error, _| after_error(error),
         context,
     );
@@ -42,57 +43,61 @@ pub(crate) async fn run(controller: Controller<Decoded<Program>>, context: Arc<C
 async fn reconcile(
     object: Arc<Decoded<Program>>,
     context: Arc<Context>,
-) -> Result<Action, PassError> {
-    let Some(object) = fresh(object, &context.programs, &context).await? else {
+) -> Result<Action, ReconcileError> {
+    let Some(object) = latest(object, &context.caches.programs, &context).await? else {
         return Ok(Action::await_change());
     };
-    let pass = ProgramPass {
+    let reconciler = ProgramReconciler {
         object: &object,
         context: &context,
     };
     let program = match object.as_result() {
-        // Its parts go with it.
+        // Garbage collection deletes its revisions.
         _ if object.meta().deletion_timestamp.is_some() => return Ok(Action::await_change()),
         Ok(program) => program,
         Err(undecodable) => {
             for effect in ObservedProgram::decide_undecodable(undecodable, Timestamp::now()).effects
             {
-                pass.carry_out(effect).await?;
+                reconciler.perform_effect(effect).await?;
             }
             return Ok(Action::await_change());
         }
     };
     let generation = program.metadata.generation.unwrap_or_default();
-    let seals = context.seals.as_ref();
+    let signer = context.program_urls.signer.as_ref();
     let observed = ObservedProgram {
         program: program.clone(),
-        advertised: context.advertised.clone(),
-        seal: seals.map(|seals| seals.seal(&program.metadata, generation)),
+        advertised: context.program_urls.host.clone(),
+        seal: signer.map(|signer| signer.sign(&program.metadata, generation)),
         generations: Fact::Unknown,
     };
-    drive(&pass, observed).await
+    reconcile_object(&reconciler, observed).await
 }
 
-struct ProgramPass<'pass> {
-    object: &'pass Decoded<Program>,
-    context: &'pass Context,
+struct ProgramReconciler<'a> {
+    object: &'a Decoded<Program>,
+    context: &'a Context,
 }
 
-impl Pass for ProgramPass<'_> {
+impl Reconciler for ProgramReconciler<'_> {
     type Observed = ObservedProgram;
 
-    async fn read(&self, read: ProgramRead) -> Result<Generations, PassError> {
+    async fn read(&self, read: ProgramRead) -> Result<Generations, ReconcileError> {
         match read {
             ProgramRead::Generations => self.generations().await,
         }
     }
 
-    async fn write(&self, write: Infallible) -> Result<Generations, PassError> {
+    async fn write(&self, write: Infallible) -> Result<Generations, ReconcileError> {
         match write {}
     }
 
-    async fn act(&self, _: &ObservedProgram, effect: ProgramEffect) -> Result<(), PassError> {
-        self.carry_out(effect).await
+    async fn perform(
+        &self,
+        _: &ObservedProgram,
+        effect: ProgramEffect,
+    ) -> Result<(), ReconcileError> {
+        self.perform_effect(effect).await
     }
 
     fn object(&self) -> (&'static str, &ObjectMeta) {
@@ -104,8 +109,8 @@ impl Pass for ProgramPass<'_> {
     }
 }
 
-impl ProgramPass<'_> {
-    async fn carry_out(&self, effect: ProgramEffect) -> Result<(), PassError> {
+impl ProgramReconciler<'_> {
+    async fn perform_effect(&self, effect: ProgramEffect) -> Result<(), ReconcileError> {
         let Self { object, context } = *self;
         let client = &context.client;
         match effect {
@@ -129,14 +134,14 @@ impl ProgramPass<'_> {
                     message: &event.message,
                     warning: event.warning,
                 };
-                told(context.recorders.program.record(object, &note).await);
+                log_event_error(context.recorders.program.record(object, &note).await);
             }
         }
         Ok(())
     }
 
-    /// What is kept, as the API server has it, and what is referred to, as the cache has it.
-    async fn generations(&self) -> Result<Generations, PassError> {
+    /// The stored generations, by a live read, and those that Workspaces refer to, by the cache.
+    async fn generations(&self) -> Result<Generations, ReconcileError> {
         let metadata = self.object.meta();
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let (label, name) = program_label(metadata);
@@ -151,16 +156,18 @@ impl ProgramPass<'_> {
         Ok(Generations { kept, referred })
     }
 
-    /// The generations that Workspaces of the namespace name. Where one of them can't be read, that is all of them.
+    /// The generations that Workspaces of the namespace refer to; all of them if a Workspace does
+    /// not decode.
     async fn referred(&self, kept: &BTreeSet<i64>) -> BTreeSet<i64> {
         let metadata = self.object.meta();
         let (namespace, name) = (
             metadata.namespace.as_deref().unwrap_or_default(),
             metadata.name.as_deref().unwrap_or_default(),
         );
-        // All caches are filled by then. They themselves wake only one of those who wait for them, and another one does.
-        self.context.turns.are_primed().await;
-        let workspaces = self.context.workspaces.state().into_iter();
+        // By then all caches are filled. Waiting for a cache itself would take the wake-up from
+        // another waiter.
+        self.context.runs.queue.wait_until_primed().await;
+        let workspaces = self.context.caches.workspaces.state().into_iter();
         let mut workspaces =
             workspaces.filter(|workspace| workspace.namespace().as_deref() == Some(namespace));
         let named = workspaces.try_fold(BTreeSet::new(), |mut named, workspace| {
@@ -172,7 +179,7 @@ impl ProgramPass<'_> {
     }
 }
 
-/// Where a Workspace takes its program from, if that is an archive.
+/// The archive that a Workspace fetches, if any.
 fn address(workspace: &Workspace) -> Option<&str> {
     workspace.spec.flux.as_ref()?.url.as_deref()
 }

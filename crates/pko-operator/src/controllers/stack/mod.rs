@@ -1,4 +1,4 @@
-//! Stacks: each is kept up to date by one Update after another.
+//! The controller of Stacks.
 
 mod existing_workspace;
 mod outputs;
@@ -38,26 +38,27 @@ use pko_kube::{EventNote, RequestError};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{
-    Context, Pass, PassError, action, after_error,
-    context::{Standing, fresh, readable, soon, told},
-    drive, supervised,
+    Context, ReconcileError, Reconciler, action, after_error,
+    applied_workspaces::ApplyState,
+    context::{decoded, latest, log_event_error, wait_for_cache},
+    instrument, reconcile_object,
 };
-use crate::watch::shared::receiving;
+use crate::watch::shared::receiver_stream;
 
-/// What wakes a Stack besides its own changes.
-pub(crate) struct Wakers<Stacks, Workspaces, Updates, Programs> {
+/// What triggers the reconcile of a Stack, besides its own changes.
+pub(crate) struct StackStreams<Stacks, Workspaces, Updates, Programs> {
     pub(crate) stacks: Stacks,
     pub(crate) workspaces: Workspaces,
     pub(crate) updates: Updates,
     pub(crate) programs: Programs,
-    /// Stacks whose source has news, or that refer to something that has changed.
-    pub(crate) woken: UnboundedReceiver<ObjectRef<Decoded<Stack>>>,
+    /// Stacks whose source or references have changed.
+    pub(crate) triggers: UnboundedReceiver<ObjectRef<Decoded<Stack>>>,
 }
 
-/// Runs the controller until the manager ends.
+/// Runs until the manager ends.
 pub(crate) async fn run(
     controller: Controller<Decoded<Stack>>,
-    wakers: Wakers<
+    streams: StackStreams<
         impl Stream<Item = Arc<Decoded<Stack>>> + Send + 'static,
         impl Stream<Item = Arc<Decoded<Workspace>>> + Send + 'static,
         impl Stream<Item = Arc<Decoded<Update>>> + Send + 'static,
@@ -67,28 +68,29 @@ pub(crate) async fn run(
 ) {
     let (stacks, others) = (controller.store(), controller.store());
     let stream = controller
-        .watches_shared_stream(wakers.workspaces, |workspace: Arc<Decoded<Workspace>>| {
+        .watches_shared_stream(streams.workspaces, |workspace: Arc<Decoded<Workspace>>| {
             stack_of(workspace.as_ref())
         })
-        .watches_shared_stream(wakers.updates, |update: Arc<Decoded<Update>>| {
+        .watches_shared_stream(streams.updates, |update: Arc<Decoded<Update>>| {
             stack_of(update.as_ref())
         })
-        .watches_shared_stream(wakers.programs, move |program| {
+        .watches_shared_stream(streams.programs, move |program| {
             neighbours(&stacks, program.as_ref(), uses_program)
         })
-        .watches_shared_stream(wakers.stacks, move |stack| {
+        .watches_shared_stream(streams.stacks, move |stack| {
             neighbours(&others, stack.as_ref(), waits_for)
         })
-        .reconcile_on(receiving(wakers.woken))
+        .reconcile_on(receiver_stream(streams.triggers))
         .run(
-            supervised(events::STACK_CONTROLLER, reconcile),
+            instrument(events::STACK_CONTROLLER, reconcile),
             |_, error, _| after_error(error),
             context,
         );
     stream.for_each(|_| std::future::ready(())).await;
 }
 
-/// The Stack that a Workspace or an Update was made for. It may not belong to it: see `is_deleted_in_foreground`.
+/// The Stack for which a Workspace or an Update was created. It may not be its owner: see
+/// `is_deleted_in_foreground`.
 fn stack_of(object: &impl kube::ResourceExt) -> Option<ObjectRef<Decoded<Stack>>> {
     let mut owners = object.owner_references().iter();
     let owner = owners.find(|owner| owner.kind == "Stack");
@@ -98,7 +100,7 @@ fn stack_of(object: &impl kube::ResourceExt) -> Option<ObjectRef<Decoded<Stack>>
     Some(ObjectRef::new(name).within(&namespace))
 }
 
-/// The Stacks of the same namespace that have to do with this object.
+/// The Stacks of the same namespace that this object concerns.
 fn neighbours(
     stacks: &Store<Decoded<Stack>>,
     object: &impl kube::ResourceExt,
@@ -126,20 +128,20 @@ fn waits_for(stack: &Stack, name: &str) -> bool {
 async fn reconcile(
     object: Arc<Decoded<Stack>>,
     context: Arc<Context>,
-) -> Result<Action, PassError> {
-    let Some(object) = fresh(object, &context.stacks, &context).await? else {
+) -> Result<Action, ReconcileError> {
+    let Some(object) = latest(object, &context.caches.stacks, &context).await? else {
         return Ok(Action::await_change());
     };
     match object.as_result() {
         Ok(stack) => {
-            let pass = StackPass {
+            let reconciler = StackReconciler {
                 stack,
                 context: &context,
             };
             let mut observed = ObservedStack::new(stack.clone());
             observed.unreleased = update_finalizers::unreleased(stack, &context);
-            observed.settings.watches_secrets = context.versions.has_secrets();
-            Box::pin(drive(&pass, observed)).await
+            observed.settings.watches_secrets = context.caches.versions.has_secrets();
+            Box::pin(reconcile_object(&reconciler, observed)).await
         }
         Err(undecodable) => {
             let plan = ObservedStack::decide_undecodable(undecodable, Timestamp::now());
@@ -153,15 +155,15 @@ async fn reconcile(
     }
 }
 
-struct StackPass<'pass> {
-    stack: &'pass Stack,
-    context: &'pass Context,
+struct StackReconciler<'a> {
+    stack: &'a Stack,
+    context: &'a Context,
 }
 
-impl Pass for StackPass<'_> {
+impl Reconciler for StackReconciler<'_> {
     type Observed = ObservedStack;
 
-    async fn read(&self, read: StackRead) -> Result<StackResponse, PassError> {
+    async fn read(&self, read: StackRead) -> Result<StackResponse, ReconcileError> {
         let Self { stack, context } = *self;
         match read {
             StackRead::CurrentUpdate(name) => {
@@ -180,13 +182,16 @@ impl Pass for StackPass<'_> {
             )),
             StackRead::ConfigMaps(names) => {
                 let namespace = stack.namespace().unwrap_or_default();
-                let versions = &context.versions;
+                let versions = &context.caches.versions;
                 let versions = versions.config_maps(&context.client, &namespace, names);
                 Ok(StackResponse::ConfigMaps(versions.await?))
             }
             StackRead::Secrets(names) => {
                 let namespace = stack.namespace().unwrap_or_default();
-                let versions = context.versions.secrets(&context.client, &namespace, names);
+                let versions = context
+                    .caches
+                    .versions
+                    .secrets(&context.client, &namespace, names);
                 Ok(StackResponse::Secrets(versions.await?))
             }
             StackRead::Prerequisites => {
@@ -200,7 +205,7 @@ impl Pass for StackPass<'_> {
         }
     }
 
-    async fn write(&self, write: StackWrite) -> Result<StackResponse, PassError> {
+    async fn write(&self, write: StackWrite) -> Result<StackResponse, ReconcileError> {
         let Self { stack, context } = *self;
         match write {
             StackWrite::PublishOutputs(secret) => {
@@ -208,14 +213,14 @@ impl Pass for StackPass<'_> {
                 Ok(StackResponse::Published(published))
             }
             StackWrite::ApplyWorkspace(workspace, status) => {
-                let seen = workspace_seen(context, &workspace).await;
-                // What is ready as it is needs no words: the next ones are about the Update.
+                let seen = current_workspace(context, &workspace).await;
+                // A ready Workspace needs no status of its own: the next one is about the Update.
                 if let Some(ready) = seen.filter(|seen| is_ready(seen)) {
                     return Ok(StackResponse::Workspace(Ok(ready)));
                 }
                 publish_status(stack, context, &status).await?;
                 Ok(StackResponse::Workspace(
-                    workspace_in_place(context, &workspace).await,
+                    apply_workspace(context, &workspace).await,
                 ))
             }
             StackWrite::CreateUpdate(update, status) => {
@@ -225,8 +230,8 @@ impl Pass for StackPass<'_> {
         }
     }
 
-    async fn act(&self, _: &ObservedStack, effect: StackEffect) -> Result<(), PassError> {
-        Box::pin(act(self.stack, self.context, effect)).await
+    async fn perform(&self, _: &ObservedStack, effect: StackEffect) -> Result<(), ReconcileError> {
+        Box::pin(perform(self.stack, self.context, effect)).await
     }
 
     fn object(&self) -> (&'static str, &ObjectMeta) {
@@ -238,49 +243,47 @@ impl Pass for StackPass<'_> {
     }
 }
 
-/// The current Update, which may have been made a moment ago.
+/// The current Update, which may have been created a moment ago.
 async fn current_update(
     stack: &Stack,
     context: &Context,
     name: &str,
-) -> Result<Option<Box<Update>>, PassError> {
+) -> Result<Option<Box<Update>>, ReconcileError> {
     let namespace = stack.namespace().unwrap_or_default();
     let reference = ObjectRef::new(name).within(&namespace);
-    soon(|| context.updates.get(&reference)).await;
+    wait_for_cache(|| context.caches.updates.get(&reference)).await;
     update(stack, context, name).await
 }
 
-/// The Update from the cache; its absence is believed from a live read only.
+/// The Update from the cache. Only a live read proves its absence.
 async fn update(
     stack: &Stack,
     context: &Context,
     name: &str,
-) -> Result<Option<Box<Update>>, PassError> {
+) -> Result<Option<Box<Update>>, ReconcileError> {
     let namespace = stack.namespace().unwrap_or_default();
     let cached = context
+        .caches
         .updates
         .get(&ObjectRef::new(name).within(&namespace));
     if let Some(update) = cached.as_ref().and_then(|object| object.as_result().ok()) {
         return Ok(Some(Box::new(update.clone())));
     }
     let live: Option<Decoded<Update>> = pko_kube::find(&context.client, &namespace, name).await?;
-    // One that does not decode says nothing of its run: it is as good as gone.
-    Ok(live.as_ref().and_then(readable).cloned().map(Box::new))
+    // An Update that does not decode counts as absent.
+    Ok(live.as_ref().and_then(decoded).cloned().map(Box::new))
 }
 
-/// The Workspace, applied unless it is in place already.
-async fn workspace_in_place(
-    context: &Context,
-    wanted: &Workspace,
-) -> Result<Box<Workspace>, Refusal> {
-    if let Some(found) = workspace_seen(context, wanted).await {
+/// Applies the Workspace unless it is current.
+async fn apply_workspace(context: &Context, wanted: &Workspace) -> Result<Box<Workspace>, Refusal> {
+    if let Some(found) = current_workspace(context, wanted).await {
         return Ok(found);
     }
     let own = wanted.labels().get(labels::STACK_NAME);
     let own = own.map(String::as_str).unwrap_or_default();
     if let Some(other) = other_owner(context, &reference(wanted), own) {
         return Err(Refusal::Invalid(format!(
-            "the Workspace {:?} is the Stack {other:?}'s: give one of the two another name in \
+            "the Workspace {:?} belongs to the Stack {other:?}: set another name for one of the two in \
              spec.workspaceTemplate.metadata.name, or delete the Workspace if that Stack is gone",
             wanted.name_any()
         )));
@@ -288,8 +291,8 @@ async fn workspace_in_place(
     let applied = pko_kube::apply(&context.client, wanted, field_managers::OPERATOR)
         .await
         .map_err(|error| refusal(&error))?;
-    context.own_writes.record(&applied);
-    context.applied.remember(wanted, &applied);
+    context.memory.own_writes.record(&applied);
+    context.memory.applied_workspaces.record(wanted, &applied);
     Ok(Box::new(applied))
 }
 
@@ -298,24 +301,24 @@ fn reference(workspace: &Workspace) -> ObjectRef<Decoded<Workspace>> {
     ObjectRef::new(&workspace.name_any()).within(&namespace)
 }
 
-/// The Workspace as the cache has it, or will have it in a moment, if nothing has to be applied.
-async fn workspace_seen(context: &Context, wanted: &Workspace) -> Option<Box<Workspace>> {
+/// The current Workspace from the cache, after a short wait; none if it has to be applied.
+async fn current_workspace(context: &Context, wanted: &Workspace) -> Option<Box<Workspace>> {
     let reference = reference(wanted);
-    let seen = soon(|| {
-        let found = context.workspaces.get(&reference);
+    let seen = wait_for_cache(|| {
+        let found = context.caches.workspaces.get(&reference);
         let found = found.as_ref().and_then(|object| object.as_result().ok());
-        match context.applied.standing(wanted, found) {
-            Standing::InPlace => Some(found.cloned().map(Box::new)),
-            Standing::NotSeen => None,
-            Standing::Other => Some(None),
+        match context.memory.applied_workspaces.state_of(wanted, found) {
+            ApplyState::Current => Some(found.cloned().map(Box::new)),
+            ApplyState::NotObserved => None,
+            ApplyState::Differs => Some(None),
         }
     });
     seen.await.flatten()
 }
 
-/// Creates an Update. One of this name that is there already was made by a pass that did not come to its end. Where
-/// nobody knows whether it exists, the next pass looks for it.
-async fn create(context: &Context, update: &Update) -> Result<Result<(), Refusal>, PassError> {
+/// Creates an Update, unless an interrupted reconcile did. If the outcome is unknown, the next
+/// reconcile looks for it.
+async fn create(context: &Context, update: &Update) -> Result<Result<(), Refusal>, ReconcileError> {
     let manager = field_managers::OPERATOR;
     match pko_kube::create_if_absent(&context.client, update, manager).await {
         Ok(()) => Ok(Ok(())),
@@ -324,15 +327,15 @@ async fn create(context: &Context, update: &Update) -> Result<Result<(), Refusal
     }
 }
 
-/// What it means that the API server does not take an object.
+/// Classifies the rejection of an object.
 fn refusal(error: &RequestError) -> Refusal {
     if error.is_namespace_terminating() {
         return Refusal::NamespaceTerminating;
     }
     match error.status_code() {
-        // Of an apply, which forces nobody.
+        // An apply without force.
         Some(409) => Refusal::Invalid(format!(
-            "{error}: {}; whoever else has set this field has to give it up, or spec.workspaceTemplate has to say the same",
+            "{error}: {}; remove the other field manager from this field, or set the same value in spec.workspaceTemplate",
             error.cause()
         )),
         Some(400 | 422) => Refusal::Invalid(format!("{error}: {}", error.cause())),
@@ -340,12 +343,12 @@ fn refusal(error: &RequestError) -> Refusal {
     }
 }
 
-/// The program that a Stack wants, or why there is none.
+/// The program of a Stack, or why there is none.
 async fn source(
     stack: &Stack,
     context: &Context,
     wanted: &SourceRef,
-) -> Result<Result<ProgramSource, SourceError>, PassError> {
+) -> Result<Result<ProgramSource, SourceError>, ReconcileError> {
     match wanted {
         SourceRef::Git(git) => Ok(context.sources.git.find(stack, git).await?),
         SourceRef::Flux(flux) => Ok(context.sources.flux.find(stack, flux).await?),
@@ -353,15 +356,16 @@ async fn source(
     }
 }
 
-/// The source that a Program is, as the cache has it. Its absence is believed from a live read only, and so is a
-/// generation that the Stack has left behind: after a start the cache may not be filled yet, or with an old list.
+/// The source in a Program from the cache. Only a live read proves that the Program is absent, or
+/// has a generation that the Stack has left behind: at a start the cache may be empty or old.
 async fn program(
     stack: &Stack,
     context: &Context,
     name: &str,
-) -> Result<Result<ProgramSource, SourceError>, PassError> {
+) -> Result<Result<ProgramSource, SourceError>, ReconcileError> {
     let namespace = stack.namespace().unwrap_or_default();
     let cached = context
+        .caches
         .programs
         .get(&ObjectRef::new(name).within(&namespace));
     if let Some(program) = cached.filter(|program| !is_behind(program, stack)) {
@@ -371,12 +375,16 @@ async fn program(
     Ok(program_source(stack, name, live.as_ref()))
 }
 
-async fn act(stack: &Stack, context: &Context, effect: StackEffect) -> Result<(), PassError> {
+async fn perform(
+    stack: &Stack,
+    context: &Context,
+    effect: StackEffect,
+) -> Result<(), ReconcileError> {
     let client = &context.client;
     match effect {
         StackEffect::AddFinalizer => {
             let written = pko_kube::add_finalizer(client, stack, finalizers::STACK).await?;
-            context.own_writes.record(&written);
+            context.memory.own_writes.record(&written);
         }
         StackEffect::RemoveFinalizer => {
             Box::pin(pko_kube::remove_finalizer(client, stack, finalizers::STACK)).await?;
@@ -389,7 +397,7 @@ async fn act(stack: &Stack, context: &Context, effect: StackEffect) -> Result<()
         }
         StackEffect::DeleteUpdate(name) => {
             if let Some(update) = update(stack, context, &name).await? {
-                // One that has just begun has another version: it is looked at again.
+                // An Update that has just started has another version: it is reconciled again.
                 pko_kube::delete_unchanged(client, update.as_ref()).await?;
             }
         }
@@ -405,14 +413,15 @@ async fn act(stack: &Stack, context: &Context, effect: StackEffect) -> Result<()
                 message: &event.message,
                 warning: event.warning,
             };
-            told(context.recorders.stack.record(stack, &note).await);
+            log_event_error(context.recorders.stack.record(stack, &note).await);
         }
     }
     Ok(())
 }
 
-/// Deletes the Stack's Workspace. Its template may give it any name, so one that is another Stack's stays.
-async fn delete_workspace(stack: &Stack, context: &Context) -> Result<(), PassError> {
+/// Deletes the Stack's Workspace unless it belongs to another Stack: the template may give it any
+/// name.
+async fn delete_workspace(stack: &Stack, context: &Context) -> Result<(), ReconcileError> {
     let namespace = stack.namespace().unwrap_or_default();
     let workspace = ObjectRef::new(workspace_name(stack)).within(&namespace);
     if other_owner(context, &workspace, &stack.name_any()).is_none() {
@@ -421,43 +430,42 @@ async fn delete_workspace(stack: &Stack, context: &Context) -> Result<(), PassEr
     Ok(())
 }
 
-/// The other Stack that a Workspace belongs to. An apply would take it over without a word: all Stacks have the same field
-/// manager.
+/// The other Stack that owns a Workspace. An apply would silently take it over, because all Stacks
+/// have the same field manager.
 fn other_owner(
     context: &Context,
     workspace: &ObjectRef<Decoded<Workspace>>,
     own: &str,
 ) -> Option<String> {
-    let found = context.workspaces.get(workspace)?;
+    let found = context.caches.workspaces.get(workspace)?;
     let owner = found.labels().get(labels::STACK_NAME)?;
     (owner != own).then(|| owner.clone())
 }
 
-/// Writes a status unless it is stored already.
+/// Writes a status unless it is unchanged.
 async fn publish_status(
     stack: &Stack,
     context: &Context,
     status: &StackStatus,
-) -> Result<(), PassError> {
+) -> Result<(), ReconcileError> {
     if stack.status.as_ref() == Some(status) {
         return Ok(());
     }
     write_status(stack, context, status).await
 }
 
-/// Whether the Stack is an owner of this object.
 fn belongs_to(metadata: &ObjectMeta, stack: &Stack) -> bool {
     let mut owners = metadata.owner_references.iter().flatten();
     owners.any(|owner| Some(&owner.uid) == stack.metadata.uid.as_ref())
 }
 
-/// Writes a status. From an old copy of a Stack it would forget the Update that the Stack has now, and lead to one too
-/// many.
+/// Writes a status unless the Stack has changed since. An old copy of the Stack could lose its
+/// current Update and lead to a second one.
 async fn write_status(
     stack: &impl kube::ResourceExt,
     context: &Context,
     status: &StackStatus,
-) -> Result<(), PassError> {
+) -> Result<(), ReconcileError> {
     let manager = field_managers::STACK_STATUS;
     context
         .write_status_unless_changed::<Stack>(stack, status, manager)
@@ -470,7 +478,7 @@ mod tests {
 
     use super::*;
 
-    fn woken(labels: &Value, owners: &Value) -> Option<String> {
+    fn triggered(labels: &Value, owners: &Value) -> Option<String> {
         let update = json!({
             "apiVersion": "auto.pulumi.com/v1alpha1", "kind": "Update", "spec": {},
             "metadata": { "name": "demo-1", "namespace": "shop", "labels": labels, "ownerReferences": owners },
@@ -480,13 +488,13 @@ mod tests {
     }
 
     #[test]
-    fn an_update_wakes_its_stack_whomever_it_belongs_to() {
+    fn update_triggers_its_stack_whatever_its_owner() {
         let owner = |kind: &str, name: &str| json!([{ "apiVersion": "v1", "kind": kind, "name": name, "uid": "1" }]);
         let demo = Some("demo".to_owned());
         let label = json!({ labels::STACK_NAME: "demo" });
         // The destroy of a Stack that is deleted in the foreground belongs to its Workspace alone.
-        assert_eq!(woken(&label, &owner("Workspace", "demo")), demo);
-        assert_eq!(woken(&json!({}), &owner("Stack", "demo")), demo);
-        assert_eq!(woken(&json!({}), &owner("Workspace", "demo")), None);
+        assert_eq!(triggered(&label, &owner("Workspace", "demo")), demo);
+        assert_eq!(triggered(&json!({}), &owner("Stack", "demo")), demo);
+        assert_eq!(triggered(&json!({}), &owner("Workspace", "demo")), None);
     }
 }

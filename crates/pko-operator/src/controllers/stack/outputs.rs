@@ -1,4 +1,4 @@
-//! Writes a stack's outputs into the Secrets and ConfigMaps that its Stack names.
+//! Publishes stack outputs to the Secrets and ConfigMaps that the Stack names.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -8,15 +8,15 @@ use pko_kube::{Namespaced, RequestError};
 use serde::Serialize;
 
 use super::belongs_to;
-use crate::controllers::{Context, PassError};
+use crate::controllers::{Context, ReconcileError};
 
-/// Writes them all; what could not be done for good is told in one sentence. What may work in a moment is an error, and
-/// is tried again.
+/// Writes all of them. Returns permanent failures as one message; transient ones are errors, which
+/// are retried.
 pub(super) async fn publish(
     stack: &Stack,
     context: &Context,
     secret: Option<&str>,
-) -> Result<Result<(), String>, PassError> {
+) -> Result<Result<(), String>, ReconcileError> {
     let namespace = stack.namespace().unwrap_or_default();
     let outputs: Option<Secret> = match secret {
         Some(name) => pko_kube::find(&context.client, &namespace, name).await?,
@@ -39,12 +39,12 @@ pub(super) async fn publish(
     Ok(Err(problems.join("; ")))
 }
 
-/// Writes one object. What has its name and does not belong to the Stack is left alone.
+/// Writes one object, unless the one of that name does not belong to the Stack.
 async fn keep<K>(
     stack: &Stack,
     context: &Context,
     mut object: K,
-) -> Result<Result<(), String>, PassError>
+) -> Result<Result<(), String>, ReconcileError>
 where
     K: Namespaced + Serialize,
 {
@@ -55,25 +55,27 @@ where
         Ok(Some(found)) if !belongs_to(&found, stack) => {
             let kind = K::kind(&());
             return Ok(Err(format!(
-                "the {kind} \"{name}\" does not belong to this Stack and is left alone: delete it or choose another name"
+                "the {kind} \"{name}\" does not belong to this Stack: delete it or choose another name"
             )));
         }
         Ok(Some(found)) => {
             object.meta_mut().uid = found.uid;
             pko_kube::apply_forced(client, &object, manager).await
         }
-        // One that somebody makes in this moment is not overruled.
+        // Does not take over an object that another client creates now.
         Ok(None) => pko_kube::apply(client, &object, manager).await,
         Err(error) => Err(error),
     };
-    refused(written.map(drop))
+    permanent_failure(written.map(drop))
 }
 
-/// What the API server refused for good is told; a name that was taken in this moment is, too.
-fn refused(written: Result<(), RequestError>) -> Result<Result<(), String>, PassError> {
+/// Returns a permanent failure as a message. A conflict counts: the name was taken just now.
+fn permanent_failure(
+    written: Result<(), RequestError>,
+) -> Result<Result<(), String>, ReconcileError> {
     match written {
         Ok(()) => Ok(Ok(())),
-        // Who we are may be known again in a moment.
+        // Credentials may work again on a retry.
         Err(error) if error.status_code() == Some(401) => Err(error.into()),
         Err(error) if error.is_refusal() || error.status_code() == Some(409) => {
             Ok(Err(error.full_text()))

@@ -1,4 +1,4 @@
-//! The Stacks that come before another one.
+//! The prerequisites of a Stack.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,13 @@ use pko_api::{
 };
 use pko_core::stack::Prerequisites;
 
-use crate::controllers::{Context, PassError};
+use crate::controllers::{Context, ReconcileError};
 
-/// The Stacks that can be reached through prerequisites. One that does not exist is looked for in the API server itself
-/// before that is believed.
+/// All direct and indirect prerequisites. Only a live read proves that one does not exist.
 pub(super) async fn reachable(
     stack: &Stack,
     context: &Context,
-) -> Result<Prerequisites, PassError> {
+) -> Result<Prerequisites, ReconcileError> {
     let namespace = stack.namespace().unwrap_or_default();
     let mut found: Prerequisites = BTreeMap::new();
     let mut next = names(stack);
@@ -42,8 +41,11 @@ async fn find(
     context: &Context,
     namespace: &str,
     name: &str,
-) -> Result<Result<Stack, String>, PassError> {
-    let cached = context.stacks.get(&ObjectRef::new(name).within(namespace));
+) -> Result<Result<Stack, String>, ReconcileError> {
+    let cached = context
+        .caches
+        .stacks
+        .get(&ObjectRef::new(name).within(namespace));
     let object = match cached {
         Some(cached) => Some(cached.as_ref().clone()),
         None => pko_kube::find::<Decoded<Stack>>(&context.client, namespace, name).await?,
@@ -55,12 +57,12 @@ async fn find(
     Ok(readable.map_err(|bad| bad.error.to_string()))
 }
 
-/// Asks another Stack to run again.
+/// Requests a reconcile of another Stack by an annotation.
 pub(super) async fn request(
     context: &Context,
     other: &Stack,
     value: &str,
-) -> Result<(), PassError> {
+) -> Result<(), ReconcileError> {
     let annotation = (annotations::RECONCILIATION_REQUEST, value);
     let manager = field_managers::PREREQUISITE_REQUEST;
     pko_kube::apply_annotation(&context.client, other, annotation, manager).await?;

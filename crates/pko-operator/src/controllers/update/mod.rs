@@ -1,4 +1,4 @@
-//! Updates: each is one run of the workspace's agent.
+//! The controller of Updates. Each Update is one run of the workspace's agent.
 
 mod agent_run;
 mod outputs;
@@ -26,21 +26,21 @@ use pko_kube::EventNote;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{
-    Context, Pass, PassError, after_error,
-    context::{fresh, told},
-    drive, supervised,
+    Context, ReconcileError, Reconciler, after_error,
+    context::{latest, log_event_error},
+    instrument, reconcile_object,
 };
 use crate::{
     metrics::Metrics,
     telemetry::{self, EndedRun},
-    watch::shared::receiving,
+    watch::shared::receiver_stream,
 };
 
-/// Runs the controller until the manager ends; `woken` are Updates whose run has ended.
+/// Runs until the manager ends. `triggers` are Updates whose run has ended.
 pub(crate) async fn run(
     controller: Controller<Decoded<Update>>,
     workspaces: impl Stream<Item = Arc<Decoded<Workspace>>> + Send + 'static,
-    woken: UnboundedReceiver<ObjectRef<Decoded<Update>>>,
+    triggers: UnboundedReceiver<ObjectRef<Decoded<Update>>>,
     context: Arc<Context>,
 ) {
     let updates = controller.store();
@@ -56,9 +56,9 @@ pub(crate) async fn run(
     };
     let stream = controller
         .watches_shared_stream(workspaces, waiting)
-        .reconcile_on(receiving(woken))
+        .reconcile_on(receiver_stream(triggers))
         .run(
-            supervised(events::UPDATE_CONTROLLER, reconcile),
+            instrument(events::UPDATE_CONTROLLER, reconcile),
             |_, error, _| after_error(error),
             context,
         );
@@ -74,8 +74,8 @@ fn runs_in(update: &Decoded<Update>, workspace: &str) -> bool {
 async fn reconcile(
     object: Arc<Decoded<Update>>,
     context: Arc<Context>,
-) -> Result<Action, PassError> {
-    let Some(object) = fresh(object, &context.updates, &context).await? else {
+) -> Result<Action, ReconcileError> {
+    let Some(object) = latest(object, &context.caches.updates, &context).await? else {
         return Ok(Action::await_change());
     };
     let update = match object.as_result() {
@@ -91,26 +91,30 @@ async fn reconcile(
         }
     };
     if is_over(update.status.as_ref()) {
-        // The answer to the write that said so may have been lost: then nobody has told the queue.
-        context.leave(&update.uid().unwrap_or_default());
+        // The response to the write of the status may have been lost, and with it the release.
+        context.runs.release(&update.uid().unwrap_or_default());
     }
-    let pass = UpdatePass {
+    let reconciler = UpdateReconciler {
         update,
         context: &context,
     };
-    let leading_since = *context.leading_since.get_or_init(Timestamp::now);
-    drive(&pass, ObservedUpdate::new(update.clone(), leading_since)).await
+    let leading_since = *context.runs.leading_since.get_or_init(Timestamp::now);
+    reconcile_object(
+        &reconciler,
+        ObservedUpdate::new(update.clone(), leading_since),
+    )
+    .await
 }
 
-struct UpdatePass<'pass> {
-    update: &'pass Update,
-    context: &'pass Context,
+struct UpdateReconciler<'a> {
+    update: &'a Update,
+    context: &'a Context,
 }
 
-impl Pass for UpdatePass<'_> {
+impl Reconciler for UpdateReconciler<'_> {
     type Observed = ObservedUpdate;
 
-    async fn read(&self, read: UpdateRead) -> Result<UpdateResponse, PassError> {
+    async fn read(&self, read: UpdateRead) -> Result<UpdateResponse, ReconcileError> {
         let Self { update, context } = *self;
         Ok(match read {
             UpdateRead::Awaited(stack) => {
@@ -122,12 +126,12 @@ impl Pass for UpdatePass<'_> {
         })
     }
 
-    async fn write(&self, write: UpdateWrite) -> Result<UpdateResponse, PassError> {
+    async fn write(&self, write: UpdateWrite) -> Result<UpdateResponse, ReconcileError> {
         let Self { update, context } = *self;
         Ok(match write {
             UpdateWrite::Admit(question) => {
-                context.turns.are_primed().await;
-                UpdateResponse::Admission(context.turns.ask(update, *question))
+                context.runs.queue.wait_until_primed().await;
+                UpdateResponse::Admission(context.runs.queue.admit(update, *question))
             }
             UpdateWrite::AcquireAgent(workspace) => {
                 UpdateResponse::Agent(agent_run::reach(update, &workspace, context).await)
@@ -147,7 +151,11 @@ impl Pass for UpdatePass<'_> {
         })
     }
 
-    async fn act(&self, observed: &ObservedUpdate, effect: UpdateEffect) -> Result<(), PassError> {
+    async fn perform(
+        &self,
+        observed: &ObservedUpdate,
+        effect: UpdateEffect,
+    ) -> Result<(), ReconcileError> {
         let Self { update, context } = *self;
         let workspace = match &observed.workspace {
             Fact::Known(workspace) => workspace.as_ref(),
@@ -160,12 +168,12 @@ impl Pass for UpdatePass<'_> {
             }
             UpdateEffect::Adopt(owner) => {
                 let adopted = pko_kube::add_owner(&context.client, update, &owner).await?;
-                context.own_writes.record(&adopted);
+                context.memory.own_writes.record(&adopted);
             }
-            UpdateEffect::GiveBackTurn => context.leave(&update.uid().unwrap_or_default()),
-            UpdateEffect::FollowRun => agent_run::follow(update, workspace, context),
+            UpdateEffect::GiveBackTurn => context.runs.release(&update.uid().unwrap_or_default()),
+            UpdateEffect::FollowRun => agent_run::watch(update, workspace, context),
             UpdateEffect::AcknowledgeRun => {
-                agent_run::acknowledge(update, workspace, context).await
+                agent_run::acknowledge(update, workspace, context).await;
             }
             UpdateEffect::Delete => {
                 let namespace = update.namespace().unwrap_or_default();
@@ -186,7 +194,7 @@ impl Pass for UpdatePass<'_> {
                     message: &event.message,
                     warning: event.warning,
                 };
-                told(context.recorders.update.record(update, &note).await);
+                log_event_error(context.recorders.update.record(update, &note).await);
             }
             UpdateEffect::WarnOfWorkspace(message) => {
                 if let Some(workspace) = workspace {
@@ -210,9 +218,13 @@ impl Pass for UpdatePass<'_> {
     }
 }
 
-/// Whether the Stack of this name waits for the Update's result. It is read anew: what a cache has not heard of must not
-/// be lost. One that does not decode may wait for it.
-async fn is_awaited(update: &Update, context: &Context, stack: &str) -> Result<bool, PassError> {
+/// Whether the Stack of this name waits for the result of the Update. Reads the Stack live: a cache
+/// may lack what it waits for. A Stack that does not decode may wait.
+async fn is_awaited(
+    update: &Update,
+    context: &Context,
+    stack: &str,
+) -> Result<bool, ReconcileError> {
     let namespace = update.namespace().unwrap_or_default();
     let live: Option<Decoded<Stack>> = pko_kube::find(&context.client, &namespace, stack).await?;
     let stack_awaits = |stack: Decoded<Stack>| {
@@ -222,17 +234,17 @@ async fn is_awaited(update: &Update, context: &Context, stack: &str) -> Result<b
     Ok(live.is_some_and(stack_awaits))
 }
 
-/// The Workspace from the cache, if that has seen the Stack's last change of it: a run with the config of before
-/// would be a run for nothing. Its absence is believed from a live read only.
+/// The Workspace from the cache once that has the Stack's last change, because a run with older
+/// config is useless. Only a live read proves its absence.
 async fn workspace(
     update: &Update,
     context: &Context,
     name: &str,
-) -> Result<Option<Box<Workspace>>, PassError> {
+) -> Result<Option<Box<Workspace>>, ReconcileError> {
     let namespace = update.namespace().unwrap_or_default();
     let reference = ObjectRef::new(name).within(&namespace);
-    if let Some(cached) = context.workspaces.get(&reference)
-        && let Some(seen) = fresh(cached, &context.workspaces, context).await?
+    if let Some(cached) = context.caches.workspaces.get(&reference)
+        && let Some(seen) = latest(cached, &context.caches.workspaces, context).await?
         && let Ok(workspace) = seen.as_result()
     {
         return Ok(Some(Box::new(workspace.clone())));
@@ -244,29 +256,28 @@ async fn workspace(
     )
 }
 
-/// Writes a status, unless the Update is another one by now: from an old copy, which a cache may begin with, a run that
-/// has ended long ago would look as if it had never begun.
+/// Writes a status unless the Update has changed since. In an old copy, with which a cache may
+/// start, a run that ended long ago looks as if it had never started.
 async fn write_status(
     update: &impl kube::ResourceExt,
     context: &Context,
     status: &UpdateStatus,
-) -> Result<(), PassError> {
+) -> Result<(), ReconcileError> {
     let manager = field_managers::UPDATE_STATUS;
     context
         .write_status_unless_changed::<Update>(update, status, manager)
         .await?;
     if is_over(Some(status)) {
-        context.leave(&update.uid().unwrap_or_default());
+        context.runs.release(&update.uid().unwrap_or_default());
     }
     Ok(())
 }
 
-/// Whether a status says that the Update has ended.
 fn is_over(status: Option<&UpdateStatus>) -> bool {
     status.is_some_and(|status| is_true(&status.conditions, ConditionType::Complete))
 }
 
-/// Measures a run that has ended with this status, and tells of it.
+/// Records metrics and a trace of a run that ends with this status.
 fn measure_end(update: &Update, status: &UpdateStatus, metrics: &Metrics) {
     let before = update.status.as_ref();
     let (Some(start), Some(end)) = (&status.start_time, &status.end_time) else {
@@ -298,5 +309,5 @@ async fn warn_of(workspace: &Workspace, context: &Context, message: &str) {
         message,
         warning: true,
     };
-    told(context.recorders.workspace.record(workspace, &note).await);
+    log_event_error(context.recorders.workspace.record(workspace, &note).await);
 }

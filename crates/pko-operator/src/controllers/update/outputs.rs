@@ -1,4 +1,5 @@
-//! The Secret with a run's outputs: there before the result is recorded, and kept once however often it is tried.
+//! The Secret with a run's outputs. It exists before the result is recorded, and retries write it
+//! once.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -6,51 +7,54 @@ use pko_api::{Update, names::field_managers};
 use pko_core::update::other_outputs_name;
 use pko_kube::RequestError;
 
-use super::{Context, PassError};
+use super::{Context, ReconcileError};
 
-/// What became of a try.
-enum Kept {
-    /// It is there, from now on or from an earlier try.
-    Here,
-    /// What has this name is another's.
-    Occupied,
-    /// It will never be taken.
-    Refused(String),
+enum KeepResult {
+    /// From this attempt or an earlier one.
+    Stored,
+    /// The Secret of this name belongs to another owner.
+    NameTaken,
+    /// The API server rejects it for good.
+    Rejected(String),
 }
 
-/// Keeps the outputs, and says under which name; or why they were refused for good.
+/// Stores the outputs. Returns the name of the Secret, or why it was rejected for good.
 pub(super) async fn keep(
     update: &Update,
     mut secret: Secret,
     context: &Context,
-) -> Result<Result<String, String>, PassError> {
+) -> Result<Result<String, String>, ReconcileError> {
     let uid = update.uid().unwrap_or_default();
     let names = [secret.name_any(), other_outputs_name(&secret, &uid)];
     for name in &names {
         secret.metadata.name = Some(name.clone());
         match attempt(&secret, &uid, context).await? {
-            Kept::Here => return Ok(Ok(name.clone())),
-            Kept::Refused(why) => return Ok(Err(why)),
-            Kept::Occupied => {}
+            KeepResult::Stored => return Ok(Ok(name.clone())),
+            KeepResult::Rejected(why) => return Ok(Err(why)),
+            KeepResult::NameTaken => {}
         }
     }
     let why = format!(
-        "the Secrets {} are there and are another's",
+        "the Secrets {} exist and have another owner",
         names.join(" and ")
     );
     Ok(Err(why))
 }
 
-async fn attempt(secret: &Secret, uid: &str, context: &Context) -> Result<Kept, RequestError> {
+async fn attempt(
+    secret: &Secret,
+    uid: &str,
+    context: &Context,
+) -> Result<KeepResult, RequestError> {
     let created = pko_kube::create(&context.client, secret, field_managers::OPERATOR).await;
     let Err(error) = created else {
-        return Ok(Kept::Here);
+        return Ok(KeepResult::Stored);
     };
     match error.status_code() {
         Some(409) => {}
-        // Who we are may be known again in a moment.
+        // Credentials may work again on a retry.
         Some(401) => return Err(error),
-        _ if error.is_refusal() => return Ok(Kept::Refused(error.full_text())),
+        _ if error.is_refusal() => return Ok(KeepResult::Rejected(error.full_text())),
         _ => return Err(error),
     }
     let namespace = secret.namespace().unwrap_or_default();
@@ -63,9 +67,9 @@ async fn attempt(secret: &Secret, uid: &str, context: &Context) -> Result<Kept, 
             .any(|owner| owner.uid == uid)
     };
     match found {
-        Some(found) if is_ours(&found) => Ok(Kept::Here),
-        Some(_) => Ok(Kept::Occupied),
-        // It went in between: the next pass finds the name free.
+        Some(found) if is_ours(&found) => Ok(KeepResult::Stored),
+        Some(_) => Ok(KeepResult::NameTaken),
+        // It was deleted in between: the next reconcile finds the name free.
         None => Err(error),
     }
 }

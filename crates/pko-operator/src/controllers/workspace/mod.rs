@@ -1,18 +1,13 @@
-//! Workspaces: a place to run, and an agent that is ready.
+//! The controller of Workspaces: starts their runtime and sets up their agent.
 
 pub(crate) mod setup;
 
 use std::{sync::Arc, time::Duration};
 
-use futures::{StreamExt as _, stream::BoxStream};
+use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::{
-    Resource as _,
-    api::{
-        apps::v1::StatefulSet,
-        core::v1::{Pod, Service},
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    Resource as _, api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
     Resource as _, ResourceExt as _,
@@ -33,63 +28,53 @@ use pko_core::{
 };
 use pko_kube::EventNote;
 use pko_proto::agent as wire;
-use tokio::{sync::mpsc::UnboundedReceiver, time::Instant};
+use tokio::time::Instant;
 
 use super::{
-    Context, Pass, PassError, after_error,
-    context::{fresh, told},
-    drive, supervised,
+    Context, ReconcileError, Reconciler, after_error,
+    context::{latest, log_event_error},
+    instrument, reconcile_object,
 };
 use crate::{
-    agents::{self, Agents, ConnectError, in_time},
+    agents::{self, AgentPool, ConnectError, with_deadline},
     metrics::Metrics,
-    watch::shared::receiving,
-    workspace_runtime::AgentAt,
+    watch::{pods::WorkspaceStreams, shared::receiver_stream},
+    workspace_runtime::{AgentTarget, WorkspaceId},
 };
 
-/// A container that has just been started may take so long to listen.
+/// A container that has just started may take this long to listen.
 const LISTENS_WITHIN: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What wakes a Workspace besides itself.
-pub(crate) struct Wakers {
-    pub(crate) services: BoxStream<'static, Arc<Service>>,
-    pub(crate) stateful_sets: BoxStream<'static, Arc<StatefulSet>>,
-    pub(crate) pods: BoxStream<'static, Arc<Pod>>,
-    pub(crate) updates: BoxStream<'static, Arc<Decoded<Update>>>,
-    /// Workspaces whose place or preparation has changed.
-    pub(crate) woken: UnboundedReceiver<ObjectRef<Decoded<Workspace>>>,
-}
-
-/// Runs the controller until the manager ends.
+/// Runs until the manager ends.
 pub(crate) async fn run(
     controller: Controller<Decoded<Workspace>>,
-    wakers: Wakers,
+    streams: WorkspaceStreams,
     context: Arc<Context>,
 ) {
     let stream = controller
-        .owns_shared_stream(wakers.services)
-        .owns_shared_stream(wakers.stateful_sets)
-        .watches_shared_stream(wakers.pods, |pod: Arc<Pod>| of_pod(&pod))
-        .watches_shared_stream(wakers.updates, |update: Arc<Decoded<Update>>| {
+        .owns_shared_stream(streams.services)
+        .owns_shared_stream(streams.stateful_sets)
+        .watches_shared_stream(streams.pods, |pod: Arc<Pod>| of_pod(&pod))
+        .watches_shared_stream(streams.updates, |update: Arc<Decoded<Update>>| {
             of_update(&update)
         })
-        .reconcile_on(receiving(wakers.woken))
+        .reconcile_on(receiver_stream(streams.triggers))
         .run(
-            supervised(events::WORKSPACE_CONTROLLER, reconcile),
+            instrument(events::WORKSPACE_CONTROLLER, reconcile),
             |_, error, _| after_error(error),
             context,
         );
     stream.for_each(|_| std::future::ready(())).await;
 }
 
-/// A pod belongs to its StatefulSet; the label says to which Workspace.
+/// The Workspace of a pod, by its label. Its owner is the StatefulSet.
 fn of_pod(pod: &Pod) -> Option<ObjectRef<Decoded<Workspace>>> {
     let name = pod.labels().get(labels::WORKSPACE_NAME)?;
     Some(ObjectRef::new(name).within(&pod.namespace()?))
 }
 
-/// An Update that waits wants a pod; one that has ended may let it go.
+/// The Workspace of an Update. A waiting Update needs a pod; one that has ended may leave it idle.
 fn of_update(update: &Decoded<Update>) -> Option<ObjectRef<Decoded<Workspace>>> {
     let update = update.as_result().ok()?;
     let name = update.spec.workspace_name.as_deref()?;
@@ -99,8 +84,8 @@ fn of_update(update: &Decoded<Update>) -> Option<ObjectRef<Decoded<Workspace>>> 
 async fn reconcile(
     object: Arc<Decoded<Workspace>>,
     context: Arc<Context>,
-) -> Result<Action, PassError> {
-    let Some(object) = fresh(object, &context.workspaces, &context).await? else {
+) -> Result<Action, ReconcileError> {
+    let Some(object) = latest(object, &context.caches.workspaces, &context).await? else {
         return Ok(Action::await_change());
     };
     let workspace = match object.as_result() {
@@ -116,22 +101,26 @@ async fn reconcile(
             return Ok(Action::await_change());
         }
     };
-    let pass = WorkspacePass {
+    let reconciler = WorkspaceReconciler {
         workspace,
         context: &context,
     };
-    Box::pin(drive(&pass, ObservedWorkspace::new(workspace.clone()))).await
+    Box::pin(reconcile_object(
+        &reconciler,
+        ObservedWorkspace::new(workspace.clone()),
+    ))
+    .await
 }
 
-struct WorkspacePass<'pass> {
-    workspace: &'pass Workspace,
-    context: &'pass Arc<Context>,
+struct WorkspaceReconciler<'a> {
+    workspace: &'a Workspace,
+    context: &'a Arc<Context>,
 }
 
-impl Pass for WorkspacePass<'_> {
+impl Reconciler for WorkspaceReconciler<'_> {
     type Observed = ObservedWorkspace;
 
-    async fn read(&self, read: WorkspaceRead) -> Result<WorkspaceResponse, PassError> {
+    async fn read(&self, read: WorkspaceRead) -> Result<WorkspaceResponse, ReconcileError> {
         match read {
             WorkspaceRead::Awaited(stack) => Ok(WorkspaceResponse::Awaited(
                 self.is_awaited_by(&stack).await?,
@@ -140,28 +129,32 @@ impl Pass for WorkspacePass<'_> {
         }
     }
 
-    async fn write(&self, write: WorkspaceWrite) -> Result<WorkspaceResponse, PassError> {
+    async fn write(&self, write: WorkspaceWrite) -> Result<WorkspaceResponse, ReconcileError> {
         let Self { workspace, context } = *self;
         match write {
             WorkspaceWrite::EnsureRuntime => {
-                // Runs from before the start count before any pod is ended.
-                context.turns.are_primed().await;
+                // Runs of an earlier manager count before any pod is stopped.
+                context.runs.queue.wait_until_primed().await;
                 Ok(WorkspaceResponse::Runtime(
-                    context.places.ensure(workspace).await,
+                    context.runtime.ensure(workspace).await,
                 ))
             }
             WorkspaceWrite::SetUp => {
-                let Some(agent) = context.places.agent(workspace) else {
+                let Some(agent) = context.runtime.agent(workspace) else {
                     let gone = SetupState::InProgress(SetupStage::Installing);
                     return Ok(WorkspaceResponse::Setup(gone));
                 };
-                let preparation = context.preparations.ask(workspace, agent, context);
+                let preparation = context.workspace_setup.ensure(workspace, agent, context);
                 Ok(WorkspaceResponse::Setup(preparation.await))
             }
         }
     }
 
-    async fn act(&self, _: &ObservedWorkspace, effect: WorkspaceEffect) -> Result<(), PassError> {
+    async fn perform(
+        &self,
+        _: &ObservedWorkspace,
+        effect: WorkspaceEffect,
+    ) -> Result<(), ReconcileError> {
         let Self { workspace, context } = *self;
         match effect {
             WorkspaceEffect::PatchStatus(status) => {
@@ -171,13 +164,15 @@ impl Pass for WorkspacePass<'_> {
             WorkspaceEffect::Remove => {
                 let namespace = workspace.namespace().unwrap_or_default();
                 let (name, uid) = (workspace.name_any(), workspace.uid());
-                context.applied.forget(&namespace, &name);
-                context
-                    .places
-                    .remove(&namespace, &name, &uid.unwrap_or_default());
+                context.memory.applied_workspaces.forget(&namespace, &name);
+                context.runtime.remove(&WorkspaceId {
+                    namespace,
+                    name,
+                    uid: uid.unwrap_or_default(),
+                });
             }
             WorkspaceEffect::Delete => {
-                pko_kube::delete_unchanged(&context.client, workspace).await?
+                pko_kube::delete_unchanged(&context.client, workspace).await?;
             }
             WorkspaceEffect::Emit(event) => {
                 let note = EventNote {
@@ -185,7 +180,7 @@ impl Pass for WorkspacePass<'_> {
                     message: &event.message,
                     warning: event.warning,
                 };
-                told(context.recorders.workspace.record(workspace, &note).await);
+                log_event_error(context.recorders.workspace.record(workspace, &note).await);
             }
         }
         Ok(())
@@ -200,14 +195,15 @@ impl Pass for WorkspacePass<'_> {
     }
 }
 
-impl WorkspacePass<'_> {
-    /// Whether the Stack of this name waits for the Workspace. The cache is believed that it does, and that it does not the
-    /// API server alone.
-    async fn is_awaited_by(&self, stack: &str) -> Result<bool, PassError> {
+impl WorkspaceReconciler<'_> {
+    /// Whether the Stack of this name waits for the Workspace. The cache can prove that it does;
+    /// only a live read proves that it does not.
+    async fn is_awaited_by(&self, stack: &str) -> Result<bool, ReconcileError> {
         let Self { workspace, context } = *self;
         let namespace = workspace.namespace().unwrap_or_default();
         let waits = |stack: &Decoded<Stack>| is_awaited(workspace, stack.meta());
         let cached = context
+            .caches
             .stacks
             .get(&ObjectRef::new(stack).within(&namespace));
         if cached.is_some_and(|stack| waits(&stack)) {
@@ -219,10 +215,12 @@ impl WorkspacePass<'_> {
     }
 
     async fn version(&self) -> Result<String, AgentError> {
-        let Some(agent) = self.context.places.agent(self.workspace) else {
-            return Err(AgentError::Unreachable("there is no agent yet".to_owned()));
+        let Some(agent) = self.context.runtime.agent(self.workspace) else {
+            return Err(AgentError::Unreachable(
+                "the workspace has no agent yet".to_owned(),
+            ));
         };
-        let is_new = !self.context.places.is_initialized(self.workspace);
+        let is_new = !self.context.runtime.is_initialized(self.workspace);
         let patience = if is_new {
             LISTENS_WITHIN
         } else {
@@ -234,7 +232,7 @@ impl WorkspacePass<'_> {
         if let Err(AgentError::Refused { reason, .. }) = &version
             && denials.contains(&reason.as_str())
         {
-            self.context.places.mark_refused(&agent.instance);
+            self.context.runtime.record_rejection(&agent.instance);
         }
         version
     }
@@ -244,14 +242,14 @@ async fn write_status(
     workspace: &impl kube::ResourceExt,
     context: &Context,
     status: &WorkspaceStatus,
-) -> Result<(), PassError> {
+) -> Result<(), ReconcileError> {
     let manager = field_managers::WORKSPACE_STATUS;
     context
         .write_status::<Workspace>(workspace, status, manager)
         .await
 }
 
-/// Measures how long it took a Workspace to be Ready, which it is with this status: since it was not, or since it is.
+/// Records how long a Workspace took to become Ready with this status.
 fn measure_start(workspace: &Workspace, status: &WorkspaceStatus, metrics: &Metrics) {
     let before = workspace.status.as_ref();
     let before = before.and_then(|status| find(&status.conditions, ConditionType::Ready));
@@ -266,11 +264,11 @@ fn measure_start(workspace: &Workspace, status: &WorkspaceStatus, metrics: &Metr
     }
 }
 
-/// The version of an agent's Pulumi CLI; a new agent may take a moment to listen.
+/// The version of an agent's Pulumi CLI. Retries while a new agent does not listen yet.
 async fn version(
-    agents: &Agents,
+    agents: &AgentPool,
     workspace: &str,
-    agent: &AgentAt,
+    agent: &AgentTarget,
     patience: Duration,
 ) -> Result<String, AgentError> {
     let end = Instant::now() + patience;
@@ -287,8 +285,8 @@ async fn version(
         }
     };
     let request = wire::PulumiVersionRequest {};
-    let version = in_time(connection.automation.pulumi_version(request)).await;
+    let version = with_deadline(connection.automation.pulumi_version(request)).await;
     version
         .map(|version| version.version)
-        .map_err(|status| agents::refusal(&status))
+        .map_err(|status| agents::agent_error(&status))
 }

@@ -1,116 +1,117 @@
-//! What a new agent does once: packages are installed, and stacks selected. That may take minutes, so it is done in the
-//! background, and its end wakes the Workspace.
+//! The setup of a new agent: installs packages and selects stacks. It can take minutes, so it runs
+//! in the background and triggers a reconcile of the Workspace when it ends.
 //!
 //! # Guarantees
-//! No worker waits for it longer than a moment. A failure is tried again after a pause that grows; another agent, or
-//! another spec, is tried at once.
+//! No reconcile waits longer than a moment for it. A failure is retried with backoff; another agent
+//! or another spec is set up at once.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use kube::{ResourceExt as _, runtime::reflector::ObjectRef};
-use pko_api::{Decoded, Workspace, auto::v1alpha1::WorkspaceStack};
+use parking_lot::{Mutex, MutexGuard};
+use pko_api::{Workspace, auto::v1alpha1::WorkspaceStack};
 use pko_core::workspace::{SetupStage, SetupState};
 use pko_proto::agent as wire;
-use tokio::sync::{Notify, mpsc::UnboundedSender};
+use tokio::sync::Notify;
 
 use crate::{
     agents::{self, ConnectError, Connection, config_item},
     controllers::Context,
-    workspace_runtime::{AgentAt, MarkError},
+    watch::WorkspaceTrigger,
+    workspace_runtime::{AgentTarget, MarkError},
 };
 
-/// As long as a pass waits: what is done by then needs no words in between.
-const MOMENT: Duration = Duration::from_secs(1);
-/// The pause after the first failure that may pass by itself, and the longest one.
+/// How long a reconcile waits: a setup that is done by then is never shown as in progress.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+/// The first and the longest delay after a transient failure.
 const TRANSIENT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
-/// The same for a failure that somebody has to mend, maybe elsewhere.
-const LASTING: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(1));
+/// The same for a failure that needs a change by the user.
+const PERMANENT: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(1));
 
-/// All preparations that go on or went wrong, by the Workspace's uid.
+/// The setups that are in progress or have failed, by the uid of the Workspace.
 #[derive(Clone)]
-pub(crate) struct Preparations {
-    known: Arc<Mutex<HashMap<String, Entry>>>,
-    wake: UnboundedSender<ObjectRef<Decoded<Workspace>>>,
+pub(crate) struct WorkspaceSetup {
+    known: Arc<Mutex<HashMap<String, SetupEntry>>>,
+    trigger: WorkspaceTrigger,
 }
 
-struct Entry {
-    attempt: Attempt,
-    state: State,
+struct SetupEntry {
+    attempt: SetupAttempt,
+    state: SetupProgress,
     failures: u32,
     ended: Arc<Notify>,
 }
 
-/// Which agent is prepared for which spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Attempt {
+struct SetupAttempt {
     instance: String,
     generation: Option<i64>,
 }
 
-enum State {
+enum SetupProgress {
     Working(SetupStage),
-    Failed(Failure, Instant),
+    Failed(SetupFailure, Instant),
 }
 
-/// What went wrong.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
-struct Failure {
+struct SetupFailure {
     stage: SetupStage,
     message: String,
     is_transient: bool,
 }
 
-impl Preparations {
-    pub(crate) fn new(wake: UnboundedSender<ObjectRef<Decoded<Workspace>>>) -> Self {
+impl WorkspaceSetup {
+    pub(crate) fn new(trigger: WorkspaceTrigger) -> Self {
         Self {
             known: Arc::default(),
-            wake,
+            trigger,
         }
     }
 
-    /// How far a workspace's agent is; it is set to work if it is not done.
-    pub(crate) async fn ask(
+    /// The state of the setup. Starts it if it is not done.
+    pub(crate) async fn ensure(
         &self,
         workspace: &Workspace,
-        agent: AgentAt,
+        agent: AgentTarget,
         context: &Arc<Context>,
     ) -> SetupState {
-        if context.places.is_initialized(workspace) {
+        if context.runtime.is_initialized(workspace) {
             self.forget(&workspace.uid().unwrap_or_default());
             return SetupState::Done;
         }
-        let Some(ended) = self.set_to_work(workspace, agent, context) else {
-            return self.told(workspace);
+        let Some(ended) = self.start_unless_running(workspace, agent, context) else {
+            return self.state(workspace);
         };
-        // Whoever is done in a moment is not shown as being at it.
-        let _ = tokio::time::timeout(MOMENT, ended.notified()).await;
-        self.told(workspace)
+        // A setup that ends within a moment is not reported as in progress.
+        let _ = tokio::time::timeout(MAX_WAIT, ended.notified()).await;
+        self.state(workspace)
     }
 
-    /// Starts the work unless it goes on, or failed not long ago. Gives what tells its end, if it goes on.
-    fn set_to_work(
+    /// Starts the setup unless it is in progress or failed recently. Returns what signals its end,
+    /// if it is in progress.
+    fn start_unless_running(
         &self,
         workspace: &Workspace,
-        agent: AgentAt,
+        agent: AgentTarget,
         context: &Arc<Context>,
     ) -> Option<Arc<Notify>> {
         let uid = workspace.uid().unwrap_or_default();
-        let attempt = Attempt {
+        let attempt = SetupAttempt {
             instance: agent.instance.clone(),
             generation: workspace.metadata.generation,
         };
         let mut known = self.known();
         let failures = match known.get(&uid) {
-            Some(entry) if matches!(entry.state, State::Working(_)) => {
+            Some(entry) if matches!(entry.state, SetupProgress::Working(_)) => {
                 return Some(Arc::clone(&entry.ended));
             }
             Some(entry) if entry.attempt == attempt => {
-                if !entry.pause_left().is_zero() {
+                if !entry.remaining_delay().is_zero() {
                     return None;
                 }
                 entry.failures
@@ -118,9 +119,9 @@ impl Preparations {
             _ => 0,
         };
         let ended = Arc::new(Notify::new());
-        let entry = Entry {
+        let entry = SetupEntry {
             attempt,
-            state: State::Working(SetupStage::Installing),
+            state: SetupProgress::Working(SetupStage::Installing),
             failures,
             ended: Arc::clone(&ended),
         };
@@ -131,9 +132,9 @@ impl Preparations {
         Some(ended)
     }
 
-    async fn work(self, workspace: Workspace, agent: AgentAt, context: Arc<Context>) {
+    async fn work(self, workspace: Workspace, agent: AgentTarget, context: Arc<Context>) {
         let uid = workspace.uid().unwrap_or_default();
-        let stage = |stage| self.reach(&uid, stage);
+        let stage = |stage| self.set_stage(&uid, stage);
         let result = prepare(&workspace, &agent, &context, stage).await;
         let mut known = self.known();
         let ended = known.get(&uid).map(|entry| Arc::clone(&entry.ended));
@@ -142,7 +143,7 @@ impl Preparations {
             Err(failure) => {
                 if let Some(entry) = known.get_mut(&uid) {
                     entry.failures += 1;
-                    entry.state = State::Failed(failure, Instant::now());
+                    entry.state = SetupProgress::Failed(failure, Instant::now());
                 }
             }
         }
@@ -151,80 +152,78 @@ impl Preparations {
             ended.notify_one();
         }
         let namespace = workspace.namespace().unwrap_or_default();
-        // The other end is there as long as the manager is.
+        // The receiver lives as long as the manager.
         let _ = self
-            .wake
+            .trigger
             .send(ObjectRef::new(&workspace.name_any()).within(&namespace));
     }
 
-    fn reach(&self, uid: &str, stage: SetupStage) {
+    fn set_stage(&self, uid: &str, stage: SetupStage) {
         if let Some(entry) = self.known().get_mut(uid) {
-            entry.state = State::Working(stage);
+            entry.state = SetupProgress::Working(stage);
         }
     }
 
-    fn told(&self, workspace: &Workspace) -> SetupState {
+    fn state(&self, workspace: &Workspace) -> SetupState {
         let known = self.known();
         match known.get(&workspace.uid().unwrap_or_default()) {
             None => SetupState::Done,
             Some(entry) => match &entry.state {
-                State::Working(stage) => SetupState::InProgress(*stage),
-                State::Failed(failure, _) => SetupState::Failed {
+                SetupProgress::Working(stage) => SetupState::InProgress(*stage),
+                SetupProgress::Failed(failure, _) => SetupState::Failed {
                     stage: failure.stage,
                     message: failure.message.clone(),
                     is_transient: failure.is_transient,
-                    retry_in: entry.pause_left(),
+                    retry_in: entry.remaining_delay(),
                 },
             },
         }
     }
 
-    /// What is known of a Workspace that is gone, or done.
+    /// Forgets a failure.
     pub(crate) fn forget(&self, uid: &str) {
         let mut known = self.known();
         if known
             .get(uid)
-            .is_some_and(|entry| matches!(entry.state, State::Failed(..)))
+            .is_some_and(|entry| matches!(entry.state, SetupProgress::Failed(..)))
         {
             known.remove(uid);
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, HashMap<String, SetupEntry>> {
+        self.known.lock()
     }
 }
 
-impl Entry {
-    /// What is left of the pause after the last failure.
-    fn pause_left(&self) -> Duration {
-        let State::Failed(failure, at) = &self.state else {
+impl SetupEntry {
+    /// The rest of the delay after the last failure.
+    fn remaining_delay(&self) -> Duration {
+        let SetupProgress::Failed(failure, at) = &self.state else {
             return Duration::ZERO;
         };
-        pause(self.failures, failure.is_transient).saturating_sub(at.elapsed())
+        delay(self.failures, failure.is_transient).saturating_sub(at.elapsed())
     }
 }
 
-/// The pause after so many failures.
-fn pause(failures: u32, is_transient: bool) -> Duration {
-    let (first, longest) = if is_transient { TRANSIENT } else { LASTING };
+fn delay(failures: u32, is_transient: bool) -> Duration {
+    let (first, longest) = if is_transient { TRANSIENT } else { PERMANENT };
     let doubled = 1_u32
         .checked_shl(failures.saturating_sub(1))
         .unwrap_or(u32::MAX);
     first.saturating_mul(doubled).min(longest)
 }
 
-/// Does it all, stage by stage.
 async fn prepare(
     workspace: &Workspace,
-    agent: &AgentAt,
+    agent: &AgentTarget,
     context: &Context,
     stage: impl Fn(SetupStage),
-) -> Result<(), Failure> {
+) -> Result<(), SetupFailure> {
     let uid = workspace.uid().unwrap_or_default();
     let connection = context.agents.connect(&uid, agent).await;
-    let mut connection = connection.map_err(|error| unreachable(&error))?;
-    // A project without a program, as a destroy has it, wants nothing; some languages' tools fail for want of a program.
+    let mut connection = connection.map_err(|error| connect_failure(&error))?;
+    // The project of a destroy has no program, and some language hosts fail to install without one.
     if workspace.spec.project_info.is_none() {
         install(&mut connection, context).await?;
     }
@@ -232,17 +231,16 @@ async fn prepare(
     for stack in &workspace.spec.stacks {
         let initialized = initialize(&mut connection, workspace, agent, context, stack).await;
         initialized.map_err(|status| {
-            let text = agents::text(&status);
+            let text = agents::status_text(&status);
             let message = format!("Failed to initialize stack \"{}\": {text}", stack.name);
-            failed(SetupStage::Initializing, message, &status)
+            call_failure(SetupStage::Initializing, message, &status)
         })?;
     }
-    let marked = context.places.mark_initialized(workspace, &agent.instance);
-    marked.await.map_err(|error| unmarked(&error))
+    let marked = context.runtime.mark_initialized(workspace, &agent.instance);
+    marked.await.map_err(|error| mark_failure(&error))
 }
 
-/// Installs what the program wants.
-async fn install(connection: &mut Connection, context: &Context) -> Result<(), Failure> {
+async fn install(connection: &mut Connection, context: &Context) -> Result<(), SetupFailure> {
     let start = Instant::now();
     let installed = connection.automation.install(wire::InstallRequest {}).await;
     context
@@ -251,17 +249,17 @@ async fn install(connection: &mut Connection, context: &Context) -> Result<(), F
     match installed {
         Ok(_) => Ok(()),
         Err(status) => {
-            let message = agents::text(&status);
-            Err(failed(SetupStage::Installing, message, &status))
+            let message = agents::status_text(&status);
+            Err(call_failure(SetupStage::Installing, message, &status))
         }
     }
 }
 
-/// Selects a stack. The config goes with each run; only an agent that has no runs of its own gets it now.
+/// Selects a stack. Runs carry their config; an agent of upstream gets it here.
 async fn initialize(
     connection: &mut Connection,
     workspace: &Workspace,
-    agent: &AgentAt,
+    agent: &AgentTarget,
     context: &Context,
     stack: &WorkspaceStack,
 ) -> Result<(), Box<tonic::Status>> {
@@ -275,7 +273,7 @@ async fn initialize(
         return Ok(());
     }
     if !stack.config.is_empty() {
-        let local_path = |path: &str| context.places.local_path(workspace, path);
+        let local_path = |path: &str| context.runtime.local_path(workspace, path);
         let items = stack
             .config
             .iter()
@@ -294,24 +292,24 @@ async fn initialize(
     Ok(())
 }
 
-fn failed(stage: SetupStage, message: String, status: &tonic::Status) -> Failure {
-    Failure {
+fn call_failure(stage: SetupStage, message: String, status: &tonic::Status) -> SetupFailure {
+    SetupFailure {
         stage,
         message,
         is_transient: agents::is_transient(status),
     }
 }
 
-fn unreachable(error: &ConnectError) -> Failure {
-    Failure {
+fn connect_failure(error: &ConnectError) -> SetupFailure {
+    SetupFailure {
         stage: SetupStage::Installing,
         message: format!("unable to connect to workspace: {error}"),
         is_transient: true,
     }
 }
 
-fn unmarked(error: &MarkError) -> Failure {
-    Failure {
+fn mark_failure(error: &MarkError) -> SetupFailure {
+    SetupFailure {
         stage: SetupStage::Initializing,
         message: error.to_string(),
         is_transient: true,
@@ -323,14 +321,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_up_to_a_limit() {
-        let pauses = |is_transient| {
+    fn setup_retry_delay_doubles_up_to_a_limit() {
+        let delays = |is_transient| {
             let failures = [1, 2, 3, 40].into_iter();
             failures
-                .map(|failures| pause(failures, is_transient).as_secs())
+                .map(|failures| delay(failures, is_transient).as_secs())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(pauses(true), [5, 10, 20, 300]);
-        assert_eq!(pauses(false), [60, 120, 240, 3600]);
+        assert_eq!(delays(true), [5, 10, 20, 300]);
+        assert_eq!(delays(false), [60, 120, 240, 3600]);
     }
 }

@@ -1,4 +1,4 @@
-//! Serves the metrics: by HTTPS to those who may read them, or by HTTP to all.
+//! Serves metrics: over HTTPS to authorized clients, or over HTTP to all.
 
 mod access;
 
@@ -19,61 +19,61 @@ use rustls::{ServerConfig, pki_types::PrivatePkcs8KeyDer};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use self::access::{Access, Judge, Remembering};
+use self::access::{Access, Authorizer, CachedAuthorizer};
 use crate::{
     metrics::Metrics,
-    server::bounded::{self, Limits},
+    server::bounded::{self, ConnectionLimits},
 };
-pub(crate) use access::ClusterAccess;
+pub(crate) use access::ClusterAuthorizer;
 
-const LIMITS: Limits = Limits {
+const LIMITS: ConnectionLimits = ConnectionLimits {
     head: Duration::from_secs(10),
     request: Duration::from_mins(1),
     connections: 32,
 };
 
-/// How one gets in.
-pub(crate) enum Door<J> {
-    /// By HTTP, everybody.
-    Open,
-    /// By HTTPS with a certificate of our own, whoever may.
-    Guarded {
-        /// Who says who may.
-        judge: J,
-        /// Whether HTTP/2 is spoken, too.
-        http2: bool,
-    },
+pub(crate) enum MetricsAuth<J> {
+    /// HTTP, for everyone.
+    None,
+    /// HTTPS with a self-signed certificate, for bearer tokens with access.
+    Token { authorizer: J, http2: bool },
 }
 
-/// Serves until it is dropped.
-pub(crate) async fn serve<J: Judge>(
+pub(crate) async fn serve<J: Authorizer>(
     listener: TcpListener,
     metrics: Arc<Metrics>,
-    door: Door<J>,
+    auth: MetricsAuth<J>,
 ) -> anyhow::Result<()> {
-    match door {
-        Door::Open => {
+    match auth {
+        MetricsAuth::None => {
             let routes = Router::new()
-                .route("/metrics", get(open))
+                .route("/metrics", get(serve_open))
                 .with_state(metrics);
             bounded::serve(listener, routes, LIMITS).await;
         }
-        Door::Guarded { judge, http2 } => {
+        MetricsAuth::Token { authorizer, http2 } => {
             let acceptor = TlsAcceptor::from(Arc::new(configuration(http2)?));
-            bounded::serve_tls(listener, acceptor, guarded_routes(metrics, judge), LIMITS).await;
+            bounded::serve_tls(
+                listener,
+                acceptor,
+                authorized_routes(metrics, authorizer),
+                LIMITS,
+            )
+            .await;
         }
     }
     Ok(())
 }
 
-fn guarded_routes<J: Judge>(metrics: Arc<Metrics>, judge: J) -> Router {
-    let guard = Arc::new((metrics, Remembering::new(judge)));
+fn authorized_routes<J: Authorizer>(metrics: Arc<Metrics>, authorizer: J) -> Router {
+    let guard = Arc::new((metrics, CachedAuthorizer::new(authorizer)));
     Router::new()
-        .route("/metrics", get(guarded::<J>))
+        .route("/metrics", get(serve_authorized::<J>))
         .with_state(guard)
 }
 
-/// A certificate that nobody has signed, made at each start: it hides what is said, and the token says who asks.
+/// Self-signed, generated at each start: it encrypts the connection, and the token authenticates
+/// the client.
 fn configuration(http2: bool) -> anyhow::Result<ServerConfig> {
     let key = KeyPair::generate()?;
     let certificate = CertificateParams::new(["localhost".to_owned()])?.self_signed(&key)?;
@@ -95,29 +95,34 @@ fn configuration(http2: bool) -> anyhow::Result<ServerConfig> {
     Ok(configuration)
 }
 
-async fn open(State(metrics): State<Arc<Metrics>>) -> Response {
+async fn serve_open(State(metrics): State<Arc<Metrics>>) -> Response {
     text(&metrics)
 }
 
-type Guard<J> = Arc<(Arc<Metrics>, Remembering<J>)>;
+type Guard<J> = Arc<(Arc<Metrics>, CachedAuthorizer<J>)>;
 
-async fn guarded<J: Judge>(State(guard): State<Guard<J>>, headers: HeaderMap) -> Response {
+async fn serve_authorized<J: Authorizer>(
+    State(guard): State<Guard<J>>,
+    headers: HeaderMap,
+) -> Response {
     let (metrics, access) = guard.as_ref();
     let Some(token) = token(&headers) else {
-        return refused(StatusCode::UNAUTHORIZED, "show a token");
+        return rejection(StatusCode::UNAUTHORIZED, "a bearer token is required");
     };
-    match access.judge(token, Instant::now()).await {
+    match access.authorize(token, Instant::now()).await {
         Ok(Access::Granted) => text(metrics),
-        Ok(Access::Unknown) => refused(StatusCode::UNAUTHORIZED, "nobody knows this token"),
-        Ok(Access::Forbidden) => refused(
+        Ok(Access::Unauthenticated) => {
+            rejection(StatusCode::UNAUTHORIZED, "the token is not valid")
+        }
+        Ok(Access::Forbidden) => rejection(
             StatusCode::FORBIDDEN,
             "needs a role that may `get` the path `/metrics`, such as `metrics-reader`",
         ),
         Err(error) => {
-            tracing::warn!(%error, "Metrics were asked for, and are not given");
-            refused(
+            tracing::warn!(%error, "Failed to authorize a scrape");
+            rejection(
                 StatusCode::INTERNAL_SERVER_ERROR,
-                "the API server does not say who asks",
+                "the API server could not review the token",
             )
         }
     }
@@ -130,7 +135,7 @@ fn token(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-fn refused(code: StatusCode, why: &'static str) -> Response {
+fn rejection(code: StatusCode, why: &'static str) -> Response {
     (code, why).into_response()
 }
 
@@ -138,7 +143,7 @@ fn text(metrics: &Metrics) -> Response {
     match metrics.text() {
         Ok(text) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
         Err(error) => {
-            tracing::warn!(%error, "Metrics could not be written");
+            tracing::warn!(%error, "Failed to encode metrics");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }
@@ -151,15 +156,15 @@ mod tests {
 
     use super::{access::AccessError, *};
 
-    struct ByName;
+    struct AuthorizerByName;
 
-    impl Judge for ByName {
-        async fn judge(&self, token: &str) -> Result<Access, AccessError> {
+    impl Authorizer for AuthorizerByName {
+        async fn authorize(&self, token: &str) -> Result<Access, AccessError> {
             match token {
                 "reader" => Ok(Access::Granted),
                 "other" => Ok(Access::Forbidden),
                 "outage" => Err(Box::new(kube::Error::LinesCodecMaxLineLengthExceeded).into()),
-                _ => Ok(Access::Unknown),
+                _ => Ok(Access::Unauthenticated),
             }
         }
     }
@@ -171,12 +176,14 @@ mod tests {
             request = request.header(header::AUTHORIZATION, authorization);
         }
         let request = request.body(Body::empty()).unwrap();
-        let answer = guarded_routes(metrics, ByName).oneshot(request).await;
+        let answer = authorized_routes(metrics, AuthorizerByName)
+            .oneshot(request)
+            .await;
         answer.unwrap().status().as_u16()
     }
 
     #[tokio::test]
-    async fn only_who_may_read_the_metrics_reads_them() {
+    async fn metrics_are_served_to_authorized_clients_only() {
         for (authorization, expected) in [
             (None, 401),
             (Some("Basic cmVhZGVy"), 401),
@@ -193,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn http2_is_spoken_only_where_it_is_asked_for() {
+    fn metrics_http2_is_off_by_default() {
         let names = |http2| configuration(http2).unwrap().alpn_protocols;
         assert_eq!(names(false), [b"http/1.1".to_vec()]);
         assert_eq!(names(true), [b"h2".to_vec(), b"http/1.1".to_vec()]);

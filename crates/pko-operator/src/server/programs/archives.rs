@@ -1,4 +1,5 @@
-//! Where archives are: the current generation in the cache, others where they are kept.
+//! The archives of Programs: of the current generation from the cache, of others from
+//! `ControllerRevision`s.
 
 use std::sync::Arc;
 
@@ -15,32 +16,31 @@ use pko_core::program::{
 };
 use pko_kube::RequestError;
 
-use super::url_signer::Seals;
+use super::url_signer::UrlSigner;
 
-/// All archives of all Programs.
-pub(crate) struct Shelf {
+pub(crate) struct ProgramArchives {
     programs: Store<Decoded<Program>>,
     client: Client,
-    seals: Option<Arc<Seals>>,
+    signer: Option<Arc<UrlSigner>>,
 }
 
-/// Which archive is wanted.
+/// A parsed URL path.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Wanted<'path> {
+pub(super) struct ArchiveRequest<'path> {
     namespace: &'path str,
     name: &'path str,
-    /// What is no number is 0, which no Program has.
+    /// 0 if it is not a number; no Program has that.
     generation: i64,
     seal: Option<&'path str>,
 }
 
-/// Why there is no archive, in upstream's words where it has some.
+/// Messages are upstream's where it has one.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Missing {
-    /// There is no such Program, or nobody may know that there is one.
+pub(super) enum ArchiveMissing {
+    /// It does not exist, or the signature is wrong.
     #[error("Program.pulumi.com {0:?} not found")]
     Program(String),
-    /// This generation is not kept, or never was.
+    /// This generation is not stored, or never existed.
     #[error(
         "program {namespace}/{name} with generation {generation} does not match requested generation {wanted}"
     )]
@@ -50,53 +50,53 @@ pub(super) enum Missing {
         generation: i64,
         wanted: i64,
     },
-    /// The Program is not of a Program's form.
+    /// It does not decode.
     #[error("{0}")]
     Undecodable(String),
-    /// The archive can't be made.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// The API server does not tell.
-    #[error("the cluster does not answer: try again")]
+    #[error("the API server is unavailable: try again")]
     Unavailable(#[from] RequestError),
 }
 
-impl Shelf {
+impl ProgramArchives {
     pub(crate) fn new(
         programs: Store<Decoded<Program>>,
         client: Client,
-        seals: Option<Arc<Seals>>,
+        signer: Option<Arc<UrlSigner>>,
     ) -> Self {
         Self {
             programs,
             client,
-            seals,
+            signer,
         }
     }
 
-    /// Whether addresses can't be guessed.
+    /// Whether URLs are signed.
     pub(super) fn is_sealed(&self) -> bool {
-        self.seals.is_some()
+        self.signer.is_some()
     }
 
-    /// What the rest of an address asks for; nothing if it is none.
-    pub(super) fn wanted<'path>(&self, identifier: &'path str) -> Option<Wanted<'path>> {
+    /// Parses the rest of a path. None if it is malformed.
+    pub(super) fn wanted<'path>(&self, identifier: &'path str) -> Option<ArchiveRequest<'path>> {
         wanted(identifier, self.is_sealed())
     }
 
-    /// Finds an archive.
-    pub(super) async fn find(&self, wanted: &Wanted<'_>) -> Result<Archive, Missing> {
+    pub(super) async fn find(
+        &self,
+        wanted: &ArchiveRequest<'_>,
+    ) -> Result<Archive, ArchiveMissing> {
         let program = self.program(wanted).await?;
         let metadata = program.meta();
         let generation = metadata.generation.unwrap_or_default();
         if generation == wanted.generation {
             return match program.as_result() {
                 Ok(program) => Ok(archive(program)?),
-                Err(bad) => Err(Missing::Undecodable(bad.error.to_string())),
+                Err(bad) => Err(ArchiveMissing::Undecodable(bad.error.to_string())),
             };
         }
         let kept = self.kept(metadata, wanted.generation).await?;
-        kept.ok_or_else(|| Missing::Generation {
+        kept.ok_or_else(|| ArchiveMissing::Generation {
             namespace: wanted.namespace.to_owned(),
             name: wanted.name.to_owned(),
             generation,
@@ -104,20 +104,26 @@ impl Shelf {
         })
     }
 
-    /// The Program, if it is there and its seal is right. The cache of a replica may be a moment behind the one that
-    /// published the address, so an absence is believed from the API server only.
-    async fn program(&self, wanted: &Wanted<'_>) -> Result<Arc<Decoded<Program>>, Missing> {
+    /// The Program, if it exists and the signature is right. The cache of a replica may lag behind
+    /// that of the leader, so only a live read proves its absence.
+    async fn program(
+        &self,
+        wanted: &ArchiveRequest<'_>,
+    ) -> Result<Arc<Decoded<Program>>, ArchiveMissing> {
         let known = ObjectRef::new(wanted.name).within(wanted.namespace);
         let program = match self.programs.get(&known) {
             Some(program) => Some(program),
             None => self.live(wanted).await?,
         };
         program
-            .filter(|program| self.may_be_seen(program.meta(), wanted))
-            .ok_or_else(|| Missing::Program(wanted.name.to_owned()))
+            .filter(|program| self.has_valid_signature(program.meta(), wanted))
+            .ok_or_else(|| ArchiveMissing::Program(wanted.name.to_owned()))
     }
 
-    async fn live(&self, wanted: &Wanted<'_>) -> Result<Option<Arc<Decoded<Program>>>, Missing> {
+    async fn live(
+        &self,
+        wanted: &ArchiveRequest<'_>,
+    ) -> Result<Option<Arc<Decoded<Program>>>, ArchiveMissing> {
         if !is_name(wanted.namespace) || !is_name(wanted.name) {
             return Ok(None);
         }
@@ -125,20 +131,20 @@ impl Shelf {
         Ok(live.map(Arc::new))
     }
 
-    fn may_be_seen(&self, program: &ObjectMeta, wanted: &Wanted<'_>) -> bool {
-        let Some(seals) = &self.seals else {
+    fn has_valid_signature(&self, program: &ObjectMeta, wanted: &ArchiveRequest<'_>) -> bool {
+        let Some(signer) = &self.signer else {
             return true;
         };
         let seal = wanted.seal.unwrap_or_default();
-        seals.is_seal(program, wanted.generation, seal)
+        signer.is_valid(program, wanted.generation, seal)
     }
 
-    /// A generation that is kept; a newer one, too, which the cache has not seen.
+    /// A stored generation; also a newer one, which the cache lacks.
     async fn kept(
         &self,
         program: &ObjectMeta,
         generation: i64,
-    ) -> Result<Option<Archive>, Missing> {
+    ) -> Result<Option<Archive>, ArchiveMissing> {
         if generation < 1 {
             return Ok(None);
         }
@@ -152,14 +158,14 @@ impl Shelf {
     }
 }
 
-fn wanted(identifier: &str, sealed: bool) -> Option<Wanted<'_>> {
+fn wanted(identifier: &str, sealed: bool) -> Option<ArchiveRequest<'_>> {
     let parts: Vec<&str> = identifier.split('/').collect();
     let (namespace, name, generation, seal) = match (parts.as_slice(), sealed) {
         ([namespace, name, generation], _) => (namespace, name, generation, None),
         ([namespace, name, generation, seal], true) => (namespace, name, generation, Some(*seal)),
         _ => return None,
     };
-    Some(Wanted {
+    Some(ArchiveRequest {
         namespace,
         name,
         generation: generation.parse().unwrap_or_default(),
@@ -167,7 +173,7 @@ fn wanted(identifier: &str, sealed: bool) -> Option<Wanted<'_>> {
     })
 }
 
-/// Whether a text may stand in a path of the API server: nobody is asked for anything else.
+/// Whether a text is safe in a path of the API server.
 fn is_name(text: &str) -> bool {
     let plain = |character: char| {
         character.is_ascii_lowercase() || character.is_ascii_digit() || "-.".contains(character)
@@ -180,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_three_segments_and_one_more_if_it_is_sealed() {
+    fn program_path_has_a_fourth_segment_if_signed() {
         let found = |identifier, sealed| {
             wanted(identifier, sealed).map(|wanted| (wanted.generation, wanted.seal))
         };
@@ -201,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_api_server_is_asked_for_names_only() {
+    fn program_path_must_have_valid_names() {
         for name in ["a", "a-b.c", "0"] {
             assert!(is_name(name), "{name}");
         }

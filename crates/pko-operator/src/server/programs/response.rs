@@ -1,4 +1,4 @@
-//! Answers: an archive, the word that it is the same as before, or why there is none. Pure.
+//! Responses with an archive, with 304, or with an error.
 
 use axum::{
     body::Body,
@@ -7,24 +7,27 @@ use axum::{
 };
 use pko_core::program::Archive;
 
-use super::archives::Missing;
+use super::archives::ArchiveMissing;
 
-/// An address with a seal is of one archive for ever.
-const FOR_EVER: HeaderValue = HeaderValue::from_static("private, max-age=31536000, immutable");
-/// One without may be of another archive once the Program is deleted and made anew: whoever keeps it, asks.
-const ASK: HeaderValue = HeaderValue::from_static("no-cache");
+/// A signed URL never has another archive.
+const IMMUTABLE: HeaderValue = HeaderValue::from_static("private, max-age=31536000, immutable");
+/// An unsigned URL has another archive after the Program is deleted and created again.
+const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 
-/// The answer with an archive, or that it is known already.
+/// An archive, or 304 if the client has it.
 pub(super) fn with_archive(archive: Archive, sealed: bool, request: &HeaderMap) -> Response {
     let tag = format!("\"{}\"", archive.digest);
-    let known = is_known(request, &tag);
+    let known = is_cached(request, &tag);
     let mut answer = if known {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         file(archive)
     };
     let headers = answer.headers_mut();
-    headers.insert(header::CACHE_CONTROL, if sealed { FOR_EVER } else { ASK });
+    headers.insert(
+        header::CACHE_CONTROL,
+        if sealed { IMMUTABLE } else { REVALIDATE },
+    );
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(header::ETAG, tag);
     }
@@ -44,22 +47,21 @@ fn file(archive: Archive) -> Response {
     (headers, length, Body::from(archive.bytes)).into_response()
 }
 
-/// Whether who asks has the archive with this tag. Weak tags count: the bytes are the same all the same.
-fn is_known(request: &HeaderMap, tag: &str) -> bool {
+/// Whether the client has the archive with this tag. Weak tags count, because the bytes are equal.
+fn is_cached(request: &HeaderMap, tag: &str) -> bool {
     let conditions = request.get_all(header::IF_NONE_MATCH).iter();
     let tags = conditions.filter_map(|condition| condition.to_str().ok());
     let mut tags = tags.flat_map(|tags| tags.split(',')).map(str::trim);
     tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
-/// The answer without one.
-pub(super) fn without_archive(missing: &Missing) -> Response {
+pub(super) fn without_archive(missing: &ArchiveMissing) -> Response {
     let status = match missing {
-        Missing::Program(_) | Missing::Generation { .. } => StatusCode::NOT_FOUND,
-        Missing::Undecodable(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        Missing::Archive(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        Missing::Unavailable(error) => {
-            tracing::warn!(error = error.full_text(), "Program could not be looked up");
+        ArchiveMissing::Program(_) | ArchiveMissing::Generation { .. } => StatusCode::NOT_FOUND,
+        ArchiveMissing::Undecodable(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        ArchiveMissing::Archive(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        ArchiveMissing::Unavailable(error) => {
+            tracing::warn!(error = error.full_text(), "Failed to look up a Program");
             StatusCode::SERVICE_UNAVAILABLE
         }
     };
@@ -86,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_has_its_digest_as_tag_and_its_length() {
+    fn archive_response_has_digest_and_length() {
         let answer = asked_with(None);
         assert_eq!(answer.status(), StatusCode::OK);
         for (name, value) in [
@@ -104,13 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn only_an_address_that_is_never_of_another_archive_may_be_kept_for_ever() {
+    fn archive_response_is_immutable_if_signed() {
         let answer = with_archive(archive(), true, &HeaderMap::new());
-        assert_eq!(answer.headers()[header::CACHE_CONTROL], FOR_EVER);
+        assert_eq!(answer.headers()[header::CACHE_CONTROL], IMMUTABLE);
     }
 
     #[test]
-    fn an_archive_that_is_known_is_not_sent_again() {
+    fn archive_response_is_304_for_a_known_tag() {
         for (condition, status) in [
             ("\"sha256:abc\"", StatusCode::NOT_MODIFIED),
             ("W/\"sha256:abc\"", StatusCode::NOT_MODIFIED),

@@ -1,30 +1,29 @@
-//! The last segment of a Program's address, where addresses are not to be guessed.
+//! The last segment of a Program's URL, if URLs must not be guessable.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pko_proto::token::{MacKey, SigningKey};
 
 const PURPOSE: &str = "addresses of programs";
 
-/// Makes seals and knows them again. All replicas have the same key, so a seal of one opens the door of another.
-pub(crate) struct Seals(MacKey);
+/// All replicas have the same key, so each accepts the signatures of the others.
+pub(crate) struct UrlSigner(MacKey);
 
-impl Seals {
+impl UrlSigner {
     pub(crate) fn new(key: &SigningKey) -> Self {
         Self(key.derived(PURPOSE))
     }
 
-    /// The seal of a generation of a Program.
-    pub(crate) fn seal(&self, program: &ObjectMeta, generation: i64) -> String {
+    /// The signature of a generation of a Program.
+    pub(crate) fn sign(&self, program: &ObjectMeta, generation: i64) -> String {
         self.0.tag(&message(program, generation))
     }
 
-    /// Whether this is the seal of a generation of a Program.
-    pub(crate) fn is_seal(&self, program: &ObjectMeta, generation: i64, seal: &str) -> bool {
+    pub(crate) fn is_valid(&self, program: &ObjectMeta, generation: i64, seal: &str) -> bool {
         self.0.is_tag(&message(program, generation), seal)
     }
 }
 
-/// What is sealed: the Program with its uid, so that one of the same name later has another seal.
+/// Includes the uid, so that a later Program of the same name has another signature.
 fn message(program: &ObjectMeta, generation: i64) -> String {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let parts = [
@@ -33,7 +32,7 @@ fn message(program: &ObjectMeta, generation: i64) -> String {
         text(&program.name),
         generation.to_string(),
     ];
-    // No name has a line's end in it.
+    // Names have no line breaks.
     parts.join("\n")
 }
 
@@ -51,10 +50,10 @@ mod tests {
     }
 
     #[test]
-    fn a_seal_is_of_one_generation_of_one_program() {
-        let seals = Seals::new(&SigningKey::generate().unwrap());
-        let seal = seals.seal(&program("a", "b", "1"), 3);
-        assert!(seals.is_seal(&program("a", "b", "1"), 3, &seal));
+    fn url_signature_is_for_one_generation_of_one_program() {
+        let signer = UrlSigner::new(&SigningKey::generate().unwrap());
+        let seal = signer.sign(&program("a", "b", "1"), 3);
+        assert!(signer.is_valid(&program("a", "b", "1"), 3, &seal));
         for (other, generation) in [
             (program("a", "b", "1"), 4),
             (program("a", "b", "2"), 3),
@@ -62,17 +61,17 @@ mod tests {
             (program("c", "b", "1"), 3),
             (program("ab", "", "1"), 3),
         ] {
-            assert!(!seals.is_seal(&other, generation, &seal), "{other:?}");
+            assert!(!signer.is_valid(&other, generation, &seal), "{other:?}");
         }
     }
 
     #[test]
-    fn a_seal_of_one_replica_is_known_to_the_others() {
+    fn url_signature_is_valid_at_other_replicas() {
         let key = SigningKey::generate().unwrap();
         let replica = SigningKey::from_pem(&key.to_pem()).unwrap();
-        let seal = Seals::new(&key).seal(&program("a", "b", "1"), 3);
-        assert!(Seals::new(&replica).is_seal(&program("a", "b", "1"), 3, &seal));
+        let seal = UrlSigner::new(&key).sign(&program("a", "b", "1"), 3);
+        assert!(UrlSigner::new(&replica).is_valid(&program("a", "b", "1"), 3, &seal));
         let stranger = SigningKey::generate().unwrap();
-        assert!(!Seals::new(&stranger).is_seal(&program("a", "b", "1"), 3, &seal));
+        assert!(!UrlSigner::new(&stranger).is_valid(&program("a", "b", "1"), 3, &seal));
     }
 }

@@ -1,34 +1,31 @@
-//! What is known of the objects of a kind: their artifacts, and nothing else. Does no I/O.
+//! The artifacts of all objects of a kind.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
 
+use parking_lot::{Mutex, MutexGuard};
 use pko_core::stack::Artifact;
 
-/// The namespace and the name of an object.
-pub(super) type Key = (String, String);
+/// Namespace and name.
+pub(super) type ObjectKey = (String, String);
 
-/// What is known of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Object {
+pub(super) struct CachedObject {
     pub(super) artifact: Option<Artifact>,
 }
 
-/// The artifacts of all objects of a kind; an object without one is known, too.
+/// Has objects without an artifact, too.
 #[derive(Default)]
-pub(super) struct Cache(Mutex<Content>);
+pub(super) struct ArtifactCache(Mutex<CacheContent>);
 
 #[derive(Default)]
-struct Content {
-    artifacts: HashMap<Key, Option<Artifact>>,
-    trouble: Option<Trouble>,
+struct CacheContent {
+    artifacts: HashMap<ObjectKey, Option<Artifact>>,
+    failure: Option<WatchFailure>,
 }
 
-impl Content {
-    /// An object that was not known is news, even without an artifact: somebody may wait for it.
-    fn set(&mut self, key: Key, artifact: Option<Artifact>) -> bool {
+impl CacheContent {
+    /// A new object counts as changed even without an artifact: a Stack may wait for it.
+    fn set(&mut self, key: ObjectKey, artifact: Option<Artifact>) -> bool {
         let news = self
             .artifacts
             .get(&key)
@@ -38,71 +35,68 @@ impl Content {
     }
 }
 
-/// Why nothing more will be heard of a kind.
+/// Why a watch delivers nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
-    /// The API server does not let us, in its words.
+pub(super) enum WatchFailure {
+    /// The API server's message.
     Forbidden(String),
-    /// There is no such kind any more.
+    /// The kind is not served any more.
     Gone,
 }
 
-impl Cache {
-    /// An object, if it is known.
-    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Object> {
+impl ArtifactCache {
+    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<CachedObject> {
         let key = (namespace.to_owned(), name.to_owned());
         let content = self.lock();
         let artifact = content.artifacts.get(&key)?.clone();
-        Some(Object { artifact })
+        Some(CachedObject { artifact })
     }
 
-    /// What is wrong with the watch.
-    pub(super) fn trouble(&self) -> Option<Trouble> {
-        self.lock().trouble.clone()
+    pub(super) fn failure(&self) -> Option<WatchFailure> {
+        self.lock().failure.clone()
     }
 
-    pub(super) fn set_trouble(&self, trouble: Option<Trouble>) {
-        self.lock().trouble = trouble;
+    pub(super) fn set_failure(&self, failure: Option<WatchFailure>) {
+        self.lock().failure = failure;
     }
 
-    /// Takes in an object; whether somebody has to look.
-    pub(super) fn set(&self, key: Key, artifact: Option<Artifact>) -> bool {
+    /// Returns whether the artifact has changed.
+    pub(super) fn set(&self, key: ObjectKey, artifact: Option<Artifact>) -> bool {
         self.lock().set(key, artifact)
     }
 
-    /// Forgets an object.
-    pub(super) fn remove(&self, key: &Key) {
+    pub(super) fn remove(&self, key: &ObjectKey) {
         self.lock().artifacts.remove(key);
     }
 
-    /// Takes in all objects of a namespace, or of all; those for which somebody has to look. What is not in the list was
-    /// deleted while nobody watched.
+    /// Replaces the objects of a namespace, or of all. Returns those that have changed; objects
+    /// that the list lacks are deleted.
     pub(super) fn replace(
         &self,
         namespace: Option<&str>,
-        listed: HashMap<Key, Option<Artifact>>,
-    ) -> Vec<Key> {
+        listed: HashMap<ObjectKey, Option<Artifact>>,
+    ) -> Vec<ObjectKey> {
         let mut content = self.lock();
-        let is_here = |key: &Key| namespace.is_none_or(|namespace| key.0 == namespace);
+        let is_here = |key: &ObjectKey| namespace.is_none_or(|namespace| key.0 == namespace);
         let known = content.artifacts.keys();
-        let gone: Vec<Key> = known
+        let gone: Vec<ObjectKey> = known
             .filter(|key| is_here(key) && !listed.contains_key(*key))
             .cloned()
             .collect();
         for key in &gone {
             content.artifacts.remove(key);
         }
-        let mut touched = gone;
+        let mut changed = gone;
         for (key, artifact) in listed {
             if content.set(key.clone(), artifact) {
-                touched.push(key);
+                changed.push(key);
             }
         }
-        touched
+        changed
     }
 
-    fn lock(&self) -> MutexGuard<'_, Content> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, CacheContent> {
+        self.0.lock()
     }
 }
 
@@ -117,21 +111,18 @@ mod tests {
         Artifact::of(&json!({ "status": { "artifact": artifact } }))
     }
 
-    #[expect(
-        clippy::unnecessary_wraps,
-        reason = "what a cache says of an object that it knows"
-    )]
-    fn at(artifact: Option<Artifact>) -> Option<Object> {
-        Some(Object { artifact })
+    #[expect(clippy::unnecessary_wraps, reason = "the type of a cache entry")]
+    fn at(artifact: Option<Artifact>) -> Option<CachedObject> {
+        Some(CachedObject { artifact })
     }
 
-    fn key(namespace: &str, name: &str) -> Key {
+    fn key(namespace: &str, name: &str) -> ObjectKey {
         (namespace.to_owned(), name.to_owned())
     }
 
     #[test]
-    fn an_object_without_an_artifact_is_known() {
-        let cache = Cache::default();
+    fn artifact_cache_has_objects_without_artifact() {
+        let cache = ArtifactCache::default();
         assert_eq!(cache.get("shop", "a"), None);
         assert!(cache.set(key("shop", "a"), None), "there is one");
         assert!(!cache.set(key("shop", "a"), None));
@@ -146,8 +137,8 @@ mod tests {
     }
 
     #[test]
-    fn a_list_tells_what_was_missed() {
-        let cache = Cache::default();
+    fn artifact_cache_list_reports_missed_changes() {
+        let cache = ArtifactCache::default();
         for (name, revision) in [("same", "1"), ("new", "1"), ("gone", "1")] {
             cache.set(key("shop", name), artifact(revision));
         }

@@ -1,14 +1,15 @@
-//! Objects with artifacts: Flux's own, and those of any other kind that has `status.artifact`.
+//! Flux sources, and any other kind with `status.artifact`.
 //!
-//! A kind is watched once for all Stacks that name it, from the first to the last of them. A kind that nobody has
-//! installed is looked for at each look of such a Stack, so that it is found when it is.
+//! A kind is watched once for all Stacks that refer to it, from the first to the last of them. A
+//! kind that is not installed is looked up at each reconcile of such a Stack, so that it is found
+//! once it is installed.
 
 mod cache;
 mod watch;
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use kube::{
@@ -18,82 +19,81 @@ use kube::{
     discovery::Scope,
     runtime::{reflector::Store, watcher},
 };
+use parking_lot::{Mutex, MutexGuard};
 use pko_api::{Decoded, Stack};
 use pko_core::stack::{Artifact, FluxSourceRef, SourceError, flux_source};
 use pko_kube::{EventStream, RequestError};
 
-use super::{Found, Task, Wake, reference};
-use cache::{Cache, Trouble};
+use super::{AbortOnDrop, SourceResult, reference};
+use crate::watch::StackTrigger;
+use cache::{ArtifactCache, WatchFailure};
 
 const PAGE_SIZE: u32 = 100;
 
-/// The kinds that are watched.
-pub(crate) struct Kinds {
+pub(crate) struct FluxKinds {
     client: Client,
     stacks: Store<Decoded<Stack>>,
     namespaces: Vec<String>,
-    wake: Wake,
-    watched: Mutex<HashMap<GroupVersionKind, Watched>>,
+    trigger: StackTrigger,
+    watched: Mutex<HashMap<GroupVersionKind, WatchedKind>>,
 }
 
 #[derive(Clone)]
-struct Watched {
+struct WatchedKind {
     resource: ApiResource,
-    cache: Arc<Cache>,
-    _task: Arc<Task>,
+    cache: Arc<ArtifactCache>,
+    _task: Arc<AbortOnDrop>,
 }
 
-/// The kind of an object that a Stack names.
 pub(super) fn kind_of(wanted: &FluxSourceRef) -> GroupVersionKind {
     GroupVersionKind::gvk(&wanted.group, &wanted.version, &wanted.kind)
 }
 
-/// What could not be resolved, in upstream's words.
+/// With the prefix of upstream's message.
 fn unresolved(why: &str) -> SourceError {
     SourceError::Unavailable(format!("could not resolve sourceRef: {why}"))
 }
 
-/// The API server does not let us: whoever runs the manager has to say that we may.
-fn forbidden(resource: &ApiResource, said: &str) -> SourceError {
+/// The manager lacks a permission.
+fn forbidden(resource: &ApiResource, message: &str) -> SourceError {
     let (plural, group) = (&resource.plural, &resource.group);
     unresolved(&format!(
-        "{said}; give the manager's account a role that allows it to get, list and watch {plural}.{group}"
+        "{message}; bind a role to the manager's service account that may get, list and watch {plural}.{group}"
     ))
 }
 
-impl Kinds {
-    /// For the Stacks of this cache; nothing is watched yet.
+impl FluxKinds {
     pub(super) fn new(
         client: &Client,
         stacks: Store<Decoded<Stack>>,
         namespaces: Vec<String>,
-        wake: &Wake,
+        trigger: &StackTrigger,
     ) -> Self {
         Self {
             client: client.clone(),
             stacks,
             namespaces,
-            wake: wake.clone(),
+            trigger: trigger.clone(),
             watched: Mutex::default(),
         }
     }
 
-    /// The artifact that a Stack wants, or why there is none.
+    /// The artifact for a Stack, or why there is none.
     pub(crate) async fn find(
         &self,
         stack: &Stack,
         wanted: &FluxSourceRef,
-    ) -> Result<Found, RequestError> {
+    ) -> Result<SourceResult, RequestError> {
         let kind = kind_of(wanted);
-        let watched = match self.known(&kind) {
+        let watched = match self.watched(&kind) {
             Some(watched) => watched,
             None => match self.discover(&kind, wanted).await? {
                 Ok(resource) => self.watch(&kind, &resource),
                 Err(problem) => return Ok(Err(problem)),
             },
         };
-        if let Some(Trouble::Forbidden(said)) = watched.cache.trouble() {
-            return Ok(Err(forbidden(&watched.resource, &said)));
+        if let Some(WatchFailure::Forbidden(message)) = watched.cache.failure() {
+            return Ok(Err(forbidden(&watched.resource, &message)));
         }
         let namespace = stack.namespace().unwrap_or_default();
         if let Some(object) = watched.cache.get(&namespace, &wanted.name) {
@@ -102,18 +102,18 @@ impl Kinds {
         self.live(&watched.resource, &namespace, wanted).await
     }
 
-    /// The kind if it is watched, and is still there.
-    fn known(&self, kind: &GroupVersionKind) -> Option<Watched> {
+    /// The kind if it is watched and still served.
+    fn watched(&self, kind: &GroupVersionKind) -> Option<WatchedKind> {
         let mut watched = self.lock();
         let found = watched.get(kind)?;
-        if found.cache.trouble() == Some(Trouble::Gone) {
+        if found.cache.failure() == Some(WatchFailure::Gone) {
             watched.remove(kind);
             return None;
         }
         Some(found.clone())
     }
 
-    /// The kind as the API server knows it.
+    /// Looks the kind up at the API server.
     async fn discover(
         &self,
         kind: &GroupVersionKind,
@@ -128,7 +128,7 @@ impl Kinds {
         match pko_kube::discover(&self.client, kind).await {
             Ok(Some((resource, Scope::Namespaced))) => Ok(Ok(resource)),
             Ok(Some((resource, Scope::Cluster))) => Ok(Err(unresolved(&format!(
-                "{}.{} are in no namespace, and a source is in that of its Stack",
+                "{}.{} are cluster-scoped; a source must be in the namespace of its Stack",
                 resource.plural, resource.group
             )))),
             Ok(None) => Ok(Err(missing())),
@@ -136,27 +136,27 @@ impl Kinds {
         }
     }
 
-    /// Watches a kind, unless somebody was faster.
-    fn watch(&self, kind: &GroupVersionKind, resource: &ApiResource) -> Watched {
+    /// Watches a kind, unless it is watched.
+    fn watch(&self, kind: &GroupVersionKind, resource: &ApiResource) -> WatchedKind {
         let mut watched = self.lock();
         let begin = || {
-            let cache = Arc::new(Cache::default());
-            let listener = Listener {
+            let cache = Arc::new(ArtifactCache::default());
+            let listener = StackNotifier {
                 kind: kind.clone(),
                 stacks: self.stacks.clone(),
-                wake: self.wake.clone(),
+                trigger: self.trigger.clone(),
             };
             let events = self.events(resource);
             let task = tokio::spawn(watch::run(events, Arc::clone(&cache), listener));
             tracing::info!(
                 kind = kind.kind,
                 version = kind.api_version(),
-                "Watching sources"
+                "WatchConfig sources"
             );
-            Watched {
+            WatchedKind {
                 resource: resource.clone(),
                 cache,
-                _task: Arc::new(Task(task)),
+                _task: Arc::new(AbortOnDrop(task)),
             }
         };
         watched.entry(kind.clone()).or_insert_with(begin).clone()
@@ -177,13 +177,13 @@ impl Kinds {
             .collect()
     }
 
-    /// What the API server itself says: the watch has not begun, or the object is not there.
+    /// Reads the object live: the watch has not started, or the object does not exist.
     async fn live(
         &self,
         resource: &ApiResource,
         namespace: &str,
         wanted: &FluxSourceRef,
-    ) -> Result<Found, RequestError> {
+    ) -> Result<SourceResult, RequestError> {
         match pko_kube::find_dynamic(&self.client, resource, namespace, &wanted.name).await {
             Ok(Some(object)) => Ok(flux_source(artifact_of(&object).as_ref(), wanted)),
             Ok(None) => Ok(Err(unresolved(&format!(
@@ -197,17 +197,16 @@ impl Kinds {
         }
     }
 
-    /// Ends the watches of all other kinds.
+    /// Stops the watches of all other kinds.
     pub(super) fn keep_only(&self, wanted: &HashSet<GroupVersionKind>) {
         self.lock().retain(|kind, _| wanted.contains(kind));
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<GroupVersionKind, Watched>> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<GroupVersionKind, WatchedKind>> {
+        self.watched.lock()
     }
 }
 
-/// The artifact of an object.
 fn artifact_of(object: &DynamicObject) -> Option<Artifact> {
     Artifact::of(&object.data)
 }
@@ -227,27 +226,27 @@ fn failed(
     }
 }
 
-/// Who is told about the objects of a kind.
-struct Listener {
+/// Triggers the Stacks that refer to objects of a kind.
+struct StackNotifier {
     kind: GroupVersionKind,
     stacks: Store<Decoded<Stack>>,
-    wake: Wake,
+    trigger: StackTrigger,
 }
 
-impl Listener {
-    /// There is news of an object.
-    fn tell(&self, namespace: &str, name: &str) {
-        self.tell_those(|stack, wanted| {
+impl StackNotifier {
+    /// One object has changed.
+    fn notify(&self, namespace: &str, name: &str) {
+        self.notify_matching(|stack, wanted| {
             stack.namespace().as_deref() == Some(namespace) && wanted.name == name
         });
     }
 
-    /// There is news of all.
-    fn tell_all(&self) {
-        self.tell_those(|_, _| true);
+    /// All may have changed.
+    fn notify_all(&self) {
+        self.notify_matching(|_, _| true);
     }
 
-    fn tell_those(&self, meant: impl Fn(&Stack, &FluxSourceRef) -> bool) {
+    fn notify_matching(&self, meant: impl Fn(&Stack, &FluxSourceRef) -> bool) {
         for stack in self.stacks.state() {
             let Ok(stack) = stack.as_result() else {
                 continue;
@@ -256,7 +255,7 @@ impl Listener {
                 && kind_of(&wanted) == self.kind
                 && meant(stack, &wanted)
             {
-                let _ = self.wake.send(reference(stack));
+                let _ = self.trigger.send(reference(stack));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The watch of one kind: fills the cache, then tells the Stacks.
+//! The watch of one kind: updates the cache, then triggers Stacks.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -12,18 +12,18 @@ use pko_core::stack::Artifact;
 use pko_kube::EventStream;
 
 use super::{
-    Listener, artifact_of,
-    cache::{Cache, Key, Trouble},
+    StackNotifier, artifact_of,
+    cache::{ArtifactCache, ObjectKey, WatchFailure},
 };
 
-/// Watches the objects of a kind in these namespaces until it is gone.
+/// Runs until the kind is gone.
 pub(super) async fn run(
     events: Vec<(Option<String>, EventStream<DynamicObject>)>,
-    cache: Arc<Cache>,
-    listener: Listener,
+    cache: Arc<ArtifactCache>,
+    listener: StackNotifier,
 ) {
     let watches = events.into_iter().map(|(namespace, events)| {
-        let watch = Watch {
+        let watch = KindWatch {
             namespace,
             cache: &cache,
             listener: &listener,
@@ -34,21 +34,20 @@ pub(super) async fn run(
     join_all(watches).await;
 }
 
-struct Watch<'watch> {
+struct KindWatch<'watch> {
     namespace: Option<String>,
-    cache: &'watch Cache,
-    listener: &'watch Listener,
-    /// What has been listed so far.
-    listed: HashMap<Key, Option<Artifact>>,
+    cache: &'watch ArtifactCache,
+    listener: &'watch StackNotifier,
+    listed: HashMap<ObjectKey, Option<Artifact>>,
 }
 
-impl Watch<'_> {
+impl KindWatch<'_> {
     async fn run(mut self, mut events: EventStream<DynamicObject>) {
         while let Some(event) = events.next().await {
             match event {
-                Ok(event) => self.absorb(event),
+                Ok(event) => self.apply(event),
                 Err(error) => {
-                    if self.is_over(&error) {
+                    if self.record_failure(&error) {
                         return;
                     }
                 }
@@ -56,59 +55,59 @@ impl Watch<'_> {
         }
     }
 
-    fn absorb(&mut self, event: Event<DynamicObject>) {
+    fn apply(&mut self, event: Event<DynamicObject>) {
         match event {
             Event::Init => self.listed.clear(),
             Event::InitApply(object) => {
                 self.listed.insert(key(&object), artifact_of(&object));
             }
             Event::InitDone => {
-                self.cache.set_trouble(None);
+                self.cache.set_failure(None);
                 let listed = std::mem::take(&mut self.listed);
                 for (namespace, name) in self.cache.replace(self.namespace.as_deref(), listed) {
-                    self.listener.tell(&namespace, &name);
+                    self.listener.notify(&namespace, &name);
                 }
             }
             Event::Apply(object) => {
                 let (namespace, name) = key(&object);
                 let key = (namespace.clone(), name.clone());
                 if self.cache.set(key, artifact_of(&object)) {
-                    self.listener.tell(&namespace, &name);
+                    self.listener.notify(&namespace, &name);
                 }
             }
             Event::Delete(object) => {
                 let key = key(&object);
                 self.cache.remove(&key);
-                self.listener.tell(&key.0, &key.1);
+                self.listener.notify(&key.0, &key.1);
             }
         }
     }
 
-    /// Takes in what went wrong; whether there is nothing more to watch.
-    fn is_over(&self, error: &watcher::Error) -> bool {
+    /// Records a failure. Returns whether the watch is over, because the kind is gone.
+    fn record_failure(&self, error: &watcher::Error) -> bool {
         let kind = &self.listener.kind.kind;
-        tracing::warn!(kind, %error, "Watch of sources was cut off; it is tried again");
-        let trouble = match answer(error) {
-            Some((404, _)) => Trouble::Gone,
-            Some((403, said)) => Trouble::Forbidden(said),
+        tracing::warn!(kind, %error, "Watch of sources failed; retrying");
+        let failure = match api_status(error) {
+            Some((404, _)) => WatchFailure::Gone,
+            Some((403, message)) => WatchFailure::Forbidden(message),
             _ => return false,
         };
-        let is_over = trouble == Trouble::Gone;
-        let before = self.cache.trouble();
-        if before.as_ref() != Some(&trouble) {
-            self.cache.set_trouble(Some(trouble));
-            self.listener.tell_all();
+        let is_over = failure == WatchFailure::Gone;
+        let before = self.cache.failure();
+        if before.as_ref() != Some(&failure) {
+            self.cache.set_failure(Some(failure));
+            self.listener.notify_all();
         }
         is_over
     }
 }
 
-fn key(object: &DynamicObject) -> Key {
+fn key(object: &DynamicObject) -> ObjectKey {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// What the API server said, if it did.
-fn answer(error: &watcher::Error) -> Option<(u16, String)> {
+/// The response of the API server, if any.
+fn api_status(error: &watcher::Error) -> Option<(u16, String)> {
     let (watcher::Error::InitialListFailed(kube::Error::Api(status))
     | watcher::Error::WatchStartFailed(kube::Error::Api(status))
     | watcher::Error::WatchFailed(kube::Error::Api(status))

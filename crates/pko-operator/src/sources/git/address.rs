@@ -1,10 +1,10 @@
-//! Which addresses of repositories are good enough; pure.
+//! Validates repository addresses.
 
 use std::net::IpAddr;
 
 use pko_source::git::{Address, Scheme};
 
-/// The address of a repository, or what is wrong with it. No word of it is repeated: there may be a password in it.
+/// Errors never repeat the address, which may have a password in it.
 pub(super) fn checked(text: &str, allow_http: bool) -> Result<Address, String> {
     let address = Address::parse(text).map_err(|error| error.to_string())?;
     let plain = address.scheme() == Scheme::Http;

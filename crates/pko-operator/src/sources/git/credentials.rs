@@ -1,5 +1,4 @@
-//! Credentials from Secrets. Reading is here; what they say is a pure function, in upstream's words where they say
-//! nothing.
+//! Credentials from Secrets. Messages are upstream's where it has one.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +11,26 @@ use pko_source::{
     git::{Credentials, GithubApp, Scheme, SshKey},
 };
 
-/// Who a Stack is to a git server. None of it is printed.
+/// The identity of a Stack at a git server.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Login {
     pub(super) credentials: Credentials,
-    /// Whose keys are believed, beside those that everybody believes
+    /// In addition to the hosts that the manager trusts.
     pub(super) known_hosts: Option<KnownHosts>,
 }
 
-/// The keys of SSH servers that a user gave.
+/// `known_hosts` from a Secret.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct KnownHosts {
-    /// Where they are
     pub(super) place: SecretKey,
-    /// As OpenSSH has them
+    /// In the format of OpenSSH.
     pub(super) text: String,
 }
 
-/// The Secrets by name; for one that can't be had, what the API server said.
+/// By name; an error has the message of the API server.
 pub(super) type Secrets = BTreeMap<String, Result<Secret, String>>;
 
-/// Reads the Secrets that a login takes.
+/// Reads the Secrets of a login.
 pub(super) async fn read(
     client: &Client,
     namespace: &str,
@@ -51,7 +49,7 @@ pub(super) async fn read(
     Ok(secrets)
 }
 
-/// Who the Secrets say that we are, to a server that is reached in this way.
+/// The login for a server with this scheme.
 pub(super) fn login(
     wanted: &GitLogin,
     namespace: &str,
@@ -97,15 +95,14 @@ pub(super) fn login(
     })
 }
 
-/// The keys of Secrets that were read.
 struct Keys<'secrets> {
     namespace: &'secrets str,
     secrets: &'secrets Secrets,
 }
 
 impl Keys<'_> {
-    /// What one Secret says: a private key, a token, or a user. Where there is a key and a token, the address decides,
-    /// as it does in a workspace.
+    /// A private key, a token or a user from one Secret. If it has a key and a token, the scheme of
+    /// the address decides, as in a workspace.
     fn whole(&self, name: &str, scheme: Scheme) -> Result<Credentials, String> {
         let secret = self.get(name)?;
         let of = |key: &str| self.optional(secret, name, key);
@@ -167,7 +164,7 @@ impl Keys<'_> {
         })
     }
 
-    /// An empty value is none, as it is to a workspace.
+    /// An empty value counts as absent, as in a workspace.
     fn optional(&self, secret: &Secret, name: &str, key: &str) -> Result<Option<String>, String> {
         let value = self.value(secret, name, key)?;
         Ok(value.filter(|value| !value.is_empty()))
@@ -177,7 +174,7 @@ impl Keys<'_> {
         format!("no key \"{key}\" found in secret {}/{name}", self.namespace)
     }
 
-    /// The keys of servers beside a private key, if there are some.
+    /// `known_hosts` beside a private key.
     fn known_hosts(&self, wanted: &GitLogin) -> Option<KnownHosts> {
         let name = match wanted {
             GitLogin::Secret(name) => name,

@@ -1,24 +1,25 @@
-//! Git repositories: one question to a server for all Stacks that want the answer, and who is told of it.
+//! Git repositories: one request to a server for all Stacks that need the answer.
 //!
 //! ```text
-//!   a look at a Stack ─▶ login (Secrets by name) ─▶ Followed ─▶ Poller ─▶ git server
-//!   Stack is woken  ◀──────────── another commit, or trouble ◀──────────────┘
+//!   reconcile of a Stack ─▶ login (Secrets by name) ─▶ GitSubscription ─▶ Poller ─▶ git server
+//!   Stack is triggered ◀───────── another commit, or a failure ◀──────────────┘
 //! ```
 //!
-//! A look waits a moment for an answer, and never longer: the Stack is woken when it comes.
+//! A reconcile waits a moment for an answer, and never longer: the answer triggers the Stack.
 
 mod address;
+mod cached_login;
 mod credentials;
-mod followed;
-mod reading;
+mod subscription;
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use kube::{Client, ResourceExt as _, runtime::reflector::ObjectRef};
+use parking_lot::{Mutex, MutexGuard};
 use pko_api::{Decoded, Stack};
 use pko_core::stack::{GitRevision, GitSourceRef, SourceError, git_source};
 use pko_kube::RequestError;
@@ -29,70 +30,72 @@ use pko_source::{
 };
 use tokio::time::timeout;
 
-use super::{Found, Wake, reference};
-use followed::{Asked, Followed, Need};
-use reading::Reading;
+use super::{SourceResult, reference};
+use crate::watch::StackTrigger;
+use cached_login::CachedLogin;
+use subscription::{GitQuery, GitSubscription, ReadTrigger};
 
-/// How long a look at a Stack waits for a server.
+/// How long a reconcile waits for a server.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Questions under way. Half of them are kept for servers that answered the last time, so that fifty that hang leave
-/// enough for those who are new.
-const PLACES: usize = 160;
+/// Concurrent requests. Half of them are reserved for servers that answered the last time, so that
+/// fifty hanging servers leave enough for new ones.
+const MAX_REQUESTS: usize = 160;
 
-/// What the manager was told of git.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GitSettings {
-    /// Plain HTTP is good enough, whichever host it is.
+    /// Allow plain HTTP to any host.
     pub(crate) allow_http: bool,
-    /// How often a branch is looked at, unless a Stack wants it less often.
+    /// The shortest poll interval of a branch; a Stack can set a longer one.
     pub(crate) interval: Duration,
-    /// Where apps of GitHub's ask for their tokens.
+    /// The URL at which GitHub Apps request tokens.
     pub(crate) github_api: String,
 }
 
-/// The repositories that Stacks want to know of.
 pub(crate) struct Repositories {
     client: Client,
     settings: GitSettings,
     poller: Poller<Blocking<GitLister>>,
-    wake: Wake,
-    stacks: Mutex<HashMap<ObjectRef<Decoded<Stack>>, OfStack>>,
+    trigger: StackTrigger,
+    stacks: Mutex<HashMap<ObjectRef<Decoded<Stack>>, StackRepository>>,
 }
 
-/// What is known for one Stack.
 #[derive(Default)]
-struct OfStack {
-    reading: Option<Reading>,
-    followed: Option<Followed>,
+struct StackRepository {
+    login: Option<CachedLogin>,
+    subscription: Option<GitSubscription>,
 }
 
 impl Repositories {
-    /// With proxies, certificates and known hosts as the environment has them.
-    pub(super) fn new(client: &Client, settings: GitSettings, wake: &Wake) -> anyhow::Result<Self> {
+    /// Takes proxies, certificates and known hosts from the environment.
+    pub(super) fn new(
+        client: &Client,
+        settings: GitSettings,
+        trigger: &StackTrigger,
+    ) -> anyhow::Result<Self> {
         let tokens = GithubTokens::new(&settings.github_api)?;
         let git = GitClient::from_environment(&HttpSettings::default())?;
         let git = git.with_app_tokens(Arc::new(tokens));
         let lister = GitLister::new(git, KnownHostsFiles::from_environment());
-        let places = PollerSettings {
-            max_in_flight: PLACES,
+        let poller = PollerSettings {
+            max_in_flight: MAX_REQUESTS,
             min_interval: settings.interval,
             ..PollerSettings::default()
         };
         Ok(Self {
             client: client.clone(),
-            poller: Poller::start(Blocking::new(lister, PLACES), places),
+            poller: Poller::start(Blocking::new(lister, MAX_REQUESTS), poller),
             settings,
-            wake: wake.clone(),
+            trigger: trigger.clone(),
             stacks: Mutex::default(),
         })
     }
 
-    /// The commit that a Stack wants, or why there is none.
+    /// The commit for a Stack, or why there is none.
     pub(crate) async fn find(
         &self,
         stack: &Stack,
         wanted: &GitSourceRef,
-    ) -> Result<Found, RequestError> {
+    ) -> Result<SourceResult, RequestError> {
         let address = match address::checked(&wanted.repository, self.settings.allow_http) {
             Ok(address) => address,
             Err(problem) => return Ok(Err(SourceError::Invalid(problem))),
@@ -116,7 +119,7 @@ impl Repositories {
         Ok(commit.map(|commit| git_source(stack, &commit, hosts)))
     }
 
-    /// Who the Stack is, read again if that was a while ago.
+    /// The credentials, read again if they have expired.
     async fn login(
         &self,
         stack: &Stack,
@@ -126,7 +129,7 @@ impl Repositories {
         let key = reference(stack);
         let known = {
             let stacks = self.lock();
-            let reading = stacks.get(&key).and_then(|known| known.reading.as_ref());
+            let reading = stacks.get(&key).and_then(|known| known.login.as_ref());
             reading.and_then(|reading| reading.of(wanted, Instant::now()))
         };
         if let Some(login) = known {
@@ -137,13 +140,13 @@ impl Repositories {
         let login = credentials::login(&wanted.login, &namespace, address.scheme(), &secrets);
         let login = login.map(Arc::new);
         if let Ok(login) = &login {
-            let reading = Reading::new(wanted, login, Instant::now());
-            self.lock().entry(key).or_default().reading = Some(reading);
+            let reading = CachedLogin::new(wanted, login, Instant::now());
+            self.lock().entry(key).or_default().login = Some(reading);
         }
         Ok(login)
     }
 
-    /// The commit that a name is now, as far as that is known within a moment.
+    /// Resolves a name, as far as that is possible within a moment.
     async fn commit(
         &self,
         stack: &Stack,
@@ -154,22 +157,22 @@ impl Repositories {
         let revision =
             Revision::parse(name).map_err(|error| SourceError::Invalid(error.to_string()))?;
         let shown = repository.address.without_credentials();
-        let asked = Asked {
+        let query = GitQuery {
             repository,
             revision,
             interval: self.interval(wanted),
             once: matches!(wanted.revision, GitRevision::Once(_)),
         };
         let key = reference(stack);
-        let mut status = self.follow(&key, Need::of(stack), asked);
-        let answer = timeout(PATIENCE, status.wait_for(followed::is_known)).await;
+        let mut status = self.follow(&key, ReadTrigger::of(stack), query);
+        let answer = timeout(PATIENCE, status.wait_for(subscription::is_resolved)).await;
         let outcome = match answer {
-            Ok(Ok(status)) => followed::outcome(&status),
-            // Either it takes too long, or another look at the same Stack has asked for something else.
+            Ok(Ok(status)) => subscription::outcome(&status),
+            // It takes too long, or another reconcile of the same Stack has replaced the query.
             Ok(Err(_)) | Err(_) => None,
         };
         if let Some(Ok(_)) = &outcome {
-            self.answered(&key);
+            self.mark_resolved(&key);
         }
         outcome.unwrap_or_else(|| {
             Err(SourceError::Pending(format!(
@@ -183,37 +186,40 @@ impl Repositories {
         wanted.interval.unwrap_or(shortest).max(shortest)
     }
 
-    /// What is known of a revision, from now on.
+    /// Subscribes to a revision.
     fn follow(
         &self,
         stack: &ObjectRef<Decoded<Stack>>,
-        need: Need,
-        asked: Asked,
-    ) -> followed::Receiver {
+        trigger_state: ReadTrigger,
+        query: GitQuery,
+    ) -> subscription::Receiver {
         let mut stacks = self.lock();
         let known = stacks.entry(stack.clone()).or_default();
-        let before = known.followed.take();
-        let wake = (stack.clone(), self.wake.clone());
-        let followed = Followed::of(&self.poller, before, need, asked, wake);
-        let status = followed.status();
-        known.followed = Some(followed);
+        let before = known.subscription.take();
+        let trigger = (stack.clone(), self.trigger.clone());
+        let subscription = GitSubscription::of(&self.poller, before, trigger_state, query, trigger);
+        let status = subscription.status();
+        known.subscription = Some(subscription);
         status
     }
 
-    /// Whoever wanted to know it once is not told any more.
-    fn answered(&self, stack: &ObjectRef<Decoded<Stack>>) {
+    /// Ends a subscription that was to resolve once.
+    fn mark_resolved(&self, stack: &ObjectRef<Decoded<Stack>>) {
         let mut stacks = self.lock();
-        if let Some(followed) = stacks.get_mut(stack).and_then(|of| of.followed.as_mut()) {
-            followed.answered();
+        if let Some(subscription) = stacks
+            .get_mut(stack)
+            .and_then(|of| of.subscription.as_mut())
+        {
+            subscription.resolve();
         }
     }
 
-    /// Forgets all other Stacks.
+    /// Drops all other Stacks.
     pub(super) fn keep_only(&self, wanted: &HashSet<ObjectRef<Decoded<Stack>>>) {
         self.lock().retain(|stack, _| wanted.contains(stack));
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectRef<Decoded<Stack>>, OfStack>> {
-        self.stacks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectRef<Decoded<Stack>>, StackRepository>> {
+        self.stacks.lock()
     }
 }

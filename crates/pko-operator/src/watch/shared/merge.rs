@@ -1,8 +1,9 @@
-//! Several watches as one: what a cache gets that is filled from several namespaces.
+//! Merges the watches of several namespaces into one.
 //!
-//! A cache replaces all that it has at the end of each new list. With a list for each namespace, the second would
-//! throw out the first. So the cache gets one list when every namespace has been listed once; a list that comes later
-//! is told as what is different: each object that is there, and each that is gone.
+//! A cache replaces its content at the end of each list. With a list for each namespace, the second
+//! would drop the first. So the cache gets one list once every namespace has been listed; a later
+//! list of one namespace becomes single events: each object in it, and a deletion of each that it
+//! lacks.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,54 +20,53 @@ use kube::{
 };
 use pko_kube::EventStream;
 
-/// A namespace, and what happens in it.
-pub(in crate::watch) type Source<K> = (String, EventStream<K>);
+/// A namespace, empty for all, and the events of its watch.
+pub(in crate::watch) type NamespaceEvents<K> = (String, EventStream<K>);
 
-/// What happens in all of them. The cache is the one that is filled by this.
-pub(super) fn merged<K>(sources: Vec<Source<K>>, cache: Store<K>) -> EventStream<K>
+/// `cache` is the one that the result fills.
+pub(super) fn merge_streams<K>(sources: Vec<NamespaceEvents<K>>, cache: Store<K>) -> EventStream<K>
 where
     K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
 {
     if let [_] = sources.as_slice() {
         return stream::iter(sources).flat_map(|(_, events)| events).boxed();
     }
-    let mut merge = Merge::new(sources.iter().map(|(namespace, _)| namespace.clone()));
+    let mut merge = ListMerge::new(sources.iter().map(|(namespace, _)| namespace.clone()));
     let named = sources
         .into_iter()
         .map(|(namespace, events)| events.map(move |event| (namespace.clone(), event)));
     let events = stream::select_all(named);
-    told_apart(events, move |namespace: String, event| {
+    translate_events(events, move |namespace: String, event| {
         merge.next(&namespace, event, || cache.state())
     })
     .boxed()
 }
 
-/// Each event as the events that it comes to; errors as they are.
-fn told_apart<K: Send + 'static>(
+/// Translates events; errors pass through.
+fn translate_events<K: Send + 'static>(
     events: impl Stream<Item = (String, watcher::Result<Event<K>>)> + Send + 'static,
     mut translate: impl FnMut(String, Event<K>) -> Vec<Event<K>> + Send + 'static,
 ) -> impl Stream<Item = watcher::Result<Event<K>>> + Send {
     events.flat_map(move |(namespace, event)| {
-        let told = match event {
+        let translated = match event {
             Ok(event) => translate(namespace, event).into_iter().map(Ok).collect(),
             Err(error) => vec![Err(error)],
         };
-        stream::iter(told)
+        stream::iter(translated)
     })
 }
 
-/// How far the lists are.
-enum Merge<K> {
-    /// Not every namespace has been listed.
+enum ListMerge<K> {
+    /// Some namespaces have not been listed yet.
     Listing {
         waiting: HashSet<String>,
         found: HashMap<(String, String), K>,
     },
-    /// Every namespace has been listed; for those that are listed again, the names so far.
+    /// All namespaces have been listed. For those that are listed again, the names so far.
     Listed(HashMap<String, HashSet<String>>),
 }
 
-impl<K: Resource + Clone> Merge<K> {
+impl<K: Resource + Clone> ListMerge<K> {
     fn new(namespaces: impl Iterator<Item = String>) -> Self {
         Self::Listing {
             waiting: namespaces.collect(),
@@ -74,7 +74,7 @@ impl<K: Resource + Clone> Merge<K> {
         }
     }
 
-    /// What an event of a namespace comes to, if this is what the cache has.
+    /// The merged events of one event.
     fn next(
         &mut self,
         namespace: &str,
@@ -102,15 +102,15 @@ impl<K: Resource + Clone> Merge<K> {
     }
 }
 
-/// Takes out of what was found what this event says is not there.
+/// Removes what this event invalidates.
 fn collect<K: Resource>(
     found: &mut HashMap<(String, String), K>,
     namespace: &str,
     event: &Event<K>,
 ) {
     match event {
-        // A list that begins anew forgets the one that broke off.
-        Event::Init => found.retain(|(known, _), _| known != namespace),
+        // A list that restarts drops the interrupted one.
+        Event::Init => found.retain(|(other, _), _| other != namespace),
         Event::Delete(object) => {
             found.remove(&key(namespace, object));
         }
@@ -135,7 +135,7 @@ fn first_list<K>(objects: impl Iterator<Item = K>) -> Vec<Event<K>> {
         .collect()
 }
 
-/// What a namespace's event comes to once all have been listed.
+/// The merged events once all namespaces have been listed.
 fn difference<K: Resource + Clone>(
     again: &mut HashMap<String, HashSet<String>>,
     namespace: &str,
@@ -187,14 +187,14 @@ mod tests {
         }
     }
 
-    /// A cache that is fed by hand.
-    struct Fed {
+    /// A cache with watches that a test drives.
+    struct TestWatch {
         senders: HashMap<String, mpsc::UnboundedSender<watcher::Result<Event<ConfigMap>>>>,
         events: EventStream<ConfigMap>,
         cache: Store<ConfigMap>,
     }
 
-    impl Fed {
+    impl TestWatch {
         fn new(namespaces: &[&str]) -> Self {
             let (cache, writer) = reflector::store();
             let (mut senders, mut sources) = (HashMap::new(), Vec::new());
@@ -203,7 +203,7 @@ mod tests {
                 senders.insert((*namespace).to_owned(), sender);
                 sources.push(((*namespace).to_owned(), receiver.boxed()));
             }
-            let events = reflector(writer, merged(sources, cache.clone())).boxed();
+            let events = reflector(writer, merge_streams(sources, cache.clone())).boxed();
             Self {
                 senders,
                 events,
@@ -211,13 +211,13 @@ mod tests {
             }
         }
 
-        /// Sends an event, and gives what came of it and what is in the cache then.
+        /// Sends an event. Returns the merged events, and the content of the cache.
         async fn feed(&mut self, namespace: &str, event: Event<ConfigMap>) -> (String, String) {
             let sender = self.senders.get_mut(namespace).unwrap();
             sender.send(Ok(event)).await.unwrap();
-            let mut told = Vec::new();
+            let mut events = Vec::new();
             while let Some(event) = futures::FutureExt::now_or_never(self.events.next()) {
-                told.push(text(&event.unwrap().unwrap()));
+                events.push(text(&event.unwrap().unwrap()));
             }
             let mut cached: Vec<String> = self
                 .cache
@@ -226,7 +226,7 @@ mod tests {
                 .map(|object| path(object))
                 .collect();
             cached.sort();
-            (told.join(" "), cached.join(" "))
+            (events.join(" "), cached.join(" "))
         }
 
         fn is_ready(&self) -> bool {
@@ -250,84 +250,88 @@ mod tests {
         }
     }
 
-    async fn listed(fed: &mut Fed, namespace: &str, names: &[&str]) -> (String, String) {
-        fed.feed(namespace, Event::Init).await;
+    async fn listed(watch: &mut TestWatch, namespace: &str, names: &[&str]) -> (String, String) {
+        watch.feed(namespace, Event::Init).await;
         for name in names {
-            fed.feed(namespace, Event::InitApply(object(namespace, name)))
+            watch
+                .feed(namespace, Event::InitApply(object(namespace, name)))
                 .await;
         }
-        fed.feed(namespace, Event::InitDone).await
+        watch.feed(namespace, Event::InitDone).await
     }
 
     #[tokio::test]
-    async fn one_source_goes_through_as_it_is() {
-        let mut fed = Fed::new(&["a"]);
-        assert_eq!(fed.feed("a", Event::Init).await.0, "[");
+    async fn merge_of_one_namespace_passes_events_through() {
+        let mut watch = TestWatch::new(&["a"]);
+        assert_eq!(watch.feed("a", Event::Init).await.0, "[");
         let event = Event::InitApply(object("a", "1"));
-        assert_eq!(fed.feed("a", event).await.0, "a/1");
-        assert_eq!(fed.feed("a", Event::InitDone).await.0, "]");
+        assert_eq!(watch.feed("a", event).await.0, "a/1");
+        assert_eq!(watch.feed("a", Event::InitDone).await.0, "]");
     }
 
     #[tokio::test]
-    async fn the_cache_is_ready_when_every_namespace_has_been_listed() {
-        let mut fed = Fed::new(&["a", "b"]);
-        assert_eq!(listed(&mut fed, "a", &["1"]).await.0, "");
-        assert!(!fed.is_ready());
-        let (told, cached) = listed(&mut fed, "b", &["2"]).await;
-        assert!(fed.is_ready());
-        assert!(told.starts_with("[ ") && told.ends_with(" ]"), "{told}");
+    async fn merge_is_ready_when_every_namespace_is_listed() {
+        let mut watch = TestWatch::new(&["a", "b"]);
+        assert_eq!(listed(&mut watch, "a", &["1"]).await.0, "");
+        assert!(!watch.is_ready());
+        let (events, cached) = listed(&mut watch, "b", &["2"]).await;
+        assert!(watch.is_ready());
+        assert!(
+            events.starts_with("[ ") && events.ends_with(" ]"),
+            "{events}"
+        );
         assert!(cached.contains("1.a") && cached.contains("2.b"), "{cached}");
     }
 
     #[tokio::test]
-    async fn what_happens_between_the_first_lists_is_in_the_first_list() {
-        let mut fed = Fed::new(&["a", "b"]);
-        listed(&mut fed, "a", &["1", "2"]).await;
-        fed.feed("a", Event::Delete(object("a", "1"))).await;
-        fed.feed("a", Event::Apply(object("a", "3"))).await;
-        let (told, cached) = listed(&mut fed, "b", &[]).await;
-        assert_eq!(told.matches("a/").count(), 2, "{told}");
+    async fn merge_first_list_has_events_between_the_lists() {
+        let mut watch = TestWatch::new(&["a", "b"]);
+        listed(&mut watch, "a", &["1", "2"]).await;
+        watch.feed("a", Event::Delete(object("a", "1"))).await;
+        watch.feed("a", Event::Apply(object("a", "3"))).await;
+        let (events, cached) = listed(&mut watch, "b", &[]).await;
+        assert_eq!(events.matches("a/").count(), 2, "{events}");
         assert!(cached.contains("2.a") && cached.contains("3.a"), "{cached}");
     }
 
     #[tokio::test]
-    async fn a_list_that_broke_off_leaves_nothing_behind() {
-        let mut fed = Fed::new(&["a", "b"]);
-        fed.feed("a", Event::Init).await;
-        fed.feed("a", Event::InitApply(object("a", "1"))).await;
-        listed(&mut fed, "a", &["2"]).await;
-        let (told, _) = listed(&mut fed, "b", &[]).await;
-        assert_eq!(told, "[ a/2 ]");
+    async fn merge_drops_an_interrupted_list() {
+        let mut watch = TestWatch::new(&["a", "b"]);
+        watch.feed("a", Event::Init).await;
+        watch.feed("a", Event::InitApply(object("a", "1"))).await;
+        listed(&mut watch, "a", &["2"]).await;
+        let (events, _) = listed(&mut watch, "b", &[]).await;
+        assert_eq!(events, "[ a/2 ]");
     }
 
     #[tokio::test]
-    async fn a_later_list_of_one_namespace_leaves_the_others_alone() {
-        let mut fed = Fed::new(&["a", "b"]);
-        listed(&mut fed, "a", &["1", "2"]).await;
-        listed(&mut fed, "b", &["1"]).await;
-        assert_eq!(fed.feed("a", Event::Init).await.0, "");
+    async fn merge_later_list_keeps_other_namespaces() {
+        let mut watch = TestWatch::new(&["a", "b"]);
+        listed(&mut watch, "a", &["1", "2"]).await;
+        listed(&mut watch, "b", &["1"]).await;
+        assert_eq!(watch.feed("a", Event::Init).await.0, "");
         let event = Event::InitApply(object("a", "2"));
-        assert_eq!(fed.feed("a", event).await.0, "+a/2");
+        assert_eq!(watch.feed("a", event).await.0, "+a/2");
         let event = Event::InitApply(object("a", "3"));
-        assert_eq!(fed.feed("a", event).await.0, "+a/3");
-        let (told, cached) = fed.feed("a", Event::InitDone).await;
-        assert_eq!(told, "-a/1");
+        assert_eq!(watch.feed("a", event).await.0, "+a/3");
+        let (events, cached) = watch.feed("a", Event::InitDone).await;
+        assert_eq!(events, "-a/1");
         assert_eq!(cached, "1.b 2.a 3.a");
     }
 
     #[tokio::test]
-    async fn later_events_go_through() {
-        let mut fed = Fed::new(&["a", "b"]);
-        listed(&mut fed, "a", &[]).await;
-        listed(&mut fed, "b", &[]).await;
+    async fn merge_passes_later_events_through() {
+        let mut watch = TestWatch::new(&["a", "b"]);
+        listed(&mut watch, "a", &[]).await;
+        listed(&mut watch, "b", &[]).await;
         let event = Event::Apply(object("b", "1"));
         assert_eq!(
-            fed.feed("b", event).await,
+            watch.feed("b", event).await,
             ("+b/1".to_owned(), "1.b".to_owned())
         );
         let event = Event::Delete(object("b", "1"));
         assert_eq!(
-            fed.feed("b", event).await,
+            watch.feed("b", event).await,
             ("-b/1".to_owned(), String::new())
         );
     }

@@ -1,15 +1,15 @@
 //! One watch for each kind, and one cache that all controllers read.
 //!
 //! # Guarantees
-//! Whoever is woken by an event finds it in the cache: the cache is written first. With a watch for each controller, one
-//! could be woken by an Update's end, read another's cache that has not seen it, and wait for an event that has
-//! been. A deleted object wakes, too. Before it does, [`WatchProgress`] records the deletion, so that a copy of our
-//! own last write no longer counts as newer than the cache.
+//! The cache has an event before any listener gets it. With a watch for each controller, one could
+//! be triggered by the end of an Update, read the cache of another that lacks it, and wait for an
+//! event that has passed. Deletions trigger, too. Before, [`WatchProgress`] records them, so that a
+//! copy of our own last write no longer counts as newer than the cache.
 //!
 //! # Costs
-//! Objects are listed in pages, and kept without their managed fields, which nobody here reads and which can be as
-//! large as the rest. A foreign kind is watched by a label, and of each object only what is read is kept;
-//! `Feed::<PartialObjectMeta<K>>` keeps its metadata only.
+//! Objects are listed in pages, and cached without their managed fields, which nothing here reads
+//! and which can be as large as the rest. Foreign kinds are selected by label, and stripped of what
+//! is not read; `SharedWatch::<PartialObjectMeta<K>>` caches metadata only.
 
 mod merge;
 mod progress;
@@ -29,45 +29,46 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-pub(super) use merge::Source;
+pub(super) use merge::NamespaceEvents;
 pub(crate) use progress::WatchProgress;
 
-use crate::leader_election::Elected;
+use crate::leader_election::LeaderStatus;
 
-/// How many objects are listed at a time.
-const PAGE: u32 = 100;
+const PAGE_SIZE: u32 = 100;
 
-/// Takes off an object what nobody here reads, before it is kept.
+/// Strips an object of what nothing here reads, before it is cached.
 pub(super) type Keep<K> = fn(&mut K);
 
-/// Keeps an object as it is.
-pub(super) fn whole<K>(_: &mut K) {}
+pub(super) fn keep_all<K>(_: &mut K) {}
 
-/// Where is watched, and for whom.
 #[derive(Clone)]
-pub(crate) struct Watching {
+pub(crate) struct WatchConfig {
     client: Client,
-    elected: Elected,
+    leader: LeaderStatus,
     namespaces: Vec<String>,
 }
 
-impl Watching {
-    /// Whether this manager leads.
-    pub(super) fn elected(&self) -> Elected {
-        self.elected.clone()
+impl WatchConfig {
+    pub(super) fn leader(&self) -> LeaderStatus {
+        self.leader.clone()
     }
 
-    /// Watches these namespaces, or all if there are none; whoever listens is told while this manager leads.
-    pub(crate) fn new(client: &Client, elected: &Elected, namespaces: Vec<String>) -> Self {
+    /// Watches these namespaces, or all if there are none. Listeners get events only while this
+    /// manager leads.
+    pub(crate) fn new(client: &Client, leader: &LeaderStatus, namespaces: Vec<String>) -> Self {
         Self {
             client: client.clone(),
-            elected: elected.clone(),
+            leader: leader.clone(),
             namespaces,
         }
     }
 
-    /// What happens to the objects of a kind, for each namespace.
-    pub(super) fn events<K>(&self, config: &watcher::Config, keep: Keep<K>) -> Vec<Source<K>>
+    /// One watch for each namespace.
+    pub(super) fn events<K>(
+        &self,
+        config: &watcher::Config,
+        keep: Keep<K>,
+    ) -> Vec<NamespaceEvents<K>>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -90,73 +91,70 @@ impl Watching {
     }
 }
 
-/// The watch of one kind, before it runs.
-pub(crate) struct Feed<K>
+/// A watch before it runs.
+pub(crate) struct SharedWatch<K>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
-    sources: Vec<Source<K>>,
+    sources: Vec<NamespaceEvents<K>>,
     store: Store<K>,
     writer: Writer<K>,
     progress: WatchProgress,
     listeners: Vec<UnboundedSender<Arc<K>>>,
-    elected: Elected,
+    leader: LeaderStatus,
 }
 
-impl<K> Feed<K>
+impl<K> SharedWatch<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     K::DynamicType: Eq + Hash,
 {
-    /// A watch of all objects of a kind.
-    pub(crate) fn new(watching: &Watching) -> Self {
-        Self::configured(watching, &watcher::Config::default(), whole)
+    /// Watches all objects of a kind.
+    pub(crate) fn new(config: &WatchConfig) -> Self {
+        Self::configured(config, &watcher::Config::default(), keep_all)
     }
 
-    /// A watch of those objects of a kind that have these labels, such as `auto.pulumi.com/component=workspace`; of each,
-    /// no more is kept than `keep` leaves.
-    pub(crate) fn selected(watching: &Watching, labels: &str, keep: Keep<K>) -> Self {
-        Self::configured(watching, &watcher::Config::default().labels(labels), keep)
+    /// Watches the objects with these labels, such as `auto.pulumi.com/component=workspace`.
+    pub(crate) fn selected(config: &WatchConfig, labels: &str, keep: Keep<K>) -> Self {
+        Self::configured(config, &watcher::Config::default().labels(labels), keep)
     }
 
-    fn configured(watching: &Watching, config: &watcher::Config, keep: Keep<K>) -> Self {
+    fn configured(watch: &WatchConfig, config: &watcher::Config, keep: Keep<K>) -> Self {
         let (store, writer) = reflector::store();
         Self {
-            sources: watching.events(&config.clone().page_size(PAGE), keep),
+            sources: watch.events(&config.clone().page_size(PAGE_SIZE), keep),
             store,
             writer,
             progress: WatchProgress::default(),
             listeners: Vec::new(),
-            elected: watching.elected.clone(),
+            leader: watch.leader.clone(),
         }
     }
 
-    /// The cache that it fills.
     pub(crate) fn store(&self) -> Store<K> {
         self.store.clone()
     }
 
-    /// How far the watch has got.
     pub(crate) fn progress(&self) -> WatchProgress {
         self.progress.clone()
     }
 
-    /// Each object that appears, changes or goes while this manager leads; at the beginning of that, all that
-    /// there are. Until then the cache is filled, and nothing else gathers.
+    /// Each object that is created, changed or deleted while this manager leads, after all that
+    /// exist when it begins to lead. Until then only the cache is filled.
     pub(crate) fn listen(&mut self) -> impl Stream<Item = Arc<K>> + Send + use<K> {
         let (sender, mut receiver) = unbounded_channel();
         self.listeners.push(sender);
-        let (store, mut elected) = (self.store.clone(), self.elected.clone());
+        let (store, mut leader) = (self.store.clone(), self.leader.clone());
         let beginning = async move {
             loop {
                 tokio::select! {
                     biased;
-                    () = elected.wait() => break,
+                    () = leader.wait() => break,
                     object = receiver.recv() => if object.is_none() { break },
                 }
             }
-            futures::stream::iter(store.state()).chain(receiving(receiver))
+            futures::stream::iter(store.state()).chain(receiver_stream(receiver))
         };
         futures::stream::once(beginning).flatten()
     }
@@ -171,32 +169,32 @@ where
             listeners,
             ..
         } = self;
-        let events = merge::merged(sources, store.clone());
+        let events = merge::merge_streams(sources, store.clone());
         let mut events = pin!(reflector::reflector(writer, events));
         let mut before = Vec::new();
         while let Some(event) = events.next().await {
-            let touched = match event {
+            let changed = match event {
                 Ok(Event::Init) => {
                     before = store.state();
                     Vec::new()
                 }
-                // A new list is in the cache only once it is complete.
+                // The cache has a new list only once it is complete.
                 Ok(Event::InitApply(_)) => Vec::new(),
-                // What is not in the new list was deleted while nobody watched.
+                // Objects that the new list lacks were deleted while the watch was interrupted.
                 Ok(Event::InitDone) => {
-                    let gone = std::mem::take(&mut before);
-                    let gone = gone.into_iter().filter(|object| {
+                    let deleted = std::mem::take(&mut before);
+                    let deleted = deleted.into_iter().filter(|object| {
                         store.get(&ObjectRef::from_obj(object.as_ref())).is_none()
                     });
-                    store.state().into_iter().chain(gone).collect()
+                    store.state().into_iter().chain(deleted).collect()
                 }
                 Ok(Event::Apply(object) | Event::Delete(object)) => vec![Arc::new(object)],
                 Err(error) => {
-                    tracing::warn!(kind = %K::kind(&()), %error, "Watch was cut off; it is tried again");
+                    tracing::warn!(kind = %K::kind(&()), %error, "Watch failed; retrying");
                     Vec::new()
                 }
             };
-            for object in touched {
+            for object in changed {
                 progress.record(object.as_ref());
                 for listener in &listeners {
                     let _ = listener.send(object.clone());
@@ -206,8 +204,7 @@ where
     }
 }
 
-/// A channel as a stream.
-pub(crate) fn receiving<T: Send + 'static>(
+pub(crate) fn receiver_stream<T: Send + 'static>(
     receiver: UnboundedReceiver<T>,
 ) -> impl Stream<Item = T> + Send + use<T> {
     futures::stream::unfold(receiver, |mut receiver| async {

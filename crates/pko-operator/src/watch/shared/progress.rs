@@ -1,37 +1,35 @@
-//! How far a watch has got: what it has delivered, including deletions.
+//! The progress of a watch: what it has delivered, including deletions.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use kube::ResourceExt;
+use parking_lot::Mutex;
 use pko_kube::resource_version;
 
 /// The highest resource version that a watch has delivered in each namespace.
 ///
-/// A cache alone can't tell an object that the watch has not delivered yet from one that it has delivered and that
-/// was deleted since. This can: a deletion carries a resource version of its own, higher than that of any write
-/// before it.
+/// A cache alone can't distinguish an object that the watch has not delivered yet from one that was
+/// deleted since. A deletion has a resource version that is higher than that of any write before
+/// it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WatchProgress(Arc<Mutex<HashMap<String, u64>>>);
 
 impl WatchProgress {
-    /// Records an object as the watch delivered it, also with its deletion.
+    /// Records an object that the watch delivered, also for its deletion.
     pub(crate) fn record(&self, object: &impl ResourceExt) {
         let Some(version) = resource_version(object) else {
             return;
         };
         let namespace = object.namespace().unwrap_or_default();
-        let mut versions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut versions = self.0.lock();
         let highest = versions.entry(namespace).or_default();
         *highest = version.max(*highest);
     }
 
-    /// Whether the watch has delivered this version of an object, or what became of it later.
+    /// Whether the watch has delivered this version of an object, or a later one.
     pub(crate) fn has_reached(&self, object: &impl ResourceExt) -> bool {
         let namespace = object.namespace().unwrap_or_default();
-        let versions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let versions = self.0.lock();
         let highest = versions.get(&namespace).copied();
         resource_version(object).is_none_or(|version| Some(version) <= highest)
     }

@@ -1,17 +1,18 @@
-//! What is known of the objects of a kind, from what their watch says; no I/O.
+//! The resource versions of a kind, from the events of its watch.
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use kube::{Resource, runtime::watcher::Event};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-/// Names by namespace.
-pub(super) type Names = HashMap<Box<str>, HashSet<Box<str>>>;
+/// By namespace.
+pub(super) type ObjectNames = HashMap<Box<str>, HashSet<Box<str>>>;
 
-fn add(names: &mut Names, namespace: &str, name: &str) {
+fn add(names: &mut ObjectNames, namespace: &str, name: &str) {
     match names.get_mut(namespace) {
         Some(names) => names.insert(name.into()),
         None => names
@@ -21,18 +22,17 @@ fn add(names: &mut Names, namespace: &str, name: &str) {
     };
 }
 
-/// Versions by namespace and name.
-type ByPlace = HashMap<Box<str>, HashMap<Box<str>, Box<str>>>;
+/// By namespace and name.
+type VersionsByName = HashMap<Box<str>, HashMap<Box<str>, Box<str>>>;
 
-/// The versions of all objects of a kind.
 #[derive(Debug)]
-pub(super) struct Known {
-    versions: Mutex<ByPlace>,
-    /// Everything was listed once, or that did not work: nobody waits for it any more.
+pub(super) struct VersionIndex {
+    versions: Mutex<VersionsByName>,
+    /// Set when everything has been listed, or listing failed: nothing waits for it then.
     listed: watch::Sender<bool>,
 }
 
-impl Default for Known {
+impl Default for VersionIndex {
     fn default() -> Self {
         Self {
             versions: Mutex::default(),
@@ -41,10 +41,11 @@ impl Default for Known {
     }
 }
 
-impl Known {
-    /// Comes when everything was listed once, or that did not work: until then, each Stack would ask for each object.
-    pub(super) async fn are_listed(&self) {
-        // The sender is ours, so it is there.
+impl VersionIndex {
+    /// Waits until everything has been listed, or listing failed. Without it, each Stack would read
+    /// each object after a start.
+    pub(super) async fn wait_until_listed(&self) {
+        // The sender is this one.
         let _ = self.listed.subscribe().wait_for(|listed| *listed).await;
     }
 
@@ -54,8 +55,8 @@ impl Known {
         Some(version.to_string())
     }
 
-    fn set<K: Resource>(&self, object: &K) -> Names {
-        let (namespace, name) = place(object);
+    fn set<K: Resource>(&self, object: &K) -> ObjectNames {
+        let (namespace, name) = key(object);
         let version = object
             .meta()
             .resource_version
@@ -67,7 +68,7 @@ impl Known {
             None => all.entry(namespace.into()).or_default(),
         };
         match versions.get_mut(name) {
-            Some(known) if **known == *version => return Names::new(),
+            Some(known) if **known == *version => return ObjectNames::new(),
             Some(known) => *known = version.into(),
             None => {
                 versions.insert(name.into(), version.into());
@@ -76,16 +77,16 @@ impl Known {
         one(namespace, name)
     }
 
-    fn remove<K: Resource>(&self, object: &K) -> Names {
-        let (namespace, name) = place(object);
+    fn remove<K: Resource>(&self, object: &K) -> ObjectNames {
+        let (namespace, name) = key(object);
         let mut all = self.locked();
         let removed = all.get_mut(namespace).and_then(|names| names.remove(name));
-        removed.map_or_else(Names::new, |_| one(namespace, name))
+        removed.map_or_else(ObjectNames::new, |_| one(namespace, name))
     }
 
-    /// What was deleted while nobody watched: it is not in the new list of this namespace, or of all.
-    fn keep_only(&self, source: &str, listed: &Names) -> Names {
-        let mut gone = Names::new();
+    /// Removes what the new list of a namespace, or of all, lacks. Returns it.
+    fn keep_only(&self, source: &str, listed: &ObjectNames) -> ObjectNames {
+        let mut gone = ObjectNames::new();
         let mut all = self.locked();
         all.retain(|namespace, versions| {
             if source.is_empty() || source == &**namespace {
@@ -103,22 +104,22 @@ impl Known {
         gone
     }
 
-    fn locked(&self) -> MutexGuard<'_, ByPlace> {
-        self.versions.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> MutexGuard<'_, VersionsByName> {
+        self.versions.lock()
     }
 }
 
-/// How far the lists of the namespaces are, or of all at once, which goes by an empty name.
-pub(super) struct Lists {
-    known: Arc<Known>,
-    /// Those that were not complete yet.
+/// The lists of the namespaces; an empty name stands for all.
+pub(super) struct ListProgress {
+    known: Arc<VersionIndex>,
+    /// Not complete yet.
     awaited: HashSet<String>,
-    /// What those have so far that are under way.
-    begun: HashMap<String, Names>,
+    /// In progress, with the names so far.
+    begun: HashMap<String, ObjectNames>,
 }
 
-impl Lists {
-    pub(super) fn new(known: Arc<Known>, namespaces: impl Iterator<Item = String>) -> Self {
+impl ListProgress {
+    pub(super) fn new(known: Arc<VersionIndex>, namespaces: impl Iterator<Item = String>) -> Self {
         Self {
             known,
             awaited: namespaces.collect(),
@@ -126,16 +127,16 @@ impl Lists {
         }
     }
 
-    /// Takes in what a watch says; these objects have appeared, have another version, or are gone.
-    pub(super) fn follow<K: Resource>(&mut self, namespace: &str, event: Event<K>) -> Names {
+    /// Applies an event. Returns the objects that were created, changed or deleted.
+    pub(super) fn apply<K: Resource>(&mut self, namespace: &str, event: Event<K>) -> ObjectNames {
         match event {
             Event::Init => {
-                self.begun.insert(namespace.to_owned(), Names::new());
-                Names::new()
+                self.begun.insert(namespace.to_owned(), ObjectNames::new());
+                ObjectNames::new()
             }
             Event::InitApply(object) => {
                 if let Some(list) = self.begun.get_mut(namespace) {
-                    let (namespace, name) = place(&object);
+                    let (namespace, name) = key(&object);
                     add(list, namespace, name);
                 }
                 self.known.set(&object)
@@ -143,7 +144,7 @@ impl Lists {
             Event::InitDone => {
                 let listed = self.begun.remove(namespace).unwrap_or_default();
                 let gone = self.known.keep_only(namespace, &listed);
-                self.give_up(namespace);
+                self.stop_waiting(namespace);
                 gone
             }
             Event::Apply(object) => self.known.set(&object),
@@ -151,8 +152,8 @@ impl Lists {
         }
     }
 
-    /// Nobody waits for this list any more.
-    pub(super) fn give_up(&mut self, namespace: &str) {
+    /// Stops waiting for this list.
+    pub(super) fn stop_waiting(&mut self, namespace: &str) {
         self.awaited.remove(namespace);
         if self.awaited.is_empty() {
             self.known.listed.send_replace(true);
@@ -160,13 +161,13 @@ impl Lists {
     }
 }
 
-fn one(namespace: &str, name: &str) -> Names {
-    let mut names = Names::new();
+fn one(namespace: &str, name: &str) -> ObjectNames {
+    let mut names = ObjectNames::new();
     add(&mut names, namespace, name);
     names
 }
 
-fn place<K: Resource>(object: &K) -> (&str, &str) {
+fn key<K: Resource>(object: &K) -> (&str, &str) {
     let metadata = object.meta();
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     (namespace, metadata.name.as_deref().unwrap_or_default())
@@ -186,9 +187,13 @@ mod tests {
         object
     }
 
-    /// What changed with each event of a source, as text.
-    fn followed(lists: &mut Lists, source: &str, events: Vec<Event<ConfigMap>>) -> Vec<String> {
-        let text = |names: Names| {
+    /// The changes of each event, as text.
+    fn apply_all(
+        lists: &mut ListProgress,
+        source: &str,
+        events: Vec<Event<ConfigMap>>,
+    ) -> Vec<String> {
+        let text = |names: ObjectNames| {
             let mut all: Vec<String> = names
                 .iter()
                 .flat_map(|(namespace, names)| {
@@ -200,18 +205,18 @@ mod tests {
         };
         let events = events.into_iter();
         events
-            .map(|event| text(lists.follow(source, event)))
+            .map(|event| text(lists.apply(source, event)))
             .collect()
     }
 
-    fn watched(namespaces: &[&str]) -> (Arc<Known>, Lists) {
-        let known = Arc::new(Known::default());
+    fn watched(namespaces: &[&str]) -> (Arc<VersionIndex>, ListProgress) {
+        let known = Arc::new(VersionIndex::default());
         let namespaces = namespaces.iter().map(|name| (*name).to_owned());
-        (known.clone(), Lists::new(known, namespaces))
+        (known.clone(), ListProgress::new(known, namespaces))
     }
 
     #[test]
-    fn a_change_is_one_of_the_version() {
+    fn version_index_reports_changed_versions() {
         let (known, mut lists) = watched(&[""]);
         let apply = |version| Event::Apply(config_map("shop", "a", version));
         let delete = || Event::Delete(config_map("shop", "a", "9"));
@@ -224,7 +229,7 @@ mod tests {
             apply("1"),
         ];
         assert_eq!(
-            followed(&mut lists, "", events),
+            apply_all(&mut lists, "", events),
             ["shop/a", "", "shop/a", "shop/a", "", "shop/a"]
         );
         assert_eq!(known.get("shop", "a").as_deref(), Some("1"));
@@ -233,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_list_tells_what_was_missed() {
+    fn version_index_new_list_reports_missed_changes() {
         let (known, mut lists) = watched(&[""]);
         let listed = |name, version| Event::InitApply(config_map("shop", name, version));
         let first = vec![
@@ -244,7 +249,7 @@ mod tests {
             Event::InitDone,
         ];
         assert_eq!(
-            followed(&mut lists, "", first),
+            apply_all(&mut lists, "", first),
             ["", "shop/a", "shop/b", "shop/c", ""]
         );
         let second = vec![
@@ -254,28 +259,28 @@ mod tests {
             Event::InitDone,
         ];
         assert_eq!(
-            followed(&mut lists, "", second),
+            apply_all(&mut lists, "", second),
             ["", "", "shop/b", "shop/c"]
         );
         assert_eq!(known.get("shop", "c"), None);
     }
 
     #[test]
-    fn the_list_of_a_namespace_says_nothing_of_others() {
+    fn version_index_list_of_a_namespace_keeps_others() {
         let (known, mut lists) = watched(&["one", "two"]);
         let listed = |namespace| Event::InitApply(config_map(namespace, "a", "1"));
-        followed(
+        apply_all(
             &mut lists,
             "one",
             vec![Event::Init, listed("one"), Event::InitDone],
         );
-        followed(
+        apply_all(
             &mut lists,
             "two",
             vec![Event::Init, listed("two"), Event::InitDone],
         );
         assert_eq!(
-            followed(&mut lists, "two", vec![Event::Init, Event::InitDone]),
+            apply_all(&mut lists, "two", vec![Event::Init, Event::InitDone]),
             ["", "two/a"]
         );
         assert_eq!(known.get("one", "a").as_deref(), Some("1"));
@@ -283,18 +288,21 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_longer_than_for_the_first_lists() {
+    fn version_index_waits_for_the_first_lists_only() {
         let (known, mut lists) = watched(&["one", "two"]);
-        assert!(!has_come(known.are_listed()));
-        followed(&mut lists, "one", vec![Event::Init, Event::InitDone]);
-        assert!(!has_come(known.are_listed()));
-        lists.give_up("two");
-        assert!(has_come(known.are_listed()), "that did not work");
-        followed(&mut lists, "two", vec![Event::Init]);
-        assert!(has_come(known.are_listed()), "a later list holds up nobody");
+        assert!(!is_done(known.wait_until_listed()));
+        apply_all(&mut lists, "one", vec![Event::Init, Event::InitDone]);
+        assert!(!is_done(known.wait_until_listed()));
+        lists.stop_waiting("two");
+        assert!(is_done(known.wait_until_listed()), "listing failed");
+        apply_all(&mut lists, "two", vec![Event::Init]);
+        assert!(
+            is_done(known.wait_until_listed()),
+            "a later list is not waited for"
+        );
     }
 
-    fn has_come(future: impl Future<Output = ()>) -> bool {
+    fn is_done(future: impl Future<Output = ()>) -> bool {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         std::pin::pin!(future).poll(&mut context).is_ready()
     }

@@ -1,12 +1,13 @@
-//! The versions of all ConfigMaps, and of all Secrets if that is wanted: which Stacks a change concerns, and what a Stack
-//! refers to now.
+//! The resource versions of ConfigMaps, and of Secrets with `--watch-secrets`: which Stacks a
+//! change concerns, and what a Stack refers to now.
 //!
 //! # Guarantees
-//! Whoever is woken by a change finds it here. That an object does not exist is believed from a live read only.
+//! A Stack that a change triggers finds it here. Only a live read proves that an object does not
+//! exist.
 //!
 //! # Costs
-//! A cluster may have ten thousand ConfigMaps. Only metadata is asked for, and of that only the version is kept: about a
-//! hundred bytes for each.
+//! A cluster may have ten thousand ConfigMaps. Only metadata is requested, and of that only the
+//! version is kept: about a hundred bytes for each.
 
 mod index;
 
@@ -28,55 +29,50 @@ use kube::{
 use pko_api::{Decoded, Stack};
 use pko_core::stack::{ReferenceKind, Versions, references};
 use pko_kube::RequestError;
-use tokio::sync::mpsc::UnboundedSender;
 
-use self::index::{Known, Lists, Names};
-use super::shared::{Source, Watching, whole};
-use crate::leader_election::Elected;
+use self::index::{ListProgress, ObjectNames, VersionIndex};
+use super::StackTrigger;
+use super::shared::{NamespaceEvents, WatchConfig, keep_all};
+use crate::leader_election::LeaderStatus;
 
-/// How many objects are listed at a time; there is little to each.
-const PAGE: u32 = 500;
+/// Pages can be large: each object is small.
+const PAGE_SIZE: u32 = 500;
 
-/// What wakes a Stack's controller.
-pub(crate) type Wake = UnboundedSender<ObjectRef<Decoded<Stack>>>;
-
-/// What is known of the objects that Stacks refer to.
-pub(crate) struct KnownVersions {
-    config_maps: Arc<Known>,
-    /// Where they are watched.
-    secrets: Option<Arc<Known>>,
+pub(crate) struct ReferenceVersions {
+    config_maps: Arc<VersionIndex>,
+    /// None if Secrets are not watched.
+    secrets: Option<Arc<VersionIndex>>,
 }
 
-impl KnownVersions {
-    /// Whether a change of a Secret is seen as it happens.
+impl ReferenceVersions {
+    /// Whether Secrets are watched.
     pub(crate) fn has_secrets(&self) -> bool {
         self.secrets.is_some()
     }
 
-    /// The versions of these ConfigMaps.
     pub(crate) async fn config_maps(
         &self,
         client: &Client,
         namespace: &str,
         names: BTreeSet<String>,
     ) -> Result<Versions, RequestError> {
-        found::<ConfigMap>(client, Some(&self.config_maps), namespace, names).await
+        find_versions::<ConfigMap>(client, Some(&self.config_maps), namespace, names).await
     }
 
-    /// The versions of these Secrets, without their contents.
+    /// Without their contents.
     pub(crate) async fn secrets(
         &self,
         client: &Client,
         namespace: &str,
         names: BTreeSet<String>,
     ) -> Result<Versions, RequestError> {
-        found::<Secret>(client, self.secrets.as_deref(), namespace, names).await
+        find_versions::<Secret>(client, self.secrets.as_deref(), namespace, names).await
     }
 }
 
-async fn found<K>(
+async fn find_versions<K>(
     client: &Client,
-    known: Option<&Known>,
+    known: Option<&VersionIndex>,
     namespace: &str,
     names: BTreeSet<String>,
 ) -> Result<Versions, RequestError>
@@ -84,7 +80,7 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug,
 {
     if let Some(known) = known {
-        known.are_listed().await;
+        known.wait_until_listed().await;
     }
     let mut versions = Versions::new();
     for name in names {
@@ -99,65 +95,67 @@ where
     Ok(versions)
 }
 
-/// The watches, before they run.
-pub(crate) struct VersionFeeds {
-    config_maps: VersionFeed<ConfigMap>,
-    secrets: Option<VersionFeed<Secret>>,
+/// Watches before they run.
+pub(crate) struct VersionWatches {
+    config_maps: VersionWatch<ConfigMap>,
+    secrets: Option<VersionWatch<Secret>>,
 }
 
-impl VersionFeeds {
-    pub(crate) fn new(watching: &Watching, with_secrets: bool) -> Self {
+impl VersionWatches {
+    pub(crate) fn new(config: &WatchConfig, with_secrets: bool) -> Self {
         Self {
-            config_maps: VersionFeed::new(watching, ReferenceKind::ConfigMap),
-            secrets: with_secrets.then(|| VersionFeed::new(watching, ReferenceKind::Secret)),
+            config_maps: VersionWatch::new(config, ReferenceKind::ConfigMap),
+            secrets: with_secrets.then(|| VersionWatch::new(config, ReferenceKind::Secret)),
         }
     }
 
-    /// What they find out.
-    pub(crate) fn known(&self) -> KnownVersions {
+    pub(crate) fn known(&self) -> ReferenceVersions {
         let secrets = self.secrets.as_ref();
-        KnownVersions {
+        ReferenceVersions {
             config_maps: self.config_maps.known.clone(),
-            secrets: secrets.map(|feed| feed.known.clone()),
+            secrets: secrets.map(|watch| watch.known.clone()),
         }
     }
 
-    /// Watches until the manager ends, and wakes the Stacks of which something has changed.
-    pub(crate) async fn run(self, stacks: Store<Decoded<Stack>>, wake: Wake) {
+    /// Watches until the manager ends, and triggers the Stacks that a change concerns.
+    pub(crate) async fn run(self, stacks: Store<Decoded<Stack>>, trigger: StackTrigger) {
         let secrets = async {
             match self.secrets {
-                Some(feed) => feed.run(stacks.clone(), wake.clone()).await,
+                Some(watch) => watch.run(stacks.clone(), trigger.clone()).await,
                 None => std::future::pending().await,
             }
         };
-        tokio::join!(secrets, self.config_maps.run(stacks.clone(), wake.clone()));
+        tokio::join!(
+            secrets,
+            self.config_maps.run(stacks.clone(), trigger.clone())
+        );
     }
 }
 
-struct VersionFeed<K> {
+struct VersionWatch<K> {
     kind: ReferenceKind,
-    sources: Vec<Source<PartialObjectMeta<K>>>,
-    known: Arc<Known>,
-    elected: Elected,
+    sources: Vec<NamespaceEvents<PartialObjectMeta<K>>>,
+    known: Arc<VersionIndex>,
+    leader: LeaderStatus,
 }
 
-impl<K> VersionFeed<K>
+impl<K> VersionWatch<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     K: Clone + std::fmt::Debug + Send + Sync + 'static,
 {
-    fn new(watching: &Watching, kind: ReferenceKind) -> Self {
+    fn new(config: &WatchConfig, kind: ReferenceKind) -> Self {
         Self {
             kind,
-            sources: watching.events(&watcher::Config::default().page_size(PAGE), whole),
+            sources: config.events(&watcher::Config::default().page_size(PAGE_SIZE), keep_all),
             known: Arc::default(),
-            elected: watching.elected(),
+            leader: config.leader(),
         }
     }
 
-    async fn run(self, stacks: Store<Decoded<Stack>>, wake: Wake) {
+    async fn run(self, stacks: Store<Decoded<Stack>>, trigger: StackTrigger) {
         let namespaces = self.sources.iter().map(|(namespace, _)| namespace.clone());
-        let mut lists = Lists::new(self.known, namespaces);
+        let mut lists = ListProgress::new(self.known, namespaces);
         let sources = self
             .sources
             .into_iter()
@@ -165,17 +163,17 @@ where
         let mut events = stream::select_all(sources);
         while let Some((namespace, event)) = events.next().await {
             let changed = match event {
-                Ok(event) => lists.follow(&namespace, event),
+                Ok(event) => lists.apply(&namespace, event),
                 Err(error) => {
-                    tracing::warn!(kind = %self.kind, %error, "Watch of metadata was cut off; it is tried again");
-                    lists.give_up(&namespace);
-                    Names::new()
+                    tracing::warn!(kind = %self.kind, %error, "Watch of metadata failed; retrying");
+                    lists.stop_waiting(&namespace);
+                    ObjectNames::new()
                 }
             };
-            // Whoever begins to lead looks at all Stacks.
-            if !changed.is_empty() && self.elected.is_so() {
+            // A new leader reconciles all Stacks.
+            if !changed.is_empty() && self.leader.is_leader() {
                 for stack in concerned(&stacks, self.kind, &changed) {
-                    let _ = wake.send(stack);
+                    let _ = trigger.send(stack);
                 }
             }
         }
@@ -186,7 +184,7 @@ where
 fn concerned(
     stacks: &Store<Decoded<Stack>>,
     kind: ReferenceKind,
-    changed: &Names,
+    changed: &ObjectNames,
 ) -> Vec<ObjectRef<Decoded<Stack>>> {
     let refers = |stack: &Decoded<Stack>| {
         let namespace = stack.namespace().unwrap_or_default();

@@ -1,8 +1,7 @@
-//! The objects of workspaces as the caches have them, or as our own last write made them if that is newer.
+//! The children of Workspaces, from the caches or from our own last write if that is newer.
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -14,6 +13,7 @@ use kube::{
     Resource, ResourceExt as _,
     runtime::reflector::{ObjectRef, Store},
 };
+use parking_lot::Mutex;
 use pko_api::{Decoded, Program, Workspace, auto::v1alpha1::FluxArtifact};
 use pko_core::{
     program::{program_at, served_artifact},
@@ -25,11 +25,10 @@ use pko_kube::resource_version;
 
 use crate::watch::shared::WatchProgress;
 
-/// How long a write of ours counts for more than a cache that has not seen it, if the watch delivers nothing
-/// newer. Whatever became of it since, the cache has seen that by then.
-const SEEN_BY: Duration = Duration::from_secs(10);
+/// How long our own write counts as newer than a cache that lacks it. By then the cache has it, or
+/// what came after it.
+const OWN_WRITE_TTL: Duration = Duration::from_secs(10);
 
-/// What the cluster has of all workspaces.
 pub(crate) struct Children {
     services: Cached<Service>,
     stateful_sets: Cached<StatefulSet>,
@@ -52,14 +51,13 @@ impl Children {
         }
     }
 
-    /// Comes when the caches are filled. For one at a time: they wake only one of those who wait.
-    pub(in crate::workspace_runtime) async fn are_filled(&self) -> bool {
+    /// Waits until the caches are filled. Only one caller may wait: a cache wakes one waiter.
+    pub(super) async fn wait_until_synced(&self) -> bool {
         self.services.store.wait_until_ready().await.is_ok()
             && self.stateful_sets.store.wait_until_ready().await.is_ok()
             && self.pods.wait_until_ready().await.is_ok()
     }
 
-    /// What there is of a workspace.
     pub(super) fn of(&self, workspace: &Workspace) -> ExistingResources {
         let namespace = workspace.namespace().unwrap_or_default();
         let name = child_name(workspace);
@@ -71,20 +69,18 @@ impl Children {
         }
     }
 
-    /// The pod of a workspace.
     pub(super) fn pod(&self, workspace: &Workspace) -> Option<Pod> {
         let namespace = workspace.namespace().unwrap_or_default();
         let pod = ObjectRef::new(&pod_name(workspace)).within(&namespace);
         Some(self.pods.get(&pod)?.as_ref().clone())
     }
 
-    /// Whether there is a pod with this uid.
     pub(super) fn has_pod(&self, uid: &str) -> bool {
         let pods = self.pods.state();
         pods.iter().any(|pod| pod.uid().as_deref() == Some(uid))
     }
 
-    /// What this operator serves for the Program that a workspace fetches.
+    /// The archive that this operator serves for the Program that a workspace fetches.
     fn artifact(&self, workspace: &Workspace) -> Option<FluxArtifact> {
         let fetched = workspace.spec.flux.as_ref()?;
         let (namespace, name, _) = program_at(fetched.url.as_deref()?)?;
@@ -107,7 +103,7 @@ impl Children {
     }
 }
 
-/// A cache, and our own writes that it may not have seen.
+/// A cache, and our own writes that it may lack.
 struct Cached<K: Resource<DynamicType = ()> + Clone + 'static> {
     store: Store<K>,
     progress: WatchProgress,
@@ -125,8 +121,8 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Cached<K> {
 
     fn get(&self, namespace: &str, name: &str) -> Option<K> {
         let cached = self.store.get(&ObjectRef::new(name).within(namespace));
-        let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, (_, at)| at.elapsed() < SEEN_BY);
+        let mut all = self.written.lock();
+        all.retain(|_, (_, at)| at.elapsed() < OWN_WRITE_TTL);
         let written = all.get(&(namespace.to_owned(), name.to_owned()));
         match (cached, written) {
             (Some(cached), Some((written, _)))
@@ -134,7 +130,7 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Cached<K> {
             {
                 Some(written.clone())
             }
-            // Either the watch has not delivered it yet, or it was deleted since.
+            // The watch has not delivered it yet. Otherwise it was deleted since.
             (None, Some((written, _))) if !self.progress.has_reached(written) => {
                 Some(written.clone())
             }
@@ -144,13 +140,13 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Cached<K> {
 
     fn remember(&self, object: K) {
         let key = (object.namespace().unwrap_or_default(), object.name_any());
-        let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.written.lock();
         all.insert(key, (object, Instant::now()));
     }
 
     fn forget(&self, object: &K) {
         let key = (object.namespace().unwrap_or_default(), object.name_any());
-        let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.written.lock();
         all.remove(&key);
     }
 }
@@ -172,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newer_of_cache_and_own_write_counts() {
+    fn children_newer_of_cache_and_own_write_counts() {
         let (store, mut writer) = reflector::store();
         let cached = Cached::new(store, WatchProgress::default());
         assert_eq!(found(&cached), None);
@@ -192,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_that_the_watch_delivered_outweighs_our_own_write() {
+    fn children_delivered_deletion_overrides_own_write() {
         let (store, mut writer) = reflector::store();
         let progress = WatchProgress::default();
         let cached = Cached::new(store, progress.clone());

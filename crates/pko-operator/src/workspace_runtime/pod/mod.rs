@@ -1,24 +1,23 @@
-//! Workspaces in pods: a Service and a StatefulSet for each, as `pko_core::workspace::pod` says.
+//! Workspaces as pods: a Service and a StatefulSet for each, as planned by
+//! `pko_core::workspace::pod`.
 //!
 //! # Guarantees
-//! A pod is not ended while a run is in it, and no run begins in one that is being ended: both go through
-//! [`Occupancy`]. What was applied already is not applied again. What the API server does not take leaves what there is
-//! as it is; only fields that can't be changed are a reason to make a StatefulSet anew.
+//! A pod is not stopped while a run uses it, and no run starts in a pod that is being replaced:
+//! [`PodUsage`] ensures both. Unchanged objects are not applied again. A rejected apply changes
+//! nothing; a StatefulSet is replaced only if an immutable field has to change.
 
 mod children;
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
     core::v1::{Pod, Service},
 };
 use kube::{Client, ResourceExt as _, runtime::reflector::Store};
+use parking_lot::Mutex;
 use pko_api::{
     Decoded, Update, Workspace,
     auto::v1alpha1::OperationType,
@@ -39,46 +38,128 @@ use serde_json::Value;
 
 pub(crate) use children::Children;
 
-use super::{AgentAt, Tokens};
-use crate::{agents::Credentials, runs::pod_usage::Occupancy};
+use super::{AgentTarget, MarkError, WorkspaceRuntime};
+use crate::{
+    agents::{AgentTokens, Credentials},
+    runs::pod_usage::PodUsage,
+};
 
-/// A pod whose changes are seen is looked at now and then all the same: its agent may hang.
-const LOOK_AGAIN: Duration = Duration::from_mins(10);
-/// What the StatefulSet controller says when it can't make a pod.
-const NOT_MADE: &str = "FailedCreate";
-/// Until then nobody wonders where the pod is.
-const SOON: Duration = Duration::from_secs(3);
-/// What the API server says of fields that can't be changed.
+/// A backstop for an agent that hangs: changes of the pod trigger a reconcile.
+const RECHECK_INTERVAL: Duration = Duration::from_mins(10);
+/// The reason of the event of the StatefulSet controller.
+const FAILED_CREATE: &str = "FailedCreate";
+/// A missing pod is normal until then.
+const POD_GRACE: Duration = Duration::from_secs(3);
+/// Part of the message of the API server.
 const IMMUTABLE: &str = "updates to statefulset spec for fields other than";
 
-/// How pods are made and reached.
-pub(crate) struct PodSettings {
+pub(crate) struct PodRuntimeSettings {
     pub(crate) pod: AgentSettings,
-    /// Agents are called by their Service's name, not by their pod's address.
+    /// Call agents by the name of their Service instead of the address of their pod.
     pub(crate) by_name: bool,
-    /// For developers: all agents are there.
-    pub(crate) everywhere: Option<String>,
-    /// Without a word in the Workspace.
+    /// The address of all agents, for a manager outside of the cluster.
+    pub(crate) address_override: Option<String>,
+    /// For Workspaces that don't set one.
     pub(crate) idle_timeout: Option<Duration>,
 }
 
-/// All workspaces in pods.
-pub(crate) struct Pods {
-    pub(crate) client: Client,
-    pub(crate) children: Children,
-    pub(crate) updates: Store<Decoded<Update>>,
-    pub(crate) tokens: Tokens,
-    pub(crate) occupancy: Arc<Occupancy>,
-    pub(crate) settings: PodSettings,
-    /// The pods that were marked as initialized.
-    pub(crate) marked: OwnWrites,
-    /// The uids of the pods whose agents refuse this manager.
-    pub(crate) refusing: Mutex<HashSet<String>>,
+pub(crate) struct PodRuntime {
+    client: Client,
+    children: Children,
+    updates: Store<Decoded<Update>>,
+    tokens: AgentTokens,
+    pod_usage: Arc<PodUsage>,
+    settings: PodRuntimeSettings,
+    /// The annotations of pods as initialized.
+    marked: OwnWrites,
+    /// The uids of the pods whose agents reject this manager's credentials.
+    rejecting: Mutex<HashSet<String>>,
 }
 
-impl Pods {
-    /// Makes the pod what it should be, and says where it stands.
-    pub(super) async fn ensure(&self, workspace: &Workspace) -> RuntimeState {
+impl WorkspaceRuntime for PodRuntime {
+    fn wait_until_synced(&self) -> BoxFuture<'_, bool> {
+        Box::pin(self.children.wait_until_synced())
+    }
+
+    fn ensure<'a>(&'a self, workspace: &'a Workspace) -> BoxFuture<'a, RuntimeState> {
+        Box::pin(self.reconcile_pod(workspace))
+    }
+
+    fn agent(&self, workspace: &Workspace) -> Option<AgentTarget> {
+        let agent = pod::agent_of(&self.children.pod(workspace)?)?;
+        let address = if self.settings.by_name || self.settings.address_override.is_some() {
+            self.address_in_status(workspace)
+        } else {
+            agent.address
+        };
+        Some(AgentTarget {
+            address,
+            credentials: self.credentials(workspace, agent.admits),
+            instance: agent.uid,
+            owns_runs: agent.admits == Admits::Manager,
+        })
+    }
+
+    fn record_rejection(&self, instance: &str) {
+        let mut rejecting = self.rejecting.lock();
+        rejecting.retain(|pod| self.children.has_pod(pod));
+        rejecting.insert(instance.to_owned());
+    }
+
+    fn start_blocker(&self, workspace: &Workspace, update: &Update) -> Option<&'static str> {
+        let found = self.children.of(workspace);
+        let pod = found.pod.as_ref()?;
+        let is_destroy = update.spec.operation == Some(OperationType::Destroy);
+        if pod::has_orphaned_run(&self.demand(workspace), pod) {
+            Some("the pod is replaced first: another operator was stopped during a run in it")
+        } else if !is_destroy && pod::is_outdated(workspace, &self.settings.pod, &found) {
+            Some("the pod is replaced first: another version of the operator made it")
+        } else {
+            None
+        }
+    }
+
+    fn is_initialized(&self, workspace: &Workspace) -> bool {
+        let Some(pod) = self.children.pod(workspace) else {
+            return false;
+        };
+        // A copy that is older than our annotation belongs to an annotated pod: we write nothing
+        // else to pods.
+        self.marked.is_stale(&pod) || pod::agent_of(&pod).is_some_and(|agent| agent.is_initialized)
+    }
+
+    fn mark_initialized<'a>(
+        &'a self,
+        workspace: &'a Workspace,
+        instance: &'a str,
+    ) -> BoxFuture<'a, Result<(), MarkError>> {
+        Box::pin(async move { Ok(self.annotate_initialized(workspace, instance).await?) })
+    }
+}
+
+impl PodRuntime {
+    pub(crate) fn new(
+        client: Client,
+        children: Children,
+        updates: Store<Decoded<Update>>,
+        tokens: AgentTokens,
+        pod_usage: Arc<PodUsage>,
+        settings: PodRuntimeSettings,
+    ) -> Self {
+        Self {
+            client,
+            children,
+            updates,
+            tokens,
+            pod_usage,
+            settings,
+            marked: OwnWrites::default(),
+            rejecting: Mutex::default(),
+        }
+    }
+
+    /// Applies the Service and the StatefulSet, and returns the state of the pod.
+    async fn reconcile_pod(&self, workspace: &Workspace) -> RuntimeState {
         let uid = workspace.uid().unwrap_or_default();
         let found = self.children.of(workspace);
         if let Some(pod) = &found.pod {
@@ -95,7 +176,7 @@ impl Pods {
         let plan = match plan {
             Ok(plan) => plan,
             Err(invalid) => {
-                self.occupancy.end_replacing(&uid);
+                self.pod_usage.end_replacing(&uid);
                 return RuntimeState::Invalid(invalid.to_string());
             }
         };
@@ -105,7 +186,7 @@ impl Pods {
             }
         }
         if let PodState::Running(_) | PodState::Idle = plan.state {
-            self.occupancy.end_replacing(&uid);
+            self.pod_usage.end_replacing(&uid);
         }
         match plan.state {
             PodState::Rolling(message) => RuntimeState::Rolling(message),
@@ -114,15 +195,18 @@ impl Pods {
             PodState::Missing => self.missing(found.stateful_set.as_ref()).await,
             PodState::Idle => RuntimeState::Idle,
             PodState::Running(running) => RuntimeState::Running(AgentEndpoint {
-                address: self.shown_address(workspace),
+                address: self.address_in_status(workspace),
                 name: format!("pod \"{}\"", pod::pod_name(workspace)),
                 is_outdated: running.is_outdated,
-                look_again: running.idle_in.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN),
+                look_again: running
+                    .idle_in
+                    .unwrap_or(RECHECK_INTERVAL)
+                    .min(RECHECK_INTERVAL),
             }),
         }
     }
 
-    /// Who needs a workspace, as its Updates tell.
+    /// What the Updates of a workspace need.
     fn demand(&self, workspace: &Workspace) -> WorkspaceDemand {
         let (namespace, name) = (workspace.namespace(), workspace.name_any());
         let own = workspace.spec.idle_timeout.as_ref();
@@ -139,7 +223,7 @@ impl Pods {
                 && update.namespace() == namespace
                 && update.spec.workspace_name.as_deref() == Some(&name)
             {
-                count(&mut demand, update);
+                count_update(&mut demand, update);
             }
         }
         demand
@@ -151,17 +235,17 @@ impl Pods {
             PodWrite::Service(service) => {
                 let applied = self.apply::<Service>(&namespace, &service).await;
                 self.children
-                    .remember_service(applied.map_err(|error| refused(&error))?);
+                    .remember_service(applied.map_err(|error| rejection(&error))?);
             }
             PodWrite::StatefulSet { object, ends_pod } => {
                 let uid = workspace.uid().unwrap_or_default();
-                if ends_pod && !self.occupancy.begin_replacing(&uid) {
+                if ends_pod && !self.pod_usage.begin_replacing(&uid) {
                     let message = "the pod is replaced when the run that begins in it has ended";
                     return Err(RuntimeState::Rolling(message.to_owned()));
                 }
                 match self.apply::<StatefulSet>(&namespace, &object).await {
                     Ok(applied) => self.children.remember_stateful_set(applied),
-                    Err(error) => return Err(self.not_applied(workspace, &error).await),
+                    Err(error) => return Err(self.replace_if_immutable(workspace, &error).await),
                 }
             }
         }
@@ -176,16 +260,20 @@ impl Pods {
         pko_kube::apply_json(&self.client, namespace, object, field_managers::OPERATOR).await
     }
 
-    /// What becomes of a StatefulSet that the API server did not take.
-    async fn not_applied(&self, workspace: &Workspace, error: &RequestError) -> RuntimeState {
+    /// Replaces a StatefulSet if the apply was rejected because of immutable fields.
+    async fn replace_if_immutable(
+        &self,
+        workspace: &Workspace,
+        error: &RequestError,
+    ) -> RuntimeState {
         let uid = workspace.uid().unwrap_or_default();
         let found = self.children.of(workspace).stateful_set;
         let is_immutable = error.is_invalid() && error.cause().contains(IMMUTABLE);
         let Some(set) = found.filter(|_| is_immutable) else {
-            self.occupancy.end_replacing(&uid);
-            return refused(error);
+            self.pod_usage.end_replacing(&uid);
+            return rejection(error);
         };
-        if !self.occupancy.begin_replacing(&uid) {
+        if !self.pod_usage.begin_replacing(&uid) {
             let message = "the pod is replaced when the run that is under way in it has ended";
             return RuntimeState::Rolling(message.to_owned());
         }
@@ -195,103 +283,54 @@ impl Pods {
         self.children.forget_stateful_set(&set);
         match deleted {
             Ok(()) => RuntimeState::Migrated,
-            Err(error) => refused(&error),
+            Err(error) => rejection(&error),
         }
     }
 
-    /// Why there is no pod, if the cluster says so.
+    /// Why there is no pod, by the events of its StatefulSet.
     async fn missing(&self, set: Option<&StatefulSet>) -> RuntimeState {
         let waiting = pod::WAITING;
-        let Some(set) = set.filter(|set| is_older_than(set, SOON)) else {
+        let Some(set) = set.filter(|set| is_older_than(set, POD_GRACE)) else {
             return RuntimeState::Starting(waiting.to_owned());
         };
-        match pko_kube::last_event_message(&self.client, set, NOT_MADE).await {
-            Ok(Some(message)) => {
-                RuntimeState::Failed(redacted(&format!("no pod could be made: {message}")))
-            }
+        match pko_kube::last_event_message(&self.client, set, FAILED_CREATE).await {
+            Ok(Some(message)) => RuntimeState::Failed(redacted(&format!(
+                "the StatefulSet can't create its pod: {message}"
+            ))),
             Ok(None) => RuntimeState::Starting(waiting.to_owned()),
             Err(error) => {
-                tracing::info!(error = error.full_text(), "Events could not be read");
+                tracing::info!(error = error.full_text(), "Failed to read events");
                 RuntimeState::Starting(waiting.to_owned())
             }
         }
     }
 
-    fn shown_address(&self, workspace: &Workspace) -> String {
-        let everywhere = self.settings.everywhere.clone();
-        everywhere.unwrap_or_else(|| pod::address(workspace))
-    }
-
-    /// The agent of a workspace's pod.
-    pub(super) fn agent(&self, workspace: &Workspace) -> Option<AgentAt> {
-        let agent = pod::agent_of(&self.children.pod(workspace)?)?;
-        let address = if self.settings.by_name || self.settings.everywhere.is_some() {
-            self.shown_address(workspace)
-        } else {
-            agent.address
-        };
-        Some(AgentAt {
-            address,
-            credentials: self.credentials(workspace, agent.admits),
-            instance: agent.uid,
-            owns_runs: agent.admits == Admits::Manager,
-        })
-    }
-
-    /// Remembers that the agent in a pod refuses this manager, and forgets pods that are gone.
-    pub(super) fn mark_refused(&self, instance: &str) {
-        let mut refusing = self.refusing();
-        refusing.retain(|pod| self.children.has_pod(pod));
-        refusing.insert(instance.to_owned());
+    fn address_in_status(&self, workspace: &Workspace) -> String {
+        let address = self.settings.address_override.clone();
+        address.unwrap_or_else(|| pod::address(workspace))
     }
 
     fn is_refused(&self, workspace: &Workspace) -> bool {
         let pod = self.children.pod(workspace).and_then(|pod| pod.uid());
-        pod.is_some_and(|pod| self.refusing().contains(&pod))
-    }
-
-    fn refusing(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.refusing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Why an Update may not begin in a workspace's pod, if that is so.
-    pub(super) fn refuses(&self, workspace: &Workspace, update: &Update) -> Option<&'static str> {
-        let found = self.children.of(workspace);
-        let pod = found.pod.as_ref()?;
-        let is_destroy = update.spec.operation == Some(OperationType::Destroy);
-        if pod::has_orphaned_run(&self.demand(workspace), pod) {
-            Some("the pod is replaced first: another operator was stopped during a run in it")
-        } else if !is_destroy && pod::is_outdated(workspace, &self.settings.pod, &found) {
-            Some("the pod is replaced first: another version of the operator made it")
-        } else {
-            None
-        }
+        pod.is_some_and(|pod| self.rejecting.lock().contains(&pod))
     }
 
     fn credentials(&self, workspace: &Workspace, admits: Admits) -> Credentials {
         let namespace = workspace.namespace().unwrap_or_default();
         let audience = audience(&namespace, &workspace.name_any());
-        match (admits, self.tokens.account.clone()) {
-            (Admits::All, _) => Credentials::Nothing,
+        match (admits, self.tokens.service_account.clone()) {
+            (Admits::All, _) => Credentials::None,
             (Admits::Manager, _) => Credentials::Manager {
                 tokens: Arc::clone(&self.tokens.manager),
                 audience,
             },
-            (Admits::Account, Some(tokens)) => Credentials::Account { tokens, audience },
-            (Admits::Account, None) => Credentials::Unknown,
+            (Admits::Account, Some(tokens)) => Credentials::ServiceAccount { tokens, audience },
+            (Admits::Account, None) => Credentials::Unavailable,
         }
     }
 
-    pub(super) fn is_initialized(&self, workspace: &Workspace) -> bool {
-        let Some(pod) = self.children.pod(workspace) else {
-            return false;
-        };
-        // A copy from before the mark is of a pod that has it: it is all that we write to pods.
-        self.marked.is_stale(&pod) || pod::agent_of(&pod).is_some_and(|agent| agent.is_initialized)
-    }
-
-    /// The mark is a patch of one annotation: whatever else happens to the pod is not our business.
-    pub(super) async fn mark_initialized(
+    /// Annotates the pod, and changes nothing else of it.
+    async fn annotate_initialized(
         &self,
         workspace: &Workspace,
         instance: &str,
@@ -307,7 +346,7 @@ impl Pods {
     }
 }
 
-/// Whether an Update, which is over, was begun by another operator and given up by this one.
+/// Whether another operator started this Update, which has ended, and this one gave it up.
 fn is_orphaned(update: &Update) -> bool {
     update.status.as_ref().is_some_and(|status| {
         status.workspace_instance.is_none()
@@ -315,7 +354,7 @@ fn is_orphaned(update: &Update) -> bool {
     })
 }
 
-fn count(demand: &mut WorkspaceDemand, update: &Update) {
+fn count_update(demand: &mut WorkspaceDemand, update: &Update) {
     let conditions = update.status.as_ref().map(|status| &status.conditions[..]);
     let conditions = conditions.unwrap_or_default();
     if is_true(conditions, ConditionType::Complete) {
@@ -338,8 +377,8 @@ fn count(demand: &mut WorkspaceDemand, update: &Update) {
     }
 }
 
-/// What the API server does not take: the spec's fault, or somebody else's that may pass.
-fn refused(error: &RequestError) -> RuntimeState {
+/// Classifies the rejection of an object.
+fn rejection(error: &RequestError) -> RuntimeState {
     let message = redacted(&error.full_text());
     if error.is_invalid() {
         RuntimeState::Invalid(message)

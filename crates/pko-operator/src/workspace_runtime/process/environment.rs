@@ -1,4 +1,4 @@
-//! The environment of a process workspace: what a kubelet would resolve for a pod.
+//! The environment of a process workspace, resolved as a kubelet would for a pod.
 
 use std::collections::BTreeMap;
 
@@ -10,57 +10,45 @@ use kube::Client;
 use pko_api::auto::v1alpha1::WorkspaceSpec;
 use pko_kube::RequestError;
 
-/// Why an environment could not be resolved.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EnvironmentError {
-    /// The API server did not answer.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// What is referred to is not there.
-    #[error("{kind} \"{name}\" has no key \"{key}\", which {user} needs")]
+    #[error("{kind} \"{name}\" has no key \"{key}\", which {user} requires")]
     MissingKey {
-        /// Secret or ConfigMap.
         kind: &'static str,
-        /// Its name.
         name: String,
-        /// The key.
         key: String,
-        /// What refers to it.
         user: String,
     },
-    /// The object is not there.
-    #[error("{kind} \"{name}\" does not exist, and {user} needs it")]
+    #[error("{kind} \"{name}\" does not exist, but {user} requires it")]
     Missing {
-        /// Secret or ConfigMap.
         kind: &'static str,
-        /// Its name.
         name: String,
-        /// What refers to it.
         user: String,
     },
-    /// Only a kubelet knows that.
-    #[error("spec.env: {0} takes its value from a pod's own fields: a process workspace has none")]
+    #[error("spec.env: {0} refers to a field of a pod, and a process workspace has none")]
     OfPod(String),
 }
 
-/// The keys of a Secret or a ConfigMap. The values may be secret and are never printed.
-pub(crate) type Data = BTreeMap<String, Vec<u8>>;
+/// Values may be secret and are never printed.
+pub(crate) type KeyValues = BTreeMap<String, Vec<u8>>;
 
-/// Reads Secrets and ConfigMaps of one namespace, by name.
-pub(crate) struct Reader<'client> {
+/// Reads Secrets and ConfigMaps of one namespace.
+pub(crate) struct ReferenceReader<'client> {
     pub(crate) client: &'client Client,
     pub(crate) namespace: &'client str,
 }
 
-impl Reader<'_> {
-    /// The keys of a Secret; nothing if there is none.
-    pub(crate) async fn secret(&self, name: &str) -> Result<Option<Data>, RequestError> {
+impl ReferenceReader<'_> {
+    /// None if it does not exist.
+    pub(crate) async fn secret(&self, name: &str) -> Result<Option<KeyValues>, RequestError> {
         let secret: Option<Secret> = pko_kube::find(self.client, self.namespace, name).await?;
         Ok(secret.map(|secret| bytes(secret.data.unwrap_or_default())))
     }
 
-    /// The keys of a ConfigMap; nothing if there is none.
-    pub(crate) async fn config_map(&self, name: &str) -> Result<Option<Data>, RequestError> {
+    /// None if it does not exist.
+    pub(crate) async fn config_map(&self, name: &str) -> Result<Option<KeyValues>, RequestError> {
         let map: Option<ConfigMap> = pko_kube::find(self.client, self.namespace, name).await?;
         Ok(map.map(|map| {
             let texts = map
@@ -74,7 +62,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// The environment of a workspace, in the order in which later entries win.
+    /// Later entries override earlier ones.
     pub(crate) async fn environment(
         &self,
         spec: &WorkspaceSpec,
@@ -107,7 +95,7 @@ impl Reader<'_> {
         Ok(environment)
     }
 
-    /// The variables with their values; those that may be missing and are, are left out.
+    /// Skips optional variables that are missing.
     pub(crate) async fn variables(
         &self,
         variables: &[EnvVar],
@@ -163,23 +151,23 @@ impl Reader<'_> {
     }
 }
 
-fn bytes(data: BTreeMap<String, ByteString>) -> Data {
+fn bytes(data: BTreeMap<String, ByteString>) -> KeyValues {
     data.into_iter()
         .map(|(key, value)| (key, value.0))
         .collect()
 }
 
-/// The data, or nothing where that is allowed.
+/// The data; empty if it is missing and optional.
 pub(crate) fn present(
-    data: Option<Data>,
+    data: Option<KeyValues>,
     kind: &'static str,
     name: &str,
     optional: Option<bool>,
     user: &str,
-) -> Result<Data, EnvironmentError> {
+) -> Result<KeyValues, EnvironmentError> {
     match data {
         Some(data) => Ok(data),
-        None if optional == Some(true) => Ok(Data::new()),
+        None if optional == Some(true) => Ok(KeyValues::new()),
         None => Err(EnvironmentError::Missing {
             kind,
             name: name.to_owned(),

@@ -1,8 +1,8 @@
 //! The files of a process workspace: its folder, and the volumes that a pod would mount.
 //!
-//! A process has no mounts of its own. What a pod has at `/state` is at `volumes/state` in the
-//! workspace's folder, and a variable that names a file there gets that path. A claim is a folder
-//! beside the workspaces of its namespace (`.volumes/CLAIM`), which outlives them.
+//! A process has no mounts. The content of `/state` in a pod is at `volumes/state` in the
+//! workspace's folder, and variables that name a file there get that path. A claim is a folder
+//! beside the workspaces of its namespace (`.volumes/CLAIM`), and outlives them.
 
 use std::{
     fs, io,
@@ -13,12 +13,12 @@ use std::{
 use pko_api::auto::v1alpha1::WorkspaceSpec;
 use serde_json::Value;
 
-use super::environment::{Data, EnvironmentError, Reader, present};
+use super::environment::{EnvironmentError, KeyValues, ReferenceReader, present};
 
-/// The folder of claims in that of a namespace; no workspace's name begins with a dot.
+/// In the folder of a namespace. Names of workspaces can't start with a dot.
 const CLAIMS: &str = ".volumes";
 
-/// A volume, and where a pod would mount it.
+/// A volume, and its mount path in a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mount {
     pub(super) path: String,
@@ -35,7 +35,7 @@ pub(super) enum Volume {
     Claim(String),
 }
 
-/// Makes a folder that only this user can enter.
+/// Creates a folder that only this user can enter.
 pub(super) fn private_folder(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -43,7 +43,7 @@ pub(super) fn private_folder(path: &Path) -> io::Result<()> {
         .create(path)
 }
 
-/// Where a file of the workspace's pod is for a process: below the folder's `volumes`.
+/// Maps a path in the container to one below `volumes`.
 pub(super) fn local_path(folder: &Path, path: &str) -> PathBuf {
     let inside = Path::new(path)
         .components()
@@ -51,14 +51,12 @@ pub(super) fn local_path(folder: &Path, path: &str) -> PathBuf {
     folder.join("volumes").join(inside.collect::<PathBuf>())
 }
 
-/// The folder of a claim in the namespace of a workspace's folder.
 fn claim_folder(folder: &Path, claim: &str) -> PathBuf {
     let namespace = folder.parent().unwrap_or(folder);
     namespace.join(CLAIMS).join(claim)
 }
 
-/// The value of a variable for a process: the path of a file in a mount, or a `file://` URL of one,
-/// is replaced by where that file really is.
+/// Maps the value of a variable: the path of a file in a mount, or a `file://` URL of one.
 pub(super) fn local_value(folder: &Path, mounts: &[Mount], value: String) -> String {
     let (scheme, rest) = match value.strip_prefix("file://") {
         Some(rest) => ("file://", rest),
@@ -78,7 +76,7 @@ pub(super) fn local_value(folder: &Path, mounts: &[Mount], value: String) -> Str
     format!("{scheme}{}{query}", local_path(folder, path).display())
 }
 
-/// The mounts of the workspace's container.
+/// The mounts of the first container.
 pub(super) fn mounts(spec: &WorkspaceSpec) -> Vec<Mount> {
     let pod = spec
         .pod_template
@@ -118,11 +116,11 @@ fn volume_source(volume: &Value) -> Option<Volume> {
         .or_else(|| text("/persistentVolumeClaim/claimName").map(Volume::Claim))
 }
 
-/// Writes what the mounts hold, anew; what claims hold stays.
+/// Writes the content of the mounts anew, except that of claims.
 pub(super) async fn write_mounts(
     folder: &Path,
     mounts: &[Mount],
-    reader: &Reader<'_>,
+    reader: &ReferenceReader<'_>,
 ) -> Result<(), MountError> {
     let volumes = folder.join("volumes");
     if volumes.exists() {
@@ -159,7 +157,7 @@ pub(super) async fn write_mounts(
     Ok(())
 }
 
-/// Makes a claim's folder appear at a path.
+/// Links the folder of a claim.
 fn link_claim(claim: &Path, path: &Path) -> io::Result<()> {
     private_folder(claim)?;
     if let Some(parent) = path.parent() {
@@ -168,7 +166,7 @@ fn link_claim(claim: &Path, path: &Path) -> io::Result<()> {
     symlink(claim, path)
 }
 
-fn write_files(folder: &Path, data: &Data) -> io::Result<()> {
+fn write_files(folder: &Path, data: &KeyValues) -> io::Result<()> {
     private_folder(folder)?;
     for (key, value) in data {
         let mut file = fs::OpenOptions::new()
@@ -182,16 +180,12 @@ fn write_files(folder: &Path, data: &Data) -> io::Result<()> {
     Ok(())
 }
 
-/// Why the mounts could not be written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MountError {
-    /// What is referred to could not be read.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
-    /// The API server did not answer.
     #[error(transparent)]
     Request(#[from] pko_kube::RequestError),
-    /// A file could not be written.
     #[error("failed to write the workspace's files")]
     Write(#[from] io::Error),
 }
@@ -203,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_stays_inside_of_the_folder() {
+    fn local_path_stays_in_the_folder() {
         let folder = Path::new("/w");
         assert_eq!(
             local_path(folder, "/var/run/x/key"),
@@ -216,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mounts_of_the_container_are_found() {
+    fn mounts_of_the_container_are_found() {
         let spec = serde_json::from_value(json!({ "podTemplate": { "spec": {
             "containers": [{ "name": "pulumi", "volumeMounts": [
                 { "name": "secret-a", "mountPath": "/s/a" }, { "name": "configmap-b", "mountPath": "/c/b" },
@@ -262,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn variable_that_names_a_file_in_a_mount_gets_its_local_path() {
+    fn local_value_maps_paths_in_mounts() {
         let mounts = [
             mount("/state", Volume::Claim("state".into())),
             mount("/keys/", Volume::Secret("keys".into())),
@@ -294,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn claim_folder_outlives_the_mounts_of_a_workspace() {
+    fn claim_folder_outlives_the_workspace() {
         let all = tempfile::tempdir().unwrap();
         let folder = all.path().join("namespace/name");
         let claim = claim_folder(&folder, "state");

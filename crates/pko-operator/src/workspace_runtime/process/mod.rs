@@ -1,8 +1,9 @@
-//! Process workspaces: an agent beside the manager, in a session and a folder of its own.
+//! Workspaces as processes: an agent beside the manager, in its own session and folder.
 //!
 //! # Guarantees
-//! An agent outlives the manager that started it; the next one finds it by its record and goes on with it. Only
-//! another source or environment, or the end of the Workspace, ends it: first SIGTERM, then SIGKILL.
+//! An agent outlives the manager that started it; the next manager finds it by its record and
+//! continues with it. It is stopped only by a change of the source or the environment, or by the
+//! deletion of the Workspace: first SIGTERM, then SIGKILL.
 
 mod environment;
 mod files;
@@ -17,53 +18,52 @@ use std::{
     io,
     path::{Path, PathBuf},
     process::Stdio,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
+use futures::future::BoxFuture;
 use kube::{Client, ResourceExt as _, runtime::reflector::ObjectRef};
-use pko_api::{Decoded, Workspace};
+use parking_lot::Mutex;
+use pko_api::Workspace;
 use pko_core::workspace::{AgentEndpoint, RuntimeState, WAITING_FOR_AGENT, end_of_log, pod};
 use pko_proto::token::audience;
 use rustix::process::Signal;
 use tokio::{
     process::{Child, Command},
-    sync::mpsc::UnboundedSender,
     time::Instant,
 };
 
 use self::{
-    environment::{EnvironmentError, Reader},
+    environment::{EnvironmentError, ReferenceReader},
     files::MountError,
-    record::{Auth, Record},
-    source::Source,
+    record::{AgentAuth, AgentRecord},
+    source::WorkspaceSource,
 };
-use super::{AgentAt, short_hash};
+use super::{AgentTarget, MarkError, WorkspaceId, WorkspaceRuntime, short_hash};
 use crate::{
-    agents::{AccountTokens, Credentials, ManagerTokens, ServiceAccountIssuer},
+    agents::{AgentTokens, Credentials},
     manager_key,
+    watch::WorkspaceTrigger,
 };
 
-/// How long an agent may take to listen. One that is alive is waited for: on a busy machine it is
-/// slow, and another one would be slower.
+/// A living agent is waited for: on a busy machine it is slow, and another one would be slower.
 const START_DEADLINE: Duration = Duration::from_mins(5);
-/// How long an agent leaves a run that it interrupts.
+/// How long an agent waits for a run that it interrupts.
 const STOP_PATIENCE: Duration = Duration::from_mins(9);
-/// How long an agent may take to end before it is killed: longer than it is patient.
+/// Longer than [`STOP_PATIENCE`].
 const STOP_DEADLINE: Duration = Duration::from_mins(10);
-/// How long a killed agent may take to be gone.
 const KILL_DEADLINE: Duration = Duration::from_secs(10);
-/// After a start that failed, the next one is not before this.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
-/// The agent's own folder in that of a workspace.
+/// The folder of the agent in that of the workspace.
 const DATA: &str = ".pko";
-/// A process that is gone tells nobody.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// Nothing reports the end of a process.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Where programs are: what every workspace has of the manager's environment.
+/// What every workspace inherits of the manager's environment.
 const PROGRAMS: [&str; 4] = ["PATH", "PKO_PULUMI", "PKO_ENGINE_STEP_DELAY", "TMPDIR"];
-/// How servers are reached and whom of them we trust: what a fetch has of it, too.
+/// What fetching a program inherits in addition: proxies and trust.
 const NETWORK: [&str; 11] = [
     "HTTPS_PROXY",
     "https_proxy",
@@ -78,53 +78,39 @@ const NETWORK: [&str; 11] = [
     "SSH_KNOWN_HOSTS",
 ];
 
-/// What wakes a Workspace's controller.
-pub(crate) type Wake = UnboundedSender<ObjectRef<Decoded<Workspace>>>;
-
-/// All process workspaces.
 #[derive(Clone)]
-pub(crate) struct Processes {
+pub(crate) struct ProcessRuntime {
     folder: PathBuf,
     agent: PathBuf,
     client: Client,
-    tokens: Tokens,
-    attempts: Arc<Mutex<HashMap<String, Attempt>>>,
-    /// One for each folder: it is made, emptied or removed by one at a time.
-    turns: Arc<Mutex<HashMap<PathBuf, Turn>>>,
-    wake: Wake,
+    tokens: AgentTokens,
+    attempts: Arc<Mutex<HashMap<String, StartAttempt>>>,
+    /// Serializes changes of a folder.
+    folder_locks: Arc<Mutex<HashMap<PathBuf, FolderLock>>>,
+    trigger: WorkspaceTrigger,
 }
 
-/// What the manager has to show to agents.
-#[derive(Clone)]
-pub(crate) struct Tokens {
-    pub(crate) manager: Arc<ManagerTokens>,
-    /// Where it is known which service account the manager is.
-    pub(crate) account: Option<Arc<AccountTokens<ServiceAccountIssuer>>>,
-}
+type FolderLock = Arc<tokio::sync::Mutex<()>>;
 
-type Turn = Arc<tokio::sync::Mutex<()>>;
-
-/// A start of an agent, and how it went.
 #[derive(Clone, Debug)]
-struct Attempt {
+struct StartAttempt {
     fingerprint: String,
     failure: Option<(String, Instant)>,
 }
 
-/// Why an agent could not be started.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
     #[error(transparent)]
     Mounts(#[from] MountError),
-    #[error("failed to prepare the workspace's folder")]
+    #[error("failed to prepare the folder of the workspace")]
     Folder(#[from] io::Error),
     #[error("failed to run the agent {program}")]
     Run { program: String, source: io::Error },
     #[error("failed to fetch the program: {0}")]
     Fetch(String),
-    #[error("the agent of before does not end")]
+    #[error("the previous agent does not stop")]
     NotEnding,
     #[error("the agent ended before it listened: {0}")]
     Ended(String),
@@ -134,14 +120,104 @@ enum StartError {
     Occupied,
 }
 
-impl Processes {
-    /// Workspaces below a folder, run by this agent.
+impl WorkspaceRuntime for ProcessRuntime {
+    fn wait_until_synced(&self) -> BoxFuture<'_, bool> {
+        Box::pin(std::future::ready(true))
+    }
+
+    fn ensure<'a>(&'a self, workspace: &'a Workspace) -> BoxFuture<'a, RuntimeState> {
+        Box::pin(self.find_or_start(workspace))
+    }
+
+    /// The journal is in the workspace's folder, which belongs to one Workspace as long as that
+    /// exists.
+    fn agent(&self, workspace: &Workspace) -> Option<AgentTarget> {
+        let folder = self.folder(workspace);
+        AgentRecord::read(&folder)?;
+        Some(AgentTarget {
+            address: format!("unix:{}", record::socket(&folder).display()),
+            credentials: self.credentials(workspace),
+            instance: workspace.uid()?,
+            owns_runs: true,
+        })
+    }
+
+    fn is_initialized(&self, workspace: &Workspace) -> bool {
+        AgentRecord::read(&self.folder(workspace)).is_some_and(|record| record.initialized)
+    }
+
+    fn local_path(&self, workspace: &Workspace, path: &str) -> String {
+        files::local_path(&self.folder(workspace), path)
+            .display()
+            .to_string()
+    }
+
+    /// Stops the agent and removes its files in the background, because a run may take minutes to
+    /// end. Does nothing while the folder is locked: a later call does it.
+    fn remove(&self, workspace: &WorkspaceId) {
+        let folder = self.folder_of(&workspace.namespace, &workspace.name);
+        let Ok(lock) = self.folder_lock(&folder).try_lock_owned() else {
+            return;
+        };
+        let uid = workspace.uid.clone();
+        tokio::spawn(async move {
+            let _lock = lock;
+            // The folder may belong to a new Workspace of that name by now.
+            if AgentRecord::read(&folder).is_none_or(|record| record.uid != uid)
+                || !stop(&folder).await
+            {
+                return;
+            }
+            if let Err(error) = tokio::fs::remove_dir_all(&folder).await {
+                tracing::warn!(folder = %folder.display(), %error, "Failed to remove the files of a workspace");
+            }
+            if let Some(namespace) = folder.parent() {
+                // Fails unless it is empty.
+                let _ = fs::remove_dir(namespace);
+            }
+        });
+    }
+
+    fn unmanaged(&self) -> Vec<WorkspaceId> {
+        let mut found = Vec::new();
+        for namespace in children(&self.folder) {
+            for workspace in children(&namespace) {
+                let name = |path: &Path| {
+                    path.file_name()
+                        .map(|name| name.to_string_lossy().into_owned())
+                };
+                if let (Some(namespace), Some(name), Some(record)) = (
+                    name(&namespace),
+                    name(&workspace),
+                    AgentRecord::read(&workspace),
+                ) {
+                    found.push(WorkspaceId {
+                        namespace,
+                        name,
+                        uid: record.uid,
+                    });
+                }
+            }
+        }
+        found
+    }
+
+    fn mark_initialized<'a>(
+        &'a self,
+        workspace: &'a Workspace,
+        _instance: &'a str,
+    ) -> BoxFuture<'a, Result<(), MarkError>> {
+        Box::pin(async move { Ok(self.record_initialized(workspace)?) })
+    }
+}
+
+impl ProcessRuntime {
     pub(crate) fn new(
         folder: PathBuf,
         agent: PathBuf,
         client: Client,
-        tokens: Tokens,
-        wake: Wake,
+        tokens: AgentTokens,
+        trigger: WorkspaceTrigger,
     ) -> Self {
         Self {
             folder,
@@ -149,8 +225,8 @@ impl Processes {
             client,
             tokens,
             attempts: Arc::default(),
-            turns: Arc::default(),
-            wake,
+            folder_locks: Arc::default(),
+            trigger,
         }
     }
 
@@ -165,65 +241,40 @@ impl Processes {
         )
     }
 
-    /// Where a file of the workspace's pod really is.
-    pub(crate) fn local_path(&self, workspace: &Workspace, path: &str) -> String {
-        files::local_path(&self.folder(workspace), path)
-            .display()
-            .to_string()
-    }
-
-    /// What the agent of a workspace wants to see, as its record says.
-    pub(crate) fn credentials(&self, workspace: &Workspace) -> Credentials {
-        let record = Record::read(&self.folder(workspace));
+    /// The credentials that the agent accepts, by its record.
+    fn credentials(&self, workspace: &Workspace) -> Credentials {
+        let record = AgentRecord::read(&self.folder(workspace));
         let audience = audience_of(workspace);
         match record.map(|record| record.auth).unwrap_or_default() {
-            Auth::None => Credentials::Nothing,
-            Auth::Manager { .. } => Credentials::Manager {
+            AgentAuth::None => Credentials::None,
+            AgentAuth::Manager { .. } => Credentials::Manager {
                 tokens: Arc::clone(&self.tokens.manager),
                 audience,
             },
-            Auth::Kube => match self.tokens.account.clone() {
-                Some(tokens) => Credentials::Account { tokens, audience },
-                None => Credentials::Unknown,
+            AgentAuth::Kube => match self.tokens.service_account.clone() {
+                Some(tokens) => Credentials::ServiceAccount { tokens, audience },
+                None => Credentials::Unavailable,
             },
         }
     }
 
-    /// Whether the agent of now has installed packages and selected stacks.
-    pub(crate) fn is_initialized(&self, workspace: &Workspace) -> bool {
-        Record::read(&self.folder(workspace)).is_some_and(|record| record.initialized)
-    }
-
-    /// Remembers that in the record, which the next agent starts anew.
-    pub(crate) fn mark_initialized(&self, workspace: &Workspace) -> io::Result<()> {
+    /// The record of the next agent starts without the mark.
+    fn record_initialized(&self, workspace: &Workspace) -> io::Result<()> {
         let folder = self.folder(workspace);
-        let Some(record) = Record::read(&folder)
+        let Some(record) = AgentRecord::read(&folder)
             .filter(|record| Some(&record.uid) == workspace.metadata.uid.as_ref())
         else {
             return Ok(());
         };
-        let record = Record {
+        let record = AgentRecord {
             initialized: true,
             ..record
         };
         record.write(&folder)
     }
 
-    /// The agent of a workspace, where its socket is. Its journal is in the workspace's folder, which is the
-    /// Workspace's as long as that lives.
-    pub(crate) fn agent(&self, workspace: &Workspace) -> Option<AgentAt> {
-        let folder = self.folder(workspace);
-        Record::read(&folder)?;
-        Some(AgentAt {
-            address: format!("unix:{}", record::socket(&folder).display()),
-            credentials: self.credentials(workspace),
-            instance: workspace.uid()?,
-            owns_runs: true,
-        })
-    }
-
     /// Finds a workspace's agent, or starts one in the background.
-    pub(crate) async fn ensure(&self, workspace: &Workspace) -> RuntimeState {
+    async fn find_or_start(&self, workspace: &Workspace) -> RuntimeState {
         if let Some(message) = support::unsupported(&workspace.spec) {
             return RuntimeState::Invalid(message);
         }
@@ -237,7 +288,7 @@ impl Processes {
                 address: format!("unix:{}", record::socket(&folder).display()),
                 name: format!("\"{}\"", workspace.name_any()),
                 is_outdated: false,
-                look_again: LOOK_AGAIN,
+                look_again: RECHECK_INTERVAL,
             });
         }
         let key = format!(
@@ -249,32 +300,30 @@ impl Processes {
     }
 
     async fn is_running(&self, folder: &Path, workspace: &Workspace, fingerprint: &str) -> bool {
-        let Some(record) = Record::read(folder) else {
+        let Some(record) = AgentRecord::read(folder) else {
             return false;
         };
-        let wanted = record.fingerprint == fingerprint && Some(record.uid) == workspace.uid();
-        wanted
-            && self.is_known_to(&record.auth)
+        let is_current = record.fingerprint == fingerprint && Some(record.uid) == workspace.uid();
+        is_current
+            && self.accepts_manager(&record.auth)
             && record::listener(folder).await == Some(record.process)
     }
 
-    /// Whether an agent would let this manager in. One that knows another key never will: it has to go.
-    fn is_known_to(&self, auth: &Auth) -> bool {
+    /// Whether an agent accepts this manager. One with another key never will, and is replaced.
+    fn accepts_manager(&self, auth: &AgentAuth) -> bool {
         match auth {
-            Auth::Manager { key } => *key == self.tokens.manager.key_id(),
-            Auth::None | Auth::Kube => true,
+            AgentAuth::Manager { key } => *key == self.tokens.manager.key_id(),
+            AgentAuth::None | AgentAuth::Kube => true,
         }
     }
 
-    /// Starts an agent unless one is being started, or just failed to be.
+    /// Starts an agent unless one is starting, or has just failed to.
     fn attempt(&self, key: String, fingerprint: String, workspace: &Workspace) -> RuntimeState {
-        let Ok(mut attempts) = self.attempts.lock() else {
-            return RuntimeState::Failed("a start went wrong".to_owned());
-        };
+        let mut attempts = self.attempts.lock();
         match attempts.get(&key) {
-            // Whatever it is for: its end wakes the Workspace, and that starts what is wanted then.
-            Some(Attempt { failure: None, .. }) => {}
-            Some(Attempt {
+            // Its end triggers the Workspace, which then starts what it needs.
+            Some(StartAttempt { failure: None, .. }) => {}
+            Some(StartAttempt {
                 fingerprint: last,
                 failure: Some((message, at)),
             }) if *last == fingerprint && at.elapsed() < RETRY_AFTER => {
@@ -283,53 +332,52 @@ impl Processes {
             _ => {
                 attempts.insert(
                     key.clone(),
-                    Attempt {
+                    StartAttempt {
                         fingerprint: fingerprint.clone(),
                         failure: None,
                     },
                 );
                 let (this, workspace) = (self.clone(), workspace.clone());
-                tokio::spawn(async move { this.start_and_tell(key, fingerprint, workspace).await });
+                tokio::spawn(async move { this.start_and_wake(key, fingerprint, workspace).await });
             }
         }
         RuntimeState::Starting(WAITING_FOR_AGENT.to_owned())
     }
 
-    async fn start_and_tell(self, key: String, fingerprint: String, workspace: Workspace) {
+    async fn start_and_wake(self, key: String, fingerprint: String, workspace: Workspace) {
         let result = self.start(&workspace, &fingerprint).await;
-        if let Ok(mut attempts) = self.attempts.lock() {
-            match result {
-                Ok(()) => {
-                    attempts.remove(&key);
-                }
-                Err(error) => {
-                    tracing::warn!(workspace = key, error = %full_text(&error), "Workspace did not start");
-                    attempts.insert(
-                        key,
-                        Attempt {
-                            fingerprint,
-                            failure: Some((full_text(&error), Instant::now())),
-                        },
-                    );
-                }
+        match result {
+            Ok(()) => {
+                self.attempts.lock().remove(&key);
+            }
+            Err(error) => {
+                let message = full_text(&error);
+                tracing::warn!(
+                    workspace = key,
+                    error = message,
+                    "Workspace failed to start"
+                );
+                let attempt = StartAttempt {
+                    fingerprint,
+                    failure: Some((message, Instant::now())),
+                };
+                self.attempts.lock().insert(key, attempt);
             }
         }
         let name = ObjectRef::new(&workspace.name_any())
             .within(&workspace.namespace().unwrap_or_default());
-        let _ = self.wake.send(name);
+        let _ = self.trigger.send(name);
     }
 
-    fn turn(&self, folder: &Path) -> Turn {
-        let turns = self.turns.lock();
-        turns
-            .map(|mut turns| turns.entry(folder.to_owned()).or_default().clone())
-            .unwrap_or_default()
+    fn folder_lock(&self, folder: &Path) -> FolderLock {
+        let mut locks = self.folder_locks.lock();
+        locks.entry(folder.to_owned()).or_default().clone()
     }
 
     async fn start(&self, workspace: &Workspace, fingerprint: &str) -> Result<(), StartError> {
         let folder = self.folder(workspace);
-        let turn = self.turn(&folder);
-        let _turn = turn.lock().await;
+        let lock = self.folder_lock(&folder);
+        let _lock = lock.lock().await;
         if self.adopt(&folder, workspace, fingerprint).await {
             return Ok(());
         }
@@ -340,12 +388,12 @@ impl Processes {
         if let Some(sockets) = record::socket(&folder).parent() {
             files::private_folder(sockets)?;
         }
-        // Before there is anything in the folder: whatever happens now, it is known whose it is.
-        let mut record = Record {
+        // First of all, so that the owner of the folder is always known.
+        let mut record = AgentRecord {
             uid: workspace.uid().unwrap_or_default(),
             fingerprint: fingerprint.to_owned(),
             process: 0,
-            auth: Auth::Manager {
+            auth: AgentAuth::Manager {
                 key: self.tokens.manager.key_id(),
             },
             initialized: false,
@@ -360,29 +408,28 @@ impl Processes {
             child.kill().await?;
             return Err(error.into());
         }
-        listening(&folder, record.process, START_DEADLINE, child).await
+        wait_or_kill(&folder, record.process, START_DEADLINE, child).await
     }
 
     /// Waits for an agent that an earlier manager started for the same workspace, if it is alive and
     /// does not listen yet. Returns whether it listens.
     async fn adopt(&self, folder: &Path, workspace: &Workspace, fingerprint: &str) -> bool {
-        let record = Record::read(folder).filter(|record| {
+        let record = AgentRecord::read(folder).filter(|record| {
             record.fingerprint == fingerprint
                 && Some(&record.uid) == workspace.metadata.uid.as_ref()
-                && self.is_known_to(&record.auth)
+                && self.accepts_manager(&record.auth)
         });
-        let Some(Record { process, .. }) = record else {
+        let Some(AgentRecord { process, .. }) = record else {
             return false;
         };
         let is_alive = || record::is_agent(process, folder);
         let waited = wait_until_listening(folder, process, START_DEADLINE, is_alive);
-        waited.await == Start::Listening
+        waited.await == StartResult::Listening
     }
 
-    /// Prepares the folder and starts an agent in it.
     async fn serve(&self, workspace: &Workspace, folder: &Path) -> Result<Child, StartError> {
         let namespace = workspace.namespace().unwrap_or_default();
-        let reader = Reader {
+        let reader = ReferenceReader {
             client: &self.client,
             namespace: &namespace,
         };
@@ -412,10 +459,10 @@ impl Processes {
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()
-            .map_err(|source| self.not_run(source))
+            .map_err(|source| self.run_error(source))
     }
 
-    /// The agent, with an environment of its own: nothing of the manager's but where programs are.
+    /// The agent, with a minimal environment.
     fn command(&self, folder: &Path) -> Command {
         let mut command = Command::new(&self.agent);
         let home = folder.join("home");
@@ -430,24 +477,24 @@ impl Processes {
         command
     }
 
-    fn not_run(&self, source: io::Error) -> StartError {
+    fn run_error(&self, source: io::Error) -> StartError {
         StartError::Run {
             program: self.agent.display().to_string(),
             source,
         }
     }
 
-    /// Fetches the program and says where it is.
+    /// Fetches the program. Returns its folder.
     async fn fetch(
         &self,
         workspace: &Workspace,
         folder: &Path,
-        reader: &Reader<'_>,
+        reader: &ReferenceReader<'_>,
     ) -> Result<PathBuf, StartError> {
         let target = folder.join("source");
         let fetch = match source::of(&workspace.spec) {
-            Some(Source::Elsewhere(fetch)) => fetch,
-            Some(Source::Here(folder)) => return Ok(folder.into()),
+            Some(WorkspaceSource::Fetched(fetch)) => fetch,
+            Some(WorkspaceSource::Local(folder)) => return Ok(folder.into()),
             None => return Err(StartError::Fetch("the Workspace has no source".to_owned())),
         };
         fs::create_dir_all(folder.join("home"))?;
@@ -462,57 +509,13 @@ impl Processes {
             .kill_on_drop(true)
             .output()
             .await
-            .map_err(|error| self.not_run(error))?;
+            .map_err(|error| self.run_error(error))?;
         if !output.status.success() {
-            let said = [output.stdout, output.stderr].concat();
-            let said = String::from_utf8_lossy(&said);
-            return Err(StartError::Fetch(end_of_log(&said)));
+            let output = [output.stdout, output.stderr].concat();
+            let output = String::from_utf8_lossy(&output);
+            return Err(StartError::Fetch(end_of_log(&output)));
         }
         Ok(target.join(fetch.inside.trim_start_matches('/')))
-    }
-
-    /// Ends what runs for the Workspace with this uid and removes its files, in the background: a run that is under
-    /// way may take minutes to end. Where somebody is at the folder, a later call does it.
-    pub(crate) fn remove(&self, namespace: &str, name: &str, uid: &str) {
-        let folder = self.folder_of(namespace, name);
-        let Ok(turn) = self.turn(&folder).try_lock_owned() else {
-            return;
-        };
-        let uid = uid.to_owned();
-        tokio::spawn(async move {
-            let _turn = turn;
-            // It may have gone to a new Workspace of that name since.
-            if Record::read(&folder).is_none_or(|record| record.uid != uid) || !stop(&folder).await
-            {
-                return;
-            }
-            if let Err(error) = tokio::fs::remove_dir_all(&folder).await {
-                tracing::warn!(folder = %folder.display(), %error, "Workspace's files could not be removed");
-            }
-            if let Some(namespace) = folder.parent() {
-                // Only if it is empty.
-                let _ = fs::remove_dir(namespace);
-            }
-        });
-    }
-
-    /// The workspaces that have a record: namespace, name, and the uid of the Workspace they run for.
-    pub(crate) fn recorded(&self) -> Vec<(String, String, String)> {
-        let mut found = Vec::new();
-        for namespace in children(&self.folder) {
-            for workspace in children(&namespace) {
-                let name = |path: &Path| {
-                    path.file_name()
-                        .map(|name| name.to_string_lossy().into_owned())
-                };
-                if let (Some(namespace), Some(name), Some(record)) =
-                    (name(&namespace), name(&workspace), Record::read(&workspace))
-                {
-                    found.push((namespace, name, record.uid));
-                }
-            }
-        }
-        found
     }
 }
 
@@ -524,8 +527,7 @@ fn children(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The audience of the tokens for a workspace's agent.
-/// Those variables of the manager's own that are set.
+/// Those variables that the manager itself has.
 fn inherited(names: &[&'static str]) -> Vec<(&'static str, OsString)> {
     let set = names.iter();
     set.filter_map(|name| Some((*name, std::env::var_os(name)?)))
@@ -539,8 +541,8 @@ fn audience_of(workspace: &Workspace) -> String {
     )
 }
 
-/// What a running agent depends on: the source, the environment and the mounts. Config is not in it: each
-/// run brings its own.
+/// A change of these needs another agent: the source, the environment and the mounts. Config is not
+/// included, because each run carries its own.
 fn fingerprint(workspace: &Workspace) -> String {
     let spec = &workspace.spec;
     let parts = serde_json::json!([
@@ -553,23 +555,22 @@ fn fingerprint(workspace: &Workspace) -> String {
         spec.pulumi_log_level
     ]);
     let mut text = parts.to_string();
-    // Only where there is one: the agents of before go on.
+    // Added conditionally: fingerprints of earlier versions stay valid.
     if let Some(git) = &spec.git {
         text.push_str(&serde_json::json!(git).to_string());
     }
     short_hash(text.as_bytes(), 16)
 }
 
-/// How the wait for an agent ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Start {
+enum StartResult {
     Listening,
     Ended,
     TimedOut,
 }
 
-/// Waits until a new agent listens. One that does not is gone when this returns.
-async fn listening(
+/// Waits until a new agent listens. Kills one that does not.
+async fn wait_or_kill(
     folder: &Path,
     process: i32,
     deadline: Duration,
@@ -577,54 +578,53 @@ async fn listening(
 ) -> Result<(), StartError> {
     let is_alive = || matches!(child.try_wait(), Ok(None));
     match wait_until_listening(folder, process, deadline, is_alive).await {
-        Start::Listening => Ok(()),
-        Start::TimedOut => {
+        StartResult::Listening => Ok(()),
+        StartResult::TimedOut => {
             child.kill().await?;
             Err(StartError::NotListening(deadline.as_secs()))
         }
-        Start::Ended if is_locked(folder) => Err(StartError::Occupied),
-        Start::Ended => {
+        StartResult::Ended if is_locked(folder) => Err(StartError::Occupied),
+        StartResult::Ended => {
             let log = fs::read_to_string(folder.join("agent.log")).unwrap_or_default();
             Err(StartError::Ended(end_of_log(&log)))
         }
     }
 }
 
-/// Waits until a process listens for a folder, for as long as it is alive.
 async fn wait_until_listening(
     folder: &Path,
     process: i32,
     deadline: Duration,
     mut is_alive: impl FnMut() -> bool,
-) -> Start {
+) -> StartResult {
     let end = Instant::now() + deadline;
     loop {
-        // Asked first: one that ends after it listened did start
+        // Checked first: an agent that listened and then ended did start.
         let is_alive = is_alive();
         if record::listener(folder).await == Some(process) {
-            return Start::Listening;
+            return StartResult::Listening;
         }
         if !is_alive {
-            return Start::Ended;
+            return StartResult::Ended;
         }
         if Instant::now() > end {
-            return Start::TimedOut;
+            return StartResult::TimedOut;
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Whether an agent has the journal of a folder. It keeps this lock until all of its threads are
-/// gone, which can be long after its command line is.
+/// Whether an agent has locked the journal of a folder. It keeps the lock until all of its threads
+/// are gone, which can be long after its command line is.
 fn is_locked(folder: &Path) -> bool {
     let lock = File::open(folder.join(DATA).join("lock"));
     lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// Ends the agents of a folder: the one of its record, one that listens without a record, and any
-/// other that has not got that far. Returns whether they are gone.
+/// Stops the agents of a folder: the recorded one, one that listens without a record, and any that
+/// has not got that far. Returns whether they are gone.
 async fn stop(folder: &Path) -> bool {
-    let recorded = Record::read(folder).map(|record| record.process);
+    let recorded = AgentRecord::read(folder).map(|record| record.process);
     let agents: BTreeSet<i32> = recorded
         .into_iter()
         .chain(record::listener(folder).await)
@@ -700,7 +700,7 @@ mod tests {
             tokio::time::sleep(20 * PAUSE).await;
             UnixListener::bind(record::socket(&folder)).unwrap()
         };
-        let started = listening(&folder, this, START_DEADLINE, child);
+        let started = wait_or_kill(&folder, this, START_DEADLINE, child);
         let (started, _socket) = tokio::join!(started, listens);
         started.unwrap();
     }
@@ -710,7 +710,7 @@ mod tests {
         let (_all, folder, _lock) = workspace();
         let child = slow_agent(&folder);
         let process = id(&child);
-        let started = listening(&folder, process, 2 * PAUSE, child).await;
+        let started = wait_or_kill(&folder, process, 2 * PAUSE, child).await;
         assert!(matches!(started, Err(StartError::NotListening(_))));
         assert!(!record::is_agent(process, &folder));
     }
@@ -722,7 +722,7 @@ mod tests {
         fs::write(folder.join("agent.log"), "it holds the lock").unwrap();
         let child = Command::new("false").spawn().unwrap();
         let process = id(&child);
-        let error = listening(&folder, process, START_DEADLINE, child).await;
+        let error = wait_or_kill(&folder, process, START_DEADLINE, child).await;
         let error = error.unwrap_err();
         assert!(error.to_string().starts_with("another agent still serves"));
     }

@@ -18,7 +18,7 @@ const SOCKETS: &str = ".sockets";
 
 /// What runs in a workspace's folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct AgentRecord {
     /// The Workspace that it runs for.
     pub(crate) uid: String,
     /// What it was started with.
@@ -27,7 +27,7 @@ pub(crate) struct Record {
     pub(crate) process: i32,
     /// Whom the agent lets in. The records of the first managers do not say it, and their agents let everybody in.
     #[serde(default)]
-    pub(crate) auth: Auth,
+    pub(crate) auth: AgentAuth,
     /// The agent has installed packages and selected stacks.
     #[serde(default)]
     pub(crate) initialized: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Record {
 /// Whom an agent lets in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Auth {
+pub(crate) enum AgentAuth {
     /// Everybody who can open its socket.
     #[default]
     None,
@@ -46,13 +46,13 @@ pub(crate) enum Auth {
     Kube,
 }
 
-impl Record {
-    /// The record of a folder, if there is a readable one.
+impl AgentRecord {
+    /// None if it is missing or unreadable.
     pub(crate) fn read(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(folder.join(FILE)).ok()?).ok()
     }
 
-    /// Writes the record whole or not at all.
+    /// Writes the record atomically.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
         let unfinished = folder.join(format!("{FILE}.unfinished"));
         fs::write(&unfinished, serde_json::to_vec(self)?)?;
@@ -60,8 +60,8 @@ impl Record {
     }
 }
 
-/// Whether a process is the agent of a folder. An id may have gone to another program since: ours has its socket
-/// in its command line.
+/// Whether a process is the agent of a folder. The id may belong to another program by now; the
+/// agent has its socket in its command line.
 pub(crate) fn is_agent(process: i32, folder: &Path) -> bool {
     let command_line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let socket = socket(folder);
@@ -71,7 +71,7 @@ pub(crate) fn is_agent(process: i32, folder: &Path) -> bool {
         .any(|argument| argument.ends_with(socket))
 }
 
-/// All agents of a folder, whether or not they listen.
+/// All agents of a folder, also those that don't listen.
 pub(crate) fn agents(folder: &Path) -> Vec<i32> {
     let processes = fs::read_dir("/proc").into_iter().flatten();
     processes
@@ -80,14 +80,14 @@ pub(crate) fn agents(folder: &Path) -> Vec<i32> {
         .collect()
 }
 
-/// Sends a signal to the agent of a folder, if the process still is that.
+/// Sends a signal if the process still is the agent of the folder.
 pub(crate) fn signal(process: i32, folder: &Path, signal: Signal) {
     if let Some(id) = Pid::from_raw(process).filter(|_| is_agent(process, folder)) {
         let _ = rustix::process::kill_process(id, signal);
     }
 }
 
-/// The socket of the agent of a folder, `<all workspaces>/<namespace>/<name>`.
+/// The socket of the agent of `<root>/<namespace>/<name>`.
 pub(crate) fn socket(folder: &Path) -> PathBuf {
     let mut parts = folder.iter().rev();
     let (name, namespace) = (
@@ -100,7 +100,7 @@ pub(crate) fn socket(folder: &Path) -> PathBuf {
     all.join(SOCKETS).join(short)
 }
 
-/// The process that listens for a folder, if one does.
+/// The process that listens at the socket of a folder.
 pub(crate) async fn listener(folder: &Path) -> Option<i32> {
     let stream = UnixStream::connect(socket(folder)).await.ok()?;
     stream.peer_cred().ok()?.pid()
@@ -111,30 +111,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_read_as_it_was_written() {
+    fn record_is_read_as_written() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(Record::read(folder.path()), None);
-        let record = Record {
+        assert_eq!(AgentRecord::read(folder.path()), None);
+        let record = AgentRecord {
             uid: "u".into(),
             fingerprint: "f".into(),
             process: 1,
-            auth: Auth::Manager { key: "k".into() },
+            auth: AgentAuth::Manager { key: "k".into() },
             initialized: true,
         };
         record.write(folder.path()).unwrap();
-        assert_eq!(Record::read(folder.path()), Some(record));
+        assert_eq!(AgentRecord::read(folder.path()), Some(record));
     }
 
     #[test]
-    fn the_record_of_an_agent_that_lets_everybody_in_is_still_read() {
+    fn record_without_auth_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let old = r#"{"uid":"u","fingerprint":"f","process":1}"#;
         fs::write(folder.path().join(FILE), old).unwrap();
-        assert_eq!(Record::read(folder.path()).unwrap().auth, Auth::None);
+        assert_eq!(
+            AgentRecord::read(folder.path()).unwrap().auth,
+            AgentAuth::None
+        );
     }
 
     #[test]
-    fn a_socket_is_short_however_long_the_names_are() {
+    fn socket_path_is_short_for_long_names() {
         let folder = Path::new("/w").join("n".repeat(63)).join("m".repeat(63));
         assert_eq!(socket(&folder).parent(), Some(Path::new("/w/.sockets")));
         assert!(socket(&folder).as_os_str().len() < 40);
@@ -142,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn another_process_is_not_taken_for_an_agent() {
+    fn process_of_another_program_is_not_an_agent() {
         let folder = tempfile::tempdir().unwrap();
         let this = i32::try_from(std::process::id()).unwrap();
         assert!(!is_agent(this, folder.path()));
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_listener_is_known_by_its_process() {
+    async fn listener_is_identified_by_its_process() {
         let all = tempfile::tempdir().unwrap();
         let folder = all.path().join("namespace/name");
         fs::create_dir_all(socket(&folder).parent().unwrap()).unwrap();

@@ -1,41 +1,37 @@
-//! What `agent init` is told about the source of a process workspace; pure.
+//! The arguments of `agent init` for the source of a process workspace.
 
 use k8s_openapi::api::core::v1::EnvVar;
 use pko_api::auto::v1alpha1::WorkspaceSpec;
 use pko_core::workspace::pod::git_credentials;
 
-/// How a program is fetched.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Fetch {
-    /// What the source is
+pub(super) struct FetchArguments {
     pub(super) arguments: Vec<String>,
-    /// The folder of the program in it
+    /// The folder of the program in the source.
     pub(super) inside: String,
-    /// Credentials and the like
+    /// Such as credentials.
     pub(super) variables: Vec<EnvVar>,
 }
 
-/// Where a program comes from.
 #[derive(Debug, PartialEq)]
-pub(super) enum Source {
-    /// It has to be fetched.
-    Elsewhere(Fetch),
-    /// It is there already.
-    Here(String),
+pub(super) enum WorkspaceSource {
+    Fetched(FetchArguments),
+    /// A folder of this machine.
+    Local(String),
 }
 
-/// The one source of a workspace; nothing if it has none.
-pub(super) fn of(spec: &WorkspaceSpec) -> Option<Source> {
+/// None if the spec has no source.
+pub(super) fn of(spec: &WorkspaceSpec) -> Option<WorkspaceSource> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let fetch = |flags: [(&str, String); 2]| Fetch {
+    let fetch = |flags: [(&str, String); 2]| FetchArguments {
         arguments: flags
             .into_iter()
             .flat_map(|(flag, value)| [flag.to_owned(), value])
             .collect(),
-        ..Fetch::default()
+        ..FetchArguments::default()
     };
     if let Some(git) = &spec.git {
-        return Some(Source::Elsewhere(Fetch {
+        return Some(WorkspaceSource::Fetched(FetchArguments {
             inside: text(&git.dir),
             variables: git_credentials(git),
             ..fetch([
@@ -45,7 +41,7 @@ pub(super) fn of(spec: &WorkspaceSpec) -> Option<Source> {
         }));
     }
     if let Some(flux) = &spec.flux {
-        return Some(Source::Elsewhere(Fetch {
+        return Some(WorkspaceSource::Fetched(FetchArguments {
             inside: text(&flux.dir),
             ..fetch([
                 ("--flux-url", text(&flux.url)),
@@ -58,11 +54,11 @@ pub(super) fn of(spec: &WorkspaceSpec) -> Option<Source> {
             ("--project-name", project.name.clone()),
             ("--project-runtime", project.runtime.clone()),
         ];
-        return Some(Source::Elsewhere(fetch(flags)));
+        return Some(WorkspaceSource::Fetched(fetch(flags)));
     }
     spec.local
         .as_ref()
-        .map(|local| Source::Here(text(&local.dir)))
+        .map(|local| WorkspaceSource::Local(text(&local.dir)))
 }
 
 #[cfg(test)]
@@ -71,13 +67,13 @@ mod tests {
 
     use super::*;
 
-    fn source(spec: Value) -> Option<Source> {
+    fn source(spec: Value) -> Option<WorkspaceSource> {
         of(&serde_json::from_value(spec).unwrap())
     }
 
     #[test]
-    fn git_with_its_credentials() {
-        let Some(Source::Elsewhere(fetch)) = source(json!({"git": {
+    fn source_git_has_credentials() {
+        let Some(WorkspaceSource::Fetched(fetch)) = source(json!({"git": {
             "url": "https://git.test/a", "ref": "main", "dir": "infra",
             "auth": {"token": {"name": "auth", "key": "accessToken"}},
         }})) else {
@@ -93,14 +89,14 @@ mod tests {
     }
 
     #[test]
-    fn the_others() {
+    fn source_flux_project_and_local() {
         assert_eq!(source(json!({})), None);
         assert_eq!(
             source(json!({"local": {"dir": "/program"}})),
-            Some(Source::Here("/program".to_owned()))
+            Some(WorkspaceSource::Local("/program".to_owned()))
         );
         let arguments = |spec| match source(spec) {
-            Some(Source::Elsewhere(fetch)) => fetch.arguments.join(" "),
+            Some(WorkspaceSource::Fetched(fetch)) => fetch.arguments.join(" "),
             other => panic!("{other:?}"),
         };
         assert_eq!(

@@ -77,11 +77,11 @@ impl<'trial, 'system> Harm<'trial, 'system> {
             }
             Fault::Dropped { .. } => {
                 self.each(ANEW, |it| it.operator.proxy.expire_watches())
-                    .await
+                    .await;
             }
             Fault::Gone => {
                 self.each(SECOND, |it| it.operator.proxy.expire_watches())
-                    .await
+                    .await;
             }
             Fault::Cut => {
                 let cut = |it: &Self| it.operator.proxy.cut_watches();

@@ -37,7 +37,7 @@ use self::{
     scenario::Scenario,
     trial::{Clean, Outcome},
 };
-use crate::system::System;
+use crate::harness::System;
 
 /// How many tries go side by side: mostly they wait. A sample is not alone on its machine.
 const LANES: usize = 16;
@@ -150,7 +150,7 @@ fn sample(points: &[Point], seed: u64) -> Vec<Point> {
 }
 
 #[tokio::test]
-async fn every_scenario_ends_as_it_does_undisturbed_whatever_goes_wrong() {
+async fn every_scenario_ends_undisturbed_under_every_fault() {
     let choice = Choice::from_environment();
     let program = StandIn::program().display().to_string();
     // Of its own: some faults restart the API server

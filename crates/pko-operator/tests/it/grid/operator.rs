@@ -16,7 +16,7 @@ use pko_testkit::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::user::FENCE;
-use crate::system::{Launch, System, free_address};
+use crate::harness::{Launch, System, free_address};
 
 pub(super) struct Operator<'system> {
     system: &'system System,

@@ -9,7 +9,7 @@ use pko_testkit::{ProgramBuilder, Reply, Script, TimedOut, eventually};
 use serde_json::{Value, json};
 
 use super::user::User;
-use crate::scripted::{credentials, patch_stack};
+use crate::scripted_stacks::{credentials, patch_stack};
 
 /// Each of what R1 names, and one more for R15.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

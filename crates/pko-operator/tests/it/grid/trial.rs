@@ -17,7 +17,7 @@ use super::{
     scenario::Scenario,
     user::User,
 };
-use crate::system::System;
+use crate::harness::System;
 
 /// What a try came to.
 #[derive(Clone, Copy, Debug)]

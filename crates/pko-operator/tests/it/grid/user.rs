@@ -14,7 +14,7 @@ use super::{
     end::{End, Places},
     scenario::{Scenario, is_ready, stack},
 };
-use crate::system::{System, folder_of};
+use crate::harness::{System, folder_of};
 
 /// The Program that shows that a manager works; what is written for it does not count.
 pub(super) const FENCE: &str = "fence";

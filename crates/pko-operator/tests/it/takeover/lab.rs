@@ -20,7 +20,7 @@ use pko_testkit::{fixtures, node};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::system::{System, eprintln_lines, program};
+use crate::harness::{System, eprintln_lines, program};
 
 /// Where everything is.
 pub(super) const NAMESPACE: &str = "shop";

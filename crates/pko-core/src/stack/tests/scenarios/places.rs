@@ -158,7 +158,7 @@ const PLACES: &[TestLocation] = &[
         "pko-operator/tests/it/stack_scenarios.rs",
         &[
             (
-                "scenarios_1_95_and_103_no_ghosts_and_no_labels_lost",
+                "scenarios_1_95_and_103_no_orphans_and_no_labels_lost",
                 &[1, 95, 103],
             ),
             (
@@ -175,7 +175,7 @@ const PLACES: &[TestLocation] = &[
     ),
     (
         "pko-operator/tests/it/deletion.rs",
-        &[("a_namespace_that_goes_says_what_to_do", &[102])],
+        &[("namespace_deletion_reports_what_to_do", &[102])],
     ),
     // A Workspace whose agent does not know us, which 137 has as well.
     (
@@ -259,19 +259,19 @@ const PLACES: &[TestLocation] = &[
         &[("revision_not_found_names_the_most_similar", &[57, 132])],
     ),
     (
-        "pko-operator/tests/it/sources.rs",
+        "pko-operator/tests/it/git_sources.rs",
         &[
-            ("a_branch_is_followed_and_a_commit_is_not", &[34, 58]),
+            ("git_branch_is_followed_and_commit_is_not", &[34, 58]),
             (
-                "credentials_come_from_secrets_and_may_come_later",
+                "git_credentials_come_from_secrets_and_may_come_later",
                 &[59, 137],
             ),
-            ("what_is_wrong_is_said_and_a_branch_may_come_later", &[57]),
+            ("git_errors_are_reported_and_a_branch_may_come_later", &[57]),
         ],
     ),
     (
         "pko-operator/src/metrics/tests.rs",
-        &[("scenario_136_the_numbers_follow_the_objects", &[136])],
+        &[("scenario_136_object_metrics_follow_the_objects", &[136])],
     ),
 ];
 

@@ -1,0 +1,88 @@
+//! The listeners of the manager, and the servers on them.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+
+use crate::{
+    args::{Arguments, ListenAddress},
+    controllers::Context,
+    server::{
+        bounded,
+        health::{self, Readiness},
+        metrics::{self, ClusterAuthorizer, MetricsAuth},
+        programs::{self, ProgramArchives},
+    },
+};
+
+/// Bound before anything else starts, so that a port in use fails the start.
+pub(super) struct Listeners {
+    pub(super) programs: TcpListener,
+    health: Option<TcpListener>,
+    metrics: Option<TcpListener>,
+}
+
+impl Listeners {
+    pub(super) async fn bind(arguments: &Arguments) -> anyhow::Result<Self> {
+        let programs = bind("--program-fs-addr", &arguments.program_fs_addr).await?;
+        let health = &arguments.health_probe_bind_address;
+        Ok(Self {
+            programs: programs
+                .context("--program-fs-addr: the server of Programs needs an address")?,
+            health: bind("--health-probe-bind-address", health).await?,
+            metrics: bind("--metrics-bind-address", &arguments.metrics_bind_address).await?,
+        })
+    }
+
+    /// Serves until one of the servers ends.
+    pub(super) async fn serve(
+        self,
+        arguments: &Arguments,
+        context: &Context,
+        readiness: Readiness,
+    ) -> anyhow::Result<()> {
+        let archives = ProgramArchives::new(
+            context.caches.programs.clone(),
+            context.client.clone(),
+            context.program_urls.signer.clone(),
+        );
+        let programs = programs::routes(archives);
+        tokio::select! {
+            () = bounded::serve(self.programs, programs, programs::LIMITS) => Ok(()),
+            served = serve_health(self.health, readiness) => served.context("the health server ended"),
+            served = serve_metrics(self.metrics, arguments, context) => served.context("the metrics server ended"),
+        }
+    }
+}
+
+async fn bind(flag: &str, address: &ListenAddress) -> anyhow::Result<Option<TcpListener>> {
+    let listener = address.bind().await;
+    listener.with_context(|| format!("{flag} {address}"))
+}
+
+async fn serve_health(listener: Option<TcpListener>, readiness: Readiness) -> anyhow::Result<()> {
+    match listener {
+        Some(listener) => Ok(axum::serve(listener, health::routes(readiness)).await?),
+        None => std::future::pending().await,
+    }
+}
+
+async fn serve_metrics(
+    listener: Option<TcpListener>,
+    arguments: &Arguments,
+    context: &Context,
+) -> anyhow::Result<()> {
+    let Some(listener) = listener else {
+        return std::future::pending().await;
+    };
+    let auth = if arguments.metrics_secure {
+        MetricsAuth::Token {
+            authorizer: ClusterAuthorizer::new(context.client.clone()),
+            http2: arguments.enable_http2,
+        }
+    } else {
+        MetricsAuth::None
+    };
+    metrics::serve(listener, Arc::clone(&context.metrics), auth).await
+}

@@ -1,0 +1,153 @@
+//! Two tenants of one operator: neither sees what is the other's, nor waits for the other.
+
+use k8s_openapi::api::{
+    core::v1::Secret,
+    rbac::v1::{ClusterRole, RoleBinding},
+};
+use kube::{
+    Api, Client, Resource, ResourceExt as _,
+    api::{ListParams, PostParams},
+};
+use pko_api::{
+    Program, Stack, Update, Workspace,
+    rbac::{EDIT, GROUP, Role, VIEW},
+};
+use pko_testkit::{Reply, Script, StandIn, TestNamespace, eventually};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{System, Watched},
+    scripted_stacks::{begun, create_stack, namespace, ready},
+};
+
+async fn create<K>(objects: Api<K>, object: Value)
+where
+    K: Resource + Clone + std::fmt::Debug + Serialize + DeserializeOwned,
+{
+    let object: K = serde_json::from_value(object).unwrap();
+    let created = objects.create(&PostParams::default(), &object).await;
+    created.unwrap();
+}
+
+/// Makes somebody an editor of a namespace, as an administrator does: by the role `edit` of Kubernetes, which ours
+/// become part of.
+async fn editor(system: &System, user: &str, namespace: &TestNamespace) -> Client {
+    let binding = json!({
+        "metadata": { "name": user },
+        "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": "edit" },
+        "subjects": [{ "kind": "User", "name": user, "apiGroup": GROUP }],
+    });
+    create(namespace.api::<RoleBinding>(), binding).await;
+    system.plane.client_as(user, &[]).unwrap()
+}
+
+/// The code with which the API server refuses, for one object of this kind and for all; 0 if it does not.
+async fn refusals<K>(client: &Client, namespace: &TestNamespace, name: &str) -> [u16; 2]
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned,
+{
+    let objects = Api::<K>::namespaced(client.clone(), namespace.name());
+    let one = code(objects.get(name).await);
+    [one, code(objects.list(&ListParams::default()).await)]
+}
+
+fn code<T>(answer: kube::Result<T>) -> u16 {
+    match answer {
+        Ok(_) => 0,
+        Err(kube::Error::Api(status)) => status.code,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// How somebody is refused who asks for everything that a Stack has.
+async fn all_refusals(client: &Client, namespace: &TestNamespace) -> Vec<[u16; 2]> {
+    let updates = namespace.api::<Update>();
+    let updates = updates.list(&ListParams::default()).await.unwrap();
+    let update = updates.iter().next().unwrap();
+    let outputs = update.status.clone().unwrap().outputs.unwrap();
+    vec![
+        refusals::<Program>(client, namespace, "demo").await,
+        refusals::<Stack>(client, namespace, "demo").await,
+        refusals::<Workspace>(client, namespace, "demo").await,
+        refusals::<Update>(client, namespace, &update.name_any()).await,
+        refusals::<Secret>(client, namespace, &outputs).await,
+    ]
+}
+
+#[tokio::test]
+async fn isolation_tenant_reads_nothing_of_another() {
+    let program = StandIn::program().display().to_string();
+    let environment = [("PKO_PULUMI", program.as_str())];
+    let system = System::start_watching(Watched::Cluster, &environment).await;
+    let stand_in = system.stand_in(&Script::new());
+    let roles = Api::<ClusterRole>::all(system.plane.client().unwrap());
+    for role in [EDIT, VIEW] {
+        create(roles.clone(), Role::object(&role)).await;
+    }
+    let (annas, berts) = (namespace(&system).await, namespace(&system).await);
+    let anna = editor(&system, "anna", &annas).await;
+    let bert = editor(&system, "bert", &berts).await;
+    for namespace in [&annas, &berts] {
+        create_stack(namespace, &system, &stand_in, "demo").await;
+        ready(namespace, "demo").await;
+    }
+    for (somebody, own, others) in [(&anna, &annas, &berts), (&bert, &berts, &annas)] {
+        eventually("the roles to be part of `edit`", async || {
+            let refusals = all_refusals(somebody, own).await;
+            if refusals == [[0; 2]; 5] {
+                Ok(())
+            } else {
+                Err(format!("{refusals:?}"))
+            }
+        })
+        .await
+        .unwrap();
+        assert_eq!(all_refusals(somebody, others).await, [[403; 2]; 5]);
+    }
+}
+
+#[tokio::test]
+async fn isolation_many_runs_do_not_delay_another_tenant() {
+    let program = StandIn::program().display().to_string();
+    let environment = [
+        ("PKO_PULUMI", program.as_str()),
+        ("PKO_MAX_RUNS_PER_NAMESPACE", "1"),
+    ];
+    let system = System::start_watching(Watched::Cluster, &environment).await;
+    let gated = Reply::new().waits_for("gate").run_default();
+    let slow = system.stand_in(&Script::new().on("up", gated));
+    let quick = StandIn::new(slow.folder().with_file_name("quick"), &Script::new());
+    let (annas, berts) = (namespace(&system).await, namespace(&system).await);
+    let flood: Vec<String> = (0..6).map(|number| format!("flood-{number}")).collect();
+    for name in &flood {
+        create_stack(&annas, &system, &slow, name).await;
+    }
+    begun(&slow, 1).await;
+    eventually("the others to wait", async || {
+        let updates = annas.api::<Update>();
+        let updates = updates.list(&ListParams::default()).await.unwrap();
+        let conditions = updates
+            .into_iter()
+            .flat_map(|update| update.status.unwrap_or_default().conditions);
+        let waiting = conditions.filter(|found| found.reason == "Queued").count();
+        if waiting + 1 == flood.len() {
+            Ok(())
+        } else {
+            Err(waiting)
+        }
+    })
+    .await
+    .unwrap();
+    create_stack(&berts, &system, &quick, "demo").await;
+    ready(&berts, "demo").await;
+    assert_eq!(slow.count("up"), 1, "the flood waits still");
+    slow.create("gate");
+    for name in &flood {
+        ready(&annas, name).await;
+    }
+    assert_eq!(slow.count("up"), flood.len());
+}
