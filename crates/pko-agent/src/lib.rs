@@ -9,7 +9,6 @@ mod hex;
 mod logging;
 mod pulumi;
 mod reaper;
-mod redacted;
 mod run;
 mod service;
 mod workspace;
@@ -22,7 +21,7 @@ use args::{Arguments, Command};
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments = Arguments::from_command_line();
-    logging::begin(arguments.global.verbose);
+    logging::start(arguments.global.verbose);
     if reaper::is_needed() {
         return reaper::run();
     }

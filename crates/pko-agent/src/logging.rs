@@ -1,66 +1,29 @@
-//! Logs go to standard error, so that standard output stays free. A line looks as upstream's does, for
-//! those who read it by machine: time, level, logger, message and fields, with tabs between them.
+//! Logs to standard error; standard output stays free for the commands.
 
-use std::fmt;
+use pko_telemetry::{LogEncoding, LogFormat, LogLayer, TimeEncoding};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
-use jiff::Timestamp;
-use serde_json::Value;
-use tracing::{
-    Event, Metadata, Subscriber,
-    field::{Field, Visit},
-    level_filters::LevelFilter,
-};
-use tracing_subscriber::{
-    fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
-    registry::LookupSpan,
+const FORMAT: LogFormat = LogFormat {
+    encoding: LogEncoding::Console,
+    time: TimeEncoding::Iso8601,
+    logger: logger_name,
 };
 
-/// Begins to log: what happens, or with `verbose` also how.
-pub(crate) fn begin(verbose: bool) {
+pub(crate) fn start(verbose: bool) {
     let level = if verbose {
         LevelFilter::DEBUG
     } else {
         LevelFilter::INFO
     };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        // Whoever reads the log may go away, which is no reason to end.
-        .log_internal_errors(false)
-        .event_format(Line)
+    let lines = LogLayer::new(FORMAT, std::io::stderr);
+    tracing_subscriber::registry()
+        .with(lines.with_filter(level))
         .init();
 }
 
-/// The form of a line.
-struct Line;
-
-impl<S, N> FormatEvent<S, N> for Line
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(
-        &self,
-        _context: &FmtContext<'_, S, N>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
-        let metadata = event.metadata();
-        let (time, level) = (Timestamp::now(), metadata.level());
-        let (logger, message) = (logger(metadata), &fields.message);
-        write!(writer, "{time:.3}\t{level}\t{logger}\t{message}")?;
-        if !fields.rest.is_empty() {
-            write!(writer, "\t{{{}}}", fields.rest.join(", "))?;
-        }
-        writeln!(writer)
-    }
-}
-
-/// Who says it, in upstream's words.
-fn logger(metadata: &Metadata<'_>) -> &'static str {
+/// The names of upstream's loggers.
+fn logger_name(target: &str) -> String {
     const LOGGERS: [(&str, &str); 6] = [
         ("pulumi", "pulumi"),
         ("grpc", "cmd.serve.grpc"),
@@ -69,74 +32,25 @@ fn logger(metadata: &Metadata<'_>) -> &'static str {
         ("pko_agent::command::version", "cmd.version"),
         ("pko_agent::command", "cmd.serve"),
     ];
-    let target = metadata.target();
-    let named = LOGGERS.iter().find(|(start, _)| target.starts_with(start));
-    named.map_or("server", |(_, logger)| logger)
-}
-
-/// The fields of an event.
-#[derive(Default)]
-struct Fields {
-    message: String,
-    /// Each as `"name": value`.
-    rest: Vec<String>,
-}
-
-impl Fields {
-    fn add(&mut self, field: &Field, value: &Value) {
-        self.rest
-            .push(format!("{}: {value}", Value::from(field.name())));
-    }
-}
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let text = format!("{value:?}");
-        if field.name() == "message" {
-            // A message is one line.
-            self.message = text.replace('\n', "\\n");
-        } else {
-            self.add(field, &text.into());
-        }
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name() == "message" {
-            self.message = value.replace('\n', "\\n");
-        } else {
-            self.add(field, &value.into());
-        }
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.add(field, &value.into());
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.add(field, &value.into());
-    }
-
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.add(field, &value.into());
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.add(field, &value.into());
-    }
+    let logger = LOGGERS.iter().find(|(start, _)| target.starts_with(start));
+    logger.map_or("server", |(_, logger)| logger).to_owned()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+    use parking_lot::Mutex;
 
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl std::io::Write for Kept {
+    impl std::io::Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -146,16 +60,12 @@ mod tests {
     }
 
     /// What is logged, without the time.
-    fn logged(log: impl FnOnce()) -> String {
-        let kept = Kept::default();
-        let writer = kept.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_writer(move || writer.clone())
-            .with_ansi(false)
-            .event_format(Line)
-            .finish();
-        tracing::subscriber::with_default(subscriber, log);
-        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+    fn log_output(log: impl FnOnce()) -> String {
+        let buffer = LogBuffer::default();
+        let writer = buffer.clone();
+        let layer = LogLayer::new(FORMAT, move || writer.clone());
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), log);
+        let text = String::from_utf8(buffer.0.lock().clone()).unwrap();
         let (time, rest) = text.split_once('\t').unwrap();
         let time: Timestamp = time.parse().unwrap();
         assert!(time <= Timestamp::now());
@@ -163,8 +73,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_upstreams() {
-        let line = logged(|| {
+    fn log_line_has_upstream_columns() {
+        let line = log_output(|| {
             tracing::info!(target: "pko_agent::command::serve", version = "v2.9.0", "Pulumi Kubernetes Agent");
         });
         assert_eq!(
@@ -174,8 +84,8 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_json_and_a_message_is_one_line() {
-        let line = logged(|| {
+    fn log_fields_are_json_and_message_is_one_line() {
+        let line = log_output(|| {
             tracing::warn!(target: "pulumi", count = 2, good = true, why = ?"a\tb", share = 0.5, "a\nb");
         });
         let expected = r#"{"count": 2, "good": true, "why": "\"a\\tb\"", "share": 0.5}"#;
@@ -183,22 +93,25 @@ mod tests {
     }
 
     #[test]
-    fn loggers_have_upstreams_names() {
+    fn loggers_have_upstream_names() {
         let name = |line: String| line.split('\t').nth(1).unwrap().to_owned();
         assert_eq!(
-            name(logged(|| tracing::error!(target: "grpc", "x"))),
+            name(log_output(|| tracing::error!(target: "grpc", "x"))),
             "cmd.serve.grpc"
         );
         assert_eq!(
-            name(logged(
+            name(log_output(
                 || tracing::error!(target: "pko_agent::command::init", "x")
             )),
             "cmd.init"
         );
         assert_eq!(
-            name(logged(|| tracing::error!(target: "pko_agent::run", "x"))),
+            name(log_output(|| tracing::error!(target: "pko_agent::run", "x"))),
             "server"
         );
-        assert_eq!(logged(|| tracing::info!("alone")), "INFO\tserver\talone\n");
+        assert_eq!(
+            log_output(|| tracing::info!("alone")),
+            "INFO\tserver\talone\n"
+        );
     }
 }

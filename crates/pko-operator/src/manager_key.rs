@@ -18,7 +18,7 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Client, core::ObjectMeta};
 use pko_api::names::field_managers;
 use pko_kube::RequestError;
-use pko_proto::token::{KeyError, SigningKey};
+use pko_auth::token::{KeyError, SigningKey};
 
 const FILE: &str = ".manager-key";
 const PUBLIC_FILE: &str = ".manager-key.pub";
@@ -153,7 +153,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 mod tests {
     use std::fs::Permissions;
 
-    use pko_proto::token::PublicKey;
+    use pko_auth::token::PublicKey;
 
     use super::*;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use pko_api::names::events;
-use pko_proto::token::SigningKey;
+use pko_auth::token::SigningKey;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::{

@@ -1,13 +1,12 @@
-//! What the manager and the workspace agent say to each other: upstream's `agent` service, and our
-//! own `pko.agent.v1`, in which the agent owns the runs; and the tokens by which the one knows the other.
+//! The gRPC services between the manager and the workspace agent: upstream's `agent` package, and
+//! our own `pko.agent.v1`, in which the agent owns the runs.
 //!
-//! The Rust in `src/gen` is made from `proto/` by `cargo xtask generate` and committed, so that
-//! building needs no `protoc`.
+//! `cargo xtask generate` generates the Rust in `src/gen` from `proto/`. It is committed, so builds
+//! need no `protoc`.
 
 pub mod convert;
 pub mod details;
 mod printing;
-pub mod token;
 
 /// Upstream's `agent.AutomationService`.
 pub mod agent {
@@ -17,15 +16,14 @@ pub mod agent {
         clippy::large_enum_variant,
         clippy::pedantic,
         unused_qualifications,
-        reason = "the generator decides how this looks"
+        reason = "generated code"
     )]
     include!("gen/agent.rs");
 }
 
-/// The packages under `pko`, nested as the generated code wants them; see [`run`].
+/// Nested as the generated code requires; see [`run`].
 mod pko {
     pub(crate) mod agent {
-        /// Version 1 of the agent's own services.
         pub mod v1 {
             #![expect(
                 clippy::allow_attributes,
@@ -33,7 +31,7 @@ mod pko {
                 clippy::large_enum_variant,
                 clippy::pedantic,
                 unused_qualifications,
-                reason = "the generator decides how this looks"
+                reason = "generated code"
             )]
             include!("gen/run.rs");
         }
@@ -43,20 +41,20 @@ mod pko {
 /// Our own `pko.agent.v1.RunService`.
 pub use pko::agent::v1 as run;
 
-/// Pulumi's own `pulumirpc.Events`, to which the CLI sends the events of an operation.
+/// Pulumi's `pulumirpc.Events`, to which the CLI sends the events of an operation.
 pub mod events {
     #![expect(
         clippy::allow_attributes,
         clippy::allow_attributes_without_reason,
         clippy::pedantic,
         unused_qualifications,
-        reason = "the generator decides how this looks"
+        reason = "generated code"
     )]
     include!("gen/events.rs");
 }
 
-/// The largest message that either side sends: a stack's outputs, or a large configuration.
+/// The largest messages carry a stack's outputs or a large configuration.
 pub const MAX_MESSAGE_BYTES: usize = 400 * 1024 * 1024;
 
-/// A failed call has the CLI's output in its trailers, so headers must be allowed to be large.
+/// The trailers of a failed call carry the CLI's output.
 pub const MAX_HEADER_BYTES: u32 = 16 * 1024 * 1024;

@@ -1,217 +1,187 @@
-//! Judges a caller by its token: who it is (`TokenReview`), and whether that one may use this
-//! Workspace (`SubjectAccessReview`). Whatever can't be found out is a no.
+//! `--auth-mode kube`: the API server reviews a caller's token and its right to use this Workspace.
 
-use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
+use std::time::Duration;
 
-use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
-use jiff::Timestamp;
-use ring::{hmac, rand::SystemRandom};
-use serde::Deserialize;
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
+use kube::Client;
+use pko_auth::reviews::{
+    Access, ApiServerReviews, CacheLifetimes, CachedAuthorizer, Denial, Moment, ReviewError,
+    ReviewKind, User,
+};
 use tonic::Status;
 
-use super::{
-    cache::Cache,
-    clock::{Clock, Moment},
-    flights::Flights,
-    gate::Refusal,
-    hint,
+use super::{auth_delegator, layer::Rejection};
+
+/// Upstream's.
+const CACHE_LIFETIMES: CacheLifetimes = CacheLifetimes {
+    authenticated: Duration::from_hours(1),
+    unauthenticated: Duration::from_mins(1),
+    allowed: Duration::from_mins(5),
+    denied: Duration::from_secs(5),
 };
 
-const KNOWN_USER: Duration = Duration::from_hours(1);
-const UNKNOWN_USER: Duration = Duration::from_mins(1);
-const ALLOWED: Duration = Duration::from_mins(5);
-const DENIED: Duration = Duration::from_secs(5);
-
-/// The Workspace that callers want to use.
+/// The Workspace of this agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WorkspaceName {
     pub(super) namespace: String,
     pub(super) name: String,
 }
 
-/// Who a token belongs to.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub(super) struct User {
-    pub(super) name: String,
-    pub(super) uid: Option<String>,
-    pub(super) groups: Vec<String>,
-    pub(super) extra: BTreeMap<String, Vec<String>>,
-}
+pub(super) struct KubernetesAuthorizer(CachedAuthorizer<ApiServerReviews>);
 
-/// A review that was not answered.
-#[derive(Debug, Clone, thiserror::Error)]
-pub(super) enum ReviewError {
-    /// We may not ask.
-    #[error("forbidden")]
-    Forbidden,
-    #[error("{0}")]
-    Unanswered(String),
-}
-
-/// The API that knows.
-pub(super) trait Reviews: Send + Sync + 'static {
-    /// Who the token belongs to, if it is good for one of the audiences.
-    fn user(
-        &self,
-        token: &str,
-        audiences: &[String],
-    ) -> impl Future<Output = Result<Option<User>, ReviewError>> + Send;
-
-    /// Why the user may not use the Workspace; nothing if it may.
-    fn refusal(
-        &self,
-        user: &User,
-        workspace: &WorkspaceName,
-    ) -> impl Future<Output = Result<Option<String>, ReviewError>> + Send;
-}
-
-/// Judges callers.
-pub(super) struct KubernetesAuthorizer<R> {
-    desk: Arc<Desk<R>>,
-    workspace: WorkspaceName,
-    flights: Flights<TokenKey, Result<Option<User>, ReviewError>>,
-    refusals: Cache<User, Option<String>>,
-}
-
-impl<R: Reviews> KubernetesAuthorizer<R> {
-    /// Fails where the system gives no random numbers.
+impl KubernetesAuthorizer {
+    /// Fails if the system provides no random numbers.
     pub(super) fn new(
-        reviews: R,
+        client: Client,
         audiences: Vec<String>,
         workspace: WorkspaceName,
-        clock: Arc<dyn Clock>,
     ) -> Result<Self, ring::error::Unspecified> {
-        let desk = Desk {
-            reviews,
-            audiences,
-            clock,
-            secret: hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())?,
-            users: Cache::new(),
-        };
-        Ok(Self {
-            desk: Arc::new(desk),
-            workspace,
-            flights: Flights::new(),
-            refusals: Cache::new(),
+        let access = Access::Resource(Box::new(use_of(workspace)));
+        let reviews = ApiServerReviews::new(client, audiences, access).with_retries();
+        CachedAuthorizer::new(reviews, CACHE_LIFETIMES).map(Self)
+    }
+
+    pub(super) async fn authorize(&self, token: &str) -> Result<User, Rejection> {
+        let user = self.0.authorize(token, Moment::now()).await;
+        user.map_err(|denial| {
+            if let Denial::Unverified { review, error, .. } = &denial
+                && *error == ReviewError::Forbidden
+            {
+                auth_delegator::log_missing_role(review.as_str());
+            }
+            rejection(denial)
         })
     }
+}
 
-    /// Judges the token of a call.
-    pub(super) async fn judge(&self, token: &str) -> Result<User, Refusal> {
-        let user = self.user(token).await?;
-        let user = user.ok_or_else(|| Status::unauthenticated("unauthenticated"))?;
-        match self.refusal(&user).await {
-            Ok(None) => Ok(user),
-            Ok(Some(reason)) => Err(Refusal::of(&user, Status::permission_denied(reason))),
-            Err(status) => Err(Refusal::of(&user, status)),
-        }
-    }
-
-    async fn user(&self, token: &str) -> Result<Option<User>, Status> {
-        let key = self.desk.key(token);
-        if let Some(known) = self.desk.remembered(&key) {
-            return Ok(known.user);
-        }
-        let ask = || {
-            let (desk, token) = (Arc::clone(&self.desk), token.to_owned());
-            async move { desk.ask(key, &token).await }
-        };
-        let user = self.flights.join(key, ask).await;
-        let lost = || ReviewError::Unanswered("the review was lost".to_owned());
-        user.unwrap_or_else(|| Err(lost()))
-            .map_err(|error| match error {
-                ReviewError::Forbidden => {
-                    hint::missing_rights("TokenReview");
-                    Status::unauthenticated("TokenReview API is unavailable")
+/// Codes and messages are upstream's.
+fn rejection(denial: Denial) -> Rejection {
+    match denial {
+        Denial::Unauthenticated => Status::unauthenticated("unauthenticated").into(),
+        Denial::Forbidden { user, reason } => Rejection {
+            status: Status::permission_denied(reason),
+            user: Some(user),
+        },
+        Denial::Unverified {
+            user,
+            review,
+            error,
+        } => Rejection {
+            status: match (error, review) {
+                (ReviewError::Forbidden, review) => {
+                    Status::unauthenticated(format!("{} API is unavailable", review.as_str()))
                 }
-                ReviewError::Unanswered(text) => Status::unauthenticated(text),
-            })
-    }
-
-    async fn refusal(&self, user: &User) -> Result<Option<String>, Status> {
-        let now = self.desk.clock.now().steady;
-        if let Some(known) = self.refusals.get(user, now) {
-            return Ok(known);
-        }
-        let refusal = self.desk.reviews.refusal(user, &self.workspace).await;
-        let refusal = refusal.map_err(|error| match error {
-            ReviewError::Forbidden => {
-                hint::missing_rights("SubjectAccessReview");
-                Status::unauthenticated("SubjectAccessReview API is unavailable")
-            }
-            ReviewError::Unanswered(text) => Status::unknown(text),
-        })?;
-        let lasting = if refusal.is_none() { ALLOWED } else { DENIED };
-        self.refusals
-            .put(user.clone(), refusal.clone(), lasting, now);
-        Ok(refusal)
+                (ReviewError::Failed(text), ReviewKind::TokenReview) => {
+                    Status::unauthenticated(text)
+                }
+                (ReviewError::Failed(text), ReviewKind::SubjectAccessReview) => {
+                    Status::unknown(text)
+                }
+            },
+            user,
+        },
     }
 }
 
-/// What stands for a token in memory. The token can't be had back from it, and it is worth nothing in another process.
-type TokenKey = [u8; 32];
-
-/// Knows or finds out who a token belongs to.
-struct Desk<R> {
-    reviews: R,
-    audiences: Vec<String>,
-    clock: Arc<dyn Clock>,
-    secret: hmac::Key,
-    users: Cache<TokenKey, Known>,
-}
-
-/// What is known of a token.
-#[derive(Clone)]
-struct Known {
-    user: Option<User>,
-    /// When the token itself ends, if it says so.
-    end: Option<Timestamp>,
-}
-
-impl<R: Reviews> Desk<R> {
-    fn key(&self, token: &str) -> TokenKey {
-        let mut key = TokenKey::default();
-        key.copy_from_slice(hmac::sign(&self.secret, token.as_bytes()).as_ref());
-        key
+fn use_of(workspace: WorkspaceName) -> ResourceAttributes {
+    ResourceAttributes {
+        group: Some("auto.pulumi.com".to_owned()),
+        version: Some("v1alpha1".to_owned()),
+        resource: Some("workspaces".to_owned()),
+        subresource: Some("rpc".to_owned()),
+        verb: Some("use".to_owned()),
+        namespace: Some(workspace.namespace),
+        name: Some(workspace.name),
+        ..Default::default()
     }
-
-    fn remembered(&self, key: &TokenKey) -> Option<Known> {
-        let Moment { steady, wall } = self.clock.now();
-        let known = self.users.get(key, steady)?;
-        // By the wall clock as well: the other one stands still while a machine sleeps.
-        let ended = known.end.is_some_and(|end| end <= wall);
-        (!ended).then_some(known)
-    }
-
-    /// An error is not remembered.
-    async fn ask(&self, key: TokenKey, token: &str) -> Result<Option<User>, ReviewError> {
-        let user = self.reviews.user(token, &self.audiences).await?;
-        let (lasting, end) = match &user {
-            Some(_) => (KNOWN_USER, end_of(token)),
-            None => (UNKNOWN_USER, None),
-        };
-        let known = Known {
-            user: user.clone(),
-            end,
-        };
-        let now = self.clock.now().steady;
-        self.users.put(key, known, lasting, now);
-        Ok(user)
-    }
-}
-
-/// When the token says that it ends.
-fn end_of(token: &str) -> Option<Timestamp> {
-    #[derive(Deserialize)]
-    struct Claims {
-        exp: Option<i64>,
-    }
-    let payload = token.split('.').nth(1)?;
-    let payload = BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?;
-    let claims: Claims = serde_json::from_slice(&payload).ok()?;
-    Timestamp::from_second(claims.exp?).ok()
 }
 
 #[cfg(test)]
-#[path = "kubernetes_tests.rs"]
-mod tests;
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+
+    fn unverified(review: ReviewKind, error: ReviewError) -> Denial {
+        Denial::Unverified {
+            user: None,
+            review,
+            error,
+        }
+    }
+
+    #[test]
+    fn rejection_has_upstream_code_and_message() {
+        let failed = || ReviewError::Failed("too late".to_owned());
+        let (token, access) = (ReviewKind::TokenReview, ReviewKind::SubjectAccessReview);
+        let table = [
+            (
+                Denial::Unauthenticated,
+                Code::Unauthenticated,
+                "unauthenticated",
+            ),
+            (
+                unverified(token, ReviewError::Forbidden),
+                Code::Unauthenticated,
+                "TokenReview API is unavailable",
+            ),
+            (
+                unverified(token, failed()),
+                Code::Unauthenticated,
+                "too late",
+            ),
+            (
+                unverified(access, ReviewError::Forbidden),
+                Code::Unauthenticated,
+                "SubjectAccessReview API is unavailable",
+            ),
+            (unverified(access, failed()), Code::Unknown, "too late"),
+            (
+                Denial::Forbidden {
+                    user: User::default(),
+                    reason: "forbidden".to_owned(),
+                },
+                Code::PermissionDenied,
+                "forbidden",
+            ),
+        ];
+        for (denial, code, message) in table {
+            let status = rejection(denial).status;
+            assert_eq!((status.code(), status.message()), (code, message));
+        }
+    }
+
+    #[test]
+    fn rejection_names_authenticated_user() {
+        let user = User::default();
+        let forbidden = Denial::Forbidden {
+            user: user.clone(),
+            reason: "forbidden".to_owned(),
+        };
+        assert_eq!(rejection(forbidden).user, Some(user));
+        assert_eq!(rejection(Denial::Unauthenticated).user, None);
+    }
+
+    #[test]
+    fn access_review_checks_use_of_this_workspace() {
+        let attributes = use_of(WorkspaceName {
+            namespace: "ns".to_owned(),
+            name: "ws".to_owned(),
+        });
+        assert_eq!(attributes.namespace.as_deref(), Some("ns"));
+        assert_eq!(attributes.name.as_deref(), Some("ws"));
+        assert_eq!(attributes.verb.as_deref(), Some("use"));
+    }
+
+    #[test]
+    fn cache_lifetimes_are_upstreams() {
+        let CacheLifetimes {
+            authenticated,
+            unauthenticated,
+            allowed,
+            denied,
+        } = CACHE_LIFETIMES;
+        let seconds = [authenticated, unauthenticated, allowed, denied].map(|time| time.as_secs());
+        assert_eq!(seconds, [3600, 60, 300, 5]);
+    }
+}

@@ -1,15 +1,11 @@
-//! Who may call: everybody; who has a token for this workspace and the right to use it (`kube`); who has a token that our
-//! manager signed (`manager`); or who has either.
+//! Authentication of gRPC callers by `--auth-mode`: `none`, `kube` (a token for this workspace, whose
+//! user has the right to use it), `manager` (a token that our manager signed), or both of them.
 
-mod cache;
-mod clock;
-mod flights;
-mod gate;
-mod hint;
+mod auth_delegator;
+mod kube_client;
 mod kubernetes;
+mod layer;
 mod manager;
-mod retry;
-mod reviews;
 mod settings;
 
-pub(crate) use settings::gate;
+pub(crate) use settings::auth_layer;

@@ -1,25 +1,23 @@
-//! From flags to a gate. What is missing is refused at the start, not at the first call.
+//! Builds the auth layer from flags. Missing flags fail the start, not the first call.
 
 use std::{io, path::PathBuf};
 
 use clap::ValueEnum as _;
-use pko_proto::token::{KeyError, PublicKey};
+use pko_auth::token::{KeyError, PublicKey};
 
 use super::{
-    clock,
-    gate::{Gate, Guard},
+    kube_client::{self, ClientError},
     kubernetes::{KubernetesAuthorizer, WorkspaceName},
+    layer::{AuthLayer, Authorizer},
     manager::ManagerAuthorizer,
-    reviews::{ApiReviews, ClientError},
 };
 use crate::args::{AuthMode, Global, Serve};
 
-/// The manager's public keys, as PEM, where no flag names a file.
+/// The manager's public keys as PEM, used without `--manager-public-key`.
 const KEYS_VARIABLE: &str = "PKO_MANAGER_PUBLIC_KEY";
 
-/// Why callers can't be judged.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SettingsError {
+pub(crate) enum AuthSettingsError {
     #[error("unsupported auth mode: {0}")]
     Unsupported(String),
     #[error("--auth-mode {mode} needs {flag}")]
@@ -29,30 +27,32 @@ pub(crate) enum SettingsError {
     },
     #[error("failed to read --manager-public-key {path}")]
     KeyFile { path: PathBuf, source: io::Error },
-    #[error("{place} has no public key of a manager")]
-    Key { place: String, source: KeyError },
+    #[error("{origin} has no public key of a manager")]
+    Key { origin: String, source: KeyError },
     #[error(transparent)]
     Client(#[from] ClientError),
-    #[error("failed to make a secret: the system gives no random numbers")]
+    #[error("failed to generate a cache key: the system provides no random numbers")]
     Random,
 }
 
-/// The gate that the flags ask for.
-pub(crate) async fn gate(global: &Global, arguments: &Serve) -> Result<Gate, SettingsError> {
+pub(crate) async fn auth_layer(
+    global: &Global,
+    arguments: &Serve,
+) -> Result<AuthLayer, AuthSettingsError> {
     let keys = std::env::var(KEYS_VARIABLE).ok();
-    let guard = match modes(&arguments.auth_mode)? {
-        Modes::None => return Ok(Gate::open()),
-        Modes::Kube => Guard::Kubernetes(kubernetes(global, arguments).await?),
-        Modes::Manager => Guard::Manager(manager(arguments, keys)?),
+    let authorizer = match modes(&arguments.auth_mode)? {
+        Modes::None => return Ok(AuthLayer::open()),
+        Modes::Kube => Authorizer::Kubernetes(kubernetes(global, arguments).await?),
+        Modes::Manager => Authorizer::Manager(manager(arguments, keys)?),
         Modes::Both => {
             let manager = manager(arguments, keys)?;
-            Guard::Both(manager, kubernetes(global, arguments).await?)
+            Authorizer::Both(manager, kubernetes(global, arguments).await?)
         }
     };
-    Ok(Gate::guarded_by(guard))
+    Ok(AuthLayer::new(authorizer))
 }
 
-/// The modes that can be had together.
+/// The supported combinations of `--auth-mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Modes {
     None,
@@ -61,8 +61,8 @@ enum Modes {
     Both,
 }
 
-fn modes(text: &str) -> Result<Modes, SettingsError> {
-    let unsupported = |text: &str| SettingsError::Unsupported(text.to_owned());
+fn modes(text: &str) -> Result<Modes, AuthSettingsError> {
+    let unsupported = |text: &str| AuthSettingsError::Unsupported(text.to_owned());
     let named = text.split(',').map(|name| {
         let mode = AuthMode::from_str(name.trim(), true);
         mode.map_err(|_| unsupported(name))
@@ -78,7 +78,7 @@ fn modes(text: &str) -> Result<Modes, SettingsError> {
         (false, true, false) => Ok(Modes::Kube),
         (false, false, true) => Ok(Modes::Manager),
         (false, true, true) => Ok(Modes::Both),
-        // Nobody can mean that everybody may call, and only some.
+        // `none` contradicts the others.
         _ => Err(unsupported(text)),
     }
 }
@@ -86,18 +86,19 @@ fn modes(text: &str) -> Result<Modes, SettingsError> {
 async fn kubernetes(
     global: &Global,
     arguments: &Serve,
-) -> Result<KubernetesAuthorizer<ApiReviews>, SettingsError> {
+) -> Result<KubernetesAuthorizer, AuthSettingsError> {
     let audiences = audiences(arguments, "kube")?;
     let workspace = workspace_name(arguments)?;
-    let reviews = ApiReviews::new(global.kubeconfig.as_deref(), global.context.as_deref()).await?;
-    KubernetesAuthorizer::new(reviews, audiences, workspace, clock::system())
-        .map_err(|_| SettingsError::Random)
+    let client =
+        kube_client::connect(global.kubeconfig.as_deref(), global.context.as_deref()).await?;
+    KubernetesAuthorizer::new(client, audiences, workspace)
+        .map_err(|_| AuthSettingsError::Random)
 }
 
 fn manager(
     arguments: &Serve,
     variable: Option<String>,
-) -> Result<ManagerAuthorizer, SettingsError> {
+) -> Result<ManagerAuthorizer, AuthSettingsError> {
     let keys = manager_keys(arguments, variable)?;
     let audiences = audiences(arguments, "manager")?;
     Ok(ManagerAuthorizer::new(keys, audiences))
@@ -106,11 +107,11 @@ fn manager(
 fn manager_keys(
     arguments: &Serve,
     variable: Option<String>,
-) -> Result<Vec<PublicKey>, SettingsError> {
-    let bad = |place: String| move |source| SettingsError::Key { place, source };
+) -> Result<Vec<PublicKey>, AuthSettingsError> {
+    let bad = |origin: String| move |source| AuthSettingsError::Key { origin, source };
     if arguments.manager_public_key.is_empty() {
         let text = variable.filter(|text| !text.trim().is_empty());
-        let text = text.ok_or(SettingsError::Missing {
+        let text = text.ok_or(AuthSettingsError::Missing {
             mode: "manager",
             flag: "--manager-public-key, or PKO_MANAGER_PUBLIC_KEY",
         })?;
@@ -118,44 +119,44 @@ fn manager_keys(
     }
     let mut keys = Vec::new();
     for path in &arguments.manager_public_key {
-        let text = std::fs::read_to_string(path).map_err(|source| SettingsError::KeyFile {
+        let text = std::fs::read_to_string(path).map_err(|source| AuthSettingsError::KeyFile {
             path: path.clone(),
             source,
         })?;
-        let place = format!("--manager-public-key {}", path.display());
-        keys.extend(PublicKey::all_from_pem(&text).map_err(bad(place))?);
+        let origin = format!("--manager-public-key {}", path.display());
+        keys.extend(PublicKey::all_from_pem(&text).map_err(bad(origin))?);
     }
     Ok(keys)
 }
 
-fn audiences(arguments: &Serve, mode: &'static str) -> Result<Vec<String>, SettingsError> {
-    let given = arguments.kube_audience.iter().cloned();
-    let audiences: Vec<String> = given.filter(|audience| !audience.is_empty()).collect();
+fn audiences(arguments: &Serve, mode: &'static str) -> Result<Vec<String>, AuthSettingsError> {
+    let audiences = arguments.kube_audience.iter().cloned();
+    let audiences: Vec<String> = audiences.filter(|audience| !audience.is_empty()).collect();
     if audiences.is_empty() {
         let flag = "--kube-audience";
-        return Err(SettingsError::Missing { mode, flag });
+        return Err(AuthSettingsError::Missing { mode, flag });
     }
     Ok(audiences)
 }
 
-fn workspace_name(arguments: &Serve) -> Result<WorkspaceName, SettingsError> {
-    let needed = |value: &Option<String>, flag| {
+fn workspace_name(arguments: &Serve) -> Result<WorkspaceName, AuthSettingsError> {
+    let required = |value: &Option<String>, flag| {
         let value = value.clone().filter(|value| !value.is_empty());
-        value.ok_or(SettingsError::Missing { mode: "kube", flag })
+        value.ok_or(AuthSettingsError::Missing { mode: "kube", flag })
     };
     Ok(WorkspaceName {
-        namespace: needed(
+        namespace: required(
             &arguments.kube_workspace_namespace,
             "--kube-workspace-namespace",
         )?,
-        name: needed(&arguments.kube_workspace_name, "--kube-workspace-name")?,
+        name: required(&arguments.kube_workspace_name, "--kube-workspace-name")?,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use pko_proto::token::SigningKey;
+    use pko_auth::token::SigningKey;
 
     use super::*;
     use crate::args::{Arguments, Command};
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_auth_mode_that_is_not_known_or_not_complete_is_refused() {
+    async fn unknown_or_incomplete_auth_mode_is_rejected() {
         let global = Arguments::parse_from(["agent"]).global;
         let audience = "--kube-audience a";
         let table = [
@@ -213,13 +214,13 @@ mod tests {
             ),
         ];
         for (line, expected) in table {
-            let error = gate(&global, &arguments(&line)).await.err().unwrap();
+            let error = auth_layer(&global, &arguments(&line)).await.err().unwrap();
             assert_eq!(error.to_string(), expected);
         }
     }
 
     #[test]
-    fn modes_can_be_had_together() {
+    fn auth_modes_can_be_combined() {
         let table = [
             ("none", Modes::None),
             ("kube", Modes::Kube),
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_from_all_files_or_from_the_variable() {
+    fn manager_keys_are_read_from_files_or_environment() {
         let folder = tempfile::tempdir().unwrap();
         let keys = [(); 3].map(|()| SigningKey::generate().unwrap().public_key());
         let texts = keys.each_ref().map(PublicKey::to_pem);
@@ -249,7 +250,7 @@ mod tests {
         };
         assert_eq!(read(&flags, None), keys);
         assert_eq!(read("", Some(&texts[1])), keys[1..2]);
-        // Who names files means these alone.
+        // Files take precedence over the variable.
         assert_eq!(read(&file("one", &texts[0]), Some(&texts[1])), keys[0..1]);
         let audience = manager(&arguments(""), Some(texts[0].clone()))
             .err()

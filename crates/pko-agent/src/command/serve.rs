@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use pko_auth::Mask;
 use tokio::{
     net::{TcpListener, UnixListener, UnixStream},
     signal::unix::{Signal, SignalKind, signal},
@@ -21,7 +22,6 @@ use crate::{
     args::{Global, Serve},
     auth,
     pulumi::{Cli, StopReason, StopSignal, StopSource, locate, mask_own_environment},
-    redacted::Mask,
     run::{Journal, Runs},
     service,
     workspace::{StackRequest, Workspace, env_file},
@@ -55,7 +55,7 @@ fn become_a_session() {
 }
 
 async fn serve(global: &Global, arguments: &Serve) -> anyhow::Result<()> {
-    let gate = auth::gate(global, arguments).await?;
+    let auth_layer = auth::auth_layer(global, arguments).await?;
     let shutdown = StopSource::new();
     let data = data_folder(arguments)?;
     let workspace = open_workspace(arguments, &data, shutdown.clone())?;
@@ -69,7 +69,7 @@ async fn serve(global: &Global, arguments: &Serve) -> anyhow::Result<()> {
         // A caller whose machine is gone is noticed, and its run with it.
         .http2_keepalive_interval(Some(KEEPALIVE))
         .layer(service::call_log::CallLog)
-        .layer(gate)
+        .layer(auth_layer)
         .add_routes(services);
     let idle = StopSource::new();
     tokio::spawn(end(signals, shutdown, runs, idle.clone()));

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use pko_auth::{Mask, Redacted};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader},
@@ -20,7 +21,6 @@ use tokio::{
 };
 
 use super::{capture::Capture, plain_text::plain};
-use crate::redacted::{Mask, Redacted};
 
 /// How long the pipes are read after the end, if something that the CLI left behind holds them.
 const PIPES_AFTER_END: Duration = Duration::from_secs(2);
@@ -85,7 +85,7 @@ impl StopSignal {
 pub(crate) struct Invocation {
     pub(crate) arguments: Vec<String>,
     /// Standard input; how a secret is handed over.
-    pub(crate) input: Option<Redacted<String>>,
+    pub(crate) input: Option<Redacted>,
     /// Turns on the flags that only exist for the Automation API, such as `--event-log`.
     pub(crate) debug_commands: bool,
     /// Its output is what people look for in the log.
@@ -139,7 +139,7 @@ pub(crate) struct Cli {
     pub(crate) program: PathBuf,
     pub(crate) folder: PathBuf,
     /// On top of the agent's own.
-    pub(crate) environment: Vec<(String, Redacted<String>)>,
+    pub(crate) environment: Vec<(String, Redacted)>,
     pub(crate) mask: Arc<Mask>,
     /// Between the interrupt and the kill.
     pub(crate) patience: Duration,
@@ -175,7 +175,7 @@ impl Cli {
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         let own = self.environment.iter().rev().find(|(own, _)| own == name);
         match own {
-            Some((_, value)) => Some(value.expose().clone()),
+            Some((_, value)) => Some(value.expose().to_owned()),
             None => std::env::var(name).ok(),
         }
     }

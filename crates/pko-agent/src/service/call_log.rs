@@ -28,14 +28,13 @@ pub(crate) struct Identity {
     pub(crate) mode: &'static str,
     pub(crate) id: String,
     pub(crate) name: String,
-    /// Why it was not let in.
-    pub(crate) refusal: Option<String>,
+    /// The reason if the call was rejected.
+    pub(crate) rejection: Option<String>,
 }
 
 impl Caller {
-    /// The first who knows says it.
-    pub(crate) fn is(&self, identity: Identity) {
-        // Nobody else says it.
+    pub(crate) fn set_identity(&self, identity: Identity) {
+        // One layer sets it, once a call.
         let _ = self.0.set(identity);
     }
 }
@@ -141,7 +140,7 @@ impl Drop for Call {
                         user.name = %caller.name,
                         grpc.code = %code_name,
                         grpc.time_ms = elapsed,
-                        refusal = caller.refusal.as_deref(),
+                        refusal = caller.rejection.as_deref(),
                     },
                     "finished {kind} call with code {code_name}"
                 )

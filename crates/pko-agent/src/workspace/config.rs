@@ -3,13 +3,12 @@
 
 use std::path::Path;
 
+use pko_auth::Redacted;
 use pko_proto::{
     agent::{ConfigItem, ConfigValueFrom, config_item::V, config_value_from::F},
     convert::from_proto_value,
 };
 use serde_json::{Map, Value, json};
-
-use crate::redacted::Redacted;
 
 /// A value that is longer goes by standard input: one argument has at most 128 KiB.
 const LONGEST_ARGUMENT: usize = 64 * 1024;
@@ -80,9 +79,9 @@ pub(crate) struct Surroundings<'a> {
 pub(crate) struct Resolved {
     namespace: String,
     name: Name,
-    text: Redacted<String>,
-    /// What the text means, if it is more than a text.
-    object: Option<Redacted<Value>>,
+    text: Redacted,
+    /// The text is JSON and set as such.
+    is_structured: bool,
     pub(crate) secret: bool,
 }
 
@@ -98,13 +97,18 @@ impl Resolved {
         self.text.expose()
     }
 
+    fn structure(&self) -> Option<Value> {
+        let parsed = serde_json::from_str(self.text()).ok();
+        parsed.filter(|_| self.is_structured)
+    }
+
     /// All that decides what is set, for comparing with what was set before.
     pub(crate) fn fingerprint(&self) -> String {
         let shape = (
             &self.namespace,
             &self.name,
             self.secret,
-            self.object.is_some(),
+            self.is_structured,
         );
         format!("{shape:?}={}", self.text())
     }
@@ -122,7 +126,7 @@ pub(crate) enum Call {
         key: String,
         path: bool,
         secret: bool,
-        value: Redacted<String>,
+        value: Redacted,
     },
 }
 
@@ -156,11 +160,11 @@ fn resolve_item(
     project: &str,
     surroundings: &Surroundings<'_>,
 ) -> Result<Resolved, Problem> {
-    let (text, object) = match item.v.as_ref().ok_or(Problem::NoValue)? {
+    let (text, is_structured) = match item.v.as_ref().ok_or(Problem::NoValue)? {
         V::Value(value) => literal(from_proto_value(value)),
         V::ValueFrom(from) => found(from, surroundings)?,
     };
-    if item.path() && object.is_some() {
+    if item.path() && is_structured {
         return Err(Problem::PathOfJson);
     }
     let (namespace, name) = key(&item.key, project).ok_or(Problem::BadKey)?;
@@ -173,23 +177,24 @@ fn resolve_item(
         namespace,
         name,
         text: Redacted::new(text),
-        object: object.map(Redacted::new),
+        is_structured,
         secret: item.secret(),
     })
 }
 
-fn literal(value: Value) -> (String, Option<Value>) {
+/// The text, and whether it is structured.
+fn literal(value: Value) -> (String, bool) {
     match value {
-        Value::String(text) => (text, None),
-        Value::Null => ("null".to_owned(), None),
-        other => (other.to_string(), Some(other)),
+        Value::String(text) => (text, false),
+        Value::Null => ("null".to_owned(), false),
+        other => (other.to_string(), true),
     }
 }
 
 fn found(
     from: &ConfigValueFrom,
     surroundings: &Surroundings<'_>,
-) -> Result<(String, Option<Value>), Problem> {
+) -> Result<(String, bool), Problem> {
     let text = match from.f.as_ref().ok_or(Problem::NoValue)? {
         F::Env(name) => {
             (surroundings.variable)(name).ok_or_else(|| Problem::MissingVariable(name.clone()))
@@ -198,13 +203,13 @@ fn found(
             .ok_or_else(|| Problem::UnreadablePath(path.clone())),
     }?;
     if !from.json() {
-        return Ok((text, None));
+        return Ok((text, false));
     }
     // The error names line and column only, not what is there.
     let object: Value = serde_json::from_str(&text).map_err(|error| {
         Problem::BadJson(format!("line {} column {}", error.line(), error.column()))
     })?;
-    Ok((text, Some(object).filter(|object| !object.is_null())))
+    Ok((text, !object.is_null()))
 }
 
 /// Namespace and name; the project's own namespace if none is said.
@@ -260,7 +265,7 @@ fn goes_alone(item: &Resolved) -> bool {
 fn needs_document(item: &Resolved) -> bool {
     match &item.name {
         Name::Literal(name) => {
-            item.object.is_some() || name.contains('=') || item.namespace.contains('.')
+            item.is_structured || name.contains('=') || item.namespace.contains('.')
         }
         Name::Path(_) => false,
     }
@@ -276,8 +281,8 @@ fn pair(item: &Resolved) -> String {
 
 fn entry(item: &Resolved) -> (String, Value) {
     let mut value = json!({"value": item.text(), "secret": false});
-    if let (Some(object), Some(fields)) = (&item.object, value.as_object_mut()) {
-        fields.insert("objectValue".to_owned(), object.expose().clone());
+    if let (Some(object), Some(fields)) = (item.structure(), value.as_object_mut()) {
+        fields.insert("objectValue".to_owned(), object);
     }
     (plain_key(item), value)
 }

@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, fs, io, path::Path};
 
-use crate::redacted::Redacted;
+use pko_auth::Redacted;
 
 /// A file that can't be used. What is in it is not shown.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +21,7 @@ pub(crate) enum EnvFileError {
 }
 
 /// Variables in the order of the file.
-pub(crate) type Variables = Vec<(String, Redacted<String>)>;
+pub(crate) type Variables = Vec<(String, Redacted)>;
 
 /// Reads the file; one that is not there has no variables.
 pub(crate) fn load(path: &Path) -> Result<Variables, EnvFileError> {
@@ -202,7 +202,7 @@ mod tests {
         let variables = parse(text).unwrap();
         variables
             .into_iter()
-            .map(|(name, value)| (name, value.expose().clone()))
+            .map(|(name, value)| (name, value.expose().to_owned()))
             .collect()
     }
 

@@ -10,10 +10,8 @@ use std::{
 
 use kube::api::{Patch, PatchParams};
 use pko_api::Stack;
-use pko_proto::{
-    run::{ListRunsRequest, run_service_client::RunServiceClient},
-    token::{Claims, SigningKey},
-};
+use pko_auth::token::{Claims, SigningKey};
+use pko_proto::run::{ListRunsRequest, run_service_client::RunServiceClient};
 use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -197,7 +195,7 @@ async fn answer_to(
         .as_u64()
         .and_then(|id| u32::try_from(id).ok());
     let key = fs::read_to_string(system.workspaces().join(".manager-key")).unwrap();
-    let audience = pko_proto::token::audience(token_for.name(), "demo");
+    let audience = pko_auth::token::audience(token_for.name(), "demo");
     let claims = Claims::new(&audience, jiff::Timestamp::now());
     let token = SigningKey::from_pem(&key).unwrap().sign(&claims).unwrap();
     let mut request = tonic::Request::new(ListRunsRequest {});
@@ -239,7 +237,7 @@ async fn agent_with_kubernetes_auth_gets_a_service_account_token() {
     trail.until("Ready").await;
     system.kill_manager();
     let kubeconfig = system.plane.kubeconfig();
-    let audience = pko_proto::token::audience(namespace.name(), "demo");
+    let audience = pko_auth::token::audience(namespace.name(), "demo");
     let flags = [
         "--auth-mode",
         "kube",

@@ -14,7 +14,7 @@ use k8s_openapi::api::{
     rbac::v1::{ClusterRoleBinding, RoleBinding},
 };
 use kube::api::{Api, DeleteParams, PostParams};
-use pko_proto::token::{Claims, SigningKey, audience};
+use pko_auth::token::{Claims, SigningKey, audience};
 use pko_testkit::{ControlPlane, TestNamespace, eventually, with_namespace};
 use ring::{
     rand::SystemRandom,
@@ -359,7 +359,7 @@ async fn managers_of_both_kinds_can_be_let_in() {
         let judged_by_key = BTreeMap::from([
             (
                 ours(&other, &audience),
-                "the token is not signed by a known key",
+                "the token is not signed by a trusted key",
             ),
             (ours(&key, AUDIENCE), "the token is for another workspace"),
         ]);

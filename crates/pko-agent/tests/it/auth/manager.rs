@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use pko_proto::token::{Claims, SigningKey};
+use pko_auth::token::{Claims, SigningKey};
 use tonic::Code;
 
 use super::{AUDIENCE, bearer, gets_in, health_is_free, is_refused, needs_a_bearer_token};
@@ -58,7 +58,7 @@ async fn tokens_are_judged() {
         (bearer("garbage"), "the token is malformed"),
         (
             token(&other, AUDIENCE),
-            "the token is not signed by a known key",
+            "the token is not signed by a trusted key",
         ),
         (
             token(&key, "other.ns"),
@@ -67,11 +67,11 @@ async fn tokens_are_judged() {
         (old_token(&key, 600), "the token has expired"),
         (
             old_token(&key, -600),
-            "the token is not valid yet: do the clocks differ?",
+            "the token is not valid yet; check the clocks of the manager and the workspace",
         ),
         (
             bearer(&key.sign(&lasting).unwrap()),
-            "the token's lifetime is not acceptable",
+            "the token's lifetime is longer than an hour or negative",
         ),
     ];
     for (authorization, reason) in &table {
@@ -95,7 +95,7 @@ async fn while_a_key_is_changed_both_are_known() {
     let agent = serve(&place, &[&old, &new]).await;
     gets_in(&agent, Some(&token(&old, AUDIENCE))).await;
     gets_in(&agent, Some(&token(&new, AUDIENCE))).await;
-    let message = "unauthenticated: the token is not signed by a known key";
+    let message = "unauthenticated: the token is not signed by a trusted key";
     let refused = token(&other, AUDIENCE);
     is_refused(&agent, Some(&refused), Code::Unauthenticated, message).await;
 }

@@ -99,11 +99,8 @@ mod tests {
     use std::sync::Arc;
 
     use axum::http::HeaderMap;
-    use pko_proto::{
-        agent::InstallRequest,
-        run::ListRunsRequest,
-        token::{SigningKey, verify},
-    };
+    use pko_auth::token::{SigningKey, verify};
+    use pko_proto::{agent::InstallRequest, run::ListRunsRequest};
     use tonic::{Code, Status, service::Routes};
 
     use super::*;

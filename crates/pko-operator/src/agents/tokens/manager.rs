@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use pko_proto::token::{Claims, SigningKey};
+use pko_auth::token::{Claims, SigningKey};
 
 /// Renewed this long before they expire: a call may be in flight for a while.
 const LEEWAY: Duration = Duration::from_mins(1);
@@ -63,7 +63,7 @@ impl ManagerTokens {
 
 #[cfg(test)]
 mod tests {
-    use pko_proto::token::verify;
+    use pko_auth::token::verify;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! The last segment of a Program's URL, if URLs must not be guessable.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use pko_proto::token::{MacKey, SigningKey};
+use pko_auth::token::{MacKey, SigningKey};
 
 const PURPOSE: &str = "addresses of programs";
 

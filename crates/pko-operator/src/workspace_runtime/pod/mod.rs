@@ -33,7 +33,7 @@ use pko_core::{
     },
 };
 use pko_kube::{OwnWrites, RequestError};
-use pko_proto::token::audience;
+use pko_auth::token::audience;
 use serde_json::Value;
 
 pub(crate) use children::Children;

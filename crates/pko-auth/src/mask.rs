@@ -1,38 +1,33 @@
-//! The mask that keeps secrets out of what others print. What we print ourselves is [`Redacted`].
+//! Keeps secrets out of text that other programs print. Our own values are
+//! [`Redacted`](crate::Redacted) instead.
 
-use std::{
-    borrow::Cow,
-    collections::BTreeSet,
-    sync::{PoisonError, RwLock},
-};
+use std::{borrow::Cow, collections::BTreeSet};
 
+use parking_lot::RwLock;
 use serde_json::Value;
 
-pub(crate) use pko_source::Redacted;
+/// Shorter values are not masked: they occur in ordinary text by chance.
+const MIN_SECRET_LENGTH: usize = 6;
 
-/// Shorter texts are not masked: they are in every second line by chance, and no secret.
-const SHORTEST_SECRET: usize = 6;
-
-/// The secrets that this process has seen, to be taken out of text that comes from the CLI.
+/// Replaces every secret that this process has read with `[secret]`.
 #[derive(Default)]
-pub(crate) struct Mask(RwLock<BTreeSet<String>>);
+pub struct Mask(RwLock<BTreeSet<String>>);
 
 impl Mask {
-    /// From now on the value is masked; of a value with several lines, each of them, and of a
-    /// structure, each text in it: programs take it apart.
-    pub(crate) fn add(&self, secret: &str) {
+    /// Masks the value from now on. Each line of a multi-line value and each string in a JSON
+    /// structure is masked by itself, because programs print the parts.
+    pub fn add(&self, secret: &str) {
         let parts = secret.lines().map(str::trim).chain([secret.trim()]);
         let mut parts: Vec<String> = parts.map(str::to_owned).collect();
         if let Ok(structure) = serde_json::from_str(secret) {
-            collect_texts(&structure, &mut parts);
+            collect_strings(&structure, &mut parts);
         }
-        parts.retain(|part| part.len() >= SHORTEST_SECRET);
-        let mut secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        secrets.extend(parts);
+        parts.retain(|part| part.len() >= MIN_SECRET_LENGTH);
+        self.0.write().extend(parts);
     }
 
-    /// Masks the environment variables whose names say that they hold a secret.
-    pub(crate) fn add_environment<'a>(
+    /// Masks the values of environment variables whose names mark them as secret.
+    pub fn add_environment<'a>(
         &self,
         variables: impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)>,
     ) {
@@ -46,10 +41,10 @@ impl Mask {
     }
 
     /// The text without the secrets.
-    pub(crate) fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let secrets = self.0.read().unwrap_or_else(PoisonError::into_inner);
+    pub fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let secrets = self.0.read();
         let mut masked = Cow::Borrowed(text);
-        // Longest first is not needed: what is left of a longer one is no longer it.
+        // The order does not matter: replacing a shorter secret first leaves no longer one behind.
         for secret in secrets.iter().rev() {
             if masked.contains(secret.as_str()) {
                 masked = Cow::Owned(masked.replace(secret.as_str(), "[secret]"));
@@ -59,11 +54,13 @@ impl Mask {
     }
 }
 
-fn collect_texts(value: &Value, texts: &mut Vec<String>) {
+fn collect_strings(value: &Value, strings: &mut Vec<String>) {
     match value {
-        Value::String(text) => texts.push(text.clone()),
-        Value::Array(items) => items.iter().for_each(|item| collect_texts(item, texts)),
-        Value::Object(object) => object.values().for_each(|item| collect_texts(item, texts)),
+        Value::String(text) => strings.push(text.clone()),
+        Value::Array(items) => items.iter().for_each(|item| collect_strings(item, strings)),
+        Value::Object(object) => object
+            .values()
+            .for_each(|item| collect_strings(item, strings)),
         _ => {}
     }
 }
@@ -73,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_secrets_are_masked_line_by_line() {
+    fn multi_line_secret_is_masked_by_line() {
         let mask = Mask::default();
         mask.add("first-line\nsecond-line");
         mask.add("ab");
@@ -82,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_in_a_secret_structure_are_masked_too() {
+    fn json_secret_is_masked_by_string() {
         let mask = Mask::default();
         mask.add(
             r#"{"password": "hunter2-hunter2", "hosts": ["first.example", "ab"], "port": 5432}"#,
@@ -94,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_of_the_environment_are_known_by_their_names() {
+    fn environment_secrets_are_found_by_name() {
         let mask = Mask::default();
         let variables = [
             ("PULUMI_ACCESS_TOKEN", "pul-0123"),

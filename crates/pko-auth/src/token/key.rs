@@ -1,4 +1,4 @@
-//! The manager's key pair, and its texts.
+//! The manager's key pair, and its PEM encoding.
 
 use base64::{
     Engine as _,
@@ -14,36 +14,32 @@ use rustls_pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer, pem::PemObje
 use super::mac::MacKey;
 
 const PUBLIC_KEY_BYTES: usize = 32;
-/// What stands before the 32 bytes of an Ed25519 key in its `SubjectPublicKeyInfo` (RFC 8410).
+/// The DER before the 32 bytes of an Ed25519 key in its `SubjectPublicKeyInfo` (RFC 8410).
 const PUBLIC_KEY_PREFIX: [u8; 12] = [
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
 ];
-/// Enough to tell the few keys of one manager apart.
+/// Enough to distinguish the few keys of one manager.
 const ID_LENGTH: usize = 16;
-/// How wide a line of PEM is.
 const PEM_WIDTH: usize = 64;
 
-/// A key that can't be used. What is wrong with a text is not quoted: it may be a private key.
+/// A key that cannot be used. The errors do not quote the text, which may be a private key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// The system gives no random numbers.
-    #[error("failed to make a key: the system gives no random numbers")]
+    #[error("failed to generate a key: the system provides no random numbers")]
     Random,
-    /// There is no `PRIVATE KEY` in the text.
     #[error("failed to read a private key: the text has no PEM section PRIVATE KEY")]
     NoPrivateKey,
-    /// There is no `PUBLIC KEY` in the text, or a broken one.
+    /// No `PUBLIC KEY` section, or a broken one.
     #[error("failed to read a public key: the text has no PEM section PUBLIC KEY")]
     NoPublicKey,
-    /// A key of another kind.
     #[error("failed to read a key: it is not an Ed25519 key")]
     NotEd25519,
 }
 
-/// What a manager signs with. It can't be printed:
+/// The private key with which a manager signs. It cannot be printed:
 ///
 /// ```compile_fail,E0277
-/// let key = pko_proto::token::SigningKey::generate().unwrap();
+/// let key = pko_auth::token::SigningKey::generate().unwrap();
 /// println!("{key:?}");
 /// ```
 pub struct SigningKey {
@@ -52,33 +48,31 @@ pub struct SigningKey {
 }
 
 impl SigningKey {
-    /// Makes a new key.
     pub fn generate() -> Result<Self, KeyError> {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new());
         let document = document.map_err(|_| KeyError::Random)?;
         Self::from_document(document.as_ref().to_vec().into())
     }
 
-    /// Reads what [`SigningKey::to_pem`] wrote, or an Ed25519 key of another program.
+    /// Reads the output of [`SigningKey::to_pem`], or an Ed25519 key of another program.
     pub fn from_pem(text: &str) -> Result<Self, KeyError> {
         let document = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes());
         Self::from_document(document.map_err(|_| KeyError::NoPrivateKey)?)
     }
 
     fn from_document(document: PrivatePkcs8KeyDer<'static>) -> Result<Self, KeyError> {
-        // Other programs write keys without their public part, which is what goes unchecked then.
+        // Other programs write keys without their public part, which is then not checked.
         let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(document.secret_pkcs8_der());
         let pair = pair.map_err(|_| KeyError::NotEd25519)?;
         Ok(Self { pair, document })
     }
 
-    /// The private key as text, for the one file or Secret that holds it.
+    /// The private key as text, for the file or Secret that holds it.
     #[must_use]
     pub fn to_pem(&self) -> String {
         pem("PRIVATE KEY", self.document.secret_pkcs8_der())
     }
 
-    /// The public part, for agents.
     #[must_use]
     pub fn public_key(&self) -> PublicKey {
         let mut key = [0; PUBLIC_KEY_BYTES];
@@ -86,9 +80,9 @@ impl SigningKey {
         PublicKey(key)
     }
 
-    /// A key for something else than tokens. Whoever knows one of them knows nothing of the others, nor of this one.
+    /// A key for another purpose than tokens. It reveals neither this key nor other derived ones.
     #[must_use]
-    pub fn derived(&self, purpose: &str) -> MacKey {
+    pub fn derive_mac_key(&self, purpose: &str) -> MacKey {
         let own = hmac::Key::new(hmac::HMAC_SHA256, self.document.secret_pkcs8_der());
         MacKey::new(hmac::sign(&own, purpose.as_bytes()).as_ref())
     }
@@ -98,13 +92,12 @@ impl SigningKey {
     }
 }
 
-/// What an agent knows a manager by.
+/// The public key by which an agent verifies a manager's tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey([u8; PUBLIC_KEY_BYTES]);
 
 impl PublicKey {
-    /// Reads all keys of a text, of which there must be at least one. Several are for the time in which a manager
-    /// changes from one key to another.
+    /// Reads all keys of a text, at least one. Several are in use while a manager's key is rotated.
     pub fn all_from_pem(text: &str) -> Result<Vec<Self>, KeyError> {
         let keys = SubjectPublicKeyInfoDer::pem_slice_iter(text.as_bytes())
             .map(|document| Self::from_document(&document.map_err(|_| KeyError::NoPublicKey)?))
@@ -121,7 +114,6 @@ impl PublicKey {
         key.map(Self).ok_or(KeyError::NotEd25519)
     }
 
-    /// The key as text.
     #[must_use]
     pub fn to_pem(&self) -> String {
         pem(
@@ -130,7 +122,7 @@ impl PublicKey {
         )
     }
 
-    /// A short name of the key, for records and logs.
+    /// A short fingerprint, for logs.
     #[must_use]
     pub fn id(&self) -> String {
         let digest = digest::digest(&digest::SHA256, &self.0);
@@ -139,7 +131,7 @@ impl PublicKey {
         name
     }
 
-    pub(super) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
+    pub(super) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         let key = UnparsedPublicKey::new(&ED25519, &self.0);
         key.verify(message, signature).is_ok()
     }
@@ -173,7 +165,7 @@ MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
 ";
 
     #[test]
-    fn a_key_is_read_as_it_was_written() {
+    fn key_survives_pem_round_trip() {
         let key = SigningKey::generate().unwrap();
         let again = SigningKey::from_pem(&key.to_pem()).unwrap();
         assert_eq!(again.to_pem(), key.to_pem());
@@ -183,21 +175,21 @@ MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
     }
 
     #[test]
-    fn keys_of_another_program_are_read() {
+    fn key_of_openssl_is_read() {
         let key = SigningKey::from_pem(FOREIGN_PRIVATE).unwrap();
         assert_eq!(key.public_key().to_pem(), FOREIGN_PUBLIC);
         assert_eq!(key.to_pem(), FOREIGN_PRIVATE);
     }
 
     #[test]
-    fn lines_of_pem_are_short() {
+    fn pem_lines_have_at_most_64_columns() {
         let text = SigningKey::generate().unwrap().to_pem();
         assert!(text.lines().all(|line| line.len() <= PEM_WIDTH), "{text}");
         assert!(text.ends_with("-----END PRIVATE KEY-----\n"));
     }
 
     #[test]
-    fn several_public_keys_may_stand_in_one_text() {
+    fn public_keys_of_one_text_are_all_read() {
         let keys = [(); 2].map(|()| SigningKey::generate().unwrap().public_key());
         let text = format!("# old\n{}\n# new\n{}", keys[0].to_pem(), keys[1].to_pem());
         assert_eq!(PublicKey::all_from_pem(&text), Ok(keys.to_vec()));
@@ -206,7 +198,7 @@ MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn invalid_key_is_rejected() {
         let private = SigningKey::generate().unwrap().to_pem();
         let elliptic = pem("PUBLIC KEY", &[0x30; 91]);
         let table = [
@@ -222,10 +214,10 @@ MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
         for (text, error) in table {
             assert_eq!(PublicKey::all_from_pem(text), Err(error), "{text}");
         }
-        let refused = |text: &str| SigningKey::from_pem(text).err();
-        assert_eq!(refused(FOREIGN_PUBLIC), Some(KeyError::NoPrivateKey));
+        let error = |text: &str| SigningKey::from_pem(text).err();
+        assert_eq!(error(FOREIGN_PUBLIC), Some(KeyError::NoPrivateKey));
         let broken = pem("PRIVATE KEY", &[0; 48]);
-        assert_eq!(refused(&broken), Some(KeyError::NotEd25519));
+        assert_eq!(error(&broken), Some(KeyError::NotEd25519));
     }
 
     #[test]

@@ -1,13 +1,15 @@
-//! Tokens with which a manager shows an agent who it is: signed by the manager, for one workspace and a few minutes.
-//! Nothing here does I/O: time is an argument, and keys are texts.
+//! Tokens with which a manager authenticates to an agent: signed by the manager, for one workspace
+//! and a few minutes. Nothing here does I/O: time is an argument, and keys are texts.
 //!
-//! A token is a JSON Web Token with the one algorithm `EdDSA` (Ed25519). There is nothing to negotiate: another header
-//! than ours is refused before anything in the token is believed. The usual library for such tokens does not work on
-//! ring, which is the only cryptography here, and the part of the format that we need is this small.
+//! A token is a JSON Web Token with the algorithm `EdDSA` (Ed25519). There is nothing to negotiate:
+//! any other header is rejected before the payload is read. It is written by hand because the usual
+//! JWT crates bring a second cryptography library besides ring, and this subset of the format is
+//! small.
 //!
 //! # Guarantees
-//! A token is believed only if one of the known keys signed it, it is for one of the wanted audiences, it is valid now
-//! (clocks may differ by [`CLOCK_SKEW`]) and it was never meant to be valid for longer than [`LONGEST_LIFETIME`].
+//! A token is accepted only if one of the given keys signed it, it is for one of the given
+//! audiences, it is valid now (clocks may differ by [`CLOCK_SKEW`]) and its lifetime is at most
+//! [`MAX_LIFETIME`].
 
 mod key;
 mod mac;
@@ -21,35 +23,32 @@ use serde::{Deserialize, Serialize};
 pub use key::{KeyError, PublicKey, SigningKey};
 pub use mac::MacKey;
 
-/// Who signs: by it an agent knows which tokens are ours to judge.
+/// Agents verify tokens of this issuer by the manager's key, and others by the API server.
 pub const ISSUER: &str = "pulumi-kubernetes-operator";
-/// How long a token of a manager is valid.
 pub const LIFETIME: Duration = Duration::from_mins(5);
-/// A token that says that it is valid for longer is not believed at all.
-pub const LONGEST_LIFETIME: Duration = Duration::from_hours(1);
-/// By how much the clocks of a manager and an agent may differ.
+/// Tokens with a longer lifetime are rejected.
+pub const MAX_LIFETIME: Duration = Duration::from_hours(1);
+/// The tolerated difference between the clocks of a manager and an agent.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(30);
 
 /// `{"alg":"EdDSA","typ":"JWT"}`
 const HEADER: &str = "eyJhbGciOiJFZERTQSIsInR5cCI6IkpXVCJ9";
-/// Ours have about 300; what is longer is not even decoded.
-const LONGEST_TOKEN: usize = 4096;
+/// Ours have about 300 bytes; longer ones are not decoded.
+const MAX_TOKEN_BYTES: usize = 4096;
 
-/// What a token says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
-    /// Who signed it.
     pub iss: String,
-    /// The workspace that it is for; see [`audience`].
+    /// One workspace; see [`audience`].
     pub aud: String,
-    /// When it was signed, in seconds.
+    /// Issued at, in seconds since the epoch.
     pub iat: i64,
-    /// When it ends, in seconds.
+    /// Expires at, in seconds since the epoch.
     pub exp: i64,
 }
 
 impl Claims {
-    /// What a manager says to a workspace now.
+    /// A manager's claims for a workspace, valid for [`LIFETIME`] from now.
     #[must_use]
     pub fn new(audience: &str, now: Timestamp) -> Self {
         Self {
@@ -60,7 +59,7 @@ impl Claims {
         }
     }
 
-    fn judge(&self, audiences: &[String], now: Timestamp) -> Result<(), TokenError> {
+    fn check(&self, audiences: &[String], now: Timestamp) -> Result<(), TokenError> {
         if self.iss != ISSUER {
             return Err(TokenError::Issuer);
         }
@@ -68,7 +67,7 @@ impl Claims {
             return Err(TokenError::Audience);
         }
         let lifetime = self.exp.checked_sub(self.iat).unwrap_or(i64::MAX);
-        if !(1..=seconds(LONGEST_LIFETIME)).contains(&lifetime) {
+        if !(1..=seconds(MAX_LIFETIME)).contains(&lifetime) {
             return Err(TokenError::Lifetime);
         }
         let (now, skew) = (now.as_second(), seconds(CLOCK_SKEW));
@@ -82,32 +81,27 @@ impl Claims {
     }
 }
 
-/// Why a token is not believed.
+/// Why a token is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// It is none.
     #[error("the token is malformed")]
     Malformed,
-    /// Its header is not ours.
     #[error("the token is not signed with Ed25519")]
     Algorithm,
-    /// None of the known keys signed it, or it was changed since.
-    #[error("the token is not signed by a known key")]
+    /// No given key signed it, or it was changed after signing.
+    #[error("the token is not signed by a trusted key")]
     Signature,
-    /// Somebody else's.
     #[error("the token has another issuer")]
     Issuer,
-    /// For another workspace.
     #[error("the token is for another workspace")]
     Audience,
-    /// Its time is over.
     #[error("the token has expired")]
     Expired,
-    /// It was signed in the future.
-    #[error("the token is not valid yet: do the clocks differ?")]
+    /// Issued in the future.
+    #[error("the token is not valid yet; check the clocks of the manager and the workspace")]
     NotYetValid,
-    /// Its end is before its beginning, or far after it.
-    #[error("the token's lifetime is not acceptable")]
+    /// Negative, or longer than [`MAX_LIFETIME`].
+    #[error("the token's lifetime is longer than an hour or negative")]
     Lifetime,
 }
 
@@ -117,36 +111,35 @@ pub fn audience(namespace: &str, workspace: &str) -> String {
     format!("{workspace}.{namespace}")
 }
 
-/// Whether a token says that it is a manager's. Nothing of it is believed yet: that is for [`verify`].
+/// Whether the token's issuer claim is a manager's. The claim is unverified; see [`verify`].
 #[must_use]
-pub fn is_of_manager(token: &str) -> bool {
-    let parts = Parts::of(token);
+pub fn has_manager_issuer(token: &str) -> bool {
+    let parts = Parts::split(token);
     parts.is_ok_and(|parts| parts.claims().is_ok_and(|claims| claims.iss == ISSUER))
 }
 
-/// Judges a token; what it says, if it is believed.
+/// The claims of a token, if it is valid; see the guarantees of this module.
 pub fn verify(
     token: &str,
     keys: &[PublicKey],
     audiences: &[String],
     now: Timestamp,
 ) -> Result<Claims, TokenError> {
-    let parts = Parts::of(token)?;
+    let parts = Parts::split(token)?;
     if parts.header != HEADER {
         return Err(TokenError::Algorithm);
     }
     let signature = decode(parts.signature)?;
     let signed = parts.signed.as_bytes();
-    if !keys.iter().any(|key| key.has_signed(signed, &signature)) {
+    if !keys.iter().any(|key| key.verifies(signed, &signature)) {
         return Err(TokenError::Signature);
     }
     let claims = parts.claims()?;
-    claims.judge(audiences, now)?;
+    claims.check(audiences, now)?;
     Ok(claims)
 }
 
 impl SigningKey {
-    /// A token that says this.
     pub fn sign(&self, claims: &Claims) -> Result<String, serde_json::Error> {
         let payload = BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(claims)?);
         let signed = format!("{HEADER}.{payload}");
@@ -155,9 +148,8 @@ impl SigningKey {
     }
 }
 
-/// A token, cut at its dots.
 struct Parts<'token> {
-    /// Header and payload: what the signature is for.
+    /// Header and payload, which the signature covers.
     signed: &'token str,
     header: &'token str,
     payload: &'token str,
@@ -165,8 +157,8 @@ struct Parts<'token> {
 }
 
 impl<'token> Parts<'token> {
-    fn of(token: &'token str) -> Result<Self, TokenError> {
-        if token.len() > LONGEST_TOKEN {
+    fn split(token: &'token str) -> Result<Self, TokenError> {
+        if token.len() > MAX_TOKEN_BYTES {
             return Err(TokenError::Malformed);
         }
         let (signed, signature) = token.rsplit_once('.').ok_or(TokenError::Malformed)?;

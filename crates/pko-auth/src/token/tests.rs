@@ -1,5 +1,3 @@
-//! Which tokens are believed.
-
 use ring::hmac;
 
 use super::*;
@@ -18,11 +16,11 @@ fn claims() -> Claims {
     Claims::new(AUDIENCE, now())
 }
 
-fn judge(token: &str, key: &SigningKey, now: Timestamp) -> Result<Claims, TokenError> {
+fn check(token: &str, key: &SigningKey, now: Timestamp) -> Result<Claims, TokenError> {
     verify(token, &[key.public_key()], &[AUDIENCE.to_owned()], now)
 }
 
-/// Any header and payload, signed as if they were ours.
+/// A token with any header and payload, validly signed.
 fn signed(key: &SigningKey, header: &str, payload: &str) -> String {
     let encode = |text: &str| BASE64_URL_SAFE_NO_PAD.encode(text);
     let signed = format!("{}.{}", encode(header), encode(payload));
@@ -35,13 +33,13 @@ fn payload() -> String {
 }
 
 #[test]
-fn the_header_is_what_it_is_said_to_be() {
+fn header_constant_decodes_to_ed25519() {
     let header = decode(HEADER).unwrap();
     assert_eq!(header, br#"{"alg":"EdDSA","typ":"JWT"}"#);
 }
 
 #[test]
-fn a_token_is_believed_until_it_ends_give_or_take_the_skew() {
+fn token_is_valid_until_expiry_plus_skew() {
     let key = SigningKey::generate().unwrap();
     let token = key.sign(&claims()).unwrap();
     let table = [
@@ -54,30 +52,30 @@ fn a_token_is_believed_until_it_ends_give_or_take_the_skew() {
         (100_000, Err(TokenError::Expired)),
     ];
     for (seconds, expected) in table {
-        assert_eq!(judge(&token, &key, after(seconds)), expected, "{seconds}");
+        assert_eq!(check(&token, &key, after(seconds)), expected, "{seconds}");
     }
 }
 
 #[test]
-fn another_key_does_not_open() {
+fn token_of_untrusted_key_is_rejected() {
     let (key, other) = (
         SigningKey::generate().unwrap(),
         SigningKey::generate().unwrap(),
     );
     let token = other.sign(&claims()).unwrap();
-    assert_eq!(judge(&token, &key, now()), Err(TokenError::Signature));
+    assert_eq!(check(&token, &key, now()), Err(TokenError::Signature));
     let audiences = [AUDIENCE.to_owned()];
     assert_eq!(
         verify(&token, &[], &audiences, now()),
         Err(TokenError::Signature)
     );
-    // While a key is changed, both are known.
+    // During a rotation, both keys are trusted.
     let both = [key.public_key(), other.public_key()];
     assert_eq!(verify(&token, &both, &audiences, now()), Ok(claims()));
 }
 
 #[test]
-fn what_a_token_says_is_judged() {
+fn token_with_wrong_claims_is_rejected() {
     let key = SigningKey::generate().unwrap();
     let at = now().as_second();
     let table = [
@@ -151,18 +149,18 @@ fn what_a_token_says_is_judged() {
     ];
     for (claims, error) in table {
         let token = key.sign(&claims).unwrap();
-        assert_eq!(judge(&token, &key, now()), Err(error), "{claims:?}");
+        assert_eq!(check(&token, &key, now()), Err(error), "{claims:?}");
     }
     let hour = Claims {
         exp: at + 3600,
         ..claims()
     };
     let token = key.sign(&hour).unwrap();
-    assert_eq!(judge(&token, &key, now()), Ok(hour));
+    assert_eq!(check(&token, &key, now()), Ok(hour));
 }
 
 #[test]
-fn another_algorithm_is_not_even_looked_at() {
+fn token_with_other_algorithm_is_rejected() {
     let key = SigningKey::generate().unwrap();
     let encode = |text: &str| BASE64_URL_SAFE_NO_PAD.encode(text);
     for header in [
@@ -172,14 +170,14 @@ fn another_algorithm_is_not_even_looked_at() {
         "",
     ] {
         let token = signed(&key, header, &payload());
-        assert_eq!(judge(&token, &key, now()), Err(TokenError::Algorithm));
+        assert_eq!(check(&token, &key, now()), Err(TokenError::Algorithm));
     }
     let unsigned = format!("{}.{}.", encode(r#"{"alg":"none"}"#), encode(&payload()));
-    assert_eq!(judge(&unsigned, &key, now()), Err(TokenError::Algorithm));
+    assert_eq!(check(&unsigned, &key, now()), Err(TokenError::Algorithm));
 }
 
 #[test]
-fn the_public_key_is_no_shared_secret() {
+fn public_key_is_not_accepted_as_hmac_secret() {
     let key = SigningKey::generate().unwrap();
     let public = key.public_key().to_pem();
     let secret = hmac::Key::new(hmac::HMAC_SHA256, public.as_bytes());
@@ -192,36 +190,36 @@ fn the_public_key_is_no_shared_secret() {
         let message = format!("{header}.{}", encode(&payload()));
         let tag = hmac::sign(&secret, message.as_bytes());
         let token = format!("{message}.{}", BASE64_URL_SAFE_NO_PAD.encode(tag));
-        assert_eq!(judge(&token, &key, now()), Err(error));
+        assert_eq!(check(&token, &key, now()), Err(error));
     }
 }
 
 #[test]
-fn no_part_of_a_token_can_be_left_out_or_changed() {
+fn altered_token_is_rejected() {
     let key = SigningKey::generate().unwrap();
     let token = key.sign(&claims()).unwrap();
     for length in 0..token.len() {
         let cut = &token[..length];
-        assert!(judge(cut, &key, now()).is_err(), "{cut}");
+        assert!(check(cut, &key, now()).is_err(), "{cut}");
     }
     for index in 0..token.len() {
         let mut bytes = token.clone().into_bytes();
         bytes[index] = if bytes[index] == b'A' { b'B' } else { b'A' };
         let changed = String::from_utf8(bytes).unwrap();
-        assert!(judge(&changed, &key, now()).is_err(), "{changed}");
+        assert!(check(&changed, &key, now()).is_err(), "{changed}");
     }
     for more in [" ", "=", ".", "A", ".AAAA"] {
-        assert!(judge(&format!("{token}{more}"), &key, now()).is_err());
+        assert!(check(&format!("{token}{more}"), &key, now()).is_err());
     }
 }
 
 #[test]
-fn what_is_no_token_is_refused() {
+fn malformed_token_is_rejected() {
     let key = SigningKey::generate().unwrap();
-    let long = format!("{HEADER}.{}.", "A".repeat(LONGEST_TOKEN));
+    let long = format!("{HEADER}.{}.", "A".repeat(MAX_TOKEN_BYTES));
     for text in ["", ".", "..", "garbage", "a.b", &long] {
-        assert!(judge(text, &key, now()).is_err(), "{text}");
-        assert!(!is_of_manager(text));
+        assert!(check(text, &key, now()).is_err(), "{text}");
+        assert!(!has_manager_issuer(text));
     }
     let header = r#"{"alg":"EdDSA","typ":"JWT"}"#;
     for payload in [
@@ -235,23 +233,23 @@ fn what_is_no_token_is_refused() {
         r#"{"iss":"pulumi-kubernetes-operator","aud":"other.ns","aud":"ws.ns","iat":1800000000,"exp":1800000300}"#,
     ] {
         let token = signed(&key, header, payload);
-        let judged = judge(&token, &key, now());
-        assert_eq!(judged, Err(TokenError::Malformed), "{payload}");
+        let checked = check(&token, &key, now());
+        assert_eq!(checked, Err(TokenError::Malformed), "{payload}");
     }
 }
 
 #[test]
-fn whose_a_token_says_it_is() {
+fn manager_issuer_is_detected() {
     let key = SigningKey::generate().unwrap();
-    assert!(is_of_manager(&key.sign(&claims()).unwrap()));
+    assert!(has_manager_issuer(&key.sign(&claims()).unwrap()));
     let foreign = Claims {
         iss: "https://kubernetes.default.svc".into(),
         ..claims()
     };
-    assert!(!is_of_manager(&key.sign(&foreign).unwrap()));
+    assert!(!has_manager_issuer(&key.sign(&foreign).unwrap()));
 }
 
 #[test]
-fn the_audience_is_upstreams() {
+fn audience_has_upstream_format() {
     assert_eq!(audience("ns", "ws"), AUDIENCE);
 }

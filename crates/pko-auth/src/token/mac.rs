@@ -1,9 +1,9 @@
-//! Texts that only the holders of a key can make, and that they know again.
+//! Message authentication codes that all replicas of a manager can make and verify.
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use ring::hmac;
 
-/// A key that all replicas of a manager derive from the one that they share. It can't be printed.
+/// Derived from the manager's signing key, which all replicas share. It has no `Debug`.
 pub struct MacKey(hmac::Key);
 
 impl MacKey {
@@ -11,15 +11,15 @@ impl MacKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
 
-    /// The tag of a message, as a text that may stand in an address.
+    /// The tag of a message, in characters that are safe in a URL.
     #[must_use]
     pub fn tag(&self, message: &str) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(hmac::sign(&self.0, message.as_bytes()))
     }
 
-    /// Whether this is the tag of the message. How long that takes says nothing about the right one.
+    /// Whether this is the message's tag, compared in constant time.
     #[must_use]
-    pub fn is_tag(&self, message: &str, tag: &str) -> bool {
+    pub fn verifies(&self, message: &str, tag: &str) -> bool {
         let tag = BASE64_URL_SAFE_NO_PAD.decode(tag);
         tag.is_ok_and(|tag| hmac::verify(&self.0, message.as_bytes(), &tag).is_ok())
     }
@@ -30,30 +30,30 @@ mod tests {
     use super::super::SigningKey;
 
     #[test]
-    fn a_tag_is_of_one_message_and_one_key() {
+    fn tag_is_specific_to_message_and_key() {
         let (key, other) = (
             SigningKey::generate().unwrap(),
             SigningKey::generate().unwrap(),
         );
-        let mac = key.derived("addresses");
+        let mac = key.derive_mac_key("addresses");
         let tag = mac.tag("a");
-        assert!(mac.is_tag("a", &tag));
-        assert!(!mac.is_tag("b", &tag));
-        assert!(!key.derived("something else").is_tag("a", &tag));
-        assert!(!other.derived("addresses").is_tag("a", &tag));
+        assert!(mac.verifies("a", &tag));
+        assert!(!mac.verifies("b", &tag));
+        assert!(!key.derive_mac_key("something else").verifies("a", &tag));
+        assert!(!other.derive_mac_key("addresses").verifies("a", &tag));
     }
 
     #[test]
-    fn replicas_with_the_same_key_make_the_same_tags() {
+    fn tags_of_replicas_with_one_key_are_equal() {
         let key = SigningKey::generate().unwrap();
         let replica = SigningKey::from_pem(&key.to_pem()).unwrap();
-        let (one, other) = (key.derived("addresses"), replica.derived("addresses"));
+        let (one, other) = (key.derive_mac_key("addresses"), replica.derive_mac_key("addresses"));
         assert_eq!(one.tag("a"), other.tag("a"));
     }
 
     #[test]
-    fn a_tag_may_stand_in_an_address() {
-        let mac = SigningKey::generate().unwrap().derived("addresses");
+    fn tag_is_url_safe() {
+        let mac = SigningKey::generate().unwrap().derive_mac_key("addresses");
         for message in 0..100 {
             let tag = mac.tag(&message.to_string());
             let plain =
@@ -63,8 +63,8 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_no_tag() {
-        let mac = SigningKey::generate().unwrap().derived("addresses");
+    fn altered_tag_is_rejected() {
+        let mac = SigningKey::generate().unwrap().derive_mac_key("addresses");
         let tag = mac.tag("a");
         for other in [
             "",
@@ -74,7 +74,7 @@ mod tests {
             &format!("{tag}A"),
             &tag.to_lowercase(),
         ] {
-            assert!(!mac.is_tag("a", other), "{other}");
+            assert!(!mac.verifies("a", other), "{other}");
         }
     }
 }

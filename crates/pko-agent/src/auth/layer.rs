@@ -1,4 +1,5 @@
-//! Stands before all services, so that none can be forgotten. Only the health service is free.
+//! One layer in front of all services, so that none is left open by mistake. Only the health service
+//! needs no token.
 
 use std::{
     future::Future,
@@ -8,69 +9,56 @@ use std::{
 };
 
 use http::{Request, Response, header::AUTHORIZATION};
-use pko_proto::token::is_of_manager;
+use jiff::Timestamp;
+use pko_auth::{reviews::User, token::has_manager_issuer};
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
-use super::{
-    kubernetes::{KubernetesAuthorizer, User},
-    manager::ManagerAuthorizer,
-    reviews::ApiReviews,
-};
+use super::{kubernetes::KubernetesAuthorizer, manager::ManagerAuthorizer};
 use crate::service::call_log::{Caller, Identity};
 
-const HEALTH: &str = "/grpc.health.v1.Health/";
+const HEALTH_SERVICE: &str = "/grpc.health.v1.Health/";
 
-/// Lets callers in, or not: all of them where nobody guards it.
+/// Rejects unauthorized calls. Without an authorizer it accepts all of them.
 #[derive(Clone)]
-pub(crate) struct Gate(Option<Arc<Guard>>);
+pub(crate) struct AuthLayer(Option<Arc<Authorizer>>);
 
-/// Who judges the callers.
-pub(super) enum Guard {
+pub(super) enum Authorizer {
     Manager(ManagerAuthorizer),
-    Kubernetes(KubernetesAuthorizer<ApiReviews>),
-    /// Each token is judged by one of them: by our key if it says that it is our manager's, else by the API server.
-    Both(ManagerAuthorizer, KubernetesAuthorizer<ApiReviews>),
+    Kubernetes(KubernetesAuthorizer),
+    /// The token's issuer decides which of them verifies it.
+    Both(ManagerAuthorizer, KubernetesAuthorizer),
 }
 
-/// A caller that is not let in.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct Rejection {
     pub(super) status: Status,
-    /// Who it is, if that is known.
+    /// Present if the caller was authenticated.
     pub(super) user: Option<User>,
 }
 
-impl Refusal {
-    pub(super) fn of(user: &User, status: Status) -> Self {
-        Self {
-            status,
-            user: Some(user.clone()),
-        }
-    }
-}
-
-impl From<Status> for Refusal {
+impl From<Status> for Rejection {
     fn from(status: Status) -> Self {
         Self { status, user: None }
     }
 }
 
-impl Guard {
-    /// Who it is; a manager that is known by its key has no other name.
-    async fn judge(&self, authorization: Option<&str>) -> Result<Option<User>, Refusal> {
-        let token = bearer(authorization)?;
-        let kubernetes = match self {
-            Self::Manager(manager) => return Ok(manager.judge(token).map(|()| None)?),
-            Self::Both(manager, _) if is_of_manager(token) => {
-                return Ok(manager.judge(token).map(|()| None)?);
+impl Authorizer {
+    /// The authenticated user; `None` for a manager, which has no user name.
+    async fn authorize(&self, authorization: Option<&str>) -> Result<Option<User>, Rejection> {
+        let token = bearer_token(authorization)?;
+        let manager = match self {
+            Self::Manager(manager) => manager,
+            Self::Both(manager, _) if has_manager_issuer(token) => manager,
+            Self::Both(_, kubernetes) | Self::Kubernetes(kubernetes) => {
+                return kubernetes.authorize(token).await.map(Some);
             }
-            Self::Both(_, kubernetes) | Self::Kubernetes(kubernetes) => kubernetes,
         };
-        kubernetes.judge(token).await.map(Some)
+        manager.authorize(token, Timestamp::now())?;
+        Ok(None)
     }
 
-    /// As upstream names it in its logs.
+    /// Upstream's name of the mode in its logs.
     fn mode(&self) -> &'static str {
         match self {
             Self::Manager(_) => "manager",
@@ -80,46 +68,47 @@ impl Guard {
     }
 }
 
-impl Gate {
+impl AuthLayer {
     pub(super) fn open() -> Self {
         Self(None)
     }
 
-    pub(super) fn guarded_by(guard: Guard) -> Self {
-        Self(Some(Arc::new(guard)))
+    pub(super) fn new(authorizer: Authorizer) -> Self {
+        Self(Some(Arc::new(authorizer)))
     }
 
-    /// Lets a call in or not; who it was is said to its line in the log.
-    async fn judge(
+    /// Authorizes a call, and records its caller for the call log.
+    async fn authorize(
         &self,
         path: &str,
         authorization: Option<&str>,
         caller: Option<&Caller>,
     ) -> Result<(), Status> {
-        let Some(guard) = self.0.as_ref().filter(|_| !path.starts_with(HEALTH)) else {
+        let Some(authorizer) = self.0.as_ref().filter(|_| !path.starts_with(HEALTH_SERVICE)) else {
             return Ok(());
         };
-        let (user, judged) = match guard.judge(authorization).await {
+        let (user, result) = match authorizer.authorize(authorization).await {
             Ok(user) => (user, Ok(())),
-            Err(refusal) => (refusal.user, Err(refusal.status)),
+            Err(rejection) => (rejection.user, Err(rejection.status)),
         };
         if let Some(caller) = caller {
-            caller.is(identity(guard.mode(), user.as_ref(), judged.as_ref().err()));
+            let mode = authorizer.mode();
+            caller.set_identity(identity(mode, user.as_ref(), result.as_ref().err()));
         }
-        judged
+        result
     }
 }
 
-fn identity(mode: &'static str, user: Option<&User>, refusal: Option<&Status>) -> Identity {
+fn identity(mode: &'static str, user: Option<&User>, rejection: Option<&Status>) -> Identity {
     Identity {
         mode,
         id: user.and_then(|user| user.uid.clone()).unwrap_or_default(),
         name: user.map(|user| user.name.clone()).unwrap_or_default(),
-        refusal: refusal.map(|status| status.message().to_owned()),
+        rejection: rejection.map(|status| status.message().to_owned()),
     }
 }
 
-fn bearer(authorization: Option<&str>) -> Result<&str, Status> {
+fn bearer_token(authorization: Option<&str>) -> Result<&str, Status> {
     let missing = || Status::unauthenticated("Request unauthenticated with Bearer");
     let authorization = authorization
         .filter(|text| !text.is_empty())
@@ -133,25 +122,24 @@ fn bearer(authorization: Option<&str>) -> Result<&str, Status> {
     Ok(token)
 }
 
-impl<S> Layer<S> for Gate {
-    type Service = Gated<S>;
+impl<S> Layer<S> for AuthLayer {
+    type Service = AuthService<S>;
 
-    fn layer(&self, inner: S) -> Gated<S> {
-        Gated {
-            gate: self.clone(),
+    fn layer(&self, inner: S) -> AuthService<S> {
+        AuthService {
+            auth: self.clone(),
             inner,
         }
     }
 }
 
-/// A service behind the gate.
 #[derive(Clone)]
-pub(crate) struct Gated<S> {
-    gate: Gate,
+pub(crate) struct AuthService<S> {
+    auth: AuthLayer,
     inner: S,
 }
 
-impl<S> Service<Request<Body>> for Gated<S>
+impl<S> Service<Request<Body>> for AuthService<S>
 where
     S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
     S::Future: Send,
@@ -165,16 +153,16 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        // The service that was polled ready is the one to call.
+        // Call the service that was polled ready, and keep its clone.
         let ready = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, ready);
-        let gate = self.gate.clone();
+        let auth = self.auth.clone();
         Box::pin(async move {
             let path = request.uri().path().to_owned();
             let authorization = request.headers().get(AUTHORIZATION);
             let authorization = authorization.map(|value| value.to_str().unwrap_or_default());
             let caller = request.extensions().get::<Arc<Caller>>().map(Arc::as_ref);
-            match gate.judge(&path, authorization, caller).await {
+            match auth.authorize(&path, authorization, caller).await {
                 Ok(()) => inner.call(request).await,
                 Err(status) => Ok(status.into_http()),
             }
@@ -187,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_comes_after_its_scheme() {
+    fn bearer_token_follows_scheme() {
         let missing = "Request unauthenticated with Bearer";
         let bad = "Bad authorization string";
         let table = [
@@ -202,7 +190,7 @@ mod tests {
             (Some("Bearer "), Ok("")),
         ];
         for (authorization, expected) in table {
-            let token = bearer(authorization);
+            let token = bearer_token(authorization);
             let token = token.as_ref().map_err(Status::message);
             assert_eq!(token.copied(), expected, "{authorization:?}");
         }
