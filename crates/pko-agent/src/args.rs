@@ -218,12 +218,12 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_is_sound() {
+    fn command_line_definition_is_valid() {
         Arguments::command().debug_assert();
     }
 
     #[test]
-    fn the_operators_command_line_works_with_and_without_an_init_process() {
+    fn serve_accepts_separator_of_init_process() {
         let flags = "serve --workspace /share/workspace --skip-install --env-file /share/.env \
                      --auth-mode kube --kube-audience w.n --kube-workspace-namespace n \
                      --kube-workspace-name w --pulumi-log-level 3";
@@ -237,18 +237,18 @@ mod tests {
     }
 
     #[test]
-    fn bootstrap_wants_a_target() {
+    fn bootstrap_requires_target_dir() {
         assert!(parse("agent bootstrap --target-dir /share").is_ok());
         assert!(parse("agent bootstrap").is_err());
     }
 
     #[test]
-    fn no_command_is_no_error() {
+    fn missing_command_parses() {
         assert!(parse("agent").unwrap().command.is_none());
     }
 
     #[test]
-    fn init_wants_exactly_one_whole_source() {
+    fn init_requires_exactly_one_complete_source() {
         let table = [
             ("-t /x --flux-url u --flux-digest d", true),
             ("--target-dir /x --git-url u --git-revision r", true),
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_replaces_host_and_port() {
+    fn listen_conflicts_with_host_and_port() {
         assert_eq!(
             serve("agent serve -w /w --listen unix:/s")
                 .listen

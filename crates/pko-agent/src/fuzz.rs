@@ -7,8 +7,8 @@ use pko_proto::{agent::ConfigItem, convert::literal_config};
 use serde_json::json;
 
 use crate::{
-    pulumi::event_log::Digest,
-    workspace::{config, env_file},
+    pulumi::event_log::EventDigest,
+    workspace::{config_plan, env_file},
 };
 
 /// An environment file.
@@ -26,18 +26,18 @@ pub fn env_file(text: &str) {
 /// The key and the value of a configuration item.
 pub fn config_key(key: &str, value: &str, path: bool, secret: bool) {
     let items: [ConfigItem; 1] = [literal_config(key, &json!(value), path, secret)];
-    let surroundings = config::Surroundings {
+    let sources = config_plan::ConfigSources {
         variable: &|_| None,
         file: &|_: &Path| None,
     };
-    let Ok(resolved) = config::resolve(&items, "my.project", &surroundings) else {
+    let Ok(resolved) = config_plan::resolve(&items, "my.project", &sources) else {
         return;
     };
-    let calls = config::plan(&resolved);
+    let calls = config_plan::plan(&resolved);
     assert_eq!(calls.len(), 1, "one value is one call");
     let argument = match &calls[..] {
-        [config::Call::Paths(pairs)] => pairs.concat(),
-        [config::Call::Document(document)] => {
+        [config_plan::ConfigCommand::Paths(pairs)] => pairs.concat(),
+        [config_plan::ConfigCommand::Document(document)] => {
             let parsed: serde_json::Value = serde_json::from_str(document).unwrap_or_default();
             assert!(parsed.is_object(), "{document}");
             document.clone()
@@ -54,7 +54,7 @@ pub fn config_key(key: &str, value: &str, path: bool, secret: bool) {
 
 /// A log of engine events.
 pub fn event_log(bytes: &[u8]) {
-    let mut digest = Digest::default();
+    let mut digest = EventDigest::default();
     let mut lines = 0;
     for line in bytes.split(|byte| *byte == b'\n') {
         digest.add(line);

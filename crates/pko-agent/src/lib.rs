@@ -5,7 +5,6 @@ mod auth;
 mod command;
 #[doc(hidden)]
 pub mod fuzz;
-mod hex;
 mod logging;
 mod pulumi;
 mod reaper;

@@ -106,7 +106,9 @@ mod tests {
             "cmd.init"
         );
         assert_eq!(
-            name(log_output(|| tracing::error!(target: "pko_agent::run", "x"))),
+            name(log_output(
+                || tracing::error!(target: "pko_agent::run", "x")
+            )),
             "server"
         );
         assert_eq!(

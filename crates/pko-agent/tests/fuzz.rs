@@ -5,7 +5,7 @@ use pko_testkit::fuzz_timed;
 use proptest::prelude::*;
 
 #[test]
-fn environment_files() {
+fn fuzz_env_files() {
     let text = prop_oneof![
         "[A-Z_a-z0-9=:#'\"$\\\\{} \n\r\t.]{0,120}",
         "(export )?[A-Z]{1,3}[=:] ?['\"]?(\\$\\{?[A-Z]{1,2}\\}?|[a-z\\\\\n]){0,8}['\"]?( #x)?\n",
@@ -17,7 +17,7 @@ fn environment_files() {
 }
 
 #[test]
-fn configuration_keys() {
+fn fuzz_config_keys() {
     let key = prop_oneof![
         "[a-z.:=\\[\\]\"\\\\]{0,20}",
         "([a-z.]{1,5}:)?(config:)?\\[?\"?[a-z.=]{0,8}\"?\\]?(\\[[0-9]{1,3}\\])?",
@@ -30,7 +30,7 @@ fn configuration_keys() {
 }
 
 #[test]
-fn event_logs() {
+fn fuzz_event_logs() {
     let event = prop_oneof![
         Just(r#"{"summaryEvent":{"resourceChanges":{"create":3}}}"#.to_owned()),
         Just(r#"{"resOutputsEvent":{"metadata":{"type":"pulumi:pulumi:Stack","new":{"outputs":{"a":{"4dabf18193072939515e22adb298388d":"x"}}}}}}"#.to_owned()),

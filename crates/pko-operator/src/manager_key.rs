@@ -17,8 +17,8 @@ use std::{
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Client, core::ObjectMeta};
 use pko_api::names::field_managers;
-use pko_kube::RequestError;
 use pko_auth::token::{KeyError, SigningKey};
+use pko_kube::RequestError;
 
 const FILE: &str = ".manager-key";
 const PUBLIC_FILE: &str = ".manager-key.pub";

@@ -143,19 +143,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_value_comes_back_as_it_was(value in json_value()) {
+        fn value_survives_round_trip(value in json_value()) {
             prop_assert_eq!(from_proto_value(&to_proto_value(&value)), value);
         }
 
         #[test]
-        fn a_time_comes_back_as_it_was(seconds in -62_135_596_800_i64..253_402_300_799, nanos in 0..1_000_000_000_i32) {
+        fn timestamp_survives_round_trip(seconds in -62_135_596_800_i64..253_402_300_799, nanos in 0..1_000_000_000_i32) {
             let time = Timestamp::new(seconds, nanos).unwrap();
             prop_assert_eq!(from_proto_timestamp(&to_proto_timestamp(time)), Some(time));
         }
     }
 
     #[test]
-    fn numbers_are_written_as_short_as_possible() {
+    fn whole_numbers_have_no_fraction() {
         let text = |number| number_value(number).to_string();
         assert_eq!(text(42.0), "42");
         assert_eq!(text(-0.5), "-0.5");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_flags_stay_absent() {
+    fn false_flags_are_absent() {
         let item = literal_config("size", &json!(4), false, false);
         assert_eq!((item.path, item.secret), (None, None));
         let item = config_from("a", config_value_from::F::Env("A".into()), true, true, true);

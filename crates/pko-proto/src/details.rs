@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn details_are_found_where_they_are_looked_for() {
+    fn error_details_are_found_by_type() {
         let known = PulumiErrorInfo {
             reason: "UpdateConflict".to_owned(),
             ..PulumiErrorInfo::default()

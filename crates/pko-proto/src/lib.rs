@@ -24,6 +24,7 @@ pub mod agent {
 /// Nested as the generated code requires; see [`run`].
 mod pko {
     pub(crate) mod agent {
+        /// See [`crate::run`].
         pub mod v1 {
             #![expect(
                 clippy::allow_attributes,

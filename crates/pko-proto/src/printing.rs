@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_printed_message_shows_no_value() {
+    fn message_debug_hides_values() {
         let canary = "canary-value";
         let output = agent::OutputValue {
             value: canary.into(),

@@ -64,7 +64,7 @@ ProjectInfo: 1 name string; 2 runtime string
 PulumiErrorInfo: 1 code int32; 2 reason string; 3 message string";
 
 #[test]
-fn package_agent_is_as_others_know_it() {
+fn agent_package_is_upstreams() {
     let file = file("agent.proto");
     assert_eq!(file.package(), "agent");
     let [service] = &file.service[..] else {
@@ -78,7 +78,7 @@ fn package_agent_is_as_others_know_it() {
 }
 
 #[test]
-fn the_map_of_outputs_is_keyed_by_text() {
+fn outputs_map_has_string_keys() {
     let file = file("agent.proto");
     let result = file
         .message_type
@@ -95,7 +95,7 @@ fn the_map_of_outputs_is_keyed_by_text() {
 }
 
 #[test]
-fn our_own_service_has_our_own_name() {
+fn run_service_is_in_own_package() {
     let file = file("run.proto");
     assert_eq!(file.package(), "pko.agent.v1");
     assert_eq!(

@@ -84,7 +84,11 @@ impl AuthLayer {
         authorization: Option<&str>,
         caller: Option<&Caller>,
     ) -> Result<(), Status> {
-        let Some(authorizer) = self.0.as_ref().filter(|_| !path.starts_with(HEALTH_SERVICE)) else {
+        let Some(authorizer) = self
+            .0
+            .as_ref()
+            .filter(|_| !path.starts_with(HEALTH_SERVICE))
+        else {
             return Ok(());
         };
         let (user, result) = match authorizer.authorize(authorization).await {

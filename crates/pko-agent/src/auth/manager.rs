@@ -36,8 +36,7 @@ mod tests {
     #[test]
     fn manager_token_is_accepted_until_it_expires() {
         let key = SigningKey::generate().unwrap();
-        let authorizer =
-            ManagerAuthorizer::new(vec![key.public_key()], vec!["ws.ns".to_owned()]);
+        let authorizer = ManagerAuthorizer::new(vec![key.public_key()], vec!["ws.ns".to_owned()]);
         let now = Timestamp::now();
         let token = key.sign(&Claims::new("ws.ns", now)).unwrap();
         assert!(authorizer.authorize(&token, now).is_ok());

@@ -91,8 +91,7 @@ async fn kubernetes(
     let workspace = workspace_name(arguments)?;
     let client =
         kube_client::connect(global.kubeconfig.as_deref(), global.context.as_deref()).await?;
-    KubernetesAuthorizer::new(client, audiences, workspace)
-        .map_err(|_| AuthSettingsError::Random)
+    KubernetesAuthorizer::new(client, audiences, workspace).map_err(|_| AuthSettingsError::Random)
 }
 
 fn manager(

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_copied_for_everybody_and_replaced() {
+    fn bootstrap_copy_is_executable_and_atomic() {
         let folder = tempfile::tempdir().unwrap();
         let (program, target) = (
             folder.path().join("program"),

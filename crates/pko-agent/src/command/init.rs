@@ -14,10 +14,10 @@ use pko_source::{
 use serde::Serialize;
 
 use super::bootstrap;
-use crate::{args::Init, workspace::source_replaced};
+use crate::{args::Init, workspace::mark_source_replaced};
 
 /// For everything together.
-const WHOLE: Duration = Duration::from_mins(15);
+const INIT_TIMEOUT: Duration = Duration::from_mins(15);
 
 /// Fetches the one source that the command line names.
 pub(crate) fn run(arguments: &Init) -> anyhow::Result<()> {
@@ -67,7 +67,7 @@ fn fetch_artifact(arguments: &Init, url: &str, digest: &str, target: &Path) -> a
         digest,
         target,
         limits: ArtifactLimits::for_unpacked(largest),
-        deadline: Deadline::after(WHOLE),
+        deadline: Deadline::after(INIT_TIMEOUT),
     };
     artifact::fetch(&request).context("unable to fetch flux artifact")?;
     tracing::info!(dir = %target.display(), "flux artifact fetched");
@@ -97,11 +97,11 @@ fn replaced_host(url: &str, host: Option<&str>) -> String {
 /// A project without a program, which is enough to destroy its stacks.
 fn write_project(folder: &Path, name: &str, runtime: &str) -> anyhow::Result<()> {
     #[derive(Serialize)]
-    struct Project<'a> {
+    struct ProjectFile<'a> {
         name: &'a str,
         runtime: &'a str,
     }
-    let text = serde_saphyr::to_string(&Project { name, runtime })?;
+    let text = serde_saphyr::to_string(&ProjectFile { name, runtime })?;
     let write = || {
         fs::create_dir_all(folder)?;
         fs::write(folder.join("Pulumi.yaml"), text)
@@ -112,7 +112,7 @@ fn write_project(folder: &Path, name: &str, runtime: &str) -> anyhow::Result<()>
 /// What `serve` has noted of the old source's files is not true of the new ones.
 fn tell_serve(target: &Path) -> anyhow::Result<()> {
     let beside = target.parent().unwrap_or(Path::new("."));
-    source_replaced(&beside.join(".pko/config")).context("failed to mark the source as new")
+    mark_source_replaced(&beside.join(".pko/config")).context("failed to mark the source as new")
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes() {
+    fn untar_size_is_parsed() {
         assert_eq!(largest_size("524288000").unwrap(), Some(524_288_000));
         assert_eq!(largest_size("0").unwrap(), Some(0));
         assert_eq!(largest_size("-1").unwrap(), None);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_of_a_url() {
+    fn url_host_is_extracted() {
         let url = "http://source-controller.flux-system/a/b.tar.gz";
         assert_eq!(
             replaced_host(url, Some("localhost:1")),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_file_is_written_as_yaml() {
+    fn project_file_is_yaml() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("workspace");
         write_project(&target, "my: project", "yaml").unwrap();

@@ -62,7 +62,7 @@ async fn serve(global: &Global, arguments: &Serve) -> anyhow::Result<()> {
     let runs = Runs::open(Arc::clone(&workspace), Journal::open(&data)?)?;
     prepare(arguments, &workspace).await?;
     let signals = Signals::new()?;
-    look_at_version(Arc::clone(&workspace));
+    log_version(Arc::clone(&workspace));
     let services = service::routes(workspace, Arc::clone(&runs)).await;
     let router = Server::builder()
         .http2_max_header_list_size(pko_proto::MAX_HEADER_BYTES)
@@ -145,7 +145,7 @@ fn open_workspace(
 /// What upstream's flags ask for before it listens.
 async fn prepare(arguments: &Serve, workspace: &Arc<Workspace>) -> anyhow::Result<()> {
     if !arguments.skip_install {
-        let installed = workspace.unstoppable_turn().await.install().await;
+        let installed = workspace.session_until_shutdown().await.install().await;
         installed.context("unable to install project dependencies")?;
     }
     if let Some(name) = arguments.stack.clone().filter(|name| !name.is_empty()) {
@@ -154,7 +154,11 @@ async fn prepare(arguments: &Serve, workspace: &Arc<Workspace>) -> anyhow::Resul
             create: true,
             secrets_provider: arguments.secrets_provider.clone(),
         };
-        let selected = workspace.unstoppable_turn().await.select(&request).await;
+        let selected = workspace
+            .session_until_shutdown()
+            .await
+            .select(&request)
+            .await;
         selected.context("unable to make an automation server")?;
     }
     Ok(())
@@ -162,7 +166,7 @@ async fn prepare(arguments: &Serve, workspace: &Arc<Workspace>) -> anyhow::Resul
 
 /// Finds out which CLI it is without waiting for it: the first caller will want to know. One that can't
 /// be used is said to whoever calls, where it can be seen, instead of ending again and again.
-fn look_at_version(workspace: Arc<Workspace>) {
+fn log_version(workspace: Arc<Workspace>) {
     tokio::spawn(async move {
         match workspace.version().await {
             Ok(version) => tracing::info!(version = version.text(), "Found pulumi"),
@@ -251,7 +255,7 @@ async fn end(mut signals: Signals, shutdown: StopSource, runs: Arc<Runs>, idle: 
 }
 
 async fn until(mut idle: StopSignal) {
-    idle.stopped().await;
+    idle.wait().await;
 }
 
 async fn stragglers(idle: StopSignal) {
@@ -275,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn where_to_listen() {
+    fn listen_address_follows_flags() {
         let table = [
             ("-w /w", Address::Tcp("0.0.0.0:50051".to_owned())),
             (
@@ -297,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_kept_beside_the_workspace() {
+    fn data_folder_is_beside_workspace() {
         let folder = |line| data_folder(&arguments(line)).unwrap();
         assert_eq!(folder("-w /share/workspace"), Path::new("/share/.pko"));
         assert_eq!(folder("-w /w/x --data-dir /d"), Path::new("/d"));

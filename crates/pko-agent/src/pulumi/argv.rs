@@ -1,10 +1,10 @@
-//! Options to arguments. Pure: what is asked of the CLI can be read and tested here.
+//! Converts options to the CLI's arguments. Pure.
 
 use pko_proto::agent::PolicyPack;
 
 use super::Operation;
 
-/// What an operation's arguments need besides its options.
+/// The arguments of an operation besides its options.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OperationContext<'a> {
     pub(crate) stack: &'a str,
@@ -12,9 +12,8 @@ pub(crate) struct OperationContext<'a> {
     pub(crate) log_level: u32,
 }
 
-/// The arguments of an operation.
 pub(crate) fn operation(operation: &Operation, context: OperationContext<'_>) -> Vec<String> {
-    let mut line = Line::begin();
+    let mut line = CommandLine::new();
     match operation {
         Operation::Preview(options) => line
             .words(&["preview", "--diff"])
@@ -57,35 +56,32 @@ pub(crate) fn operation(operation: &Operation, context: OperationContext<'_>) ->
             .flag("--run-program=true", options.run_program()),
     };
     line.message(operation.message());
-    line.surroundings(context);
+    line.context(context);
     line.words
 }
 
-/// `pulumi version`, the one call that takes no common flags.
+/// `pulumi version`, the only command without common flags.
 pub(crate) fn version() -> Vec<String> {
     vec!["version".to_owned()]
 }
 
-/// `pulumi whoami`.
 pub(crate) fn who_am_i(as_json: bool) -> Vec<String> {
-    let mut line = Line::begin();
+    let mut line = CommandLine::new();
     line.words(&["whoami"]).flag("--json", as_json);
     line.words
 }
 
-/// `pulumi install`.
 pub(crate) fn install() -> Vec<String> {
     words(&["install"])
 }
 
-/// `pulumi stack select`.
 pub(crate) fn stack_select(stack: &str) -> Vec<String> {
     words(&["stack", "select", "--stack", stack])
 }
 
-/// `pulumi stack init`, which also selects.
+/// Also selects the stack.
 pub(crate) fn stack_init(stack: &str, secrets_provider: Option<&str>) -> Vec<String> {
-    let mut line = Line::begin();
+    let mut line = CommandLine::new();
     line.words(&["stack", "init", stack]);
     if let Some(provider) = secrets_provider.filter(|provider| !provider.is_empty()) {
         line.words(&["--secrets-provider", provider]);
@@ -93,43 +89,40 @@ pub(crate) fn stack_init(stack: &str, secrets_provider: Option<&str>) -> Vec<Str
     line.words
 }
 
-/// `pulumi stack ls`.
 pub(crate) fn stack_list() -> Vec<String> {
     words(&["stack", "ls", "--json"])
 }
 
-/// `pulumi stack rm`.
 pub(crate) fn stack_remove(stack: &str) -> Vec<String> {
     words(&["stack", "rm", "--yes", stack])
 }
 
-/// `pulumi cancel`, which removes all locks of a stack.
+/// Removes all locks of a stack.
 pub(crate) fn cancel(stack: &str) -> Vec<String> {
     words(&["cancel", "--yes", "--stack", stack])
 }
 
-/// `pulumi stack output`.
 pub(crate) fn stack_output(stack: &str, show_secrets: bool) -> Vec<String> {
-    let mut line = Line::begin();
+    let mut line = CommandLine::new();
     line.words(&["stack", "output", "--json"])
         .flag("--show-secrets", show_secrets)
         .words(&["--stack", stack]);
     line.words
 }
 
-/// `pulumi stack history`: the last update, without its configuration in clear text.
+/// The last update in the stack's history, without its configuration in clear text.
 pub(crate) fn stack_last_update(stack: &str) -> Vec<String> {
     let page = ["--page-size", "1", "--page", "1"];
-    let mut line = Line::begin();
+    let mut line = CommandLine::new();
     line.words(&["stack", "history", "--json"])
         .words(&page)
         .words(&["--stack", stack]);
     line.words
 }
 
-/// `pulumi config set-all` with keys that are paths; each pair is `KEY=VALUE`, and none is a secret.
+/// Sets values by path. Each pair is `KEY=VALUE`; secrets must not be among them.
 pub(crate) fn config_set_all_paths(stack: &str, pairs: &[String]) -> Vec<String> {
-    let mut line = Line::begin();
+    let mut line = CommandLine::new();
     line.words(&["config", "set-all", "--stack", stack, "--path"]);
     for pair in pairs {
         line.words(&["--plaintext", pair]);
@@ -137,14 +130,14 @@ pub(crate) fn config_set_all_paths(stack: &str, pairs: &[String]) -> Vec<String>
     line.words
 }
 
-/// `pulumi config set-all` with a document, in which nothing is a secret.
+/// Sets the values of a JSON document, which must not contain secrets.
 pub(crate) fn config_set_all_json(stack: &str, document: &str) -> Vec<String> {
     words(&["config", "set-all", "--stack", stack, "--json", document])
 }
 
-/// `pulumi config set`, with the value on standard input.
+/// Sets one value, which is passed on standard input.
 pub(crate) fn config_set(stack: &str, key: &str, path: bool, secret: bool) -> Vec<String> {
-    let mut line = Line::begin();
+    let mut line = CommandLine::new();
     line.words(&["config", "set"])
         .words(&[if secret { "--secret" } else { "--plaintext" }])
         .flag("--path", path)
@@ -152,9 +145,8 @@ pub(crate) fn config_set(stack: &str, key: &str, path: bool, secret: bool) -> Ve
     line.words
 }
 
-/// `pulumi config env add`.
 pub(crate) fn config_add_environments(stack: &str, environments: &[String]) -> Vec<String> {
-    let mut line = Line::begin();
+    let mut line = CommandLine::new();
     line.words(&["config", "env", "add"]);
     line.words.extend_from_slice(environments);
     line.words(&["--yes", "--stack", stack]);
@@ -162,18 +154,17 @@ pub(crate) fn config_add_environments(stack: &str, environments: &[String]) -> V
 }
 
 fn words(words: &[&str]) -> Vec<String> {
-    let mut line = Line::begin();
+    let mut line = CommandLine::new();
     line.words(words);
     line.words
 }
 
-/// A command line under construction.
-struct Line {
+struct CommandLine {
     words: Vec<String>,
 }
 
-impl Line {
-    fn begin() -> Self {
+impl CommandLine {
+    fn new() -> Self {
         Self {
             words: vec!["--non-interactive".to_owned()],
         }
@@ -185,8 +176,8 @@ impl Line {
         self
     }
 
-    fn flag(&mut self, flag: &str, wanted: bool) -> &mut Self {
-        if wanted {
+    fn flag(&mut self, flag: &str, enabled: bool) -> &mut Self {
+        if enabled {
             self.words.push(flag.to_owned());
         }
         self
@@ -219,7 +210,7 @@ impl Line {
         }
     }
 
-    fn surroundings(&mut self, context: OperationContext<'_>) {
+    fn context(&mut self, context: OperationContext<'_>) {
         if context.log_level > 0 {
             self.words.extend([
                 "--logtostderr".to_owned(),
@@ -255,7 +246,7 @@ mod tests {
                        --event-log /runs/1/events.jsonl --stack org/proj/dev";
 
     #[test]
-    fn operations_without_options() {
+    fn operation_arguments_without_options() {
         let table = [
             (
                 Operation::Preview(PreviewRequest::default()),
@@ -283,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_with_all_options() {
+    fn operation_arguments_with_all_options() {
         let strings = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let pack = PolicyPack {
             name: "pack".into(),
@@ -347,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_false_or_empty_is_left_out() {
+    fn operation_arguments_omit_false_and_empty() {
         let up = UpRequest {
             parallel: Some(0),
             message: Some(String::new()),
@@ -361,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_calls() {
+    fn other_commands_have_expected_arguments() {
         let pairs = ["demo:[\"a\"]=b c".to_owned(), "demo:x.y=1".to_owned()];
         let environments = ["org/one".to_owned(), "org/two".to_owned()];
         let table = [

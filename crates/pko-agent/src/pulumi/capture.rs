@@ -1,47 +1,49 @@
-//! Text of any length in bounded memory: the beginning and the end of it.
+//! Captures output of any length in bounded memory: its beginning and its end.
 
 use std::collections::VecDeque;
 
-/// How much of a stream is kept from its beginning, and as much from its end.
-const KEPT: usize = 128 * 1024;
+/// Kept of the beginning of a stream, and as much of its end.
+const MAX_BYTES: usize = 128 * 1024;
 
-/// Of an answer that must be whole: a stack's outputs, a list of stacks.
-const KEPT_WHOLE: usize = 128 * 1024 * 1024;
+/// For output that is parsed: a stack's outputs, a list of stacks.
+const MAX_EXACT_BYTES: usize = 128 * 1024 * 1024;
 
-/// What a process wrote.
 #[derive(Debug)]
 pub(super) struct Capture {
-    kept: usize,
+    max_bytes: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    left_out: usize,
+    omitted: usize,
 }
 
 impl Capture {
-    pub(super) fn new(whole: bool) -> Self {
+    pub(super) fn new(exact: bool) -> Self {
         Self {
-            kept: if whole { KEPT_WHOLE } else { KEPT },
+            max_bytes: if exact { MAX_EXACT_BYTES } else { MAX_BYTES },
             head: Vec::new(),
             tail: VecDeque::new(),
-            left_out: 0,
+            omitted: 0,
         }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        let room = self.kept.saturating_sub(self.head.len()).min(bytes.len());
+        let room = self
+            .max_bytes
+            .saturating_sub(self.head.len())
+            .min(bytes.len());
         let (head, rest) = bytes.split_at(room);
         self.head.extend_from_slice(head);
         self.tail.extend(rest);
-        let excess = self.tail.len().saturating_sub(self.kept);
+        let excess = self.tail.len().saturating_sub(self.max_bytes);
         self.tail.drain(..excess);
-        self.left_out += excess;
+        self.omitted += excess;
     }
 
-    /// As text; what is not UTF-8 is replaced.
+    /// Invalid UTF-8 is replaced.
     pub(super) fn into_text(self) -> String {
         let mut text = String::from_utf8_lossy(&self.head).into_owned();
-        if self.left_out > 0 {
-            text.push_str(&note(self.left_out));
+        if self.omitted > 0 {
+            text.push_str(&omission(self.omitted));
         }
         let tail: Vec<u8> = self.tail.into();
         text.push_str(&String::from_utf8_lossy(&tail));
@@ -49,8 +51,8 @@ impl Capture {
     }
 }
 
-/// The beginning and the end of a text that is longer than `limit` bytes.
-pub(crate) fn shortened(text: &str, limit: usize) -> String {
+/// Shortens a text of more than `limit` bytes to its beginning and its end.
+pub(crate) fn truncate_middle(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
@@ -60,10 +62,10 @@ pub(crate) fn shortened(text: &str, limit: usize) -> String {
         text.get(..head).unwrap_or(""),
         text.get(tail..).unwrap_or(""),
     );
-    format!("{first}{}{last}", note(tail - head))
+    format!("{first}{}{last}", omission(tail - head))
 }
 
-fn note(bytes: usize) -> String {
+fn omission(bytes: usize) -> String {
     format!("\n[... {bytes} bytes left out ...]\n")
 }
 
@@ -72,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_text_is_kept_whole() {
+    fn capture_keeps_short_output() {
         let mut capture = Capture::new(false);
         capture.push(b"one ");
         capture.push(b"\xfftwo");
@@ -80,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn of_long_text_the_ends_are_kept() {
+    fn capture_keeps_both_ends_of_long_output() {
         let mut capture = Capture::new(false);
         capture.push(b"begin");
         for _ in 0..100 {
@@ -89,11 +91,11 @@ mod tests {
         capture.push(b"end");
         let text = capture.into_text();
         assert!(text.starts_with("begin.") && text.ends_with("end"));
-        assert!(text.contains("bytes left out") && text.len() < 3 * KEPT);
+        assert!(text.contains("bytes left out") && text.len() < 3 * MAX_BYTES);
     }
 
     #[test]
-    fn an_answer_is_kept_whole() {
+    fn exact_capture_keeps_everything() {
         let mut capture = Capture::new(true);
         for _ in 0..100 {
             capture.push(&[b'.'; 10_000]);
@@ -102,10 +104,10 @@ mod tests {
     }
 
     #[test]
-    fn shortening_respects_characters() {
-        assert_eq!(shortened("short", 10), "short");
+    fn truncation_respects_characters() {
+        assert_eq!(truncate_middle("short", 10), "short");
         let text = "é".repeat(100);
-        let short = shortened(&text, 21);
+        let short = truncate_middle(&text, 21);
         assert_eq!(short.matches('é').count(), 10);
         assert!(short.contains("[... 180 bytes left out ...]"));
     }

@@ -1,4 +1,4 @@
-//! Runs the CLI: one process, its output, and how it is stopped.
+//! Runs the CLI as a process: captures its output, and interrupts or kills it on request.
 
 use std::{
     borrow::Cow,
@@ -6,10 +6,11 @@ use std::{
     os::unix::process::ExitStatusExt,
     path::PathBuf,
     process::{ExitStatus, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use pko_auth::{Mask, Redacted};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::{
@@ -22,27 +23,23 @@ use tokio::{
 
 use super::{capture::Capture, plain_text::plain};
 
-/// How long the pipes are read after the end, if something that the CLI left behind holds them.
-const PIPES_AFTER_END: Duration = Duration::from_secs(2);
+/// How long output is read after the exit, if a child of the CLI keeps the pipes open.
+const PIPE_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Why a process is to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopReason {
-    /// Somebody asked for it.
     Canceled,
-    /// It took too long.
     TimeLimit,
-    /// The caller that it was for has gone.
+    /// The caller that owned the run disconnected.
     CallerGone,
-    /// The agent itself ends.
+    /// The agent shuts down.
     Shutdown,
 }
 
-/// Says when to stop; the first reason stays.
+/// Requests a stop. The first reason wins.
 #[derive(Debug, Clone)]
 pub(crate) struct StopSource(Arc<watch::Sender<Option<StopReason>>>);
 
-/// Hears when to stop.
 #[derive(Debug, Clone)]
 pub(crate) struct StopSignal(watch::Receiver<Option<StopReason>>);
 
@@ -67,30 +64,28 @@ impl StopSource {
 }
 
 impl StopSignal {
-    /// Why it is to stop, if it is.
     pub(crate) fn reason(&self) -> Option<StopReason> {
         *self.0.borrow()
     }
 
-    /// Until it is to stop; for ever if nobody can say so any more.
-    pub(crate) async fn stopped(&mut self) {
+    /// Waits for a stop; forever once all sources are dropped.
+    pub(crate) async fn wait(&mut self) {
         if self.0.wait_for(Option::is_some).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// One call of the CLI.
 #[derive(Debug, Default)]
 pub(crate) struct Invocation {
     pub(crate) arguments: Vec<String>,
-    /// Standard input; how a secret is handed over.
+    /// Standard input, which also carries secrets.
     pub(crate) input: Option<Redacted>,
     /// Turns on the flags that only exist for the Automation API, such as `--event-log`.
     pub(crate) debug_commands: bool,
-    /// Its output is what people look for in the log.
+    /// Copies the output to the agent's log.
     pub(crate) logged: bool,
-    /// The values that it prints are what is wanted: all of them, and nothing masked if it goes well.
+    /// Keeps the whole output, and does not mask it on success: it is parsed, not shown.
     pub(crate) exact: bool,
 }
 
@@ -103,29 +98,27 @@ impl Invocation {
     }
 }
 
-/// How a process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Exit {
     Code(i32),
     Signal(i32),
-    /// It could not be started or waited for.
+    /// The process could not be started or waited for.
     Unknown(String),
 }
 
-/// A call that has ended.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct CliOutput {
     pub(crate) exit: Exit,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Finished {
+impl CliOutput {
     pub(crate) fn succeeded(&self) -> bool {
         self.exit == Exit::Code(0)
     }
 
-    fn not_run(reason: &str) -> Self {
+    fn not_started(reason: &str) -> Self {
         Self {
             exit: Exit::Unknown(reason.to_owned()),
             stdout: String::new(),
@@ -134,44 +127,44 @@ impl Finished {
     }
 }
 
-/// The CLI in one workspace.
+/// The CLI of one workspace.
 pub(crate) struct Cli {
     pub(crate) program: PathBuf,
     pub(crate) folder: PathBuf,
-    /// On top of the agent's own.
+    /// Added to the agent's own environment.
     pub(crate) environment: Vec<(String, Redacted)>,
     pub(crate) mask: Arc<Mask>,
-    /// Between the interrupt and the kill.
+    /// The time between the interrupt and the kill.
     pub(crate) patience: Duration,
 }
 
 impl Cli {
-    /// Runs the CLI to its end. If it is to stop, it is interrupted, and killed when patience ends.
-    pub(crate) async fn run(&self, invocation: Invocation, stop: StopSignal) -> Finished {
-        self.run_announced(invocation, stop, |_| {}).await
+    /// Runs the CLI to its end. A stop interrupts it, and kills it after `patience`.
+    pub(crate) async fn run(&self, invocation: Invocation, stop: StopSignal) -> CliOutput {
+        self.run_with_pid(invocation, stop, |_| {}).await
     }
 
-    /// As [`Self::run`]; says the process's number once there is one.
-    pub(crate) async fn run_announced(
+    /// As [`Self::run`], and reports the process id once it is started.
+    pub(crate) async fn run_with_pid(
         &self,
         invocation: Invocation,
         stop: StopSignal,
-        announce: impl FnOnce(u32),
-    ) -> Finished {
+        report_pid: impl FnOnce(u32),
+    ) -> CliOutput {
         tracing::debug!(command = ?invocation.arguments.first(), "Running pulumi");
         if let Some(reason) = stop.reason() {
-            return Finished::not_run(&format!("stopped before it began: {reason:?}"));
+            return CliOutput::not_started(&format!("stopped before it started: {reason:?}"));
         }
         match self.start(&invocation) {
             Ok(child) => {
-                child.id().map(announce);
-                self.attend(child, invocation, stop).await
+                child.id().map(report_pid);
+                self.wait_for_output(child, invocation, stop).await
             }
-            Err(error) => Finished::not_run(&error.to_string()),
+            Err(error) => CliOutput::not_started(&error.to_string()),
         }
     }
 
-    /// A variable as the CLI sees it.
+    /// An environment variable as the CLI sees it.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         let own = self.environment.iter().rev().find(|(own, _)| own == name);
         match own {
@@ -190,7 +183,7 @@ impl Cli {
             .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A group of its own, so that a kill takes along what the CLI has started.
+            // Its own process group, so that a kill includes the CLI's children.
             .process_group(0)
             .spawn()
     }
@@ -212,7 +205,12 @@ impl Cli {
         command
     }
 
-    async fn attend(&self, mut child: Child, invocation: Invocation, stop: StopSignal) -> Finished {
+    async fn wait_for_output(
+        &self,
+        mut child: Child,
+        invocation: Invocation,
+        stop: StopSignal,
+    ) -> CliOutput {
         let writer = child
             .stdin
             .take()
@@ -224,8 +222,8 @@ impl Cli {
             let mask = Arc::clone(&self.mask);
             invocation.logged.then_some((stream, mask))
         };
-        let stdout = Reader::start(child.stdout.take(), invocation.exact, log(Stream::Out));
-        let stderr = Reader::start(child.stderr.take(), false, log(Stream::Error));
+        let stdout = PipeReader::start(child.stdout.take(), invocation.exact, log(Stream::Out));
+        let stderr = PipeReader::start(child.stderr.take(), false, log(Stream::Error));
         let exit = self.wait(&mut child, stop).await;
         let exit = exit.map_or_else(|error| Exit::Unknown(error.to_string()), Exit::from);
         if let Some(writer) = writer {
@@ -233,36 +231,36 @@ impl Cli {
         }
         let (stdout, stderr) = tokio::join!(stdout.text(), stderr.text());
         let exact = invocation.exact && exit == Exit::Code(0);
-        // Colors in the middle of a secret would hide it from the mask.
-        Finished {
+        // Strip colors before masking: an escape sequence inside a secret would hide it.
+        CliOutput {
             exit,
             stdout: if exact {
                 stdout
             } else {
-                self.masked(plain(&stdout))
+                self.mask_secrets(plain(&stdout))
             },
-            stderr: self.masked(plain(&stderr)),
+            stderr: self.mask_secrets(plain(&stderr)),
         }
     }
 
     async fn wait(&self, child: &mut Child, mut stop: StopSignal) -> io::Result<ExitStatus> {
         tokio::select! {
             status = child.wait() => return status,
-            () = stop.stopped() => {}
+            () = stop.wait() => {}
         }
         tracing::info!(reason = ?stop.reason(), "Interrupting pulumi");
-        // Only the CLI itself: it tells what it has started, and a second interrupt would be a kill.
+        // Only the CLI itself: it interrupts its children, and a second interrupt would kill it.
         signal(child, |process| kill_process(process, Signal::INT));
         tokio::select! {
             status = child.wait() => return status,
             () = sleep(self.patience) => {}
         }
-        tracing::warn!("Killing pulumi, which did not end after it was interrupted");
+        tracing::warn!("Killing pulumi, which did not exit after the interrupt");
         signal(child, |process| kill_process_group(process, Signal::KILL));
         child.wait().await
     }
 
-    fn masked(&self, text: String) -> String {
+    fn mask_secrets(&self, text: String) -> String {
         match self.mask.apply(&text) {
             Cow::Borrowed(_) => text,
             Cow::Owned(masked) => masked,
@@ -274,7 +272,7 @@ fn signal(child: &Child, send: impl FnOnce(Pid) -> rustix::io::Result<()>) {
     let process = child.id().and_then(|id| i32::try_from(id).ok());
     let outcome = process.and_then(Pid::from_raw).map(send);
     if let Some(Err(error)) = outcome {
-        tracing::warn!(%error, "A signal could not be sent to pulumi");
+        tracing::warn!(%error, "Failed to send a signal to pulumi");
     }
 }
 
@@ -294,13 +292,12 @@ enum Stream {
     Error,
 }
 
-/// Reads one of the CLI's pipes.
-struct Reader {
+struct PipeReader {
     task: JoinHandle<()>,
     capture: Arc<Mutex<Capture>>,
 }
 
-impl Reader {
+impl PipeReader {
     fn start(
         pipe: Option<impl AsyncRead + Unpin + Send + 'static>,
         whole: bool,
@@ -311,10 +308,7 @@ impl Reader {
         let task = tokio::spawn(async move {
             let Some(pipe) = pipe else { return };
             read(pipe, |line| {
-                shared
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(line);
+                shared.lock().push(line);
                 if let Some((stream, mask)) = &log {
                     log_line(*stream, mask, line);
                 }
@@ -324,18 +318,18 @@ impl Reader {
         Self { task, capture }
     }
 
-    /// What was read by the end, or by then if something else holds the pipe open.
+    /// The output up to the end, or up to now if a child of the CLI keeps the pipe open.
     async fn text(mut self) -> String {
-        if timeout(PIPES_AFTER_END, &mut self.task).await.is_err() {
-            tracing::warn!("Something that pulumi left behind holds its output open");
+        if timeout(PIPE_DRAIN_TIMEOUT, &mut self.task).await.is_err() {
+            tracing::warn!("A process that pulumi left behind keeps its output open");
             self.task.abort();
         }
-        let mut capture = self.capture.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut capture = self.capture.lock();
         std::mem::replace(&mut *capture, Capture::new(false)).into_text()
     }
 }
 
-/// Reads to the end, line by line; a very long line in pieces.
+/// Reads to the end by lines, and very long lines in pieces.
 async fn read(pipe: impl AsyncRead + Unpin, take: impl Fn(&[u8])) {
     const PIECE: usize = 64 * 1024;
     let mut reader = BufReader::with_capacity(PIECE, pipe);
@@ -368,7 +362,7 @@ fn log_line(stream: Stream, mask: &Mask, line: &[u8]) {
     }
 }
 
-/// Reads the environment of this process into a mask.
+/// Adds the secrets in this process's environment to a mask.
 pub(crate) fn mask_own_environment(mask: &Mask) {
     let variables: Vec<_> = std::env::vars_os().collect();
     mask.add_environment(
@@ -396,14 +390,14 @@ mod tests {
         Invocation::new(vec!["-c".to_owned(), text.to_owned()])
     }
 
-    async fn run(invocation: Invocation) -> Finished {
+    async fn run(invocation: Invocation) -> CliOutput {
         shell(Duration::from_mins(1))
             .run(invocation, StopSource::new().signal())
             .await
     }
 
     #[tokio::test]
-    async fn output_exit_code_and_environment() {
+    async fn cli_run_returns_output_and_exit_code() {
         let finished = run(script("echo $GREETING; echo bad >&2; printf part; exit 3")).await;
         assert_eq!(finished.exit, Exit::Code(3));
         assert_eq!(
@@ -413,14 +407,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn standard_input_is_handed_over() {
+    async fn cli_run_passes_standard_input() {
         let mut invocation = script("cat");
         invocation.input = Some(Redacted::new("by hand".to_owned()));
         assert_eq!(run(invocation).await.stdout, "by hand");
     }
 
     #[tokio::test]
-    async fn secrets_are_masked_in_what_is_kept() {
+    async fn cli_output_masks_secrets() {
         let cli = shell(Duration::ZERO);
         cli.mask.add("canary-value");
         let finished = cli
@@ -436,7 +430,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_is_kept_without_escape_sequences() {
+    async fn cli_output_has_no_escape_sequences() {
         let cli = shell(Duration::ZERO);
         cli.mask.add("canary-value");
         let colored = r"printf '\033[31mError\033[0m: \033[1;4mcanary-\033[0mvalue\n'";
@@ -447,7 +441,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_is_not_there_is_an_exit_too() {
+    async fn missing_program_is_an_exit() {
         let cli = Cli {
             program: "/does/not/exist".into(),
             ..shell(Duration::ZERO)
@@ -462,7 +456,7 @@ mod tests {
         let stop = StopSource::new();
         let announced = stop.clone();
         shell(patience)
-            .run_announced(script(script_text), stop.signal(), move |_| {
+            .run_with_pid(script(script_text), stop.signal(), move |_| {
                 announced.stop(StopReason::Canceled);
             })
             .await
@@ -470,7 +464,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_interrupt_comes_first_and_a_kill_last() {
+    async fn stop_interrupts_before_it_kills() {
         // As the agent does. A process that was started with interrupts ignored, and does not listen to them, would pass
         // that on to its children, and a shell can't undo it.
         let listening = tokio::signal::unix::SignalKind::interrupt();
@@ -485,7 +479,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_begins_after_a_stop() {
+    async fn stopped_signal_prevents_start() {
         let stop = StopSource::new();
         stop.stop(StopReason::Canceled);
         stop.stop(StopReason::Shutdown);

@@ -14,18 +14,18 @@ use tokio::{
     io::{AsyncBufReadExt, BufReader},
 };
 
-/// The type of the resource that is the stack itself.
+/// The type of the stack's own resource.
 const ROOT_TYPE: &str = "pulumi:pulumi:Stack";
 
-/// Reads whole lines of a file that somebody else is writing.
-pub(crate) struct Lines {
+/// Reads whole lines of a file that is being written.
+pub(crate) struct LineTail {
     path: PathBuf,
     file: Option<BufReader<File>>,
     partial: Vec<u8>,
 }
 
-impl Lines {
-    pub(crate) fn of(path: PathBuf) -> Self {
+impl LineTail {
+    pub(crate) fn new(path: PathBuf) -> Self {
         Self {
             path,
             file: None,
@@ -33,8 +33,7 @@ impl Lines {
         }
     }
 
-    /// The next whole line without its end, or nothing if there is none yet. May be dropped and
-    /// called again.
+    /// The next whole line without its end, or `None` if there is none yet. Cancel safe.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         self.open().await?;
         let Some(file) = &mut self.file else {
@@ -59,52 +58,51 @@ impl Lines {
     }
 }
 
-/// What the agent itself must know of the events.
+/// What the agent itself needs from the events.
 #[derive(Debug, Default)]
-pub(crate) struct Digest {
-    /// How many lines there were.
+pub(crate) struct EventDigest {
     pub(crate) lines: u64,
-    /// How many resources were created, updated and so on, as the summary says.
+    /// Resources by operation, from the summary event.
     resource_changes: BTreeMap<String, i32>,
-    /// The outputs of the stack itself, secrets as markers.
+    /// The stack's outputs, with markers for secrets.
     pub(crate) outputs: Option<Map<String, Value>>,
-    /// How many steps of each kind were completed; what there is if the summary never came.
+    /// Completed steps by operation, for runs without a summary event.
     completed: BTreeMap<String, i32>,
-    /// The resources whose steps have begun and not ended.
-    pub(crate) under_way: BTreeSet<String>,
+    /// The resources whose steps have started and not finished.
+    pub(crate) in_progress: BTreeSet<String>,
 }
 
-impl Digest {
-    /// Takes one line in; one that is no event counts, and says nothing.
+impl EventDigest {
+    /// Adds one line. A line that is not an event is only counted.
     pub(crate) fn add(&mut self, line: &[u8]) {
         self.lines += 1;
-        let Ok(event) = serde_json::from_slice::<Event>(line) else {
-            tracing::debug!(line = self.lines, "A line of the event log is no event");
+        let Ok(event) = serde_json::from_slice::<EngineEvent>(line) else {
+            tracing::debug!(line = self.lines, "Line of the event log is not an event");
             return;
         };
         if let Some(summary) = event.summary {
             self.resource_changes = summary.resource_changes.unwrap_or_default();
         }
-        if let Some(begun) = event.begun {
-            self.under_way.insert(begun.metadata.urn);
+        if let Some(started) = event.started {
+            self.in_progress.insert(started.metadata.urn);
         }
         if let Some(failed) = event.failed {
-            self.under_way.remove(&failed.metadata.urn);
+            self.in_progress.remove(&failed.metadata.urn);
         }
-        if let Some(ended) = event.outputs {
-            self.complete(ended.metadata);
+        if let Some(finished) = event.outputs {
+            self.complete(finished.metadata);
         }
     }
 
-    fn complete(&mut self, step: Metadata) {
-        self.under_way.remove(&step.urn);
+    fn complete(&mut self, step: StepMetadata) {
+        self.in_progress.remove(&step.urn);
         *self.completed.entry(step.operation).or_default() += 1;
         if step.kind == ROOT_TYPE {
             self.outputs = step.new.and_then(|state| state.outputs);
         }
     }
 
-    /// What was changed: as the summary says, or as far as it is known without one.
+    /// The changes by the summary event, or else by the completed steps.
     pub(crate) fn changes(&self) -> &BTreeMap<String, i32> {
         if self.resource_changes.is_empty() {
             &self.completed
@@ -115,41 +113,41 @@ impl Digest {
 }
 
 #[derive(Deserialize)]
-struct Event {
+struct EngineEvent {
     #[serde(rename = "summaryEvent")]
-    summary: Option<Summary>,
+    summary: Option<SummaryEvent>,
     #[serde(rename = "resourcePreEvent")]
-    begun: Option<Step>,
+    started: Option<ResourceStep>,
     #[serde(rename = "resOutputsEvent")]
-    outputs: Option<Step>,
+    outputs: Option<ResourceStep>,
     #[serde(rename = "resOpFailedEvent")]
-    failed: Option<Step>,
+    failed: Option<ResourceStep>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Summary {
+struct SummaryEvent {
     resource_changes: Option<BTreeMap<String, i32>>,
 }
 
 #[derive(Deserialize)]
-struct Step {
-    metadata: Metadata,
+struct ResourceStep {
+    metadata: StepMetadata,
 }
 
 #[derive(Deserialize)]
-struct Metadata {
+struct StepMetadata {
     #[serde(rename = "op", default)]
     operation: String,
     #[serde(default)]
     urn: String,
     #[serde(rename = "type", default)]
     kind: String,
-    new: Option<State>,
+    new: Option<ResourceState>,
 }
 
 #[derive(Deserialize)]
-struct State {
+struct ResourceState {
     outputs: Option<Map<String, Value>>,
 }
 
@@ -162,10 +160,10 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_whole_lines_of_a_growing_file() {
+    async fn line_tail_returns_whole_lines() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
-        let mut lines = Lines::of(path.clone());
+        let mut lines = LineTail::new(path.clone());
         assert_eq!(lines.next().await.unwrap(), None);
         let mut file = std::fs::File::create(&path).unwrap();
         file.write_all(b"one\ntw").unwrap();
@@ -179,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_has_changes_and_outputs_of_the_stack_itself() {
+    fn digest_has_changes_and_stack_outputs() {
         let events = [
             json!({"sequence": 0, "preludeEvent": {"config": {}}}),
             json!({"resOutputsEvent": {"metadata": {"type": "pulumi:index:Stash", "new": {"outputs": {"no": 1}}}}}),
@@ -187,7 +185,7 @@ mod tests {
             json!({"summaryEvent": {"resourceChanges": {"create": 3}, "isPreview": false}}),
             json!({"somethingNew": {}}),
         ];
-        let mut digest = Digest::default();
+        let mut digest = EventDigest::default();
         for event in &events {
             digest.add(event.to_string().as_bytes());
         }
@@ -198,25 +196,25 @@ mod tests {
     }
 
     #[test]
-    fn without_a_summary_the_steps_are_counted() {
+    fn digest_without_summary_counts_steps() {
         let step = |event: &str, operation: &str, urn: &str| {
             let step = json!({event: {"metadata": {"op": operation, "urn": urn}}});
             step.to_string()
         };
-        let mut digest = Digest::default();
+        let mut digest = EventDigest::default();
         for urn in ["a", "b", "c"] {
             digest.add(step("resourcePreEvent", "create", urn).as_bytes());
         }
         digest.add(step("resOutputsEvent", "create", "a").as_bytes());
         digest.add(step("resOpFailedEvent", "create", "c").as_bytes());
         assert_eq!(*digest.changes(), [("create".to_owned(), 1)].into());
-        assert_eq!(digest.under_way, ["b".to_owned()].into());
+        assert_eq!(digest.in_progress, ["b".to_owned()].into());
     }
 
     proptest::proptest! {
         #[test]
-        fn no_line_is_too_strange(line: Vec<u8>) {
-            Digest::default().add(&line);
+        fn digest_accepts_any_line(line: Vec<u8>) {
+            EventDigest::default().add(&line);
         }
     }
 }

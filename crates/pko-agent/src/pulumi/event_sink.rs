@@ -1,5 +1,5 @@
-//! Where the CLI leaves the events of an operation: a file, or since 3.205 a listener of ours. Either
-//! way they end up as lines of the run's journal.
+//! Receives the events of an operation: from a file, or since CLI 3.205 by gRPC. Either way they
+//! become lines of the run's journal.
 
 use std::{
     fs::File,
@@ -20,40 +20,36 @@ use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle, time::sleep, time::t
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, Streaming, transport::Server};
 
-use super::event_log::Lines;
+use super::event_log::LineTail;
 
-/// How often a file is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long the listener is waited for after the end, if something holds the connection open.
-const CONNECTION_AFTER_END: Duration = Duration::from_secs(2);
+/// How long events are awaited after the CLI's exit, if a child keeps the connection open.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How many events may wait; then the CLI does.
-const AHEAD: usize = 64;
+/// Events in memory before the CLI has to wait.
+const QUEUE_LENGTH: usize = 64;
 
-/// Where the CLI leaves the events of one operation.
 pub(crate) enum EventSink {
     /// The CLI writes the journal itself.
-    File { lines: Lines, path: PathBuf },
-    /// The CLI sends them here.
-    Listener(Listener),
+    File { lines: LineTail, path: PathBuf },
+    /// The CLI sends the events by gRPC.
+    Listener(EventListener),
 }
 
 impl EventSink {
-    /// The CLI is to write them.
     pub(crate) fn file(journal: &Path) -> Self {
         Self::File {
-            lines: Lines::of(journal.to_owned()),
+            lines: LineTail::new(journal.to_owned()),
             path: journal.to_owned(),
         }
     }
 
-    /// The CLI is to send them.
     pub(crate) async fn listener(journal: &Path) -> io::Result<Self> {
-        Listener::open(journal).await.map(Self::Listener)
+        EventListener::open(journal).await.map(Self::Listener)
     }
 
-    /// What `--event-log` is to be.
+    /// The value of `--event-log`.
     pub(crate) fn argument(&self) -> String {
         match self {
             Self::File { path, .. } => path.display().to_string(),
@@ -61,57 +57,57 @@ impl EventSink {
         }
     }
 
-    /// The next event, which is in the journal by then. Waits until there is one, for ever if need
-    /// be: whoever waits also watches the CLI. May be dropped and called again.
+    /// The next event, which is in the journal when this returns. Waits forever if there is none, so
+    /// callers also wait for the CLI. Cancel safe.
     pub(crate) async fn next(&mut self) -> io::Result<Vec<u8>> {
         match self {
             Self::File { lines, .. } => loop {
                 if let Some(line) = lines.next().await? {
                     return Ok(line);
                 }
-                sleep(LOOK_EVERY).await;
+                sleep(POLL_INTERVAL).await;
             },
             Self::Listener(listener) => match listener.events.recv().await {
-                Some(event) => listener.keep(event),
+                Some(event) => listener.append(event),
                 None => std::future::pending().await,
             },
         }
     }
 
-    /// The next event after the CLI has ended, or nothing if there are no more.
-    pub(crate) async fn rest(&mut self) -> io::Result<Option<Vec<u8>>> {
+    /// The next event after the CLI's exit, or `None` if there are no more.
+    pub(crate) async fn next_after_exit(&mut self) -> io::Result<Option<Vec<u8>>> {
         match self {
             Self::File { lines, .. } => lines.next().await,
-            Self::Listener(listener) => match listener.last().await {
-                Some(event) => listener.keep(event).map(Some),
+            Self::Listener(listener) => match listener.next_after_exit().await {
+                Some(event) => listener.append(event).map(Some),
                 None => Ok(None),
             },
         }
     }
 }
 
-/// Takes the events of one operation, on a port of its own that only this machine can reach.
-pub(crate) struct Listener {
+/// Receives the events of one operation on a port of the loopback interface.
+pub(crate) struct EventListener {
     port: u16,
     server: JoinHandle<()>,
     events: mpsc::Receiver<String>,
     journal: File,
 }
 
-impl Listener {
+impl EventListener {
     async fn open(journal: &Path) -> io::Result<Self> {
         let journal = File::create(journal)?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
-        let (sender, events) = mpsc::channel(AHEAD);
+        let (sender, events) = mpsc::channel(QUEUE_LENGTH);
         let service =
-            EventsServer::new(Receiver(sender)).max_decoding_message_size(MAX_MESSAGE_BYTES);
+            EventsServer::new(EventsService(sender)).max_decoding_message_size(MAX_MESSAGE_BYTES);
         let serve = Server::builder()
             .add_service(service)
             .serve_with_incoming(TcpListenerStream::new(listener));
         let server = tokio::spawn(async move {
             if let Err(error) = serve.await {
-                tracing::warn!(%error, "The events of pulumi can't be listened to");
+                tracing::warn!(%error, "Failed to receive the events of pulumi");
             }
         });
         Ok(Self {
@@ -122,24 +118,24 @@ impl Listener {
         })
     }
 
-    /// The CLI has waited for the answer before it ended, so what is left is here or lost.
-    async fn last(&mut self) -> Option<String> {
+    /// The CLI waits for the response before it exits, so the remaining events are queued or lost.
+    async fn next_after_exit(&mut self) -> Option<String> {
         if let Ok(event) = self.events.try_recv() {
             return Some(event);
         }
-        // No connection, no more events: a CLI that never called is not waited for.
+        // Without a connection there are no more events, also from a CLI that never connected.
         self.server.abort();
-        let next = timeout(CONNECTION_AFTER_END, self.events.recv()).await;
+        let next = timeout(DRAIN_TIMEOUT, self.events.recv()).await;
         next.unwrap_or_else(|_| {
-            tracing::warn!("Something that pulumi left behind holds its event stream open");
+            tracing::warn!("A process that pulumi left behind keeps its event stream open");
             None
         })
     }
 
-    fn keep(&mut self, event: String) -> io::Result<Vec<u8>> {
+    fn append(&mut self, event: String) -> io::Result<Vec<u8>> {
         let mut line = event.into_bytes();
         line.truncate(line.trim_ascii_end().len());
-        // A line is an event.
+        // One event is one line.
         line.iter_mut()
             .filter(|byte| **byte == b'\n')
             .for_each(|byte| *byte = b' ');
@@ -150,25 +146,24 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for EventListener {
     fn drop(&mut self) {
         self.server.abort();
     }
 }
 
-/// The service that the CLI calls.
-struct Receiver(mpsc::Sender<String>);
+struct EventsService(mpsc::Sender<String>);
 
 #[tonic::async_trait]
-impl Events for Receiver {
+impl Events for EventsService {
     async fn stream_events(
         &self,
         request: Request<Streaming<EventRequest>>,
     ) -> Result<Response<()>, Status> {
         let mut events = request.into_inner();
         while let Some(event) = events.message().await? {
-            let taken = self.0.send(event.event).await;
-            taken.map_err(|_| Status::cancelled("the operation has ended"))?;
+            let sent = self.0.send(event.event).await;
+            sent.map_err(|_| Status::cancelled("the operation has ended"))?;
         }
         Ok(Response::new(()))
     }

@@ -1,47 +1,46 @@
-//! A call of the CLI that failed: the text that users know from upstream, and what kind it is.
+//! A failed call of the CLI: its text, which is upstream's, its class, and advice.
 
 use std::fmt;
 
 use pko_proto::{agent::PulumiErrorInfo, run::ErrorClass};
 
 use super::{
-    Exit, Finished, Locks,
-    known::{Known, recognise, state_folder_advice},
-    shortened,
+    CliOutput, Exit, LockReport,
+    known_failures::{KnownFailure, find_known_failure, state_volume_advice},
+    truncate_middle,
 };
 
-/// Of each stream, so that the whole fits into a status and into the trailers of a call.
-const SHOWN_OUTPUT: usize = 28 * 1024;
+/// For each stream, so that the text fits into a status and into gRPC trailers.
+const MAX_OUTPUT_BYTES: usize = 28 * 1024;
 
-/// A call that failed.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    /// What was tried.
+pub(crate) struct CliFailure {
+    /// Begins the text.
     what: &'static str,
-    finished: Finished,
-    /// What can be done about this one.
-    particular_advice: Option<String>,
+    output: CliOutput,
+    /// Takes precedence over the advice for known failures.
+    specific_advice: Option<String>,
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for CliFailure {}
 
-impl fmt::Display for Failure {
+impl fmt::Display for CliFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finished {
+        let CliOutput {
             exit,
             stdout,
             stderr,
-        } = &self.finished;
+        } = &self.output;
         let (stdout, stderr) = (
-            shortened(stdout, SHOWN_OUTPUT),
-            shortened(stderr, SHOWN_OUTPUT),
+            truncate_middle(stdout, MAX_OUTPUT_BYTES),
+            truncate_middle(stderr, MAX_OUTPUT_BYTES),
         );
         let (what, code) = (self.what, self.exit_code());
         write!(
             formatter,
             "{what}: {exit}\ncode: {code}\nstdout: {stdout}\nstderr: {stderr}\n"
         )?;
-        // After the text that people look for, so that it stays what it was.
+        // Last, so that upstream's text stays unchanged.
         match self.advice() {
             Some(advice) => writeln!(formatter, "hint: {advice}"),
             None => Ok(()),
@@ -62,64 +61,57 @@ impl fmt::Display for Exit {
     }
 }
 
-impl Failure {
-    pub(crate) fn new(what: &'static str, finished: Finished) -> Self {
+impl CliFailure {
+    pub(crate) fn new(what: &'static str, output: CliOutput) -> Self {
         Self {
             what,
-            particular_advice: state_folder_advice(&finished.stderr),
-            finished,
+            specific_advice: state_volume_advice(&output.stderr),
+            output,
         }
     }
 
-    /// The call's output if it went well.
-    pub(crate) fn unless_succeeded(
-        what: &'static str,
-        finished: Finished,
-    ) -> Result<Finished, Self> {
-        if finished.succeeded() {
-            Ok(finished)
+    pub(crate) fn check(what: &'static str, output: CliOutput) -> Result<CliOutput, Self> {
+        if output.succeeded() {
+            Ok(output)
         } else {
-            Err(Self::new(what, finished))
+            Err(Self::new(what, output))
         }
     }
 
-    /// The same with something to do about it that is not known for all of its kind.
-    pub(crate) fn advised(self, advice: Option<String>) -> Self {
+    pub(crate) fn with_advice(self, advice: Option<String>) -> Self {
         Self {
-            particular_advice: advice.or(self.particular_advice),
+            specific_advice: advice.or(self.specific_advice),
             ..self
         }
     }
 
-    /// The locks that it complains about.
-    pub(crate) fn locks(&self) -> Locks {
-        Locks::of(&self.finished.stderr)
+    /// The locks that the CLI reports.
+    pub(crate) fn locks(&self) -> LockReport {
+        LockReport::parse(&self.output.stderr)
     }
 
-    /// The call itself.
-    pub(crate) fn finished(&self) -> &Finished {
-        &self.finished
+    pub(crate) fn output(&self) -> &CliOutput {
+        &self.output
     }
 
-    /// As upstream numbers it: the real one, -1 for a signal, -2 if there is none.
+    /// As upstream reports it: -1 for a signal, -2 if the process has no exit status.
     pub(crate) fn exit_code(&self) -> i32 {
-        match self.finished.exit {
+        match self.output.exit {
             Exit::Code(code) => code,
             Exit::Signal(_) => -1,
             Exit::Unknown(_) => -2,
         }
     }
 
-    /// There is no stack of that name.
     pub(crate) fn is_stack_not_found(&self) -> bool {
         let named = |line: &str| {
             line.split_once("no stack named")
                 .is_some_and(|(_, rest)| rest.contains("found"))
         };
-        self.finished.exit == Exit::Code(6) || self.finished.stderr.lines().any(named)
+        self.output.exit == Exit::Code(6) || self.output.stderr.lines().any(named)
     }
 
-    /// The known kind of failure that this is, if it is one.
+    /// Upstream's details of a known failure.
     pub(crate) fn info(&self) -> Option<PulumiErrorInfo> {
         match self.class() {
             ErrorClass::Conflict => Some(PulumiErrorInfo {
@@ -136,12 +128,11 @@ impl Failure {
         }
     }
 
-    /// What kind it is.
     pub(crate) fn class(&self) -> ErrorClass {
-        if let Some(known) = self.known() {
+        if let Some(known) = self.known_failure() {
             return known.class;
         }
-        match self.finished.exit {
+        match self.output.exit {
             Exit::Code(3) => ErrorClass::Authentication,
             Exit::Code(2 | 6) => ErrorClass::Configuration,
             Exit::Code(8) => ErrorClass::Canceled,
@@ -151,22 +142,22 @@ impl Failure {
         }
     }
 
-    /// What can be done about it, if it is a mistake that is known.
+    /// What the user can do about it.
     pub(crate) fn advice(&self) -> Option<&str> {
-        if let Some(advice) = &self.particular_advice {
+        if let Some(advice) = &self.specific_advice {
             return Some(advice);
         }
-        match (self.known(), &self.finished.exit) {
+        match (self.known_failure(), &self.output.exit) {
             (Some(known), _) => known.advice,
             (None, Exit::Signal(9)) => Some(
-                "pulumi was killed from outside; where memory is limited, that is mostly for want of it",
+                "pulumi was killed by a signal, most likely because the container ran out of memory",
             ),
             _ => None,
         }
     }
 
-    fn known(&self) -> Option<&'static Known> {
-        recognise(&self.finished.stdout, &self.finished.stderr)
+    fn known_failure(&self) -> Option<&'static KnownFailure> {
+        find_known_failure(&self.output.stdout, &self.output.stderr)
     }
 }
 
@@ -174,17 +165,17 @@ impl Failure {
 mod tests {
     use super::*;
 
-    fn failure(exit: Exit, stdout: &str, stderr: &str) -> Failure {
-        let finished = Finished {
+    fn failure(exit: Exit, stdout: &str, stderr: &str) -> CliFailure {
+        let output = CliOutput {
             exit,
             stdout: stdout.to_owned(),
             stderr: stderr.to_owned(),
         };
-        Failure::new("failed to run update", finished)
+        CliFailure::new("failed to run update", output)
     }
 
     #[test]
-    fn the_text_is_the_one_that_users_look_for() {
+    fn failure_text_is_upstreams() {
         let text = failure(Exit::Code(1), "Updating", "error: no").to_string();
         assert_eq!(
             text,
@@ -194,12 +185,12 @@ mod tests {
         assert!(text.starts_with("failed to run update: signal: killed\ncode: -1\n"));
         let text = failure(Exit::Code(1), "", "error: incorrect passphrase\n").to_string();
         assert!(text.contains("stderr: error: incorrect passphrase\n\nhint: the passphrase"));
-        let long = "x".repeat(10 * SHOWN_OUTPUT);
+        let long = "x".repeat(10 * MAX_OUTPUT_BYTES);
         assert!(failure(Exit::Code(1), &long, &long).to_string().len() < 64 * 1024);
     }
 
     #[test]
-    fn kinds_of_failure() {
+    fn failure_class_follows_exit_and_text() {
         let locked = "error: the stack is currently locked by 1 lock(s). Either wait for the other";
         let conflict = "error: [409] Conflict: Another update is currently in progress.";
         let bad_token = "error: [401] Unauthorized: No credentials provided or are invalid.";
@@ -266,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_stack_is_known_by_code_or_text() {
+    fn missing_stack_is_detected_by_code_or_text() {
         assert!(failure(Exit::Code(6), "", "").is_stack_not_found());
         assert!(
             failure(Exit::Code(255), "", "error: no stack named 'a/b' found").is_stack_not_found()

@@ -1,32 +1,32 @@
-//! The locks by which a stack is held, as the CLI tells of them when it can't have one itself. Pure.
+//! The locks of a stack, parsed from the CLI's error when it cannot take the lock. Pure.
 //!
-//! Only a state backend in files or buckets tells that: where Pulumi Cloud says that another update is in progress,
-//! nobody but the service knows more.
+//! Only backends in files and buckets report their locks. Pulumi Cloud reports only that another
+//! update is in progress.
 
 use std::fmt;
 
 use jiff::Timestamp;
 
-const COMPLAINT: &str = "the stack is currently locked by ";
+const LOCKED_MESSAGE: &str = "the stack is currently locked by ";
 
-/// Who holds a stack.
+/// A lock and its holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HeldLock {
     pub(crate) user: String,
     pub(crate) host: String,
     pub(crate) process: u32,
-    /// When it was taken. Pulumi's CLI leaves out what is less than a second.
+    /// Pulumi's CLI omits fractions of a second.
     pub(crate) taken: Timestamp,
 }
 
-/// What a failed call says of locks.
+/// What a failed call reports about locks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Locks {
-    /// Nothing: it failed for another reason.
-    NotSaid,
-    /// There are some, and not all of them can be told from the text.
+pub(crate) enum LockReport {
+    /// Nothing; it failed for another reason.
+    NotReported,
+    /// There are locks, but not all of them can be parsed.
     Unreadable,
-    /// These, and no other.
+    /// Exactly these.
     Held(Vec<HeldLock>),
 }
 
@@ -42,12 +42,12 @@ impl fmt::Display for HeldLock {
     }
 }
 
-impl Locks {
-    /// What the CLI's complaints say. A text that is not wholly understood says nothing of any lock.
-    pub(crate) fn of(complaints: &str) -> Self {
-        let mut lines = complaints.lines();
-        let Some(count) = lines.find_map(counted) else {
-            return Self::NotSaid;
+impl LockReport {
+    /// Parses standard error. A report that is not understood completely is unreadable as a whole.
+    pub(crate) fn parse(stderr: &str) -> Self {
+        let mut lines = stderr.lines();
+        let Some(count) = lines.find_map(lock_count) else {
+            return Self::NotReported;
         };
         let rest: Vec<&str> = lines.collect();
         let held = rest
@@ -56,23 +56,24 @@ impl Locks {
             .map(|line| held_lock(line));
         let held: Option<Vec<HeldLock>> = held.collect();
         let is_whole = |held: &Vec<HeldLock>| held.len() == count && !held.is_empty();
-        let is_said_once = !rest.iter().any(|line| counted(line).is_some());
-        match held.filter(is_whole).filter(|_| is_said_once) {
+        let is_single_report = !rest.iter().any(|line| lock_count(line).is_some());
+        match held.filter(is_whole).filter(|_| is_single_report) {
             Some(held) => Self::Held(held),
             None => Self::Unreadable,
         }
     }
 }
 
-/// How many locks a line complains about, if it does: none if that is no number, which is never whole.
-fn counted(line: &str) -> Option<usize> {
-    let complaint = line.strip_prefix("error:")?;
-    let (_, rest) = complaint.split_once(COMPLAINT)?;
+/// The number of locks that a line reports; 0 if it is not a number, which matches no report.
+fn lock_count(line: &str) -> Option<usize> {
+    let error = line.strip_prefix("error:")?;
+    let (_, rest) = error.split_once(LOCKED_MESSAGE)?;
     let count = rest.split_once(" lock(s)").map(|(count, _)| count);
     Some(count.and_then(|count| count.parse().ok()).unwrap_or(0))
 }
 
-/// `  PLACE: created by USER@HOST (pid NUMBER) at TIME`. A user's name may hold an `@`, a host's does not.
+/// `  LOCATION: created by USER@HOST (pid NUMBER) at TIME`. A user name may contain `@`, a host name
+/// may not.
 fn held_lock(line: &str) -> Option<HeldLock> {
     let (_, holder) = line.rsplit_once(": created by ")?;
     let (holder, taken) = holder.rsplit_once(" at ")?;
@@ -111,7 +112,7 @@ mod tests {
         }
     }
 
-    fn complaint(count: &str) -> String {
+    fn locked_error(count: &str) -> String {
         format!(
             "error: the stack is currently locked by {count} lock(s). Either wait for the other process(es) to end or \
              delete the lock file with `pulumi cancel`."
@@ -119,16 +120,16 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cli_really_printed() {
+    fn lock_report_parses_real_cli_output() {
         let printed =
             include_str!("../../../../testing/pko-testkit/transcripts/33-up-locked/stderr.txt");
-        assert_eq!(Locks::of(printed), Locks::Held(vec![first()]));
+        assert_eq!(LockReport::parse(printed), LockReport::Held(vec![first()]));
     }
 
     #[test]
-    fn every_lock_is_read_or_none() {
-        let (one, two) = (complaint("1"), complaint("2"));
-        let held = |locks: &[HeldLock]| Locks::Held(locks.to_vec());
+    fn lock_report_is_complete_or_unreadable() {
+        let (one, two) = (locked_error("1"), locked_error("2"));
+        let held = |locks: &[HeldLock]| LockReport::Held(locks.to_vec());
         let fraction = FIRST.replace("05Z", "05.75Z");
         let with_fraction = HeldLock {
             taken: "2026-01-02T03:04:05.75Z".parse().unwrap(),
@@ -152,7 +153,7 @@ mod tests {
                 held(&[first()]),
             ),
             (
-                "as a part of another complaint",
+                "as part of another error",
                 format!(
                     "{}\n{FIRST}",
                     one.replace("error:", "error: could not create stack:")
@@ -162,29 +163,29 @@ mod tests {
             (
                 "Pulumi Cloud",
                 "error: [409] Conflict: Another update is currently in progress.".to_owned(),
-                Locks::NotSaid,
+                LockReport::NotReported,
             ),
             (
                 "a program that prints it",
                 format!("{}\n{FIRST}", one.trim_start_matches("error: ")),
-                Locks::NotSaid,
+                LockReport::NotReported,
             ),
-            ("nothing", String::new(), Locks::NotSaid),
+            ("nothing", String::new(), LockReport::NotReported),
         ];
         for (what, text, expected) in table {
-            assert_eq!(Locks::of(&text), expected, "{what}: {text}");
+            assert_eq!(LockReport::parse(&text), expected, "{what}: {text}");
         }
     }
 
     #[test]
-    fn what_is_not_wholly_understood_says_nothing() {
-        let (one, two) = (complaint("1"), complaint("2"));
+    fn lock_report_rejects_partial_text() {
+        let (one, two) = (locked_error("1"), locked_error("2"));
         let table = [
             ("fewer than it says", format!("{two}\n{FIRST}\n")),
             ("more than it says", format!("{one}\n{FIRST}\n{SECOND}\n")),
             ("none", format!("{one}\n")),
-            ("none, and it says so", complaint("0")),
-            ("no number", format!("{}\n{FIRST}", complaint("many"))),
+            ("none, and it says so", locked_error("0")),
+            ("no number", format!("{}\n{FIRST}", locked_error("many"))),
             ("said twice", format!("{one}\n{FIRST}\n{one}\n{FIRST}\n")),
             (
                 "a holder that the engine can't read",
@@ -216,12 +217,16 @@ mod tests {
             ),
         ];
         for (what, text) in table {
-            assert_eq!(Locks::of(&text), Locks::Unreadable, "{what}: {text}");
+            assert_eq!(
+                LockReport::parse(&text),
+                LockReport::Unreadable,
+                "{what}: {text}"
+            );
         }
     }
 
     #[test]
-    fn a_holder_is_told_as_a_person_would() {
+    fn held_lock_display_names_holder() {
         assert_eq!(
             first().to_string(),
             "pulumi@demo-workspace-0 (pid 4242) since 2026-01-02T03:04:05Z"

@@ -1,4 +1,4 @@
-//! Pulumi's command line: what is asked of it, how it is run, and what its answers mean.
+//! The `pulumi` CLI: its arguments, its process, and how its output is interpreted.
 
 pub(crate) mod argv;
 mod capture;
@@ -6,21 +6,21 @@ mod cli;
 pub(crate) mod event_log;
 pub(crate) mod event_sink;
 mod failure;
-mod known;
-mod locate;
+mod known_failures;
 mod locks;
 mod operation;
 pub(crate) mod outputs;
 mod plain_text;
+mod program;
 mod project;
 pub(crate) mod version;
 
-pub(crate) use capture::shortened;
+pub(crate) use capture::truncate_middle;
 pub(crate) use cli::{
-    Cli, Exit, Finished, Invocation, StopReason, StopSignal, StopSource, mask_own_environment,
+    Cli, CliOutput, Exit, Invocation, StopReason, StopSignal, StopSource, mask_own_environment,
 };
-pub(crate) use failure::Failure;
-pub(crate) use locate::locate;
-pub(crate) use locks::{HeldLock, Locks};
+pub(crate) use failure::CliFailure;
+pub(crate) use locks::{HeldLock, LockReport};
 pub(crate) use operation::Operation;
+pub(crate) use program::locate;
 pub(crate) use project::{Project, ProjectError};

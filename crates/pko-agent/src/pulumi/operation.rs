@@ -1,11 +1,10 @@
-//! The four operations, and what upstream calls them in its texts.
+//! The four operations, and their names in upstream's texts.
 
 use pko_proto::{
     agent::{DestroyRequest, PreviewRequest, RefreshRequest, UpRequest},
     run::start_run_request,
 };
 
-/// An operation with its options.
 #[derive(Debug, Clone)]
 pub(crate) enum Operation {
     Preview(PreviewRequest),
@@ -15,8 +14,8 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// What a failed run's text begins with.
-    pub(crate) fn failed(&self) -> &'static str {
+    /// The beginning of a failed run's text.
+    pub(crate) fn run_failure_prefix(&self) -> &'static str {
         match self {
             Self::Preview(_) => "preview failed",
             Self::Up(_) => "up failed",
@@ -25,8 +24,8 @@ impl Operation {
         }
     }
 
-    /// What the text of a failed process begins with.
-    pub(crate) fn failed_process(&self) -> &'static str {
+    /// The beginning of a failed process's text.
+    pub(crate) fn process_failure_prefix(&self) -> &'static str {
         match self {
             Self::Preview(_) => "failed to run preview",
             Self::Up(_) => "failed to run update",
@@ -35,7 +34,7 @@ impl Operation {
         }
     }
 
-    /// What the caller says that it is for.
+    /// The caller's message for the update history.
     pub(crate) fn message(&self) -> &str {
         match self {
             Self::Preview(options) => options.message(),
@@ -45,7 +44,7 @@ impl Operation {
         }
     }
 
-    /// The stack is to be removed after its resources.
+    /// Whether the stack is removed after its resources.
     pub(crate) fn removes_stack(&self) -> bool {
         matches!(self, Self::Destroy(options) if options.remove())
     }

@@ -1,36 +1,32 @@
-//! A stack's outputs, from the events if they say everything, else from what the CLI prints.
+//! A stack's outputs: from the events if these contain all values, else from the CLI.
 
 use std::collections::BTreeMap;
 
 use pko_proto::agent::OutputValue;
 use serde_json::{Map, Value};
 
-/// In an event, an object with this key is no object but a secret, an asset, a reference or such.
+/// In an event, an object with this key stands for a secret, an asset, a reference or the like.
 const SIGNATURE: &str = "4dabf18193072939515e22adb298388d";
-/// The signature of a secret.
 const SECRET: &str = "1b47061264138c4ac30d75fd1eb44270";
 
-/// This text is a value that is not known: in a preview, or because its resource was none of the targets of an update.
+/// Pulumi's marker for an unknown value: in a preview, or of a resource that was not a target.
 const UNKNOWN: &str = "04da6b54-80e4-46f7-96ec-b56ff0331ba9";
-/// What stands in the place of a secret.
 const HIDDEN: &str = "[secret]";
 
-/// The outputs as they go over the wire.
 pub(crate) type Outputs = BTreeMap<String, OutputValue>;
 
-/// The outputs, if the event has them all in clear text.
+/// The outputs, if the event has all of them in clear text.
 pub(crate) fn from_event(outputs: &Map<String, Value>) -> Option<Outputs> {
     let plain = !outputs.values().any(has_signature);
     plain.then(|| with_secrets(outputs, |_| false))
 }
 
-/// The outputs as printed with `--show-secrets`; which of them are secret is known from the event.
+/// The outputs of `--show-secrets`. The event marks which of them are secret.
 pub(crate) fn with_event(printed: &Map<String, Value>, event: &Map<String, Value>) -> Outputs {
     with_secrets(printed, |name| event.get(name).is_none_or(has_secret))
 }
 
-/// The outputs as printed with `--show-secrets`; which of them are secret is known from printing
-/// them without.
+/// The outputs of `--show-secrets`. The output without that flag shows which of them are secret.
 pub(crate) fn with_blinded(printed: &Map<String, Value>, blinded: &Map<String, Value>) -> Outputs {
     with_secrets(printed, |name| {
         blinded
@@ -39,15 +35,15 @@ pub(crate) fn with_blinded(printed: &Map<String, Value>, blinded: &Map<String, V
     })
 }
 
-/// What the outputs would be, as the events of a preview say. What is secret or has something secret inside is hidden,
-/// and what only the update itself would tell is said to be unknown.
+/// The planned outputs of a preview. Values that contain a secret are hidden, and values that only
+/// the update determines are marked as unknown.
 pub(crate) fn planned(event: &Map<String, Value>) -> Outputs {
     let output = |(name, value): (&String, &Value)| {
         let secret = has_secret(value);
         let shown = if secret {
             Value::from(HIDDEN)
         } else {
-            without_unknown(value)
+            mark_unknown(value)
         };
         let value = shown.to_string().into_bytes();
         (name.clone(), OutputValue { value, secret })
@@ -55,31 +51,31 @@ pub(crate) fn planned(event: &Map<String, Value>) -> Outputs {
     event.iter().map(output).collect()
 }
 
-fn without_unknown(value: &Value) -> Value {
+fn mark_unknown(value: &Value) -> Value {
     match value {
         Value::String(text) if text == UNKNOWN => Value::from("[unknown]"),
-        Value::Array(items) => items.iter().map(without_unknown).collect(),
+        Value::Array(items) => items.iter().map(mark_unknown).collect(),
         Value::Object(object) => {
             let inner = object.iter();
-            let inner = inner.map(|(key, value)| (key.clone(), without_unknown(value)));
+            let inner = inner.map(|(key, value)| (key.clone(), mark_unknown(value)));
             Value::Object(inner.collect())
         }
         other => other.clone(),
     }
 }
 
-/// The texts inside of secret outputs, which must be printed nowhere.
-pub(crate) fn secret_texts(outputs: &Outputs) -> Vec<String> {
+/// The strings in secret outputs, for the mask.
+pub(crate) fn secret_strings(outputs: &Outputs) -> Vec<String> {
     let mut texts = Vec::new();
     for output in outputs.values().filter(|output| output.secret) {
         if let Ok(value) = serde_json::from_slice(&output.value) {
-            collect_texts(&value, &mut texts);
+            collect_strings(&value, &mut texts);
         }
     }
     texts
 }
 
-/// What has a value. Nobody can do anything with an output that waits for a resource that was no target.
+/// Leaves out unknown values, which belong to resources that were not targets.
 fn with_secrets(values: &Map<String, Value>, is_secret: impl Fn(&str) -> bool) -> Outputs {
     let output = |(name, value): (&String, &Value)| {
         let output = OutputValue {
@@ -94,7 +90,7 @@ fn with_secrets(values: &Map<String, Value>, is_secret: impl Fn(&str) -> bool) -
 
 fn has_unknown(value: &Value) -> bool {
     let mut texts = Vec::new();
-    collect_texts(value, &mut texts);
+    collect_strings(value, &mut texts);
     texts.iter().any(|text| text == UNKNOWN)
 }
 
@@ -120,11 +116,13 @@ fn any_object(value: &Value, test: &dyn Fn(&Map<String, Value>) -> bool) -> bool
     }
 }
 
-fn collect_texts(value: &Value, texts: &mut Vec<String>) {
+fn collect_strings(value: &Value, texts: &mut Vec<String>) {
     match value {
         Value::String(text) => texts.push(text.clone()),
-        Value::Array(items) => items.iter().for_each(|item| collect_texts(item, texts)),
-        Value::Object(object) => object.values().for_each(|item| collect_texts(item, texts)),
+        Value::Array(items) => items.iter().for_each(|item| collect_strings(item, texts)),
+        Value::Object(object) => object
+            .values()
+            .for_each(|item| collect_strings(item, texts)),
         _ => {}
     }
 }
@@ -143,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_resource_that_was_no_target_is_no_output() {
+    fn unknown_outputs_are_left_out() {
         let printed = map(json!({ "a": "1", "b": UNKNOWN, "c": { "d": [UNKNOWN] } }));
         let names = |outputs: Outputs| outputs.into_keys().collect::<Vec<_>>();
         assert_eq!(names(from_event(&printed).unwrap()), ["a"]);
@@ -167,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_outputs_need_no_further_call() {
+    fn plain_outputs_come_from_event() {
         let outputs = from_event(&map(
             json!({"b": {"z": 1, "a": [true, null, 2.5]}, "a": "x"}),
         ));
@@ -182,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_or_an_asset_needs_one() {
+    fn secret_outputs_come_from_cli() {
         let secret = json!({SIGNATURE: SECRET, "ciphertext": "[secret]"});
         let event =
             map(json!({"deep": {"inner": [secret]}, "plain": 1, "asset": {SIGNATURE: "other"}}));
@@ -199,11 +197,11 @@ mod tests {
                 ("unknown", "2", true),
             ]
         );
-        assert_eq!(secret_texts(&outputs), ["hidden"]);
+        assert_eq!(secret_strings(&outputs), ["hidden"]);
     }
 
     #[test]
-    fn what_is_planned_hides_secrets_and_names_what_is_unknown() {
+    fn planned_outputs_hide_secrets_and_mark_unknowns() {
         let secret = json!({SIGNATURE: SECRET, "plaintext": "hidden"});
         let event = map(json!({
             "deep": {"inner": [secret]}, "list": [1, UNKNOWN], "plain": "x", "unknown": UNKNOWN,
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_event_the_blinded_outputs_say_what_is_secret() {
+    fn outputs_without_event_compare_blinded_values() {
         let printed = map(json!({"a": "x", "b": "y"}));
         let blinded = map(json!({"a": "[secret]", "b": "y"}));
         assert_eq!(

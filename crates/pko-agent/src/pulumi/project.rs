@@ -1,4 +1,4 @@
-//! The project file.
+//! The project file, `Pulumi.yaml`.
 
 use std::{
     fs, io,
@@ -8,7 +8,6 @@ use std::{
 use pko_proto::agent::ProjectInfo;
 use serde::Deserialize;
 
-/// A project file that is not there or not readable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProjectError {
     #[error("unable to find project settings in workspace")]
@@ -19,14 +18,14 @@ pub(crate) enum ProjectError {
     Malformed(String),
 }
 
-/// What the agent must know of a project.
+/// The fields that the agent needs.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Project {
     pub(crate) name: String,
     #[serde(default)]
     runtime: Runtime,
-    /// Where the stacks' configuration files are, if not beside the project file.
+    /// The folder of the stacks' configuration files, by default the project file's.
     #[serde(default)]
     stack_config_dir: Option<PathBuf>,
 }
@@ -45,7 +44,6 @@ impl Default for Runtime {
 }
 
 impl Project {
-    /// Reads the project file of a folder.
     pub(crate) fn load(folder: &Path) -> Result<Self, ProjectError> {
         let names = ["Pulumi.yaml", "Pulumi.yml", "Pulumi.json"];
         let file = names
@@ -66,7 +64,6 @@ impl Project {
         }
     }
 
-    /// The configuration file of a stack.
     pub(crate) fn stack_file(&self, folder: &Path, stack: &str) -> PathBuf {
         let short = stack.rsplit('/').next().unwrap_or(stack);
         let inner = self.stack_config_dir.as_deref().unwrap_or(Path::new(""));
@@ -85,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn name_and_runtime_in_all_forms() {
+    fn project_file_forms_are_read() {
         let table = [
             (
                 "Pulumi.yaml",
@@ -106,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn project_file_errors_are_upstreams() {
         let empty = load("other", "").unwrap_err().to_string();
         assert_eq!(empty, "unable to find project settings in workspace");
         let bad = load("Pulumi.yaml", "name: [").unwrap_err().to_string();
@@ -114,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stacks_file_has_the_last_part_of_its_name() {
+    fn stack_file_uses_short_stack_name() {
         let project = load("Pulumi.yaml", "name: demo\nstackConfigDir: config\n").unwrap();
         let file = project.stack_file(Path::new("/w"), "org/demo/dev");
         assert_eq!(file, Path::new("/w/config/Pulumi.dev.yaml"));

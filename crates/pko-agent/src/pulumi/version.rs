@@ -1,14 +1,14 @@
-//! Which CLI it is, and what one of that version can do.
+//! The CLI's version, and the features that depend on it.
 
 use semver::{Prerelease, Version};
 
-/// What turns the check off.
+/// Disables the check.
 pub(crate) const SKIP_CHECK: &str = "PULUMI_AUTOMATION_API_SKIP_VERSION_CHECK";
 
 const OLDEST: &str = "3.2.0-alpha";
 const MAJOR: u64 = 3;
 
-/// A CLI that can't be used.
+/// An unsupported CLI, in upstream's words.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum VersionError {
     #[error("Unable to parse Pulumi CLI version (skip with {SKIP_CHECK}=true): `{0}`")]
@@ -23,15 +23,14 @@ pub(crate) enum VersionError {
     TooOld(String),
 }
 
-/// The version of a CLI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CliVersion(Version);
 
 impl CliVersion {
-    /// From what `pulumi version` prints. Without the check, what is not readable is the oldest there is.
-    pub(crate) fn of(printed: &str, check: bool) -> Result<Self, VersionError> {
+    /// Parses the output of `pulumi version`. Without the check, an unreadable version is 0.0.0.
+    pub(crate) fn parse(printed: &str, check: bool) -> Result<Self, VersionError> {
         let printed = printed.trim();
-        let version = tolerant(printed);
+        let version = parse_leniently(printed);
         if !check {
             return Ok(Self(version.unwrap_or(Version::new(0, 0, 0))));
         }
@@ -45,18 +44,18 @@ impl CliVersion {
         Ok(Self(version))
     }
 
-    /// As callers get it: without a leading `v`.
+    /// Without a leading `v`.
     pub(crate) fn text(&self) -> String {
         self.0.to_string()
     }
 
-    /// It sends events to a listener. The embedded engine writes a file, which is less work for both.
-    pub(crate) fn sends_events(&self) -> bool {
+    /// Sends events by gRPC. The embedded engine writes a file, which is cheaper for both.
+    pub(crate) fn has_event_listener(&self) -> bool {
         self.is_newer_than(3, 205) && !self.0.build.starts_with("pko")
     }
 
     /// `whoami --json`.
-    pub(crate) fn tells_who_am_i_as_json(&self) -> bool {
+    pub(crate) fn has_who_am_i_json(&self) -> bool {
         self.is_at_least(3, 58)
     }
 
@@ -70,7 +69,7 @@ impl CliVersion {
     }
 
     fn is_newer_than(&self, major: u64, minor: u64) -> bool {
-        // What is after the plus says nothing about which is newer.
+        // Build metadata does not count.
         self.0
             .cmp_precedence(&Version::new(major, minor, 0))
             .is_gt()
@@ -84,8 +83,8 @@ fn oldest() -> Version {
     }
 }
 
-/// A leading `v` and missing parts are fine.
-fn tolerant(text: &str) -> Option<Version> {
+/// Accepts a leading `v` and missing parts.
+fn parse_leniently(text: &str) -> Option<Version> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let numbers_end = text.find(['-', '+']).unwrap_or(text.len());
     let (numbers, rest) = text.split_at(numbers_end);
@@ -94,7 +93,7 @@ fn tolerant(text: &str) -> Option<Version> {
     Version::parse(&whole).ok()
 }
 
-/// As Pulumi reads a variable that is on or off.
+/// Pulumi's syntax of boolean variables.
 pub(crate) fn is_true(value: &str) -> bool {
     matches!(
         value,
@@ -107,11 +106,11 @@ mod tests {
     use super::*;
 
     fn version(printed: &str) -> CliVersion {
-        CliVersion::of(printed, true).unwrap()
+        CliVersion::parse(printed, true).unwrap()
     }
 
     #[test]
-    fn what_is_printed_is_read_tolerantly() {
+    fn cli_version_is_parsed_leniently() {
         let table = [
             ("v3.259.0\n", "3.259.0"),
             ("3.259.0", "3.259.0"),
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_be_used_is_refused_in_the_words_that_people_know() {
+    fn unsupported_cli_version_has_upstream_error() {
         let table = [
             (
                 "v4.0.0",
@@ -140,23 +139,23 @@ mod tests {
             ("1.2.3.4", "Unable to parse Pulumi CLI version"),
         ];
         for (printed, text) in table {
-            let error = CliVersion::of(printed, true).unwrap_err().to_string();
+            let error = CliVersion::parse(printed, true).unwrap_err().to_string();
             assert!(error.starts_with(text), "{error}");
         }
-        assert!(CliVersion::of("v3.2.0-alpha", true).is_ok());
+        assert!(CliVersion::parse("v3.2.0-alpha", true).is_ok());
     }
 
     #[test]
-    fn without_the_check_everything_goes_and_nonsense_is_the_oldest() {
-        assert_eq!(CliVersion::of("v4.1.0", false).unwrap().text(), "4.1.0");
-        let nonsense = CliVersion::of("nonsense", false).unwrap();
+    fn skipped_version_check_accepts_anything() {
+        assert_eq!(CliVersion::parse("v4.1.0", false).unwrap().text(), "4.1.0");
+        let nonsense = CliVersion::parse("nonsense", false).unwrap();
         assert_eq!(nonsense.text(), "0.0.0");
-        assert!(!nonsense.sends_events() && !nonsense.has_environments());
-        assert!(!nonsense.tells_who_am_i_as_json());
+        assert!(!nonsense.has_event_listener() && !nonsense.has_environments());
+        assert!(!nonsense.has_who_am_i_json());
     }
 
     #[test]
-    fn where_features_begin() {
+    fn cli_features_follow_version() {
         let table = [
             ("3.57.0", [false, false, false]),
             ("3.58.0", [true, false, false]),
@@ -170,16 +169,16 @@ mod tests {
         for (printed, expected) in table {
             let version = version(printed);
             let actual = [
-                version.tells_who_am_i_as_json(),
+                version.has_who_am_i_json(),
                 version.has_environments(),
-                version.sends_events(),
+                version.has_event_listener(),
             ];
             assert_eq!(actual, expected, "{printed}");
         }
     }
 
     #[test]
-    fn a_variable_is_on_or_off() {
+    fn boolean_variable_is_parsed() {
         assert!(is_true("true") && is_true("1") && !is_true("") && !is_true("0"));
     }
 }

@@ -9,10 +9,10 @@ use pko_proto::{
     run::{ErrorClass, RunError, RunResult},
 };
 
-use super::{proof::LostRun, record::State, recovery::Recovery};
+use super::{lock_ownership::LostRun, lock_recovery::LockRecovery, record::RunPhase};
 use crate::{
-    pulumi::{Failure, Operation, StopReason, StopSource, outputs},
-    workspace::{Observer, Operated, StackRequest, Turn, WorkspaceError},
+    pulumi::{CliFailure, Operation, StopReason, StopSource, outputs},
+    workspace::{CliSession, Observer, OperationOutcome, StackRequest, WorkspaceError},
 };
 
 /// What a run does.
@@ -29,21 +29,21 @@ pub(crate) struct RunRequest {
 
 /// How it ended.
 #[derive(Debug)]
-pub(super) struct Ending {
-    pub(super) state: State,
+pub(super) struct RunOutcome {
+    pub(super) state: RunPhase,
     pub(super) result: RunResult,
 }
 
 /// Runs to the end. Whatever goes wrong is in the result.
 pub(super) async fn execute(
-    mut turn: Turn,
+    mut session: CliSession,
     request: &RunRequest,
     project: &ProjectInfo,
     event_log: &Path,
     stop: &StopSource,
     observer: &impl Observer,
-    recovery: &Recovery<'_>,
-) -> Ending {
+    recovery: &LockRecovery<'_>,
+) -> RunOutcome {
     let started = Timestamp::now();
     let limit = request.time_limit.map(|limit| {
         let stop = stop.clone();
@@ -52,17 +52,17 @@ pub(super) async fn execute(
             stop.stop(StopReason::TimeLimit);
         })
     });
-    let mut outcome = attempt(&mut turn, request, event_log, observer).await;
-    let freed = free(&turn, &outcome, recovery).await;
+    let mut outcome = attempt(&mut session, request, event_log, observer).await;
+    let freed = free(&session, &outcome, recovery).await;
     if freed.is_some() {
-        outcome = attempt(&mut turn, request, event_log, observer).await;
+        outcome = attempt(&mut session, request, event_log, observer).await;
     }
     if let Some(limit) = limit {
         limit.abort();
     }
     let mut ending = match outcome {
-        Ok(operated) => succeed(&mut turn, request, operated).await,
-        Err(error) => Err(advised(error, &turn, recovery)),
+        Ok(operated) => succeed(&mut session, request, operated).await,
+        Err(error) => Err(advised(error, &session, recovery)),
     }
     .unwrap_or_else(|error| failed(&request.operation, &error, stop.signal().reason()));
     let summary = ending.result.summary.get_or_insert_default();
@@ -82,41 +82,45 @@ pub(super) async fn execute(
 
 /// Prepares the stack and runs the operation; once more if the stack turns out to be gone.
 async fn attempt(
-    turn: &mut Turn,
+    session: &mut CliSession,
     request: &RunRequest,
     event_log: &Path,
     observer: &impl Observer,
-) -> Result<Operated, WorkspaceError> {
-    match prepare_and_operate(turn, request, event_log, observer).await {
+) -> Result<OperationOutcome, WorkspaceError> {
+    match prepare_and_operate(session, request, event_log, observer).await {
         Err(WorkspaceError::Cli(failure)) if failure.is_stack_not_found() => {
-            turn.forget(&request.stack.name);
+            session.forget(&request.stack.name);
             if !request.stack.create {
                 return Err(failure.into());
             }
-            prepare_and_operate(turn, request, event_log, observer).await
+            prepare_and_operate(session, request, event_log, observer).await
         }
         other => other,
     }
 }
 
 async fn prepare_and_operate(
-    turn: &mut Turn,
+    session: &mut CliSession,
     request: &RunRequest,
     event_log: &Path,
     observer: &impl Observer,
-) -> Result<Operated, WorkspaceError> {
+) -> Result<OperationOutcome, WorkspaceError> {
     let stack = &request.stack.name;
-    turn.ensure(&request.stack).await?;
+    session.ensure(&request.stack).await?;
     if let Some((items, environments)) = &request.config {
-        turn.configure(stack, items, environments).await?;
+        session.configure(stack, items, environments).await?;
     }
-    let operated = turn
+    let operated = session
         .operate(&request.operation, stack, event_log, observer)
         .await?;
     if operated.finished.succeeded() {
         return Ok(operated);
     }
-    Err(Failure::new(request.operation.failed_process(), operated.finished).into())
+    Err(CliFailure::new(
+        request.operation.process_failure_prefix(),
+        operated.finished,
+    )
+    .into())
 }
 
 /// Removes the lock that a dead run of ours has left behind, if that is why it failed; says what was done.
@@ -125,20 +129,24 @@ async fn prepare_and_operate(
 /// The CLI can only remove all locks at once. Nobody gets one beside the dead one, so there is no other to lose, unless
 /// somebody has removed the dead one by hand and taken the stack since the CLI complained, a moment ago.
 async fn free(
-    turn: &Turn,
-    outcome: &Result<Operated, WorkspaceError>,
-    recovery: &Recovery<'_>,
+    session: &CliSession,
+    outcome: &Result<OperationOutcome, WorkspaceError>,
+    recovery: &LockRecovery<'_>,
 ) -> Option<String> {
     let failure = outcome.as_ref().err()?.failure()?;
-    recovery.free(turn, failure).await
+    recovery.free(session, failure).await
 }
 
 /// With what can be done about a lock that stays.
-fn advised(error: WorkspaceError, turn: &Turn, recovery: &Recovery<'_>) -> WorkspaceError {
+fn advised(
+    error: WorkspaceError,
+    session: &CliSession,
+    recovery: &LockRecovery<'_>,
+) -> WorkspaceError {
     match error {
         WorkspaceError::Cli(failure) => {
-            let advice = recovery.advice(turn, &failure);
-            failure.advised(advice).into()
+            let advice = recovery.advice(session, &failure);
+            failure.with_advice(advice).into()
         }
         other => other,
     }
@@ -146,11 +154,11 @@ fn advised(error: WorkspaceError, turn: &Turn, recovery: &Recovery<'_>) -> Works
 
 /// What is left to do after the operation went well.
 async fn succeed(
-    turn: &mut Turn,
+    session: &mut CliSession,
     request: &RunRequest,
-    operated: Operated,
-) -> Result<Ending, WorkspaceError> {
-    turn.past_stopping();
+    operated: OperationOutcome,
+) -> Result<RunOutcome, WorkspaceError> {
+    session.ignore_stop();
     let stack = &request.stack.name;
     let mut result = RunResult {
         summary: Some(UpdateSummary {
@@ -166,7 +174,7 @@ async fn succeed(
         ..Default::default()
     };
     if matches!(request.operation, Operation::Up(_)) {
-        match turn.outputs(stack, &operated.digest).await {
+        match session.outputs(stack, &operated.digest).await {
             Ok(outputs) => result.outputs = outputs,
             // The update itself went well, and must not be repeated for this.
             Err(error) => {
@@ -184,38 +192,45 @@ async fn succeed(
     let noted = !matches!(request.operation, Operation::Preview(_));
     if let (Some(summary), true, "") = (&mut result.summary, noted, request.operation.message()) {
         // Not worth more than a line in the log either.
-        summary.message = turn.message_of_commit(stack).await.unwrap_or_else(|error| {
-            tracing::warn!(error = error.text(), "The message could not be read");
-            String::new()
-        });
+        summary.message = session
+            .read_update_message(stack)
+            .await
+            .unwrap_or_else(|error| {
+                tracing::warn!(error = error.text(), "The message could not be read");
+                String::new()
+            });
     }
     if request.operation.removes_stack() {
-        turn.remove(stack).await?;
+        session.remove(stack).await?;
     }
-    Ok(Ending {
-        state: State::Succeeded,
+    Ok(RunOutcome {
+        state: RunPhase::Succeeded,
         result,
     })
 }
 
-fn failed(operation: &Operation, error: &WorkspaceError, stopped: Option<StopReason>) -> Ending {
+fn failed(
+    operation: &Operation,
+    error: &WorkspaceError,
+    stopped: Option<StopReason>,
+) -> RunOutcome {
     let (state, class) = match stopped {
-        Some(StopReason::Shutdown) => (State::Interrupted, ErrorClass::Interrupted),
-        Some(_) => (State::Canceled, ErrorClass::Canceled),
-        None => (State::Failed, error.class()),
+        Some(StopReason::Shutdown) => (RunPhase::Interrupted, ErrorClass::Interrupted),
+        Some(_) => (RunPhase::Canceled, ErrorClass::Canceled),
+        None => (RunPhase::Failed, error.class()),
     };
     let note = match stopped {
         Some(StopReason::TimeLimit) => "the run took longer than its time limit: ",
         Some(StopReason::Shutdown) => "the agent was stopped: ",
         _ => "",
     };
-    let text = format!("{}: {note}{}", operation.failed(), error.text());
+    let text = format!("{}: {note}{}", operation.run_failure_prefix(), error.text());
     let mut ending = unsuccessful(state, class, text);
     if let Some(failure) = error.failure() {
-        let finished = failure.finished();
-        ending.result.permalink = permalink(&finished.stdout);
-        ending.result.stdout.clone_from(&finished.stdout);
-        ending.result.stderr.clone_from(&finished.stderr);
+        let output = failure.output();
+        ending.result.permalink = permalink(&output.stdout);
+        ending.result.stdout.clone_from(&output.stdout);
+        ending.result.stderr.clone_from(&output.stderr);
         if let Some(error) = &mut ending.result.error {
             error.info = failure.info();
             error.advice = failure.advice().map(str::to_owned);
@@ -226,8 +241,8 @@ fn failed(operation: &Operation, error: &WorkspaceError, stopped: Option<StopRea
 }
 
 /// An ending without a success.
-pub(super) fn unsuccessful(state: State, class: ErrorClass, message: String) -> Ending {
-    let result = if state == State::Canceled {
+pub(super) fn unsuccessful(state: RunPhase, class: ErrorClass, message: String) -> RunOutcome {
+    let result = if state == RunPhase::Canceled {
         "canceled"
     } else {
         "failed"
@@ -246,7 +261,7 @@ pub(super) fn unsuccessful(state: State, class: ErrorClass, message: String) -> 
         error: Some(error),
         ..Default::default()
     };
-    Ending { state, result }
+    RunOutcome { state, result }
 }
 
 /// Where a person can look at the update, if the CLI says so.
@@ -270,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_permalink_ends_with_its_line() {
+    fn permalink_ends_with_its_line() {
         let table = [
             ("a\nView Live: https://x/1\nb", Some("https://x/1")),
             (
@@ -286,23 +301,23 @@ mod tests {
     }
 
     #[test]
-    fn why_it_was_stopped_decides_how_it_ended() {
+    fn stop_reason_decides_run_phase() {
         let operation = Operation::Up(UpRequest::default());
         let table = [
-            (None, State::Failed, "up failed: no stack is selected"),
+            (None, RunPhase::Failed, "up failed: no stack is selected"),
             (
                 Some(StopReason::Canceled),
-                State::Canceled,
+                RunPhase::Canceled,
                 "up failed: no stack is selected",
             ),
             (
                 Some(StopReason::TimeLimit),
-                State::Canceled,
+                RunPhase::Canceled,
                 "up failed: the run took longer than its time limit: no stack is selected",
             ),
             (
                 Some(StopReason::Shutdown),
-                State::Interrupted,
+                RunPhase::Interrupted,
                 "up failed: the agent was stopped: no stack is selected",
             ),
         ];

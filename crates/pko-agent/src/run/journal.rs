@@ -11,8 +11,8 @@ use std::{
 use pko_proto::run::RunResult;
 use prost::Message;
 
-use super::{record::Record, retention::Kept};
-use crate::pulumi::event_log::Digest;
+use super::{record::RunRecord, retention::FinishedRun};
+use crate::pulumi::event_log::EventDigest;
 
 const STATE: &str = "state.json";
 const EVENTS: &str = "events.jsonl";
@@ -65,13 +65,17 @@ impl Journal {
     }
 
     /// Keeps what is known of a run. Once this returns, a restart knows it too.
-    pub(crate) fn keep(&self, record: &Record) -> Result<(), JournalError> {
+    pub(crate) fn keep(&self, record: &RunRecord) -> Result<(), JournalError> {
         let text = serde_json::to_vec(record).map_err(|error| JournalError::Write(error.into()))?;
         self.write(&record.run_id, STATE, &text)
     }
 
     /// Keeps the result of a run.
-    pub(crate) fn keep_result(&self, run_id: &str, result: &RunResult) -> Result<(), JournalError> {
+    pub(crate) fn write_result(
+        &self,
+        run_id: &str,
+        result: &RunResult,
+    ) -> Result<(), JournalError> {
         self.write(run_id, RESULT, &result.encode_to_vec())
     }
 
@@ -88,12 +92,12 @@ impl Journal {
     }
 
     /// All runs, oldest first. A folder that makes no sense is removed.
-    pub(crate) fn records(&self) -> Result<Vec<Record>, JournalError> {
+    pub(crate) fn records(&self) -> Result<Vec<RunRecord>, JournalError> {
         let mut records = Vec::new();
         for entry in fs::read_dir(&self.runs).map_err(JournalError::Read)? {
             let folder = entry.map_err(JournalError::Read)?.path();
             let text = fs::read(folder.join(STATE)).unwrap_or_default();
-            match serde_json::from_slice::<Record>(&text) {
+            match serde_json::from_slice::<RunRecord>(&text) {
                 Ok(record) => records.push(record),
                 Err(error) => {
                     tracing::warn!(folder = %folder.display(), %error, "Removing a run that can't be read");
@@ -106,8 +110,8 @@ impl Journal {
     }
 
     /// What the events of a run tell, as far as they were written.
-    pub(crate) fn digest(&self, run_id: &str) -> Digest {
-        let mut digest = Digest::default();
+    pub(crate) fn digest(&self, run_id: &str) -> EventDigest {
+        let mut digest = EventDigest::default();
         let Ok(file) = File::open(self.events(run_id)) else {
             return digest;
         };
@@ -124,12 +128,12 @@ impl Journal {
     }
 
     /// Forgets the events of a run.
-    pub(crate) fn forget_events(&self, run_id: &str) {
+    pub(crate) fn remove_events(&self, run_id: &str) {
         self.remove_file(run_id, EVENTS);
     }
 
     /// Forgets events and result; the id stays known.
-    pub(crate) fn forget_result(&self, run_id: &str) {
+    pub(crate) fn remove_result(&self, run_id: &str) {
         self.remove_file(run_id, EVENTS);
         self.remove_file(run_id, RESULT);
     }
@@ -142,7 +146,7 @@ impl Journal {
     }
 
     /// What a finished run takes up.
-    pub(crate) fn kept(&self, record: &Record) -> Kept {
+    pub(crate) fn kept(&self, record: &RunRecord) -> FinishedRun {
         let folder = self.runs.join(&record.run_id);
         let size = |name| folder.join(name).metadata().map_or(0, |data| data.len());
         let (event_bytes, result_bytes) = if record.acknowledged {
@@ -150,7 +154,7 @@ impl Journal {
         } else {
             (size(EVENTS), size(RESULT))
         };
-        Kept {
+        FinishedRun {
             run_id: record.run_id.clone(),
             acknowledged: record.acknowledged,
             event_bytes,
@@ -187,28 +191,28 @@ mod tests {
     use jiff::Timestamp;
 
     use super::{
-        super::record::{Kind, State},
+        super::record::{RunKind, RunPhase},
         *,
     };
 
-    fn record(run_id: &str) -> Record {
-        Record {
+    fn record(run_id: &str) -> RunRecord {
+        RunRecord {
             run_id: run_id.to_owned(),
-            kind: Kind::Up,
+            kind: RunKind::Up,
             stack: "dev".to_owned(),
-            state: State::Running,
+            state: RunPhase::Running,
             created_at: Timestamp::from_second(1).unwrap(),
             started_at: None,
             finished_at: None,
             events: 0,
             acknowledged: false,
             process: None,
-            of_a_call: false,
+            is_call_scoped: false,
         }
     }
 
     #[test]
-    fn what_is_kept_comes_back() {
+    fn journal_survives_reopen() {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::open(folder.path()).unwrap();
         let result = RunResult {
@@ -217,20 +221,20 @@ mod tests {
         };
         journal.keep(&record("b")).unwrap();
         journal.keep(&record("a")).unwrap();
-        journal.keep_result("a", &result).unwrap();
+        journal.write_result("a", &result).unwrap();
         drop(journal);
         let journal = Journal::open(folder.path()).unwrap();
         assert_eq!(journal.records().unwrap(), [record("a"), record("b")]);
         assert_eq!(journal.result("a").unwrap(), Some(result));
         assert_eq!(journal.result("b").unwrap(), None);
-        journal.forget_result("a");
+        journal.remove_result("a");
         assert_eq!(journal.result("a").unwrap(), None);
         journal.forget("a");
         assert_eq!(journal.records().unwrap(), [record("b")]);
     }
 
     #[test]
-    fn only_one_agent_at_a_time() {
+    fn journal_allows_one_agent() {
         let folder = tempfile::tempdir().unwrap();
         let _first = Journal::open(folder.path()).unwrap();
         assert!(matches!(
@@ -240,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_is_private() {
+    fn journal_folder_is_private() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join(".pko");
         let _journal = Journal::open(&data).unwrap();
@@ -248,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_events_are_counted() {
+    fn journal_digest_counts_whole_lines() {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::open(folder.path()).unwrap();
         journal.keep(&record("a")).unwrap();
@@ -260,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_makes_no_sense_is_removed() {
+    fn journal_removes_unreadable_run() {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::open(folder.path()).unwrap();
         let strange = folder.path().join("runs/strange");

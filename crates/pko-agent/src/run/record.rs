@@ -7,11 +7,11 @@ use pko_proto::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::orphan::Process;
+use super::process::ProcessIdentity;
 
 /// How far a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum State {
+pub(crate) enum RunPhase {
     Queued,
     Running,
     Succeeded,
@@ -22,7 +22,7 @@ pub(crate) enum State {
 
 /// What a run does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Kind {
+pub(crate) enum RunKind {
     Preview,
     Up,
     Refresh,
@@ -31,11 +31,11 @@ pub(crate) enum Kind {
 
 /// A run, as it is kept in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct RunRecord {
     pub(crate) run_id: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: RunKind,
     pub(crate) stack: String,
-    pub(crate) state: State,
+    pub(crate) state: RunPhase,
     pub(crate) created_at: Timestamp,
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) finished_at: Option<Timestamp>,
@@ -46,19 +46,19 @@ pub(crate) struct Record {
     pub(crate) acknowledged: bool,
     /// The CLI; after the end, the one that there was.
     #[serde(default)]
-    pub(crate) process: Option<Process>,
+    pub(crate) process: Option<ProcessIdentity>,
     /// Nobody else but the call that started it knows of it.
-    #[serde(default)]
-    pub(crate) of_a_call: bool,
+    #[serde(default, rename = "of_a_call")]
+    pub(crate) is_call_scoped: bool,
 }
 
-impl State {
+impl RunPhase {
     pub(crate) fn is_final(self) -> bool {
         !matches!(self, Self::Queued | Self::Running)
     }
 }
 
-impl Record {
+impl RunRecord {
     /// The number of the last event, or of the result.
     pub(crate) fn last_sequence(&self) -> u64 {
         self.events + u64::from(self.state.is_final())
@@ -81,31 +81,31 @@ impl Record {
     }
 }
 
-impl From<State> for run::RunState {
-    fn from(state: State) -> Self {
+impl From<RunPhase> for run::RunState {
+    fn from(state: RunPhase) -> Self {
         match state {
-            State::Queued => Self::Queued,
-            State::Running => Self::Running,
-            State::Succeeded => Self::Succeeded,
-            State::Failed => Self::Failed,
-            State::Canceled => Self::Canceled,
-            State::Interrupted => Self::Interrupted,
+            RunPhase::Queued => Self::Queued,
+            RunPhase::Running => Self::Running,
+            RunPhase::Succeeded => Self::Succeeded,
+            RunPhase::Failed => Self::Failed,
+            RunPhase::Canceled => Self::Canceled,
+            RunPhase::Interrupted => Self::Interrupted,
         }
     }
 }
 
-impl From<Kind> for run::Operation {
-    fn from(kind: Kind) -> Self {
+impl From<RunKind> for run::Operation {
+    fn from(kind: RunKind) -> Self {
         match kind {
-            Kind::Preview => Self::Preview,
-            Kind::Up => Self::Up,
-            Kind::Refresh => Self::Refresh,
-            Kind::Destroy => Self::Destroy,
+            RunKind::Preview => Self::Preview,
+            RunKind::Up => Self::Up,
+            RunKind::Refresh => Self::Refresh,
+            RunKind::Destroy => Self::Destroy,
         }
     }
 }
 
-impl From<&crate::pulumi::Operation> for Kind {
+impl From<&crate::pulumi::Operation> for RunKind {
     fn from(operation: &crate::pulumi::Operation) -> Self {
         use crate::pulumi::Operation;
         match operation {

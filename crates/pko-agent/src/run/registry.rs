@@ -1,11 +1,12 @@
 //! All runs that the agent knows, and the one that goes on.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+    Arc, OnceLock,
     atomic::{AtomicBool, Ordering},
 };
 
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use pko_proto::{
     convert::to_proto_timestamp,
     run::{ErrorClass, Run, RunResult},
@@ -13,17 +14,17 @@ use pko_proto::{
 use tokio::sync::{mpsc, watch};
 
 use super::{
-    Journal, JournalError, Record,
-    execute::{self, Ending, RunRequest},
-    orphan::Process,
-    proof::OwnRun,
-    record::State,
-    recovery::Recovery,
+    Journal, JournalError, RunRecord,
+    execute::{self, RunOutcome, RunRequest},
+    lock_ownership::OwnRun,
+    lock_recovery::LockRecovery,
+    process::ProcessIdentity,
+    record::RunPhase,
     retention,
 };
 use crate::{
-    pulumi::{StopReason, StopSource, event_log::Digest},
-    workspace::{Observer, Turn, Workspace},
+    pulumi::{StopReason, StopSource, event_log::EventDigest},
+    workspace::{CliSession, Observer, Workspace},
 };
 
 /// A run that can't be started, found or forgotten.
@@ -45,12 +46,12 @@ pub(crate) enum RunsError {
     Journal(#[from] JournalError),
 }
 
-type Result<T> = std::result::Result<T, RunsError>;
+type RunsResult<T> = Result<T, RunsError>;
 
 /// One run in memory.
-pub(super) struct Entry {
+pub(super) struct RunEntry {
     pub(super) run_id: String,
-    pub(super) record: watch::Sender<Record>,
+    pub(super) record: watch::Sender<RunRecord>,
     stop: StopSource,
     /// Taken when it begins: it may hold secrets, and is not needed again.
     request: Mutex<Option<RunRequest>>,
@@ -65,14 +66,14 @@ pub(crate) struct Runs {
     workspace: Arc<Workspace>,
     pub(super) journal: Journal,
     /// Oldest first.
-    entries: Mutex<Vec<Arc<Entry>>>,
-    queue: mpsc::UnboundedSender<Arc<Entry>>,
+    entries: Mutex<Vec<Arc<RunEntry>>>,
+    queue: mpsc::UnboundedSender<Arc<RunEntry>>,
     stopping: AtomicBool,
 }
 
 impl Runs {
     /// Takes up the journal: what was under way when the last agent ended is interrupted.
-    pub(crate) fn open(workspace: Arc<Workspace>, journal: Journal) -> Result<Arc<Self>> {
+    pub(crate) fn open(workspace: Arc<Workspace>, journal: Journal) -> RunsResult<Arc<Self>> {
         let (queue, waiting) = mpsc::unbounded_channel();
         let records = journal.records()?;
         let runs = Arc::new(Self {
@@ -83,27 +84,27 @@ impl Runs {
             stopping: AtomicBool::new(false),
         });
         for record in records {
-            runs.take_up(record);
+            runs.restore(record);
         }
         tokio::spawn(work(Arc::clone(&runs), waiting));
         Ok(runs)
     }
 
-    fn take_up(&self, record: Record) {
+    fn restore(&self, record: RunRecord) {
         let ended = record.state.is_final();
         let process = record.process.filter(|process| process.is_alive());
-        let entry = Arc::new(Entry::new(record, None, true));
+        let entry = Arc::new(RunEntry::new(record, None, true));
         self.entries().push(Arc::clone(&entry));
         match process {
             _ if ended => {}
-            None => self.give_up(&entry),
+            None => self.mark_interrupted(&entry),
             // The worker lives as long as the runs do.
             Some(_) => drop(self.queue.send(entry)),
         }
     }
 
     /// Ends a run that an agent before this one has begun.
-    fn give_up(&self, entry: &Entry) {
+    fn mark_interrupted(&self, entry: &RunEntry) {
         tracing::warn!(
             run = entry.run_id,
             "A run was interrupted by the end of the agent"
@@ -113,8 +114,8 @@ impl Runs {
             .record
             .send_modify(|record| record.events = digest.lines);
         let record = entry.record.borrow().clone();
-        self.finish(entry, interrupted_ending(&record, &digest));
-        if record.of_a_call
+        self.finish(entry, interrupted_outcome(&record, &digest));
+        if record.is_call_scoped
             && let Err(error) = self.acknowledge(&record.run_id)
         {
             tracing::warn!(%error, "A run of a call could not be forgotten");
@@ -122,7 +123,12 @@ impl Runs {
     }
 
     /// Starts a run, or finds the one of that id.
-    pub(crate) fn start(&self, run_id: &str, request: RunRequest, of_a_call: bool) -> Result<Run> {
+    pub(crate) fn start(
+        &self,
+        run_id: &str,
+        request: RunRequest,
+        is_call_scoped: bool,
+    ) -> RunsResult<Run> {
         if !is_good_id(run_id) {
             return Err(RunsError::BadId);
         }
@@ -135,9 +141,9 @@ impl Runs {
         if self.stopping.load(Ordering::SeqCst) {
             return Err(RunsError::Stopping);
         }
-        let record = new_record(run_id, &request, of_a_call);
+        let record = new_record(run_id, &request, is_call_scoped);
         self.journal.keep(&record)?;
-        let entry = Arc::new(Entry::new(record, Some(request), false));
+        let entry = Arc::new(RunEntry::new(record, Some(request), false));
         entries.push(Arc::clone(&entry));
         // The worker lives as long as the runs do.
         self.queue
@@ -149,7 +155,7 @@ impl Runs {
     }
 
     /// A run as it is now.
-    pub(crate) fn get(&self, run_id: &str) -> Result<Run> {
+    pub(crate) fn get(&self, run_id: &str) -> RunsResult<Run> {
         self.describe(self.entry(run_id)?.as_ref())
     }
 
@@ -157,34 +163,34 @@ impl Runs {
     pub(crate) fn list(&self) -> Vec<Run> {
         let entries = self.entries();
         let owned = entries.iter().map(|entry| entry.record.borrow());
-        let owned = owned.filter(|record| !record.of_a_call);
+        let owned = owned.filter(|record| !record.is_call_scoped);
         owned.map(|record| record.to_proto(None)).collect()
     }
 
     /// Stops a run; one that has ended stays as it is.
-    pub(crate) fn cancel(&self, run_id: &str, reason: StopReason) -> Result<Run> {
+    pub(crate) fn cancel(&self, run_id: &str, reason: StopReason) -> RunsResult<Run> {
         let entry = self.entry(run_id)?;
         self.stop(&entry, reason);
         self.describe(&entry)
     }
 
     /// The result has been kept elsewhere.
-    pub(crate) fn acknowledge(&self, run_id: &str) -> Result<()> {
+    pub(crate) fn acknowledge(&self, run_id: &str) -> RunsResult<()> {
         let entry = self.entry(run_id)?;
         let mut record = entry.record.borrow().clone();
         if !record.state.is_final() {
             return Err(RunsError::NotEnded(run_id.to_owned()));
         }
-        if record.of_a_call {
+        if record.is_call_scoped {
             self.entries().retain(|entry| entry.run_id != run_id);
             self.journal.forget(run_id);
             return Ok(());
         }
         record.acknowledged = true;
         self.journal.keep(&record)?;
-        self.journal.forget_result(run_id);
+        self.journal.remove_result(run_id);
         entry.record.send_replace(record);
-        self.tidy();
+        self.prune();
         Ok(())
     }
 
@@ -203,7 +209,7 @@ impl Runs {
     }
 
     /// The result of a run that has ended.
-    pub(super) fn result(&self, entry: &Entry) -> Result<RunResult> {
+    pub(super) fn result(&self, entry: &RunEntry) -> RunsResult<RunResult> {
         let result = match entry.unsaved.get() {
             Some(result) => Some(result.clone()),
             None => self.journal.result(&entry.run_id)?,
@@ -211,17 +217,17 @@ impl Runs {
         result.ok_or_else(|| RunsError::Forgotten(entry.run_id.clone()))
     }
 
-    pub(super) fn entry(&self, run_id: &str) -> Result<Arc<Entry>> {
+    pub(super) fn entry(&self, run_id: &str) -> RunsResult<Arc<RunEntry>> {
         let entries = self.entries();
         let entry = entries.iter().find(|entry| entry.run_id == run_id).cloned();
         entry.ok_or_else(|| RunsError::Unknown(run_id.to_owned()))
     }
 
-    fn entries(&self) -> MutexGuard<'_, Vec<Arc<Entry>>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, Vec<Arc<RunEntry>>> {
+        self.entries.lock()
     }
 
-    fn describe(&self, entry: &Entry) -> Result<Run> {
+    fn describe(&self, entry: &RunEntry) -> RunsResult<Run> {
         let record = entry.record.borrow().clone();
         if !record.state.is_final() {
             return Ok(record.to_proto(None));
@@ -233,12 +239,12 @@ impl Runs {
         }
     }
 
-    fn stop(&self, entry: &Entry, reason: StopReason) {
+    fn stop(&self, entry: &RunEntry, reason: StopReason) {
         entry.stop.stop(reason);
         if entry.claim() {
             let state = match reason {
-                StopReason::Shutdown => State::Interrupted,
-                _ => State::Canceled,
+                StopReason::Shutdown => RunPhase::Interrupted,
+                _ => RunPhase::Canceled,
             };
             let text = "the run was stopped before it began".to_owned();
             self.finish(
@@ -248,8 +254,8 @@ impl Runs {
         }
     }
 
-    async fn attend_to(&self, entry: &Entry) {
-        let turn = self.workspace.turn(entry.stop.signal()).await;
+    async fn process_entry(&self, entry: &RunEntry) {
+        let session = self.workspace.open_session(entry.stop.signal()).await;
         let Some(request) = entry.take_request() else {
             let process = entry.record.borrow().process;
             if let Some(process) = process {
@@ -259,16 +265,16 @@ impl Runs {
                 );
                 process.stop(self.workspace.cli.patience).await;
             }
-            return self.give_up(entry);
+            return self.mark_interrupted(entry);
         };
         if entry.claim() {
-            self.execute(entry, &request, turn).await;
+            self.execute(entry, &request, session).await;
         }
     }
 
-    async fn execute(&self, entry: &Entry, request: &RunRequest, turn: Turn) {
+    async fn execute(&self, entry: &RunEntry, request: &RunRequest, session: CliSession) {
         self.note(entry, |record| {
-            record.state = State::Running;
+            record.state = RunPhase::Running;
             record.started_at = Some(Timestamp::now());
         });
         tracing::info!(
@@ -276,13 +282,13 @@ impl Runs {
             stack = request.stack.name,
             "A run began"
         );
-        let recovery = Recovery {
+        let recovery = LockRecovery {
             stack: &request.stack.name,
             lost: &request.lost_runs,
-            own: &|| self.ended_runs_of(&request.stack.name),
+            own: &|| self.finished_runs_of(&request.stack.name),
         };
         let mut ending = execute::execute(
-            turn,
+            session,
             request,
             self.workspace.project_info(),
             &self.journal.events(&entry.run_id),
@@ -291,7 +297,7 @@ impl Runs {
             &recovery,
         )
         .await;
-        if ending.state != State::Succeeded {
+        if ending.state != RunPhase::Succeeded {
             let digest = self.journal.digest(&entry.run_id);
             ending.result.resource_changes = digest.changes().clone();
         }
@@ -299,11 +305,11 @@ impl Runs {
     }
 
     /// The runs of a stack whose CLI is gone. A run is not over before that.
-    fn ended_runs_of(&self, stack: &str) -> Vec<OwnRun> {
+    fn finished_runs_of(&self, stack: &str) -> Vec<OwnRun> {
         let entries = self.entries();
         let records = entries.iter().map(|entry| entry.record.borrow().clone());
         let of_stack = records.filter(|record| record.stack == stack && record.state.is_final());
-        let own_run = |record: Record| {
+        let own_run = |record: RunRecord| {
             Some(OwnRun {
                 process: record.process?.id(),
                 begun: record.started_at?,
@@ -315,7 +321,7 @@ impl Runs {
     }
 
     /// Changes what is known of a run, here and on disk.
-    fn note(&self, entry: &Entry, change: impl FnOnce(&mut Record)) {
+    fn note(&self, entry: &RunEntry, change: impl FnOnce(&mut RunRecord)) {
         entry.record.send_modify(change);
         let record = entry.record.borrow().clone();
         if let Err(error) = self.journal.keep(&record) {
@@ -324,13 +330,13 @@ impl Runs {
     }
 
     /// Keeps how a run ended, and tells it after that.
-    fn finish(&self, entry: &Entry, ending: Ending) {
+    fn finish(&self, entry: &RunEntry, ending: RunOutcome) {
         let mut record = entry.record.borrow().clone();
         record.state = ending.state;
         record.finished_at = Some(Timestamp::now());
         let kept = self
             .journal
-            .keep_result(&entry.run_id, &ending.result)
+            .write_result(&entry.run_id, &ending.result)
             .and_then(|()| self.journal.keep(&record));
         if let Err(error) = kept {
             tracing::error!(run = entry.run_id, %error, "The journal could not be written");
@@ -339,16 +345,16 @@ impl Runs {
         }
         tracing::info!(run = entry.run_id, state = ?record.state, events = record.events, "A run ended");
         entry.record.send_replace(record);
-        self.tidy();
+        self.prune();
     }
 
     /// Lets go of what is too old or too much.
-    fn tidy(&self) {
+    fn prune(&self) {
         let mut entries = self.entries();
-        let mut finished: Vec<Record> = entries
+        let mut finished: Vec<RunRecord> = entries
             .iter()
             .map(|entry| entry.record.borrow().clone())
-            .filter(|record| record.state.is_final() && !record.of_a_call)
+            .filter(|record| record.state.is_final() && !record.is_call_scoped)
             .collect();
         finished.sort_by_key(|record| record.finished_at);
         let kept: Vec<_> = finished
@@ -359,11 +365,11 @@ impl Runs {
         excess
             .events
             .iter()
-            .for_each(|id| self.journal.forget_events(id));
+            .for_each(|id| self.journal.remove_events(id));
         excess
             .results
             .iter()
-            .for_each(|id| self.journal.forget_result(id));
+            .for_each(|id| self.journal.remove_result(id));
         for id in &excess.ids {
             self.journal.forget(id);
             entries.retain(|entry| entry.run_id != *id);
@@ -372,22 +378,23 @@ impl Runs {
 }
 
 /// Runs one after the other, in the order in which they were started.
-async fn work(runs: Arc<Runs>, mut waiting: mpsc::UnboundedReceiver<Arc<Entry>>) {
+async fn work(runs: Arc<Runs>, mut waiting: mpsc::UnboundedReceiver<Arc<RunEntry>>) {
     while let Some(entry) = waiting.recv().await {
-        runs.attend_to(&entry).await;
+        runs.process_entry(&entry).await;
     }
 }
 
 /// What a run that goes on tells.
 struct Progress<'a> {
     runs: &'a Runs,
-    entry: &'a Entry,
+    entry: &'a RunEntry,
 }
 
 impl Observer for Progress<'_> {
     fn process(&self, id: u32) {
-        self.runs
-            .note(self.entry, |record| record.process = Process::of(id));
+        self.runs.note(self.entry, |record| {
+            record.process = ProcessIdentity::of(id)
+        });
     }
 
     fn events(&self, count: u64) {
@@ -397,8 +404,8 @@ impl Observer for Progress<'_> {
     }
 }
 
-impl Entry {
-    fn new(record: Record, request: Option<RunRequest>, claimed: bool) -> Self {
+impl RunEntry {
+    fn new(record: RunRecord, request: Option<RunRequest>, claimed: bool) -> Self {
         Self {
             run_id: record.run_id.clone(),
             record: watch::Sender::new(record),
@@ -410,7 +417,7 @@ impl Entry {
     }
 
     fn take_request(&self) -> Option<RunRequest> {
-        let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut request = self.request.lock();
         request.take()
     }
 
@@ -420,24 +427,24 @@ impl Entry {
     }
 }
 
-fn new_record(run_id: &str, request: &RunRequest, of_a_call: bool) -> Record {
-    Record {
+fn new_record(run_id: &str, request: &RunRequest, is_call_scoped: bool) -> RunRecord {
+    RunRecord {
         run_id: run_id.to_owned(),
         kind: (&request.operation).into(),
         stack: request.stack.name.clone(),
-        state: State::Queued,
+        state: RunPhase::Queued,
         created_at: Timestamp::now(),
         started_at: None,
         finished_at: None,
         events: 0,
         acknowledged: false,
         process: None,
-        of_a_call,
+        is_call_scoped,
     }
 }
 
 /// What is left to say of a run whose agent is gone.
-fn interrupted_ending(record: &Record, digest: &Digest) -> Ending {
+fn interrupted_outcome(record: &RunRecord, digest: &EventDigest) -> RunOutcome {
     let text = match record.started_at {
         Some(_) => format!(
             "the agent ended while the run went on, after {} events{}{}; what it had done by then is in the stack's state",
@@ -447,7 +454,7 @@ fn interrupted_ending(record: &Record, digest: &Digest) -> Ending {
         ),
         None => "the agent ended before the run began; nothing was changed".to_owned(),
     };
-    let mut ending = execute::unsuccessful(State::Interrupted, ErrorClass::Interrupted, text);
+    let mut ending = execute::unsuccessful(RunPhase::Interrupted, ErrorClass::Interrupted, text);
     ending.result.resource_changes = digest.changes().clone();
     if let Some(summary) = &mut ending.result.summary {
         summary.start_time = record.started_at.map(to_proto_timestamp);
@@ -455,7 +462,7 @@ fn interrupted_ending(record: &Record, digest: &Digest) -> Ending {
     ending
 }
 
-fn counted(digest: &Digest) -> String {
+fn counted(digest: &EventDigest) -> String {
     let change = |(operation, count): (&String, &i32)| format!("{operation} {count}");
     let changes: Vec<String> = digest.changes().iter().map(change).collect();
     if changes.is_empty() {
@@ -465,9 +472,9 @@ fn counted(digest: &Digest) -> String {
 }
 
 /// A few of the resources that may be half made.
-fn under_way(digest: &Digest) -> String {
+fn under_way(digest: &EventDigest) -> String {
     const SHOWN: usize = 5;
-    let names: Vec<&str> = digest.under_way.iter().map(String::as_str).collect();
+    let names: Vec<&str> = digest.in_progress.iter().map(String::as_str).collect();
     let more = match names.len().saturating_sub(SHOWN) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -491,8 +498,8 @@ mod tests {
     use crate::{pulumi::Operation, workspace::StackRequest};
 
     #[test]
-    fn what_is_known_of_an_interrupted_run_is_said() {
-        let mut digest = Digest::default();
+    fn interrupted_run_message_has_progress() {
+        let mut digest = EventDigest::default();
         let request = RunRequest {
             stack: StackRequest::default(),
             config: None,
@@ -501,8 +508,8 @@ mod tests {
             lost_runs: Vec::new(),
         };
         let mut record = new_record("one", &request, false);
-        let text = |record: &Record, digest: &Digest| {
-            let result = interrupted_ending(record, digest).result;
+        let text = |record: &RunRecord, digest: &EventDigest| {
+            let result = interrupted_outcome(record, digest).result;
             result.error.unwrap().message
         };
         let expected = "the agent ended before the run began; nothing was changed";
@@ -516,12 +523,14 @@ mod tests {
         let expected = "the agent ended while the run went on, after 2 events (completed: create 1), \
                         with urn:b under way; what it had done by then is in the stack's state";
         assert_eq!(text(&record, &digest), expected);
-        let changes = interrupted_ending(&record, &digest).result.resource_changes;
+        let changes = interrupted_outcome(&record, &digest)
+            .result
+            .resource_changes;
         assert_eq!(changes, [("create".to_owned(), 1)].into());
     }
 
     #[test]
-    fn an_id_is_a_harmless_name_of_a_folder() {
+    fn run_id_is_safe_as_folder_name() {
         for good in ["a", "0b5a5ff4-7a0e-4d3c-9a52-1f1f1f1f1f1f", "a.b_c"] {
             assert!(is_good_id(good), "{good}");
         }

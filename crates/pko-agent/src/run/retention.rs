@@ -8,7 +8,7 @@ const ACKNOWLEDGED: usize = 1000;
 
 /// A finished run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct FinishedRun {
     pub(crate) run_id: String,
     pub(crate) acknowledged: bool,
     /// Of its events.
@@ -19,7 +19,7 @@ pub(crate) struct Kept {
 
 /// What is to go.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Excess {
+pub(crate) struct PruneSet {
     /// Events only; the result stays.
     pub(crate) events: Vec<String>,
     /// Events and result; the id stays.
@@ -29,9 +29,9 @@ pub(crate) struct Excess {
 }
 
 /// Decides what is to go, from finished runs in the order in which they ended.
-pub(crate) fn excess(finished: &[Kept]) -> Excess {
-    let mut excess = Excess::default();
-    let (acknowledged, waiting): (Vec<&Kept>, Vec<&Kept>) =
+pub(crate) fn excess(finished: &[FinishedRun]) -> PruneSet {
+    let mut excess = PruneSet::default();
+    let (acknowledged, waiting): (Vec<&FinishedRun>, Vec<&FinishedRun>) =
         finished.iter().partition(|run| run.acknowledged);
     let old = acknowledged.len().saturating_sub(ACKNOWLEDGED);
     excess.ids = acknowledged
@@ -60,8 +60,8 @@ pub(crate) fn excess(finished: &[Kept]) -> Excess {
 mod tests {
     use super::*;
 
-    fn kept(id: usize, event_bytes: u64, result_bytes: u64) -> Kept {
-        Kept {
+    fn kept(id: usize, event_bytes: u64, result_bytes: u64) -> FinishedRun {
+        FinishedRun {
             run_id: id.to_string(),
             acknowledged: false,
             event_bytes,
@@ -70,15 +70,15 @@ mod tests {
     }
 
     #[test]
-    fn the_last_ten_are_kept() {
-        let runs: Vec<Kept> = (0..12).map(|id| kept(id, 10, 10)).collect();
+    fn retention_keeps_last_ten_results() {
+        let runs: Vec<FinishedRun> = (0..12).map(|id| kept(id, 10, 10)).collect();
         assert_eq!(excess(&runs).results, ["1", "0"]);
         assert!(excess(&runs).events.is_empty() && excess(&runs).ids.is_empty());
-        assert_eq!(excess(&runs[..10]), Excess::default());
+        assert_eq!(excess(&runs[..10]), PruneSet::default());
     }
 
     #[test]
-    fn events_go_before_results_and_the_newest_result_never() {
+    fn retention_drops_events_before_results() {
         let half = UNACKNOWLEDGED_BYTES / 2;
         let runs = [kept(0, half, 1), kept(1, half, 1), kept(2, 1, 1)];
         assert_eq!(excess(&runs).events, ["0"]);
@@ -88,12 +88,12 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_acknowledged_runs_are_kept_long() {
-        let acknowledged = |id| Kept {
+    fn retention_keeps_acknowledged_ids() {
+        let acknowledged = |id| FinishedRun {
             acknowledged: true,
             ..kept(id, 0, 0)
         };
-        let runs: Vec<Kept> = (0..ACKNOWLEDGED + 2).map(acknowledged).collect();
+        let runs: Vec<FinishedRun> = (0..ACKNOWLEDGED + 2).map(acknowledged).collect();
         assert_eq!(excess(&runs).ids, ["0", "1"]);
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use pko_proto::run::{RunEvent, run_event};
 use tokio::sync::mpsc;
 
-use super::registry::{Entry, Runs, RunsError};
-use crate::pulumi::event_log::Lines;
+use super::registry::{RunEntry, Runs, RunsError};
+use crate::pulumi::event_log::LineTail;
 
 /// How far a watcher that reads slowly may stay behind before reading on from disk waits for it.
 const AHEAD: usize = 16;
 
 /// What a watcher gets.
-pub(crate) type Watched = Result<RunEvent, RunsError>;
+pub(crate) type WatchItem = Result<RunEvent, RunsError>;
 
 impl Runs {
     /// Events after a number, then the result, then the end. Whether anybody reads it makes no
@@ -21,7 +21,7 @@ impl Runs {
         self: &Arc<Self>,
         run_id: &str,
         after: u64,
-    ) -> Result<mpsc::Receiver<Watched>, RunsError> {
+    ) -> Result<mpsc::Receiver<WatchItem>, RunsError> {
         let entry = self.entry(run_id)?;
         let (events, receiver) = mpsc::channel(AHEAD);
         let runs = Arc::clone(self);
@@ -43,15 +43,15 @@ impl Runs {
 
 struct Watcher {
     runs: Arc<Runs>,
-    entry: Arc<Entry>,
+    entry: Arc<RunEntry>,
     after: u64,
-    events: mpsc::Sender<Watched>,
+    events: mpsc::Sender<WatchItem>,
 }
 
 impl Watcher {
     async fn follow(&self) -> Result<(), RunsError> {
         let mut record = self.entry.record.subscribe();
-        let mut lines = Lines::of(self.runs.journal.events(&self.entry.run_id));
+        let mut lines = LineTail::new(self.runs.journal.events(&self.entry.run_id));
         let mut sequence = 0;
         loop {
             let present = record.borrow_and_update().clone();

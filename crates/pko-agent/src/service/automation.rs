@@ -12,9 +12,9 @@ use pko_proto::agent::{
 use tonic::{Request, Response, Status};
 
 use super::{
-    status::{failed_install, failed_who_am_i},
-    stream::{self, Replies, Reply},
-    to_the_end,
+    run_detached,
+    status::{install_failure_status, who_am_i_failure_status},
+    stream::{self, Reply, ReplyStream},
 };
 use crate::{
     pulumi::Operation,
@@ -22,21 +22,21 @@ use crate::{
     workspace::{StackRequest, Workspace},
 };
 
-type Answer<T> = Result<Response<T>, Status>;
+type GrpcResult<T> = Result<Response<T>, Status>;
 
-pub(super) struct Automation {
+pub(super) struct AutomationServer {
     pub(super) workspace: Arc<Workspace>,
     pub(super) runs: Arc<Runs>,
 }
 
-impl Automation {
+impl AutomationServer {
     /// The stack is the one that is current now, whatever is selected while the run waits.
-    async fn begin<R: Reply>(&self, operation: Operation) -> Answer<Replies<R>> {
+    async fn begin<R: Reply>(&self, operation: Operation) -> GrpcResult<ReplyStream<R>> {
         let workspace = Arc::clone(&self.workspace);
-        let current = async move { Ok(workspace.unstoppable_turn().await.current().await?) };
+        let current = async move { Ok(workspace.session_until_shutdown().await.current().await?) };
         let request = RunRequest {
             stack: StackRequest {
-                name: to_the_end(current).await?,
+                name: run_detached(current).await?,
                 ..Default::default()
             },
             config: None,
@@ -49,22 +49,22 @@ impl Automation {
 }
 
 #[tonic::async_trait]
-impl AutomationService for Automation {
-    type PreviewStream = Replies<PreviewStream>;
-    type RefreshStream = Replies<RefreshStream>;
-    type UpStream = Replies<UpStream>;
-    type DestroyStream = Replies<DestroyStream>;
+impl AutomationService for AutomationServer {
+    type PreviewStream = ReplyStream<PreviewStream>;
+    type RefreshStream = ReplyStream<RefreshStream>;
+    type UpStream = ReplyStream<UpStream>;
+    type DestroyStream = ReplyStream<DestroyStream>;
 
-    async fn who_am_i(&self, _request: Request<WhoAmIRequest>) -> Answer<WhoAmIResult> {
+    async fn who_am_i(&self, _request: Request<WhoAmIRequest>) -> GrpcResult<WhoAmIResult> {
         let who = self.workspace.who_am_i().await;
         who.map(Response::new)
-            .map_err(|error| failed_who_am_i(&error))
+            .map_err(|error| who_am_i_failure_status(&error))
     }
 
     async fn select_stack(
         &self,
         request: Request<SelectStackRequest>,
-    ) -> Answer<SelectStackResult> {
+    ) -> GrpcResult<SelectStackResult> {
         let request = request.into_inner();
         let request = StackRequest {
             create: request.create(),
@@ -72,8 +72,12 @@ impl AutomationService for Automation {
             secrets_provider: request.secrets_provider,
         };
         let workspace = Arc::clone(&self.workspace);
-        to_the_end(async move {
-            workspace.unstoppable_turn().await.select(&request).await?;
+        run_detached(async move {
+            workspace
+                .session_until_shutdown()
+                .await
+                .select(&request)
+                .await?;
             let summary = StackSummary {
                 name: request.name,
                 url: Some(String::new()),
@@ -86,10 +90,10 @@ impl AutomationService for Automation {
         .await
     }
 
-    async fn info(&self, _request: Request<InfoRequest>) -> Answer<InfoResult> {
+    async fn info(&self, _request: Request<InfoRequest>) -> GrpcResult<InfoResult> {
         let workspace = Arc::clone(&self.workspace);
-        to_the_end(async move {
-            let summary = workspace.unstoppable_turn().await.info().await?;
+        run_detached(async move {
+            let summary = workspace.session_until_shutdown().await.info().await?;
             Ok(Response::new(InfoResult {
                 summary: Some(summary),
             }))
@@ -100,13 +104,13 @@ impl AutomationService for Automation {
     async fn set_all_config(
         &self,
         request: Request<SetAllConfigRequest>,
-    ) -> Answer<SetAllConfigResult> {
+    ) -> GrpcResult<SetAllConfigResult> {
         let items = request.into_inner().config;
         let workspace = Arc::clone(&self.workspace);
-        to_the_end(async move {
-            let mut turn = workspace.unstoppable_turn().await;
-            let stack = turn.current().await?;
-            turn.configure(&stack, &items, &[]).await?;
+        run_detached(async move {
+            let mut session = workspace.session_until_shutdown().await;
+            let stack = session.current().await?;
+            session.configure(&stack, &items, &[]).await?;
             Ok(Response::new(SetAllConfigResult {}))
         })
         .await
@@ -115,23 +119,23 @@ impl AutomationService for Automation {
     async fn add_environments(
         &self,
         request: Request<AddEnvironmentsRequest>,
-    ) -> Answer<AddEnvironmentsResult> {
+    ) -> GrpcResult<AddEnvironmentsResult> {
         let environments = request.into_inner().environment;
         let workspace = Arc::clone(&self.workspace);
-        to_the_end(async move {
-            let mut turn = workspace.unstoppable_turn().await;
-            let stack = turn.current().await?;
-            turn.add_environments(&stack, &environments).await?;
+        run_detached(async move {
+            let mut session = workspace.session_until_shutdown().await;
+            let stack = session.current().await?;
+            session.add_environments(&stack, &environments).await?;
             Ok(Response::new(AddEnvironmentsResult {}))
         })
         .await
     }
 
-    async fn install(&self, _request: Request<InstallRequest>) -> Answer<InstallResult> {
+    async fn install(&self, _request: Request<InstallRequest>) -> GrpcResult<InstallResult> {
         let workspace = Arc::clone(&self.workspace);
-        to_the_end(async move {
-            let installed = workspace.unstoppable_turn().await.install().await;
-            installed.map_err(|error| failed_install(&error))?;
+        run_detached(async move {
+            let installed = workspace.session_until_shutdown().await.install().await;
+            installed.map_err(|error| install_failure_status(&error))?;
             Ok(Response::new(InstallResult {}))
         })
         .await
@@ -140,24 +144,24 @@ impl AutomationService for Automation {
     async fn pulumi_version(
         &self,
         _request: Request<PulumiVersionRequest>,
-    ) -> Answer<PulumiVersionResult> {
+    ) -> GrpcResult<PulumiVersionResult> {
         let version = self.workspace.version().await?.text();
         Ok(Response::new(PulumiVersionResult { version }))
     }
 
-    async fn preview(&self, request: Request<PreviewRequest>) -> Answer<Self::PreviewStream> {
+    async fn preview(&self, request: Request<PreviewRequest>) -> GrpcResult<Self::PreviewStream> {
         self.begin(Operation::Preview(request.into_inner())).await
     }
 
-    async fn refresh(&self, request: Request<RefreshRequest>) -> Answer<Self::RefreshStream> {
+    async fn refresh(&self, request: Request<RefreshRequest>) -> GrpcResult<Self::RefreshStream> {
         self.begin(Operation::Refresh(request.into_inner())).await
     }
 
-    async fn up(&self, request: Request<UpRequest>) -> Answer<Self::UpStream> {
+    async fn up(&self, request: Request<UpRequest>) -> GrpcResult<Self::UpStream> {
         self.begin(Operation::Up(request.into_inner())).await
     }
 
-    async fn destroy(&self, request: Request<DestroyRequest>) -> Answer<Self::DestroyStream> {
+    async fn destroy(&self, request: Request<DestroyRequest>) -> GrpcResult<Self::DestroyStream> {
         self.begin(Operation::Destroy(request.into_inner())).await
     }
 }

@@ -44,20 +44,20 @@ impl Caller {
 pub(crate) struct CallLog;
 
 impl<S> Layer<S> for CallLog {
-    type Service = Logged<S>;
+    type Service = CallLogService<S>;
 
-    fn layer(&self, inner: S) -> Logged<S> {
-        Logged { inner }
+    fn layer(&self, inner: S) -> CallLogService<S> {
+        CallLogService { inner }
     }
 }
 
 /// A service whose calls are logged.
 #[derive(Debug, Clone)]
-pub(crate) struct Logged<S> {
+pub(crate) struct CallLogService<S> {
     inner: S,
 }
 
-impl<S> Service<Request<Body>> for Logged<S>
+impl<S> Service<Request<Body>> for CallLogService<S>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
     S::Future: Send + 'static,
@@ -71,7 +71,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let mut call = Call::begin(&request);
+        let mut call = CallRecord::begin(&request);
         request.extensions_mut().insert(Arc::clone(&call.caller));
         let answer = self.inner.call(request);
         Box::pin(async move {
@@ -80,14 +80,14 @@ where
             call.note_code(&head.headers);
             Ok(Response::from_parts(
                 head,
-                Body::new(Followed { body, call }),
+                Body::new(LoggedBody { body, call }),
             ))
         })
     }
 }
 
 /// A call that goes on. It has ended when this is dropped.
-struct Call {
+struct CallRecord {
     path: String,
     peer: String,
     caller: Arc<Caller>,
@@ -95,7 +95,7 @@ struct Call {
     code: Option<Code>,
 }
 
-impl Call {
+impl CallRecord {
     fn begin(request: &Request<Body>) -> Self {
         let peer = request.extensions().get::<TcpConnectInfo>();
         let peer = peer.and_then(TcpConnectInfo::remote_addr);
@@ -115,7 +115,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for CallRecord {
     fn drop(&mut self) {
         // Without a code, the caller went away before there was one.
         let code = self.code.unwrap_or(Code::Cancelled);
@@ -207,12 +207,12 @@ fn level(service: &str, code: Code) -> Level {
 }
 
 /// An answer that is read; it ends with the code.
-struct Followed {
+struct LoggedBody {
     body: Body,
-    call: Call,
+    call: CallRecord,
 }
 
-impl http_body::Body for Followed {
+impl http_body::Body for LoggedBody {
     type Data = Bytes;
     type Error = tonic::Status;
 
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_a_service_and_a_method() {
+    fn grpc_path_splits_into_service_and_method() {
         assert_eq!(
             split("/agent.AutomationService/Up"),
             ("agent.AutomationService", "Up")
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_upstreams() {
+    fn call_log_levels_are_upstreams() {
         let table = [
             (Code::Ok, Level::Info, "OK"),
             (Code::Cancelled, Level::Info, "Canceled"),

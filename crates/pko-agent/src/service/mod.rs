@@ -18,11 +18,11 @@ use crate::{run::Runs, workspace::Workspace};
 
 /// Everything that the agent answers to, health included.
 pub(crate) async fn routes(workspace: Arc<Workspace>, runs: Arc<Runs>) -> Routes {
-    let automation = AutomationServiceServer::new(automation::Automation {
+    let automation = AutomationServiceServer::new(automation::AutomationServer {
         workspace,
         runs: Arc::clone(&runs),
     });
-    let owned = RunServiceServer::new(runs::OwnedRuns { runs });
+    let owned = RunServiceServer::new(runs::RunServer { runs });
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter
         .set_service_status("", tonic_health::ServingStatus::Serving)
@@ -33,7 +33,7 @@ pub(crate) async fn routes(workspace: Arc<Workspace>, runs: Arc<Runs>) -> Routes
 }
 
 /// Goes on to the end even if the caller goes away: the CLI must not be left half-way.
-async fn to_the_end<T: Send + 'static>(
+async fn run_detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, Status>> + Send + 'static,
 ) -> Result<T, Status> {
     tokio::spawn(work)

@@ -19,35 +19,38 @@ use crate::{
     workspace::StackRequest,
 };
 
-type Answer<T> = Result<Response<T>, Status>;
+type GrpcResult<T> = Result<Response<T>, Status>;
 
-pub(super) struct OwnedRuns {
+pub(super) struct RunServer {
     pub(super) runs: Arc<Runs>,
 }
 
 #[tonic::async_trait]
-impl RunService for OwnedRuns {
+impl RunService for RunServer {
     type WatchRunStream = Pin<Box<dyn Stream<Item = Result<RunEvent, Status>> + Send>>;
 
-    async fn start_run(&self, request: Request<StartRunRequest>) -> Answer<Run> {
+    async fn start_run(&self, request: Request<StartRunRequest>) -> GrpcResult<Run> {
         let request = request.into_inner();
         let run_id = request.run_id.clone();
         let run = self.runs.start(&run_id, run_request(request)?, false)?;
         Ok(Response::new(run))
     }
 
-    async fn watch_run(&self, request: Request<WatchRunRequest>) -> Answer<Self::WatchRunStream> {
+    async fn watch_run(
+        &self,
+        request: Request<WatchRunRequest>,
+    ) -> GrpcResult<Self::WatchRunStream> {
         let request = request.into_inner();
         let watched = self.runs.watch(&request.run_id, request.after_sequence)?;
         let events = ReceiverStream::new(watched).map(|event| event.map_err(Status::from));
         Ok(Response::new(Box::pin(events)))
     }
 
-    async fn get_run(&self, request: Request<GetRunRequest>) -> Answer<Run> {
+    async fn get_run(&self, request: Request<GetRunRequest>) -> GrpcResult<Run> {
         Ok(Response::new(self.runs.get(&request.into_inner().run_id)?))
     }
 
-    async fn cancel_run(&self, request: Request<CancelRunRequest>) -> Answer<Run> {
+    async fn cancel_run(&self, request: Request<CancelRunRequest>) -> GrpcResult<Run> {
         let run_id = request.into_inner().run_id;
         Ok(Response::new(
             self.runs.cancel(&run_id, StopReason::Canceled)?,
@@ -57,12 +60,12 @@ impl RunService for OwnedRuns {
     async fn acknowledge_run(
         &self,
         request: Request<AcknowledgeRunRequest>,
-    ) -> Answer<AcknowledgeRunResponse> {
+    ) -> GrpcResult<AcknowledgeRunResponse> {
         self.runs.acknowledge(&request.into_inner().run_id)?;
         Ok(Response::new(AcknowledgeRunResponse {}))
     }
 
-    async fn list_runs(&self, _request: Request<ListRunsRequest>) -> Answer<ListRunsResponse> {
+    async fn list_runs(&self, _request: Request<ListRunsRequest>) -> GrpcResult<ListRunsResponse> {
         let runs = self.runs.list();
         Ok(Response::new(ListRunsResponse { runs }))
     }

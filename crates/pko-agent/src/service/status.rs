@@ -9,7 +9,7 @@ use prost::Message;
 use prost_types::Any;
 use tonic::{Code, Status};
 
-use crate::{pulumi::Failure, run::RunsError, workspace::WorkspaceError};
+use crate::{pulumi::CliFailure, run::RunsError, workspace::WorkspaceError};
 
 impl From<WorkspaceError> for Status {
     fn from(error: WorkspaceError) -> Self {
@@ -20,7 +20,7 @@ impl From<WorkspaceError> for Status {
             WorkspaceError::Config(config) if config.is_invalid_argument() => Code::InvalidArgument,
             _ => Code::Unknown,
         };
-        failed(code, error.text(), &Details::of(&error))
+        failed(code, error.text(), &ErrorDetails::of(&error))
     }
 }
 
@@ -39,22 +39,22 @@ impl From<RunsError> for Status {
 
 /// What is known of a failure besides its text.
 #[derive(Default)]
-pub(super) struct Details {
+pub(super) struct ErrorDetails {
     /// First, where upstream's manager looks.
     known: Option<PulumiErrorInfo>,
     /// Second, for ours.
     failure: FailureInfo,
 }
 
-impl Details {
+impl ErrorDetails {
     fn of(error: &WorkspaceError) -> Self {
         let failure = error.failure();
         Self {
-            known: failure.and_then(Failure::info),
+            known: failure.and_then(CliFailure::info),
             failure: FailureInfo {
                 class: error.class().into(),
-                advice: failure.and_then(Failure::advice).map(str::to_owned),
-                exit_code: failure.map(Failure::exit_code),
+                advice: failure.and_then(CliFailure::advice).map(str::to_owned),
+                exit_code: failure.map(CliFailure::exit_code),
                 permalink: None,
             },
         }
@@ -68,7 +68,7 @@ impl Details {
 }
 
 /// A status with details.
-fn failed(code: Code, text: String, details: &Details) -> Status {
+fn failed(code: Code, text: String, details: &ErrorDetails) -> Status {
     let status = RpcStatus {
         code: code.into(),
         message: text.clone(),
@@ -78,8 +78,8 @@ fn failed(code: Code, text: String, details: &Details) -> Status {
 }
 
 /// A run that failed, for a caller that is told so by a status.
-pub(super) fn failed_run(result: &RunResult, error: &RunError) -> Status {
-    let details = Details {
+pub(super) fn run_failure_status(result: &RunResult, error: &RunError) -> Status {
+    let details = ErrorDetails {
         known: error.info.clone(),
         failure: FailureInfo {
             class: error.class,
@@ -92,14 +92,14 @@ pub(super) fn failed_run(result: &RunResult, error: &RunError) -> Status {
 }
 
 /// As a caller of `WhoAmI` sees it.
-pub(super) fn failed_who_am_i(error: &WorkspaceError) -> Status {
+pub(super) fn who_am_i_failure_status(error: &WorkspaceError) -> Status {
     let text = format!("whoami failed: {}", error.text());
-    failed(Code::Unknown, text, &Details::of(error))
+    failed(Code::Unknown, text, &ErrorDetails::of(error))
 }
 
 /// As a caller of `Install` sees it.
-pub(super) fn failed_install(error: &WorkspaceError) -> Status {
-    failed(Code::Aborted, error.text(), &Details::of(error))
+pub(super) fn install_failure_status(error: &WorkspaceError) -> Status {
+    failed(Code::Aborted, error.text(), &ErrorDetails::of(error))
 }
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
     use pko_proto::run::ErrorClass;
 
     use super::*;
-    use crate::pulumi::{Exit, Finished};
+    use crate::pulumi::{CliOutput, Exit};
 
     fn details(status: &Status) -> (RpcStatus, Option<PulumiErrorInfo>, FailureInfo) {
         let decoded = RpcStatus::decode(status.details()).unwrap();
@@ -127,17 +127,17 @@ mod tests {
     }
 
     fn cli_failure(code: i32, stderr: &str) -> WorkspaceError {
-        let finished = Finished {
+        let finished = CliOutput {
             exit: Exit::Code(code),
             stdout: String::new(),
             stderr: stderr.to_owned(),
         };
-        Failure::new("failed to select stack", finished).into()
+        CliFailure::new("failed to select stack", finished).into()
     }
 
     #[test]
-    fn a_known_failure_is_the_first_detail_and_its_class_the_second() {
-        let status = failed_who_am_i(&cli_failure(1, "error: invalid access token"));
+    fn known_failure_status_has_both_details() {
+        let status = who_am_i_failure_status(&cli_failure(1, "error: invalid access token"));
         let (decoded, known, failure) = details(&status);
         assert_eq!((decoded.code, &*decoded.message), (2, status.message()));
         assert!(
@@ -152,8 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn another_failure_has_its_class_only() {
-        let status = failed_install(&cli_failure(255, "error: go.mod file not found"));
+    fn unknown_failure_status_has_class() {
+        let status = install_failure_status(&cli_failure(255, "error: go.mod file not found"));
         assert_eq!(status.code(), Code::Aborted);
         let (decoded, known, failure) = details(&status);
         assert_eq!(decoded.code, i32::from(Code::Aborted));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_run_keeps_its_link() {
+    fn failed_run_status_has_permalink() {
         let error = RunError {
             message: "up failed: x".to_owned(),
             class: ErrorClass::Conflict.into(),
@@ -171,13 +171,13 @@ mod tests {
             permalink: Some("https://example.com/1".to_owned()),
             ..Default::default()
         };
-        let (_, _, failure) = details(&failed_run(&result, &error));
+        let (_, _, failure) = details(&run_failure_status(&result, &error));
         assert_eq!(failure.class(), ErrorClass::Conflict);
         assert_eq!(failure.permalink(), "https://example.com/1");
     }
 
     #[test]
-    fn codes_are_upstreams() {
+    fn status_codes_are_upstreams() {
         let table = [
             (
                 WorkspaceError::InvalidStackName,

@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use super::status::failed_run;
+use super::status::run_failure_status;
 use crate::{
     pulumi::StopReason,
     run::{RunRequest, Runs, RunsError},
@@ -34,10 +34,13 @@ pub(super) trait Reply: Send + 'static {
 }
 
 /// The events of a run of this call, and its result.
-pub(super) type Replies<R> = ReceiverStream<Result<R, Status>>;
+pub(super) type ReplyStream<R> = ReceiverStream<Result<R, Status>>;
 
 /// Starts a run that lasts as long as the call does.
-pub(super) fn begin<R: Reply>(runs: &Arc<Runs>, request: RunRequest) -> Result<Replies<R>, Status> {
+pub(super) fn begin<R: Reply>(
+    runs: &Arc<Runs>,
+    request: RunRequest,
+) -> Result<ReplyStream<R>, Status> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     // The time too: an earlier agent may have left a run of the same number.
@@ -90,7 +93,7 @@ fn reply<R: Reply>(event: RunEvent) -> Result<Option<R>, Status> {
             Ok(event.map(|event| R::event(to_proto_struct(&event))))
         }
         Some(run_event::Event::Result(result)) => match &result.error {
-            Some(error) => Err(failed_run(&result, error)),
+            Some(error) => Err(run_failure_status(&result, error)),
             None => Ok(Some(R::result(result))),
         },
         None => Ok(None),

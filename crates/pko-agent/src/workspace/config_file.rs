@@ -2,8 +2,8 @@
 //!
 //! # Flow
 //! The CLI writes into a file that came with the source. Before it does, [`ConfigFile::begin`] notes
-//! what the source said; [`Change::reset`] goes back to that, so that a key that is no longer wanted
-//! has the source's value again; [`Change::finish`] notes what the CLI has made of it.
+//! what the source said; [`ConfigChange::reset`] goes back to that, so that a key that is no longer wanted
+//! has the source's value again; [`ConfigChange::finish`] notes what the CLI has made of it.
 //!
 //! # Guarantees
 //! The salt and the secrets provider of a stack, which the CLI keeps in that file, survive a reset. A
@@ -17,8 +17,6 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::hex::hex;
-
 /// What of the file belongs to the stack, not to the source.
 const STACKS_OWN: [&str; 3] = ["encryptionsalt:", "secretsprovider:", "encryptedkey:"];
 
@@ -31,7 +29,7 @@ pub(crate) struct ConfigFile {
 
 /// What is noted of a file.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
-struct Note {
+struct ConfigNote {
     /// The file as the source has it, if the source has it.
     source: Option<String>,
     /// What the file was when the last change ended; nothing while one goes on.
@@ -42,9 +40,9 @@ struct Note {
 
 /// A change that goes on.
 #[derive(Debug)]
-pub(crate) struct Change {
+pub(crate) struct ConfigChange {
     file: ConfigFile,
-    note: Note,
+    note: ConfigNote,
 }
 
 impl ConfigFile {
@@ -61,9 +59,9 @@ impl ConfigFile {
     }
 
     /// Before the CLI may write.
-    pub(crate) fn begin(self) -> io::Result<Change> {
+    pub(crate) fn begin(self) -> io::Result<ConfigChange> {
         let present = read(&self.file)?;
-        let noted: Option<Note> =
+        let noted: Option<ConfigNote> =
             read(&self.note)?.and_then(|text| serde_json::from_str(&text).ok());
         let mut note = noted.unwrap_or_default();
         let ours = match &note.written {
@@ -79,13 +77,13 @@ impl ConfigFile {
             note.source = present;
         }
         note.written = None;
-        let change = Change { file: self, note };
+        let change = ConfigChange { file: self, note };
         change.write_note()?;
         Ok(change)
     }
 }
 
-impl Change {
+impl ConfigChange {
     /// What the source says.
     pub(crate) fn source(&self) -> Option<&str> {
         self.note.source.as_deref()
@@ -127,7 +125,7 @@ impl Change {
 
 /// The files are a new source's, even if one looks like what the CLI had made of the old one. What is
 /// the stacks' own stays noted.
-pub(crate) fn source_replaced(notes: &Path) -> io::Result<()> {
+pub(crate) fn mark_source_replaced(notes: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(notes) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,
@@ -135,7 +133,7 @@ pub(crate) fn source_replaced(notes: &Path) -> io::Result<()> {
     for entry in entries {
         let path = entry?.path();
         let text = read(&path)?.unwrap_or_default();
-        let mut note: Note = serde_json::from_str(&text).unwrap_or_default();
+        let mut note: ConfigNote = serde_json::from_str(&text).unwrap_or_default();
         note.written = Some("replaced".to_owned());
         write(&path, &serde_json::to_string(&note)?)?;
     }
@@ -178,7 +176,7 @@ fn fingerprint(text: Option<&str>) -> String {
     let hash = Sha256::digest(text.unwrap_or_default());
     // An empty file is not the same as none.
     let prefix = if text.is_some() { "" } else { "none-" };
-    format!("{prefix}{}", hex(&hash))
+    format!("{prefix}{}", hex::encode(hash))
 }
 
 fn read(path: &Path) -> io::Result<Option<String>> {
@@ -205,9 +203,9 @@ mod tests {
     const SOURCE: &str = "# comment\nconfig:\n  demo:a: source\n";
     const SALT: &str = "encryptionsalt: v1:abc\n";
 
-    struct Place(tempfile::TempDir);
+    struct ConfigFixture(tempfile::TempDir);
 
-    impl Place {
+    impl ConfigFixture {
         fn new(source: Option<&str>) -> Self {
             let place = Self(tempfile::tempdir().unwrap());
             if let Some(source) = source {
@@ -228,7 +226,7 @@ mod tests {
             read(&self.path()).unwrap()
         }
 
-        fn begin(&self) -> Change {
+        fn begin(&self) -> ConfigChange {
             ConfigFile::new(self.path(), &self.0.path().join("notes"))
                 .begin()
                 .unwrap()
@@ -244,28 +242,28 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_left_goes_back_to_the_sources_value() {
-        let place = Place::new(Some(SOURCE));
+    fn removed_key_returns_to_source_value() {
+        let place = ConfigFixture::new(Some(SOURCE));
         place.change(&format!("{SALT}config:\n  demo:a: ours\n  demo:b: ours\n"));
         place.begin().reset().unwrap();
         assert_eq!(place.text().unwrap(), format!("{SALT}{SOURCE}"));
     }
 
     #[test]
-    fn a_file_that_the_source_does_not_have() {
-        let place = Place::new(None);
+    fn config_file_absent_in_source_is_removed() {
+        let place = ConfigFixture::new(None);
         place.change(&format!("{SALT}config:\n  demo:a: ours\n"));
         place.begin().reset().unwrap();
         assert_eq!(place.text().as_deref(), Some(SALT));
-        let place = Place::new(None);
+        let place = ConfigFixture::new(None);
         place.change("config:\n  demo:a: ours\n");
         place.begin().reset().unwrap();
         assert_eq!(place.text(), None);
     }
 
     #[test]
-    fn a_new_source_is_taken_and_the_stack_keeps_its_salt() {
-        let place = Place::new(Some(SOURCE));
+    fn new_source_keeps_encryption_salt() {
+        let place = ConfigFixture::new(Some(SOURCE));
         place.change(&format!("{SALT}config: {{}}\n"));
         let new = "config:\n  demo:a: newer\n";
         place.set(new);
@@ -274,8 +272,8 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_did_not_end_is_undone() {
-        let place = Place::new(Some(SOURCE));
+    fn unfinished_config_change_is_undone() {
+        let place = ConfigFixture::new(Some(SOURCE));
         let change = place.begin();
         place.set("config:\n  demo:half: ours\n");
         drop(change);
@@ -284,21 +282,21 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_was_fetched_again_during_a_change() {
-        let place = Place::new(Some(SOURCE));
+    fn refetched_source_replaces_unfinished_change() {
+        let place = ConfigFixture::new(Some(SOURCE));
         place.change(&format!("{SALT}config: {{}}\n"));
         drop(place.begin());
         let new = "config:\n  demo:a: newer\n";
         place.set(new);
-        source_replaced(&place.0.path().join("notes")).unwrap();
+        mark_source_replaced(&place.0.path().join("notes")).unwrap();
         place.begin().reset().unwrap();
         assert_eq!(place.text().unwrap(), format!("{SALT}{new}"));
-        source_replaced(&place.0.path().join("nothing")).unwrap();
+        mark_source_replaced(&place.0.path().join("nothing")).unwrap();
     }
 
     #[test]
-    fn the_stacks_own_provider_wins_over_the_sources() {
-        let place = Place::new(Some("secretsprovider: awskms://old\nconfig: {}\n"));
+    fn stack_secrets_provider_overrides_source() {
+        let place = ConfigFixture::new(Some("secretsprovider: awskms://old\nconfig: {}\n"));
         place.change("secretsprovider: gcpkms://new\nencryptedkey: k\nconfig: {}\n");
         place.begin().reset().unwrap();
         let expected = "secretsprovider: gcpkms://new\nencryptedkey: k\nconfig: {}\n";

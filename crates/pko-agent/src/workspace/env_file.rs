@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_all_kinds() {
+    fn env_file_line_forms_are_parsed() {
         let table = [
             ("A=1", "A", "1"),
             ("A: 1", "A", "1"),
@@ -230,14 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_references_and_comments() {
+    fn env_file_expands_references() {
         let text = "# first\r\n\r\nHOST=example\r\nURL=https://${HOST}/$HOST\nexport HOST=other\n";
         let values: Vec<String> = read(text).into_iter().map(|(_, value)| value).collect();
         assert_eq!(values, ["example", "https://example/example", "other"]);
     }
 
     #[test]
-    fn errors_name_the_line_and_show_nothing() {
+    fn env_file_errors_hide_values() {
         let error = parse("A=1\nB=\"canary").unwrap_err().to_string();
         assert_eq!(error, "the quote in line 2 does not end");
         assert!(matches!(
@@ -248,13 +248,13 @@ mod tests {
     }
 
     #[test]
-    fn no_file_is_no_variables() {
+    fn missing_env_file_is_empty() {
         assert!(load(Path::new("/does/not/exist")).unwrap().is_empty());
     }
 
     proptest::proptest! {
         #[test]
-        fn no_text_is_too_strange(text in "(?s)[A-B=:\"'$\\{\\}#\\\\ \n\r\té]{0,40}") {
+        fn env_file_accepts_any_text(text in "(?s)[A-B=:\"'$\\{\\}#\\\\ \n\r\té]{0,40}") {
             let _ = parse(&text);
         }
     }

@@ -4,8 +4,8 @@ use std::io;
 
 use pko_proto::run::ErrorClass;
 
-use super::config::ConfigError;
-use crate::pulumi::{Failure, ProjectError, version::VersionError};
+use super::config_plan::ConfigError;
+use crate::pulumi::{CliFailure, ProjectError, version::VersionError};
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,7 @@ pub(crate) enum WorkspaceError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
-    Cli(#[from] Failure),
+    Cli(#[from] CliFailure),
     #[error(transparent)]
     Project(#[from] ProjectError),
     #[error(transparent)]
@@ -53,7 +53,7 @@ impl WorkspaceError {
     }
 
     /// The failed call, if it was one.
-    pub(crate) fn failure(&self) -> Option<&Failure> {
+    pub(crate) fn failure(&self) -> Option<&CliFailure> {
         match self {
             Self::Cli(failure) => Some(failure),
             _ => None,

@@ -1,16 +1,16 @@
 //! One workspace: a folder with a project, the CLI in it, and what is remembered between its calls.
 //!
-//! Whoever wants the CLI to change something takes a [`Turn`]; there is one at a time, and others wait
+//! Whoever wants the CLI to change something takes a [`CliSession`]; there is one at a time, and others wait
 //! in order.
 
-pub(crate) mod config;
 mod config_file;
-mod configure;
+pub(crate) mod config_plan;
 pub(crate) mod env_file;
 mod error;
-mod operate;
-mod providers;
+mod operation;
+mod secrets_providers;
 mod stack;
+mod stack_config;
 
 use std::{
     collections::HashMap,
@@ -23,18 +23,18 @@ use serde::Deserialize;
 use tokio::sync::{Mutex, OnceCell, OwnedMutexGuard};
 
 use crate::pulumi::{
-    Cli, Failure, Invocation, Project, StopSignal, StopSource, argv,
+    Cli, CliFailure, Invocation, Project, StopSignal, StopSource, argv,
     version::{CliVersion, SKIP_CHECK, is_true},
 };
 
-use providers::Providers;
+use secrets_providers::SecretsProviders;
 
-pub(crate) use config_file::source_replaced;
+pub(crate) use config_file::mark_source_replaced;
 pub(crate) use error::WorkspaceError;
-pub(crate) use operate::{Observer, Operated};
+pub(crate) use operation::{Observer, OperationOutcome};
 pub(crate) use stack::StackRequest;
 
-type Result<T> = std::result::Result<T, WorkspaceError>;
+type WorkspaceResult<T> = Result<T, WorkspaceError>;
 
 /// A workspace.
 pub(crate) struct Workspace {
@@ -57,11 +57,11 @@ struct Memory {
     existing: Vec<String>,
     /// What was last set, and what the file was then.
     configured: HashMap<String, (String, String)>,
-    providers: Providers,
+    providers: SecretsProviders,
 }
 
 /// The right to use the CLI, and what is remembered.
-pub(crate) struct Turn {
+pub(crate) struct CliSession {
     workspace: Arc<Workspace>,
     memory: OwnedMutexGuard<Memory>,
     stop: StopSignal,
@@ -74,12 +74,12 @@ impl Workspace {
         log_level: u32,
         data: &Path,
         shutdown: StopSource,
-    ) -> Result<Arc<Self>> {
+    ) -> WorkspaceResult<Arc<Self>> {
         let memory = Memory {
             current: None,
             existing: Vec::new(),
             configured: HashMap::new(),
-            providers: Providers::open(data),
+            providers: SecretsProviders::open(data),
         };
         let project_info = Project::load(&cli.folder)?.info();
         Ok(Arc::new(Self {
@@ -99,45 +99,45 @@ impl Workspace {
     }
 
     /// Waits until nobody else uses the CLI.
-    pub(crate) async fn turn(self: &Arc<Self>, stop: StopSignal) -> Turn {
+    pub(crate) async fn open_session(self: &Arc<Self>, stop: StopSignal) -> CliSession {
         let memory = Arc::clone(&self.memory).lock_owned().await;
-        Turn {
+        CliSession {
             workspace: Arc::clone(self),
             memory,
             stop,
         }
     }
 
-    /// A turn that only the end of the agent stops.
-    pub(crate) async fn unstoppable_turn(self: &Arc<Self>) -> Turn {
-        self.turn(self.shutdown.signal()).await
+    /// A session that only the end of the agent stops.
+    pub(crate) async fn session_until_shutdown(self: &Arc<Self>) -> CliSession {
+        self.open_session(self.shutdown.signal()).await
     }
 
     /// The CLI's version; asked for once.
-    pub(crate) async fn version(&self) -> Result<&CliVersion> {
+    pub(crate) async fn version(&self) -> WorkspaceResult<&CliVersion> {
         let ask = async || {
             let invocation = Invocation::new(argv::version());
             let finished = self.cli.run(invocation, self.shutdown.signal()).await;
-            let finished = Failure::unless_succeeded("failed to run `pulumi version`", finished)?;
+            let finished = CliFailure::check("failed to run `pulumi version`", finished)?;
             let check = !self
                 .cli
                 .variable(SKIP_CHECK)
                 .is_some_and(|value| is_true(&value));
-            Ok(CliVersion::of(&finished.stdout, check)?)
+            Ok(CliVersion::parse(&finished.stdout, check)?)
         };
         self.version.get_or_try_init(ask).await
     }
 
     /// Who the backend says that we are.
-    pub(crate) async fn who_am_i(&self) -> Result<WhoAmIResult> {
-        let as_json = self.version().await?.tells_who_am_i_as_json();
+    pub(crate) async fn who_am_i(&self) -> WorkspaceResult<WhoAmIResult> {
+        let as_json = self.version().await?.has_who_am_i_json();
         let invocation = Invocation {
             exact: true,
             ..Invocation::new(argv::who_am_i(as_json))
         };
         let finished = self.cli.run(invocation, self.shutdown.signal()).await;
         let what = "could not retrieve WhoAmIDetailedInfo";
-        let finished = Failure::unless_succeeded(what, finished)?;
+        let finished = CliFailure::check(what, finished)?;
         if !as_json {
             return Ok(WhoAmIResult {
                 user: finished.stdout.trim().to_owned(),
@@ -152,7 +152,7 @@ impl Workspace {
         })
     }
 
-    fn project(&self) -> Result<Project> {
+    fn project(&self) -> WorkspaceResult<Project> {
         Ok(Project::load(&self.cli.folder)?)
     }
 }
@@ -165,10 +165,10 @@ struct WhoAmI {
     url: String,
 }
 
-impl Turn {
+impl CliSession {
     /// From here on it is not stopped any more: what is left to do is short, and completes what has
     /// been done.
-    pub(crate) fn past_stopping(&mut self) {
+    pub(crate) fn ignore_stop(&mut self) {
         self.stop = StopSource::new().signal();
     }
 
@@ -183,7 +183,7 @@ impl Turn {
     }
 
     /// Installs what the program needs.
-    pub(crate) async fn install(&self) -> Result<()> {
+    pub(crate) async fn install(&self) -> WorkspaceResult<()> {
         let invocation = Invocation {
             logged: true,
             ..Invocation::new(argv::install())
@@ -194,16 +194,12 @@ impl Turn {
     }
 
     /// One call of the CLI that must go well; what it printed.
-    async fn call(
-        &self,
-        what: &'static str,
-        invocation: Invocation,
-    ) -> std::result::Result<String, Failure> {
+    async fn call(&self, what: &'static str, invocation: Invocation) -> Result<String, CliFailure> {
         let finished = self.workspace.cli.run(invocation, self.stop.clone()).await;
-        Failure::unless_succeeded(what, finished).map(|finished| finished.stdout)
+        CliFailure::check(what, finished).map(|finished| finished.stdout)
     }
 }
 
-fn parsed<T: serde::de::DeserializeOwned>(what: &'static str, printed: &str) -> Result<T> {
+fn parsed<T: serde::de::DeserializeOwned>(what: &'static str, printed: &str) -> WorkspaceResult<T> {
     serde_json::from_str(printed).map_err(|source| WorkspaceError::Unexpected { what, source })
 }

@@ -3,7 +3,7 @@
 use pko_proto::{agent::StackSummary, convert::to_proto_timestamp};
 use serde::Deserialize;
 
-use super::{Result, Turn, WorkspaceError, config_file::ConfigFile, parsed};
+use super::{CliSession, WorkspaceError, WorkspaceResult, config_file::ConfigFile, parsed};
 use crate::pulumi::{Invocation, argv};
 
 /// Which stack, and what to do if there is none of that name.
@@ -14,9 +14,9 @@ pub(crate) struct StackRequest {
     pub(crate) secrets_provider: Option<String>,
 }
 
-impl Turn {
+impl CliSession {
     /// Makes a stack the current one, and creates it if need be.
-    pub(crate) async fn select(&mut self, request: &StackRequest) -> Result<()> {
+    pub(crate) async fn select(&mut self, request: &StackRequest) -> WorkspaceResult<()> {
         let name = &request.name;
         if name.is_empty() {
             return Err(WorkspaceError::InvalidStackName);
@@ -36,7 +36,7 @@ impl Turn {
     }
 
     /// As [`Self::select`], with no call for a stack that is known to exist: all calls name it.
-    pub(crate) async fn ensure(&mut self, request: &StackRequest) -> Result<()> {
+    pub(crate) async fn ensure(&mut self, request: &StackRequest) -> WorkspaceResult<()> {
         if self.memory.existing.contains(&request.name) {
             return Ok(());
         }
@@ -48,7 +48,7 @@ impl Turn {
     }
 
     /// Only one with which the stack could be selected or made.
-    fn remember_provider(&mut self, request: &StackRequest) -> Result<()> {
+    fn remember_provider(&mut self, request: &StackRequest) -> WorkspaceResult<()> {
         let asked = request.secrets_provider.as_deref();
         match asked.filter(|asked| !asked.is_empty()) {
             Some(asked) => {
@@ -60,7 +60,7 @@ impl Turn {
     }
 
     /// `stack init` also selects.
-    async fn create(&mut self, request: &StackRequest) -> Result<()> {
+    async fn create(&mut self, request: &StackRequest) -> WorkspaceResult<()> {
         if !request.create {
             return Err(WorkspaceError::StackNotFound);
         }
@@ -73,7 +73,7 @@ impl Turn {
     }
 
     /// The stack of calls that name none: the one that was selected, here or by an earlier agent.
-    pub(crate) async fn current(&mut self) -> Result<String> {
+    pub(crate) async fn current(&mut self) -> WorkspaceResult<String> {
         if let Some(current) = &self.memory.current {
             return Ok(current.clone());
         }
@@ -87,20 +87,20 @@ impl Turn {
     }
 
     /// The current stack as the backend lists it.
-    pub(crate) async fn info(&mut self) -> Result<StackSummary> {
+    pub(crate) async fn info(&mut self) -> WorkspaceResult<StackSummary> {
         let current = self.current().await?;
         let listed = self
             .list("failed to fetch stack info: could not list stacks")
             .await?;
         // The list has names without organization and project.
         let short = current.rsplit('/').next().unwrap_or(&current);
-        let is_current = |stack: &Listed| stack.name == current || stack.name == short;
+        let is_current = |stack: &ListedStack| stack.name == current || stack.name == short;
         let current = listed.into_iter().find(is_current);
         Ok(current.ok_or(WorkspaceError::NoStackSelected)?.summary())
     }
 
     /// Removes a stack that has no resources any more.
-    pub(crate) async fn remove(&mut self, name: &str) -> Result<()> {
+    pub(crate) async fn remove(&mut self, name: &str) -> WorkspaceResult<()> {
         let invocation = Invocation::new(argv::stack_remove(name));
         let change = self.change(name)?;
         self.call("failed to remove stack", invocation).await?;
@@ -109,7 +109,7 @@ impl Turn {
     }
 
     /// Removes all locks of a stack, whoever holds them.
-    pub(crate) async fn cancel(&self, name: &str) -> Result<()> {
+    pub(crate) async fn cancel(&self, name: &str) -> WorkspaceResult<()> {
         let invocation = Invocation::new(argv::cancel(name));
         self.call("failed to cancel the update", invocation).await?;
         Ok(())
@@ -124,7 +124,7 @@ impl Turn {
         }
     }
 
-    async fn list(&self, what: &'static str) -> Result<Vec<Listed>> {
+    async fn list(&self, what: &'static str) -> WorkspaceResult<Vec<ListedStack>> {
         let invocation = Invocation {
             exact: true,
             ..Invocation::new(argv::stack_list())
@@ -134,14 +134,14 @@ impl Turn {
     }
 
     /// The configuration file of a stack.
-    pub(super) fn config_file(&self, stack: &str) -> Result<ConfigFile> {
+    pub(super) fn config_file(&self, stack: &str) -> WorkspaceResult<ConfigFile> {
         let project = self.workspace.project()?;
         let file = project.stack_file(&self.workspace.cli.folder, stack);
         Ok(ConfigFile::new(file, &self.workspace.notes))
     }
 
     /// Before a call that may write the stack's configuration file.
-    pub(super) fn change(&self, stack: &str) -> Result<super::config_file::Change> {
+    pub(super) fn change(&self, stack: &str) -> WorkspaceResult<super::config_file::ConfigChange> {
         self.config_file(stack)?
             .begin()
             .map_err(WorkspaceError::ConfigFile)
@@ -151,7 +151,7 @@ impl Turn {
 /// An entry of `stack ls`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Listed {
+struct ListedStack {
     name: String,
     #[serde(default)]
     current: bool,
@@ -162,7 +162,7 @@ struct Listed {
     url: Option<String>,
 }
 
-impl Listed {
+impl ListedStack {
     fn summary(self) -> StackSummary {
         let last_update = self.last_update.and_then(|time| time.parse().ok());
         StackSummary {
@@ -180,9 +180,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_of_the_list() {
+    fn stack_list_entry_is_parsed() {
         let text = r#"[{"name": "dev", "current": true, "lastUpdate": "2026-11-15T20:15:27.044Z", "resourceCount": 3}]"#;
-        let [listed] = parsed::<Vec<Listed>>("x", text)
+        let [listed] = parsed::<Vec<ListedStack>>("x", text)
             .unwrap()
             .try_into()
             .ok()

@@ -16,15 +16,15 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use crate::harness::{Agent, Place, simple};
+use crate::harness::{Agent, TestWorkspace, simple};
 
 /// The Workspace in most tests, and the audience of its tokens.
 const AUDIENCE: &str = "ws.ns";
 
-type Answer = (Code, String);
+type CallResult = (Code, String);
 
 /// What an agent answers to each kind of call: unary and streaming, of both services.
-async fn answers(agent: &Agent, authorization: Option<&str>) -> [Answer; 4] {
+async fn answers(agent: &Agent, authorization: Option<&str>) -> [CallResult; 4] {
     let authorization = authorization.map(|text| MetadataValue::try_from(text).unwrap());
     let authorize = move |mut request: Request<()>| {
         if let Some(value) = &authorization {
@@ -57,18 +57,18 @@ async fn answers(agent: &Agent, authorization: Option<&str>) -> [Answer; 4] {
     answers.into()
 }
 
-fn unary<T>(response: Result<Response<T>, Status>) -> Answer {
+fn unary<T>(response: Result<Response<T>, Status>) -> CallResult {
     answer(response.map(drop))
 }
 
-async fn streamed<T>(response: Result<Response<Streaming<T>>, Status>) -> Answer {
+async fn streamed<T>(response: Result<Response<Streaming<T>>, Status>) -> CallResult {
     match response {
         Ok(stream) => answer(stream.into_inner().message().await.map(drop)),
         Err(status) => answer(Err(status)),
     }
 }
 
-fn answer(result: Result<(), Status>) -> Answer {
+fn answer(result: Result<(), Status>) -> CallResult {
     match result {
         Ok(()) => (Code::Ok, String::new()),
         Err(status) => (status.code(), status.message().to_owned()),
@@ -119,8 +119,8 @@ async fn needs_a_bearer_token(agent: &Agent) {
 }
 
 #[tokio::test]
-async fn in_mode_none_everybody_gets_in() {
-    let place = Place::new(&simple());
+async fn auth_mode_none_accepts_all_callers() {
+    let place = TestWorkspace::new(&simple());
     let agent = place.serve(&["--auth-mode", "none"]).await;
     gets_in(&agent, None).await;
     gets_in(&agent, Some("basic x")).await;
@@ -128,8 +128,8 @@ async fn in_mode_none_everybody_gets_in() {
 }
 
 #[test]
-fn what_is_missing_is_said_at_the_start() {
-    let place = Place::new(&simple());
+fn missing_auth_flag_fails_start() {
+    let place = TestWorkspace::new(&simple());
     let audience = ["--kube-audience", AUDIENCE];
     let nothing: &[&str] = &[];
     let table = [

@@ -14,7 +14,7 @@ use pko_testkit::Reply;
 use serde_json::json;
 use tonic::{Code, Streaming, transport::Channel};
 
-use crate::harness::{Place, gated, obedient, simple};
+use crate::harness::{TestWorkspace, gated, obedient, simple};
 
 fn select(create: bool) -> SelectStackRequest {
     SelectStackRequest {
@@ -43,9 +43,9 @@ async fn to_the_result(mut stream: Streaming<UpStream>) -> (usize, UpResult) {
 }
 
 #[tokio::test]
-async fn the_calls_of_an_operator_in_order() {
-    let script = Place::script(&simple()).on("config env", Reply::new());
-    let place = Place::scripted(&script);
+async fn operator_call_sequence_succeeds() {
+    let script = TestWorkspace::script(&simple()).on("config env", Reply::new());
+    let place = TestWorkspace::scripted(&script);
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     let version = client
@@ -99,10 +99,10 @@ async fn the_calls_of_an_operator_in_order() {
 }
 
 #[tokio::test]
-async fn the_other_calls() {
+async fn remaining_calls_succeed() {
     let listed = r#"[{"name": "dev", "current": true, "resourceCount": 2}]"#;
-    let script = Place::script(&simple()).on_call("stack ls", 1, Reply::new().prints(listed));
-    let place = Place::scripted(&script).variable("USER", "tester");
+    let script = TestWorkspace::script(&simple()).on_call("stack ls", 1, Reply::new().prints(listed));
+    let place = TestWorkspace::scripted(&script).variable("USER", "tester");
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     let who = client
@@ -151,8 +151,8 @@ async fn the_other_calls() {
 }
 
 #[tokio::test]
-async fn upstreams_codes_and_texts() {
-    let place = Place::new(&simple());
+async fn error_statuses_are_upstreams() {
+    let place = TestWorkspace::new(&simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     let status = client.up(UpRequest::default()).await.unwrap_err();
@@ -176,13 +176,13 @@ async fn upstreams_codes_and_texts() {
 }
 
 #[tokio::test]
-async fn a_failure_is_a_status_with_details() {
+async fn failure_is_a_status_with_details() {
     let text = "error: [409] Conflict: Another update is currently in progress.";
     let failure = Reply::new()
         .event(json!({"sequence": 0}))
         .prints_error(&format!("{text}\n"))
         .exits(255);
-    let place = Place::new(&failure);
+    let place = TestWorkspace::new(&failure);
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     selected(&mut client).await;
@@ -200,8 +200,8 @@ async fn a_failure_is_a_status_with_details() {
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_away_stops_its_run_gently() {
-    let place = Place::new(&obedient());
+async fn disconnected_caller_interrupts_its_run() {
+    let place = TestWorkspace::new(&obedient());
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     selected(&mut client).await;
@@ -219,8 +219,8 @@ async fn a_caller_that_goes_away_stops_its_run_gently() {
 }
 
 #[tokio::test]
-async fn calls_do_not_run_into_each_other() {
-    let place = Place::new(&gated());
+async fn concurrent_calls_are_serialized() {
+    let place = TestWorkspace::new(&gated());
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     selected(&mut client).await;

@@ -7,7 +7,7 @@ use pko_proto::{
 use pko_testkit::Reply;
 use serde_json::json;
 
-use crate::harness::{Place, all_text, configured, finished, simple, update};
+use crate::harness::{TestWorkspace, all_text, configured, finished, simple, update};
 
 fn config(items: &[(&str, &str, bool)], environments: &[&str]) -> StackConfig {
     let item = |(key, value, secret): &(&str, &str, bool)| {
@@ -20,12 +20,12 @@ fn config(items: &[(&str, &str, bool)], environments: &[&str]) -> StackConfig {
 }
 
 #[tokio::test]
-async fn a_secret_goes_by_standard_input_and_nowhere_else() {
+async fn secret_config_is_passed_only_by_stdin() {
     let canary = "canary-0123456789";
     let telltale = simple()
         .prints(&format!("the value is {canary}\n"))
         .prints_error(&format!("{canary}\n"));
-    let place = Place::new(&telltale);
+    let place = TestWorkspace::new(&telltale);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let config = config(&[("token", canary, true), ("size", "4", false)], &[]);
@@ -47,9 +47,9 @@ async fn a_secret_goes_by_standard_input_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn the_same_configuration_is_set_once_and_another_one_exactly() {
+async fn config_is_set_only_when_it_changes() {
     // Environments are Pulumi Cloud's.
-    let place = Place::new(&simple())
+    let place = TestWorkspace::new(&simple())
         .variable("PULUMI_BACKEND_URL", "https://api.example.invalid")
         .variable("PULUMI_ACCESS_TOKEN", "pul-0123456789");
     place.run(&["stack", "init", "dev"]);
@@ -82,8 +82,8 @@ async fn the_same_configuration_is_set_once_and_another_one_exactly() {
 }
 
 #[tokio::test]
-async fn a_value_that_is_not_there_fails_the_run_before_it_does_anything() {
-    let place = Place::new(&simple());
+async fn missing_config_value_fails_run_before_operation() {
+    let place = TestWorkspace::new(&simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let from = pko_proto::agent::config_value_from::F::Env("NOT_THERE_AT_ALL".to_owned());
@@ -104,12 +104,12 @@ async fn a_value_that_is_not_there_fails_the_run_before_it_does_anything() {
 }
 
 #[tokio::test]
-async fn variables_of_the_environment_file_are_the_clis() {
+async fn env_file_variables_reach_the_cli() {
     let answer = Reply::new()
         .prints("from the file: ")
         .prints_variable("EXTRA")
         .prints_variable("EXTRA_TOKEN");
-    let place = Place::new(&answer);
+    let place = TestWorkspace::new(&answer);
     std::fs::write(
         place.path("env"),
         "EXTRA=visible\nEXTRA_TOKEN=canary-token\n",

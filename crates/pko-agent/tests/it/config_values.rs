@@ -4,9 +4,9 @@
 use pko_proto::{agent::ConfigItem, convert::literal_config, run::StackConfig};
 use serde_json::{Value, json};
 
-use crate::harness::{Cli, Place, configured, finished, on_each_cli};
+use crate::harness::{CliKind, TestWorkspace, configured, finished, on_each_cli};
 
-on_each_cli!(engine and real: every_kind_of_value_comes_out_as_it_went_in paths_reach_into_what_the_source_says);
+on_each_cli!(engine and real: config_value_kinds_survive_round_trip config_path_changes_source_structure);
 
 const PROGRAM: &str = "name: my.project\nruntime: yaml\n";
 
@@ -20,7 +20,7 @@ fn value(configuration: &Value, key: &str) -> Value {
     }
 }
 
-async fn set(place: &Place, items: Vec<ConfigItem>) {
+async fn set(place: &TestWorkspace, items: Vec<ConfigItem>) {
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let config = StackConfig {
@@ -32,7 +32,7 @@ async fn set(place: &Place, items: Vec<ConfigItem>) {
     assert!(result.error.is_none(), "{:?}", result.error);
 }
 
-async fn every_kind_of_value_comes_out_as_it_went_in(cli: Cli) {
+async fn config_value_kinds_survive_round_trip(cli: CliKind) {
     let long = "x".repeat(200 * 1024);
     let lines = "first\nsecond\n";
     let table = [
@@ -58,7 +58,7 @@ async fn every_kind_of_value_comes_out_as_it_went_in(cli: Cli) {
         ("aws:region", json!("eu-central-1"), json!("eu-central-1")),
     ];
     for secret in [false, true] {
-        let place = Place::with(cli, PROGRAM);
+        let place = TestWorkspace::with(cli, PROGRAM);
         let item =
             |(key, value, _): &(&str, Value, Value)| literal_config(key, value, false, secret);
         set(&place, table.iter().map(item).collect()).await;
@@ -88,8 +88,8 @@ async fn every_kind_of_value_comes_out_as_it_went_in(cli: Cli) {
     }
 }
 
-async fn paths_reach_into_what_the_source_says(cli: Cli) {
-    let place = Place::with(cli, "name: demo\nruntime: yaml\n");
+async fn config_path_changes_source_structure(cli: CliKind) {
+    let place = TestWorkspace::with(cli, "name: demo\nruntime: yaml\n");
     let source =
         "config:\n  demo:outer:\n    kept: yes\n    more: {inner: old}\n  demo:list: [1, 2]\n";
     std::fs::write(place.workspace().join("Pulumi.dev.yaml"), source).unwrap();

@@ -74,7 +74,7 @@ fn error(output: &Output) -> String {
 }
 
 #[test]
-fn an_artifact_is_fetched_linked_and_fetched_again() {
+fn artifact_is_fetched_linked_and_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let (target, link) = (
         folder.path().join("source"),
@@ -109,7 +109,7 @@ fn an_artifact_is_fetched_linked_and_fetched_again() {
 }
 
 #[test]
-fn an_artifact_that_is_not_the_one_is_not_unpacked() {
+fn artifact_with_wrong_digest_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("source");
     let url = server("200 OK", archive());
@@ -127,7 +127,7 @@ fn an_artifact_that_is_not_the_one_is_not_unpacked() {
 }
 
 #[test]
-fn an_artifact_that_is_too_big_or_not_there() {
+fn oversized_or_missing_artifact_fails() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("source");
     let bytes = archive();
@@ -158,7 +158,7 @@ fn an_artifact_that_is_too_big_or_not_there() {
 }
 
 #[test]
-fn a_project_without_a_program() {
+fn project_without_program_gets_project_file() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("workspace");
     let output = init(
@@ -171,7 +171,7 @@ fn a_project_without_a_program() {
 }
 
 #[test]
-fn init_copies_the_agent_first_if_it_is_asked_to() {
+fn init_with_bootstrap_dir_copies_agent() {
     let folder = tempfile::tempdir().unwrap();
     let share = folder.path().join("share");
     let flags = ["--project-name", "demo", "--project-runtime", "yaml"];
@@ -184,7 +184,7 @@ fn init_copies_the_agent_first_if_it_is_asked_to() {
 }
 
 #[test]
-fn a_folder_that_is_there_already_is_linked() {
+fn local_dir_is_linked() {
     let folder = tempfile::tempdir().unwrap();
     let link = folder.path().join("workspace");
     let run = |local: &str| {
@@ -209,7 +209,7 @@ fn a_folder_that_is_there_already_is_linked() {
 }
 
 #[test]
-fn a_project_folder_that_is_not_there_or_leads_out() {
+fn missing_or_outside_source_dir_fails() {
     let folder = tempfile::tempdir().unwrap();
     let (target, link) = (
         folder.path().join("source"),
@@ -273,18 +273,18 @@ fn init_in_own_world(script: &str) {
 }
 
 #[test]
-fn a_volume_that_is_mounted_at_the_target() {
+fn target_may_be_a_mounted_volume() {
     init_in_own_world("target=$PWD/source; mkdir source; mount -t tmpfs none source");
 }
 
 #[test]
-fn a_folder_of_the_volume_is_mounted_at_the_target() {
+fn target_may_be_a_mounted_subfolder() {
     // The same device as what is around it.
     init_in_own_world("target=$PWD/source; mkdir source other; mount --bind other source");
 }
 
 #[test]
-fn a_target_that_comes_with_the_image() {
+fn target_may_come_with_the_image() {
     if !is_root() {
         return skip("only root can remove what is below an overlay");
     }
@@ -296,7 +296,7 @@ fn a_target_that_comes_with_the_image() {
 }
 
 #[test]
-fn what_a_killed_run_left_is_gone_after_the_next() {
+fn init_removes_remains_of_killed_init() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("source");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -326,7 +326,7 @@ fn what_a_killed_run_left_is_gone_after_the_next() {
 }
 
 #[test]
-fn credentials_that_do_not_go_together() {
+fn conflicting_git_credentials_fail() {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_agent"))
         .args(["init", "--git-url", "https://me:canary@example.com/x.git"])
@@ -363,7 +363,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn what_was_there_is_replaced_whatever_its_modes_forbid() {
+fn init_replaces_read_only_target() {
     let folder = tempfile::tempdir().unwrap();
     let above = folder.path().join("above");
     let target = above.join("source");
@@ -405,7 +405,7 @@ fn what_was_there_is_replaced_whatever_its_modes_forbid() {
 }
 
 #[test]
-fn a_password_in_an_address_is_in_no_log() {
+fn url_password_is_not_logged() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("source");
     let bytes = archive();

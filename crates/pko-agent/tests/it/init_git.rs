@@ -87,7 +87,7 @@ impl Scene {
 }
 
 #[test]
-fn a_commit_is_fetched_found_again_and_replaced() {
+fn commit_is_fetched_reused_and_replaced() {
     let scene = Scene::new();
     let url = scene.server.url("app.git");
     let [one, two] = &scene.commits;
@@ -107,7 +107,7 @@ fn a_commit_is_fetched_found_again_and_replaced() {
 }
 
 #[test]
-fn branches_and_tags_are_revisions_too() {
+fn branch_and_tag_revisions_are_fetched() {
     let scene = Scene::new();
     let url = scene.server.url("app.git");
     let [one, _] = &scene.commits;
@@ -125,7 +125,7 @@ fn branches_and_tags_are_revisions_too() {
 }
 
 #[test]
-fn ways_to_log_in_over_http() {
+fn git_http_credentials_are_used() {
     let scene = Scene::new();
     let url = scene.server.url("app.git");
     let [one, _] = &scene.commits;
@@ -170,7 +170,7 @@ fn ways_to_log_in_over_http() {
 }
 
 #[test]
-fn a_github_app_asks_for_its_token_first() {
+fn github_app_requests_installation_token() {
     let scene = Scene::new();
     scene.server.require("git", CANARY);
     let pair = KeyPair::generate(&["-t", "rsa", "-b", "2048", "-m", "PEM"], "").unwrap();
@@ -200,7 +200,7 @@ fn a_github_app_asks_for_its_token_first() {
 }
 
 #[test]
-fn over_ssh_with_a_key_and_a_known_server() {
+fn git_ssh_checks_key_and_known_hosts() {
     let Some(sshd) = Sshd::start_default_or_skip().unwrap() else {
         return;
     };
@@ -238,7 +238,7 @@ fn over_ssh_with_a_key_and_a_known_server() {
 }
 
 #[test]
-fn addresses_that_are_none() {
+fn invalid_git_url_fails() {
     let scene = Scene::new();
     for url in [
         "file:///etc",

@@ -16,15 +16,15 @@ use rustix::process::{Signal, kill_process_group};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Agent, Cli, Place, children, finished, get, on_each_cli, soon, until, update, watch,
+    Agent, CliKind, TestWorkspace, children, finished, get, on_each_cli, soon, until, update, watch,
 };
 
 on_each_cli!(engine and real:
-    the_lock_of_a_killed_run_is_removed_by_the_next_agent_and_the_run_succeeds
-    a_foreign_lock_beside_it_keeps_both
-    a_foreign_lock_stays_and_it_is_said_who_holds_it_and_what_to_do
-    the_managers_word_is_enough_for_a_lock_of_this_host_that_is_from_then
-    a_process_that_is_there_keeps_its_lock_whatever_the_manager_says
+    lock_of_killed_run_is_removed_by_next_agent
+    foreign_lock_keeps_own_lock
+    foreign_lock_is_kept_with_advice
+    lock_of_lost_run_is_removed
+    lock_of_living_process_is_kept
 );
 
 const PROGRAM: &str = "\
@@ -52,12 +52,12 @@ fn dead_process() -> u32 {
     child.id()
 }
 
-fn locks_folder(place: &Place) -> PathBuf {
+fn locks_folder(place: &TestWorkspace) -> PathBuf {
     place.path("state/.pulumi/locks/organization/simple/dev")
 }
 
 /// Their contents; each has a second file with its attributes, which is none.
-fn locks(place: &Place) -> Vec<String> {
+fn locks(place: &TestWorkspace) -> Vec<String> {
     let files = fs::read_dir(locks_folder(place)).into_iter().flatten();
     let files = files.map(|file| file.unwrap().path());
     files
@@ -69,7 +69,7 @@ fn locks(place: &Place) -> Vec<String> {
         .collect()
 }
 
-fn write_lock(place: &Place, name: &str, host: &str, process: u32, taken: Timestamp) {
+fn write_lock(place: &TestWorkspace, name: &str, host: &str, process: u32, taken: Timestamp) {
     let lock = json!({"pid": process, "username": "pulumi", "hostname": host, "timestamp": taken.to_string()});
     fs::create_dir_all(locks_folder(place)).unwrap();
     let file = locks_folder(place).join(format!("{name}.json"));
@@ -77,7 +77,7 @@ fn write_lock(place: &Place, name: &str, host: &str, process: u32, taken: Timest
 }
 
 /// The resources of the stack, as the CLI says.
-fn resources(place: &Place) -> Vec<String> {
+fn resources(place: &TestWorkspace) -> Vec<String> {
     let state = place.ask(&["stack", "export", "--stack", "dev"]);
     let resources = state["deployment"]["resources"].as_array().unwrap();
     let kind = |resource: &Value| resource["type"].as_str().unwrap().to_owned();
@@ -108,18 +108,18 @@ resources:
 
 /// Whether the update has come to where it is blocked, and has written what it has done so far. A CLI
 /// that is killed while it writes a checkpoint may leave one that it cannot read.
-fn is_blocked(cli: Cli, place: &Place) -> bool {
+fn is_blocked(cli: CliKind, place: &TestWorkspace) -> bool {
     let file = place.path("state/.pulumi/stacks/simple/dev.json");
     let written = fs::read_to_string(file).unwrap_or_default();
     match cli {
-        Cli::Real => written.contains("::first\"") && !written.contains("pending_operations"),
+        CliKind::Real => written.contains("::first\"") && !written.contains("pending_operations"),
         _ => !locks(place).is_empty(),
     }
 }
 
 /// An `up` under the id `one` is killed in the middle, with its agent and all that it has started, as
 /// the end of a pod does.
-async fn killed(cli: Cli, slow: &Place) {
+async fn killed(cli: CliKind, slow: &TestWorkspace) {
     let agent = slow.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -151,10 +151,10 @@ async fn killed(cli: Cli, slow: &Place) {
 }
 
 /// A place where an `up` was killed, with a CLI and a program that are not blocked any more.
-async fn after_a_kill(cli: Cli) -> Place {
+async fn after_a_kill(cli: CliKind) -> TestWorkspace {
     let place = match cli {
-        Cli::Real => Place::with(cli, BLOCKED_PROGRAM),
-        _ => Place::with(cli, PROGRAM).variable("PKO_ENGINE_STEP_DELAY", "10m"),
+        CliKind::Real => TestWorkspace::with(cli, BLOCKED_PROGRAM),
+        _ => TestWorkspace::with(cli, PROGRAM).variable("PKO_ENGINE_STEP_DELAY", "10m"),
     };
     make_pipe(&place.workspace().join("gate"));
     killed(cli, &place).await;
@@ -167,7 +167,7 @@ fn make_pipe(path: &Path) {
     assert!(made.success());
 }
 
-async fn the_lock_of_a_killed_run_is_removed_by_the_next_agent_and_the_run_succeeds(cli: Cli) {
+async fn lock_of_killed_run_is_removed_by_next_agent(cli: CliKind) {
     let place = after_a_kill(cli).await;
     let agent = place.serve(&[]).await;
     let result = run(&agent, update("two")).await;
@@ -192,7 +192,7 @@ async fn the_lock_of_a_killed_run_is_removed_by_the_next_agent_and_the_run_succe
     assert!(result.error.is_none() && result.notes.is_empty());
 }
 
-async fn a_foreign_lock_beside_it_keeps_both(cli: Cli) {
+async fn foreign_lock_keeps_own_lock(cli: CliKind) {
     let place = after_a_kill(cli).await;
     write_lock(&place, "foreign", "laptop", 4242, Timestamp::now());
     let agent = place.serve(&[]).await;
@@ -210,8 +210,8 @@ async fn a_foreign_lock_beside_it_keeps_both(cli: Cli) {
 }
 
 /// What is said of a lock that stays.
-async fn a_foreign_lock_stays_and_it_is_said_who_holds_it_and_what_to_do(cli: Cli) {
-    let place = Place::with_stack(cli, PROGRAM);
+async fn foreign_lock_is_kept_with_advice(cli: CliKind) {
+    let place = TestWorkspace::with_stack(cli, PROGRAM);
     let taken = Timestamp::now() - SignedDuration::from_mins(125);
     write_lock(&place, "foreign", "laptop", 4242, taken);
     let agent = place.serve(&[]).await;
@@ -253,8 +253,8 @@ fn lost_since(run_id: &str, time: Timestamp) -> StartRunRequest {
 }
 
 /// The pod was replaced, and its journal with it: only the manager knows that there was a run.
-async fn the_managers_word_is_enough_for_a_lock_of_this_host_that_is_from_then(cli: Cli) {
-    let place = Place::with_stack(cli, PROGRAM);
+async fn lock_of_lost_run_is_removed(cli: CliKind) {
+    let place = TestWorkspace::with_stack(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let taken = Timestamp::now() - SignedDuration::from_hours(1);
     write_lock(&place, "left", &host(), dead_process(), taken);
@@ -276,8 +276,8 @@ async fn the_managers_word_is_enough_for_a_lock_of_this_host_that_is_from_then(c
     assert_eq!(locks(&place), Vec::<String>::new());
 }
 
-async fn a_process_that_is_there_keeps_its_lock_whatever_the_manager_says(cli: Cli) {
-    let place = Place::with_stack(cli, PROGRAM);
+async fn lock_of_living_process_is_kept(cli: CliKind) {
+    let place = TestWorkspace::with_stack(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let taken = Timestamp::now();
     write_lock(&place, "held", &host(), std::process::id(), taken);
@@ -301,8 +301,8 @@ fn complaint(process: u32, taken: Timestamp) -> String {
 
 /// `pulumi` alone is killed, as the kernel does for want of memory; its agent sees that.
 #[tokio::test]
-async fn the_lock_of_a_cli_that_was_killed_under_its_agent_is_removed() {
-    let place = Place::new(&Reply::new().floods(1, 0).waits_for("never"));
+async fn lock_of_killed_cli_is_removed() {
+    let place = TestWorkspace::new(&Reply::new().floods(1, 0).waits_for("never"));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -342,27 +342,27 @@ async fn the_lock_of_a_cli_that_was_killed_under_its_agent_is_removed() {
 
 /// It is tried once: whoever has the stack by then keeps it.
 #[tokio::test]
-async fn a_lock_that_is_there_again_is_left_alone() {
-    let place = Place::scripted(&Script::new());
+async fn lock_taken_again_is_kept() {
+    let place = TestWorkspace::scripted(&Script::new());
     let agent = place.serve(&[]).await;
     let taken = Timestamp::now();
     let locked = Reply::new()
         .prints_error(&complaint(dead_process(), taken))
         .exits(1);
-    place.stand_in.set_script(&Place::script(&locked));
+    place.stand_in.set_script(&TestWorkspace::script(&locked));
     let result = run(&agent, lost_since("one", taken)).await;
     assert_eq!(result.error.unwrap().class(), ErrorClass::Conflict);
     assert_eq!((place.count("up"), place.count("cancel")), (2, 1));
 }
 
 #[tokio::test]
-async fn a_lock_that_can_not_be_removed_is_told_with_the_failure() {
+async fn unremovable_lock_is_reported() {
     let taken = Timestamp::now();
     let locked = Reply::new()
         .prints_error(&complaint(dead_process(), taken))
         .exits(1);
     let refused = Reply::new().prints_error("error: no\n").exits(1);
-    let place = Place::scripted(&Place::script(&locked).on("cancel", refused));
+    let place = TestWorkspace::scripted(&TestWorkspace::script(&locked).on("cancel", refused));
     let agent = place.serve(&[]).await;
     let result = run(&agent, lost_since("one", taken)).await;
     let error = result.error.unwrap();
@@ -378,9 +378,9 @@ async fn a_lock_that_can_not_be_removed_is_told_with_the_failure() {
 
 /// Pulumi Cloud knows itself who is at work.
 #[tokio::test]
-async fn a_conflict_of_pulumi_cloud_is_never_canceled() {
+async fn cloud_conflict_is_never_cancelled() {
     let conflict = "error: [409] Conflict: Another update is currently in progress.\n";
-    let place = Place::new(&Reply::new().prints_error(conflict).exits(255));
+    let place = TestWorkspace::new(&Reply::new().prints_error(conflict).exits(255));
     let agent = place.serve(&[]).await;
     let result = run(&agent, lost_since("one", Timestamp::now())).await;
     let error = result.error.unwrap();

@@ -13,20 +13,21 @@ use serde_json::json;
 use tonic::{Code, Status, transport::Channel};
 
 use crate::harness::{
-    Agent, Cli, Place, events_and_result, on_each_cli, rest, select, soon, update, watch,
+    Agent, CliKind, TestWorkspace, events_and_result, on_each_cli, rest, select, soon, update,
+    watch,
 };
 
 on_each_cli!(
-    nothing_is_done_without_a_stack
-    an_update_has_events_a_result_and_the_project
-    a_preview_has_no_summary
-    a_preview_that_the_agent_owns_has_a_plan_without_secrets
-    a_refresh_with_and_without_the_program
-    a_destroy_with_and_without_the_program
-    outputs_are_what_the_cli_prints
-    an_update_that_should_change_nothing_fails_if_it_does
-    a_passphrase_that_is_wrong_is_an_error
-    a_passphrase_that_is_missing_is_an_error
+    operation_without_stack_fails
+    update_streams_events_result_and_project
+    preview_has_no_summary
+    preview_run_has_plan_without_secrets
+    refresh_may_run_the_program
+    destroy_may_run_the_program
+    outputs_equal_cli_output
+    update_expecting_no_changes_fails_on_change
+    wrong_passphrase_fails
+    missing_passphrase_fails
 );
 
 const PROGRAM: &str = "\
@@ -45,8 +46,11 @@ outputs:
 ";
 
 /// An agent with a selected stack.
-async fn begin(cli: Cli, flags: &[&str]) -> (Place, Agent, AutomationServiceClient<Channel>) {
-    let place = Place::with_stack(cli, PROGRAM);
+async fn begin(
+    cli: CliKind,
+    flags: &[&str],
+) -> (TestWorkspace, Agent, AutomationServiceClient<Channel>) {
+    let place = TestWorkspace::with_stack(cli, PROGRAM);
     let agent = place.serve(flags).await;
     let mut client = agent.automation().await;
     select(&mut client, "dev").await;
@@ -58,8 +62,8 @@ async fn up(client: &mut AutomationServiceClient<Channel>) {
     events_and_result(stream).await.1.unwrap();
 }
 
-async fn nothing_is_done_without_a_stack(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn operation_without_stack_fails(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     let refused: [Status; 4] = [
@@ -76,7 +80,7 @@ async fn nothing_is_done_without_a_stack(cli: Cli) {
     }
 }
 
-async fn an_update_has_events_a_result_and_the_project(cli: Cli) {
+async fn update_streams_events_result_and_project(cli: CliKind) {
     let (_place, _agent, mut client) = begin(cli, &[]).await;
     let options = UpRequest {
         message: Some("two words".to_owned()),
@@ -103,8 +107,8 @@ async fn an_update_has_events_a_result_and_the_project(cli: Cli) {
     assert!(result.permalink.is_none());
 }
 
-async fn a_preview_that_the_agent_owns_has_a_plan_without_secrets(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn preview_run_has_plan_without_secrets(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let preview = start_run_request::Operation::Preview(PreviewRequest::default());
@@ -135,7 +139,7 @@ async fn a_preview_that_the_agent_owns_has_a_plan_without_secrets(cli: Cli) {
     assert!(!result.stdout.contains("s3cr3t-value"));
 }
 
-async fn a_preview_has_no_summary(cli: Cli) {
+async fn preview_has_no_summary(cli: CliKind) {
     let (_place, _agent, mut client) = begin(cli, &[]).await;
     let preview = client.preview(PreviewRequest::default()).await.unwrap();
     let mut stream = preview.into_inner();
@@ -150,14 +154,14 @@ async fn a_preview_has_no_summary(cli: Cli) {
 }
 
 /// With and without `run_program`, which the embedded engine refuses.
-fn run_program(cli: Cli) -> Vec<Option<bool>> {
+fn run_program(cli: CliKind) -> Vec<Option<bool>> {
     match cli {
-        Cli::Engine => vec![None],
-        Cli::StandIn | Cli::Real => vec![None, Some(true)],
+        CliKind::Engine => vec![None],
+        CliKind::StandIn | CliKind::Real => vec![None, Some(true)],
     }
 }
 
-async fn a_refresh_with_and_without_the_program(cli: Cli) {
+async fn refresh_may_run_the_program(cli: CliKind) {
     let (_place, _agent, mut client) = begin(cli, &[]).await;
     up(&mut client).await;
     for run_program in run_program(cli) {
@@ -176,7 +180,7 @@ async fn a_refresh_with_and_without_the_program(cli: Cli) {
     }
 }
 
-async fn a_destroy_with_and_without_the_program(cli: Cli) {
+async fn destroy_may_run_the_program(cli: CliKind) {
     let (_place, _agent, mut client) = begin(cli, &[]).await;
     for run_program in run_program(cli) {
         up(&mut client).await;
@@ -195,7 +199,7 @@ async fn a_destroy_with_and_without_the_program(cli: Cli) {
     }
 }
 
-async fn outputs_are_what_the_cli_prints(cli: Cli) {
+async fn outputs_equal_cli_output(cli: CliKind) {
     let (place, agent, mut client) = begin(cli, &[]).await;
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
     let outputs = events_and_result(stream).await.1.unwrap().outputs;
@@ -215,7 +219,7 @@ async fn outputs_are_what_the_cli_prints(cli: Cli) {
     assert!(!agent.log().contains("s3cr3t-value"));
 }
 
-async fn an_update_that_should_change_nothing_fails_if_it_does(cli: Cli) {
+async fn update_expecting_no_changes_fails_on_change(cli: CliKind) {
     let (_place, _agent, mut client) = begin(cli, &[]).await;
     let options = UpRequest {
         expect_no_changes: Some(true),
@@ -234,7 +238,7 @@ async fn an_update_that_should_change_nothing_fails_if_it_does(cli: Cli) {
 }
 
 /// Not with the embedded engine, which keeps no log.
-async fn a_high_log_level_is_warned_of(cli: Cli) {
+async fn high_log_level_warns(cli: CliKind) {
     let (_place, _agent, mut client) = begin(cli, &["--pulumi-log-level", "11"]).await;
     let warning = "log level 11 will print sensitive information";
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
@@ -256,20 +260,20 @@ async fn a_high_log_level_is_warned_of(cli: Cli) {
 }
 
 #[tokio::test]
-async fn a_high_log_level_is_warned_of_by_the_stand_in() {
-    a_high_log_level_is_warned_of(Cli::StandIn).await;
+async fn high_log_level_warns_on_stand_in() {
+    high_log_level_warns(CliKind::StandIn).await;
 }
 
 #[tokio::test]
-async fn a_high_log_level_is_warned_of_by_a_real_cli() {
-    a_high_log_level_is_warned_of(Cli::Real).await;
+async fn high_log_level_warns_on_real_cli() {
+    high_log_level_warns(CliKind::Real).await;
 }
 
 /// The CLI elides the contents of assets in events, so they must come from what it prints.
 #[tokio::test]
-async fn assets_among_the_outputs_are_what_the_cli_prints() {
+async fn asset_outputs_equal_cli_output() {
     let program = "name: simple\nruntime: yaml\noutputs:\n  text: {fn::stringAsset: hello}\n  pair: {fn::assetArchive: {one: {fn::stringAsset: uno}}}\n";
-    let place = Place::with(Cli::Real, program);
+    let place = TestWorkspace::with(CliKind::Real, program);
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
@@ -283,7 +287,7 @@ async fn assets_among_the_outputs_are_what_the_cli_prints() {
 
 /// Failures that operators know by their details, with the texts of the real CLI.
 #[tokio::test]
-async fn known_failures_have_details() {
+async fn known_failures_have_status_details() {
     let table = [
         (Reply::conflict(), "UpdateConflict"),
         // Upstream knows neither of these two.
@@ -292,7 +296,7 @@ async fn known_failures_have_details() {
         (Reply::no_token(), "InvalidAccessToken"),
     ];
     for (answer, reason) in table {
-        let place = Place::new(&answer);
+        let place = TestWorkspace::new(&answer);
         let agent = place.serve(&["--stack", "dev"]).await;
         let mut client = agent.automation().await;
         let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
@@ -303,14 +307,14 @@ async fn known_failures_have_details() {
     }
 }
 
-async fn a_passphrase_that_is_wrong_is_an_error(cli: Cli) {
-    let place = Place::with_stack(cli, PROGRAM);
+async fn wrong_passphrase_fails(cli: CliKind) {
+    let place = TestWorkspace::with_stack(cli, PROGRAM);
     let text = refused(place.variable("PULUMI_CONFIG_PASSPHRASE", "another-one")).await;
     assert!(text.contains("incorrect passphrase"), "{text}");
 }
 
-async fn a_passphrase_that_is_missing_is_an_error(cli: Cli) {
-    let place = Place::with_stack(cli, PROGRAM);
+async fn missing_passphrase_fails(cli: CliKind) {
+    let place = TestWorkspace::with_stack(cli, PROGRAM);
     let text = refused(place.without_variable("PULUMI_CONFIG_PASSPHRASE")).await;
     assert!(
         text.contains("passphrase must be set with PULUMI_CONFIG_PASSPHRASE"),
@@ -319,7 +323,7 @@ async fn a_passphrase_that_is_missing_is_an_error(cli: Cli) {
 }
 
 /// Why an update of the stack `dev` is refused.
-async fn refused(place: Place) -> String {
+async fn refused(place: TestWorkspace) -> String {
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
@@ -329,7 +333,7 @@ async fn refused(place: Place) -> String {
 }
 
 /// Upstream's graceful shutdown: the agent ends while an update goes on.
-async fn a_shutdown_cancels_an_update_and_tells_its_end(place: Place) {
+async fn shutdown_cancels_update(place: TestWorkspace) {
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let mut stream = client.up(UpRequest::default()).await.unwrap().into_inner();
@@ -355,24 +359,25 @@ async fn a_shutdown_cancels_an_update_and_tells_its_end(place: Place) {
 }
 
 #[tokio::test]
-async fn a_shutdown_cancels_an_update_of_the_stand_in() {
+async fn shutdown_cancels_update_of_stand_in() {
     let urn = "urn:pulumi:dev::simple::pulumi:pulumi:Stack::simple-dev";
     let answer = Reply::new()
         .prints(&format!("    [urn={urn}]\n"))
         .event(json!({"sequence": 0, "resourcePreEvent": {"metadata": {"urn": urn}}}))
         .hangs();
-    a_shutdown_cancels_an_update_and_tells_its_end(Place::new(&answer)).await;
+    shutdown_cancels_update(TestWorkspace::new(&answer)).await;
 }
 
 #[tokio::test]
-async fn a_shutdown_cancels_an_update_of_the_engine() {
-    let place = Place::with(Cli::Engine, PROGRAM).variable("PKO_ENGINE_STEP_DELAY", "60s");
-    a_shutdown_cancels_an_update_and_tells_its_end(place).await;
+async fn shutdown_cancels_update_of_engine() {
+    let place =
+        TestWorkspace::with(CliKind::Engine, PROGRAM).variable("PKO_ENGINE_STEP_DELAY", "60s");
+    shutdown_cancels_update(place).await;
 }
 
 /// Resources one after the other, so that there is a middle.
 #[tokio::test]
-async fn a_shutdown_cancels_an_update_of_a_real_cli() {
+async fn shutdown_cancels_update_of_real_cli() {
     let resource = |index: u32| {
         let input = match index.checked_sub(1) {
             Some(before) => format!("${{r{before}.output}}"),
@@ -382,6 +387,6 @@ async fn a_shutdown_cancels_an_update_of_a_real_cli() {
     };
     let resources: String = (0..400).map(resource).collect();
     let program = format!("name: simple\nruntime: yaml\nresources:\n{resources}");
-    let place = Place::with(Cli::Real, &program);
-    a_shutdown_cancels_an_update_and_tells_its_end(place).await;
+    let place = TestWorkspace::with(CliKind::Real, &program);
+    shutdown_cancels_update(place).await;
 }

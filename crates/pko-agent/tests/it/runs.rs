@@ -6,11 +6,11 @@ use pko_proto::run::{
 use pko_testkit::{Reply, Script};
 use tonic::Code;
 
-use crate::harness::{Place, finished, gated, get, rest, secret, simple, update, watch};
+use crate::harness::{TestWorkspace, finished, gated, get, rest, secret, simple, update, watch};
 
 #[tokio::test]
-async fn a_run_has_events_and_a_result() {
-    let place = Place::new(&simple());
+async fn run_has_events_and_result() {
+    let place = TestWorkspace::new(&simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let run = client.start_run(update("one")).await.unwrap().into_inner();
@@ -37,8 +37,8 @@ async fn a_run_has_events_and_a_result() {
 }
 
 #[tokio::test]
-async fn no_id_is_executed_twice() {
-    let place = Place::new(&simple());
+async fn run_id_is_executed_once() {
+    let place = TestWorkspace::new(&simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -67,8 +67,8 @@ async fn no_id_is_executed_twice() {
 }
 
 #[tokio::test]
-async fn a_watcher_may_come_in_at_any_number() {
-    let place = Place::new(&simple());
+async fn watcher_starts_at_any_sequence() {
+    let place = TestWorkspace::new(&simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -86,8 +86,8 @@ async fn a_watcher_may_come_in_at_any_number() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_goes_away_changes_nothing() {
-    let place = Place::new(&gated());
+async fn disconnected_watcher_does_not_affect_run() {
+    let place = TestWorkspace::new(&gated());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -106,8 +106,8 @@ async fn a_watcher_that_goes_away_changes_nothing() {
 }
 
 #[tokio::test]
-async fn runs_wait_in_order_and_a_waiting_one_can_be_canceled() {
-    let place = Place::new(&gated());
+async fn queued_runs_keep_order_and_can_be_cancelled() {
+    let place = TestWorkspace::new(&gated());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     for run_id in ["one", "two", "three"] {
@@ -153,8 +153,8 @@ async fn runs_wait_in_order_and_a_waiting_one_can_be_canceled() {
 }
 
 #[tokio::test]
-async fn after_a_crash_a_run_is_interrupted_with_what_the_journal_knows() {
-    let place = Place::new(&gated());
+async fn crashed_run_is_interrupted_from_journal() {
+    let place = TestWorkspace::new(&gated());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -183,8 +183,8 @@ async fn after_a_crash_a_run_is_interrupted_with_what_the_journal_knows() {
 }
 
 #[tokio::test]
-async fn results_outlive_the_agent() {
-    let place = Place::new(&simple());
+async fn results_survive_agent_restart() {
+    let place = TestWorkspace::new(&simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -198,10 +198,10 @@ async fn results_outlive_the_agent() {
 }
 
 #[tokio::test]
-async fn few_processes() {
+async fn run_starts_few_processes() {
     let outputs = r#"{"password": "hunter2-secret", "size": 4}"#;
-    let script = Place::script(&secret()).on("stack output", Reply::new().prints(outputs));
-    let place = Place::scripted(&script);
+    let script = TestWorkspace::script(&secret()).on("stack output", Reply::new().prints(outputs));
+    let place = TestWorkspace::scripted(&script);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -220,8 +220,8 @@ async fn few_processes() {
 }
 
 #[tokio::test]
-async fn a_stack_that_is_gone_is_made_again() {
-    let place = Place::scripted(&Script::new());
+async fn deleted_stack_is_created_again() {
+    let place = TestWorkspace::scripted(&Script::new());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -233,9 +233,9 @@ async fn a_stack_that_is_gone_is_made_again() {
 }
 
 #[tokio::test]
-async fn a_failure_has_its_text_and_its_class() {
+async fn failed_run_has_text_and_class() {
     let locked = "error: the stack is currently locked by 1 lock(s).\n";
-    let place = Place::new(&Reply::new().prints("begun\n").prints_error(locked).exits(1));
+    let place = TestWorkspace::new(&Reply::new().prints("begun\n").prints_error(locked).exits(1));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -253,8 +253,8 @@ async fn a_failure_has_its_text_and_its_class() {
 }
 
 #[tokio::test]
-async fn many_events() {
-    let place = Place::new(&Reply::new().floods(10_000, 0));
+async fn run_with_many_events_is_complete() {
+    let place = TestWorkspace::new(&Reply::new().floods(10_000, 0));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -264,11 +264,11 @@ async fn many_events() {
 }
 
 #[tokio::test]
-async fn a_grandchild_that_holds_the_pipes_does_not_hold_the_run() {
+async fn grandchild_holding_pipes_does_not_block_run() {
     let answer = Reply::new()
         .prints("said\n")
         .leaves_grandchild_until("gate");
-    let place = Place::new(&answer);
+    let place = TestWorkspace::new(&answer);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -278,8 +278,8 @@ async fn a_grandchild_that_holds_the_pipes_does_not_hold_the_run() {
 }
 
 #[tokio::test]
-async fn requests_that_make_no_sense() {
-    let place = Place::new(&simple());
+async fn invalid_run_requests_are_rejected() {
+    let place = TestWorkspace::new(&simple());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let mut no_operation = update("one");

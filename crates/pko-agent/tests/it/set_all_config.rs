@@ -7,32 +7,32 @@ use pko_proto::{
 use serde_json::{Value, json};
 use tonic::{Code, Status};
 
-use crate::harness::{Agent, Cli, Place, literal, on_each_cli, select};
+use crate::harness::{Agent, CliKind, TestWorkspace, literal, on_each_cli, select};
 
 on_each_cli!(
-    no_stack_is_selected
-    a_text
-    a_text_of_the_agents_environment
-    a_text_of_a_file
-    a_path_makes_a_structure
-    keys_that_are_no_paths_are_taken_literally
-    paths_lie_over_the_file_of_the_source
-    a_secret_is_one
-    values_that_are_more_than_text
-    texts_beside_structures_stay_texts
-    a_structured_secret
-    a_value_from_json
-    a_key_with_a_namespace_keeps_it
-    a_value_that_does_not_exist_is_null
-    what_the_cli_would_misread
-    a_setting_that_is_gone_leaves_the_file
+    set_all_config_without_stack_fails
+    string_value_is_set
+    string_from_environment_is_set
+    string_from_file_is_set
+    path_key_sets_structure
+    literal_key_is_not_a_path
+    path_keys_override_source_file
+    secret_value_is_encrypted
+    structured_values_are_set
+    strings_beside_structures_stay_strings
+    structured_secret_is_set
+    json_value_from_reference_is_set
+    namespaced_key_is_kept
+    null_value_is_set
+    ambiguous_keys_and_values_are_set
+    removed_value_leaves_config_file
 );
 
 const PROGRAM: &str = "name: simple\nruntime: yaml\n";
 
 /// An agent with a selected stack.
-async fn begin(cli: Cli) -> (Place, Agent) {
-    let place = Place::with_stack(cli, PROGRAM).variable("FOO", "bar");
+async fn begin(cli: CliKind) -> (TestWorkspace, Agent) {
+    let place = TestWorkspace::with_stack(cli, PROGRAM).variable("FOO", "bar");
     let agent = place.serve(&[]).await;
     select(&mut agent.automation().await, "dev").await;
     (place, agent)
@@ -45,7 +45,7 @@ async fn set(agent: &Agent, config: Vec<ConfigItem>) -> Result<(), Status> {
 }
 
 /// Sets items, and reads everything back.
-async fn read_back(cli: Cli, config: Vec<ConfigItem>) -> Value {
+async fn read_back(cli: CliKind, config: Vec<ConfigItem>) -> Value {
     let (place, agent) = begin(cli).await;
     set(&agent, config).await.unwrap();
     place.configuration("dev")
@@ -65,8 +65,8 @@ fn structure(value: &Value) -> Value {
     json!({"value": value.to_string(), "objectValue": value, "secret": false})
 }
 
-async fn no_stack_is_selected(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn set_all_config_without_stack_fails(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let status = set(&agent, vec![literal("foo", "bar", false)])
         .await
@@ -77,18 +77,18 @@ async fn no_stack_is_selected(cli: Cli) {
     );
 }
 
-async fn a_text(cli: Cli) {
+async fn string_value_is_set(cli: CliKind) {
     let config = read_back(cli, vec![literal("foo", "bar", false)]).await;
     assert_eq!(config, json!({"simple:foo": text("bar")}));
 }
 
-async fn a_text_of_the_agents_environment(cli: Cli) {
+async fn string_from_environment_is_set(cli: CliKind) {
     let item = config_from("foo", F::Env("FOO".to_owned()), false, false, false);
     let config = read_back(cli, vec![item]).await;
     assert_eq!(config, json!({"simple:foo": text("bar")}));
 }
 
-async fn a_text_of_a_file(cli: Cli) {
+async fn string_from_file_is_set(cli: CliKind) {
     let (place, agent) = begin(cli).await;
     let file = place.path("value");
     std::fs::write(&file, "bar").unwrap();
@@ -101,12 +101,12 @@ async fn a_text_of_a_file(cli: Cli) {
     );
 }
 
-async fn a_path_makes_a_structure(cli: Cli) {
+async fn path_key_sets_structure(cli: CliKind) {
     let config = read_back(cli, vec![path("a.b", "bar")]).await;
     assert_eq!(config, json!({"simple:a": structure(&json!({"b": "bar"}))}));
 }
 
-async fn keys_that_are_no_paths_are_taken_literally(cli: Cli) {
+async fn literal_key_is_not_a_path(cli: CliKind) {
     let items = vec![
         literal("a.b", "dotted", false),
         literal("\"quoted[key]\"", "quoted", false),
@@ -120,7 +120,7 @@ async fn keys_that_are_no_paths_are_taken_literally(cli: Cli) {
     assert_eq!(read_back(cli, items).await, expected);
 }
 
-async fn paths_lie_over_the_file_of_the_source(cli: Cli) {
+async fn path_keys_override_source_file(cli: CliKind) {
     let (place, agent) = begin(cli).await;
     let file = place.workspace().join("Pulumi.dev.yaml");
     let salt = std::fs::read_to_string(&file).unwrap();
@@ -143,13 +143,13 @@ async fn paths_lie_over_the_file_of_the_source(cli: Cli) {
     assert_eq!(place.configuration("dev"), expected);
 }
 
-async fn a_secret_is_one(cli: Cli) {
+async fn secret_value_is_encrypted(cli: CliKind) {
     let config = read_back(cli, vec![literal("foo", "hidden-bar", true)]).await;
     let expected = json!({"simple:foo": {"value": "hidden-bar", "secret": true}});
     assert_eq!(config, expected);
 }
 
-async fn values_that_are_more_than_text(cli: Cli) {
+async fn structured_values_are_set(cli: CliKind) {
     let object = json!({"b": [1, {"c": null}], "a": "x"});
     let items = vec![
         literal("flag", true, false),
@@ -167,7 +167,7 @@ async fn values_that_are_more_than_text(cli: Cli) {
 }
 
 /// Upstream ignores `path` of a text once another item is a structure; we do not.
-async fn texts_beside_structures_stay_texts(cli: Cli) {
+async fn strings_beside_structures_stay_strings(cli: CliKind) {
     let items = vec![
         literal("number", 42, false),
         literal("digits", "007", false),
@@ -183,7 +183,7 @@ async fn texts_beside_structures_stay_texts(cli: Cli) {
 
 /// The CLI refuses such a document, and so upstream fails; we set the same JSON as a secret text, which
 /// programs read as a structure.
-async fn a_structured_secret(cli: Cli) {
+async fn structured_secret_is_set(cli: CliKind) {
     let config = read_back(cli, vec![literal("obj", json!({"a": [1, 2]}), true)]).await;
     let entry = &config["simple:obj"];
     assert_eq!(entry["secret"], true);
@@ -191,7 +191,7 @@ async fn a_structured_secret(cli: Cli) {
     assert_eq!(value, json!({"a": [1, 2]}));
 }
 
-async fn a_value_from_json(cli: Cli) {
+async fn json_value_from_reference_is_set(cli: CliKind) {
     let (place, agent) = begin(cli).await;
     let file = place.path("value.json");
     std::fs::write(&file, r#"{"a": [1, 2]}"#).unwrap();
@@ -206,20 +206,20 @@ async fn a_value_from_json(cli: Cli) {
     assert_eq!(config["simple:plain"], text(r#"{"a": [1, 2]}"#));
 }
 
-async fn a_key_with_a_namespace_keeps_it(cli: Cli) {
+async fn namespaced_key_is_kept(cli: CliKind) {
     let config = read_back(cli, vec![literal("aws:region", "us-west-2", false)]).await;
     assert_eq!(config, json!({"aws:region": text("us-west-2")}));
 }
 
 /// Upstream stores the text `<nil>` if nothing else is a structure, and `null` otherwise; we always store
 /// the latter.
-async fn a_value_that_does_not_exist_is_null(cli: Cli) {
+async fn null_value_is_set(cli: CliKind) {
     let config = read_back(cli, vec![literal("nothing", Value::Null, false)]).await;
     assert_eq!(config, json!({"simple:nothing": text("null")}));
 }
 
 /// With upstream, a key with `=` fails, and a namespace with a dot is taken for a path.
-async fn what_the_cli_would_misread(cli: Cli) {
+async fn ambiguous_keys_and_values_are_set(cli: CliKind) {
     let items = vec![
         literal("a=b", "equal", false),
         literal("dotted.name:key", "dot", false),
@@ -229,7 +229,7 @@ async fn what_the_cli_would_misread(cli: Cli) {
 }
 
 /// Upstream only ever adds; its pods start with a fresh checkout instead.
-async fn a_setting_that_is_gone_leaves_the_file(cli: Cli) {
+async fn removed_value_leaves_config_file(cli: CliKind) {
     let (place, agent) = begin(cli).await;
     let both = vec![literal("one", "1", false), literal("two", "2", false)];
     set(&agent, both).await.unwrap();
@@ -238,8 +238,8 @@ async fn a_setting_that_is_gone_leaves_the_file(cli: Cli) {
 }
 
 #[tokio::test]
-async fn what_can_not_be_set_says_so_and_calls_nothing() {
-    let (place, agent) = begin(Cli::StandIn).await;
+async fn invalid_config_is_rejected_without_calls() {
+    let (place, agent) = begin(CliKind::StandIn).await;
     place.write("not.json", "{");
     let before = place.calls().len();
     let variable = |json| config_from("k", F::Env("NOT_THERE".to_owned()), json, false, false);

@@ -7,19 +7,19 @@ use pko_proto::agent::{
 use pko_testkit::{Reply, Script};
 use tonic::{Code, Status, transport::Channel};
 
-use crate::harness::{Cli, Place, on_each_cli, select};
+use crate::harness::{CliKind, TestWorkspace, on_each_cli, select};
 
 on_each_cli!(
-    who_am_i_is_the_user_of_the_system
-    the_selected_stack_may_be_selected_again
-    another_stack_becomes_the_current_one
-    a_missing_stack_is_not_found
-    a_missing_stack_is_created_if_that_is_wanted
-    a_missing_stack_with_an_unknown_secrets_provider_is_an_error
-    info_is_of_the_stack_that_is_selected
-    environments_need_a_backend_that_has_them
-    a_yaml_project_needs_nothing_installed
-    an_organization_on_a_file_backend_is_an_error
+    who_am_i_returns_system_user
+    selected_stack_can_be_reselected
+    selecting_stack_changes_current
+    missing_stack_is_not_found
+    missing_stack_is_created_on_request
+    unknown_secrets_provider_fails_stack_creation
+    info_describes_selected_stack
+    environments_require_backend_support
+    yaml_project_install_succeeds
+    organization_on_file_backend_fails
 );
 
 const PROGRAM: &str = "name: simple\nruntime: yaml\n";
@@ -40,8 +40,8 @@ async fn selected(
     Ok(answer.summary.unwrap().name)
 }
 
-async fn who_am_i_is_the_user_of_the_system(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn who_am_i_returns_system_user(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let who = agent.automation().await.who_am_i(WhoAmIRequest {}).await;
     let user = std::process::Command::new("id")
@@ -52,8 +52,8 @@ async fn who_am_i_is_the_user_of_the_system(cli: Cli) {
     assert_eq!(who.unwrap().into_inner().user, user.trim());
 }
 
-async fn the_selected_stack_may_be_selected_again(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn selected_stack_can_be_reselected(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&["--stack", "one"]).await;
     let mut client = agent.automation().await;
     let name = selected(&mut client, "one", false, None).await.unwrap();
@@ -61,8 +61,8 @@ async fn the_selected_stack_may_be_selected_again(cli: Cli) {
     assert_eq!(place.selected().as_deref(), Some("one"));
 }
 
-async fn another_stack_becomes_the_current_one(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn selecting_stack_changes_current(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     place.run(&["stack", "init", "two"]);
     let agent = place.serve(&["--stack", "one"]).await;
     let mut client = agent.automation().await;
@@ -71,8 +71,8 @@ async fn another_stack_becomes_the_current_one(cli: Cli) {
     assert_eq!(place.selected().as_deref(), Some("two"));
 }
 
-async fn a_missing_stack_is_not_found(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn missing_stack_is_not_found(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     let status = selected(&mut client, "none", false, None)
@@ -84,8 +84,8 @@ async fn a_missing_stack_is_not_found(cli: Cli) {
     );
 }
 
-async fn a_missing_stack_is_created_if_that_is_wanted(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn missing_stack_is_created_on_request(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     let name = selected(&mut client, "new", true, None).await.unwrap();
@@ -93,8 +93,8 @@ async fn a_missing_stack_is_created_if_that_is_wanted(cli: Cli) {
     assert_eq!(place.selected().as_deref(), Some("new"));
 }
 
-async fn a_missing_stack_with_an_unknown_secrets_provider_is_an_error(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn unknown_secrets_provider_fails_stack_creation(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     let outcome = selected(&mut client, "new", true, Some("bad")).await;
@@ -111,8 +111,8 @@ async fn a_missing_stack_with_an_unknown_secrets_provider_is_an_error(cli: Cli) 
     );
 }
 
-async fn info_is_of_the_stack_that_is_selected(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn info_describes_selected_stack(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     let status = client.info(InfoRequest {}).await.unwrap_err();
@@ -129,8 +129,8 @@ async fn info_is_of_the_stack_that_is_selected(cli: Cli) {
     assert_eq!(info.summary.unwrap().name, "dev");
 }
 
-async fn environments_need_a_backend_that_has_them(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn environments_require_backend_support(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     let request = || AddEnvironmentsRequest {
@@ -151,17 +151,17 @@ async fn environments_need_a_backend_that_has_them(cli: Cli) {
     assert!(text.contains("does not support environments"), "{text}");
 }
 
-async fn a_yaml_project_needs_nothing_installed(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn yaml_project_install_succeeds(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     client.install(InstallRequest {}).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_failed_installation_is_aborted_with_its_text() {
+async fn failed_install_is_aborted_with_text() {
     let script = Script::new().on("install", Reply::no_go_module());
-    let place = Place::scripted(&script);
+    let place = TestWorkspace::scripted(&script);
     place.write("Pulumi.yaml", "name: simple\nruntime: go\n");
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
@@ -176,9 +176,9 @@ async fn a_failed_installation_is_aborted_with_its_text() {
 }
 
 #[tokio::test]
-async fn who_am_i_with_a_bad_token_has_details() {
+async fn who_am_i_with_bad_token_has_details() {
     let script = Script::new().on("whoami", Reply::bad_token());
-    let place = Place::scripted(&script);
+    let place = TestWorkspace::scripted(&script);
     let agent = place.serve(&[]).await;
     let status = agent.automation().await.who_am_i(WhoAmIRequest {}).await;
     let status = status.unwrap_err();
@@ -190,8 +190,8 @@ async fn who_am_i_with_a_bad_token_has_details() {
 }
 
 /// An organization is Pulumi Cloud's; the CLI says so, and that is passed on.
-async fn an_organization_on_a_file_backend_is_an_error(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn organization_on_file_backend_fails(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;
     for stack in ["acme/simple/dev", "acme/dev"] {

@@ -47,7 +47,10 @@ mod tests {
     fn tags_of_replicas_with_one_key_are_equal() {
         let key = SigningKey::generate().unwrap();
         let replica = SigningKey::from_pem(&key.to_pem()).unwrap();
-        let (one, other) = (key.derive_mac_key("addresses"), replica.derive_mac_key("addresses"));
+        let (one, other) = (
+            key.derive_mac_key("addresses"),
+            replica.derive_mac_key("addresses"),
+        );
         assert_eq!(one.tag("a"), other.tag("a"));
     }
 

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_to_log_in() {
+    fn git_credentials_follow_environment() {
         let token = || Credentials::Token(secret("t"));
         let basic = Credentials::Basic {
             username: "me".to_owned(),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn one_way_at_a_time() {
+    fn git_credentials_reject_several_methods() {
         let user = ("GIT_USERNAME", "me");
         let app = [
             ("GIT_GITHUB_APP_ID", "1"),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn how_much_and_whom_to_trust() {
+    fn git_settings_follow_environment() {
         let found = settings(
             HTTP,
             &[
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_is_printed() {
+    fn git_settings_debug_hides_secrets() {
         let variables = [
             ("GIT_PASSWORD", "canary"),
             ("GIT_SSH_PRIVATE_KEY", "canary"),

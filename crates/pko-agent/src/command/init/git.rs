@@ -12,7 +12,7 @@ use pko_source::{
     ssh::{KnownHosts, KnownHostsFiles},
 };
 
-use super::{WHOLE, credentials::GitSettings};
+use super::{INIT_TIMEOUT, credentials::GitSettings};
 
 /// Upstream's words, by which users find this line.
 const ENLIST: &str = "failed to create workspace, unable to enlist in git repo";
@@ -27,7 +27,7 @@ pub(super) fn fetch(url: &str, revision: &str, target: &Path) -> anyhow::Result<
         client: &client,
         address: &address,
         credentials: &settings.credentials,
-        deadline: Deadline::after(WHOLE),
+        deadline: Deadline::after(INIT_TIMEOUT),
         limits: GitLimits::default(),
     };
     let options = FetchOptions {

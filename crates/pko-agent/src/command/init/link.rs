@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_inside_of_the_source() {
+    fn source_dir_is_relative_to_source() {
         let source = Path::new("/share/source");
         assert_eq!(
             inside(source, Path::new("a/b")).unwrap(),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_of_a_folder() {
+    fn source_dir_spellings_are_normalized() {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("source");
         fs::create_dir_all(source.join("a/b")).unwrap();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_out_or_nowhere() {
+    fn source_dir_outside_or_missing_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("source");
         for name in ["a/b", "a/c", "d"] {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn many_folders_are_not_all_named() {
+    fn missing_source_dir_lists_at_most_twenty_folders() {
         let folder = tempfile::tempdir().unwrap();
         for number in 0..30 {
             fs::create_dir(folder.path().join(format!("folder-{number}"))).unwrap();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_renewed_and_nothing_else_is_replaced() {
+    fn workspace_link_replaces_only_links() {
         let folder = tempfile::tempdir().unwrap();
         let link = folder.path().join("above/workspace");
         for target in ["/first", "/second", "relative"] {

@@ -28,7 +28,7 @@ use super::{
     AUDIENCE, bearer, gets_in, health_is_free, is_refused, manager::public_key_file,
     needs_a_bearer_token,
 };
-use crate::harness::{Agent, Place, simple};
+use crate::harness::{Agent, TestWorkspace, simple};
 
 const WORKSPACE: &str = "ws";
 /// The service account that managers use.
@@ -38,7 +38,12 @@ const MANAGER: &str = "manager";
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// Starts the agent of `ws` in a namespace, as a user of the cluster.
-async fn serve(place: &Place, namespace: &str, kubeconfig: PathBuf, more: &[&str]) -> Agent {
+async fn serve(
+    place: &TestWorkspace,
+    namespace: &str,
+    kubeconfig: PathBuf,
+    more: &[&str],
+) -> Agent {
     let audience = audience(namespace, WORKSPACE);
     let mut flags = vec![
         "--kube-audience",
@@ -190,7 +195,7 @@ async fn signed(
 }
 
 #[tokio::test]
-async fn tokens_and_rights_are_reviewed() {
+async fn kube_tokens_and_rights_are_reviewed() {
     let cluster = ControlPlane::shared().await.unwrap();
     with_namespace(&cluster, async |namespace| {
         with_namespace(&cluster, async |elsewhere| {
@@ -198,7 +203,7 @@ async fn tokens_and_rights_are_reviewed() {
             account(elsewhere, MANAGER).await;
             account(elsewhere, "stranger").await;
             allow(namespace, elsewhere, MANAGER).await;
-            let place = Place::new(&simple());
+            let place = TestWorkspace::new(&simple());
             let kubeconfig = delegate(&cluster, namespace).await;
             let agent = serve(&place, namespace.name(), kubeconfig, &KUBE).await;
             needs_a_bearer_token(&agent).await;
@@ -246,7 +251,7 @@ fn signed_by_manager(key: &SigningKey, audience: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_right_that_was_taken_away_is_gone_for_a_new_agent() {
+async fn revoked_right_is_denied_by_new_agent() {
     let cluster = ControlPlane::shared().await.unwrap();
     with_namespace(&cluster, async |namespace| {
         let audience = audience(namespace.name(), WORKSPACE);
@@ -254,7 +259,7 @@ async fn a_right_that_was_taken_away_is_gone_for_a_new_agent() {
         allow(namespace, namespace, MANAGER).await;
         let token = token(namespace, MANAGER, &audience).await;
         let kubeconfig = delegate(&cluster, namespace).await;
-        let place = Place::new(&simple());
+        let place = TestWorkspace::new(&simple());
         let agent = serve(&place, namespace.name(), kubeconfig.clone(), &KUBE).await;
         gets_in(&agent, Some(&token)).await;
         agent.kill().await;
@@ -272,14 +277,14 @@ async fn a_right_that_was_taken_away_is_gone_for_a_new_agent() {
 }
 
 #[tokio::test]
-async fn an_agent_that_may_not_ask_lets_nobody_in_and_says_what_to_do() {
+async fn missing_review_right_rejects_callers_with_hint() {
     let cluster = ControlPlane::shared().await.unwrap();
     with_namespace(&cluster, async |namespace| {
         let audience = audience(namespace.name(), WORKSPACE);
         account(namespace, MANAGER).await;
         allow(namespace, namespace, MANAGER).await;
         let token = token(namespace, MANAGER, &audience).await;
-        let place = Place::new(&simple());
+        let place = TestWorkspace::new(&simple());
         let kubeconfig = cluster.kubeconfig_as("nobody", &[]).unwrap();
         let agent = serve(&place, namespace.name(), kubeconfig, &KUBE).await;
         let (no, message) = (Code::Unauthenticated, "TokenReview API is unavailable");
@@ -300,7 +305,7 @@ fn signal_api_server(cluster: &ControlPlane, signal: Signal) {
 }
 
 #[tokio::test]
-async fn without_an_api_server_nobody_new_gets_in_and_nothing_of_that_is_remembered() {
+async fn unavailable_api_server_denies_without_caching() {
     let cluster = ControlPlane::builder().start().await.unwrap();
     let namespace = TestNamespace::create(&cluster).await.unwrap();
     let audience = audience(namespace.name(), WORKSPACE);
@@ -308,7 +313,7 @@ async fn without_an_api_server_nobody_new_gets_in_and_nothing_of_that_is_remembe
     allow(&namespace, &namespace, MANAGER).await;
     let first = token(&namespace, MANAGER, &audience).await;
     let second = signed(&cluster, &namespace, MANAGER, &audience, 1).await;
-    let place = Place::new(&simple());
+    let place = TestWorkspace::new(&simple());
     let kubeconfig = delegate(&cluster, &namespace).await;
     let agent = serve(&place, namespace.name(), kubeconfig, &KUBE).await;
     // It takes calls, and does not answer.
@@ -332,7 +337,7 @@ async fn without_an_api_server_nobody_new_gets_in_and_nothing_of_that_is_remembe
 }
 
 #[tokio::test]
-async fn managers_of_both_kinds_can_be_let_in() {
+async fn both_auth_modes_accept_their_tokens() {
     let cluster = ControlPlane::shared().await.unwrap();
     with_namespace(&cluster, async |namespace| {
         let audience = audience(namespace.name(), WORKSPACE);
@@ -342,7 +347,7 @@ async fn managers_of_both_kinds_can_be_let_in() {
             SigningKey::generate().unwrap(),
             SigningKey::generate().unwrap(),
         );
-        let place = Place::new(&simple());
+        let place = TestWorkspace::new(&simple());
         let file = public_key_file(&place, "manager.pub", &key);
         let more = [
             "--auth-mode",

@@ -7,10 +7,10 @@ use pko_auth::token::{Claims, SigningKey};
 use tonic::Code;
 
 use super::{AUDIENCE, bearer, gets_in, health_is_free, is_refused, needs_a_bearer_token};
-use crate::harness::{Agent, Place, simple};
+use crate::harness::{Agent, TestWorkspace, simple};
 
 /// The file of a manager's public key.
-pub(super) fn public_key_file(place: &Place, name: &str, key: &SigningKey) -> PathBuf {
+pub(super) fn public_key_file(place: &TestWorkspace, name: &str, key: &SigningKey) -> PathBuf {
     let path = place.path(name);
     std::fs::write(&path, key.public_key().to_pem()).unwrap();
     path
@@ -28,7 +28,7 @@ fn old_token(key: &SigningKey, seconds: i64) -> String {
     bearer(&key.sign(&Claims::new(AUDIENCE, then)).unwrap())
 }
 
-async fn serve(place: &Place, keys: &[&SigningKey]) -> Agent {
+async fn serve(place: &TestWorkspace, keys: &[&SigningKey]) -> Agent {
     let mut flags: Vec<String> = ["--auth-mode", "manager", "--kube-audience", AUDIENCE]
         .map(str::to_owned)
         .to_vec();
@@ -42,8 +42,8 @@ async fn serve(place: &Place, keys: &[&SigningKey]) -> Agent {
 }
 
 #[tokio::test]
-async fn tokens_are_judged() {
-    let place = Place::new(&simple());
+async fn manager_tokens_are_verified() {
+    let place = TestWorkspace::new(&simple());
     let (key, other) = (
         SigningKey::generate().unwrap(),
         SigningKey::generate().unwrap(),
@@ -89,8 +89,8 @@ async fn tokens_are_judged() {
 }
 
 #[tokio::test]
-async fn while_a_key_is_changed_both_are_known() {
-    let place = Place::new(&simple());
+async fn key_rotation_accepts_both_keys() {
+    let place = TestWorkspace::new(&simple());
     let [old, new, other] = [(); 3].map(|()| SigningKey::generate().unwrap());
     let agent = serve(&place, &[&old, &new]).await;
     gets_in(&agent, Some(&token(&old, AUDIENCE))).await;

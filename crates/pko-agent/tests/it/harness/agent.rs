@@ -19,7 +19,7 @@ use tokio::{
 };
 use tonic::transport::{Channel, Endpoint};
 
-use super::{Place, soon};
+use super::{TestWorkspace, soon};
 
 /// What makes a process the first of its own; with rights, and without.
 const FIRST_PROCESS: [&[&str]; 2] = [
@@ -45,12 +45,12 @@ pub(crate) struct Agent {
 
 impl Agent {
     /// Returns when it answers.
-    pub(super) async fn start(place: &Place, flags: &[&str]) -> Self {
+    pub(super) async fn start(place: &TestWorkspace, flags: &[&str]) -> Self {
         Self::spawn(place, &[], flags).serving().await
     }
 
     /// As the first process of a container. Nothing where this machine makes no such processes.
-    pub(super) async fn start_first(place: &Place, flags: &[&str]) -> Option<Self> {
+    pub(super) async fn start_first(place: &TestWorkspace, flags: &[&str]) -> Option<Self> {
         let try_it = |launcher: &&&[&str]| {
             let tried = std::process::Command::new(launcher[0])
                 .args(&launcher[1..])
@@ -79,14 +79,14 @@ impl Agent {
     }
 
     /// For an agent that refuses to serve: its exit code and what it logged.
-    pub(crate) async fn refused(place: &Place, flags: &[&str]) -> (Option<i32>, String) {
+    pub(crate) async fn refused(place: &TestWorkspace, flags: &[&str]) -> (Option<i32>, String) {
         let mut agent = Self::spawn(place, &[], flags);
         let status = soon("the end of the agent", agent.child.wait()).await;
         let _ = (&mut agent.reader).await;
         (status.unwrap().code(), agent.log())
     }
 
-    fn spawn(place: &Place, launcher: &[&str], flags: &[&str]) -> Self {
+    fn spawn(place: &TestWorkspace, launcher: &[&str], flags: &[&str]) -> Self {
         let socket = place.path("agent.sock");
         let line = [launcher, &[env!("CARGO_BIN_EXE_agent")]].concat();
         let mut command = std::process::Command::new(line[0]);

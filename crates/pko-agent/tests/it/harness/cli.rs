@@ -6,7 +6,7 @@ use pko_testkit::StandIn;
 
 /// A program that takes Pulumi's command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cli {
+pub(crate) enum CliKind {
     /// Does what a test says; without a script it is a small Pulumi.
     StandIn,
     /// The embedded engine, in `PKO_BIN_DIR` or beside the agent.
@@ -18,7 +18,7 @@ pub(crate) enum Cli {
 /// Found once: to look whether the pinned CLI is complete takes a moment.
 static REAL: LazyLock<PathBuf> = LazyLock::new(|| pko_testkit::pulumi_cli().unwrap());
 
-impl Cli {
+impl CliKind {
     /// Where it is. A CLI that is missing fails the test: `cargo xtask test` builds them all.
     pub(crate) fn program(self) -> PathBuf {
         match self {
@@ -47,12 +47,12 @@ macro_rules! on_each_cli {
     };
     ($module:ident $cli:ident: $($test:ident)*) => {
         mod $module {
-            use $crate::harness::Cli;
+            use $crate::harness::CliKind;
 
             $(
                 #[tokio::test]
                 async fn $test() {
-                    super::$test(Cli::$cli).await;
+                    super::$test(CliKind::$cli).await;
                 }
             )*
         }

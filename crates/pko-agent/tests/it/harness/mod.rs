@@ -1,20 +1,20 @@
 //! A workspace with a CLI, and an agent that serves it.
 
 mod agent;
-mod answers;
 mod cli;
-mod place;
+mod cli_scripts;
 mod processes;
 mod runs;
+mod test_workspace;
 
 pub(crate) use agent::Agent;
-pub(crate) use answers::{gated, obedient, secret, simple, stubborn};
-pub(crate) use cli::{Cli, on_each_cli};
-pub(crate) use place::{Place, all_text};
+pub(crate) use cli::{CliKind, on_each_cli};
+pub(crate) use cli_scripts::{gated, obedient, secret, simple, stubborn};
 pub(crate) use processes::{children, command_lines, listening_sockets, open_files, zombies};
 pub(crate) use runs::{
     cancel, configured, events_and_result, finished, get, literal, rest, select, update, watch,
 };
+pub(crate) use test_workspace::{TestWorkspace, all_text};
 
 /// For what must happen soon, and would otherwise be waited for in vain. No test asserts how long something
 /// takes.

@@ -23,6 +23,7 @@ use pko_api::{
     auto::v1alpha1::OperationType,
     names::{annotations, conditions::ConditionType, failures::FailureClass, field_managers},
 };
+use pko_auth::token::audience;
 use pko_core::{
     condition_set::{find, is_true},
     redaction::redacted,

@@ -9,16 +9,16 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A process, told from a later one with the same number by when it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Process {
+pub(crate) struct ProcessIdentity {
     id: i32,
     started: u64,
 }
 
-impl Process {
+impl ProcessIdentity {
     /// The process of this number as it is now.
     pub(crate) fn of(id: u32) -> Option<Self> {
         let id = i32::try_from(id).ok()?;
@@ -44,7 +44,7 @@ impl Process {
                 // The CLI is the leader of a group of its own.
                 self.signal(|process| kill_process_group(process, Signal::KILL));
             }
-            sleep(LOOK_EVERY).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_the_kernel() {
+    fn proc_stat_start_time_is_parsed() {
         let line = |state: &str| {
             format!("42 (a ) b) {state} 1 42 42 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 777 9 10\n")
         };
@@ -92,13 +92,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_that_is_not_ours_to_wait_for_is_stopped() {
+    async fn orphaned_process_is_stopped() {
         let mut child = tokio::process::Command::new("/bin/sh")
             .args(["-c", "trap '' INT; while :; do sleep 0.05; done"])
             .process_group(0)
             .spawn()
             .unwrap();
-        let process = Process::of(child.id().unwrap()).unwrap();
+        let process = ProcessIdentity::of(child.id().unwrap()).unwrap();
         assert!(process.is_alive());
         let reaped = tokio::spawn(async move { child.wait().await });
         process.stop(Duration::ZERO).await;

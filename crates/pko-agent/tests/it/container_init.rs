@@ -4,11 +4,11 @@ use pko_proto::run::RunState;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{
-    Agent, Place, children, finished, get, obedient, rest, simple, until, update, watch,
+    Agent, TestWorkspace, children, finished, get, obedient, rest, simple, until, update, watch,
 };
 
 /// An agent that is the first process, and that process as others see it.
-async fn first_process(place: &Place) -> Option<(Agent, Pid)> {
+async fn first_process(place: &TestWorkspace) -> Option<(Agent, Pid)> {
     let Some(agent) = place.serve_first(&[]).await else {
         pko_testkit::skip("this machine makes no namespaces for processes");
         return None;
@@ -18,8 +18,8 @@ async fn first_process(place: &Place) -> Option<(Agent, Pid)> {
 }
 
 #[tokio::test]
-async fn what_a_run_leaves_behind_is_reaped() {
-    let place = Place::new(&simple().leaves_grandchild_until("gate"));
+async fn orphans_of_a_run_are_reaped() {
+    let place = TestWorkspace::new(&simple().leaves_grandchild_until("gate"));
     let Some((agent, reaper)) = first_process(&place).await else {
         return;
     };
@@ -35,8 +35,8 @@ async fn what_a_run_leaves_behind_is_reaped() {
 }
 
 #[tokio::test]
-async fn a_signal_reaches_the_agent_and_its_exit_code_comes_back() {
-    let place = Place::new(&obedient());
+async fn signal_and_exit_code_pass_through_init() {
+    let place = TestWorkspace::new(&obedient());
     let Some((agent, reaper)) = first_process(&place).await else {
         return;
     };

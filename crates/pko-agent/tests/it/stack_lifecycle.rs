@@ -7,9 +7,11 @@ use pko_proto::{
 };
 use serde_json::json;
 
-use crate::harness::{Cli, Place, configured, finished, on_each_cli, rest, update, watch};
+use crate::harness::{
+    CliKind, TestWorkspace, configured, finished, on_each_cli, rest, update, watch,
+};
 
-on_each_cli!(an_update_another_and_a_destroy a_program_that_is_wrong);
+on_each_cli!(stack_is_updated_twice_and_destroyed invalid_program_fails_with_its_error);
 
 const PROGRAM: &str = "\
 name: demo
@@ -39,8 +41,8 @@ fn config(size: i32, token: &str) -> StackConfig {
     }
 }
 
-async fn an_update_another_and_a_destroy(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn stack_is_updated_twice_and_destroyed(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     for (run_id, size, change) in [("one", 4, "create"), ("two", 5, "update")] {
@@ -74,9 +76,9 @@ async fn an_update_another_and_a_destroy(cli: Cli) {
     assert!(!place.workspace().join("Pulumi.dev.yaml").exists());
 }
 
-async fn a_program_that_is_wrong(cli: Cli) {
+async fn invalid_program_fails_with_its_error(cli: CliKind) {
     let program = "name: demo\nruntime: yaml\noutputs:\n  bad: ${nothing.there}\n";
-    let place = Place::with(cli, program);
+    let place = TestWorkspace::with(cli, program);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();

@@ -4,33 +4,33 @@ use std::fs;
 
 use pko_proto::agent::InfoRequest;
 
-use crate::harness::{Agent, Cli, Place, on_each_cli};
+use crate::harness::{Agent, CliKind, TestWorkspace, on_each_cli};
 
 on_each_cli!(
-    a_simple_project_is_served
-    a_stack_that_the_flags_name_is_created_and_current
-    a_secrets_provider_that_is_unknown_is_an_error
+    simple_project_is_served
+    stack_flag_creates_and_selects_stack
+    unknown_secrets_provider_fails_start
 );
 
 const PROGRAM: &str = "name: simple\nruntime: yaml\n";
 
-async fn a_simple_project_is_served(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn simple_project_is_served(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     agent.terminate();
     assert_eq!(agent.ended().await, Some(0));
 }
 
-async fn a_stack_that_the_flags_name_is_created_and_current(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn stack_flag_creates_and_selects_stack(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&["--stack", "new"]).await;
     let info = agent.automation().await.info(InfoRequest {}).await.unwrap();
     assert_eq!(info.into_inner().summary.unwrap().name, "new");
     assert_eq!(place.selected().as_deref(), Some("new"));
 }
 
-async fn a_secrets_provider_that_is_unknown_is_an_error(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn unknown_secrets_provider_fails_start(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let flags = ["--stack", "new", "--secrets-provider", "bad"];
     let (code, log) = Agent::refused(&place, &flags).await;
     assert_eq!(code, Some(1));
@@ -38,8 +38,8 @@ async fn a_secrets_provider_that_is_unknown_is_an_error(cli: Cli) {
 }
 
 #[tokio::test]
-async fn a_project_that_can_not_be_installed_is_served_all_the_same() {
-    let place = Place::with(Cli::StandIn, "name: simple\nruntime: go\n");
+async fn failed_install_does_not_prevent_serving() {
+    let place = TestWorkspace::with(CliKind::StandIn, "name: simple\nruntime: go\n");
     let agent = place.serve(&[]).await;
     assert_eq!(place.count("install"), 0);
     agent.terminate();
@@ -47,8 +47,8 @@ async fn a_project_that_can_not_be_installed_is_served_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_folder_without_a_project_is_an_error() {
-    let place = Place::with(Cli::StandIn, PROGRAM);
+async fn folder_without_project_fails_start() {
+    let place = TestWorkspace::with(CliKind::StandIn, PROGRAM);
     fs::remove_file(place.workspace().join("Pulumi.yaml")).unwrap();
     let (code, log) = Agent::refused(&place, &[]).await;
     assert_eq!(code, Some(1));

@@ -4,12 +4,12 @@ use pko_proto::run::{AcknowledgeRunRequest, ErrorClass, RunState};
 use tonic::Code;
 
 use crate::harness::{
-    Place, cancel, finished, get, obedient, rest, simple, stubborn, update, watch,
+    TestWorkspace, cancel, finished, get, obedient, rest, simple, stubborn, update, watch,
 };
 
 #[tokio::test]
-async fn a_run_that_obeys_is_only_interrupted() {
-    let place = Place::new(&obedient());
+async fn obedient_run_is_only_interrupted() {
+    let place = TestWorkspace::new(&obedient());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -33,8 +33,8 @@ async fn a_run_that_obeys_is_only_interrupted() {
 }
 
 #[tokio::test]
-async fn a_run_that_does_not_is_killed_when_patience_ends() {
-    let place = Place::new(&stubborn());
+async fn stubborn_run_is_killed_after_patience() {
+    let place = TestWorkspace::new(&stubborn());
     let agent = place.serve(&["--stop-patience", "0"]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -54,8 +54,8 @@ async fn a_run_that_does_not_is_killed_when_patience_ends() {
 }
 
 #[tokio::test]
-async fn a_time_limit_stops_a_run() {
-    let place = Place::new(&obedient());
+async fn time_limit_stops_run() {
+    let place = TestWorkspace::new(&obedient());
     let agent = place.serve(&["--stop-patience", "0"]).await;
     let mut client = agent.runs().await;
     let mut request = update("one");
@@ -70,8 +70,8 @@ async fn a_time_limit_stops_a_run() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_agent_interrupts_runs_and_waits_for_them() {
-    let place = Place::new(&obedient());
+async fn shutdown_interrupts_runs_and_waits() {
+    let place = TestWorkspace::new(&obedient());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -97,8 +97,8 @@ async fn the_end_of_the_agent_interrupts_runs_and_waits_for_them() {
 }
 
 #[tokio::test]
-async fn the_end_of_who_started_the_agent_is_not_its_end() {
-    let place = Place::new(&simple());
+async fn agent_survives_end_of_its_parent() {
+    let place = TestWorkspace::new(&simple());
     let mut agent = place.serve(&["--own-session"]).await;
     let session = rustix::process::getsid(Some(agent.process())).unwrap();
     assert_eq!(session, agent.process());

@@ -11,7 +11,7 @@ use pko_proto::{
 use serde_json::{Map, Value, json};
 
 /// A value that is longer goes by standard input: one argument has at most 128 KiB.
-const LONGEST_ARGUMENT: usize = 64 * 1024;
+const MAX_ARGUMENT_BYTES: usize = 64 * 1024;
 
 /// A configuration item that can't be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,11 +20,11 @@ pub(crate) struct ConfigError {
     key: String,
     /// Upstream's texts differ by how it would have set the values.
     json_mode: bool,
-    problem: Problem,
+    problem: ConfigProblem,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Problem {
+enum ConfigProblem {
     MissingVariable(String),
     UnreadablePath(String),
     NoValue,
@@ -36,26 +36,29 @@ enum Problem {
 impl ConfigError {
     /// The caller can mend it.
     pub(crate) fn is_invalid_argument(&self) -> bool {
-        !matches!(self.problem, Problem::BadKey | Problem::BadJson(_))
+        !matches!(
+            self.problem,
+            ConfigProblem::BadKey | ConfigProblem::BadJson(_)
+        )
     }
 
     fn text(&self) -> String {
         let key = &self.key;
         let problem = match &self.problem {
-            Problem::BadKey => {
+            ConfigProblem::BadKey => {
                 return format!(
                     "config items: parsing \"{key}\" key: could not parse {key} as a configuration key"
                 );
             }
-            Problem::BadJson(error) => {
+            ConfigProblem::BadJson(error) => {
                 return format!("config items: parsing \"{key}\" as JSON: {error}");
             }
-            Problem::MissingVariable(name) => {
+            ConfigProblem::MissingVariable(name) => {
                 format!("missing value for environment variable: {name}")
             }
-            Problem::UnreadablePath(path) => format!("unreadable path: {path}"),
-            Problem::NoValue => "invalid config value".to_owned(),
-            Problem::PathOfJson => {
+            ConfigProblem::UnreadablePath(path) => format!("unreadable path: {path}"),
+            ConfigProblem::NoValue => "invalid config value".to_owned(),
+            ConfigProblem::PathOfJson => {
                 format!("config item \"{key}\": path=true is incompatible with JSON values")
             }
         };
@@ -69,16 +72,16 @@ impl ConfigError {
 }
 
 /// Where values that are not in the message come from.
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct ConfigSources<'a> {
     pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
     pub(crate) file: &'a dyn Fn(&Path) -> Option<String>,
 }
 
 /// A value that is known.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedConfig {
     namespace: String,
-    name: Name,
+    name: ConfigName,
     text: Redacted,
     /// The text is JSON and set as such.
     is_structured: bool,
@@ -87,12 +90,12 @@ pub(crate) struct Resolved {
 
 /// The part of a key after the colon.
 #[derive(Debug, PartialEq, Eq)]
-enum Name {
+enum ConfigName {
     Literal(String),
     Path(String),
 }
 
-impl Resolved {
+impl ResolvedConfig {
     pub(crate) fn text(&self) -> &str {
         self.text.expose()
     }
@@ -104,19 +107,14 @@ impl Resolved {
 
     /// All that decides what is set, for comparing with what was set before.
     pub(crate) fn fingerprint(&self) -> String {
-        let shape = (
-            &self.namespace,
-            &self.name,
-            self.secret,
-            self.is_structured,
-        );
+        let shape = (&self.namespace, &self.name, self.secret, self.is_structured);
         format!("{shape:?}={}", self.text())
     }
 }
 
 /// One call of the CLI.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Call {
+pub(crate) enum ConfigCommand {
     /// `KEY=VALUE` pairs whose keys are paths.
     Paths(Vec<String>),
     /// A document.
@@ -134,11 +132,11 @@ pub(crate) enum Call {
 pub(crate) fn resolve(
     items: &[ConfigItem],
     project: &str,
-    surroundings: &Surroundings<'_>,
-) -> Result<Vec<Resolved>, ConfigError> {
+    sources: &ConfigSources<'_>,
+) -> Result<Vec<ResolvedConfig>, ConfigError> {
     let json_mode = items.iter().any(is_json);
     let resolve = |item: &ConfigItem| {
-        resolve_item(item, project, surroundings).map_err(|problem| ConfigError {
+        resolve_item(item, project, sources).map_err(|problem| ConfigError {
             key: item.key.clone(),
             json_mode,
             problem,
@@ -158,22 +156,22 @@ fn is_json(item: &ConfigItem) -> bool {
 fn resolve_item(
     item: &ConfigItem,
     project: &str,
-    surroundings: &Surroundings<'_>,
-) -> Result<Resolved, Problem> {
-    let (text, is_structured) = match item.v.as_ref().ok_or(Problem::NoValue)? {
+    sources: &ConfigSources<'_>,
+) -> Result<ResolvedConfig, ConfigProblem> {
+    let (text, is_structured) = match item.v.as_ref().ok_or(ConfigProblem::NoValue)? {
         V::Value(value) => literal(from_proto_value(value)),
-        V::ValueFrom(from) => found(from, surroundings)?,
+        V::ValueFrom(from) => found(from, sources)?,
     };
     if item.path() && is_structured {
-        return Err(Problem::PathOfJson);
+        return Err(ConfigProblem::PathOfJson);
     }
-    let (namespace, name) = key(&item.key, project).ok_or(Problem::BadKey)?;
+    let (namespace, name) = key(&item.key, project).ok_or(ConfigProblem::BadKey)?;
     let name = if item.path() {
-        Name::Path(name)
+        ConfigName::Path(name)
     } else {
-        Name::Literal(unescaped(name))
+        ConfigName::Literal(unescaped(name))
     };
-    Ok(Resolved {
+    Ok(ResolvedConfig {
         namespace,
         name,
         text: Redacted::new(text),
@@ -193,21 +191,21 @@ fn literal(value: Value) -> (String, bool) {
 
 fn found(
     from: &ConfigValueFrom,
-    surroundings: &Surroundings<'_>,
-) -> Result<(String, bool), Problem> {
-    let text = match from.f.as_ref().ok_or(Problem::NoValue)? {
+    sources: &ConfigSources<'_>,
+) -> Result<(String, bool), ConfigProblem> {
+    let text = match from.f.as_ref().ok_or(ConfigProblem::NoValue)? {
         F::Env(name) => {
-            (surroundings.variable)(name).ok_or_else(|| Problem::MissingVariable(name.clone()))
+            (sources.variable)(name).ok_or_else(|| ConfigProblem::MissingVariable(name.clone()))
         }
-        F::Path(path) => (surroundings.file)(Path::new(path))
-            .ok_or_else(|| Problem::UnreadablePath(path.clone())),
+        F::Path(path) => (sources.file)(Path::new(path))
+            .ok_or_else(|| ConfigProblem::UnreadablePath(path.clone())),
     }?;
     if !from.json() {
         return Ok((text, false));
     }
     // The error names line and column only, not what is there.
     let object: Value = serde_json::from_str(&text).map_err(|error| {
-        Problem::BadJson(format!("line {} column {}", error.line(), error.column()))
+        ConfigProblem::BadJson(format!("line {} column {}", error.line(), error.column()))
     })?;
     Ok((text, !object.is_null()))
 }
@@ -235,19 +233,19 @@ fn unescaped(name: String) -> String {
 }
 
 /// The calls that set the values: one for all that is plain, one for each secret.
-pub(crate) fn plan(items: &[Resolved]) -> Vec<Call> {
+pub(crate) fn plan(items: &[ResolvedConfig]) -> Vec<ConfigCommand> {
     let (alone, together): (Vec<_>, Vec<_>) = items.iter().partition(|item| goes_alone(item));
     let document_needed = together.iter().any(|item| needs_document(item));
     let (document, paths): (Vec<_>, Vec<_>) = together
         .into_iter()
-        .partition(|item| document_needed && matches!(item.name, Name::Literal(_)));
+        .partition(|item| document_needed && matches!(item.name, ConfigName::Literal(_)));
     let mut calls = Vec::new();
     if !paths.is_empty() {
-        calls.push(Call::Paths(paths.into_iter().map(pair).collect()));
+        calls.push(ConfigCommand::Paths(paths.into_iter().map(pair).collect()));
     }
     if !document.is_empty() {
         let entries: Map<String, Value> = document.into_iter().map(entry).collect();
-        calls.push(Call::Document(Value::Object(entries).to_string()));
+        calls.push(ConfigCommand::Document(Value::Object(entries).to_string()));
     }
     calls.extend(alone.into_iter().map(one));
     calls
@@ -255,31 +253,31 @@ pub(crate) fn plan(items: &[Resolved]) -> Vec<Call> {
 
 /// Secrets are in no argument; nor is what is too long for one or has a zero byte, or a path that has
 /// a `=` itself.
-fn goes_alone(item: &Resolved) -> bool {
-    let strange_path = matches!(&item.name, Name::Path(path) if path.contains('='));
+fn goes_alone(item: &ResolvedConfig) -> bool {
+    let strange_path = matches!(&item.name, ConfigName::Path(path) if path.contains('='));
     let text = item.text();
-    item.secret || strange_path || text.len() > LONGEST_ARGUMENT || text.contains('\0')
+    item.secret || strange_path || text.len() > MAX_ARGUMENT_BYTES || text.contains('\0')
 }
 
 /// What can't be said as a pair with a path: a structured value, and keys that the CLI would split.
-fn needs_document(item: &Resolved) -> bool {
+fn needs_document(item: &ResolvedConfig) -> bool {
     match &item.name {
-        Name::Literal(name) => {
+        ConfigName::Literal(name) => {
             item.is_structured || name.contains('=') || item.namespace.contains('.')
         }
-        Name::Path(_) => false,
+        ConfigName::Path(_) => false,
     }
 }
 
-fn pair(item: &Resolved) -> String {
+fn pair(item: &ResolvedConfig) -> String {
     let name = match &item.name {
-        Name::Path(path) => path.clone(),
-        Name::Literal(name) => format!("[{}]", Value::from(name.as_str())),
+        ConfigName::Path(path) => path.clone(),
+        ConfigName::Literal(name) => format!("[{}]", Value::from(name.as_str())),
     };
     format!("{}:{name}={}", item.namespace, item.text())
 }
 
-fn entry(item: &Resolved) -> (String, Value) {
+fn entry(item: &ResolvedConfig) -> (String, Value) {
     let mut value = json!({"value": item.text(), "secret": false});
     if let (Some(object), Some(fields)) = (item.structure(), value.as_object_mut()) {
         fields.insert("objectValue".to_owned(), object);
@@ -287,21 +285,20 @@ fn entry(item: &Resolved) -> (String, Value) {
     (plain_key(item), value)
 }
 
-fn one(item: &Resolved) -> Call {
-    Call::One {
+fn one(item: &ResolvedConfig) -> ConfigCommand {
+    ConfigCommand::One {
         key: plain_key(item),
-        path: matches!(item.name, Name::Path(_)),
+        path: matches!(item.name, ConfigName::Path(_)),
         secret: item.secret,
         // The CLI takes one line end off.
         value: Redacted::new(format!("{}\n", item.text())),
     }
 }
 
-fn plain_key(item: &Resolved) -> String {
-    let (Name::Literal(name) | Name::Path(name)) = &item.name;
+fn plain_key(item: &ResolvedConfig) -> String {
+    let (ConfigName::Literal(name) | ConfigName::Path(name)) = &item.name;
     format!("{}:{name}", item.namespace)
 }
 
 #[cfg(test)]
-#[path = "config_tests.rs"]
 mod tests;

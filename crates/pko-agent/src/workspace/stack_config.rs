@@ -7,15 +7,12 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Result, Turn, WorkspaceError,
-    config::{self, Call, Resolved, Surroundings},
+    CliSession, WorkspaceError, WorkspaceResult,
+    config_plan::{self, ConfigCommand, ConfigSources, ResolvedConfig},
 };
-use crate::{
-    hex::hex,
-    pulumi::{Invocation, argv},
-};
+use crate::pulumi::{Invocation, argv};
 
-impl Turn {
+impl CliSession {
     /// Makes the configuration what the source says and these items on top; environments too, if
     /// they are given.
     pub(crate) async fn configure(
@@ -23,7 +20,7 @@ impl Turn {
         stack: &str,
         items: &[ConfigItem],
         environments: &[String],
-    ) -> Result<()> {
+    ) -> WorkspaceResult<()> {
         let resolved = self.resolve(items)?;
         let wanted = fingerprint(&resolved, environments);
         if self.is_configured(stack, &wanted)? {
@@ -31,7 +28,7 @@ impl Turn {
         }
         let change = self.change(stack)?;
         change.reset().map_err(WorkspaceError::ConfigFile)?;
-        for call in config::plan(&resolved) {
+        for call in config_plan::plan(&resolved) {
             self.set(stack, call).await?;
         }
         let source = change.source().unwrap_or_default();
@@ -53,7 +50,7 @@ impl Turn {
         &mut self,
         stack: &str,
         environments: &[String],
-    ) -> Result<()> {
+    ) -> WorkspaceResult<()> {
         let change = self.change(stack)?;
         let file = self
             .workspace
@@ -66,20 +63,20 @@ impl Turn {
         change.finish().map_err(WorkspaceError::ConfigFile)
     }
 
-    fn resolve(&self, items: &[ConfigItem]) -> Result<Vec<Resolved>> {
-        let surroundings = Surroundings {
+    fn resolve(&self, items: &[ConfigItem]) -> WorkspaceResult<Vec<ResolvedConfig>> {
+        let sources = ConfigSources {
             variable: &|name| std::env::var(name).ok(),
             file: &|path: &Path| fs::read_to_string(path).ok(),
         };
         let project = self.workspace.project()?;
-        let resolved = config::resolve(items, &project.name, &surroundings)?;
+        let resolved = config_plan::resolve(items, &project.name, &sources)?;
         for item in resolved.iter().filter(|item| item.secret) {
             self.workspace.cli.mask.add(item.text());
         }
         Ok(resolved)
     }
 
-    fn is_configured(&self, stack: &str, wanted: &str) -> Result<bool> {
+    fn is_configured(&self, stack: &str, wanted: &str) -> WorkspaceResult<bool> {
         let Some((set, file)) = self.memory.configured.get(stack) else {
             return Ok(false);
         };
@@ -90,17 +87,17 @@ impl Turn {
         Ok(set == wanted && *file == present)
     }
 
-    async fn set(&self, stack: &str, call: Call) -> Result<()> {
+    async fn set(&self, stack: &str, call: ConfigCommand) -> WorkspaceResult<()> {
         let (what, invocation) = match call {
-            Call::Paths(pairs) => (
+            ConfigCommand::Paths(pairs) => (
                 "unable to set config",
                 Invocation::new(argv::config_set_all_paths(stack, &pairs)),
             ),
-            Call::Document(document) => (
+            ConfigCommand::Document(document) => (
                 "unable to set config from JSON",
                 Invocation::new(argv::config_set_all_json(stack, &document)),
             ),
-            Call::One {
+            ConfigCommand::One {
                 key,
                 path,
                 secret,
@@ -117,7 +114,7 @@ impl Turn {
         Ok(())
     }
 
-    async fn add_missing(&self, stack: &str, environments: &[String]) -> Result<()> {
+    async fn add_missing(&self, stack: &str, environments: &[String]) -> WorkspaceResult<()> {
         if environments.is_empty() {
             return Ok(());
         }
@@ -131,14 +128,14 @@ impl Turn {
 }
 
 /// A hash, since there are secrets among the values.
-fn fingerprint(items: &[Resolved], environments: &[String]) -> String {
+fn fingerprint(items: &[ResolvedConfig], environments: &[String]) -> String {
     let mut hash = Sha256::new();
     for item in items {
         hash.update(item.fingerprint());
         hash.update([0]);
     }
     hash.update(format!("{environments:?}"));
-    hex(&hash.finalize())
+    hex::encode(hash.finalize())
 }
 
 #[derive(Deserialize)]
@@ -171,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn environments_are_never_doubled() {
+    fn environments_are_added_once() {
         let names = |names: &[&str]| -> Vec<String> { names.iter().map(|n| (*n).into()).collect() };
         let file = "environment:\n- org/one\nconfig:\n  a:b: c\n";
         let wanted = names(&["org/one", "org/two", "org/two"]);

@@ -10,7 +10,7 @@ use pko_testkit::{Reply, Script};
 use serde_json::json;
 
 use crate::harness::{
-    Agent, Place, events_and_result, finished, listening_sockets, open_files, soon, until, update,
+    Agent, TestWorkspace, events_and_result, finished, listening_sockets, open_files, soon, until, update,
     zombies,
 };
 
@@ -36,7 +36,7 @@ impl Footprint {
 }
 
 /// Once nothing is left of the run before: its end is told a moment before the last of it is gone.
-async fn at_rest(place: &Place, agent: &Agent) -> Footprint {
+async fn at_rest(place: &TestWorkspace, agent: &Agent) -> Footprint {
     until("nothing is left of a run", || {
         let now = footprint(place, agent);
         (now.zombies, now.temporary_files) == (0, 0)
@@ -45,7 +45,7 @@ async fn at_rest(place: &Place, agent: &Agent) -> Footprint {
     footprint(place, agent)
 }
 
-fn footprint(place: &Place, agent: &Agent) -> Footprint {
+fn footprint(place: &TestWorkspace, agent: &Agent) -> Footprint {
     let process = agent.process();
     Footprint {
         zombies: zombies(process),
@@ -89,8 +89,8 @@ fn how_many() -> usize {
 }
 
 #[tokio::test]
-async fn many_runs_leave_no_process_no_file_and_no_port() {
-    let place = Place::new(&quick());
+async fn runs_leak_no_process_file_or_port() {
+    let place = TestWorkspace::new(&quick());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let mut before = None;
@@ -121,8 +121,8 @@ async fn many_runs_leave_no_process_no_file_and_no_port() {
 }
 
 #[tokio::test]
-async fn many_calls_of_upstreams_service_leave_nothing_at_all() {
-    let place = Place::new(&quick());
+async fn automation_calls_leak_nothing() {
+    let place = TestWorkspace::new(&quick());
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let mut before = None;
@@ -147,7 +147,7 @@ async fn many_calls_of_upstreams_service_leave_nothing_at_all() {
 
 /// Whatever way a run ends.
 #[tokio::test]
-async fn runs_that_end_badly_leave_nothing_either() {
+async fn failed_runs_leak_nothing() {
     let endings = [
         Reply::locked(),
         Reply::new().floods(10, 10).dies(9),
@@ -155,13 +155,13 @@ async fn runs_that_end_badly_leave_nothing_either() {
         Reply::new().without_events().exits(1),
         Reply::new().prints_bytes(b"\xff").exits(255),
     ];
-    let place = Place::scripted(&Script::new());
+    let place = TestWorkspace::scripted(&Script::new());
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let mut before = None;
     for round in 0..10 {
         for ending in &endings {
-            place.stand_in.set_script(&Place::script(&ending.clone()));
+            place.stand_in.set_script(&TestWorkspace::script(&ending.clone()));
             let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
             // How it ends is tried elsewhere.
             let _ = soon("an update", events_and_result(stream)).await;

@@ -11,9 +11,9 @@ use pko_proto::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::harness::{Cli, Place, configured, finished, on_each_cli};
+use crate::harness::{CliKind, TestWorkspace, configured, finished, on_each_cli};
 
-on_each_cli!(engine and real: fields_are_those_that_upstream_asks_for without_a_message_it_is_the_title_of_the_commit);
+on_each_cli!(engine and real: result_fields_equal_cli_queries update_message_defaults_to_commit_title);
 
 const PROGRAM: &str = r#"
 name: demo
@@ -42,13 +42,13 @@ outputs:
   looks_secret: "[secret]"
 "#;
 
-fn ask(place: &Place, arguments: &[&str]) -> Value {
+fn ask(place: &TestWorkspace, arguments: &[&str]) -> Value {
     let stack = ["--json", "--stack", "dev"];
     place.ask(&[&["stack"], arguments, &stack].concat())
 }
 
 /// The outputs as upstream's agent makes them of two calls.
-fn upstreams_outputs(place: &Place) -> BTreeMap<String, (Value, bool)> {
+fn upstreams_outputs(place: &TestWorkspace) -> BTreeMap<String, (Value, bool)> {
     let shown = ask(place, &["output", "--show-secrets"]);
     let blinded = ask(place, &["output"]);
     let output = |(name, value): (&String, &Value)| {
@@ -67,7 +67,7 @@ fn ours(outputs: &BTreeMap<String, OutputValue>) -> BTreeMap<String, (Value, boo
 }
 
 /// The last update as upstream's agent asks for it.
-fn last_update(place: &Place) -> Map<String, Value> {
+fn last_update(place: &TestWorkspace) -> Map<String, Value> {
     let page = [
         "history",
         "--show-secrets",
@@ -123,8 +123,8 @@ fn request(run_id: &str, operation: Operation) -> StartRunRequest {
     }
 }
 
-async fn fields_are_those_that_upstream_asks_for(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn result_fields_equal_cli_queries(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     let message = || Some("why \"this\"".to_owned());
@@ -162,8 +162,8 @@ async fn fields_are_those_that_upstream_asks_for(cli: Cli) {
     }
 }
 
-async fn without_a_message_it_is_the_title_of_the_commit(cli: Cli) {
-    let place = Place::with(cli, PROGRAM);
+async fn update_message_defaults_to_commit_title(cli: CliKind) {
+    let place = TestWorkspace::with(cli, PROGRAM);
     let git = |arguments: &[&str]| {
         let identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
         let output = Command::new("git")

@@ -15,7 +15,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::pulumi::{HeldLock, Locks};
+use crate::pulumi::{HeldLock, LockReport};
 
 /// A run of this journal that has ended, whose process is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) struct LostRun {
 
 /// What is known of who may have taken a lock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct LockFacts {
     /// The name of this host.
     pub(super) host: String,
     /// Of this stack.
@@ -49,16 +49,16 @@ pub(super) struct Facts {
 
 /// What becomes of the locks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum LockDecision {
     /// They go: these runs have left them behind.
     Cancel(Vec<String>),
     /// They stay.
-    Leave(Reason),
+    Leave(KeepReason),
 }
 
 /// Why a lock stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(super) enum KeepReason {
     NotALock,
     Unreadable,
     OtherHost,
@@ -66,7 +66,7 @@ pub(super) enum Reason {
     NotOurs,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for KeepReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::NotALock => "the state backend itself says that it is in use",
@@ -79,30 +79,31 @@ impl fmt::Display for Reason {
 }
 
 /// Decides what becomes of the locks that hold a stack.
-pub(super) fn decide(locks: &Locks, facts: &Facts) -> Decision {
+pub(super) fn decide(locks: &LockReport, facts: &LockFacts) -> LockDecision {
     let held = match locks {
-        Locks::NotSaid => return Decision::Leave(Reason::NotALock),
-        Locks::Unreadable => return Decision::Leave(Reason::Unreadable),
-        Locks::Held(held) => held,
+        LockReport::NotReported => return LockDecision::Leave(KeepReason::NotALock),
+        LockReport::Unreadable => return LockDecision::Leave(KeepReason::Unreadable),
+        LockReport::Held(held) => held,
     };
-    let runs: Result<Vec<String>, Reason> = held.iter().map(|lock| left_by(lock, facts)).collect();
+    let runs: Result<Vec<String>, KeepReason> =
+        held.iter().map(|lock| left_by(lock, facts)).collect();
     match runs {
-        Ok(runs) if runs.is_empty() => Decision::Leave(Reason::Unreadable),
+        Ok(runs) if runs.is_empty() => LockDecision::Leave(KeepReason::Unreadable),
         Ok(mut runs) => {
             runs.dedup();
-            Decision::Cancel(runs)
+            LockDecision::Cancel(runs)
         }
-        Err(reason) => Decision::Leave(reason),
+        Err(reason) => LockDecision::Leave(reason),
     }
 }
 
 /// The run that has left a lock behind.
-fn left_by(lock: &HeldLock, facts: &Facts) -> Result<String, Reason> {
+fn left_by(lock: &HeldLock, facts: &LockFacts) -> Result<String, KeepReason> {
     if lock.host != facts.host || facts.host.is_empty() {
-        return Err(Reason::OtherHost);
+        return Err(KeepReason::OtherHost);
     }
     if facts.living.contains(&lock.process) {
-        return Err(Reason::Living);
+        return Err(KeepReason::Living);
     }
     let own = facts
         .own
@@ -114,7 +115,7 @@ fn left_by(lock: &HeldLock, facts: &Facts) -> Result<String, Reason> {
     };
     let own = own.map(|run| &run.run_id);
     let run = own.or_else(|| lost().map(|run| &run.run_id));
-    run.cloned().ok_or(Reason::NotOurs)
+    run.cloned().ok_or(KeepReason::NotOurs)
 }
 
 /// In whole seconds: the CLI and the API server know no other.
@@ -124,7 +125,7 @@ fn is_within(time: Timestamp, begin: Timestamp, end: Timestamp) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Decision::*, Reason::*, *};
+    use super::{KeepReason::*, LockDecision::*, *};
 
     const HOST: &str = "demo-workspace-0";
 
@@ -162,8 +163,8 @@ mod tests {
         }
     }
 
-    fn facts(own: &[OwnRun], lost: &[LostRun], living: &[u32]) -> Facts {
-        Facts {
+    fn facts(own: &[OwnRun], lost: &[LostRun], living: &[u32]) -> LockFacts {
+        LockFacts {
             host: HOST.to_owned(),
             own: own.to_vec(),
             lost: lost.to_vec(),
@@ -171,18 +172,18 @@ mod tests {
         }
     }
 
-    fn check<const N: usize>(table: [(&str, Vec<HeldLock>, Facts, Decision); N]) {
+    fn check<const N: usize>(table: [(&str, Vec<HeldLock>, LockFacts, LockDecision); N]) {
         for (what, locks, facts, expected) in table {
-            assert_eq!(decide(&Locks::Held(locks), &facts), expected, "{what}");
+            assert_eq!(decide(&LockReport::Held(locks), &facts), expected, "{what}");
         }
     }
 
-    fn cancel(runs: &[&str]) -> Decision {
+    fn cancel(runs: &[&str]) -> LockDecision {
         Cancel(runs.iter().map(|run| (*run).to_owned()).collect())
     }
 
     #[test]
-    fn a_lock_of_a_run_in_the_journal() {
+    fn lock_of_journaled_run_is_cancelled() {
         let one = || facts(&[own("one", 42, 10, 100)], &[], &[]);
         let ours = |taken| vec![lock(HOST, 42, taken)];
         check([
@@ -246,7 +247,7 @@ mod tests {
 
     /// The CLI leaves out fractions, so that a lock seems to be older than it is, and than its run.
     #[test]
-    fn fractions_of_a_second_do_not_count() {
+    fn lock_times_compare_by_whole_seconds() {
         let run = |begun, ended| OwnRun {
             begun,
             ended,
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_of_a_run_that_the_manager_knows_to_be_lost() {
+    fn lock_of_lost_run_is_cancelled() {
         let gone = || facts(&[], &[lost("gone", 10, 100)], &[]);
         let ours = |taken| vec![lock(HOST, 42, taken)];
         check([
@@ -336,7 +337,7 @@ mod tests {
 
     /// One cancel takes all locks away.
     #[test]
-    fn one_lock_without_proof_keeps_all() {
+    fn one_unproven_lock_keeps_all() {
         let ours = || lock(HOST, 42, at(20));
         let both = || facts(&[own("one", 42, 10, 100)], &[lost("gone", 200, 300)], &[]);
         check([
@@ -380,26 +381,33 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_lock_or_can_not_be_read_stays() {
+    fn unreadable_lock_is_kept() {
         let knows_all = facts(&[own("one", 42, 0, 1000)], &[lost("gone", 0, 1000)], &[]);
-        assert_eq!(decide(&Locks::NotSaid, &knows_all), Leave(NotALock));
-        assert_eq!(decide(&Locks::Unreadable, &knows_all), Leave(Unreadable));
         assert_eq!(
-            decide(&Locks::Held(Vec::new()), &knows_all),
+            decide(&LockReport::NotReported, &knows_all),
+            Leave(NotALock)
+        );
+        assert_eq!(
+            decide(&LockReport::Unreadable, &knows_all),
             Leave(Unreadable)
         );
-        let cloud = Locks::of("error: [409] Conflict: Another update is currently in progress.");
+        assert_eq!(
+            decide(&LockReport::Held(Vec::new()), &knows_all),
+            Leave(Unreadable)
+        );
+        let cloud =
+            LockReport::parse("error: [409] Conflict: Another update is currently in progress.");
         assert_eq!(decide(&cloud, &knows_all), Leave(NotALock));
     }
 
     /// A host without a name is nobody's.
     #[test]
-    fn an_unknown_host_proves_nothing() {
-        let nameless = Facts {
+    fn lock_of_unknown_host_is_kept() {
+        let nameless = LockFacts {
             host: String::new(),
             ..facts(&[own("one", 42, 10, 100)], &[], &[])
         };
-        let locks = Locks::Held(vec![lock("", 42, at(20))]);
+        let locks = LockReport::Held(vec![lock("", 42, at(20))]);
         assert_eq!(decide(&locks, &nameless), Leave(OtherHost));
     }
 }

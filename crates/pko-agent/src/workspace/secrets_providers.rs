@@ -11,12 +11,12 @@ use super::config_file::write;
 
 /// Kept in a file, so that an agent that starts again knows them, too.
 #[derive(Debug)]
-pub(super) struct Providers {
+pub(super) struct SecretsProviders {
     file: PathBuf,
     known: BTreeMap<String, String>,
 }
 
-impl Providers {
+impl SecretsProviders {
     pub(super) fn open(folder: &Path) -> Self {
         let file = folder.join("providers.json");
         let text = fs::read_to_string(&file).unwrap_or_default();
@@ -50,13 +50,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_for_once_holds_for_the_next_agent_too() {
+    fn secrets_provider_survives_restart() {
         let folder = tempfile::tempdir().unwrap();
-        let mut providers = Providers::open(&folder.path().join("data"));
+        let mut providers = SecretsProviders::open(&folder.path().join("data"));
         assert_eq!(providers.of("dev", None), None);
         providers.remember("dev", "awskms://one").unwrap();
         providers.remember("dev", "awskms://one").unwrap();
-        let providers = Providers::open(&folder.path().join("data"));
+        let providers = SecretsProviders::open(&folder.path().join("data"));
         let of = |stack, asked| providers.of(stack, asked);
         assert_eq!(of("dev", None).as_deref(), Some("awskms://one"));
         assert_eq!(of("dev", Some("")).as_deref(), Some("awskms://one"));

@@ -5,12 +5,12 @@ use std::path::Path;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    holder,
-    proof::{Decision, Facts, LostRun, OwnRun, Reason, decide},
+    lock_holder,
+    lock_ownership::{KeepReason, LockDecision, LockFacts, LostRun, OwnRun, decide},
 };
 use crate::{
-    pulumi::{Failure, HeldLock, Locks},
-    workspace::Turn,
+    pulumi::{CliFailure, HeldLock, LockReport},
+    workspace::CliSession,
 };
 
 /// Set in every pod of a workspace.
@@ -19,7 +19,7 @@ const POD_NAMESPACE: &str = "POD_NAMESPACE";
 const CONTAINER: &str = "pulumi";
 
 /// What can be known of the locks of a stack.
-pub(super) struct Recovery<'run> {
+pub(super) struct LockRecovery<'run> {
     pub(super) stack: &'run str,
     /// The runs that the manager knows to be lost.
     pub(super) lost: &'run [LostRun],
@@ -27,15 +27,15 @@ pub(super) struct Recovery<'run> {
     pub(super) own: &'run (dyn Fn() -> Vec<OwnRun> + Sync),
 }
 
-impl Recovery<'_> {
+impl LockRecovery<'_> {
     /// Removes the locks because of which a call failed, if all of them are proven to be ours and dead; says what was
     /// done.
-    pub(super) async fn free(&self, turn: &Turn, failure: &Failure) -> Option<String> {
+    pub(super) async fn free(&self, session: &CliSession, failure: &CliFailure) -> Option<String> {
         let locks = failure.locks();
-        let Decision::Cancel(runs) = decide(&locks, &self.facts(&locks)) else {
+        let LockDecision::Cancel(runs) = decide(&locks, &self.facts(&locks)) else {
             return None;
         };
-        if let Err(error) = turn.cancel(self.stack).await {
+        if let Err(error) = session.cancel(self.stack).await {
             tracing::warn!(error = error.text(), "A lock could not be removed");
             return None;
         }
@@ -45,32 +45,34 @@ impl Recovery<'_> {
     }
 
     /// Who holds the stack, since when, and how that is ended by hand; nothing if no lock holds it.
-    pub(super) fn advice(&self, turn: &Turn, failure: &Failure) -> Option<String> {
+    pub(super) fn advice(&self, session: &CliSession, failure: &CliFailure) -> Option<String> {
         let locks = failure.locks();
         let reason = match decide(&locks, &self.facts(&locks)) {
-            Decision::Leave(Reason::NotALock) => return None,
-            Decision::Leave(reason) => reason.to_string(),
-            Decision::Cancel(runs) => format!("{}, and it could not be removed", left_by(&runs)),
+            LockDecision::Leave(KeepReason::NotALock) => return None,
+            LockDecision::Leave(reason) => reason.to_string(),
+            LockDecision::Cancel(runs) => {
+                format!("{}, and it could not be removed", left_by(&runs))
+            }
         };
         let held = match &locks {
-            Locks::Held(held) => &held[..],
+            LockReport::Held(held) => &held[..],
             _ => &[],
         };
         let namespace = std::env::var(POD_NAMESPACE).ok();
-        let pod = namespace.map(|namespace| (namespace, holder::host_name()));
-        let command = command(turn.program(), turn.folder(), pod, self.stack);
+        let pod = namespace.map(|namespace| (namespace, lock_holder::host_name()));
+        let command = command(session.program(), session.folder(), pod, self.stack);
         Some(advice(held, &reason, &command, Timestamp::now()))
     }
 
-    fn facts(&self, locks: &Locks) -> Facts {
-        let Locks::Held(held) = locks else {
-            return Facts::default();
+    fn facts(&self, locks: &LockReport) -> LockFacts {
+        let LockReport::Held(held) = locks else {
+            return LockFacts::default();
         };
         let living = held
             .iter()
-            .filter(|lock| holder::may_hold(lock.process, lock.taken));
-        Facts {
-            host: holder::host_name(),
+            .filter(|lock| lock_holder::may_hold(lock.process, lock.taken));
+        LockFacts {
+            host: lock_holder::host_name(),
             own: (self.own)(),
             lost: self.lost.to_vec(),
             living: living.map(|lock| lock.process).collect(),
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_it_since_when_and_what_to_do() {
+    fn lock_advice_names_holder_age_and_command() {
         let now = "2026-01-02T05:10:59Z".parse().unwrap();
         assert_eq!(
             advice(
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn ages() {
+    fn lock_age_is_rounded_to_minutes() {
         let taken: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
         let table = [
             (-5, "0s"),
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_for_the_place_where_the_workspace_is() {
+    fn unlock_command_depends_on_pod() {
         let (program, folder) = (
             Path::new("/pulumi/bin/pulumi"),
             Path::new("/share/workspace"),
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_done_is_one_sentence() {
+    fn lock_removal_note_names_runs() {
         let runs = |names: &[&str]| {
             names
                 .iter()

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tonic::Code;
 
 use crate::harness::{
-    Place, cancel, events_and_result, finished, get, rest, simple, soon, stubborn, update, watch,
+    TestWorkspace, cancel, events_and_result, finished, get, rest, simple, soon, stubborn, update, watch,
 };
 
 /// The last version that writes its events into a file for the agent, and one that sends them.
@@ -20,7 +20,7 @@ const VERSIONS: [&str; 2] = ["3.205.0", "3.259.0"];
 
 /// Upstream waits for ever for such a preview, and leaks a task for each of the others.
 #[tokio::test]
-async fn one_that_never_opens_its_event_stream_ends_all_the_same() {
+async fn cli_without_event_stream_finishes() {
     for version in VERSIONS {
         never_opens_its_event_stream(version).await;
     }
@@ -28,7 +28,7 @@ async fn one_that_never_opens_its_event_stream_ends_all_the_same() {
 
 async fn never_opens_its_event_stream(version: &str) {
     let answer = Reply::new().prints("done\n").without_events();
-    let place = Place::scripted(&Place::script(&answer).version(version));
+    let place = TestWorkspace::scripted(&TestWorkspace::script(&answer).version(version));
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let ends = async {
@@ -57,8 +57,8 @@ async fn never_opens_its_event_stream(version: &str) {
 }
 
 #[tokio::test]
-async fn one_that_fails_before_its_event_stream_is_open_says_why() {
-    let place = Place::new(&Reply::locked().without_events());
+async fn cli_failing_before_event_stream_reports_error() {
+    let place = TestWorkspace::new(&Reply::locked().without_events());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -73,8 +73,8 @@ async fn one_that_fails_before_its_event_stream_is_open_says_why() {
 }
 
 #[tokio::test]
-async fn one_that_ignores_the_interrupt_of_a_caller_that_went_away_is_killed() {
-    let place = Place::new(&stubborn());
+async fn cli_ignoring_caller_interrupt_is_killed() {
+    let place = TestWorkspace::new(&stubborn());
     let agent = place
         .serve(&["--stack", "dev", "--stop-patience", "0"])
         .await;
@@ -82,7 +82,7 @@ async fn one_that_ignores_the_interrupt_of_a_caller_that_went_away_is_killed() {
     let mut stream = client.up(UpRequest::default()).await.unwrap().into_inner();
     stream.message().await.unwrap().unwrap();
     drop(stream);
-    place.stand_in.set_script(&Place::script(&simple()));
+    place.stand_in.set_script(&TestWorkspace::script(&simple()));
     let next = async {
         let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
         events_and_result(stream).await.1.unwrap()
@@ -95,8 +95,8 @@ async fn one_that_ignores_the_interrupt_of_a_caller_that_went_away_is_killed() {
 }
 
 #[tokio::test]
-async fn one_that_ignores_the_end_of_the_agent_is_killed_when_patience_ends() {
-    let place = Place::new(&stubborn());
+async fn cli_ignoring_shutdown_is_killed() {
+    let place = TestWorkspace::new(&stubborn());
     let agent = place.serve(&["--stop-patience", "0"]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -113,13 +113,13 @@ async fn one_that_ignores_the_end_of_the_agent_is_killed_when_patience_ends() {
 
 /// One interrupt only: the real CLI takes a second one for "at once", and leaves resources behind.
 #[tokio::test]
-async fn one_that_takes_its_time_to_stop_is_interrupted_once() {
+async fn slow_cli_is_interrupted_once() {
     let slow = Interrupt::Obey {
         after: 300,
         code: 1,
     };
     let answer = Reply::new().event(json!({"sequence": 0})).hangs();
-    let place = Place::new(&answer.on_interrupt(slow));
+    let place = TestWorkspace::new(&answer.on_interrupt(slow));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -140,7 +140,7 @@ async fn one_that_takes_its_time_to_stop_is_interrupted_once() {
 }
 
 #[tokio::test]
-async fn one_that_dies_is_reported_with_its_signal() {
+async fn cli_killed_by_signal_reports_signal() {
     for version in VERSIONS {
         dies(version).await;
     }
@@ -148,7 +148,7 @@ async fn one_that_dies_is_reported_with_its_signal() {
 
 async fn dies(version: &str) {
     let answer = Reply::new().event(json!({"sequence": 0})).dies(9);
-    let place = Place::scripted(&Place::script(&answer).version(version));
+    let place = TestWorkspace::scripted(&TestWorkspace::script(&answer).version(version));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -164,9 +164,9 @@ async fn dies(version: &str) {
 }
 
 #[tokio::test]
-async fn one_that_leaves_a_grandchild_with_its_pipes_ends_for_upstreams_callers_too() {
+async fn grandchild_holding_pipes_does_not_block_call() {
     let answer = simple().leaves_grandchild_until("gate");
-    let place = Place::new(&answer);
+    let place = TestWorkspace::new(&answer);
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
@@ -177,7 +177,7 @@ async fn one_that_leaves_a_grandchild_with_its_pipes_ends_for_upstreams_callers_
 }
 
 #[tokio::test]
-async fn a_flood_of_events_arrives_whole_and_in_order() {
+async fn event_flood_arrives_complete_and_in_order() {
     for version in VERSIONS {
         floods(version).await;
     }
@@ -186,7 +186,7 @@ async fn a_flood_of_events_arrives_whole_and_in_order() {
 async fn floods(version: &str) {
     const EVENTS: u64 = 10_000;
     let answer = Reply::new().floods(EVENTS, 200);
-    let place = Place::scripted(&Place::script(&answer).version(version));
+    let place = TestWorkspace::scripted(&TestWorkspace::script(&answer).version(version));
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
@@ -216,12 +216,12 @@ async fn floods(version: &str) {
 }
 
 #[tokio::test]
-async fn text_that_is_no_utf8_is_repaired() {
+async fn non_utf8_output_is_replaced() {
     let answer = Reply::new()
         .event(json!({"sequence": 0}))
         .prints_bytes(b"out \xff\xfe end\n")
         .prints_error_bytes(b"err \xc3\x28 end\n");
-    let place = Place::new(&answer.clone());
+    let place = TestWorkspace::new(&answer.clone());
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
@@ -232,7 +232,7 @@ async fn text_that_is_no_utf8_is_repaired() {
     assert_eq!(result.stdout, "out \u{fffd}\u{fffd} end\n");
     assert_eq!(result.stderr, "err \u{fffd}( end\n");
 
-    place.stand_in.set_script(&Place::script(&answer.exits(1)));
+    place.stand_in.set_script(&TestWorkspace::script(&answer.exits(1)));
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
     let status = soon("the failure", events_and_result(stream))
         .await
@@ -246,12 +246,12 @@ async fn text_that_is_no_utf8_is_repaired() {
 }
 
 #[tokio::test]
-async fn cli_colors_are_in_no_message_and_no_log() {
+async fn cli_colors_are_removed_from_messages_and_logs() {
     let answer = Reply::new()
         .event(json!({"sequence": 0}))
         .prints("\u{1b}[1mUpdating\u{1b}[0m (dev)\n")
         .prints_error("\u{1b}[31mError\u{1b}[0m: no \u{1b}[1;4mnosuch:index:Thing\u{1b}[0m\n");
-    let place = Place::new(&answer.clone());
+    let place = TestWorkspace::new(&answer.clone());
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
@@ -260,7 +260,7 @@ async fn cli_colors_are_in_no_message_and_no_log() {
     assert_eq!(result.stdout, "Updating (dev)\n");
     assert_eq!(result.stderr, "Error: no nosuch:index:Thing\n");
 
-    place.stand_in.set_script(&Place::script(&answer.exits(1)));
+    place.stand_in.set_script(&TestWorkspace::script(&answer.exits(1)));
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
     let status = soon("the failure", events_and_result(stream)).await.1;
     let status = status.unwrap_err();
@@ -270,7 +270,7 @@ async fn cli_colors_are_in_no_message_and_no_log() {
 }
 
 #[tokio::test]
-async fn events_of_an_unknown_kind_pass_through_as_they_are() {
+async fn unknown_events_pass_through() {
     for version in VERSIONS {
         passes_strange_events_through(version).await;
     }
@@ -281,7 +281,7 @@ async fn passes_strange_events_through(version: &str) {
         "sequence": 0, "brandNewEvent": {"list": [1, null, true, 2.5], "text": "<&>"}, "extra": "field"
     });
     let answer = Reply::new().event(strange.clone());
-    let place = Place::scripted(&Place::script(&answer).version(version));
+    let place = TestWorkspace::scripted(&TestWorkspace::script(&answer).version(version));
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_may_have_taken_a_lock() {
+    fn lock_holder_is_judged_by_start_time() {
         let line = |name: &str, state: &str, ticks: &str| {
             format!("42 ({name}) {state} 1 42 42 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 {ticks} 9 10\n")
         };
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_may_hold_what_was_taken_now_and_not_what_is_old() {
+    fn own_process_may_hold_only_recent_lock() {
         let now = Timestamp::now();
         assert!(may_hold(std::process::id(), now));
         assert!(!may_hold(std::process::id(), Timestamp::UNIX_EPOCH));

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Result, Turn, WorkspaceError, parsed};
+use super::{CliSession, WorkspaceError, WorkspaceResult, parsed};
 use crate::pulumi::{
-    Finished, Invocation, Operation, argv,
-    event_log::Digest,
+    CliOutput, Invocation, Operation, argv,
+    event_log::EventDigest,
     event_sink::EventSink,
     outputs::{self, Outputs},
 };
@@ -24,14 +24,14 @@ pub(crate) trait Observer: Sync {
 
 /// An operation that has ended.
 #[derive(Debug)]
-pub(crate) struct Operated {
-    pub(crate) finished: Finished,
-    pub(crate) digest: Digest,
+pub(crate) struct OperationOutcome {
+    pub(crate) finished: CliOutput,
+    pub(crate) digest: EventDigest,
     pub(crate) started: Timestamp,
     pub(crate) ended: Timestamp,
 }
 
-impl Turn {
+impl CliSession {
     /// Runs an operation to its end; its events go to the journal.
     pub(crate) async fn operate(
         &self,
@@ -39,7 +39,7 @@ impl Turn {
         stack: &str,
         journal: &Path,
         observer: &impl Observer,
-    ) -> Result<Operated> {
+    ) -> WorkspaceResult<OperationOutcome> {
         let mut sink = self.event_sink(journal).await?;
         let context = argv::OperationContext {
             stack,
@@ -57,7 +57,7 @@ impl Turn {
         let (finished, digest) = self.attend(invocation, &mut sink, observer).await;
         let ended = Timestamp::now();
         change.finish().map_err(WorkspaceError::ConfigFile)?;
-        Ok(Operated {
+        Ok(OperationOutcome {
             finished,
             digest,
             started,
@@ -65,8 +65,8 @@ impl Turn {
         })
     }
 
-    async fn event_sink(&self, journal: &Path) -> Result<EventSink> {
-        if !self.workspace.version().await?.sends_events() {
+    async fn event_sink(&self, journal: &Path) -> WorkspaceResult<EventSink> {
+        if !self.workspace.version().await?.has_event_listener() {
             return Ok(EventSink::file(journal));
         }
         let listener = EventSink::listener(journal).await;
@@ -78,12 +78,12 @@ impl Turn {
         invocation: Invocation,
         sink: &mut EventSink,
         observer: &impl Observer,
-    ) -> (Finished, Digest) {
-        let mut digest = Digest::default();
+    ) -> (CliOutput, EventDigest) {
+        let mut digest = EventDigest::default();
         let running = self
             .workspace
             .cli
-            .run_announced(invocation, self.stop.clone(), |id| {
+            .run_with_pid(invocation, self.stop.clone(), |id| {
                 observer.process(id);
             });
         tokio::pin!(running);
@@ -103,14 +103,18 @@ impl Turn {
                 }
             }
         };
-        while let Ok(Some(event)) = sink.rest().await {
+        while let Ok(Some(event)) = sink.next_after_exit().await {
             add(&event);
         }
         (finished, digest)
     }
 
     /// The stack's outputs after an update, with one more call only if the events hide some.
-    pub(crate) async fn outputs(&self, stack: &str, digest: &Digest) -> Result<Outputs> {
+    pub(crate) async fn outputs(
+        &self,
+        stack: &str,
+        digest: &EventDigest,
+    ) -> WorkspaceResult<Outputs> {
         let plain = digest.outputs.as_ref().and_then(outputs::from_event);
         if let Some(plain) = plain {
             return Ok(plain);
@@ -125,7 +129,7 @@ impl Turn {
             let blinded = self.printed_outputs(what, stack, false).await?;
             outputs::with_blinded(&printed, &blinded)
         };
-        for text in outputs::secret_texts(&outputs) {
+        for text in outputs::secret_strings(&outputs) {
             self.workspace.cli.mask.add(&text);
         }
         Ok(outputs)
@@ -133,7 +137,7 @@ impl Turn {
 
     /// What the last update was for. If nobody says it, the CLI takes the title of the commit, where
     /// there is one; elsewhere nothing is asked.
-    pub(crate) async fn message_of_commit(&self, stack: &str) -> Result<String> {
+    pub(crate) async fn read_update_message(&self, stack: &str) -> WorkspaceResult<String> {
         #[derive(Deserialize)]
         struct Update {
             #[serde(default)]
@@ -162,7 +166,7 @@ impl Turn {
         what: &'static str,
         stack: &str,
         show_secrets: bool,
-    ) -> Result<Map<String, Value>> {
+    ) -> WorkspaceResult<Map<String, Value>> {
         let invocation = Invocation {
             exact: true,
             ..Invocation::new(argv::stack_output(stack, show_secrets))

@@ -4,23 +4,23 @@ use pko_proto::convert::{config_from, literal_config};
 
 use super::*;
 
-fn surrounded<T>(test: impl FnOnce(&Surroundings<'_>) -> T) -> T {
-    test(&Surroundings {
+fn surrounded<T>(test: impl FnOnce(&ConfigSources<'_>) -> T) -> T {
+    test(&ConfigSources {
         variable: &|name| (name == "FOO").then(|| "from-env".to_owned()),
         file: &|path| (path == Path::new("/foo")).then(|| r#"{"b": [1, 2]}"#.to_owned()),
     })
 }
 
-fn calls(items: &[ConfigItem]) -> Vec<Call> {
+fn calls(items: &[ConfigItem]) -> Vec<ConfigCommand> {
     calls_of("demo", items)
 }
 
-fn calls_of(project: &str, items: &[ConfigItem]) -> Vec<Call> {
-    plan(&surrounded(|surroundings| resolve(items, project, surroundings)).unwrap())
+fn calls_of(project: &str, items: &[ConfigItem]) -> Vec<ConfigCommand> {
+    plan(&surrounded(|sources| resolve(items, project, sources)).unwrap())
 }
 
 fn error(item: ConfigItem) -> String {
-    let error = surrounded(|surroundings| resolve(&[item], "demo", surroundings));
+    let error = surrounded(|sources| resolve(&[item], "demo", sources));
     error.unwrap_err().to_string()
 }
 
@@ -28,12 +28,12 @@ fn plain(key: &str, value: impl Into<Value>) -> ConfigItem {
     literal_config(key, &value.into(), false, false)
 }
 
-fn paths(pairs: &[&str]) -> Call {
-    Call::Paths(pairs.iter().map(|pair| (*pair).to_owned()).collect())
+fn paths(pairs: &[&str]) -> ConfigCommand {
+    ConfigCommand::Paths(pairs.iter().map(|pair| (*pair).to_owned()).collect())
 }
 
 #[test]
-fn plain_texts_are_one_call() {
+fn plain_config_is_one_command() {
     let items = [
         plain("foo", json!("bar")),
         plain("aws:region", json!("eu-central-1")),
@@ -60,7 +60,7 @@ fn plain_texts_are_one_call() {
 }
 
 #[test]
-fn a_structured_value_makes_it_a_document() {
+fn structured_config_is_a_document() {
     let items = [
         plain("count", json!(42)),
         plain("flag", json!(true)),
@@ -79,7 +79,7 @@ fn a_structured_value_makes_it_a_document() {
         "demo:file": {"value": r#"{"b": [1, 2]}"#, "objectValue": {"b": [1, 2]}, "secret": false},
     });
     let calls = calls(&items);
-    let [first, Call::Document(text)] = &calls[..] else {
+    let [first, ConfigCommand::Document(text)] = &calls[..] else {
         panic!("{calls:?}")
     };
     assert_eq!(first, &paths(&["demo:deep.key=kept as a path"]));
@@ -87,14 +87,14 @@ fn a_structured_value_makes_it_a_document() {
 }
 
 #[test]
-fn a_secret_is_alone_and_in_no_argument() {
+fn secret_config_is_passed_by_stdin() {
     let items = [
         literal_config("token", &json!("canary"), false, true),
         plain("foo", json!("bar")),
         literal_config("tree", &json!({"a": 1}), false, true),
         literal_config("deep.token", &json!("canary"), true, true),
     ];
-    let one = |key: &str, path, value: &str| Call::One {
+    let one = |key: &str, path, value: &str| ConfigCommand::One {
         key: key.to_owned(),
         path,
         secret: true,
@@ -112,23 +112,23 @@ fn a_secret_is_alone_and_in_no_argument() {
 }
 
 #[test]
-fn keys_and_values_that_a_pair_can_not_hold() {
-    let is_document = |calls: &[Call]| matches!(calls, [Call::Document(_)]);
+fn unpairable_config_is_passed_otherwise() {
+    let is_document = |calls: &[ConfigCommand]| matches!(calls, [ConfigCommand::Document(_)]);
     assert!(is_document(&calls(&[plain("a=b", json!("x"))])));
     assert!(is_document(&calls_of(
         "my.project",
         &[plain("a", json!("x"))]
     )));
-    let long = plain("long", json!("x".repeat(LONGEST_ARGUMENT + 1)));
+    let long = plain("long", json!("x".repeat(MAX_ARGUMENT_BYTES + 1)));
     assert!(matches!(
         &calls(&[long])[..],
-        [Call::One { secret: false, .. }]
+        [ConfigCommand::One { secret: false, .. }]
     ));
     assert_eq!(calls(&[]), []);
 }
 
 #[test]
-fn errors_have_upstreams_texts() {
+fn config_errors_have_upstream_texts() {
     let from = |from, json| config_from("K", from, json, false, false);
     let table = [
         (
@@ -170,9 +170,9 @@ fn errors_have_upstreams_texts() {
 
 proptest::proptest! {
     #[test]
-    fn no_key_is_too_strange(name in "[a-c.:=\\[\\]\"\\\\é ]{0,12}", path: bool) {
+    fn config_plan_accepts_any_key(name in "[a-c.:=\\[\\]\"\\\\é ]{0,12}", path: bool) {
         let item = literal_config(&name, &json!("x"), path, false);
-        let resolved = surrounded(|surroundings| resolve(&[item], "demo", surroundings));
+        let resolved = surrounded(|sources| resolve(&[item], "demo", sources));
         if let Ok(resolved) = resolved {
             plan(&resolved);
         }

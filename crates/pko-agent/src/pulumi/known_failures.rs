@@ -1,21 +1,19 @@
-//! Failures that the CLI is known to report: what kind they are, and what can be done about them.
-//! Pure.
+//! Failures that are recognized by the CLI's output, with their class and a hint for the user. Pure.
 
 use pko_proto::run::ErrorClass;
 
-/// A failure that is recognised by what is printed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Known {
-    /// Any of these is enough.
+pub(super) struct KnownFailure {
+    /// Any of these identifies the failure.
     texts: &'static [&'static str],
     pub(super) class: ErrorClass,
-    /// What somebody who has never seen it should do, if the CLI does not say so itself.
+    /// What to do about it, unless the CLI's own text says so.
     pub(super) advice: Option<&'static str>,
 }
 
-/// Looked for in everything that is printed, as upstream does it.
-const ANYWHERE: [Known; 2] = [
-    Known {
+/// Searched in all output, as upstream does.
+const IN_ALL_OUTPUT: [KnownFailure; 2] = [
+    KnownFailure {
         texts: &[
             "Conflict: Another update is currently in progress",
             "the stack is currently locked by",
@@ -23,64 +21,64 @@ const ANYWHERE: [Known; 2] = [
         class: ErrorClass::Conflict,
         advice: None,
     },
-    Known {
+    KnownFailure {
         texts: &[
             "invalid access token",
             "Unauthorized: No credentials provided or are invalid",
         ],
         class: ErrorClass::Authentication,
         advice: Some(
-            "the backend does not accept the token in PULUMI_ACCESS_TOKEN: is it whole, of this backend, and neither expired nor revoked?",
+            "the backend rejected the token in PULUMI_ACCESS_TOKEN: check that it belongs to this backend and is complete, not expired and not revoked",
         ),
     },
 ];
 
-/// Looked for in the lines with which the CLI itself complains: a program may print anything.
-const COMPLAINTS: [Known; 9] = [
-    Known {
+/// Searched only in the CLI's own error lines, because a program may print anything.
+const IN_ERROR_LINES: [KnownFailure; 9] = [
+    KnownFailure {
         texts: &["PULUMI_ACCESS_TOKEN must be set"],
         class: ErrorClass::Authentication,
         advice: Some(
-            "no state backend is set, so Pulumi Cloud is meant, and that needs a token: set `accessTokenSecret` (or PULUMI_ACCESS_TOKEN), or set `backend` (or PULUMI_BACKEND_URL) to one that needs none",
+            "no state backend is set, so Pulumi Cloud is used, which requires a token: set `accessTokenSecret` (or PULUMI_ACCESS_TOKEN), or set `backend` (or PULUMI_BACKEND_URL) to one that requires none",
         ),
     },
-    Known {
+    KnownFailure {
         texts: &["organization name must be 'organization'"],
         class: ErrorClass::Configuration,
         advice: Some(
             "this state backend has no organizations: write the stack's name without one (`dev`), or as `organization/<project>/dev`",
         ),
     },
-    Known {
+    KnownFailure {
         texts: &["doesn't match Pulumi.yaml"],
         class: ErrorClass::Configuration,
         advice: Some("the project in the stack's name must be the `name` in Pulumi.yaml"),
     },
-    Known {
+    KnownFailure {
         texts: &["passphrase must be set with"],
         class: ErrorClass::Configuration,
         advice: Some(
-            "the stack's secrets need a passphrase: set PULUMI_CONFIG_PASSPHRASE (it may be empty) or PULUMI_CONFIG_PASSPHRASE_FILE in the stack's environment, or name a `secretsProvider`",
+            "the stack's secrets need a passphrase: set PULUMI_CONFIG_PASSPHRASE (it may be empty) or PULUMI_CONFIG_PASSPHRASE_FILE in the stack's environment, or set a `secretsProvider`",
         ),
     },
-    Known {
+    KnownFailure {
         texts: &["incorrect passphrase"],
         class: ErrorClass::Configuration,
-        advice: Some("the passphrase is not the one with which this stack was made"),
+        advice: Some("the passphrase differs from the one that the stack was created with"),
     },
-    Known {
+    KnownFailure {
         texts: &["unknown secrets provider type"],
         class: ErrorClass::Configuration,
         advice: Some(
-            "`secretsProvider` is `default`, `passphrase`, or a URL that begins with awskms://, azurekeyvault://, gcpkms:// or hashivault://",
+            "`secretsProvider` must be `default`, `passphrase`, or a URL that begins with awskms://, azurekeyvault://, gcpkms:// or hashivault://",
         ),
     },
-    Known {
+    KnownFailure {
         texts: &["does not support environments"],
         class: ErrorClass::Configuration,
         advice: Some("ESC environments need Pulumi Cloud as the state backend"),
     },
-    Known {
+    KnownFailure {
         texts: &[
             "unable to open state directory",
             "unable to open bucket file://",
@@ -90,7 +88,7 @@ const COMPLAINTS: [Known; 9] = [
         class: ErrorClass::Configuration,
         advice: None,
     },
-    Known {
+    KnownFailure {
         texts: &[
             "connection refused",
             "connection reset",
@@ -108,16 +106,14 @@ const COMPLAINTS: [Known; 9] = [
             "[504]",
         ],
         class: ErrorClass::Transient,
-        advice: Some("the state backend could not be reached; this may pass by itself"),
+        advice: Some("the state backend is unreachable; the error may be temporary"),
     },
 ];
 
-/// What can be done about a folder for states that is not there, or that can't be written to. The
-/// embedded engine says it itself.
-pub(super) fn state_folder_advice(stderr: &str) -> Option<String> {
-    let mut complaints = stderr.lines().filter(|line| line.starts_with("error:"));
-    let folder =
-        complaints.find_map(|line| missing_folder(line).or_else(|| denied_folder(line)))?;
+/// Advice for a state folder that is missing or not writable. The embedded engine prints its own.
+pub(super) fn state_volume_advice(stderr: &str) -> Option<String> {
+    let mut errors = stderr.lines().filter(|line| line.starts_with("error:"));
+    let folder = errors.find_map(|line| missing_folder(line).or_else(|| denied_folder(line)))?;
     Some(format!(
         "the state needs a volume at {folder} that the pod's group can write to: add `volumes`, \
          `volumeMounts` and `securityContext.fsGroup` to `workspaceTemplate.spec.podTemplate.spec`, \
@@ -125,7 +121,7 @@ pub(super) fn state_folder_advice(stderr: &str) -> Option<String> {
     ))
 }
 
-/// `unable to open state directory "file:///state": stat /state: no such file or directory`; older
+/// `unable to open state directory "file:///state": stat /state: no such file or directory`. Older
 /// CLIs call it a bucket.
 fn missing_folder(line: &str) -> Option<&str> {
     let (_, cause) = line
@@ -136,7 +132,7 @@ fn missing_folder(line: &str) -> Option<&str> {
     Some(path)
 }
 
-/// `mkdir /state/.pulumi: permission denied`, or another call of the system.
+/// `mkdir /state/.pulumi: permission denied`, or another system call.
 fn denied_folder(line: &str) -> Option<&str> {
     let (before, _) = line
         .split_once(": permission denied")
@@ -146,20 +142,20 @@ fn denied_folder(line: &str) -> Option<&str> {
     folder.starts_with('/').then_some(folder)
 }
 
-/// The first that fits.
-pub(super) fn recognise(stdout: &str, stderr: &str) -> Option<&'static Known> {
-    let printed = |text: &str| stdout.contains(text) || stderr.contains(text);
-    let complained = |text: &str| {
-        let mut complaints = stderr.lines().filter(|line| line.starts_with("error:"));
-        complaints.any(|line| line.contains(text))
+/// The first match.
+pub(super) fn find_known_failure(stdout: &str, stderr: &str) -> Option<&'static KnownFailure> {
+    let in_output = |text: &str| stdout.contains(text) || stderr.contains(text);
+    let in_errors = |text: &str| {
+        let mut errors = stderr.lines().filter(|line| line.starts_with("error:"));
+        errors.any(|line| line.contains(text))
     };
-    let anywhere = ANYWHERE
+    let failure = IN_ALL_OUTPUT
         .iter()
-        .find(|known| known.texts.iter().any(|text| printed(text)));
-    anywhere.or_else(|| {
-        COMPLAINTS
+        .find(|failure| failure.texts.iter().any(|text| in_output(text)));
+    failure.or_else(|| {
+        IN_ERROR_LINES
             .iter()
-            .find(|known| known.texts.iter().any(|text| complained(text)))
+            .find(|failure| failure.texts.iter().any(|text| in_errors(text)))
     })
 }
 
@@ -168,11 +164,11 @@ mod tests {
     use super::*;
 
     fn class(stdout: &str, stderr: &str) -> Option<ErrorClass> {
-        recognise(stdout, stderr).map(|known| known.class)
+        find_known_failure(stdout, stderr).map(|failure| failure.class)
     }
 
     #[test]
-    fn what_the_cli_really_prints() {
+    fn known_failures_match_real_cli_output() {
         let table = [
             (
                 "error: [409] Conflict: Another update is currently in progress.",
@@ -238,11 +234,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_prints_is_no_complaint_of_the_cli() {
+    fn program_output_is_not_a_cli_error() {
         let program = "  error: dial tcp: connection refused\n passphrase must be set with";
         assert_eq!(class(program, ""), None);
         assert_eq!(class("", "warning: connection refused"), None);
-        // As upstream: these two are looked for everywhere.
+        // As upstream: these two are searched in all output.
         assert_eq!(
             class("invalid access token", ""),
             Some(ErrorClass::Authentication)
@@ -250,8 +246,8 @@ mod tests {
     }
 
     #[test]
-    fn state_folder_advice_names_the_volume_to_mount() {
-        for (complaint, folder) in [
+    fn state_volume_advice_names_the_mount() {
+        for (error, folder) in [
             (
                 "unable to open state directory \"file:///state\": stat /state: no such file or directory",
                 Some("/state"),
@@ -272,21 +268,21 @@ mod tests {
             ("unable to open bucket s3://state: no such bucket", None),
             ("update failed", None),
         ] {
-            let advice = state_folder_advice(&format!("Logging in\nerror: {complaint}\n"));
+            let advice = state_volume_advice(&format!("Logging in\nerror: {error}\n"));
             match folder {
                 Some(folder) => {
                     let start = format!("the state needs a volume at {folder} that");
-                    assert!(advice.unwrap().starts_with(&start), "{complaint}");
+                    assert!(advice.unwrap().starts_with(&start), "{error}");
                 }
-                None => assert_eq!(advice, None, "{complaint}"),
+                None => assert_eq!(advice, None, "{error}"),
             }
-            let of_program = format!("  error: {complaint}");
-            assert_eq!(state_folder_advice(&of_program), None, "{complaint}");
+            let of_program = format!("  error: {error}");
+            assert_eq!(state_volume_advice(&of_program), None, "{error}");
         }
     }
 
     #[test]
-    fn the_conflict_wins() {
+    fn conflict_takes_precedence() {
         let both = "invalid access token; Conflict: Another update is currently in progress";
         assert_eq!(class(both, ""), Some(ErrorClass::Conflict));
     }

@@ -1,4 +1,4 @@
-//! Which `pulumi` is run.
+//! Locates the `pulumi` program.
 
 use std::{
     ffi::OsStr,
@@ -6,12 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The variable that names one.
-const EXPLICIT: &str = "PKO_PULUMI";
-/// The embedded engine, which takes the same command line.
+const PROGRAM_VARIABLE: &str = "PKO_PULUMI";
+/// The embedded engine, which has the same command line.
 const ENGINE: &str = "pulumi-engine";
 
-/// There is nothing to run.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "failed to find `pulumi`: $PKO_PULUMI is not set, `pulumi` is not on the PATH, and there is no `pulumi-engine` beside the agent"
@@ -22,7 +20,7 @@ pub(crate) struct NoPulumi;
 pub(crate) fn locate() -> Result<PathBuf, NoPulumi> {
     let agent = std::env::current_exe().ok();
     choose(
-        std::env::var_os(EXPLICIT).as_deref(),
+        std::env::var_os(PROGRAM_VARIABLE).as_deref(),
         std::env::var_os("PATH").as_deref(),
         agent.as_deref().and_then(Path::parent),
     )
@@ -35,7 +33,7 @@ fn choose(
 ) -> Result<PathBuf, NoPulumi> {
     if let Some(explicit) = explicit.filter(|explicit| !explicit.is_empty()) {
         let explicit = PathBuf::from(explicit);
-        // The CLI runs elsewhere; a bare name is looked for on the PATH.
+        // The CLI runs in another folder. A bare name is searched on the PATH.
         let is_path = explicit.components().count() > 1;
         return Ok(match std::path::absolute(&explicit) {
             Ok(absolute) if is_path => absolute,
@@ -70,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_named_one_then_the_path_then_the_engine() {
+    fn pulumi_is_located_by_variable_path_and_engine() {
         let (path, beside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let choose = |explicit: Option<&str>| {
             let explicit = explicit.map(OsStr::new);

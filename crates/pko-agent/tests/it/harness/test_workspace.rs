@@ -10,7 +10,7 @@ use std::{
 use pko_testkit::{Reply, Script, StandIn};
 use serde_json::Value;
 
-use super::{Agent, Cli};
+use super::{Agent, CliKind};
 
 /// The program of a workspace that does not need one.
 const PROGRAM: &str = "name: demo\nruntime: yaml\n";
@@ -25,11 +25,11 @@ const INIT: [&str; 3] = ["stack", "init", "dev"];
 
 /// The files of a new stack `dev` of the project `simple`, as each CLI writes them: made once, since
 /// the key of a passphrase is expensive by design.
-static ENGINE_STACK: LazyLock<Vec<(PathBuf, Vec<u8>)>> = LazyLock::new(|| new_stack(Cli::Engine));
-static REAL_STACK: LazyLock<Vec<(PathBuf, Vec<u8>)>> = LazyLock::new(|| new_stack(Cli::Real));
+static ENGINE_STACK: LazyLock<Vec<(PathBuf, Vec<u8>)>> = LazyLock::new(|| new_stack(CliKind::Engine));
+static REAL_STACK: LazyLock<Vec<(PathBuf, Vec<u8>)>> = LazyLock::new(|| new_stack(CliKind::Real));
 
-fn new_stack(cli: Cli) -> Vec<(PathBuf, Vec<u8>)> {
-    let place = Place::with(cli, "name: simple\nruntime: yaml\n");
+fn new_stack(cli: CliKind) -> Vec<(PathBuf, Vec<u8>)> {
+    let place = TestWorkspace::with(cli, "name: simple\nruntime: yaml\n");
     place.run(&INIT);
     let file = place.workspace().join("Pulumi.dev.yaml");
     let mut files = vec![(
@@ -59,14 +59,14 @@ fn folder() -> tempfile::TempDir {
 }
 
 /// A workspace and its surroundings, thrown away afterwards.
-pub(crate) struct Place {
+pub(crate) struct TestWorkspace {
     folder: tempfile::TempDir,
     pub(super) pulumi: PathBuf,
     pub(super) variables: Vec<(String, String)>,
     pub(crate) stand_in: StandIn,
 }
 
-impl Place {
+impl TestWorkspace {
     /// With the stand-in, which does this at each operation.
     pub(crate) fn new(operation: &Reply) -> Self {
         Self::scripted(&Self::script(operation))
@@ -83,13 +83,13 @@ impl Place {
 
     /// With the stand-in and a script.
     pub(crate) fn scripted(script: &Script) -> Self {
-        let place = Self::with(Cli::StandIn, PROGRAM);
+        let place = Self::with(CliKind::StandIn, PROGRAM);
         place.stand_in.set_script(script);
         place
     }
 
     /// With any CLI, as it is, and a program.
-    pub(crate) fn with(cli: Cli, program: &str) -> Self {
+    pub(crate) fn with(cli: CliKind, program: &str) -> Self {
         let folder = folder();
         let stand_in = StandIn::new(folder.path().join("stand-in"), &Script::new());
         let place = Self {
@@ -110,12 +110,12 @@ impl Place {
     }
 
     /// As [`Self::with`], and the stack `dev` exists. The project's name is `simple`.
-    pub(crate) fn with_stack(cli: Cli, program: &str) -> Self {
+    pub(crate) fn with_stack(cli: CliKind, program: &str) -> Self {
         let place = Self::with(cli, program);
         match cli {
-            Cli::StandIn => drop(place.run(&INIT)),
-            Cli::Engine => place.unpack(&ENGINE_STACK),
-            Cli::Real => place.unpack(&REAL_STACK),
+            CliKind::StandIn => drop(place.run(&INIT)),
+            CliKind::Engine => place.unpack(&ENGINE_STACK),
+            CliKind::Real => place.unpack(&REAL_STACK),
         }
         place
     }
@@ -236,7 +236,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestWorkspace {
     /// A test that fails leaves a CLI running that its agent would have stopped.
     fn drop(&mut self) {
         if std::thread::panicking() {

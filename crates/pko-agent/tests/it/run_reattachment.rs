@@ -3,7 +3,7 @@
 use pko_proto::run::{AcknowledgeRunRequest, ListRunsRequest, RunState};
 use pko_testkit::{Interrupt, Reply, Script};
 
-use crate::harness::{Place, finished, gated, get, rest, soon, until, update, watch};
+use crate::harness::{TestWorkspace, finished, gated, get, rest, soon, until, update, watch};
 
 /// How many events a run has.
 const EVENTS: u64 = 100;
@@ -12,14 +12,14 @@ const EVENTS: u64 = 100;
 /// it misses no event and gets none twice, there is one result, and the CLI hears of nothing. A hundred times,
 /// half of them with a CLI that writes its events into a file and half with one that sends them.
 #[tokio::test]
-async fn a_caller_that_is_cut_off_finds_its_run_again() {
+async fn disconnected_caller_reattaches_to_run() {
     for version in ["3.205.0", "3.259.0"] {
         is_cut_off(version, 50).await;
     }
 }
 
 async fn is_cut_off(version: &str, times: usize) {
-    let place = Place::scripted(&Script::new().version(version));
+    let place = TestWorkspace::scripted(&Script::new().version(version));
     let agent = place.serve(&[]).await;
     for round in 0..times {
         let seen = match round % 3 {
@@ -34,7 +34,7 @@ async fn is_cut_off(version: &str, times: usize) {
             .floods(EVENTS - seen, 0);
         place
             .stand_in
-            .set_script(&Place::script(&answer).version(version));
+            .set_script(&TestWorkspace::script(&answer).version(version));
         let cut_off = async {
             let mut client = agent.runs().await;
             client.start_run(update(&run_id)).await.unwrap();
@@ -83,9 +83,9 @@ async fn is_cut_off(version: &str, times: usize) {
 }
 
 #[tokio::test]
-async fn after_a_crash_the_cli_is_interrupted_before_anything_else_begins() {
+async fn crash_leaves_cli_to_be_interrupted_first() {
     let answer = gated().on_interrupt(Interrupt::Obey { after: 0, code: 1 });
-    let place = Place::new(&answer);
+    let place = TestWorkspace::new(&answer);
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -93,7 +93,7 @@ async fn after_a_crash_the_cli_is_interrupted_before_anything_else_begins() {
     events.message().await.unwrap().unwrap();
     agent.kill().await;
 
-    place.stand_in.set_script(&Place::script(&Reply::new()));
+    place.stand_in.set_script(&TestWorkspace::script(&Reply::new()));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("two")).await.unwrap();
@@ -111,8 +111,8 @@ async fn after_a_crash_the_cli_is_interrupted_before_anything_else_begins() {
 }
 
 #[tokio::test]
-async fn after_a_crash_a_cli_that_has_ended_meanwhile_is_reported_as_interrupted() {
-    let place = Place::new(&gated());
+async fn crash_reports_finished_cli_as_interrupted() {
+    let place = TestWorkspace::new(&gated());
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
@@ -144,7 +144,7 @@ async fn after_a_crash_a_cli_that_has_ended_meanwhile_is_reported_as_interrupted
 }
 
 /// The last call has ended by itself.
-fn has_ended(place: &Place) -> bool {
+fn has_ended(place: &TestWorkspace) -> bool {
     let calls = place.stand_in.calls();
     calls.last().is_some_and(|call| call.code.is_some())
 }

@@ -5,7 +5,7 @@ use pko_testkit::Reply;
 use serde_json::json;
 
 use crate::harness::{
-    Place, all_text, command_lines, configured, finished, literal, rest, secret, soon, update,
+    TestWorkspace, all_text, command_lines, configured, finished, literal, rest, secret, soon, update,
     watch,
 };
 
@@ -39,10 +39,10 @@ fn telltale(answer: Reply, secrets: &[&str]) -> Reply {
     })
 }
 
-fn place(operation: &Reply) -> Place {
+fn place(operation: &Reply) -> TestWorkspace {
     let outputs = json!({"password": {"inner": OUTPUT}, "size": 4}).to_string();
-    let script = Place::script(operation).on("stack output", Reply::new().prints(&outputs));
-    let place = Place::scripted(&script)
+    let script = TestWorkspace::script(operation).on("stack output", Reply::new().prints(&outputs));
+    let place = TestWorkspace::scripted(&script)
         .variable("PULUMI_ACCESS_TOKEN", ACCESS_TOKEN)
         .variable("PULUMI_CONFIG_PASSPHRASE", PASSPHRASE)
         .variable("SOME_SECRET", VARIABLE);
@@ -74,7 +74,7 @@ fn assert_none(what: &str, text: &str, secrets: &[&str]) {
 }
 
 #[tokio::test]
-async fn secrets_are_in_no_log_line_and_in_no_command_line() {
+async fn run_secrets_are_in_no_log_or_command_line() {
     let held = telltale(secret(), &KNOWN_BEFORE).waits_for("gate");
     let place = place(&held);
     let env = place.path("env");
@@ -96,7 +96,7 @@ async fn secrets_are_in_no_log_line_and_in_no_command_line() {
 
     // Now the output is known too, and the CLI shows it before it fails.
     let failing = telltale(Reply::new(), &every).exits(1);
-    place.stand_in.set_script(&Place::script(&failing));
+    place.stand_in.set_script(&TestWorkspace::script(&failing));
     client.start_run(update("two")).await.unwrap();
     let failed = soon("the failure", finished(&mut client, "two")).await;
     let error = failed.error.unwrap();
@@ -112,10 +112,10 @@ async fn secrets_are_in_no_log_line_and_in_no_command_line() {
 }
 
 #[tokio::test]
-async fn secrets_of_the_other_calls_are_in_no_log_line() {
+async fn call_secrets_are_in_no_log_line() {
     let place = place(&Reply::new());
     let complaint = |secrets: &[&str]| telltale(Reply::new(), secrets).exits(1);
-    let script = Place::script(&Reply::new())
+    let script = TestWorkspace::script(&Reply::new())
         .on("install", complaint(&KNOWN_BEFORE[3..]))
         .on("whoami", complaint(&KNOWN_BEFORE[3..]))
         .on("config set", complaint(&KNOWN_BEFORE));
