@@ -34,7 +34,6 @@ use pko_core::{
     },
 };
 use pko_kube::{OwnWrites, RequestError};
-use pko_auth::token::audience;
 use serde_json::Value;
 
 pub(crate) use children::Children;
