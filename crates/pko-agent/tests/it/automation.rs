@@ -101,7 +101,8 @@ async fn operator_call_sequence_succeeds() {
 #[tokio::test]
 async fn remaining_calls_succeed() {
     let listed = r#"[{"name": "dev", "current": true, "resourceCount": 2}]"#;
-    let script = TestWorkspace::script(&simple()).on_call("stack ls", 1, Reply::new().prints(listed));
+    let script =
+        TestWorkspace::script(&simple()).on_call("stack ls", 1, Reply::new().prints(listed));
     let place = TestWorkspace::scripted(&script).variable("USER", "tester");
     let agent = place.serve(&[]).await;
     let mut client = agent.automation().await;

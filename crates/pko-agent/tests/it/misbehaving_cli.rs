@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use tonic::Code;
 
 use crate::harness::{
-    TestWorkspace, cancel, events_and_result, finished, get, rest, simple, soon, stubborn, update, watch,
+    TestWorkspace, cancel, events_and_result, finished, get, rest, simple, soon, stubborn, update,
+    watch,
 };
 
 /// The last version that writes its events into a file for the agent, and one that sends them.
@@ -232,7 +233,9 @@ async fn non_utf8_output_is_replaced() {
     assert_eq!(result.stdout, "out \u{fffd}\u{fffd} end\n");
     assert_eq!(result.stderr, "err \u{fffd}( end\n");
 
-    place.stand_in.set_script(&TestWorkspace::script(&answer.exits(1)));
+    place
+        .stand_in
+        .set_script(&TestWorkspace::script(&answer.exits(1)));
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
     let status = soon("the failure", events_and_result(stream))
         .await
@@ -260,7 +263,9 @@ async fn cli_colors_are_removed_from_messages_and_logs() {
     assert_eq!(result.stdout, "Updating (dev)\n");
     assert_eq!(result.stderr, "Error: no nosuch:index:Thing\n");
 
-    place.stand_in.set_script(&TestWorkspace::script(&answer.exits(1)));
+    place
+        .stand_in
+        .set_script(&TestWorkspace::script(&answer.exits(1)));
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
     let status = soon("the failure", events_and_result(stream)).await.1;
     let status = status.unwrap_err();

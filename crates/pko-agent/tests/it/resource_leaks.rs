@@ -10,8 +10,8 @@ use pko_testkit::{Reply, Script};
 use serde_json::json;
 
 use crate::harness::{
-    Agent, TestWorkspace, events_and_result, finished, listening_sockets, open_files, soon, until, update,
-    zombies,
+    Agent, TestWorkspace, events_and_result, finished, listening_sockets, open_files, soon, until,
+    update, zombies,
 };
 
 /// How many ids of acknowledged runs are kept, so that none is executed twice.
@@ -161,7 +161,9 @@ async fn failed_runs_leak_nothing() {
     let mut before = None;
     for round in 0..10 {
         for ending in &endings {
-            place.stand_in.set_script(&TestWorkspace::script(&ending.clone()));
+            place
+                .stand_in
+                .set_script(&TestWorkspace::script(&ending.clone()));
             let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
             // How it ends is tried elsewhere.
             let _ = soon("an update", events_and_result(stream)).await;

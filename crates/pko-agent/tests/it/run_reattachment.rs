@@ -93,7 +93,9 @@ async fn crash_leaves_cli_to_be_interrupted_first() {
     events.message().await.unwrap().unwrap();
     agent.kill().await;
 
-    place.stand_in.set_script(&TestWorkspace::script(&Reply::new()));
+    place
+        .stand_in
+        .set_script(&TestWorkspace::script(&Reply::new()));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("two")).await.unwrap();

@@ -5,8 +5,8 @@ use pko_testkit::Reply;
 use serde_json::json;
 
 use crate::harness::{
-    TestWorkspace, all_text, command_lines, configured, finished, literal, rest, secret, soon, update,
-    watch,
+    TestWorkspace, all_text, command_lines, configured, finished, literal, rest, secret, soon,
+    update, watch,
 };
 
 /// One for each way that a secret can come in.

@@ -25,7 +25,8 @@ const INIT: [&str; 3] = ["stack", "init", "dev"];
 
 /// The files of a new stack `dev` of the project `simple`, as each CLI writes them: made once, since
 /// the key of a passphrase is expensive by design.
-static ENGINE_STACK: LazyLock<Vec<(PathBuf, Vec<u8>)>> = LazyLock::new(|| new_stack(CliKind::Engine));
+static ENGINE_STACK: LazyLock<Vec<(PathBuf, Vec<u8>)>> =
+    LazyLock::new(|| new_stack(CliKind::Engine));
 static REAL_STACK: LazyLock<Vec<(PathBuf, Vec<u8>)>> = LazyLock::new(|| new_stack(CliKind::Real));
 
 fn new_stack(cli: CliKind) -> Vec<(PathBuf, Vec<u8>)> {
