@@ -26,8 +26,8 @@ use futures::future::BoxFuture;
 use kube::{Client, ResourceExt as _, runtime::reflector::ObjectRef};
 use parking_lot::Mutex;
 use pko_api::Workspace;
-use pko_core::workspace::{AgentEndpoint, RuntimeState, WAITING_FOR_AGENT, end_of_log, pod};
 use pko_auth::token::audience;
+use pko_core::workspace::{AgentEndpoint, RuntimeState, WAITING_FOR_AGENT, end_of_log, pod};
 use rustix::process::Signal;
 use tokio::{
     process::{Child, Command},
