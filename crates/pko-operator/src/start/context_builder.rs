@@ -7,8 +7,8 @@ use std::{
 
 use anyhow::Context as _;
 use kube::Client;
+use pko_auth::token::SigningKey;
 use pko_core::workspace::pod;
-use pko_proto::token::SigningKey;
 
 use super::workspace_folder::WorkspaceFolder;
 use crate::{

@@ -10,7 +10,7 @@ pub(crate) struct UrlSigner(MacKey);
 
 impl UrlSigner {
     pub(crate) fn new(key: &SigningKey) -> Self {
-        Self(key.derived(PURPOSE))
+        Self(key.derive_mac_key(PURPOSE))
     }
 
     /// The signature of a generation of a Program.
@@ -19,7 +19,7 @@ impl UrlSigner {
     }
 
     pub(crate) fn is_valid(&self, program: &ObjectMeta, generation: i64, seal: &str) -> bool {
-        self.0.is_tag(&message(program, generation), seal)
+        self.0.verifies(&message(program, generation), seal)
     }
 }
 
