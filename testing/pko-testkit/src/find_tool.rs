@@ -22,3 +22,18 @@ pub fn find_tool(variable: &str, cached: &str, name: &str) -> Option<PathBuf> {
 pub fn find_moto_server() -> Option<PathBuf> {
     find_tool("PKO_MOTO_SERVER", "moto/bin/moto_server", "moto_server")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn find_tool_searches_the_path() {
+        let found = find_tool("PKO_NO_SUCH_VARIABLE", "no/such/file", "sh").unwrap();
+        assert!(found.is_absolute() && found.ends_with("sh"), "{found:?}");
+        assert_eq!(
+            find_tool("PKO_NO_SUCH_VARIABLE", "no/such/file", "no-such-tool"),
+            None
+        );
+    }
+}

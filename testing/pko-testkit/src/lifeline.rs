@@ -66,3 +66,35 @@ impl Drop for Lifeline {
         self.run();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITE: &str = r#"echo "$2" >"$1""#;
+
+    #[test]
+    fn lifeline_runs_script_once_when_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        let arguments = [file.as_os_str(), OsStr::new("text")];
+        let mut lifeline = Lifeline::start("test", WRITE, arguments).unwrap();
+        assert!(!file.exists());
+        lifeline.run();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "text\n");
+        std::fs::remove_file(&file).unwrap();
+        drop(lifeline);
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn lifeline_canceled_does_not_run_script() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        let arguments = [file.as_os_str(), OsStr::new("text")];
+        let mut lifeline = Lifeline::start("test", WRITE, arguments).unwrap();
+        lifeline.cancel();
+        drop(lifeline);
+        assert!(!file.exists());
+    }
+}

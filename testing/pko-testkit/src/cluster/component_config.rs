@@ -1,7 +1,7 @@
 //! The command lines and configuration files of a cluster's components.
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -173,7 +173,9 @@ impl ComponentConfig<'_> {
         self.write_certificates()?;
         self.network.write(self.dir)?;
         self.dir.write("containerd.toml", self.containerd()?)?;
-        self.dir.write("Corefile", self.corefile())?;
+        let kubeconfig = Layout::new(self.dir.folder()).kubeconfig(COREDNS);
+        let corefile = corefile(self.network.node(), &kubeconfig);
+        self.dir.write("Corefile", corefile)?;
         let json = |value: &Value| format!("{value:#}");
         self.dir.write("kubelet.json", json(&self.kubelet()))?;
         self.dir.write("kube-proxy.json", json(&self.proxy()))?;
@@ -241,27 +243,6 @@ conf_dir = "{configurations}"
         ))
     }
 
-    /// Names outside of the cluster do not exist: the node has no way out.
-    fn corefile(&self) -> String {
-        let layout = Layout::new(self.dir.folder());
-        format!(
-            r".:53 {{
-    bind {address}
-    errors
-    kubernetes cluster.local {{
-        kubeconfig {kubeconfig}
-        ttl 1
-    }}
-    template ANY ANY {{
-        rcode NXDOMAIN
-    }}
-}}
-",
-            address = self.network.node(),
-            kubeconfig = layout.kubeconfig(COREDNS).display(),
-        )
-    }
-
     fn kubelet(&self) -> Value {
         let file = |name: &str| self.dir.text(name);
         // Pods are not evicted from a nearly full machine
@@ -309,5 +290,51 @@ conf_dir = "{configurations}"
             // These are settings of the whole machine
             "conntrack": { "maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s" },
         })
+    }
+}
+
+/// Names outside of the cluster do not exist: the node reaches nothing beyond the host.
+fn corefile(address: Ipv4Addr, kubeconfig: &Path) -> String {
+    format!(
+        r".:53 {{
+    bind {address}
+    errors
+    kubernetes cluster.local {{
+        kubeconfig {kubeconfig}
+        ttl 1
+    }}
+    template ANY ANY {{
+        rcode NXDOMAIN
+    }}
+}}
+",
+        kubeconfig = kubeconfig.display(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn corefile_serves_cluster_and_denies_other_names() {
+        let address = Ipv4Addr::new(198, 18, 0, 2);
+        let text = corefile(address, Path::new("/cluster/coredns.kubeconfig"));
+        for line in [
+            "    bind 198.18.0.2\n",
+            "    kubernetes cluster.local {\n        kubeconfig /cluster/coredns.kubeconfig\n",
+            "    template ANY ANY {\n        rcode NXDOMAIN\n    }\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+
+    #[test]
+    fn component_names_are_distinct() {
+        let names: std::collections::BTreeSet<_> =
+            ClusterComponent::ALL.map(ClusterComponent::name).into();
+        assert_eq!(names.len(), ClusterComponent::ALL.len());
+        assert_eq!(ClusterComponent::Containerd.name(), "containerd");
+        assert_eq!(ClusterComponent::CoreDns.name(), "coredns");
     }
 }

@@ -1,5 +1,9 @@
 //! A real cluster: pods, faults, and complete removal.
-#![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a failing step fails the test"
+)]
 
 mod cleanup;
 mod faults;

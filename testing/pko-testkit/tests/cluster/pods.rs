@@ -96,6 +96,16 @@ async fn outcome(cluster: &Cluster, namespace: &str, name: &str, arguments: &[&s
     said.unwrap().trim().to_owned()
 }
 
+/// Checks that a name does not resolve in a pod, with an immediate response.
+async fn assert_name_is_unknown(cluster: &Cluster, namespace: &str, pod_name: &str, name: &str) {
+    let lookup = pod(namespace, pod_name, PAUSE_IMAGE, &["lookup", name]);
+    apply(cluster, &[lookup]).unwrap();
+    wait_for(cluster, namespace, pod_name, "Failed").await;
+    let log = cluster.pod_logs(namespace, pod_name, None, false).await;
+    let log = log.unwrap();
+    assert!(log.contains("no such host"), "{name}: {log}");
+}
+
 fn service(namespace: &str, name: &str, app: &str, more: &Value) -> Value {
     let mut service = json!({
         "apiVersion": "v1", "kind": "Service",
@@ -130,22 +140,8 @@ pub(crate) async fn pods_reach_services_by_name(cluster: &Cluster) {
         outcome(cluster, "talk", "reader", &["read", "web:80"]).await,
         "hello"
     );
-    apply(
-        cluster,
-        &[pod(
-            "talk",
-            "nobody",
-            PAUSE_IMAGE,
-            &["lookup", "example.test"],
-        )],
-    )
-    .unwrap();
-    wait_for(cluster, "talk", "nobody", "Failed").await;
-    let said = cluster
-        .pod_logs("talk", "nobody", None, false)
-        .await
-        .unwrap();
-    assert!(said.contains("no such host"), "{said}");
+    assert_name_is_unknown(cluster, "talk", "outside", "example.test").await;
+    assert_name_is_unknown(cluster, "talk", "missing", "db").await;
     // Also from outside, and by way of the kubelet
     let read = cluster.run_kubectl(&[
         "-n", "talk", "exec", "server", "--", "/pause", "read", "web:80",
@@ -201,8 +197,19 @@ pub(crate) async fn stateful_set_pods_have_dns_names(cluster: &Cluster) {
         "--timeout=3m",
     ];
     cluster.run_kubectl(&rollout).unwrap();
-    let second = wait_for(cluster, "sets", "set-1", "Running").await;
-    let address = second.status.unwrap().pod_ip.unwrap();
+    let mut addresses = Vec::new();
+    for name in ["set-0", "set-1"] {
+        let pod = wait_for(cluster, "sets", name, "Running").await;
+        addresses.push(pod.status.unwrap().pod_ip.unwrap());
+    }
+    let address = addresses[1].clone();
+    addresses.sort();
+    assert_eq!(
+        outcome(cluster, "sets", "all", &["lookup", "set"]).await,
+        addresses.join(" "),
+        "the headless Service has the addresses of both pods"
+    );
+    assert_name_is_unknown(cluster, "sets", "absent", "set-7.set").await;
     assert_eq!(
         outcome(cluster, "sets", "lookup", &["lookup", "set-1.set"]).await,
         address
