@@ -1,5 +1,5 @@
-//! The event log: what a run does, one JSON object for each event, in Pulumi's own format; lines of a file or messages to
-//! a listener.
+//! The event log: one JSON object for each event in Pulumi's own format, in a file or sent to a
+//! listener.
 
 use std::{
     fs::File,
@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use crate::event_stream::EventStream;
 
-/// The place that is standard output.
+/// The path for standard output.
 pub(crate) const SCREEN: &str = "-";
 
 /// Where events go.
@@ -28,7 +28,6 @@ enum Sink {
     Listener(EventStream),
 }
 
-/// Takes events and passes them on.
 pub(crate) struct EventLog {
     sink: Sink,
     sequence: u64,
@@ -36,7 +35,7 @@ pub(crate) struct EventLog {
 }
 
 impl EventLog {
-    /// Opens a log: a file, or a listener at `tcp://host:port`. `planning` is whether the run is a preview.
+    /// Opens a log: a file, or a listener at `tcp://host:port`. `planning` is true for a preview.
     pub(crate) fn open(place: Option<&str>, planning: bool) -> io::Result<Self> {
         let sink = match place {
             None => Sink::Nowhere,
@@ -59,7 +58,7 @@ impl EventLog {
         self.planning
     }
 
-    /// Each event is written at once and whole: the agent follows the file.
+    /// Writes each event at once and whole, because the agent follows the file.
     fn emit(&mut self, kind: &str, payload: &Value) -> io::Result<()> {
         if matches!(self.sink, Sink::Nowhere) {
             return Ok(());
@@ -76,7 +75,6 @@ impl EventLog {
         Ok(())
     }
 
-    /// The config of the run.
     pub(crate) fn prelude(&mut self, config: &Map<String, Value>) -> io::Result<()> {
         self.emit("preludeEvent", &json!({ "config": config }))
     }
@@ -106,7 +104,6 @@ impl EventLog {
         )
     }
 
-    /// A step could not be done.
     pub(crate) fn failed(&mut self, step: &Step) -> io::Result<()> {
         let mut payload = self.with_planning(metadata(step, step.operation));
         if let Some(entries) = payload.as_object_mut() {
@@ -124,7 +121,7 @@ impl EventLog {
         Value::Object(payload)
     }
 
-    /// Something to tell the user.
+    /// A message to the user.
     pub(crate) fn diagnostic(
         &mut self,
         urn: Option<&Urn>,

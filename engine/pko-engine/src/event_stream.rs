@@ -1,6 +1,6 @@
-//! Events to whoever listens at a TCP address: Pulumi's service `pulumirpc.Events`, from the client's side.
+//! Sends events to a TCP address: a client of Pulumi's service `pulumirpc.Events`.
 //!
-//! A run goes on whether or not anybody listens, as with Pulumi's CLI; what is sent is sent in order.
+//! As in Pulumi's CLI, the run continues without a listener. Events are sent in order.
 
 use std::{
     sync::mpsc::{self, Receiver},
@@ -14,7 +14,7 @@ use tokio_stream::{StreamExt as _, wrappers::UnboundedReceiverStream};
 use tonic::{Request, client::Grpc, transport::Endpoint};
 use tonic_prost::ProstCodec;
 
-/// How long to wait for someone to listen, and at the end for the answer.
+/// How long to wait for the connection, and at the end for the response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One event, as JSON.
@@ -33,7 +33,7 @@ pub(crate) struct EventStream {
 }
 
 impl EventStream {
-    /// Starts to send to an address such as `127.0.0.1:4000`.
+    /// Connects to an address such as `127.0.0.1:4000`.
     #[must_use]
     pub(crate) fn open(address: &str) -> Self {
         let (events, queue) = unbounded_channel();
@@ -50,7 +50,7 @@ impl EventStream {
         }
     }
 
-    /// Sends an event, if anybody still listens.
+    /// Sends an event, unless the connection has failed.
     pub(crate) fn send(&self, event: String) {
         if let Some(events) = &self.events {
             _ = events.send(event);
@@ -59,7 +59,7 @@ impl EventStream {
 }
 
 impl Drop for EventStream {
-    /// All that was sent arrives before the process ends, unless the other side does not read it.
+    /// Waits until all events are delivered, unless the listener does not read them.
     fn drop(&mut self) {
         self.events = None;
         if self.ended.recv_timeout(PATIENCE).is_ok()
@@ -75,7 +75,7 @@ fn send(address: &str, queue: UnboundedReceiver<String>) {
         .enable_all()
         .build();
     if let Ok(runtime) = runtime {
-        // who does not listen misses the events; the run is not about them
+        // a missing listener must not fail the run
         _ = runtime.block_on(stream(address, queue));
     }
 }

@@ -1,5 +1,4 @@
-//! Where text from outside comes in, for whoever tries strange ones: none may end the engine, and some things hold for
-//! all of them.
+//! Entry points for fuzzing: no input may panic, except for a violated invariant.
 
 #![expect(
     clippy::missing_panics_doc,
@@ -24,10 +23,10 @@ use pulumi_yaml::{
     parse, syntax,
 };
 
-/// What no text has by chance.
+/// A string that no input contains by chance.
 const SECRET: &str = "zq-secret-qz";
 
-/// A program, from its text to its outputs: a secret of the config is secret in whatever it becomes a part of.
+/// Evaluates a program. Outputs that depend on a secret must be secret.
 pub fn program(text: &str) {
     let Ok(root) = syntax::parse(text) else {
         return;
@@ -50,7 +49,7 @@ pub fn program(text: &str) {
         files: &InMemory::from([("notes", "hello"), ("site/a", "A")]),
     };
     let evaluated = evaluate::evaluate(&program, &context, &Echo { stack: &stack });
-    // who asks for it in clear gets it
+    // `fn::unsecret` reveals it on purpose
     if text.to_ascii_lowercase().contains("unsecret") {
         return;
     }
@@ -60,7 +59,7 @@ pub fn program(text: &str) {
     }
 }
 
-/// Resources give what they are given.
+/// Echoes inputs as outputs.
 struct Echo<'a> {
     stack: &'a StackIdentity,
 }
@@ -95,7 +94,7 @@ impl Host for Echo<'_> {
     }
 }
 
-/// A state file: what is read is written and read the same.
+/// Parses a state file, which must survive a round trip.
 pub fn state(bytes: &[u8]) {
     let Ok(checkpoint) = Checkpoint::parse(bytes) else {
         return;
@@ -110,7 +109,7 @@ pub fn state(bytes: &[u8]) {
     );
 }
 
-/// A text with references: literal pieces are not empty, and each reference names something.
+/// Parses an interpolation: literal pieces are not empty, and each reference has a name.
 pub fn interpolation(text: &str) {
     _ = access::parse_path(text);
     for part in access::parse(text).unwrap_or_default() {

@@ -11,13 +11,11 @@ use serde_json::{Map, Value};
 
 use crate::{display::Display, event_log::EventLog};
 
-/// Reports the same to programs and people.
+/// Reports to both.
 pub(crate) struct OutputReporter {
-    /// For programs.
     pub events: EventLog,
-    /// For people.
     pub display: Display,
-    /// Whether steps are not reported. Messages are in any case.
+    /// Suppresses steps, but not messages.
     pub muted: bool,
 }
 
@@ -86,6 +84,6 @@ impl Reporter for OutputReporter {
             MessageSeverity::Error => "error",
         };
         self.events.diagnostic(urn, word, text)?;
-        self.display.said(urn, severity, text)
+        self.display.message(urn, severity, text)
     }
 }

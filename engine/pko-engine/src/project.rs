@@ -8,12 +8,11 @@ mod declaration;
 
 pub(crate) use declaration::ConfigDeclaration;
 
-/// Names of project files, in the order Pulumi looks for them.
+/// Names of project files, in Pulumi's search order.
 const FILES: [&str; 3] = ["Pulumi.yaml", "Pulumi.yml", "Pulumi.json"];
-/// Names of program files beside or in place of the project file.
+/// Names of program files besides the project file.
 const PROGRAMS: [&str; 3] = ["Main.yaml", "Main.yml", "Main.json"];
 
-/// Why there is no usable project.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProjectError {
     /// No project file here or above.
@@ -22,18 +21,18 @@ pub(crate) enum ProjectError {
     /// It cannot be read.
     #[error("failed to read {0}")]
     Access(String, #[source] std::io::Error),
-    /// Not the YAML it should be; the text is one that users and scripts know.
+    /// Malformed YAML. The text is that of Pulumi's CLI.
     #[error("could not unmarshal '{path}': invalid YAML file: yaml: {source}", path = .path.display())]
     Malformed { path: PathBuf, source: SyntaxError },
-    /// Something is missing or of the wrong kind.
+    /// A field is missing or invalid.
     #[error("could not validate the project file: {0}")]
     Invalid(String),
-    /// Something this engine does not have.
+    /// An unsupported feature.
     #[error("{0} is not supported by pulumi-engine")]
     Unsupported(String),
 }
 
-/// What this engine needs of a project file.
+/// The fields of a project file that this engine needs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Project {
     pub name: String,
@@ -102,20 +101,20 @@ fn check_runtime(root: &Node) -> Result<(), ProjectError> {
     }
 }
 
-/// A project and where it is.
+/// A project and its file.
 #[derive(Debug, Clone)]
 pub(crate) struct ProjectFile {
     /// The file.
     pub path: PathBuf,
     pub directory: PathBuf,
-    /// Its content, as a tree: the program is mostly in the same file.
+    /// Its content as a tree, because the program is usually in the same file.
     pub root: Node,
     /// Its content.
     pub project: Project,
 }
 
 impl ProjectFile {
-    /// Finds the project file of a directory, there or above.
+    /// Finds the project file of a directory or its parents.
     pub(crate) fn find(from: &Path) -> Result<Self, ProjectError> {
         let found = from.ancestors().find_map(|directory| {
             FILES
@@ -135,7 +134,7 @@ impl ProjectFile {
         })
     }
 
-    /// Where the program is, and its content.
+    /// The path and content of the program.
     pub(crate) fn program(&self) -> Result<(PathBuf, Node), ProjectError> {
         let directory = self.program_directory();
         match PROGRAMS
@@ -148,7 +147,7 @@ impl ProjectFile {
         }
     }
 
-    /// Directory that relative paths of the program start from.
+    /// The working directory of the program.
     #[must_use]
     pub(crate) fn program_directory(&self) -> PathBuf {
         match self.project.main.as_deref() {
@@ -185,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_runtimes_are_refused_by_name() {
+    fn project_other_runtime_is_rejected() {
         for (text, expected) in [
             (
                 "name: a\nruntime: nodejs",

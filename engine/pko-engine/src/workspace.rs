@@ -1,4 +1,4 @@
-//! What is remembered between runs outside the project: the selected stack.
+//! The selected stack of a project directory, in Pulumi's own workspace file.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use pulumi_engine_state::file;
 
 #[derive(Default, Serialize, Deserialize)]
 struct Settings {
-    /// Before backends were told apart.
+    /// Used by old versions, before there was one per backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stack: Option<String>,
     /// Selected stack per backend.
@@ -31,7 +31,7 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
-    /// Reads what is remembered of a project.
+    /// Reads the file of a project.
     pub(crate) fn load(home: &Path, project: &str, project_file: &Path) -> io::Result<Self> {
         let path = project_file.to_string_lossy();
         let hash = hex::encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, path.as_bytes()));

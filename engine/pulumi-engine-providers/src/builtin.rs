@@ -1,5 +1,5 @@
-//! The provider of the types that Pulumi's CLI has built in. All of its world is the state and other stacks, which
-//! come through [`BuiltinHost`].
+//! The provider of the types that are built into Pulumi's CLI. It reads other stacks through
+//! [`BuiltinHost`].
 
 use pulumi_engine_model::property::{Properties, Property};
 use pulumi_yaml::ResourceType;
@@ -9,13 +9,13 @@ use super::{
     Provider, ProviderError, ReadRequest,
 };
 
-/// Type token of a resource that remembers the first value it was given.
+/// Type token of a resource that keeps its first value.
 pub const STASH: &str = "pulumi:index:Stash";
 /// Type token of a resource that reads the outputs of another stack.
 pub const STACK_REFERENCE: &str = "pulumi:pulumi:StackReference";
 /// The package of both.
 pub const PACKAGE: &str = "pulumi";
-/// The types, for messages.
+/// All of them, for messages.
 pub const TYPES: [&str; 2] = [STASH, STACK_REFERENCE];
 
 /// A built-in type.
@@ -55,7 +55,7 @@ impl BuiltinType {
     }
 }
 
-/// What a program may say of resources of a built-in type.
+/// The schema of a built-in type.
 pub fn resource_type(token: &str) -> Result<ResourceType, String> {
     let kind = BuiltinType::of(token).ok_or_else(|| {
         format!(
@@ -67,7 +67,7 @@ pub fn resource_type(token: &str) -> Result<ResourceType, String> {
         inputs: Some(vec![kind.input()]),
         required: match kind {
             BuiltinType::Stash => vec!["input"],
-            // its name within the program is the name of the stack, if nothing else is said
+            // the default is the resource's name in the program
             BuiltinType::StackReference => Vec::new(),
         },
         outputs: Some(kind.outputs().to_vec()),
@@ -75,7 +75,7 @@ pub fn resource_type(token: &str) -> Result<ResourceType, String> {
     })
 }
 
-/// Outputs of a new stash: what it was given, twice.
+/// Outputs of a new stash.
 #[must_use]
 pub fn created_stash(inputs: &Properties) -> Properties {
     let input = inputs.get("input").cloned().unwrap_or(Property::Null);
@@ -85,7 +85,7 @@ pub fn created_stash(inputs: &Properties) -> Properties {
     ])
 }
 
-/// Outputs of an updated stash: it still holds what it was given first.
+/// Outputs of an updated stash, which keeps its first value.
 #[must_use]
 pub fn updated_stash(inputs: &Properties, old_outputs: &Properties) -> Properties {
     let input = inputs.get("input").cloned().unwrap_or(Property::Null);
@@ -108,7 +108,7 @@ pub fn stack_reference(name: &Property, outputs: Properties) -> Properties {
     ])
 }
 
-/// What the built-in types need of the outside.
+/// What the built-in types need from the engine.
 pub trait BuiltinHost: Sync {
     /// The outputs of another stack.
     fn stack_outputs(&self, name: &str) -> Result<Properties, String>;
@@ -118,13 +118,11 @@ pub trait BuiltinHost: Sync {
     }
 }
 
-/// The provider.
 pub struct Builtin<'a> {
     host: &'a (dyn BuiltinHost + 'a),
 }
 
 impl<'a> Builtin<'a> {
-    /// A provider that gets its host here.
     #[must_use]
     pub fn new(host: &'a (dyn BuiltinHost + 'a)) -> Self {
         Self { host }
@@ -160,7 +158,7 @@ impl Provider for Builtin<'_> {
         resource_type(token).map_err(ProviderError::Failed)
     }
 
-    /// Whatever is given is right; the engine has looked for what is required.
+    /// Accepts all inputs: the engine has checked the required ones.
     fn check(&self, call: &Call<'_>, request: &CheckRequest<'_>) -> Result<Checked, ProviderError> {
         kind_of(call)?;
         Ok(Checked {
@@ -216,7 +214,7 @@ impl Provider for Builtin<'_> {
             (BuiltinType::StackReference, _) => {
                 self.reference(request.outputs.get("name").unwrap_or(&Property::Null))?
             }
-            // it is nowhere but in the state and the program: what they say of it is so
+            // it exists only in the state and the program
             (BuiltinType::Stash, inputs) if inputs.is_some() || !request.outputs.is_empty() => {
                 request.outputs.clone()
             }

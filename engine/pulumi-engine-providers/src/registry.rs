@@ -1,7 +1,7 @@
-//! Which packages there are, and how a provider of each is made. No I/O here.
+//! The packages, and how their providers are created.
 //!
-//! A provider is made when it is first needed. To make one is cheap and does no I/O: types are looked up before
-//! anything runs, with a provider that has no config.
+//! Providers are created on demand, without I/O. Types are looked up before a run, with a provider that
+//! has no config.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use pulumi_yaml::keys::PROVIDER_TYPE_PREFIX;
 use super::{Environment, Provider, ProviderError, kubernetes, random};
 use crate::builtin;
 
-/// Makes a provider from its config and the environment variables that it gets.
+/// Creates a provider from its config and environment variables.
 pub type Constructor = fn(&Properties, &Environment) -> Result<Arc<dyn Provider>, ProviderError>;
 
 /// A package of resource types.
@@ -19,13 +19,12 @@ pub type Constructor = fn(&Properties, &Environment) -> Result<Arc<dyn Provider>
 pub struct Package {
     /// Its name, the first part of its type tokens.
     pub name: &'static str,
-    /// Makes its provider.
     pub make: Constructor,
-    /// Whether its resources are anywhere but in the state: if not, a create that was cut short has left nothing.
+    /// Whether its resources exist outside of the state. If not, an interrupted create left nothing.
     pub outside: bool,
 }
 
-/// The packages of this engine besides `pulumi`, which is built in. One line each.
+/// The packages of this engine besides `pulumi`, which is built in.
 const PACKAGES: &[Package] = &[
     Package {
         name: kubernetes::tokens::PACKAGE,
@@ -60,13 +59,13 @@ impl Registry {
         }
     }
 
-    /// Whether resources of a type can be handled.
+    /// Whether the package of a type exists.
     #[must_use]
     pub fn knows(&self, token: &str) -> bool {
         self.require(token).is_ok()
     }
 
-    /// Whether resources of a type are anywhere but in the state.
+    /// Whether resources of a type exist outside of the state.
     #[must_use]
     pub fn is_outside(&self, token: &str) -> bool {
         let package = package_of(token);
@@ -75,7 +74,7 @@ impl Registry {
             .any(|known| known.name == package && known.outside)
     }
 
-    /// Refuses a type of a package that is not there, with what to do instead.
+    /// Rejects a type of an unknown package. The error tells the user what to do instead.
     pub fn require(&self, token: &str) -> Result<(), ProviderError> {
         let package = package_of(token);
         if package == builtin::PACKAGE || self.packages.iter().any(|known| known.name == package) {
@@ -88,7 +87,7 @@ impl Registry {
         )))
     }
 
-    /// Refuses a function of a package that is not there, with what to do instead.
+    /// Rejects a function of an unknown package. The error tells the user what to do instead.
     pub fn require_function(&self, token: &str) -> Result<(), ProviderError> {
         let package = package_of(token);
         if self.packages.iter().any(|known| known.name == package) {
@@ -108,7 +107,7 @@ impl Registry {
         names
     }
 
-    /// Makes the provider of a package other than `pulumi`.
+    /// Creates the provider of a package other than `pulumi`.
     pub fn make(
         &self,
         package: &str,
@@ -125,7 +124,7 @@ impl Registry {
     }
 }
 
-/// The package of a type token: that of a provider is the one that it provides.
+/// The package of a type token; of a provider type, the package that it provides.
 #[must_use]
 pub fn package_of(token: &str) -> &str {
     let token = token.strip_prefix(PROVIDER_TYPE_PREFIX).unwrap_or(token);
@@ -137,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_packages_are_refused_by_name() {
+    fn registry_unknown_package_is_rejected() {
         let registry = Registry::new(&[]);
         assert!(registry.knows("pulumi:index:Stash"));
         assert!(registry.knows("pulumi:providers:pulumi"));

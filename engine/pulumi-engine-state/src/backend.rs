@@ -86,7 +86,7 @@ struct CachedCheckpoint {
 
 impl Backend {
     pub fn open(url: &str) -> Result<Self, BackendError> {
-        let (url, bucket) = opened(url)?;
+        let (url, bucket) = open_bucket(url)?;
         Self::of(url, bucket)
     }
 
@@ -308,7 +308,7 @@ impl Backend {
 }
 
 /// The normalized URL, and its files.
-fn opened(url: &str) -> Result<(String, Box<dyn Bucket>), BackendError> {
+fn open_bucket(url: &str) -> Result<(String, Box<dyn Bucket>), BackendError> {
     if let Some(rest) = url.strip_prefix("file://") {
         let path = rest.split_once('?').map_or(rest, |(path, _)| path);
         let url = format!("file://{}", path.trim_end_matches('/'));

@@ -122,7 +122,7 @@ impl Checker<'_> {
                 let message = format!("resource {:?}: get.id must be a string", resource.key);
                 self.errors.push(Diagnostic::error(id.line, message));
             }
-            return self.named(&resource.kind, state, kind.outputs.as_deref());
+            return self.check_properties(&resource.kind, state, kind.outputs.as_deref());
         }
         match &resource.properties {
             Inputs::Absent => {}
@@ -143,14 +143,14 @@ impl Checker<'_> {
                 }
             },
             Inputs::Named(properties) => {
-                self.named(&resource.kind, properties, kind.inputs.as_deref());
+                self.check_properties(&resource.kind, properties, kind.inputs.as_deref());
                 let names = properties.iter().map(|property| property.name.as_str());
                 self.required(resource, &names.collect::<Vec<_>>(), kind);
             }
         }
     }
 
-    fn named(&mut self, kind: &str, properties: &[Variable], known: Option<&[&str]>) {
+    fn check_properties(&mut self, kind: &str, properties: &[Variable], known: Option<&[&str]>) {
         for property in properties {
             self.exists(kind, &property.name, property.line, known);
             self.infer(&property.value);
@@ -188,7 +188,7 @@ impl Checker<'_> {
             ExpressionKind::String(_) | ExpressionKind::Interpolation(_) => Type::String,
             ExpressionKind::List(values) => {
                 let types = values.iter().map(|value| self.infer(value)).collect();
-                Type::List(Box::new(Type::united(types)))
+                Type::List(Box::new(Type::union_of(types)))
             }
             ExpressionKind::Object(entries) => self.infer_object(entries),
             ExpressionKind::Reference(access) => self.infer_access(access, expression.line),

@@ -50,7 +50,7 @@ fn declaration(reader: &mut Reader, key: &Node, node: &Node) -> ConfigVariable {
         return declaration;
     };
     for (field, value) in fields {
-        match reader.named(field, &CONFIG_FIELDS) {
+        match reader.known_key(field, &CONFIG_FIELDS) {
             Some("name") => declaration.name = Some(reader.text("name", value)),
             Some("type") => declaration.kind = Some(reader.text("type", value)),
             Some("secret") => declaration.secret = Some(reader.flag(value)),
@@ -155,7 +155,7 @@ fn literal_type(expression: &Expression) -> Type {
         ExpressionKind::Bool(_) => Type::Bool,
         ExpressionKind::Number(_) => Type::Number,
         ExpressionKind::String(_) | ExpressionKind::Interpolation(_) => Type::String,
-        ExpressionKind::List(values) => Type::List(Box::new(Type::united(
+        ExpressionKind::List(values) => Type::List(Box::new(Type::union_of(
             values.iter().map(literal_type).collect(),
         ))),
         ExpressionKind::Object(_) => Type::Map(Box::new(Type::Any)),

@@ -146,7 +146,7 @@ fn read_object(entries: &[(Node, Node)], diagnostics: &mut Vec<Diagnostic>) -> E
             diagnostics.push(Diagnostic::error(key.line, message));
             continue;
         };
-        if entries.len() > 1 && function::named(name).is_ok_and(Function::makes_asset) {
+        if entries.len() > 1 && function::lookup(name).is_ok_and(Function::makes_asset) {
             let message = format!("{name} must have its own object");
             diagnostics.push(Diagnostic::error(key.line, message));
         }
@@ -174,7 +174,7 @@ fn read_call(
     if !function::has_prefix(name) {
         return None;
     }
-    match function::named(name) {
+    match function::lookup(name) {
         Ok(function) => {
             if name != function.name() {
                 let message = format!(

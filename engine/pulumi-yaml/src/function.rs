@@ -120,7 +120,7 @@ impl Function {
 }
 
 /// Looks up a key such as `fn::join`, ignoring case.
-pub fn named(key: &str) -> Result<Function, NotBuiltin> {
+pub fn lookup(key: &str) -> Result<Function, NotBuiltin> {
     if let Some((function, _)) = FUNCTIONS
         .iter()
         .find(|(_, name)| name.eq_ignore_ascii_case(key))
@@ -182,13 +182,13 @@ mod tests {
 
     #[test]
     fn function_lookup_ignores_case() {
-        assert_eq!(named("Fn::ToJson"), Ok(Function::ToJson));
-        assert_eq!(named("fn::invoke"), Err(NotBuiltin::Invoke));
+        assert_eq!(lookup("Fn::ToJson"), Ok(Function::ToJson));
+        assert_eq!(lookup("fn::invoke"), Err(NotBuiltin::Invoke));
         assert_eq!(
-            named("Fn::aws:ec2:getAmi"),
+            lookup("Fn::aws:ec2:getAmi"),
             Err(NotBuiltin::ProviderFunction)
         );
-        assert_eq!(named("fn::a:b:c:d"), Err(NotBuiltin::Unknown));
-        assert_eq!(named("fn::nosuch"), Err(NotBuiltin::Unknown));
+        assert_eq!(lookup("fn::a:b:c:d"), Err(NotBuiltin::Unknown));
+        assert_eq!(lookup("fn::nosuch"), Err(NotBuiltin::Unknown));
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn read(key: &Node, value: &Node, diagnostics: &mut Vec<Diagnostic>) 
     let mut reader = Reader::default();
     let name = key.as_str().unwrap_or_default();
     let invoke = if name.eq_ignore_ascii_case("fn::invoke") {
-        reader.named(key, &["fn::invoke"]);
+        reader.known_key(key, &["fn::invoke"]);
         reader.invoke(value)
     } else {
         let arguments = matches!(value.value, NodeValue::Object(_));
@@ -87,7 +87,7 @@ impl Reader {
             return None;
         }
         for (field, value) in self.entries("fn::invoke", node) {
-            match self.named(field, &INVOKE_FIELDS) {
+            match self.known_key(field, &INVOKE_FIELDS) {
                 Some("function") => token = Some(self.text("function name", value)),
                 Some("arguments") => arguments = self.arguments(value),
                 Some("options") => options = self.invoke_options(value),
@@ -120,7 +120,7 @@ impl Reader {
     fn invoke_options(&mut self, node: &Node) -> InvokeOptions {
         let mut options = InvokeOptions::default();
         for (field, value) in self.entries("options", node) {
-            match self.named(field, &INVOKE_OPTIONS) {
+            match self.known_key(field, &INVOKE_OPTIONS) {
                 Some("dependsOn") => options.depends_on = Some(self.expression(value)),
                 Some("parent") => options.parent = Some(self.expression(value)),
                 Some("provider") => options.provider = Some(self.expression(value)),

@@ -13,7 +13,7 @@ impl Reader {
     pub(super) fn options(&mut self, node: &Node) -> ResourceOptions {
         let mut options = ResourceOptions::default();
         for (field, value) in self.entries("options", node) {
-            if let Some(name) = self.named(field, &RESOURCE_OPTIONS) {
+            if let Some(name) = self.known_key(field, &RESOURCE_OPTIONS) {
                 self.option(&mut options, name, value);
             } else {
                 let name = field.scalar_text();
@@ -84,7 +84,7 @@ impl Reader {
     fn timeouts(&mut self, node: &Node) -> Vec<(String, Expression)> {
         let mut timeouts = Vec::new();
         for (key, value) in self.entries("customTimeouts", node) {
-            if let Some(name) = self.named(key, &TIMEOUTS) {
+            if let Some(name) = self.known_key(key, &TIMEOUTS) {
                 timeouts.push((name.to_owned(), self.expression(value)));
             } else {
                 let name = key.scalar_text();

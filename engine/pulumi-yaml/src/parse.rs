@@ -86,7 +86,7 @@ pub(super) struct Reader {
 impl Reader {
     fn section(&mut self, program: &mut Program, key: &Node, value: &Node, packages: &[&str]) {
         let name = key.as_str().unwrap_or_default();
-        match self.named(key, &SECTIONS).unwrap_or(name) {
+        match self.known_key(key, &SECTIONS).unwrap_or(name) {
             "variables" => program.variables = self.variables("variables", value),
             "outputs" => program.outputs = self.variables("outputs", value),
             "resources" => program.resources = self.resources(value),
@@ -122,7 +122,7 @@ impl Reader {
     }
 
     /// Looks up a key, ignoring case with a warning.
-    pub(super) fn named(&mut self, key: &Node, known: &[&'static str]) -> Option<&'static str> {
+    pub(super) fn known_key(&mut self, key: &Node, known: &[&'static str]) -> Option<&'static str> {
         let name = key.as_str().unwrap_or_default();
         let found = known
             .iter()
@@ -195,7 +195,7 @@ impl Reader {
         };
         let what = format!("resource {:?}", declaration.key);
         for (field, value) in self.entries(&what, node) {
-            match self.named(field, &RESOURCE_FIELDS) {
+            match self.known_key(field, &RESOURCE_FIELDS) {
                 Some("type") => declaration.kind = self.text("type", value),
                 Some("name") => match self.text("name", value) {
                     name if name.is_empty() => {}
@@ -248,7 +248,7 @@ impl Reader {
     fn get(&mut self, node: &Node) -> Get {
         let (mut id, mut state) = (None, Vec::new());
         for (field, value) in self.entries("get", node) {
-            match self.named(field, &["id", "state"]) {
+            match self.known_key(field, &["id", "state"]) {
                 Some("id") => id = Some(self.expression(value)),
                 Some("state") => state = self.variables("state", value),
                 _ => {
@@ -303,7 +303,7 @@ impl Reader {
     fn settings(&mut self, node: &Node) -> Option<Expression> {
         let mut required = None;
         for (key, value) in self.entries("pulumi", node) {
-            if self.named(key, &["requiredVersion"]).is_some() {
+            if self.known_key(key, &["requiredVersion"]).is_some() {
                 required = Some(self.expression(value));
             } else {
                 let name = key.scalar_text();

@@ -96,7 +96,7 @@ pub fn characters(text: &str) -> Option<usize> {
 
 /// Formats a value in an interpolated string: lists and maps as Go prints them.
 #[must_use]
-pub fn interpolated(value: &Value) -> String {
+pub fn format_interpolated(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(value) => value.to_string(),
@@ -107,7 +107,7 @@ pub fn interpolated(value: &Value) -> String {
                 "[{}]",
                 values
                     .iter()
-                    .map(interpolated)
+                    .map(format_interpolated)
                     .collect::<Vec<_>>()
                     .join(" ")
             )
@@ -115,7 +115,7 @@ pub fn interpolated(value: &Value) -> String {
         Value::Object(entries) => {
             let entries: Vec<_> = entries
                 .iter()
-                .map(|(key, value)| format!("{key}:{}", interpolated(value)))
+                .map(|(key, value)| format!("{key}:{}", format_interpolated(value)))
                 .collect();
             format!("map[{}]", entries.join(" "))
         }
@@ -177,7 +177,7 @@ mod tests {
             (json!(0.0001), "0.0001"),
             (json!([1, {"k": null}]), "[1 map[k:<nil>]]"),
         ] {
-            assert_eq!(interpolated(&value), expected);
+            assert_eq!(format_interpolated(&value), expected);
         }
         let large = Number::from(123_456_789_012_345_678_i64);
         assert_eq!(number(&large), "123456789012345678");

@@ -54,7 +54,7 @@ impl fmt::Display for Type {
 impl Type {
     /// The union of several types.
     #[must_use]
-    pub fn united(types: Vec<Self>) -> Self {
+    pub fn union_of(types: Vec<Self>) -> Self {
         let mut different: Vec<Self> = Vec::new();
         for kind in types {
             if !different.contains(&kind) {
@@ -95,7 +95,7 @@ impl Type {
             (Self::Any, _) => Ok(Self::Any),
             (Self::Union(types), step) => {
                 let inner = types.iter().map(|kind| kind.enter(step, path));
-                inner.collect::<Result<_, _>>().map(Self::united)
+                inner.collect::<Result<_, _>>().map(Self::union_of)
             }
             (Self::Object(properties), Accessor::Name(name)) => {
                 properties.get(name).cloned().ok_or_else(|| {

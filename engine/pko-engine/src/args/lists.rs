@@ -1,6 +1,6 @@
-//! Flags and commands that are accepted without an effect, or refused by name.
+//! Flags and commands that are accepted without effect, or rejected by name.
 
-/// Flags that only change what is shown, or what this engine does not do anyway.
+/// Flags without effect here.
 pub(super) const WITHOUT_EFFECT: [&str; 15] = [
     "--debug",
     "--disable-integrity-checking",
@@ -18,7 +18,7 @@ pub(super) const WITHOUT_EFFECT: [&str; 15] = [
     "--skip-plugin-pre-install",
     "-d",
 ];
-/// Flags without a value of their own, which may be written `--flag=true`.
+/// Boolean flags, which may be written `--flag=true`.
 pub(super) const SWITCHES: [&str; 31] = [
     "--all",
     "--continue-on-error",
@@ -52,7 +52,7 @@ pub(super) const SWITCHES: [&str; 31] = [
     "--remove",
     "--skip-pending-creates",
 ];
-/// Flags of Pulumi's CLI that this engine does not have.
+/// Unsupported flags of Pulumi's CLI.
 pub(super) const REFUSED_FLAGS: [&str; 23] = [
     "--all",
     "--attach-debugger",
@@ -78,7 +78,7 @@ pub(super) const REFUSED_FLAGS: [&str; 23] = [
     "--tracing-header",
     "--memprofilerate",
 ];
-/// Commands of Pulumi's CLI that this engine does not have.
+/// Unsupported commands of Pulumi's CLI.
 pub(super) const REFUSED_COMMANDS: [&str; 41] = [
     "about",
     "ai",

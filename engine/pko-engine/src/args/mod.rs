@@ -1,4 +1,4 @@
-//! The command line: that of Pulumi's CLI, as far as a Stack's life needs it. Pure.
+//! The command line: the part of Pulumi's CLI that a Stack needs.
 
 mod lists;
 mod operation;
@@ -11,7 +11,6 @@ use clap::{
 use lists::{REFUSED_COMMANDS, REFUSED_FLAGS, SWITCHES, WITHOUT_EFFECT};
 pub(crate) use operation::OperationArgs;
 
-/// A whole command line.
 #[derive(Debug, Parser)]
 #[command(
     name = "pulumi",
@@ -20,16 +19,16 @@ pub(crate) use operation::OperationArgs;
     disable_help_subcommand = true
 )]
 pub(crate) struct CommandLine {
-    /// Run as if in this directory
+    /// Run as if started in this directory
     #[arg(short = 'C', long, global = true)]
     pub cwd: Option<String>,
     /// Colors: always, never, raw or auto
     #[arg(long, global = true)]
     pub color: Option<String>,
-    /// Accepted; this engine keeps no logs of its own
+    /// Accepted without effect: this engine writes no logs
     #[arg(short, long, global = true, hide = true)]
     verbose: Option<String>,
-    /// What to do
+    /// The command
     #[command(subcommand)]
     pub command: Command,
 }
@@ -38,76 +37,74 @@ pub(crate) struct CommandLine {
 pub(crate) enum Command {
     /// Print the version
     Version,
-    /// Print who is using which backend
+    /// Print the current user and backend
     #[command(name = "whoami")]
     WhoAmI {
         #[arg(long)]
         json: bool,
     },
-    /// Nothing to install: built-in resources need no plugin
+    /// Accepted without effect: built-in packages need no plugins
     Install,
     /// Remove the locks of a stack
     Cancel {
-        /// Do not ask
+        /// Skip the confirmation
         #[arg(short, long)]
         yes: bool,
-        /// Stack, the selected one if none is given
+        /// Stack name; defaults to the selected stack
         #[arg(short, long, env = "PULUMI_STACK")]
         stack: Option<String>,
-        /// The same, without a flag
+        /// Stack name, as an argument
         name: Option<String>,
     },
-    /// Stacks and their state
+    /// Manage stacks and their state
     #[command(subcommand)]
     Stack(StackCommand),
-    /// Config values of a stack
+    /// Manage the config of a stack
     Config(ConfigArgs),
-    /// Show what an up would do
+    /// Show what `up` would change
     #[command(visible_alias = "pre")]
     Preview(OperationArgs),
-    /// Create, update and delete resources as the program says
+    /// Create, update and delete the resources of the program
     #[command(visible_alias = "update")]
     Up(OperationArgs),
-    /// Bring the state up to date
+    /// Update the state from the live resources
     Refresh(OperationArgs),
-    /// Delete all resources
+    /// Delete all resources of the stack
     #[command(visible_alias = "down")]
     Destroy(OperationArgs),
 }
 
-/// Which stack.
 #[derive(Debug, Args)]
 pub(crate) struct StackName {
-    /// Stack, the selected one if none is given
+    /// Stack name; defaults to the selected stack
     #[arg(short, long, env = "PULUMI_STACK")]
     pub stack: Option<String>,
 }
 
-/// Commands about stacks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StackCommand {
-    /// Make a stack and select it
+    /// Create a stack and select it
     Init {
         name: Option<String>,
-        /// The same, as a flag
+        /// Stack name, as a flag
         #[arg(short, long)]
         stack: Option<String>,
         #[arg(long)]
         secrets_provider: Option<String>,
-        /// Do not select it
+        /// Do not select the new stack
         #[arg(long)]
         no_select: bool,
     },
     /// Select a stack
     Select {
         name: Option<String>,
-        /// The same, as a flag
+        /// Stack name, as a flag
         #[arg(short, long)]
         stack: Option<String>,
-        /// Make it if it does not exist
+        /// Create the stack if it does not exist
         #[arg(short, long)]
         create: bool,
-        /// Provider of its secrets, when it is made
+        /// Secrets provider of a new stack
         #[arg(long)]
         secrets_provider: Option<String>,
     },
@@ -118,89 +115,88 @@ pub(crate) enum StackCommand {
     },
     /// Print the outputs of a stack
     Output {
-        /// One output only
+        /// Print only this output
         name: Option<String>,
         #[arg(short, long)]
         json: bool,
-        /// Secrets in clear
+        /// Show secrets in plain text
         #[arg(long)]
         show_secrets: bool,
-        /// Which stack
+        /// Stack name; defaults to the selected stack
         #[command(flatten)]
         stack: StackName,
     },
-    /// Print what was done to a stack
+    /// Print the update history of a stack
     History {
         #[arg(short, long)]
         json: bool,
-        /// Secret config in clear
+        /// Show secret config in plain text
         #[arg(long)]
         show_secrets: bool,
-        /// Runs per page
+        /// Updates per page
         #[arg(long, default_value_t = 10)]
         page_size: usize,
-        /// Which page
+        /// Page number
         #[arg(long, default_value_t = 1)]
         page: usize,
-        /// Which stack
+        /// Stack name; defaults to the selected stack
         #[command(flatten)]
         stack: StackName,
     },
     /// Print the state of a stack
     Export {
-        /// Secrets in clear
+        /// Show secrets in plain text
         #[arg(long)]
         show_secrets: bool,
-        /// Write to this file
+        /// Write to this file instead of standard output
         #[arg(long)]
         file: Option<String>,
-        /// An earlier state, which backends of this kind do not give
+        /// Not supported: self-managed backends keep no earlier versions
         #[arg(long)]
         version: Option<String>,
-        /// Which stack
+        /// Stack name; defaults to the selected stack
         #[command(flatten)]
         stack: StackName,
     },
-    /// Take a state as that of a stack
+    /// Import the state of a stack
     Import {
-        /// Read this file, not standard input
+        /// Read from this file instead of standard input
         #[arg(long)]
         file: Option<String>,
-        /// Even if something seems to be wrong with it
+        /// Import the state even if it fails validation
         #[arg(short, long)]
         force: bool,
-        /// Which stack
+        /// Stack name; defaults to the selected stack
         #[command(flatten)]
         stack: StackName,
     },
-    /// Names and values that users give to a stack
+    /// Manage the tags of a stack
     Tag {
-        /// Which stack
+        /// Stack name; defaults to the selected stack
         #[arg(short, long, env = "PULUMI_STACK", global = true)]
         stack: Option<String>,
-        /// What to do
+        /// The command
         #[command(subcommand)]
         command: TagCommand,
     },
     /// Remove a stack
     Rm {
         name: Option<String>,
-        /// The same, as a flag
+        /// Stack name, as a flag
         #[arg(short, long)]
         stack: Option<String>,
-        /// Do not ask
+        /// Skip the confirmation
         #[arg(short, long)]
         yes: bool,
-        /// Even if it has resources
+        /// Remove the stack even if it still has resources
         #[arg(short, long)]
         force: bool,
-        /// Keep its config file
+        /// Keep the stack's config file
         #[arg(long)]
         preserve_config: bool,
     },
 }
 
-/// Commands about tags.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TagCommand {
     /// List all tags
@@ -226,20 +222,19 @@ pub(crate) enum TagCommand {
 /// `config`, alone or with a command.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
-    /// What to do; without it all values are printed
+    /// The command; without one, all values are printed
     #[command(subcommand)]
     pub command: Option<ConfigCommand>,
     #[arg(short, long)]
     pub json: bool,
-    /// Secrets in clear
+    /// Show secrets in plain text
     #[arg(long)]
     pub show_secrets: bool,
-    /// Which stack
+    /// Stack name; defaults to the selected stack
     #[arg(short, long, env = "PULUMI_STACK", global = true)]
     pub stack: Option<String>,
 }
 
-/// Commands about config values.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Print one value
@@ -247,64 +242,64 @@ pub(crate) enum ConfigCommand {
         key: String,
         #[arg(short, long)]
         json: bool,
-        /// The key is a path into a value
+        /// The key is a path to a property in a map or list
         #[arg(long)]
         path: bool,
     },
-    /// Set one value; without a value it is read from standard input
+    /// Set one value; reads standard input if none is given
     Set {
         key: String,
         #[arg(allow_hyphen_values = true)]
         value: Option<String>,
-        /// The key is a path into a value
+        /// The key is a path to a property in a map or list
         #[arg(long)]
         path: bool,
-        /// In clear
+        /// Save the value as plain text
         #[arg(long)]
         plaintext: bool,
-        /// Sealed
+        /// Encrypt the value
         #[arg(long, conflicts_with = "plaintext")]
         secret: bool,
     },
-    /// Set many values
+    /// Set several values
     SetAll {
-        /// `KEY=VALUE`, in clear
+        /// `KEY=VALUE` to save as plain text
         #[arg(long, allow_hyphen_values = true)]
         plaintext: Vec<String>,
-        /// `KEY=VALUE`, sealed
+        /// `KEY=VALUE` to encrypt
         #[arg(long, allow_hyphen_values = true)]
         secret: Vec<String>,
-        /// Keys are paths into values
+        /// Keys are paths to properties in maps or lists
         #[arg(long)]
         path: bool,
-        /// All values as one document
+        /// All values as one JSON document
         #[arg(long = "json", conflicts_with_all = ["plaintext", "secret"])]
         document: Option<String>,
     },
     /// Remove one value
     Rm {
         key: String,
-        /// The key is a path into a value
+        /// The key is a path to a property in a map or list
         #[arg(long)]
         path: bool,
     },
-    /// Remove many values
+    /// Remove several values
     RmAll {
-        /// Their keys
+        /// Keys to remove
         keys: Vec<String>,
-        /// Keys are paths into values
+        /// Keys are paths to properties in maps or lists
         #[arg(long)]
         path: bool,
     },
-    /// Environments of Pulumi ESC, which file backends do not have
+    /// Not supported: Pulumi ESC environments require Pulumi Cloud
     Env {
-        /// Anything
+        /// Any arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
 }
 
-/// Parses the words after the program's name. The error is what to print, and whether it is help.
+/// Parses the arguments. The error is the text to print, and whether it is help.
 pub(crate) fn parse(
     words: Vec<String>,
     debug_commands: bool,
@@ -320,7 +315,7 @@ pub(crate) fn parse(
         .map_err(|error| explain(&error))
 }
 
-/// Takes out what has no effect, and `=true` and `=false` of flags that need neither.
+/// Removes flags without effect, and `=true` and `=false` of boolean flags.
 fn normalise(words: Vec<String>) -> Vec<String> {
     let mut kept = Vec::new();
     let mut words = words.into_iter();
@@ -403,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_agent_runs_is_understood() {
+    fn command_line_accepts_agent_commands() {
         for line in [
             "version",
             "--non-interactive whoami --json",
@@ -434,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused_by_name() {
+    fn command_line_rejects_unsupported_flags() {
         for (line, expected) in [
             ("up --nosuchflag --stack dev", "unknown flag: --nosuchflag"),
             (

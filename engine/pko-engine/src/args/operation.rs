@@ -1,147 +1,146 @@
-//! What preview, up, refresh and destroy take.
+//! Flags of preview, up, refresh and destroy.
 
 use clap::Args;
 
 use super::StackName;
 use crate::display::{Options, palette::Colors};
 
-/// What preview, up, refresh and destroy take.
+/// Flags of preview, up, refresh and destroy.
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "the flags of Pulumi's command line"
 )]
 pub(crate) struct OperationArgs {
-    /// Which stack
+    /// Stack name; defaults to the selected stack
     #[command(flatten)]
     pub stack: StackName,
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(short, long)]
     pub yes: bool,
-    /// Do not show first what would be done
+    /// Do not run a preview first
     #[arg(short = 'f', long)]
     pub skip_preview: bool,
-    /// Fail if there is anything to do
+    /// Fail if there are any changes
     #[arg(long)]
     pub expect_no_changes: bool,
-    /// What to remember of this run
+    /// Message for the update history
     #[arg(short, long, default_value = "")]
     pub message: String,
-    /// Only these resources
+    /// URN of a resource to include; all others are skipped
     #[arg(short, long)]
     pub target: Vec<String>,
-    /// And what depends on them
+    /// Also include dependents of the given resources
     #[arg(long)]
     pub target_dependents: bool,
-    /// Replace these resources
+    /// URN of a resource to replace
     #[arg(long)]
     pub replace: Vec<String>,
-    /// Only these resources, and replace them
+    /// URN of a resource to replace; all others are skipped
     #[arg(long)]
     pub target_replace: Vec<String>,
-    /// All but these resources
+    /// URN of a resource to skip
     #[arg(short = 'x', long)]
     pub exclude: Vec<String>,
-    /// And what depends on them
+    /// Also include dependents of the given resources
     #[arg(long)]
     pub exclude_dependents: bool,
-    /// All but what is protected
+    /// Skip protected resources
     #[arg(long)]
     pub exclude_protected: bool,
-    /// Bring the state up to date first
+    /// Refresh the state first
     #[arg(short, long)]
     pub refresh: bool,
-    /// Run the program, so that its providers are those of today
+    /// Run the program to update provider configuration
     #[arg(long)]
     pub run_program: bool,
-    /// Only show what would be done
+    /// Only show a preview
     #[arg(long)]
     pub preview_only: bool,
-    /// Remove the stack once nothing is left in it
+    /// Remove the stack after all resources are deleted
     #[arg(long)]
     pub remove: bool,
-    /// Take the config as it is, whatever the project says of it
+    /// Do not validate the config against the project
     #[arg(long)]
     pub skip_config_validation: bool,
-    /// Forget resources that an earlier run may have created
+    /// Clear pending creates from the state
     #[arg(long)]
     pub clear_pending_creates: bool,
-    /// Leave them as they are
+    /// Keep pending creates in the state
     #[arg(long)]
     pub skip_pending_creates: bool,
-    /// URN and then ID of such resources, to take them into the state
+    /// URN and ID pairs of pending creates to import
     #[arg(long)]
     pub import_pending_creates: Vec<String>,
-    /// `KEY=VALUE` for the run and the stack's config file
+    /// `KEY=VALUE` to set in the stack's config for this and later runs
     #[arg(short, long)]
     pub config: Vec<String>,
-    /// Keys of these are paths into values
+    /// Config keys are paths to properties in maps or lists
     #[arg(long)]
     pub config_path: bool,
-    /// The stack's config file, if it is another
+    /// Config file to use instead of the stack's own
     #[arg(long)]
     pub config_file: Option<String>,
-    /// Events on standard output, one JSON object per line
+    /// Print events to standard output, one JSON object per line
     #[arg(short, long)]
     pub json: bool,
-    /// Go on with other resources after a failure
+    /// Continue with other resources after an error
     #[arg(long)]
     pub continue_on_error: bool,
     /// Write events to this file, one JSON object per line
     #[arg(long, hide = true)]
     pub event_log: Option<String>,
-    /// Who started this run
+    /// Accepted for compatibility: what started this run
     #[arg(long, hide = true)]
     pub exec_kind: Option<String>,
-    /// Who started this run
+    /// Accepted for compatibility: what started this run
     #[arg(long, hide = true)]
     pub exec_agent: Option<String>,
-    /// How many resources are worked on at the same time; 1 for one after the other
+    /// How many resources to process in parallel; 1 for no parallelism
     #[arg(short, long, env = "PULUMI_PARALLEL")]
     parallel: Option<i32>,
-    /// What is shown
+    /// Display options
     #[command(flatten)]
     pub display: DisplayArgs,
 }
 
-/// What is shown of a run.
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "the flags of Pulumi's command line"
 )]
 pub(crate) struct DisplayArgs {
-    /// Show a tree with what differs
+    /// Show a tree with property diffs
     #[arg(long)]
     diff: bool,
-    /// Show resources that stay as they are
+    /// Show unchanged resources
     #[arg(long)]
     show_sames: bool,
-    /// Show resources that are only read
+    /// Show resource reads
     #[arg(long)]
     show_reads: bool,
     /// Show each step of a replacement
     #[arg(long)]
     show_replacement_steps: bool,
-    /// Show secrets in clear
+    /// Show secrets in plain text
     #[arg(long)]
     show_secrets: bool,
     /// Show the config of the run
     #[arg(long)]
     show_config: bool,
-    /// Show long texts whole
+    /// Do not truncate long strings
     #[arg(long)]
     show_full_output: bool,
-    /// Show URNs in place of types and names
+    /// Show full URNs
     #[arg(long)]
     urns: bool,
-    /// Show no outputs
+    /// Do not show stack outputs
     #[arg(long)]
     suppress_outputs: bool,
 }
 
 impl DisplayArgs {
-    /// What the user wants to see; `whole` is whether texts are never cut.
+    /// The display options. `whole` disables truncation.
     #[must_use]
     pub(crate) fn options(&self, colors: Colors, whole: bool) -> Options {
         Options {
@@ -160,7 +159,7 @@ impl DisplayArgs {
 }
 
 impl OperationArgs {
-    /// How many resources are worked on at the same time: as Pulumi has it, four for each core unless the user says.
+    /// The number of parallel steps: by default four for each core, as in Pulumi.
     #[must_use]
     pub(crate) fn parallel(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

@@ -1,4 +1,4 @@
-//! `config`: values of a stack.
+//! `config`: the config of a stack.
 
 use std::{collections::BTreeMap, io::Read as _};
 
@@ -15,7 +15,7 @@ use crate::{
     display,
 };
 
-/// Sets values for a run, and for those after it.
+/// Sets values for this and later runs.
 pub(super) fn set_for_run(
     context: &ProjectContext,
     stack: &StackIdentity,
@@ -94,7 +94,7 @@ pub(super) fn run(arguments: ConfigArgs) -> anyhow::Result<()> {
     Ok(editor.file.save()?)
 }
 
-/// A value from standard input, without the line break at its end: so that secrets are in no argv.
+/// Reads a value from standard input, without its trailing line break, so secrets are not in argv.
 fn read_value() -> anyhow::Result<String> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;
@@ -123,7 +123,7 @@ impl Editor<'_> {
         self.context.project_name()
     }
 
-    /// Seals a text; the first secret of a file brings the salt into it.
+    /// Encrypts a value. The first secret of a file adds the salt to it.
     fn seal(&mut self, text: &str) -> anyhow::Result<Value> {
         let checkpoint = self.context.require(self.stack)?;
         let crypter = self.context.open_secrets(&self.file, &checkpoint)?;
@@ -151,7 +151,7 @@ impl Editor<'_> {
         steps: &[pulumi_yaml::access::Accessor],
         new: Value,
     ) -> anyhow::Result<()> {
-        // a plain value gives way to the list or map that the path makes
+        // the path replaces a plain value by a list or map
         let mut root = match self.stored(key)? {
             Some(stored) if !steps.is_empty() && value::is_structured(&stored) => stored,
             _ => Value::Null,
@@ -171,7 +171,7 @@ impl Editor<'_> {
                 format!("config value {key:?} has neither value nor objectValue")
             })?;
             match item.object_value {
-                // a secret object is sealed as its text, which programs read just as well
+                // a secret object is encrypted as JSON, which programs accept as well
                 _ if item.secret => self.set(&key, false, &text, true)?,
                 Some(object) => {
                     let (key, steps) = self.key(&key, true)?;
@@ -215,7 +215,7 @@ impl Editor<'_> {
             .map(|(_, value)| value))
     }
 
-    /// Secrets of the file; only asked for when there are some.
+    /// The crypter of the file, opened on demand.
     fn crypter(&self) -> Result<Crypter, SecretsError> {
         self.context.crypter(self.file.salt().unwrap_or_default())
     }
@@ -266,7 +266,7 @@ impl Editor<'_> {
     }
 }
 
-/// A value as `config --json` shows it.
+/// A value of `config --json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ConfigEntry {

@@ -1,4 +1,4 @@
-//! What most commands start from: project, backend, stack, secrets.
+//! The project of the current directory, its backend and secrets.
 
 use std::path::Path;
 
@@ -21,13 +21,13 @@ use crate::{
     workspace::{self, Selected},
 };
 
-/// A project and the backend its stacks are in.
+/// A project and the backend of its stacks.
 pub(super) struct ProjectContext {
     pub(super) project: ProjectFile,
     pub(super) backend: Backend,
-    /// The config file of the stack, if the user names it.
+    /// The config file from the command line.
     pub(super) config_file: Option<std::path::PathBuf>,
-    /// Deriving a key is slow on purpose; each salt is done once.
+    /// One for each salt, because deriving a key is slow.
     crypters: Mutex<Vec<Crypter>>,
 }
 
@@ -48,7 +48,7 @@ impl ProjectContext {
         &self.project.project.name
     }
 
-    /// What is remembered of this project directory.
+    /// The selected stack of this project directory.
     pub(super) fn selected(&self) -> anyhow::Result<Selected> {
         let home = workspace::home();
         Ok(Selected::load(
@@ -58,7 +58,7 @@ impl ProjectContext {
         )?)
     }
 
-    /// The stack of this name, or the selected one.
+    /// The named stack, or the selected one.
     pub(super) fn stack(&self, name: Option<&str>) -> anyhow::Result<StackIdentity> {
         match name {
             Some(name) => identity(name, self.project_name()),
@@ -79,7 +79,7 @@ impl ProjectContext {
         })
     }
 
-    /// The name of a stack: whole, if it is of another project.
+    /// The name of a stack, qualified if it is of another project.
     fn shown(&self, stack: &StackIdentity) -> String {
         if stack.project == self.project_name() {
             stack.name.clone()
@@ -100,7 +100,7 @@ impl ProjectContext {
         }
     }
 
-    /// Secrets sealed with this salt.
+    /// The crypter of a salt.
     pub(super) fn crypter(&self, salt: &str) -> Result<Crypter, SecretsError> {
         let mut crypters = self.crypters.lock();
         if let Some(known) = crypters.iter().find(|known| known.state() == salt) {
@@ -111,7 +111,7 @@ impl ProjectContext {
         Ok(crypter)
     }
 
-    /// The secrets of a stack: salt of its config file, else of its state, else a new one.
+    /// The crypter of a stack: salt of its config file, else of its state, else a new one.
     pub(super) fn stack_crypter(
         &self,
         file: &StackFile,
@@ -121,7 +121,7 @@ impl ProjectContext {
             .context("getting stack configuration: get stack secrets manager")
     }
 
-    /// The same, for what is no run.
+    /// The same, for commands that do not deploy.
     pub(super) fn open_secrets(
         &self,
         file: &StackFile,
@@ -134,7 +134,7 @@ impl ProjectContext {
         })
     }
 
-    /// Config of a run; it `must_fit` what the project declares, or is taken as it is.
+    /// The config of a run, validated against the project if it `must_fit`.
     pub(super) fn config(
         &self,
         stack: &StackIdentity,
@@ -154,7 +154,7 @@ impl ProjectContext {
     }
 }
 
-/// The backend: of the environment, of the project, or the one logged into.
+/// The backend of the environment, of the project, or of the login.
 pub(super) fn backend(of_project: Option<&str>) -> anyhow::Result<Backend> {
     let of_environment = std::env::var("PULUMI_BACKEND_URL")
         .ok()
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_have_one_to_three_parts() {
+    fn stack_name_has_one_to_three_parts() {
         for (name, expected) in [
             ("dev", Some("organization/demo/dev")),
             ("organization/dev", Some("organization/demo/dev")),

@@ -1,11 +1,11 @@
-//! Flags that belong together, or do not. Pure.
+//! Checks combinations of flags.
 
 use anyhow::bail;
 
 use super::operation::OperationKind;
 use crate::args::OperationArgs;
 
-/// Flags that one operation has and another has not.
+/// Rejects flags that an operation does not have.
 pub(super) fn check(kind: OperationKind, arguments: &OperationArgs) -> anyhow::Result<()> {
     let update = matches!(kind, OperationKind::Preview | OperationKind::Up);
     let wrong = [

@@ -1,4 +1,4 @@
-//! `stack history`: what was done to a stack.
+//! `stack history`.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,6 @@ use serde_json::Value;
 use super::{context::ProjectContext, pretty};
 use crate::display;
 
-/// A run in the history.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct HistoryRow {
@@ -27,7 +26,7 @@ struct HistoryRow {
     resource_changes: BTreeMap<String, usize>,
 }
 
-/// Prints some of the runs, latest first.
+/// Prints a page of runs, latest first.
 pub(super) fn show(
     context: &ProjectContext,
     stack: &StackIdentity,
@@ -71,13 +70,13 @@ fn tell(records: &[Record]) -> anyhow::Result<()> {
     }
     let now = Timestamp::now();
     for record in records {
-        display::line(&told(record, now))?;
+        display::line(&format_run(record, now))?;
     }
     Ok(())
 }
 
-/// A run in words, as Pulumi's CLI has them.
-fn told(record: &Record, now: Timestamp) -> String {
+/// Formats a run as Pulumi's CLI does.
+fn format_run(record: &Record, now: Timestamp) -> String {
     let count = |change: &str| record.resource_changes.get(change).copied().unwrap_or(0);
     let end = Timestamp::from_second(record.end_time).unwrap_or(now);
     // a clock may have been set back
@@ -106,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_told_in_a_few_lines() {
+    fn history_run_is_formatted_as_in_cli() {
         let record = Record {
             kind: "update".to_owned(),
             message: "first one".to_owned(),
@@ -119,7 +118,7 @@ mod tests {
         };
         let now = Timestamp::from_second(1_066).unwrap();
         assert_eq!(
-            told(&record, now),
+            format_run(&record, now),
             "Version: 0\nUpdateKind: update\nStatus: succeeded\nMessage: first one\n\
              +2-0~0 1 Updated 1 second ago took 1m5s\n    exec.kind: cli\n"
         );

@@ -1,4 +1,4 @@
-//! What the user is told who asks a run to stop.
+//! The messages after a signal.
 
 use pulumi_engine_deploy::deployment::cancellation::Signal;
 
@@ -7,9 +7,9 @@ use crate::display::{
     palette::{Color, Colors},
 };
 
-/// Tells that a signal came, and what another one would do.
+/// Prints that a signal arrived, and what another one would do.
 pub(super) fn tell(signal: Signal, before: usize, preview: bool, colors: Colors) {
-    // the run stops as well if nobody reads this
+    // the run stops even if this cannot be printed
     _ = display::line(&words(signal, before, preview, colors));
 }
 
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_signal_ends_it() {
+    fn interruption_second_signal_ends_run() {
         let said = |signal, before, preview| words(signal, before, preview, Colors::Never);
         assert!(said(Signal::Interrupt, 0, false).contains("orphaned resources"));
         assert!(!said(Signal::Interrupt, 0, true).contains("orphaned resources"));

@@ -1,4 +1,4 @@
-//! The commands: each reads what it needs, calls the pure parts, and writes what came of it.
+//! The commands.
 
 mod config;
 mod context;
@@ -26,7 +26,7 @@ use crate::{
 };
 use context::ProjectContext;
 
-/// Exit codes that scripts and the agent tell apart.
+/// Exit codes, as scripts and the agent distinguish them.
 mod code {
     pub(super) const ERROR: u8 = 1;
     pub(super) const AUTHENTICATION: u8 = 3;
@@ -35,7 +35,7 @@ mod code {
     pub(super) const CANCELED: u8 = 8;
 }
 
-/// A failure that has an exit code of its own, and may have been reported already.
+/// A failure with its own exit code, which may have been reported already.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 struct Exit {
@@ -44,8 +44,8 @@ struct Exit {
 }
 
 impl Exit {
-    /// A failure of which the user was told.
-    fn told(code: u8) -> anyhow::Error {
+    /// A failure that was reported.
+    fn already_reported(code: u8) -> anyhow::Error {
         Self::error(code, String::new())
     }
 
@@ -58,7 +58,7 @@ impl Exit {
     }
 }
 
-/// Runs the command of these words and gives its exit code.
+/// Runs a command line, and returns the exit code.
 #[must_use]
 pub fn run(words: Vec<String>) -> ExitCode {
     let debug =
@@ -117,7 +117,7 @@ fn dispatch(line: CommandLine) -> anyhow::Result<()> {
     }
 }
 
-/// Colors as asked for; else only where a terminal shows them and nobody minds.
+/// Colors as configured; by default only on a terminal without `NO_COLOR`.
 fn colors(word: Option<&str>) -> anyhow::Result<Colors> {
     let terminal = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let word = word.unwrap_or("auto");
@@ -161,7 +161,7 @@ fn cancel(yes: bool, name: Option<&str>) -> anyhow::Result<()> {
     ))?)
 }
 
-/// As JSON for people; what has an order in Pulumi's output has it in a type.
+/// Formats indented JSON. Types define the order of fields where Pulumi's output has one.
 fn pretty(value: &impl Serialize) -> serde_json::Result<String> {
     serde_json::to_string_pretty(value)
 }

@@ -43,7 +43,6 @@ use crate::{
     output_reporter::OutputReporter,
 };
 
-/// Which operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OperationKind {
     Preview,
@@ -53,7 +52,7 @@ pub(super) enum OperationKind {
 }
 
 impl OperationKind {
-    /// The word in history.
+    /// The name in the history.
     fn name(self) -> &'static str {
         match self {
             Self::Preview => "preview",
@@ -75,7 +74,7 @@ impl OperationKind {
     }
 }
 
-/// For tests of those that start this engine: how long each resource step takes at least, as
+/// For tests of programs that start this engine: the shortest time of a resource step, such as
 /// `10s` or `500ms`.
 const STEP_DELAY: &str = "PKO_ENGINE_STEP_DELAY";
 
@@ -98,7 +97,7 @@ pub(super) fn run(
     let stack = context.stack(arguments.stack.stack.as_deref())?;
     context.require(&stack)?;
     config::set_for_run(&context, &stack, &arguments.config, arguments.config_path)?;
-    // a preview changes nothing, so it neither takes nor minds a lock
+    // a preview changes nothing, so it needs no lock
     let lock = (!only_preview)
         .then(|| Lock::acquire(&context.backend, &stack, display::note))
         .transpose()?;
@@ -166,7 +165,7 @@ impl OperationRun<'_> {
         let started = (Instant::now(), Timestamp::now());
         let mut session = self.open(stack)?;
         if self.kind == OperationKind::Refresh {
-            pending::settle(&mut session, self.arguments, self.preview)?;
+            pending::resolve_pending_creates(&mut session, self.arguments, self.preview)?;
         }
         let mut reporter = self.reporter(&session)?;
         reporter.title(
@@ -197,7 +196,7 @@ impl OperationRun<'_> {
     }
 
     fn open(&self, stack: &StackIdentity) -> anyhow::Result<StackSession<'_>> {
-        // a stack can be destroyed even when its config no longer fits the project
+        // a stack can be destroyed even if its config no longer matches the project
         let runs_program = self.kind != OperationKind::Destroy || self.arguments.run_program;
         let config_must_fit = runs_program && !self.arguments.skip_config_validation;
         StackSession::open(self.context, stack.clone(), self.registry, config_must_fit)
@@ -227,8 +226,8 @@ impl OperationRun<'_> {
             && matches!(self.kind, OperationKind::Refresh | OperationKind::Destroy)
     }
 
-    /// Runs the program for its providers alone, before what exists is refreshed or destroyed; gives what came of it if
-    /// it did not work.
+    /// Runs the program for its providers only, before a refresh or destroy (`--run-program`). Returns
+    /// the outcome if it failed.
     fn run_program(
         &self,
         session: &mut StackSession<'_>,
@@ -248,7 +247,7 @@ impl OperationRun<'_> {
         Ok(Some(outcome).filter(|outcome| outcome.ending != Ending::Succeeded))
     }
 
-    /// The program, and what it says; a refresh or destroy does without.
+    /// The program file. A refresh or destroy only needs the project file.
     fn source(&self, kind: OperationKind) -> anyhow::Result<(ProgramSource, Node)> {
         let project = &self.context.project;
         let (path, root) = match kind {
@@ -304,7 +303,7 @@ impl OperationRun<'_> {
         };
         let parsed = match kind {
             OperationKind::Preview | OperationKind::Up => {
-                Some(read_program(&root, &source, &self.registry.names()).map_err(unreadable))
+                Some(read_program(&root, &source, &self.registry.names()).map_err(syntax_failures))
             }
             OperationKind::Refresh | OperationKind::Destroy => None,
         };
@@ -323,7 +322,7 @@ impl OperationRun<'_> {
         deployment::run(&task, work, start, sink, reporter)
     }
 
-    /// The user does not wait for what still runs: the state says that it is under way.
+    /// Ends the process after an urgent cancellation. The state has the pending operations.
     fn abandon(&self) {
         if let Some(lock) = self.lock {
             lock.release();
@@ -364,11 +363,11 @@ impl OperationRun<'_> {
     ) -> anyhow::Result<()> {
         let name = self.kind.name();
         match outcome.ending {
-            Ending::Failed => return Err(Exit::told(code::ERROR)),
-            Ending::Canceled => return Err(Exit::told(code::CANCELED)),
+            Ending::Failed => return Err(Exit::already_reported(code::ERROR)),
+            Ending::Canceled => return Err(Exit::already_reported(code::CANCELED)),
             Ending::Succeeded => {}
         }
-        // of a run that is only looked at first, the run itself decides
+        // if a run follows a preview, the run decides
         let decides =
             !self.preview || self.kind == OperationKind::Preview || self.arguments.preview_only;
         if self.arguments.expect_no_changes
@@ -379,12 +378,12 @@ impl OperationRun<'_> {
             return Err(Exit::error(code::CHANGES_NOT_EXPECTED, message));
         }
         if self.kind == OperationKind::Destroy && !self.preview && !self.arguments.json {
-            self.tell_what_is_left(session, selection)?;
+            self.print_remaining_resources(session, selection)?;
         }
         Ok(())
     }
 
-    fn tell_what_is_left(
+    fn print_remaining_resources(
         &self,
         session: &StackSession<'_>,
         selection: &Selection,
@@ -407,7 +406,7 @@ impl OperationRun<'_> {
     }
 }
 
-/// What config says of packages, by package.
+/// Config by package.
 fn package_configs(session: &StackSession<'_>) -> BTreeMap<String, Properties> {
     let packages = session.config.keys().map(|key| key.namespace.clone());
     packages
@@ -427,8 +426,8 @@ fn read_program(
     parse::parse(root, packages)
 }
 
-/// A text that is no program: nothing of it runs.
-fn unreadable(errors: Vec<Diagnostic>) -> Vec<Failure> {
+/// Converts syntax errors to failures of the run.
+fn syntax_failures(errors: Vec<Diagnostic>) -> Vec<Failure> {
     let failure = |diagnostic| Failure {
         urn: None,
         diagnostic,

@@ -1,4 +1,4 @@
-//! Operations that an earlier run has left under way, and what a refresh may do about them.
+//! Pending creates of an earlier run, which a refresh may clear or import.
 
 use anyhow::bail;
 use pulumi_engine_deploy::{
@@ -9,8 +9,8 @@ use pulumi_engine_deploy::{
 use super::session::StackSession;
 use crate::args::OperationArgs;
 
-/// Drops creates that are pending, or takes their resources into the state, as the flags of a refresh say.
-pub(super) fn settle(
+/// Clears pending creates or imports their resources, depending on the flags.
+pub(super) fn resolve_pending_creates(
     session: &mut StackSession<'_>,
     arguments: &OperationArgs,
     preview: bool,

@@ -1,4 +1,4 @@
-//! What history remembers of a run.
+//! The history record of a run.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 use super::session::StackSession;
 use crate::args::OperationArgs;
 
-/// The record of a run that is over.
 pub(super) fn record(
     kind: &str,
     arguments: &OperationArgs,

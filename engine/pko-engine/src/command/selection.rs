@@ -1,4 +1,4 @@
-//! Which resources a run is limited to, by its flags and what the state holds. Pure.
+//! The resources of a run, from its flags and the state.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -38,7 +38,7 @@ pub(super) fn selection(
     })
 }
 
-/// What must be left alone: what the user names, and what would go with it.
+/// The excluded resources: those of the flags, and their dependents or dependencies.
 fn excluded(kind: OperationKind, arguments: &OperationArgs, records: &[Arc<Record>]) -> Vec<Urn> {
     let named: Vec<Urn> = arguments.exclude.iter().map(Urn::new).collect();
     let resources = || records.iter().map(|record| &record.resource);
@@ -49,7 +49,7 @@ fn excluded(kind: OperationKind, arguments: &OperationArgs, records: &[Arc<Recor
         .map(|resource| resource.urn.clone())
         .collect();
     if arguments.exclude_dependents {
-        // a state is in order: what depends on something comes after it
+        // states are ordered: dependents come later
         for resource in resources() {
             if resource
                 .references()
@@ -60,7 +60,7 @@ fn excluded(kind: OperationKind, arguments: &OperationArgs, records: &[Arc<Recor
         }
     }
     if kind == OperationKind::Destroy {
-        // what stays needs all it refers to
+        // kept resources need their dependencies
         for resource in resources().collect::<Vec<_>>().into_iter().rev() {
             if excluded.contains(&resource.urn) {
                 excluded.extend(resource.references().map(Urn::new));
@@ -70,7 +70,7 @@ fn excluded(kind: OperationKind, arguments: &OperationArgs, records: &[Arc<Recor
     named.into_iter().chain(excluded).collect()
 }
 
-/// How many resources of a state stay because they are protected, or needed by those that are.
+/// How many resources stay because they are protected, or dependencies of protected ones.
 pub(super) fn left_over(selection: &Selection, records: &[Arc<Record>]) -> usize {
     let own = records.iter().map(|record| &record.resource);
     own.filter(|resource| listed(&selection.exclude, &resource.urn))

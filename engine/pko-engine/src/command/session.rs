@@ -1,4 +1,4 @@
-//! A locked stack whose state is open: what preview, up, refresh and destroy work on.
+//! A stack with its decrypted state, for preview, up, refresh and destroy.
 
 use std::sync::Arc;
 
@@ -24,7 +24,6 @@ use serde_json::{Map, Value};
 use super::context::ProjectContext;
 use crate::config::resolve::{Config, properties};
 
-/// An open state.
 pub(super) struct StackSession<'a> {
     pub(super) context: &'a ProjectContext,
     pub(super) stack: StackIdentity,
@@ -66,7 +65,7 @@ impl<'a> StackSession<'a> {
             .into_iter()
             .map(|operation| operation.open(&mut opener))
             .collect::<anyhow::Result<_>>()?;
-        // secrets keep their ciphertext only under the key they were sealed with
+        // ciphertexts can only be kept under the same key
         let mut vault = Vault::new(Some(crypter.clone()));
         if sealed_with.is_some_and(|other| other.state() == crypter.state()) {
             vault = opener;
@@ -91,7 +90,7 @@ impl<'a> StackSession<'a> {
         }
     }
 
-    /// Config of a package, for its provider: as text, the way providers get it.
+    /// The config of a package, as strings, for its provider.
     pub(super) fn package_config(&self, package: &str) -> Properties {
         let own = self.config.iter();
         own.filter(|(key, _)| key.namespace == package)
@@ -107,12 +106,12 @@ impl<'a> StackSession<'a> {
             .collect()
     }
 
-    /// Config as the program sees it.
+    /// The config for the program.
     pub(super) fn program_config(&self) -> std::collections::BTreeMap<String, Property> {
         properties(&self.config, self.context.project_name())
     }
 
-    /// Config as events show it.
+    /// The config for events.
     pub(super) fn shown_config(&self) -> Map<String, Value> {
         let shown = |secret: bool, text: &str| {
             if secret {
@@ -132,12 +131,12 @@ impl<'a> StackSession<'a> {
             .collect()
     }
 
-    /// Seals what was not sealed yet.
+    /// Encrypts a record, unless it was before.
     fn seal(&mut self, record: &Record) -> anyhow::Result<()> {
         if record.sealed.get().is_none() {
             let sealed = self.vault.seal_one(record.resource.clone())?;
             let text = serde_json::to_string(&sealed)?;
-            // another thread cannot have come before: one saves at a time
+            // only one thread saves
             _ = record.sealed.set(text);
         }
         Ok(())
@@ -157,7 +156,7 @@ impl<'a> StackSession<'a> {
             other: self.deployment.other.clone(),
         };
         if !state.pending.is_empty() {
-            let operations = state.pending.iter().map(stored).collect::<Result<_, _>>()?;
+            let operations = state.pending.iter().map(to_stored).collect::<Result<_, _>>()?;
             let operations = Value::Array(operations);
             deployment
                 .other
@@ -182,10 +181,10 @@ impl<'a> StackSession<'a> {
     }
 }
 
-/// Where a state has the operations that were under way.
+/// The field of pending operations in a state.
 const PENDING_OPERATIONS: &str = "pending_operations";
 
-/// An operation as a state has it.
+/// A pending operation in a state.
 #[derive(serde::Deserialize)]
 struct StoredOperation {
     resource: Resource<Map<String, Value>>,
@@ -212,7 +211,7 @@ fn stored_operations(deployment: &mut Deployment) -> anyhow::Result<Vec<StoredOp
     }
 }
 
-fn stored(pending: &Pending) -> serde_json::Result<Value> {
+fn to_stored(pending: &Pending) -> serde_json::Result<Value> {
     let text = pending.record.sealed.get().map_or("{}", String::as_str);
     let resource: Value = serde_json::from_str(text)?;
     Ok(serde_json::json!({ "resource": resource, "type": pending.kind }))
@@ -228,7 +227,7 @@ impl StateSink for StackSession<'_> {
     }
 }
 
-/// Resources that need a plugin cannot be updated or deleted by this engine.
+/// Rejects states with resources that need a plugin.
 fn refuse_foreign(
     resources: &[Resource<Map<String, Value>>],
     registry: &Registry,
@@ -248,7 +247,7 @@ fn refuse_foreign(
     }
 }
 
-/// Other stacks, as a program may read them.
+/// What a run reads from outside: other stacks.
 pub(super) struct OperationContext<'a> {
     pub(super) context: &'a ProjectContext,
 }

@@ -1,4 +1,4 @@
-//! `stack`: make, select, list, export and remove stacks; outputs and history.
+//! `stack`: create, select, list, export and remove stacks; outputs and history.
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
@@ -221,7 +221,7 @@ struct StackRow {
     resource_count: usize,
 }
 
-/// The outputs as stored; in clear only if that is asked for.
+/// The stored outputs, with secrets in clear only on request.
 fn outputs(
     context: &ProjectContext,
     stack: &StackIdentity,
@@ -250,7 +250,7 @@ fn outputs(
         .collect())
 }
 
-/// The passphrase of a state that is only read; the text is one that users know.
+/// The passphrase of a state that is only read. The text is that of Pulumi's CLI.
 fn undecryptable(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref() {
         Some(SecretsError::IncorrectPassphrase) => anyhow::anyhow!(
@@ -261,7 +261,7 @@ fn undecryptable(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// A value with a secret in it is hidden as a whole; no passphrase is needed to know that.
+/// Hides values with a secret in them as a whole, which needs no passphrase.
 fn blinded(value: Value) -> Value {
     fn has_secret(value: &Value) -> bool {
         match value {

@@ -1,4 +1,4 @@
-//! `stack tag`: names and values that users give to a stack.
+//! `stack tag`: the tags of a stack.
 
 use anyhow::bail;
 use pulumi_engine_model::urn::StackIdentity;
@@ -46,7 +46,7 @@ pub(super) fn run(
     }
 }
 
-/// Names and values as Pulumi allows them.
+/// Validates a tag as Pulumi does.
 fn check(name: &str, value: &str) -> anyhow::Result<()> {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "_.:-".contains(letter);
     if name.is_empty() || name.len() > 40 {

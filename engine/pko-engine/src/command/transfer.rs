@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 use super::context::ProjectContext;
 use crate::display;
 
-/// A state as it is exported.
+/// An exported state.
 #[derive(Deserialize)]
 struct Document {
     #[serde(default)]
@@ -47,7 +47,7 @@ pub(super) fn export(
             vault(context, &deployment)?.open(std::mem::take(&mut deployment.resources))?;
         deployment.resources = opened
             .into_iter()
-            .map(revealed)
+            .map(reveal_secrets)
             .collect::<anyhow::Result<_>>()?;
     }
     let version = checkpoint.version.max(3);
@@ -68,7 +68,7 @@ pub(super) fn export(
     }
 }
 
-/// Secrets of a state, sealed as it says.
+/// The crypter of a state.
 pub(super) fn vault(context: &ProjectContext, deployment: &Deployment) -> anyhow::Result<Vault> {
     let crypter = deployment
         .salt()?
@@ -77,8 +77,8 @@ pub(super) fn vault(context: &ProjectContext, deployment: &Deployment) -> anyhow
     Ok(Vault::new(crypter))
 }
 
-/// A resource with secrets in clear, still marked as such.
-fn revealed(resource: Resource) -> anyhow::Result<Resource<Map<String, Value>>> {
+/// Decrypts a resource, and keeps its secrets marked.
+fn reveal_secrets(resource: Resource) -> anyhow::Result<Resource<Map<String, Value>>> {
     resource.map(|_, properties| {
         properties
             .into_iter()
@@ -101,7 +101,7 @@ pub(super) fn import(
 ) -> anyhow::Result<()> {
     let own = context.require(stack)?;
     let mut deployment = read(stack, path)?;
-    // what is sealed stays sealed as the document says; what is in clear there is sealed too
+    // ciphertexts of the document are kept; its plain secrets are encrypted
     if deployment.salt()?.is_none() {
         let file = context.stack_file(stack)?;
         let crypter = context.stack_crypter(&file, &own)?;
@@ -111,7 +111,7 @@ pub(super) fn import(
     let opened = vault.open(std::mem::take(&mut deployment.resources))?;
     deployment.resources = vault.seal(opened)?;
     refuse_strange(stack, &deployment, force)?;
-    for operation in pending(&mut deployment) {
+    for operation in take_pending(&mut deployment) {
         display::note(&format!("warning: {operation}"));
     }
     deployment.manifest = Manifest {
@@ -157,7 +157,7 @@ fn read(stack: &StackIdentity, path: Option<&str>) -> anyhow::Result<Deployment>
     serde_json::from_value(deployment).context("could not deserialize deployment")
 }
 
-/// A state of another stack, or one that is broken, is not taken unless the user insists.
+/// Rejects an invalid state, or one of another stack, unless forced.
 fn refuse_strange(
     stack: &StackIdentity,
     deployment: &Deployment,
@@ -197,8 +197,8 @@ fn refuse_strange(
     bail!("{} errors occurred:\n{}", faults.len(), list.join("\n"))
 }
 
-/// Takes out operations that were under way, and names them.
-fn pending(deployment: &mut Deployment) -> Vec<String> {
+/// Removes pending operations, and returns their names.
+fn take_pending(deployment: &mut Deployment) -> Vec<String> {
     let operations = deployment.other.remove("pending_operations");
     let operations = operations.as_ref().and_then(Value::as_array);
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();

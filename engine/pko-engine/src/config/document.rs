@@ -1,11 +1,10 @@
-//! Edits of a YAML file that touch nothing but what they are about: comments, order and style of
-//! the rest stay as the user wrote them. Pure.
+//! Edits of a YAML file that preserve comments, order and style of the rest.
 
 use serde_json::Value;
 
 use pulumi_yaml::syntax;
 
-/// Sets a top-level entry, at the beginning if it is new.
+/// Sets a top-level entry, or adds it at the beginning.
 #[must_use]
 pub(crate) fn set_top(text: &str, key: &str, value: &Value) -> String {
     let mut lines = lines(text);
@@ -15,7 +14,7 @@ pub(crate) fn set_top(text: &str, key: &str, value: &Value) -> String {
     join(&lines)
 }
 
-/// Sets an entry of a top-level section, at its end if it is new. `entries` are those it has, for
+/// Sets an entry of a top-level section, or adds it at the end. `entries` are the existing ones, for
 /// sections that are not written as a block.
 #[must_use]
 pub(crate) fn set_in(
@@ -63,7 +62,7 @@ pub(crate) fn remove_in(
     join(&lines)
 }
 
-/// The lines, with the section as a block: made, or made over from `{...}`.
+/// The lines, with the section as a block: added, or converted from `{...}`.
 fn as_block(text: &str, section: &str, entries: &[(String, Value)]) -> Vec<String> {
     let mut lines = lines(text);
     let Some(span) = find(&lines, 0..lines.len(), 0, section) else {
@@ -133,7 +132,7 @@ fn content_end(lines: &[String], span: Span) -> usize {
     last.map_or(span.start, |last| span.start + last + 1)
 }
 
-/// The lines of the entry with this key at this depth. What is indented more belongs to it.
+/// The lines of the entry with this key at this depth, with its indented lines.
 fn find(lines: &[String], span: Span, depth: usize, key: &str) -> Option<Span> {
     let at_depth = |line: &str| is_content(line) && indentation(line) <= depth;
     let begins = |line: &str| is_content(line) && indentation(line) == depth && has_key(line, key);
@@ -154,7 +153,7 @@ fn has_key(line: &str, key: &str) -> bool {
     let line = line.trim();
     match syntax::parse(line) {
         Ok(node) => node.get(key).is_some(),
-        // the value goes on in the next line
+        // the value continues on the next line
         Err(_) => line
             .strip_prefix(key)
             .is_some_and(|rest| rest.starts_with(':')),
@@ -189,9 +188,9 @@ fn render_value(head: &str, value: &Value, depth: usize) -> Vec<String> {
     }
 }
 
-/// A text as YAML: plain where that means the same, else in double quotes, which JSON's are too.
+/// Formats a string as YAML: plain if unambiguous, else in the double quotes of JSON.
 fn scalar(text: &str) -> String {
-    // what YAML 1.1 readers take for booleans
+    // booleans of YAML 1.1
     const WORDS: [&str; 8] = ["y", "n", "yes", "no", "on", "off", "true", "false"];
     let plain =
         |character: char| character.is_ascii_alphanumeric() || "_./@+=:-".contains(character);
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_rendered_as_the_real_cli_does() {
+    fn config_document_matches_cli() {
         let text = "encryptionsalt: v1:x=\n";
         let text = set(text, "demo:greeting", &json!("hi"));
         let text = set(&text, "demo:size", &json!("4"));
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_the_file_stays() {
+    fn config_document_edit_keeps_rest() {
         let text = "# mine\nconfig:\n    # why\n    demo:a: 'x' # here\n    demo:b: |\n      many\n\n      lines\n    demo:c: {d: [1,\n      2]}\n# end\nenvironment:\n  - shared\n";
         let edited = set(text, "demo:b", &json!("short"));
         assert_eq!(
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_style_becomes_a_block() {
+    fn config_document_flow_style_becomes_block() {
         let edited = set(
             "config: {demo:a: 1}\nencryptionsalt: x\n",
             "demo:b",
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_can_be_removed() {
+    fn config_document_removes_entries() {
         let text = "config:\n  demo:a: 1\n  demo:b:\n    c: 2\nencryptionsalt: x\n";
         let entries = [
             ("demo:a".to_owned(), json!(1)),
@@ -303,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_come_back_as_they_went() {
+    fn config_document_strings_round_trip() {
         for text in [
             "",
             " ",

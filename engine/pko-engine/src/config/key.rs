@@ -1,10 +1,10 @@
-//! Names of config values. Pure.
+//! Keys of config values.
 
 use std::fmt;
 
 use pulumi_yaml::access::{self, Accessor};
 
-/// `<namespace>:<name>`; the namespace is mostly the project.
+/// `<namespace>:<name>`. The namespace is usually the project.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     /// Project or package.
@@ -13,21 +13,21 @@ pub(crate) struct Key {
     pub name: String,
 }
 
-/// A key that is none.
+/// A malformed key.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeyError {
-    /// No name and namespace.
+    /// Without name and namespace.
     #[error(
         "invalid configuration key: could not parse {0} as a configuration key (configuration keys should be of the form `<namespace>:<name>`)"
     )]
     Name(String),
-    /// No path into a value.
+    /// A malformed path.
     #[error("invalid config key path: {0}")]
     Path(String),
 }
 
 impl Key {
-    /// Parses a key; without a namespace it is the project's.
+    /// Parses a key. The default namespace is the project.
     pub(crate) fn parse(text: &str, project: &str) -> Result<Self, KeyError> {
         let parts: Vec<_> = text.splitn(3, ':').collect();
         let (namespace, name) = match parts.as_slice() {
@@ -44,7 +44,7 @@ impl Key {
         })
     }
 
-    /// Parses a key whose name is a path into the value.
+    /// Parses a key whose name is a path.
     pub(crate) fn parse_path(text: &str, project: &str) -> Result<(Self, Vec<Accessor>), KeyError> {
         let key = Self::parse(text, project)?;
         let access =
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_have_a_namespace() {
+    fn config_key_has_namespace() {
         for (text, expected) in [
             ("size", Some("demo:size")),
             ("aws:region", Some("aws:region")),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_into_the_value() {
+    fn config_key_parses_path() {
         let (key, steps) = Key::parse_path("demo:[\"greeting\"]", "p").unwrap();
         assert_eq!(
             (key.to_string().as_str(), steps.len()),

@@ -1,4 +1,4 @@
-//! Stack configuration: the file `Pulumi.<stack>.yaml` and what a program sees of it.
+//! Stack config: the file `Pulumi.<stack>.yaml`, and the values for the program.
 
 pub(crate) mod document;
 pub(crate) mod key;

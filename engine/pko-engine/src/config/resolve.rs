@@ -1,4 +1,4 @@
-//! What a program sees of the config: values of the stack over defaults of the project. Pure.
+//! The values for the program: those of the stack over defaults of the project.
 
 use std::collections::BTreeMap;
 
@@ -13,26 +13,26 @@ use super::{
 };
 use crate::project::{ConfigDeclaration, Project};
 
-/// Why config does not fit the project.
+/// A conflict between the config and the project.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResolveError {
-    /// Values that must be there are not.
-    #[error("Stack '{stack}' is missing configuration {} {}", plural(.keys), quoted(.keys))]
+    /// Required values are missing.
+    #[error("Stack '{stack}' is missing configuration {} {}", plural(.keys), quoted_list(.keys))]
     Missing { stack: String, keys: Vec<String> },
-    /// A value is not of its type.
+    /// A value has the wrong type.
     #[error("Stack '{stack}' with configuration key '{key}' must be of type '{kind}'")]
     Type {
         stack: String,
         key: String,
         kind: String,
     },
-    /// A value is in clear that must not be.
+    /// A value must be secret.
     #[error("Stack '{stack}' with configuration key '{key}' must be encrypted as it's secret")]
     Open { stack: String, key: String },
-    /// A value could not be opened.
+    /// A value could not be decrypted.
     #[error(transparent)]
     Secrets(#[from] SecretsError),
-    /// A key that is none.
+    /// A malformed key.
     #[error(transparent)]
     Key(#[from] KeyError),
 }
@@ -41,8 +41,8 @@ fn plural(keys: &[String]) -> &'static str {
     if keys.len() == 1 { "value" } else { "values" }
 }
 
-/// In order, and as one says it: "'a', 'b' and 'c'".
-fn quoted(keys: &[String]) -> String {
+/// Formats a sorted list: "'a', 'b' and 'c'".
+fn quoted_list(keys: &[String]) -> String {
     let mut keys: Vec<_> = keys.iter().map(|key| format!("'{key}'")).collect();
     keys.sort();
     match keys.pop() {
@@ -51,23 +51,22 @@ fn quoted(keys: &[String]) -> String {
     }
 }
 
-/// One value, in clear.
+/// One decrypted value.
 #[derive(Clone)]
 pub(crate) struct Resolved {
-    /// As text, the way a program gets it.
+    /// As a string.
     pub text: String,
-    /// A list or map if the stack keeps one; else the text, whatever is in it.
+    /// The list or map of the stack, else the string.
     content: Value,
-    /// As the stack's file keeps it: secrets are sealed.
+    /// As in the stack's file: secrets are encrypted.
     pub stored: Value,
-    /// Whether it must not be shown.
     pub secret: bool,
 }
 
 /// Config of a run.
 pub(crate) type Config = BTreeMap<Key, Resolved>;
 
-/// Puts together the values of a stack and of its project, and checks them against what the project declares.
+/// Merges the values of a stack and its project, and checks them against the declarations.
 pub(crate) fn resolve(
     stack: &str,
     project: &Project,
@@ -85,7 +84,7 @@ pub(crate) fn resolve(
     })
 }
 
-/// Values of a stack over those of its project, and the names of those that neither has.
+/// Values of a stack over those of its project, and the missing ones.
 pub(crate) fn merge(
     project: &Project,
     entries: Vec<(Key, Value)>,
@@ -128,7 +127,7 @@ fn check(stack: &str, project: &Project, config: &Config) -> Result<(), ResolveE
     Ok(())
 }
 
-/// What the project says the type of, by name.
+/// The typed declarations, by name.
 fn typed(project: &Project) -> BTreeMap<&String, &ConfigDeclaration> {
     let declared = project.config.iter().map(|(name, value)| (name, value));
     declared.filter(|(_, value)| value.kind.is_some()).collect()
@@ -152,7 +151,7 @@ fn resolved(
     })
 }
 
-/// Config as a program sees it: by name without the project's prefix.
+/// Config for the program, by name without the project's prefix.
 #[must_use]
 pub(crate) fn properties(config: &Config, project: &str) -> BTreeMap<String, Property> {
     config
@@ -176,7 +175,7 @@ pub(crate) fn properties(config: &Config, project: &str) -> BTreeMap<String, Pro
         .collect()
 }
 
-/// What a text means to a YAML program, whatever type the project declares for it.
+/// Parses a string as Pulumi's YAML host does, independent of the declared type.
 fn infer(value: &str) -> Property {
     let text = || Property::String(value.to_owned());
     if value.len() > 1 && value.starts_with('0') && !value.starts_with("0.") {
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_the_stack_come_before_defaults() {
+    fn config_stack_value_overrides_default() {
         let declared = "{s: {type: string, default: text}, i: {type: integer, default: 7}}";
         assert_eq!(show(declared, &[]).unwrap(), ["i=7", "s=\"text\""]);
         assert_eq!(
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_explained() {
+    fn config_mismatch_reports_error() {
         for (declared, values, expected) in [
             (
                 "{need: {type: string}}",
@@ -282,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_mean_what_they_mean_to_the_real_host() {
+    fn config_strings_parse_as_in_pulumi() {
         for (text, expected) in [
             ("007", "\"007\""),
             ("0", "0"),

@@ -1,4 +1,4 @@
-//! `Pulumi.<stack>.yaml`: config values, salt and provider of a stack.
+//! `Pulumi.<stack>.yaml`: config values, salt and secrets provider of a stack.
 
 use std::{io, path::PathBuf};
 
@@ -8,21 +8,20 @@ use serde_json::Value;
 
 use super::{document, key::Key};
 
-/// Why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StackFileError {
     /// The file system failed.
     #[error("failed to access the stack's config file")]
     Access(#[from] io::Error),
-    /// Not the YAML it should be.
+    /// Malformed YAML.
     #[error("could not unmarshal '{path}': invalid YAML file: {source}", path = .path.display())]
     Malformed { path: PathBuf, source: SyntaxError },
-    /// A key that is none.
+    /// A malformed key.
     #[error(transparent)]
     Key(#[from] super::key::KeyError),
 }
 
-/// The file of one stack; it need not exist.
+/// The file of one stack, which may not exist.
 #[derive(Debug, Clone)]
 pub(crate) struct StackFile {
     path: PathBuf,
@@ -103,7 +102,7 @@ impl StackFile {
             .collect()
     }
 
-    /// How a key is spelled in the file, if it is there.
+    /// The notation of a key in the file, if it has the key.
     fn spelling(&self, key: &Key) -> String {
         let spelled = |(name, _): &(String, Value)| {
             Key::parse(name, &key.namespace).is_ok_and(|other| other == *key)

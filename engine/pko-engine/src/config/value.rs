@@ -1,4 +1,4 @@
-//! Config values as the stack's file keeps them: plain, or `{secure: <ciphertext>}`. Pure.
+//! Config values in the stack's file: plain, or `{secure: <ciphertext>}`.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use pulumi_yaml::{access::Accessor, text};
 
 const SECURE: &str = "secure";
 
-/// A value that does not fit where it should go.
+/// A path that does not match the value.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct PathError(String);
@@ -17,7 +17,7 @@ pub(crate) fn sealed(ciphertext: &str) -> Value {
     json!({ SECURE: ciphertext })
 }
 
-/// Whether any part is sealed.
+/// Whether any part is encrypted.
 #[must_use]
 pub(crate) fn is_secret(value: &Value) -> bool {
     match value {
@@ -35,7 +35,7 @@ fn ciphertext(entries: &Map<String, Value>) -> Option<&str> {
     }
 }
 
-/// Whether it is a list or a map; what is sealed is a text.
+/// Whether it is a list or a map. An encrypted value is a string.
 #[must_use]
 pub(crate) fn is_structured(value: &Value) -> bool {
     match value {
@@ -44,7 +44,7 @@ pub(crate) fn is_structured(value: &Value) -> bool {
     }
 }
 
-/// The value with a word in the place of sealed parts.
+/// The value with placeholders for encrypted parts.
 #[must_use]
 pub(crate) fn blinded(value: &Value, word: &str) -> Value {
     let inner = |value: &Value| blinded(value, word);
@@ -63,7 +63,7 @@ pub(crate) fn blinded(value: &Value, word: &str) -> Value {
     }
 }
 
-/// The value with sealed parts opened.
+/// Decrypts all parts.
 pub(crate) fn opened(
     value: &Value,
     crypter: &impl Fn() -> Result<Crypter, SecretsError>,
@@ -88,7 +88,7 @@ pub(crate) fn opened(
     })
 }
 
-/// The text a program gets: scalars as they are written, anything else as JSON.
+/// The string for the program: scalars as written, anything else as JSON.
 #[must_use]
 pub(crate) fn as_text(value: &Value) -> String {
     match value {
@@ -98,7 +98,7 @@ pub(crate) fn as_text(value: &Value) -> String {
     }
 }
 
-/// What a text at the end of a path means: `true`, `false` and whole numbers are themselves.
+/// Parses the value at a path: booleans and integers are typed.
 #[must_use]
 pub(crate) fn coerced(text: &str) -> Value {
     match text {
@@ -111,7 +111,7 @@ pub(crate) fn coerced(text: &str) -> Value {
     }
 }
 
-/// Puts a value at a path, making lists and maps on the way.
+/// Sets the value at a path, and creates lists and maps on the way.
 pub(crate) fn set(root: &mut Value, steps: &[Accessor], value: Value) -> Result<(), PathError> {
     let Some((step, rest)) = steps.split_first() else {
         *root = value;
@@ -152,7 +152,7 @@ pub(crate) fn set(root: &mut Value, steps: &[Accessor], value: Value) -> Result<
     }
 }
 
-/// Takes away what is at a path.
+/// Removes the value at a path.
 pub(crate) fn remove(root: &mut Value, steps: &[Accessor]) {
     let Some((last, way)) = steps.split_last() else {
         return;
@@ -185,7 +185,7 @@ mod tests {
     use pulumi_yaml::access::parse_path;
 
     #[test]
-    fn paths_make_what_they_need() {
+    fn config_value_set_creates_parents() {
         let mut value = Value::Null;
         for (path, text) in [("o.name", "x"), ("o.list[0]", "1"), ("o.list[1]", "02")] {
             set(&mut value, &parse_path(path).unwrap().steps, coerced(text)).unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn sealed_parts_are_known() {
+    fn config_value_finds_encrypted_parts() {
         assert!(is_secret(&json!({"a": [{"secure": "v1:x:y"}]})));
         assert!(!is_secret(&json!({"secure": "x", "other": 1})));
         assert_eq!(as_text(&json!({"a": [1, true]})), r#"{"a":[1,true]}"#);

@@ -1,4 +1,4 @@
-//! What differs between values, one line for each place. Pure.
+//! Prints the differences between values, one line for each property.
 
 use pulumi_engine_deploy::plan::Operation;
 use pulumi_engine_model::property::{ARCHIVE_SIGNATURE, Properties, Property};
@@ -10,14 +10,14 @@ use super::{
     words::escaped,
 };
 
-/// How many unchanged lines of a text are shown beside a changed one.
+/// How many unchanged lines are shown around a changed one.
 const CONTEXT: usize = 2;
 
-/// Writes the name of a place.
+/// Prints the name of a property.
 type Title<'t> = &'t dyn Fn(&Printer<'_>, &mut String);
 
 impl Printer<'_> {
-    /// What differs; `only` names the properties to show, all if it is empty.
+    /// Prints the differences of the properties in `only`, or of all if it is empty.
     pub(super) fn differences(&self, out: &mut String, differences: &Differences, only: &[String]) {
         let shown = |name: &&String| only.is_empty() || only.contains(name);
         let width = width(differences.keys().filter(shown));
@@ -26,7 +26,7 @@ impl Printer<'_> {
         }
     }
 
-    /// What became of one property.
+    /// Prints the difference of one property.
     pub(super) fn difference(
         &self,
         out: &mut String,
@@ -121,7 +121,7 @@ impl Printer<'_> {
         }
     }
 
-    /// One value gone, another there.
+    /// Prints a replaced value.
     fn replaced(&self, out: &mut String, old: &Property, new: &Property, title: Title<'_>) {
         if is_worth_showing(old) {
             self.whole(out, Operation::Delete, old, title);
@@ -154,7 +154,7 @@ impl Printer<'_> {
         self.put(out, "\n");
     }
 
-    /// A text in quotes, with what differs in it in the color of the operation.
+    /// Prints a quoted string, with the differences in the color of the operation.
     fn marked(&self, out: &mut String, operation: Operation, text: &str, start: usize, end: usize) {
         let parts = [
             (Operation::Same, 0..start),
@@ -186,7 +186,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Unchanged lines; only those near a change if they are many.
+    /// Prints unchanged lines, only near a change if they are many.
     fn unchanged(&self, out: &mut String, lines: &[Line<'_>], at_start: bool, at_end: bool) {
         let (head, tail) = match (at_start, at_end) {
             (true, _) => (0, CONTEXT),
@@ -219,7 +219,7 @@ impl Printer<'_> {
         printer.begin(out, &format!("{}\n", self.shortened(text)));
     }
 
-    /// Places that the program wants to be hidden.
+    /// Prints the properties of `hideDiffs`.
     pub(super) fn hidden(&self, out: &mut String, paths: &[String]) {
         for path in paths {
             self.with(Operation::Update, true)
@@ -228,7 +228,7 @@ impl Printer<'_> {
     }
 }
 
-/// Whether both are archives at a place of the same kind.
+/// Whether both are archives with the same kind of source.
 fn are_archives(old: &Properties, new: &Properties) -> bool {
     let kind = |entries: &Properties| match place(entries).0 {
         "unknown" => None,
@@ -245,7 +245,7 @@ fn moved(old: &str, new: &str) -> String {
     }
 }
 
-/// How much two texts share at their start and end, in bytes.
+/// The length of the common prefix and suffix of two strings, in bytes.
 fn common(old: &str, new: &str) -> (usize, usize) {
     let same = |(before, after): &(char, char)| before == after;
     let own = old.chars().zip(new.chars()).take_while(same);

@@ -1,4 +1,4 @@
-//! What a step does to a resource's properties, and which outputs it has given. Pure.
+//! Prints the properties that a step changes, and its outputs.
 
 use pulumi_engine_deploy::plan::{Operation, Step, path::Path};
 use pulumi_engine_model::{
@@ -14,7 +14,7 @@ use super::{
     words::{is_stack, sign},
 };
 
-/// Properties as they may be shown: secrets do not even tell whether they differ, unless they are asked for.
+/// The properties to show. Secrets are masked, so that not even a difference shows.
 fn visible(options: &Options, properties: Option<&Properties>) -> Properties {
     match properties {
         Some(properties) if options.show_secrets => properties.clone(),
@@ -31,8 +31,7 @@ fn outputs(options: &Options, resource: &Resource) -> Properties {
     visible(options, resource.outputs.as_ref())
 }
 
-/// The properties of a resource as a step changes them. `begins` is whether it was not done yet, so that there are
-/// no outputs of it.
+/// Prints the properties that a step changes. There are no outputs while it `begins`.
 pub(super) fn properties(
     options: &Options,
     step: &Step,
@@ -104,7 +103,7 @@ fn compared(
     printer.differences(out, &differences, only);
 }
 
-/// Takes out what the program wants to be hidden, and names it.
+/// Removes the properties of `hideDiffs`, and returns their names.
 fn hide(differences: &mut Differences, resource: &Resource) -> Vec<String> {
     let mut hidden = Vec::new();
     for path in &resource.hide_diff {
@@ -132,7 +131,7 @@ fn take(differences: &mut Differences, path: &[String]) -> bool {
     }
 }
 
-/// What is short to say about a step: which inputs come, go and change.
+/// A short summary of added, removed and changed inputs.
 pub(super) fn in_short(options: &Options, step: &Step, operation: Operation) -> Option<String> {
     let (old, new) = (step.old.as_ref()?, step.new.as_ref()?);
     let mut names: [Vec<String>; 3] = Default::default();
@@ -174,7 +173,7 @@ pub(super) fn in_short(options: &Options, step: &Step, operation: Operation) -> 
     any.then(|| format!("diff: {groups}"))
 }
 
-/// The outputs of a step that are worth showing: those that differ from before, and from the inputs.
+/// The outputs to show: those that differ from before, and from the inputs.
 pub(super) fn results(
     options: &Options,
     step: &Step,
@@ -253,7 +252,7 @@ pub(super) fn results(
     out
 }
 
-/// What a preview cannot know is not told as a change of the stack's outputs.
+/// Unknown outputs of the stack are not shown as changes.
 fn forget_unknown(differences: &mut Differences) {
     let unknown = |difference: &Difference| {
         matches!(

@@ -1,22 +1,19 @@
-//! What differs between two values, place by place. Pure.
+//! The structural difference of two values.
 
 use std::collections::BTreeMap;
 
 use pulumi_engine_model::property::{BLINDED, Properties, Property, SIGNATURE_KEY};
 
-/// What became of one place.
+/// The difference of one property.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Difference {
-    /// It is new.
     Add(Property),
-    /// It is gone.
     Delete(Property),
-    /// It is another.
     Update(Change),
     Same(Property),
 }
 
-/// A value that is another now.
+/// A changed value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Change {
     /// A list, by its elements.
@@ -32,15 +29,15 @@ pub(super) enum Change {
     },
 }
 
-/// What became of all places of a map.
+/// The differences of a map.
 pub(super) type Differences = BTreeMap<String, Difference>;
 
-/// Properties whose names begin so are for providers.
+/// Prefix of properties that are internal to providers.
 pub(super) fn is_internal(name: &str) -> bool {
     name.starts_with("__")
 }
 
-/// What differs between maps, or nothing if they are the same.
+/// The differences of two maps; none if they are equal.
 pub(super) fn between(old: &Properties, new: &Properties) -> Option<Differences> {
     let mut differences = Differences::new();
     for (name, before) in old.iter().filter(|(name, _)| !is_internal(name)) {
@@ -64,7 +61,7 @@ pub(super) fn between(old: &Properties, new: &Properties) -> Option<Differences>
     differences.values().any(changed).then_some(differences)
 }
 
-/// What differs between values, or nothing if they are the same.
+/// The difference of two values; none if they are equal.
 pub(super) fn change(old: &Property, new: &Property) -> Option<Change> {
     match (old, new) {
         (Property::List(before), Property::List(after)) => {
@@ -97,7 +94,7 @@ fn elements(old: &[Property], new: &[Property]) -> Vec<Difference> {
     both.chain(deleted).chain(added).collect()
 }
 
-/// Properties in which all secrets are alike, so that no comparison tells anything about them.
+/// Masks all secrets alike, so a comparison reveals nothing about them.
 pub(super) fn masked(properties: &Properties) -> Properties {
     let own = properties.iter();
     own.map(|(name, value)| (name.clone(), masked_value(value)))
@@ -127,14 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_differs_in_what_is_for_providers_alone() {
+    fn difference_ignores_internal_properties() {
         let old = properties(json!({"a": 1, "__meta": "x"}));
         let new = properties(json!({"a": 1, "__meta": "y"}));
         assert_eq!(between(&old, &new), None);
     }
 
     #[test]
-    fn null_is_as_good_as_nothing() {
+    fn difference_treats_null_as_absent() {
         let old = properties(json!({"a": null, "b": 1, "c": null}));
         let new = properties(json!({"a": 1, "b": null, "d": null}));
         let differences = between(&old, &new).unwrap();
@@ -151,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn another_secret_is_no_difference_once_masked() {
+    fn difference_of_masked_secrets_is_empty() {
         let secret = |text: &str| {
             Properties::from([(
                 "a".to_owned(),

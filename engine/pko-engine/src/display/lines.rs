@@ -1,19 +1,17 @@
-//! Texts of several lines, compared line by line. Pure.
+//! Line diffs of multi-line strings.
 
-/// What became of a line.
+/// A line of a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line<'a> {
-    /// It is there before and after.
     Same(&'a str),
-    /// It is gone.
     Old(&'a str),
     New(&'a str),
 }
 
-/// Beyond this many comparisons, what lies between the first and the last difference is shown as replaced.
+/// Beyond this many comparisons, everything between the first and the last difference is replaced.
 const LIMIT: usize = 4_000_000;
 
-/// The lines of both texts, in order. Lines without anything in them are left out.
+/// The lines of both strings, in order, without empty ones.
 pub(super) fn compare<'a>(old: &'a str, new: &'a str) -> Vec<Line<'a>> {
     let lines = |text: &'a str| -> Vec<&'a str> { text.split('\n').collect() };
     let (old, new) = (lines(old), lines(new));
@@ -38,7 +36,7 @@ fn is_blank(line: Line<'_>) -> bool {
     text.trim().is_empty()
 }
 
-/// What has no common start or end: by its longest common part.
+/// Diffs by the longest common subsequence.
 fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
     if old.len().saturating_mul(new.len()) > LIMIT {
         let gone = old.iter().map(|line| Line::Old(line));
@@ -71,7 +69,7 @@ fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
     }
 }
 
-/// How many lines are common from a line of each on.
+/// The length of the longest common subsequence from each pair of lines.
 fn common_lengths(old: &[&str], new: &[&str]) -> Vec<Vec<usize>> {
     let mut table = vec![vec![0; new.len() + 1]];
     for before in old.iter().rev() {
@@ -99,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_stay_are_told_from_those_that_come_and_go() {
+    fn line_diff_marks_changed_lines() {
         assert_eq!(
             compare("a\nb\n\nc\nd\n", "a\nc\nx\nd\n"),
             [
@@ -115,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_compared_in_one_go() {
+    fn line_diff_of_long_strings_is_bounded() {
         let text = |word: &str| {
             let lines: Vec<_> = (0..3000).map(|number| format!("{word}{number}")).collect();
             lines.join("\n")

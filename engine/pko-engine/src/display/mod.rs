@@ -1,7 +1,8 @@
-//! What a person sees of a run, on standard output; errors and warnings go to standard error where a tree is shown, as
-//! Pulumi's CLI has it.
+//! Shows a run on standard output. As in Pulumi's CLI, the tree view prints errors and warnings to
+//! standard error.
 //!
-//! Two views, both pure: [`rows`] is a log with diagnostics and outputs at its end, [`tree`] (`--diff`) shows properties.
+//! There are two views: [`rows`] is a log with diagnostics and outputs at its end, [`tree`] (`--diff`)
+//! shows properties.
 
 mod changes;
 mod details;
@@ -36,7 +37,7 @@ pub(crate) use summary::duration;
 pub(crate) use table::{ago, table};
 use tree::Tree;
 
-/// What the user wants to see.
+/// The display options.
 #[derive(Debug, Clone)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -45,20 +46,19 @@ use tree::Tree;
 pub(crate) struct Options {
     /// A tree with properties, not a log.
     pub diff: bool,
-    /// Also what stays as it is.
+    /// Show unchanged resources.
     pub show_sames: bool,
-    /// Also what is only read.
+    /// Show reads.
     pub show_reads: bool,
-    /// Also the parts of a replacement.
+    /// Show the steps of a replacement.
     pub show_replacement_steps: bool,
-    /// Secrets in clear.
+    /// Show secrets in clear.
     pub show_secrets: bool,
-    /// The config of the run.
     pub show_config: bool,
-    /// URNs in place of types and names.
+    /// Show URNs instead of types and names.
     pub show_urns: bool,
     pub suppress_outputs: bool,
-    /// Long texts as they are.
+    /// Do not truncate long strings.
     pub full_output: bool,
     pub colors: Colors,
 }
@@ -81,7 +81,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether a step that changes nothing is shown: when asked for, or when what protects the resource changes.
+    /// Whether an unchanged step is shown: on request, or if `protect` changes.
     fn shows_same(&self, step: &Step) -> bool {
         let protects = |resource: &Option<pulumi_engine_model::resource::Resource>| {
             resource.as_ref().is_some_and(|resource| resource.protect)
@@ -90,7 +90,7 @@ impl Options {
     }
 }
 
-/// Shows a run while it goes on.
+/// Shows the progress of a run.
 #[derive(Debug)]
 pub(crate) struct Display {
     options: Options,
@@ -107,7 +107,7 @@ enum View {
 }
 
 impl Display {
-    /// For a run on this stack; `planning` is whether it is a preview.
+    /// A display for a run of this stack. `planning` is true for a preview.
     #[must_use]
     pub(crate) fn new(options: Options, stack: Urn, planning: bool) -> Self {
         let view = if options.diff {
@@ -134,7 +134,7 @@ impl Display {
         }
     }
 
-    /// What is done to which stack, with which config.
+    /// Prints the operation, the stack and the config.
     pub(crate) fn title(
         &self,
         title: &str,
@@ -175,7 +175,6 @@ impl Display {
         }
     }
 
-    /// A step could not be done; in a preview nothing is.
     pub(crate) fn failed(&mut self, step: &Step) -> io::Result<()> {
         let now = self.begun.elapsed();
         match &mut self.view {
@@ -189,8 +188,8 @@ impl Display {
         }
     }
 
-    /// Something is said about a resource, or about the run.
-    pub(crate) fn said(
+    /// Shows a message about a resource, or about the run.
+    pub(crate) fn message(
         &mut self,
         urn: Option<&Urn>,
         severity: MessageSeverity,
@@ -200,7 +199,7 @@ impl Display {
         match (&mut self.view, severity, urn) {
             (View::Nothing, ..) => {}
             (View::Rows(rows), ..) => {
-                return print(&rows.said(&self.options, urn, severity, text, now));
+                return print(&rows.message(&self.options, urn, severity, text, now));
             }
             (View::Tree(_), MessageSeverity::Status, Some(urn)) => {
                 note(&format!("{} ({}): {text}", urn.kind(), urn.name()));
@@ -241,7 +240,7 @@ fn prelude(config: &Map<String, Value>) -> String {
     format!("Configuration:\n{entries}")
 }
 
-/// The word before a diagnostic.
+/// The prefix of a message.
 fn prefix(options: &Options, severity: MessageSeverity) -> String {
     match severity {
         MessageSeverity::Status => String::new(),
@@ -250,7 +249,7 @@ fn prefix(options: &Options, severity: MessageSeverity) -> String {
     }
 }
 
-/// Prints a text that has its own line ends.
+/// Prints text without adding a line break.
 fn print(text: &str) -> io::Result<()> {
     if text.is_empty() {
         return Ok(());
@@ -263,7 +262,7 @@ pub(crate) fn line(text: &str) -> io::Result<()> {
     unless_nobody_reads(writeln!(io::stdout(), "{text}"))
 }
 
-/// That nobody reads it any more is no reason to stop a run half way.
+/// Ignores a closed pipe, which must not stop a run.
 fn unless_nobody_reads(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -271,13 +270,13 @@ fn unless_nobody_reads(written: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Prints a line for what is no data.
+/// Prints a line to standard error.
 pub(crate) fn note(text: &str) {
-    // nothing better can be done when even that fails
+    // there is no other way to report a failure
     _ = writeln!(io::stderr(), "{text}");
 }
 
-/// A diagnostic with the line of the program it is about.
+/// Formats a diagnostic with its source line.
 #[must_use]
 pub(crate) fn diagnostic(diagnostic: &Diagnostic, file: &str, source: &str) -> String {
     let Some(Position {

@@ -1,4 +1,4 @@
-//! Colors of a run's output, by what they stand for. Pure.
+//! Colors of the output.
 
 use pulumi_engine_deploy::plan::Operation;
 
@@ -8,41 +8,40 @@ pub(crate) enum Colors {
     /// Not at all.
     #[default]
     Never,
-    /// As terminals have them.
+    /// ANSI escape codes.
     Always,
-    /// As Pulumi's own marks, for others to replace.
+    /// Pulumi's own color tags, for other programs to replace.
     Raw,
 }
 
-/// What a color stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Color {
-    /// Nothing special, and the end of everything else.
+    /// Resets the color.
     Plain,
-    /// A step that runs.
+    /// A running step.
     Strong,
     /// A heading.
     Headline,
     /// The name of a resource above its diagnostics.
     Resource,
-    /// Something that goes, or an error.
+    /// A deletion or an error.
     Red,
-    /// Something that is new.
+    /// A creation.
     Green,
-    /// Something that changes, or a warning.
+    /// An update or a warning.
     Yellow,
-    /// A part of a replacement that goes.
+    /// The deletion of a replacement.
     BrightRed,
-    /// A part of a replacement that is new.
+    /// The creation of a replacement.
     BrightGreen,
     /// A replacement.
     BrightMagenta,
-    /// Something that is read.
+    /// A read.
     BrightCyan,
 }
 
 impl Colors {
-    /// By the word of the command line. Only a terminal gets colors without being asked.
+    /// Parses `--color`. `auto` colors only a terminal.
     #[must_use]
     pub(crate) fn named(word: &str, terminal: bool) -> Option<Self> {
         match word {
@@ -54,7 +53,7 @@ impl Colors {
         }
     }
 
-    /// What switches a color on; [`Color::Plain`] switches all off.
+    /// The code of a color. [`Color::Plain`] resets.
     #[must_use]
     pub(crate) fn start(self, color: Color) -> &'static str {
         match self {
@@ -103,7 +102,7 @@ fn mark(color: Color) -> &'static str {
     }
 }
 
-/// The color of what is said about an operation.
+/// The color of an operation.
 #[must_use]
 pub(crate) fn color(operation: Operation) -> Color {
     match operation {

@@ -1,4 +1,4 @@
-//! Values and what differs between them, one line for each place. Pure.
+//! Prints values, one line for each property.
 
 use pulumi_engine_deploy::plan::Operation;
 use pulumi_engine_model::property::{
@@ -14,14 +14,13 @@ use super::{
     words::{quoted, sign},
 };
 
-/// Writes values at a place of the tree.
+/// Prints values at a depth of the tree.
 #[derive(Clone, Copy)]
 pub(super) struct Printer<'a> {
     pub(super) options: &'a Options,
     pub(super) indent: usize,
-    /// What is done to what it writes.
     pub(super) operation: Operation,
-    /// Whether lines begin with the sign of the operation.
+    /// Whether lines begin with the operation's sign.
     pub(super) signed: bool,
 }
 
@@ -56,7 +55,7 @@ impl Printer<'_> {
         self.put(out, &format!("{start}{text}"));
     }
 
-    /// The line that ends a list or a map; it has no sign.
+    /// The line that ends a list or a map, without a sign.
     pub(super) fn end(&self, out: &mut String, text: &str) {
         self.with(self.operation, false).begin(out, text);
     }
@@ -135,7 +134,7 @@ impl Printer<'_> {
     fn asset(&self, out: &mut String, entries: &Properties) {
         let hash = short_hash(entries);
         if let Some(Property::String(_)) = entries.get("text") {
-            // programs and secrets are in such texts: they are never shown
+            // assets may contain programs and secrets, so they are never shown
             self.put(out, &format!("asset(text:{hash}) {{\n"));
             self.end(out, "    <contents elided>\n");
             self.end(out, "}");
@@ -174,7 +173,7 @@ impl Printer<'_> {
         self.end(out, "}");
     }
 
-    /// A long text in short, unless all of it is wanted.
+    /// Truncates a long string, unless disabled.
     pub(super) fn shortened(&self, text: &str) -> String {
         const LINES: usize = 3;
         const LENGTH: usize = 150;
@@ -199,12 +198,12 @@ impl Printer<'_> {
     }
 }
 
-/// How wide the longest name is.
+/// The width of the longest name.
 pub(super) fn width<'n>(names: impl Iterator<Item = &'n String>) -> usize {
     names.map(String::len).max().unwrap_or_default()
 }
 
-/// Nothing, and what holds nothing, is left out.
+/// Whether a value is null or empty, which is not shown.
 pub(super) fn is_worth_showing(value: &Property) -> bool {
     match value {
         Property::Null => false,
@@ -241,7 +240,7 @@ pub(super) fn place(entries: &Properties) -> (&'static str, &str) {
     }
 }
 
-/// The list or map that a text holds, if it is JSON, or YAML of more than one line.
+/// Parses a string that is a list or map in JSON, or in YAML of several lines.
 pub(super) fn document(text: &str) -> Option<(&'static str, Property)> {
     let text = text.trim();
     let holds = |value: &Value| value.is_array() || value.is_object();

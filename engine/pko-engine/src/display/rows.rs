@@ -1,4 +1,4 @@
-//! The log of a run: a line for each thing that happens to a resource; diagnostics and outputs at the end. Pure.
+//! The log of a run: one line for each change of a resource, diagnostics and outputs at the end.
 
 use std::{collections::HashMap, fmt::Write as _, time::Duration};
 
@@ -19,7 +19,7 @@ use super::{
 pub(super) struct Rows {
     stack: Urn,
     planning: bool,
-    /// In the order in which they came.
+    /// In the order of their first step.
     all: Vec<Row>,
     places: HashMap<Urn, usize>,
     done: bool,
@@ -30,7 +30,7 @@ struct Row {
     urn: Urn,
     step: Step,
     operation: Operation,
-    /// The step as a replacement of the whole resource, which says why.
+    /// The logical replacement step, which has the reasons.
     replacement: Option<Step>,
     begun: Option<Duration>,
     ended: Option<Duration>,
@@ -143,7 +143,7 @@ impl Rows {
         }
     }
 
-    /// Reads are no steps of their own unless that is asked for: the stack says that they happen.
+    /// Reads are shown as a status of the stack, unless `--show-reads` is set.
     fn read(&mut self, options: &Options, step: &Step, now: Duration) -> Option<String> {
         if options.show_reads {
             return None;
@@ -160,7 +160,6 @@ impl Rows {
         }
     }
 
-    /// A step could not be done.
     pub(super) fn failed(&mut self, options: &Options, step: &Step, now: Duration) -> String {
         let place = self.change(&step.urn, |row| {
             row.failed = true;
@@ -169,8 +168,8 @@ impl Rows {
         self.line(options, place, now)
     }
 
-    /// Something is said about a resource, or about the stack.
-    pub(super) fn said(
+    /// Adds a message about a resource, or about the stack.
+    pub(super) fn message(
         &mut self,
         options: &Options,
         urn: Option<&Urn>,
@@ -197,7 +196,7 @@ impl Rows {
         self.line(options, place, now)
     }
 
-    /// The run is over: what was not done, diagnostics and outputs.
+    /// The end of the log: unfinished resources, diagnostics and outputs.
     pub(super) fn end(&mut self, options: &Options, now: Duration) -> String {
         let open = self.all.iter().map(|row| !self.is_done(row));
         let open: Vec<_> = open.collect();
@@ -271,18 +270,18 @@ impl Rows {
     }
 
     fn shows(&self, options: &Options, step: &Step, operation: Operation) -> bool {
-        // that the stack is there is said at the end, unless there is more to say
+        // an unchanged stack is shown at the end
         let known = step.urn == self.stack && self.places.contains_key(&self.stack);
         known || operation != Operation::Same || options.shows_same(step)
     }
 
     fn is_done(&self, row: &Row) -> bool {
-        // a stack that stays runs until the end
+        // an unchanged stack runs until the end
         let stays = row.urn == self.stack && row.operation != Operation::Delete;
         row.failed || self.done || (row.finished && !stays)
     }
 
-    /// A row as it is now, if it is worth a line.
+    /// The line of a row, if it is shown.
     fn line(&self, options: &Options, place: usize, now: Duration) -> String {
         let Some(row) = self.all.get(place).filter(|row| !row.hidden) else {
             return String::new();
@@ -348,7 +347,7 @@ impl Rows {
         }
     }
 
-    /// What differs, and what was said last; at the end how much was said.
+    /// Differences and the last message; at the end, the number of messages.
     fn information(&self, options: &Options, row: &Row) -> String {
         let (step, operation) = match (&row.replacement, row.operation) {
             (Some(step), Operation::CreateReplacement | Operation::DeleteReplaced) => {
@@ -384,13 +383,13 @@ impl Rows {
     }
 }
 
-/// Whether nobody asked for the resource.
+/// Whether it is a default provider.
 fn is_unseen(step: &Step) -> bool {
     step.resource().is_some_and(Resource::is_default_provider)
         || (step.operation == Operation::RemovePendingReplace && !is_stack(&step.urn))
 }
 
-/// What a preview says in the end: a replacement is one thing.
+/// The final operation of a preview: a replacement is one operation.
 fn planned(operation: Operation) -> &'static str {
     match operation {
         Operation::CreateReplacement

@@ -1,4 +1,4 @@
-//! How much a run did. Pure.
+//! The summary of a run.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ const COUNTED: [Operation; 7] = [
     Operation::Import,
 ];
 
-/// The summary; `seconds` are those of a run that was no preview.
+/// Formats the summary. A preview shows no duration.
 pub(super) fn summary(
     options: &Options,
     changes: &Changes,
@@ -66,7 +66,7 @@ pub(super) fn summary(
     out
 }
 
-/// `1h2m3s`, without the units in front that are not needed.
+/// Formats as `1h2m3s`, without leading zero units.
 #[must_use]
 pub(crate) fn duration(seconds: u64) -> String {
     let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_of_changes_are_counted_together_when_there_are_several() {
+    fn summary_totals_several_changes() {
         let changes = Changes::from([("create", 2), ("delete", 1), ("same", 3)]);
         let shown = summary(&Options::default(), &changes, 1, Some(65));
         assert_eq!(
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn long_runs_are_told_in_hours() {
+    fn summary_duration_uses_hours() {
         assert_eq!(duration(3_600), "1h0m0s");
     }
 }

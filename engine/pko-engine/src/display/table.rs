@@ -4,7 +4,7 @@ use std::io;
 
 use jiff::Timestamp;
 
-/// Prints rows with their columns one beneath the other, each line after `indent`.
+/// Prints aligned columns, with `indent` before each line.
 pub(crate) fn table<const N: usize>(indent: &str, rows: &[[String; N]]) -> io::Result<()> {
     for line in lines(rows) {
         super::line(&format!("{indent}{line}"))?;
@@ -29,7 +29,7 @@ fn lines<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// How long ago it was, in words.
+/// Formats a past time, such as `2 hours ago`.
 #[must_use]
 pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
     const UNITS: [(i64, &str); 7] = [
@@ -57,14 +57,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_their_widest_cell() {
+    fn table_columns_fit_widest_cell() {
         let rows = [["NAME", "VALUE"], ["a", "b"], ["longer", ""]];
         let rows = rows.map(|row| row.map(ToOwned::to_owned));
         assert_eq!(lines(&rows), ["NAME    VALUE", "a       b", "longer"]);
     }
 
     #[test]
-    fn times_are_told_in_the_largest_unit() {
+    fn ago_uses_largest_unit() {
         let at = |second| Timestamp::from_second(second).unwrap();
         for (seconds, text) in [
             (0, "now"),

@@ -1,14 +1,14 @@
 use super::*;
 
 #[test]
-fn diagnostics_show_their_column_where_it_is_known() {
+fn diagnostic_shows_column_if_known() {
     let place = Position { line: 1, column: 4 };
     let shown = diagnostic(&Diagnostic::error(place, "wrong"), "Main.yaml", "a: b");
     assert!(shown.contains("on Main.yaml line 1, column 4:"), "{shown}");
 }
 
 #[test]
-fn diagnostics_show_their_line() {
+fn diagnostic_shows_source_line() {
     let shown = diagnostic(
         &Diagnostic::error(2, "no such name"),
         "Pulumi.yaml",

@@ -1,4 +1,4 @@
-//! The tree of a run (`--diff`): each resource under its parent, with what happens to its properties. Pure.
+//! The tree of a run (`--diff`): each resource under its parent, with property diffs.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::{
     words::{is_stack, outcome, retained, sign},
 };
 
-/// What was told of the steps so far.
+/// The steps shown so far.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     seen: HashMap<Urn, ShownResource>,
@@ -39,7 +39,7 @@ impl Tree {
         if later || !shown {
             return String::new();
         }
-        // what was replaced is there already, with its outputs
+        // the replacement was shown already, with its outputs
         let begins = step.operation != Operation::Replace;
         self.changes(options, step, step.operation, begins)
     }
@@ -92,7 +92,7 @@ impl Tree {
         out
     }
 
-    /// How many of its parents were shown.
+    /// The number of shown parents.
     fn indent(&self, step: &Step) -> usize {
         let mut indent = 0;
         let mut parent = step
@@ -106,7 +106,7 @@ impl Tree {
     }
 }
 
-/// Whether the user sees a step: not what stays as it is, nor the parts of a replacement, unless that is asked for.
+/// Whether a step is shown. Unchanged resources and the steps of a replacement need an option.
 fn is_shown(options: &Options, step: &Step, operation: Operation) -> bool {
     if step.resource().is_some_and(Resource::is_default_provider) {
         return false;
@@ -163,7 +163,7 @@ fn header(options: &Options, step: &Step, operation: Operation, indent: usize) -
     out
 }
 
-/// The provider, if it is another than before or not the default one.
+/// The provider, if it changed or is not the default one.
 fn provider(step: &Step) -> Option<String> {
     let provider = &step.resource()?.provider;
     if provider.is_empty() {

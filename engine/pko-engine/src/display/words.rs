@@ -1,4 +1,4 @@
-//! How operations, types and texts read. Pure.
+//! The words for operations and types, and quoting.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ pub(super) fn sign(operation: Operation) -> &'static str {
     }
 }
 
-/// What is said while it is done.
+/// The words for a running operation.
 pub(super) fn doing(operation: Operation) -> &'static str {
     match operation {
         Operation::Same | Operation::RemovePendingReplace => "",
@@ -44,7 +44,7 @@ pub(super) fn doing(operation: Operation) -> &'static str {
     }
 }
 
-/// What is said once it is done.
+/// The words for a finished operation.
 pub(super) fn done(operation: Operation) -> &'static str {
     match operation {
         Operation::Same | Operation::RemovePendingReplace => "",
@@ -64,7 +64,7 @@ pub(super) fn done(operation: Operation) -> &'static str {
     }
 }
 
-/// What is said when it could not be done.
+/// The words for a failed operation.
 pub(super) fn failed(operation: Operation) -> String {
     match operation {
         Operation::Same => "failed".to_owned(),
@@ -78,7 +78,7 @@ pub(super) fn failed(operation: Operation) -> String {
     }
 }
 
-/// What is said of it in a preview.
+/// The words in a preview.
 pub(super) fn planned(operation: Operation) -> &'static str {
     match operation {
         Operation::Same | Operation::RemovePendingReplace => "",
@@ -98,7 +98,7 @@ pub(super) fn planned(operation: Operation) -> &'static str {
     }
 }
 
-/// What is shown of a step: what a refresh has found, once it has.
+/// The operation to show: of a finished refresh, its result.
 pub(super) fn outcome(step: &Step) -> Operation {
     match step.operation {
         Operation::Refresh => step.found,
@@ -111,7 +111,7 @@ pub(super) fn is_stack(urn: &Urn) -> bool {
     urn.qualified_type() == STACK_TYPE
 }
 
-/// `[retain]`, if the step lets go of something without deleting it.
+/// `[retain]`, if the step removes a resource from the state without deleting it.
 pub(super) fn retained(step: &Step, operation: Operation) -> &'static str {
     let kept = step.old.as_ref().is_some_and(|old| old.retain_on_delete);
     match operation {
@@ -127,7 +127,7 @@ pub(super) fn retained(step: &Step, operation: Operation) -> &'static str {
     }
 }
 
-/// A type without the part that only repeats its name: `random:index/randomPet:RandomPet` is `random:index:RandomPet`.
+/// Shortens a type token: `random:index/randomPet:RandomPet` is `random:index:RandomPet`.
 pub(super) fn type_name(kind: &str) -> String {
     let parts: Vec<_> = kind.split(':').collect();
     let [package, module, name] = parts.as_slice() else {
@@ -146,12 +146,12 @@ pub(super) fn type_name(kind: &str) -> String {
     }
 }
 
-/// A text in quotes, the way Go writes it.
+/// Quotes a string as Go does.
 pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", escaped(text))
 }
 
-/// A text as it is between quotes.
+/// Escapes a string as Go does.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_lose_the_part_that_repeats_their_name() {
+    fn type_token_is_shortened() {
         assert_eq!(
             type_name("random:index/randomPet:RandomPet"),
             "random:index:RandomPet"
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_quoted_as_go_does() {
+    fn quoting_matches_go() {
         assert_eq!(
             quoted("a \"b\"\n\u{1}é\u{85}'"),
             r#""a \"b\"\n\x01é\u0085'""#

@@ -1,4 +1,4 @@
-//! Config values that a project declares, and what fits them. Pure.
+//! Config values that a project declares.
 
 use serde_json::Value;
 
@@ -17,14 +17,14 @@ pub(crate) struct ConfigDeclaration {
     pub kind: Option<String>,
     /// Type of list elements.
     pub items: Option<Box<ConfigDeclaration>>,
-    /// What it is unless the stack says otherwise: its default, or its value for all stacks.
+    /// Its default, or its value for all stacks.
     pub default: Option<Value>,
-    /// Whether the stack must have it sealed.
+    /// Whether it must be secret.
     pub secret: bool,
 }
 
 impl ConfigDeclaration {
-    /// Whether a value is of the declared type, if there is one. Text stands for what can be read from it.
+    /// Whether a value matches the declared type. A string matches the types that it can be parsed as.
     #[must_use]
     pub(crate) fn fits(&self, value: &Value) -> bool {
         match (self.kind.as_deref(), value) {
@@ -45,7 +45,7 @@ impl ConfigDeclaration {
         }
     }
 
-    /// Its type as users know it, with those of elements.
+    /// Formats its type, with that of elements.
     #[must_use]
     pub(crate) fn type_name(&self) -> String {
         match &self.items {
@@ -55,7 +55,7 @@ impl ConfigDeclaration {
     }
 }
 
-/// Reads what a project of this name says of a config value.
+/// Parses a declaration of the project with this name.
 pub(super) fn read(key: &str, node: &Node, project: &str) -> Result<ConfigDeclaration, String> {
     let Some(fields) = node.entries() else {
         return short(key, node);
@@ -92,7 +92,7 @@ fn is_field(field: &Node) -> bool {
     field.as_str().is_some_and(|field| FIELDS.contains(&field))
 }
 
-/// The short form is just a value.
+/// Parses the short form, which is just a value.
 fn short(key: &str, node: &Node) -> Result<ConfigDeclaration, String> {
     let value = node.to_json();
     let whole = ConfigDeclaration {
@@ -110,7 +110,7 @@ fn short(key: &str, node: &Node) -> Result<ConfigDeclaration, String> {
     })
 }
 
-/// The type, of a value or of the elements of a list.
+/// Parses the type of a value or of list elements.
 fn typed(key: &str, node: &Node) -> Result<ConfigDeclaration, String> {
     let kind = node.get("type").map(Node::scalar_text);
     if let Some(kind) = kind.as_deref().filter(|kind| !TYPES.contains(kind)) {
@@ -158,7 +158,7 @@ fn check_default(
     }
 }
 
-/// Of what belongs to others a project may only say the value.
+/// For keys of other namespaces, a project may only set the value.
 fn check_foreign(
     key: &str,
     declaration: &ConfigDeclaration,
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn project_config_malformed_is_rejected() {
         for (key, text, expected) in [
             (
                 "a",
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_is_unless_the_stack_says_otherwise() {
+    fn project_config_default_or_value() {
         for (key, text, expected) in [
             ("a", "text", Some(json!("text"))),
             ("a", "[1]", Some(json!([1]))),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn values_fit_their_type() {
+    fn project_config_value_matches_type() {
         let lists = "{type: array, items: {type: array, items: {type: integer}}}";
         let objects = "{type: array, items: {type: object}}";
         for (text, value, expected) in [

@@ -127,7 +127,7 @@ impl Ledger {
         self.change(|snapshot| snapshot.set_outputs(stack, outputs));
     }
 
-    pub(super) fn look<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> T {
+    pub(super) fn read_snapshot<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> T {
         look(&self.state.lock().snapshot)
     }
 
@@ -152,7 +152,7 @@ impl Ledger {
             }
             self.wait_for_company(&mut state, took, hurried);
             let (last, version) = (state.closing || hurried(), state.version);
-            let held = state.snapshot.held();
+            let held = state.snapshot.to_save();
             drop(state);
             let begun = Instant::now();
             let saved = sink.save(&held, last);

@@ -307,7 +307,7 @@ impl<'a> Engine<'a> {
     fn prior_state(&self) -> PriorState {
         PriorState::new(
             self.ledger
-                .look(|snapshot| snapshot.records().map(Arc::clone).collect()),
+                .read_snapshot(|snapshot| snapshot.records().map(Arc::clone).collect()),
         )
     }
 }

@@ -127,7 +127,7 @@ impl Registrar<'_, '_> {
                 .replace_keys()
                 .is_empty()
         {
-            return Err(RegistrationError::Message(decision::protected(old)));
+            return Err(RegistrationError::Message(decision::protected_message(old)));
         }
         let resource = self.provider_resource(new, old, inputs, goal.part);
         let reference = self.engine.providers.remember(&resource);
@@ -164,7 +164,7 @@ impl Registrar<'_, '_> {
             None if self.engine.task.preview => UNKNOWN.to_owned(),
             None => self.engine.task.host.new_id(),
         };
-        let dated = self.dated(kept, operation == Operation::Update);
+        let dated = self.with_timestamps(kept, operation == Operation::Update);
         let mut config = inputs.clone();
         config.remove(INTERNAL);
         let some = |properties: Properties| Some(properties).filter(|some| !some.is_empty());

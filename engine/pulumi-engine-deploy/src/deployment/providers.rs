@@ -15,7 +15,7 @@ use pulumi_engine_providers::{
     Call, ChangeRequest, CheckRequest, Checked, Created, Difference, Environment, Observed,
     Provider, ProviderError, ReadRequest,
     builtin::{self, Builtin, BuiltinHost},
-    changed,
+    diff_top_level,
     registry::{Registry, package_of},
 };
 use pulumi_yaml::{ResourceType, keys::PROVIDER_TYPE_PREFIX};
@@ -125,7 +125,7 @@ impl<'a> Providers<'a> {
         }
         match self.bare(package) {
             Ok(bare) => bare.diff_config(&old, &new),
-            Err(_) => changed(&old, &new),
+            Err(_) => diff_top_level(&old, &new),
         }
     }
 
@@ -194,7 +194,7 @@ impl Provider for Unconfigured {
     }
 
     fn diff(&self, _: &Call<'_>, request: &ChangeRequest<'_>) -> Result<Difference, ProviderError> {
-        Ok(changed(request.old_inputs, request.inputs))
+        Ok(diff_top_level(request.old_inputs, request.inputs))
     }
 
     fn create(&self, _: &Call<'_>, _: &Properties) -> Result<Created, ProviderError> {

@@ -96,7 +96,7 @@ impl Registrar<'_, '_> {
         }
         let dated = Resource {
             import_id: id.clone(),
-            ..self.dated(None, true)
+            ..self.with_timestamps(None, true)
         };
         let new = self.resource(desired, Properties::new(), dated);
         let operation = if old.is_some() {

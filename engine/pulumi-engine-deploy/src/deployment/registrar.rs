@@ -140,7 +140,7 @@ impl<'a> Registrar<'_, 'a> {
             kind: STACK_TYPE.to_owned(),
             outputs: old.as_ref().and_then(|old| old.outputs.clone()),
             urn: urn.clone(),
-            ..self.dated(old.as_ref(), false)
+            ..self.with_timestamps(old.as_ref(), false)
         };
         self.registrations.lock().seen.insert(urn);
         let operation = if old.is_some() {
@@ -151,7 +151,7 @@ impl<'a> Registrar<'_, 'a> {
         self.engine.pass(&Step::new(operation, old, Some(new)), 0);
     }
 
-    pub(super) fn dated(&self, old: Option<&Resource>, changed: bool) -> Resource {
+    pub(super) fn with_timestamps(&self, old: Option<&Resource>, changed: bool) -> Resource {
         let now = || Some(self.engine.task.host.now());
         Resource {
             created: old.and_then(|old| old.created.clone()).or_else(now),
@@ -164,7 +164,7 @@ impl<'a> Registrar<'_, 'a> {
     }
 
     /// Registers the URN. Waits for a pending deletion of the old resource.
-    fn enter(&self, urn: &Urn) -> Result<(), RegistrationError> {
+    fn register_urn(&self, urn: &Urn) -> Result<(), RegistrationError> {
         let mut registrations = self.registrations.lock();
         if !registrations.seen.insert(urn.clone()) {
             return Err(RegistrationError::Message(format!(
@@ -223,7 +223,7 @@ impl<'a> Registrar<'_, 'a> {
         let old = self.find_old(urn, goal);
         let old = old.as_ref().map(|record| &record.resource);
         if !self.is_included(urn, old, goal) {
-            return Ok(self.leave(urn, old, goal));
+            return Ok(self.skip_resource(urn, old, goal));
         }
         self.require_targets(urn, goal)?;
         let reference = self.provider_of(urn, goal);
@@ -264,7 +264,7 @@ impl<'a> Registrar<'_, 'a> {
         let stack = self
             .engine
             .ledger
-            .look(|snapshot| snapshot.find(&urn).cloned());
+            .read_snapshot(|snapshot| snapshot.find(&urn).cloned());
         self.engine.progress.stack_done(stack);
     }
 
@@ -308,7 +308,7 @@ impl Host for Registrar<'_, '_> {
         let urn = self
             .stack()
             .urn(goal.parent.as_ref(), &goal.kind, &goal.name);
-        self.enter(&urn)?;
+        self.register_urn(&urn)?;
         self.inherit(&urn, &mut goal);
         if !goal.env_var_mappings.is_empty() && !goal.kind.starts_with(PROVIDER_TYPE_PREFIX) {
             return Err(RegistrationError::Message(

@@ -135,7 +135,7 @@ impl Engine<'_> {
             .map(|old| (old.urn.clone(), old.id.clone()))
             .collect();
         let mut needed: HashSet<Urn> = HashSet::new();
-        self.ledger.look(|snapshot| {
+        self.ledger.read_snapshot(|snapshot| {
             for record in snapshot.records() {
                 let resource = &record.resource;
                 let goes = going.contains(&(resource.urn.clone(), resource.id.clone()));

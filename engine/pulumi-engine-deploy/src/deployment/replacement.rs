@@ -30,7 +30,7 @@ impl Registrar<'_, '_> {
         delete_first: bool,
     ) -> Result<Resource, RegistrationError> {
         self.registrations.lock().anew.insert(desired.urn.clone());
-        let new = self.resource(desired, inputs, self.dated(None, true));
+        let new = self.resource(desired, inputs, self.with_timestamps(None, true));
         let step = |operation, new| Step {
             differences: differences.to_vec(),
             replace_keys: keys.to_vec(),
@@ -58,7 +58,7 @@ impl Registrar<'_, '_> {
         keys: &[String],
     ) -> Result<Resource, RegistrationError> {
         self.registrations.lock().anew.insert(desired.urn.clone());
-        let new = self.resource(desired, inputs, self.dated(None, true));
+        let new = self.resource(desired, inputs, self.with_timestamps(None, true));
         let step = |operation| Step {
             replace_keys: keys.to_vec(),
             ..Step::new(operation, Some(old.clone()), Some(new.clone()))

@@ -111,7 +111,7 @@ impl Registrar<'_, '_> {
         if !old.protect || desired.goal.protect != Some(true) {
             return Ok(());
         }
-        let message = decision::protected(old);
+        let message = decision::protected_message(old);
         if !self.engine.task.preview {
             return Err(RegistrationError::Message(message));
         }
@@ -173,7 +173,7 @@ impl Registrar<'_, '_> {
             inputs,
             random_seed: seed.as_ref(),
         };
-        let mut failures = missing(desired, inputs);
+        let mut failures = missing_inputs(desired, inputs);
         if failures.is_empty() {
             let checked = self.engine.call(desired.urn, None, |call| {
                 desired.provider.check(call, &request)
@@ -235,7 +235,7 @@ impl Registrar<'_, '_> {
         desired: &DesiredResource<'_>,
         inputs: Properties,
     ) -> Result<Resource, RegistrationError> {
-        let new = self.resource(desired, inputs, self.dated(None, true));
+        let new = self.resource(desired, inputs, self.with_timestamps(None, true));
         let step = Step::new(Operation::Create, None, Some(new));
         self.do_create(desired, step)
     }
@@ -268,7 +268,7 @@ impl Registrar<'_, '_> {
         let kept = Resource {
             id: old.id.clone(),
             import_id: old.import_id.clone(),
-            ..self.dated(Some(old), true)
+            ..self.with_timestamps(Some(old), true)
         };
         let new = self.resource(desired, inputs, kept);
         let step = Step {
@@ -299,7 +299,7 @@ impl Registrar<'_, '_> {
             id: old.id.clone(),
             import_id: old.import_id.clone(),
             outputs: Some(old.outputs.clone().unwrap_or_default()),
-            ..self.dated(Some(old), false)
+            ..self.with_timestamps(Some(old), false)
         };
         let mut new = self.resource(desired, inputs, kept);
         super::perform::conceal(&mut new);
@@ -350,14 +350,18 @@ impl Registrar<'_, '_> {
                 .replacement_trigger
                 .filter(|trigger| *trigger != Property::Null)
                 .map(|trigger| Properties::from([(TRIGGER.to_owned(), trigger)])),
-            hide_diff: goal.hide_diffs.iter().map(|path| written(path)).collect(),
+            hide_diff: goal
+                .hide_diffs
+                .iter()
+                .map(|path| canonical_path(path))
+                .collect(),
             ..kept
         }
     }
 }
 
 /// The required inputs that are not there.
-fn missing(desired: &DesiredResource<'_>, inputs: &Properties) -> Vec<CheckFailure> {
+fn missing_inputs(desired: &DesiredResource<'_>, inputs: &Properties) -> Vec<CheckFailure> {
     let is_given = |name: &&str| match inputs.get(*name).map(Property::opened) {
         // a secret null is none, null that a resource gives is one
         Some((Property::Null, secret)) => !secret,
@@ -373,6 +377,6 @@ fn missing(desired: &DesiredResource<'_>, inputs: &Properties) -> Vec<CheckFailu
 }
 
 /// A path as states have it: in one way, however the program has it.
-fn written(path: &str) -> String {
+fn canonical_path(path: &str) -> String {
     Path::parse("hideDiffs", path).map_or_else(|_| path.to_owned(), |path| path.to_string())
 }

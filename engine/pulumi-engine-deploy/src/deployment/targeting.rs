@@ -41,7 +41,12 @@ impl Registrar<'_, '_> {
     }
 
     /// A resource that `--target` leaves as it is, or as it is not.
-    pub(super) fn leave(&self, urn: &Urn, old: Option<&Resource>, goal: &Goal) -> Registered {
+    pub(super) fn skip_resource(
+        &self,
+        urn: &Urn,
+        old: Option<&Resource>,
+        goal: &Goal,
+    ) -> Registered {
         let Some(old) = old else {
             return self.skip(urn, goal);
         };
@@ -70,7 +75,7 @@ impl Registrar<'_, '_> {
             inputs: Some(goal.inputs.clone()),
             parent: Some(goal.parent.clone().unwrap_or_else(stack)),
             outputs: Some(Properties::new()),
-            ..self.dated(None, false)
+            ..self.with_timestamps(None, false)
         };
         let step = Step::new(Operation::Same, Some(skipped.clone()), Some(skipped));
         self.engine.progress.before(&step);

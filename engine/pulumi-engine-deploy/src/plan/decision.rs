@@ -83,7 +83,7 @@ fn is_triggered(input: &DecisionInput<'_>) -> bool {
 
 /// Why a protected resource cannot be replaced.
 #[must_use]
-pub(crate) fn protected(old: &Resource) -> String {
+pub(crate) fn protected_message(old: &Resource) -> String {
     format!(
         "unable to replace resource {:?}\nas it is currently marked for protection. To unprotect the resource, \
          remove the `protect` flag from the resource in your Pulumi program and run `pulumi up`",

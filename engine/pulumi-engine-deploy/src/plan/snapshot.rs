@@ -91,7 +91,7 @@ impl Snapshot {
 
     /// The contents of a save now.
     #[must_use]
-    pub fn held(&self) -> StateToSave {
+    pub fn to_save(&self) -> StateToSave {
         StateToSave {
             records: self.records().map(Arc::clone).collect(),
             pending: self

@@ -20,19 +20,19 @@ const BLOCK: usize = 512;
 #[must_use]
 pub(super) fn text(text: &str) -> Value {
     let hash = hex::encode(digest(&SHA256, text.as_bytes()));
-    signed(ASSET_SIGNATURE, hash, "text", text)
+    signed_value(ASSET_SIGNATURE, hash, "text", text)
 }
 
 /// An asset from a file.
 pub(super) fn file(path: &str, files: &dyn Files) -> Result<Value, String> {
     let hash = hex::encode(digest(&SHA256, &files.read(path)?));
-    Ok(signed(ASSET_SIGNATURE, hash, "path", path))
+    Ok(signed_value(ASSET_SIGNATURE, hash, "path", path))
 }
 
 /// An asset from a URL.
 pub(super) fn remote(address: &str, files: &dyn Files) -> Result<Value, String> {
-    let hash = hex::encode(digest(&SHA256, &fetched(address, files)?));
-    Ok(signed(ASSET_SIGNATURE, hash, "uri", address))
+    let hash = hex::encode(digest(&SHA256, &fetch(address, files)?));
+    Ok(signed_value(ASSET_SIGNATURE, hash, "uri", address))
 }
 
 /// An archive from a folder or an archive file.
@@ -42,7 +42,7 @@ pub(super) fn folder(path: &str, files: &dyn Files) -> Result<Value, String> {
     } else {
         hash(folder_members(path, files)?)
     };
-    Ok(signed(ARCHIVE_SIGNATURE, hash, "path", path))
+    Ok(signed_value(ARCHIVE_SIGNATURE, hash, "path", path))
 }
 
 /// An archive from a URL.
@@ -53,8 +53,8 @@ pub(super) fn remote_archive(address: &str, files: &dyn Files) -> Result<Value, 
             "file at URL {address:?} is not a recognized archive format"
         ));
     }
-    let hash = hex::encode(digest(&SHA256, &fetched(address, files)?));
-    Ok(signed(ARCHIVE_SIGNATURE, hash, "uri", address))
+    let hash = hex::encode(digest(&SHA256, &fetch(address, files)?));
+    Ok(signed_value(ARCHIVE_SIGNATURE, hash, "uri", address))
 }
 
 /// An archive of named assets and archives.
@@ -78,7 +78,7 @@ pub(super) fn members(value: &Value, files: &dyn Files) -> Result<Value, String>
 }
 
 /// The representation in states and events. As in Pulumi, empty fields are omitted.
-fn signed(signature: &str, hash: String, place: &str, content: &str) -> Value {
+fn signed_value(signature: &str, hash: String, place: &str, content: &str) -> Value {
     let mut entries = vec![
         (
             SIGNATURE_KEY.to_owned(),
@@ -96,7 +96,7 @@ fn is_archive(path: &str) -> bool {
     ENDINGS.iter().any(|ending| path.ends_with(ending))
 }
 
-fn fetched(address: &str, files: &dyn Files) -> Result<Vec<u8>, String> {
+fn fetch(address: &str, files: &dyn Files) -> Result<Vec<u8>, String> {
     match address.split_once("://") {
         Some(("http" | "https", _)) => files.download(address),
         Some(("file", path)) => files.read(path),
@@ -148,7 +148,7 @@ fn expand(
             return Ok(());
         }
         (Some(path), _) => files.read(path)?,
-        (None, Some(address)) => fetched(address, files)?,
+        (None, Some(address)) => fetch(address, files)?,
         (None, None) => field("text").unwrap_or_default().as_bytes().to_vec(),
     };
     if field(SIGNATURE_KEY) == Some(ASSET_SIGNATURE) {

@@ -76,7 +76,7 @@ fn value_type(value: &Value) -> Result<Type, String> {
                 .iter()
                 .map(value_type)
                 .collect::<Result<Vec<_>, _>>()?;
-            match Type::united(types) {
+            match Type::union_of(types) {
                 Type::Any => {
                     Err("the default of a config value cannot be an empty list".to_owned())
                 }

@@ -440,7 +440,9 @@ impl<'a, H: Host> Evaluator<'a, H> {
                 }
                 Err(failure) => {
                     match failure {
-                        EvaluationError::Message(..) => abandoned |= self.waits(&output.value),
+                        EvaluationError::Message(..) => {
+                            abandoned |= self.depends_on_run(&output.value);
+                        }
                         EvaluationError::Poisoned => poisoned |= !self.is_wrong(),
                     }
                     self.report(failure);
@@ -451,7 +453,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
     }
 
     /// Whether an expression depends on a resource or a secret.
-    fn waits(&self, expression: &Expression) -> bool {
+    fn depends_on_run(&self, expression: &Expression) -> bool {
         let names = self.shared.names.read();
         let mut any = false;
         expression.each_access(&mut |access, _| {
@@ -494,7 +496,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
         let line = entries.first().map(|(key, _)| key.line).unwrap_or_default();
         Value::List(keys)
             .lift(|keys| match keys {
-                Value::List(keys) => named(keys, values),
+                Value::List(keys) => object_from(keys, values),
                 other => Ok(other),
             })
             .at(line)
@@ -516,7 +518,7 @@ impl<'a, H: Host> Evaluator<'a, H> {
                         "resource {:?} is no text; name one of its properties",
                         resource.name
                     )),
-                    value => Ok(text::interpolated(&value.plain_json())),
+                    value => Ok(text::format_interpolated(&value.plain_json())),
                 })
                 .collect::<Result<String, _>>()
                 .map(Value::String),
@@ -550,7 +552,7 @@ fn secret(value: &Value, secret: bool) -> Value {
 }
 
 /// A map from its keys and values.
-fn named(keys: Vec<Value>, values: Vec<Value>) -> Result<Value, String> {
+fn object_from(keys: Vec<Value>, values: Vec<Value>) -> Result<Value, String> {
     let mut object = BTreeMap::new();
     for (key, value) in keys.into_iter().zip(values) {
         let name = match key {

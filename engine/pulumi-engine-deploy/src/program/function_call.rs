@@ -171,12 +171,12 @@ fn single_or_none(mut values: Vec<Value>) -> Result<Value, String> {
 mod tests {
     use super::*;
     use crate::program::files::InMemory;
-    use pulumi_yaml::function::named;
+    use pulumi_yaml::function::lookup;
     use serde_json::json;
 
     fn call(name: &str, argument: serde_json::Value) -> Result<serde_json::Value, String> {
         let files = InMemory::from([("notes", "hello")]);
-        apply(named(name).unwrap(), Value::from_json(argument), &files)
+        apply(lookup(name).unwrap(), Value::from_json(argument), &files)
             .map(|value| value.plain_json())
     }
 

@@ -1,4 +1,4 @@
-//! Completes inputs: kind, name, namespace. Asks the server at most whether a kind has namespaces.
+//! Completes inputs: kind, name, namespace. May ask the server whether a kind is namespaced.
 
 use pulumi_engine_model::property::{Properties, Property};
 use serde_json::Value;
@@ -15,7 +15,7 @@ impl Kubernetes {
         request: &CheckRequest<'_>,
     ) -> Result<Checked, ProviderError> {
         let token = tokens::own(call.urn.qualified_type());
-        let given = merged(request.inputs);
+        let given = merge_others(request.inputs);
         let mut inputs = object::from_properties(&given);
         let kind = tokens::kind_of(token, &inputs).map_err(ProviderError::Failed)?;
         let mut failures = contradictions(&inputs, &kind);
@@ -49,8 +49,8 @@ impl Kubernetes {
     }
 }
 
-/// Some of Pulumi's languages put the fields of custom resources in a map of their own.
-fn merged(inputs: &Properties) -> Properties {
+/// Merges `others`, where some of Pulumi's languages put the fields of custom resources.
+fn merge_others(inputs: &Properties) -> Properties {
     let mut merged = inputs.clone();
     if let Some(Property::Object(others)) = merged.remove("otherFields") {
         merged.extend(others);
@@ -72,7 +72,7 @@ fn failure(property: &str, reason: impl Into<String>) -> CheckFailure {
     }
 }
 
-/// Inputs that say another kind than the type does.
+/// Failures for inputs whose kind differs from that of the type.
 fn contradictions(inputs: &Value, kind: &ResourceKind) -> Vec<CheckFailure> {
     let api_version = kind.api_version();
     [("apiVersion", &api_version), ("kind", &kind.kind)]
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use pulumi_engine_model::urn::Urn;
 
-    /// A provider whose cluster is nowhere: these checks ask it nothing.
+    /// A provider without a cluster, which these checks do not need.
     fn provider() -> Kubernetes {
         let kubeconfig = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
@@ -158,7 +158,7 @@ mod tests {
     use crate::Provider;
 
     #[test]
-    fn kind_name_and_namespace_are_filled_in() {
+    fn check_completes_kind_name_namespace() {
         let checked = check(
             "kubernetes:apps/v1:Deployment",
             None,
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_no_namespace_gets_none() {
+    fn check_cluster_scoped_gets_no_namespace() {
         for token in [
             "kubernetes:core/v1:Namespace",
             "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole",
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn our_name_is_kept_by_later_checks() {
+    fn check_keeps_generated_name() {
         let first = check("kubernetes:core/v1:ConfigMap", None, json!({}));
         let old = object::from_properties(&first.inputs);
         let second = check(
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_a_secret_are_hidden_in_its_data() {
+    fn check_secret_string_data_is_secret() {
         let checked = check(
             "kubernetes:core/v1:Secret",
             None,
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_inputs_are_told_by_name() {
+    fn check_wrong_inputs_name_property() {
         let cases = [
             (json!({"kind": "Pod"}), "kind", "`ConfigMap`, not `Pod`"),
             (json!({"apiVersion": "v2"}), "apiVersion", "`v1`, not `v2`"),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_inputs_stay_unknown() {
+    fn check_keeps_unknown_inputs() {
         let unknown = json!(pulumi_engine_model::property::UNKNOWN);
         let urn = Urn::new("urn:pulumi:dev::demo::kubernetes:core/v1:ConfigMap::web");
         let call = Call {

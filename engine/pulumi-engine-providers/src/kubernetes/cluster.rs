@@ -1,4 +1,4 @@
-//! A connection to one API server. It does I/O, in a runtime of its own, as calls come from threads that have none.
+//! A connection to one API server, with its own runtime, because provider calls are synchronous.
 
 use std::{
     collections::HashMap,
@@ -25,26 +25,26 @@ use super::{
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// No request of ours is a watch: a server that is silent for so long is gone.
+/// The read timeout. No request here is a watch.
 const READ_TIMEOUT: Duration = Duration::from_mins(1);
 const NO_NAMESPACE: &str = "default";
 
-/// An API server, and what is known of its kinds.
+/// An API server and a cache of its kinds.
 pub(crate) struct Cluster {
-    /// None only while it is dropped.
+    /// None only during drop.
     runtime: Option<Runtime>,
     client: Client,
     namespace: String,
     /// Kinds by group and version.
     kinds: Mutex<HashMap<String, Vec<(String, ServedKind)>>>,
-    /// Whether the server ever answered.
+    /// Whether the server has ever responded.
     answered: AtomicBool,
-    /// Whether the last that was asked was asked in vain.
+    /// Whether the last optional request failed.
     silent: AtomicBool,
 }
 
 impl Cluster {
-    /// Settles where the server is and who we are there; asks the server nothing yet.
+    /// Resolves address and credentials. Sends no request yet.
     pub(crate) fn new(settings: &KubernetesConfig) -> Result<Self, KubernetesError> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
@@ -78,19 +78,19 @@ impl Cluster {
         })
     }
 
-    /// Where objects go that don't say it.
+    /// The namespace of objects that name none.
     #[must_use]
     pub(crate) fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// Whether the server ever answered: one that did not is more likely wrong than away.
+    /// Whether the server has ever responded. If not, its address is probably wrong.
     #[must_use]
     pub(crate) fn has_answered(&self) -> bool {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Whether it is of no use to ask what is good to know but need not be known.
+    /// Whether optional requests should be skipped.
     #[must_use]
     pub(crate) fn is_silent(&self) -> bool {
         self.silent.load(Ordering::Relaxed)
@@ -105,14 +105,14 @@ impl Cluster {
         })
     }
 
-    /// How the server serves a kind, if it does. `anew` asks it again even if it said so before.
-    pub(crate) fn served(
+    /// How the server serves a kind, if it does. `anew` bypasses the cache.
+    pub(crate) fn discover(
         &self,
         kind: &ResourceKind,
         anew: bool,
     ) -> Result<Option<ServedKind>, KubernetesError> {
         self.run(async {
-            // held while the server is asked, so that it is asked once for all that come together
+            // locked during the request, so concurrent callers share one
             let mut known = self.kinds.lock().await;
             let api_version = kind.api_version();
             let find = |kinds: &Vec<(String, ServedKind)>| {
@@ -169,13 +169,13 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // nothing runs in it that matters by now, and whoever drops it may not be allowed to wait
+            // no important task is left, and the dropping thread may not be allowed to block
             runtime.shutdown_background();
         }
     }
 }
 
-/// A request for what is at a path.
+/// A GET request.
 pub(crate) fn get(path: &str) -> Result<Request<Vec<u8>>, KubernetesError> {
     Request::get(path).body(Vec::new()).map_err(|error| {
         KubernetesError::Configuration(format!("`{path}` is no path of the API: {error}"))
@@ -216,13 +216,13 @@ async fn configuration(settings: &KubernetesConfig) -> Result<Config, Kubernetes
     })
 }
 
-/// A kubeconfig that the provider is given: a path if there is such a file, else its content.
+/// A kubeconfig of the provider: a path if the file exists, else the content.
 fn kubeconfig(settings: &KubernetesConfig) -> Result<Option<Kubeconfig>, KubernetesError> {
     let Some(given) = &settings.kubeconfig else {
         return Ok(None);
     };
     read_kubeconfig(given).map(Some).map_err(|_| {
-        // the reader's own words may show what it read
+        // the parser's error may quote the content
         KubernetesError::Configuration(
             "`kubeconfig` of provider `kubernetes` is neither the path of a file nor the content of a kubeconfig".to_owned(),
         )
@@ -233,14 +233,14 @@ fn kubeconfig(settings: &KubernetesConfig) -> Result<Option<Kubeconfig>, Kuberne
 pub(super) fn read_kubeconfig(given: &str) -> Result<Kubeconfig, KubeconfigError> {
     let path = path(given);
     if path.is_file() {
-        // names the files in it relative to its own place
+        // resolves relative files against its folder
         Kubeconfig::read_from(&path)
     } else {
         Kubeconfig::from_yaml(given)
     }
 }
 
-/// The kubeconfig of a variable that stands for KUBECONFIG.
+/// The kubeconfig of a variable that is mapped to KUBECONFIG.
 fn renamed_kubeconfig(settings: &KubernetesConfig) -> Result<Option<Kubeconfig>, KubernetesError> {
     let own = std::env::var("KUBECONFIG").ok();
     let Some(files) = settings
@@ -263,7 +263,7 @@ fn renamed_kubeconfig(settings: &KubernetesConfig) -> Result<Option<Kubeconfig>,
 fn path(given: &str) -> PathBuf {
     match (given.strip_prefix("~/"), std::env::home_dir()) {
         (Some(rest), Some(home)) => home.join(rest),
-        // a content is no path, and too long for one
+        // content is no path, and too long for one
         _ if fs::metadata(given).is_err() => PathBuf::new(),
         _ => PathBuf::from(given),
     }

@@ -1,7 +1,7 @@
-//! What differs between an object as it is and inputs, by path. Pure.
+//! The differences between a live object and inputs, by path.
 //!
-//! The server fills in much that no program says. So the live object is cut to the shape of the inputs that made it
-//! before it is compared with new ones: what others add is no difference, and what others changed is one.
+//! The server adds fields that no program sets. So the live object is first reduced to the fields of
+//! its old inputs: fields that others add are not a difference, and fields that others change are.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::ChangeKind;
 
-/// The parts of a live object that inputs speak of.
+/// The fields of a live object that are in the inputs.
 #[must_use]
 pub(super) fn pruned(live: &Value, inputs: &Value) -> Value {
     match (live, inputs) {
@@ -28,7 +28,7 @@ pub(super) fn pruned(live: &Value, inputs: &Value) -> Value {
     }
 }
 
-/// Paths at which two values differ, with what it takes to get from one to the other.
+/// The paths at which two values differ, and whether they require a replacement.
 #[must_use]
 pub(super) fn changes(
     old: &Value,
@@ -85,12 +85,12 @@ impl Walk<'_> {
     }
 }
 
-/// `null` is how some say that there is nothing.
+/// Treats `null` as absent.
 fn present(value: Option<&Value>) -> Option<&Value> {
     value.filter(|value| !value.is_null())
 }
 
-/// The server leaves out what is empty.
+/// Treats empty values as absent, as the server does.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Object(entries) => entries.is_empty(),
@@ -106,7 +106,7 @@ fn equal(old: &Value, new: &Value) -> bool {
     }
 }
 
-/// Whether a path is another or within it.
+/// Whether a path equals another or is below it.
 #[must_use]
 pub(super) fn is_within(path: &str, outer: &str) -> bool {
     path.strip_prefix(outer)
@@ -146,11 +146,11 @@ pub(super) fn steps(path: &str) -> Vec<String> {
     steps
 }
 
-/// Where we are, for people and for the table of fields.
+/// The current path, for display and for the table of fields.
 #[derive(Default)]
 struct Path {
     shown: String,
-    /// Without indices, as the table has none.
+    /// Without indices, as in the table.
     plain: String,
 }
 
@@ -177,8 +177,8 @@ impl Path {
         }
     }
 
-    /// Whether a change here is one of a field: it is within the field, or the field is within what came or went. What
-    /// a preview does not know most likely has the field as it was.
+    /// Whether a change at this path changes a field: it is inside of the field, or the field is inside of
+    /// an added or removed value. An unknown value counts as unchanged.
     fn touches(&self, field: &str, values: [Option<&Value>; 2]) -> bool {
         if is_within(&self.plain, field) {
             return true;
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_live_object_is_cut_to_what_the_inputs_speak_of() {
+    fn compare_reduces_live_object_to_inputs() {
         let cases = [
             (json!({"a": 1, "b": 2}), json!({"a": 9}), json!({"a": 1})),
             (
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_have_paths() {
+    fn compare_reports_paths() {
         let cases = [
             (json!({"a": 1}), json!({"a": 1}), vec![]),
             (json!({"a": 1}), json!({"a": 1.0}), vec![]),
@@ -267,7 +267,7 @@ mod tests {
                 vec!["m[\"a.b/c\"]"],
             ),
             (json!({"a": 1}), json!({"a": "1"}), vec!["a"]),
-            // what is nothing in other words
+            // equivalent empty values
             (json!({}), json!({"a": null, "m": {}, "l": []}), vec![]),
             (json!({"a": null}), json!({}), vec![]),
         ];
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_fixed_fields_replace() {
+    fn compare_marks_immutable_fields() {
         let fixed = ["spec.selector", "spec.containers.image", "metadata.name"];
         let cases = [
             (
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_back_to_values() {
+    fn compare_paths_resolve_to_values() {
         let value = json!({"m": {"a.b": [10, {"x": 1}]}});
         assert_eq!(at(&value, "m[\"a.b\"][1].x"), Some(&json!(1)));
         assert_eq!(at(&value, "m[\"a.b\"][0]"), Some(&json!(10)));
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_within_another_by_whole_names() {
+    fn compare_path_prefix_by_whole_names() {
         for (path, outer, expected) in [
             ("spec.replicas", "spec", true),
             ("spec[0]", "spec", true),

@@ -1,30 +1,29 @@
-//! What a change of the provider's own configuration means. Reads the kubeconfigs that it names, if they are files.
+//! The diff of the provider's own configuration. Reads kubeconfig files.
 //!
-//! A cluster has no identity of its own, so the entry of the active cluster in the kubeconfig stands for it: where that
-//! changes, what was there before is taken to be elsewhere, and is made anew. Who knows better says so with
-//! `clusterIdentifier`.
+//! A cluster has no identity, so the active cluster's entry in the kubeconfig stands for it. If the
+//! entry changes, all resources are replaced. `clusterIdentifier` overrides this.
 
 use kube::config::Kubeconfig;
 use pulumi_engine_model::property::{Properties, Property};
 use serde_json::Value;
 
 use super::cluster;
-use crate::{ChangeKind, Difference, changed};
+use crate::{ChangeKind, Difference, diff_top_level};
 
 const IDENTIFIER: &str = "clusterIdentifier";
-/// What says which cluster it is.
+/// The inputs that identify the cluster.
 const PLACES: [&str; 3] = ["kubeconfig", "context", "cluster"];
 
 /// Compares two configurations.
 pub(super) fn difference(old: &Properties, new: &Properties) -> Difference {
-    let mut difference = changed(old, new);
+    let mut difference = diff_top_level(old, new);
     let anew = |difference: &mut Difference, key: &str| {
         let key = key.to_owned();
         difference.changes.insert(key, ChangeKind::Replace);
     };
-    match (given(old, IDENTIFIER), given(new, IDENTIFIER)) {
+    match (input(old, IDENTIFIER), input(new, IDENTIFIER)) {
         (Some(before), Some(now)) if before != now => anew(&mut difference, IDENTIFIER),
-        // it is the same cluster, wherever it is by now
+        // the same cluster at another address
         (Some(_), Some(_)) => return difference,
         _ => {}
     }
@@ -45,21 +44,21 @@ pub(super) fn difference(old: &Properties, new: &Properties) -> Difference {
     difference
 }
 
-fn given(inputs: &Properties, key: &str) -> Option<Property> {
+fn input(inputs: &Properties, key: &str) -> Option<Property> {
     let value = inputs.get(key)?.opened().0;
     (value != Property::Null).then_some(value)
 }
 
 fn text(inputs: &Properties, key: &str) -> Option<String> {
-    match given(inputs, key) {
+    match input(inputs, key) {
         Some(Property::String(text)) => Some(text),
         _ => None,
     }
 }
 
-/// The entry of the cluster that a configuration leads to.
+/// The kubeconfig entry of the active cluster.
 fn active_cluster(inputs: &Properties) -> Option<Value> {
-    let kubeconfig = match given(inputs, PLACES[0])? {
+    let kubeconfig = match input(inputs, PLACES[0])? {
         Property::String(text) => text,
         map => map.revealed().to_string(),
     };
@@ -104,13 +103,13 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let difference = difference(&inputs(old), &inputs(new));
-        let told = difference.changes.iter();
-        let told: Vec<_> = told.map(|(key, kind)| format!("{key} {kind:?}")).collect();
-        told.join(", ")
+        let changes = difference.changes.iter();
+        let changes: Vec<_> = changes.map(|(key, kind)| format!("{key} {kind:?}")).collect();
+        changes.join(", ")
     }
 
     #[test]
-    fn another_cluster_makes_everything_anew_and_nothing_else_does() {
+    fn config_diff_replaces_for_other_cluster_only() {
         let text = |value: Value| json!(value.to_string());
         let (one, two) = (config("https://a", "t"), config("https://b", "t"));
         let token = config("https://a", "u");
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_is_not_known_yet_may_be_another() {
+    fn config_diff_of_unknown_cluster_replaces() {
         let old = Properties::new();
         let new = Properties::from([("kubeconfig".to_owned(), Property::Unknown)]);
         assert_eq!(difference(&old, &new).replace_keys(), ["kubeconfig"]);

@@ -1,4 +1,4 @@
-//! Makes objects. It does I/O.
+//! Creates objects.
 
 use pulumi_engine_model::property::{Properties, Property};
 use serde_json::Value;
@@ -26,11 +26,11 @@ impl Kubernetes {
     ) -> Result<Created, ProviderError> {
         let (kind, object) = parse(call, inputs)?;
         let named = format!("failed to create {} \"{}\"", kind.kind, object::id(&object));
-        let told = |failure: KubernetesError| errors::told(&named, &failure);
-        let cluster = self.cluster().map_err(told)?;
-        let address = self.address_of_new(call, &kind, &object).map_err(told)?;
+        let to_error = |failure: KubernetesError| errors::provider_error(&named, &failure);
+        let cluster = self.cluster().map_err(to_error)?;
+        let address = self.address_of_new(call, &kind, &object).map_err(to_error)?;
         let manager = naming::field_manager(&object, None, call.urn.as_str());
-        let what = format!("failed to create {}", address.shown());
+        let what = format!("failed to create {}", address.describe());
         self.make_room(call, cluster, &address, &object, &manager, &what)?;
         let body = placed(object.clone(), &address);
         let application = Application {
@@ -38,13 +38,13 @@ impl Kubernetes {
             force: self.forces(&object),
             dry_run: false,
         };
-        // a namespace or the paths of a kind may come a moment later
+        // a namespace or the API of a new kind may appear a moment later
         let live = requests::persistently(call, MISORDERING, KubernetesError::is_not_found, || {
-            requests::patiently(cluster, call, || {
+            requests::with_retries(cluster, call, || {
                 requests::apply(cluster, &address, &body, application)
             })
         });
-        let live = live.map_err(|failure| errors::told(&what, &failure))?;
+        let live = live.map_err(|failure| errors::provider_error(&what, &failure))?;
         let id = object::id(&live);
         let initial_api_version = kind.api_version();
         let applied = Applied {
@@ -59,7 +59,7 @@ impl Kubernetes {
         Ok(Created { id, outputs })
     }
 
-    /// Where a new object is to be; waits for its kind, whose definition may be made by another resource just now.
+    /// The address of a new object. Waits for its kind, whose definition another resource may create now.
     fn address_of_new(
         &self,
         call: &Call<'_>,
@@ -69,8 +69,8 @@ impl Kubernetes {
         let is_missing =
             |failure: &KubernetesError| matches!(failure, KubernetesError::NoSuchKind(_));
         let served = requests::persistently(call, MISORDERING, is_missing, || {
-            self.served(call, kind)?
-                .ok_or_else(|| KubernetesError::NoSuchKind(kind.shown()))
+            self.discover(call, kind)?
+                .ok_or_else(|| KubernetesError::NoSuchKind(kind.describe()))
         })?;
         self.address(
             kind,
@@ -80,8 +80,8 @@ impl Kubernetes {
         )
     }
 
-    /// An object that is there already is refused, unless this very resource made it in a run that did not get to say
-    /// so. One that is just being deleted is waited for.
+    /// Rejects an existing object, unless this resource created it in a killed run. Waits for one that is
+    /// being deleted.
     fn make_room(
         &self,
         call: &Call<'_>,
@@ -91,14 +91,14 @@ impl Kubernetes {
         manager: &str,
         what: &str,
     ) -> Result<(), ProviderError> {
-        let existing = requests::patiently(cluster, call, || requests::read(cluster, address))
-            .map_err(|failure| errors::told(what, &failure))?;
+        let existing = requests::with_retries(cluster, call, || requests::read(cluster, address))
+            .map_err(|failure| errors::provider_error(what, &failure))?;
         let Some(existing) = existing else {
             return Ok(());
         };
         if object::text(&existing, "/metadata/deletionTimestamp").is_some() {
             let timeout = wait::deletion_timeout(call.timeout, object);
-            return until::gone(cluster, call, address, timeout).map_err(|reasons| {
+            return until::wait_until_deleted(cluster, call, address, timeout).map_err(|reasons| {
                 let reasons = reasons.join("; ");
                 ProviderError::Failed(format!(
                     "{what}: an object of this name is still being deleted: {reasons}"
@@ -115,7 +115,7 @@ impl Kubernetes {
         self.settings.patch_force || object::is_annotated(object, FORCE)
     }
 
-    /// What the object would be, as far as the server can be asked; else what the program says of it.
+    /// The previewed object: the result of a dry run if possible, else the inputs.
     pub(super) fn preview_creation(
         &self,
         call: &Call<'_>,
@@ -129,7 +129,7 @@ impl Kubernetes {
             Err(failure) if is_no_objection(&failure) => None,
             Err(failure) => {
                 let what = format!("failed to create {} \"{}\"", kind.kind, object::id(&object));
-                return Err(errors::told(&what, &failure));
+                return Err(errors::provider_error(&what, &failure));
             }
         };
         let mut outputs = match live {
@@ -143,8 +143,8 @@ impl Kubernetes {
         })
     }
 
-    /// The object that applying would give; none if it can't be known: parts are unknown, there is no server or no
-    /// such kind yet, or an object of this name is in the way of a new one.
+    /// The result of a dry run; none if parts are unknown, if there is no server or no such kind yet, or
+    /// if an object of this name exists.
     pub(super) fn dry_run(
         &self,
         kind: &ResourceKind,
@@ -158,7 +158,7 @@ impl Kubernetes {
         let Some(cluster) = self.cluster().ok().filter(|cluster| !cluster.is_silent()) else {
             return Ok(None);
         };
-        let Some(served) = cluster.served(kind, false)? else {
+        let Some(served) = cluster.discover(kind, false)? else {
             return Ok(None);
         };
         let address = self.address(
@@ -185,7 +185,7 @@ impl Kubernetes {
     }
 }
 
-/// The kind and the object that inputs mean.
+/// The kind and the object of the inputs.
 pub(super) fn parse(
     call: &Call<'_>,
     inputs: &Properties,
@@ -196,7 +196,7 @@ pub(super) fn parse(
     Ok((kind, object))
 }
 
-/// Failures of a dry run that say nothing about the run itself: others may write what we read, and namespaces come.
+/// Whether a failed dry run does not predict the run: conflicts, and missing namespaces.
 pub(super) fn is_no_objection(failure: &KubernetesError) -> bool {
     failure.is_forbidden()
         || failure.is_unreachable()
@@ -204,7 +204,7 @@ pub(super) fn is_no_objection(failure: &KubernetesError) -> bool {
         || failure.is_passing()
 }
 
-/// What a dry run gives and the run will give anew.
+/// Fields of a dry run that the run sets again.
 fn hide_what_is_not_yet(outputs: &mut Properties, inputs: &Value) {
     outputs.insert("status".to_owned(), Property::Unknown);
     let mut hide = |map: &str, keys: &[&str]| {
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_preview_does_not_tell_what_only_the_run_will_know() {
+    fn preview_hides_fields_of_the_run() {
         let live = json!({"kind": "Service", "metadata": {"name": "a", "uid": "1"}, "spec": {"clusterIP": "10.0.0.1", "type": "ClusterIP"}});
         let mut outputs = object::to_properties(&live);
         hide_what_is_not_yet(&mut outputs, &json!({"kind": "Service"}));

@@ -1,4 +1,4 @@
-//! Deletes objects, and waits until they are gone. It does I/O.
+//! Deletes objects, and waits for the deletion.
 
 use kube::api::PropagationPolicy;
 use serde_json::Value;
@@ -16,8 +16,8 @@ impl Kubernetes {
     ) -> Result<(), ProviderError> {
         let kind = kind(call, request)?;
         let what = format!("failed to delete {} \"{}\"", kind.kind, request.id);
-        let told = |failure: KubernetesError| errors::told(&what, &failure);
-        let served = match self.served(call, &kind) {
+        let to_error = |failure: KubernetesError| errors::provider_error(&what, &failure);
+        let served = match self.discover(call, &kind) {
             Err(failure) if failure.is_unreachable() && self.settings.delete_unreachable => {
                 return Ok(());
             }
@@ -27,28 +27,28 @@ impl Kubernetes {
                      PULUMI_K8S_DELETE_UNREACHABLE=true, and its resources leave the state"
                 )));
             }
-            served => served.map_err(told)?,
+            served => served.map_err(to_error)?,
         };
-        // a kind that is gone took its objects along
+        // the objects of a deleted kind are deleted too
         let Some(served) = served else {
             return Ok(());
         };
-        let cluster = self.cluster().map_err(told)?;
+        let cluster = self.cluster().map_err(to_error)?;
         let (namespace, name) = object::parse_id(request.id);
         let address = self
             .address(&kind, &served, namespace, name)
-            .map_err(told)?;
+            .map_err(to_error)?;
         let inputs = object::from_properties(request.inputs.unwrap_or(request.outputs));
         let policy = policy(&inputs);
-        requests::patiently(cluster, call, || {
+        requests::with_retries(cluster, call, || {
             requests::delete(cluster, &address, policy.clone())
         })
-        .map_err(told)?;
+        .map_err(to_error)?;
         if wait::skips_deletion(&kind, &inputs) {
             return Ok(());
         }
         let timeout = wait::deletion_timeout(call.timeout, &inputs);
-        until::gone(cluster, call, &address, timeout).map_err(|reasons| {
+        until::wait_until_deleted(cluster, call, &address, timeout).map_err(|reasons| {
             ProviderError::Failed(format!("{what}: it is still there: {}", reasons.join("; ")))
         })
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_object_owns_goes_first_unless_the_program_says_otherwise() {
+    fn delete_propagation_follows_program() {
         let annotated = |value: &str| json!({"metadata": {"annotations": {PROPAGATION: value}}});
         for (inputs, expected) in [
             (json!({}), "Foreground"),

@@ -1,4 +1,4 @@
-//! What a change of inputs means. The state tells it; where the server can be asked, it says what would really change.
+//! The diff of inputs: from the state, and refined by a dry run if the server can be reached.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ impl Kubernetes {
         })
     }
 
-    /// Namespaces that one side leaves out are no difference, nor are those that a kind has not.
+    /// Ignores namespaces that one side omits, and those of cluster-scoped kinds.
     fn same_identity(&self, kind: &ResourceKind, live: &Value, old: &mut Value, new: &mut Value) {
         let namespaced = self.is_namespaced(kind) && object::namespace(live).is_some();
         let canonical = |object: &mut Value| {
@@ -96,8 +96,8 @@ impl Kubernetes {
         }
     }
 
-    /// Asks the server what an update would really change: it knows defaults, and other words for the same. Fields
-    /// that it says can't be changed make it a replacement. Without an answer the changes are as they were.
+    /// Refines the changes with a dry run, which knows defaults and equivalent values. Fields that the
+    /// server calls immutable make it a replacement. Without a dry run the changes stay.
     fn really_changed(
         &self,
         kind: &ResourceKind,
@@ -121,10 +121,10 @@ impl Kubernetes {
         }
     }
 
-    /// The object as it is now, and where; none if there is no server to ask, or no object.
+    /// The live object and its address; none without a server or an object.
     fn current(&self, kind: &ResourceKind, live: &Value) -> Option<(&Cluster, Address, Value)> {
         let cluster = self.cluster().ok().filter(|it| !it.is_silent())?;
-        let served = cluster.served(kind, false).ok().flatten()?;
+        let served = cluster.discover(kind, false).ok().flatten()?;
         let (namespace, name) = (object::namespace(live), object::name(live));
         let address = self.address(kind, &served, namespace, name).ok()?;
         let current = requests::read(cluster, &address).ok().flatten()?;
@@ -146,7 +146,7 @@ fn is_update(changes: &Changes) -> bool {
     !changes.is_empty() && changes.values().all(|kind| *kind == ChangeKind::Update)
 }
 
-/// Another version of the same group is the same object; another group is another.
+/// Whether both are the same object: the version of the group may differ.
 fn settle_api_version(changes: &mut Changes, old: &Value, new: &ResourceKind) {
     let same_group = ResourceKind::of(old).is_none_or(|old| old.group == new.group);
     if let Some(kind) = changes.get_mut("apiVersion").filter(|_| !same_group) {
@@ -154,8 +154,8 @@ fn settle_api_version(changes: &mut Changes, old: &Value, new: &ResourceKind) {
     }
 }
 
-/// Changes that a dry run shows too. What the program no longer says is one in any case: whether it goes depends on
-/// who owns it, which an update settles first.
+/// The changes that a dry run shows too. Removed fields always count, because an update first takes
+/// ownership of them.
 fn still_changed(changes: Changes, new: &Value, current: &Value, result: &Value) -> Changes {
     let is_said = |path: &str| compare::at(new, path).is_some_and(|value| !value.is_null());
     let is_same =
@@ -177,7 +177,7 @@ fn replacing(mut changes: Changes, immutable: &[String]) -> Changes {
     changes
 }
 
-/// Two objects can't have one name: if the user chose it, the old one must go first.
+/// Two objects cannot share a name: with a fixed name, the old one is deleted first.
 fn must_go_first(changes: &Changes, live: &Value, new: &Value) -> bool {
     changes.values().any(|kind| *kind == ChangeKind::Replace)
         && naming::is_named(new)
@@ -205,7 +205,7 @@ mod tests {
         entries
     }
 
-    /// Without a cluster: the state alone says what changes.
+    /// A diff without a cluster, from the state alone.
     fn diff(token: &str, old: Value, live: Value, new: Value, ignored: &[&str]) -> Difference {
         let inputs = properties(json!({"kubeconfig": "nothing"}));
         let provider = Kubernetes::new(&inputs, &|_| None).unwrap();
@@ -245,14 +245,14 @@ mod tests {
     const TOKEN: &str = "kubernetes:apps/v1:Deployment";
 
     #[test]
-    fn what_the_server_adds_is_no_change() {
+    fn diff_ignores_server_fields() {
         let object = deployment(json!({"replicas": 1}));
         let found = diff(TOKEN, object.clone(), live(object.clone()), object, &[]);
         assert_eq!(found, Difference::default());
     }
 
     #[test]
-    fn changes_of_the_program_and_of_others_are_changes() {
+    fn diff_reports_program_and_drift() {
         let object = deployment(json!({"replicas": 1, "paused": true}));
         let mut drifted = live(object.clone());
         drifted["spec"]["replicas"] = json!(5);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_that_do_not_count_are_none() {
+    fn diff_respects_ignore_changes() {
         let object = deployment(json!({"replicas": 1}));
         let mut drifted = live(object.clone());
         drifted["spec"]["replicas"] = json!(5);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_fields_replace_and_a_name_of_the_user_goes_first() {
+    fn diff_immutable_field_replaces() {
         let old = deployment(json!({"selector": {"matchLabels": {"a": "1"}}}));
         let new = deployment(json!({"selector": {"matchLabels": {"a": "2"}}}));
         let found = diff(TOKEN, old.clone(), live(old.clone()), new.clone(), &[]);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn another_name_or_namespace_is_another_object() {
+    fn diff_of_name_or_namespace_replaces() {
         let old = deployment(json!({}));
         for (key, value) in [("name", "other"), ("namespace", "elsewhere")] {
             let mut new = old.clone();
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_the_same_object_and_another_group_is_not() {
+    fn diff_of_version_keeps_object() {
         let object = |api_version: &str| json!({"apiVersion": api_version, "kind": "Widget", "metadata": {"name": "w", "namespace": "n"}});
         let token = "kubernetes:apiextensions.k8s.io:CustomResource";
         for (new, kind) in [
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_value_is_a_change() {
+    fn diff_of_unknown_value_is_change() {
         let old = deployment(json!({"replicas": 1}));
         let new = deployment(json!({"replicas": pulumi_engine_model::property::UNKNOWN}));
         let found = diff(TOKEN, old.clone(), live(old), new, &[]);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dry_run_tells_what_really_changes() {
+    fn diff_is_refined_by_dry_run() {
         let changes = || {
             Changes::from([
                 ("spec.cpu".to_owned(), ChangeKind::Update),
@@ -381,7 +381,7 @@ mod tests {
             &json!({"spec": {"cpu": "1", "x": 2}}),
         );
         assert_eq!(found.into_keys().collect::<Vec<_>>(), ["spec.x"]);
-        // nobody says it any more, whatever the server makes of that
+        // removed from the program, independent of the server
         let found = still_changed(
             changes(),
             &json!({"spec": {"cpu": "1000m"}}),

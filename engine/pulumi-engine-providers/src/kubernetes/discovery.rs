@@ -1,4 +1,4 @@
-//! How a server serves kinds, and where objects of them are. Pure.
+//! How a server serves kinds, and the paths of objects.
 
 use serde_json::Value;
 
@@ -7,14 +7,13 @@ use super::{object, tokens::ResourceKind};
 /// How a server serves a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ServedKind {
-    /// The name in paths.
+    /// The plural name in paths.
     pub plural: String,
-    /// Whether objects are in namespaces.
     pub namespaced: bool,
 }
 
 impl ServedKind {
-    /// The path beneath which the server has a group and version.
+    /// The path of a group and version.
     #[must_use]
     pub(super) fn root(kind: &ResourceKind) -> String {
         let prefix = if kind.group.is_empty() {
@@ -25,7 +24,7 @@ impl ServedKind {
         format!("{prefix}/{}", kind.api_version())
     }
 
-    /// The kinds in a server's list of a group and version; subresources are none.
+    /// The kinds in a discovery document, without subresources.
     #[must_use]
     pub(super) fn from_list(list: &Value) -> Vec<(String, Self)> {
         object::list(list, "/resources")
@@ -46,18 +45,18 @@ impl ServedKind {
     }
 }
 
-/// Where an object is.
+/// The address of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
     pub kind: ResourceKind,
-    /// The path of the objects of its kind in its namespace.
+    /// The path of its kind in its namespace.
     pub collection: String,
     pub namespace: Option<String>,
     pub name: String,
 }
 
 impl Address {
-    /// Of an object by its names; `default` is where it is if its kind has namespaces and it says none.
+    /// The address of an object. `default` is its namespace if the kind is namespaced and it names none.
     #[must_use]
     pub(super) fn new(
         kind: ResourceKind,
@@ -89,9 +88,9 @@ impl Address {
         format!("{}/{}", self.collection, self.name)
     }
 
-    /// For people: `Deployment "web/nginx"`.
+    /// For display: `Deployment "web/nginx"`.
     #[must_use]
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!("{} \"{namespace}/{}\"", self.kind.kind, self.name),
             None => format!("{} \"{}\"", self.kind.kind, self.name),
@@ -99,7 +98,7 @@ impl Address {
     }
 }
 
-/// Whether a name can be part of a path; the server says what else is wrong with it.
+/// Whether a name can be part of a path. The server validates the rest.
 #[must_use]
 pub(super) fn is_path_segment(name: &str) -> bool {
     !name.is_empty()
@@ -117,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_found_in_a_servers_list_without_subresources() {
+    fn discovery_skips_subresources() {
         let list = json!({"resources": [
             {"name": "pods", "kind": "Pod", "namespaced": true},
             {"name": "pods/status", "kind": "Pod", "namespaced": true},
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_have_paths() {
+    fn object_paths() {
         let namespaced = ServedKind {
             plural: "deployments".into(),
             namespaced: true,
@@ -161,7 +160,7 @@ mod tests {
                 "/apis/apps/v1/namespaces/d/deployments/a",
                 "Deployment \"d/a\"",
             ),
-            // a namespace that a kind has not is no part of its path
+            // the path of a cluster-scoped object has no namespace
             (
                 ResourceKind::new("v1", "Namespace"),
                 &global,
@@ -173,12 +172,12 @@ mod tests {
         for (kind, served, namespace, path, shown) in cases {
             let address = Address::new(kind, served, namespace, "d", "a");
             assert_eq!(address.path(), path);
-            assert_eq!(address.shown(), shown);
+            assert_eq!(address.describe(), shown);
         }
     }
 
     #[test]
-    fn names_that_would_lead_elsewhere_are_no_part_of_a_path() {
+    fn object_path_rejects_traversal() {
         for (name, expected) in [
             ("web-0", true),
             ("system:admin", true),

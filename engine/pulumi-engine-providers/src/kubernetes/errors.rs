@@ -1,19 +1,18 @@
-//! What goes wrong between us and an API server, and what it says to people. Pure.
+//! Errors of requests to an API server.
 
 use kube::core::Status;
 
 use crate::ProviderError;
 
-/// Why a request did not do what was asked.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum KubernetesError {
-    /// The server's own answer.
+    /// The server responded with an error.
     #[error("{}", .0.message)]
     Answer(Box<Status>),
-    /// There was no answer.
+    /// The server did not respond.
     #[error("the Kubernetes API server cannot be reached: {0}")]
     Unreachable(String),
-    /// It could not even be asked.
+    /// The request could not be sent.
     #[error("{0}")]
     Configuration(String),
     /// The server has no such kind.
@@ -22,16 +21,16 @@ pub(super) enum KubernetesError {
          CustomResourceDefinition is there or comes first (`dependsOn`)"
     )]
     NoSuchKind(String),
-    /// A name that can be no part of a path.
+    /// A name that cannot be part of a path.
     #[error("`{0}` can be no name of an object")]
     NoName(String),
-    /// The user wants to stop.
+    /// The run was canceled.
     #[error("canceled")]
     Canceled,
 }
 
 impl KubernetesError {
-    /// From the client's own errors, of which most mean that nothing came back.
+    /// Converts the client's errors, most of which mean that the server did not respond.
     #[must_use]
     pub(super) fn from_client(error: kube::Error) -> Self {
         match error {
@@ -54,25 +53,23 @@ impl KubernetesError {
         self.status().is_some_and(|status| status.code == code)
     }
 
-    /// Whether there is no such object or path.
     #[must_use]
     pub(super) fn is_not_found(&self) -> bool {
         self.has_code(404)
     }
 
-    /// Whether somebody else owns what was to be changed.
+    /// Whether another field manager owns a changed field.
     #[must_use]
     pub(super) fn is_conflict(&self) -> bool {
         self.has_code(409)
     }
 
-    /// Whether we may not.
     #[must_use]
     pub(super) fn is_forbidden(&self) -> bool {
         self.has_code(403)
     }
 
-    /// Whether there was no server to ask.
+    /// Whether there was no server.
     #[must_use]
     pub(super) fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Configuration(_))
@@ -85,7 +82,7 @@ impl KubernetesError {
         self.is_not_found() && details.is_some_and(|details| details.kind == "namespaces")
     }
 
-    /// Whether the same request may well succeed a moment later.
+    /// Whether a retry may succeed.
     #[must_use]
     pub(super) fn is_passing(&self) -> bool {
         match self {
@@ -93,14 +90,14 @@ impl KubernetesError {
             Self::Answer(status) => {
                 matches!(status.code, 429 | 502 | 503 | 504)
                     || (status.code == 500 && is_passing_trouble(status))
-                    // a write that lost a race, not fields that somebody else owns
+                    // a lost race, not a field manager conflict
                     || (status.code == 409 && status.message.contains("the object has been modified"))
             }
             _ => false,
         }
     }
 
-    /// Fields that the server says can't be changed; none if the trouble is another.
+    /// The immutable fields of an error; none for other errors.
     #[must_use]
     pub(super) fn immutable_fields(&self) -> Vec<String> {
         let details = self.status().and_then(|status| status.details.as_ref());
@@ -140,9 +137,9 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// What a failed request means for a resource; `what` is such as `failed to create ConfigMap "a/b"`.
+/// Converts to a provider error. `what` is such as `failed to create ConfigMap "a/b"`.
 #[must_use]
-pub(super) fn told(what: &str, failure: &KubernetesError) -> ProviderError {
+pub(super) fn provider_error(what: &str, failure: &KubernetesError) -> ProviderError {
     ProviderError::Failed(format!("{what}: {}", reason(failure)))
 }
 
@@ -165,7 +162,7 @@ fn reason(failure: &KubernetesError) -> String {
     failure.to_string()
 }
 
-/// What is said of an object that is there already.
+/// The error about an existing object.
 #[must_use]
 pub(super) fn exists(what: &str) -> ProviderError {
     ProviderError::Failed(format!(
@@ -186,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_that_passes_is_told_from_trouble_that_stays() {
+    fn transient_errors_are_distinguished() {
         let cases = [
             (answer(429, "too many requests"), true),
             (answer(503, "the server is starting"), true),
@@ -221,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_name_the_thing_and_the_way_out() {
+    fn error_messages_name_object_and_remedy() {
         let cases = [
             (
                 answer(403, "configmaps is forbidden"),
@@ -245,14 +242,14 @@ mod tests {
             ),
         ];
         for (failure, expected) in cases {
-            let text = told("failed to create B \"n/b\"", &failure).to_string();
+            let text = provider_error("failed to create B \"n/b\"", &failure).to_string();
             assert!(text.starts_with("failed to create B \"n/b\": "), "{text}");
             assert!(text.contains(expected), "{text}");
         }
     }
 
     #[test]
-    fn immutable_fields_are_those_that_the_server_names() {
+    fn immutable_fields_come_from_server_error() {
         let cause = |field: &str, message: &str| StatusCause {
             reason: "FieldValueInvalid".into(),
             message: message.into(),

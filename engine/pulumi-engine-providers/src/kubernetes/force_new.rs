@@ -1,4 +1,4 @@
-//! Which fields of which kinds can't be changed once an object is made, after Pulumi's own list. Pure.
+//! The immutable fields of kinds, from Pulumi's own list.
 
 use serde_json::Value;
 
@@ -80,10 +80,10 @@ const POD: &[&str] = &[
     "spec.terminationGracePeriodSeconds",
     "spec.volumes",
 ];
-/// What every object is known by.
+/// The fields that identify every object.
 const IDENTITY: &[&str] = &["kind", "metadata.name", "metadata.namespace"];
 
-/// Fields whose change makes an object anew.
+/// The fields whose change replaces an object.
 #[must_use]
 pub(super) fn fields(
     kind: &ResourceKind,
@@ -113,8 +113,8 @@ pub(super) fn fields(
     [IDENTITY, of_kind].concat()
 }
 
-/// Pods keep the data with which they started, so Pulumi makes new objects unless it is told not to; those that
-/// call themselves immutable leave no choice.
+/// Pods keep the data that they started with, so Pulumi replaces these objects unless
+/// `enableConfigMapMutable` is set. Objects marked as immutable are always replaced.
 fn is_fixed(inputs: &Value, mutable: bool) -> bool {
     !mutable || inputs.get("immutable") == Some(&Value::Bool(true))
 }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_have_fields_that_force_a_new_object() {
+    fn force_new_fields_of_kinds() {
         let cases = [
             ("v1", "Service", "spec.clusterIP", true),
             ("v1", "Service", "spec.ports", false),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn data_can_be_made_mutable_unless_the_object_says_it_is_not() {
+    fn force_new_data_unless_mutable() {
         let settings = KubernetesConfig {
             config_map_mutable: true,
             secret_mutable: true,

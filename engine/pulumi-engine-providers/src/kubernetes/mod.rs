@@ -1,8 +1,6 @@
-//! Objects of Kubernetes clusters: provider `kubernetes`, after Pulumi's own in its core.
+//! The provider `kubernetes`: any kind by its token, server-side apply, auto-naming, await logic.
 //!
-//! Any kind by its token, server-side apply, names, waiting for what is made. Pure parts: [`tokens`], [`settings`],
-//! [`scope`], [`object`], [`naming`], [`normalize`], [`compare`], [`force_new`], [`ownership`], [`discovery`], [`errors`] and the
-//! judges of [`wait`]. The rest asks the API server, which is not looked for before it is needed.
+//! It follows Pulumi's own provider. The API server is contacted on demand.
 
 mod check;
 mod cluster;
@@ -46,10 +44,10 @@ use settings::KubernetesConfig;
 use tokens::ResourceKind;
 use wait::{ReadinessRule, until};
 
-/// How long a kind may take to come after its definition, or a namespace after those who are to be in it.
+/// How long to wait for a kind after its definition, or for a namespace.
 const MISORDERING: Duration = Duration::from_secs(30);
 
-/// Makes the provider for a run.
+/// Creates the provider for a run.
 pub fn make(
     config: &Properties,
     environment: &Environment,
@@ -65,7 +63,7 @@ pub struct Kubernetes {
 }
 
 impl Kubernetes {
-    /// With the inputs of its resource, or the `kubernetes:*` values of the stack's config.
+    /// A provider from the inputs of its resource, or the `kubernetes:*` values of the stack's config.
     pub fn new(
         inputs: &Properties,
         environment: &dyn Fn(&str) -> Option<String>,
@@ -89,26 +87,26 @@ impl Kubernetes {
             .map_or(given.unwrap_or("default"), Cluster::namespace)
     }
 
-    /// Whether objects of a kind are in namespaces. Kinds that nobody knows yet most likely are.
+    /// Whether a kind is namespaced. Unknown kinds are assumed to be.
     fn is_namespaced(&self, kind: &ResourceKind) -> bool {
         if let Some(known) = scope::is_namespaced(kind) {
             return known;
         }
         let served = self.cluster().ok().filter(|cluster| !cluster.is_silent());
-        let served = served.and_then(|cluster| cluster.served(kind, false).ok().flatten());
+        let served = served.and_then(|cluster| cluster.discover(kind, false).ok().flatten());
         served.is_none_or(|served| served.namespaced)
     }
 
-    /// How the server serves a kind; asks it again if it did not when it was last asked.
-    fn served(
+    /// How the server serves a kind. Asks again if it did not serve it before.
+    fn discover(
         &self,
         call: &Call<'_>,
         kind: &ResourceKind,
     ) -> Result<Option<ServedKind>, KubernetesError> {
         let cluster = self.cluster()?;
-        requests::patiently(cluster, call, || match cluster.served(kind, false)? {
+        requests::with_retries(cluster, call, || match cluster.discover(kind, false)? {
             Some(served) => Ok(Some(served)),
-            None => cluster.served(kind, true),
+            None => cluster.discover(kind, true),
         })
     }
 
@@ -129,7 +127,7 @@ impl Kubernetes {
         Ok(Address::new(kind.clone(), served, namespace, default, name))
     }
 
-    /// Waits until an object that was applied is ready, and gives what the state remembers of it.
+    /// Waits until an applied object is ready, and returns the outputs.
     fn settle(&self, call: &Call<'_>, applied: &Applied<'_>) -> Result<Properties, ProviderError> {
         let Applied {
             address,
@@ -138,7 +136,7 @@ impl Kubernetes {
             live,
             ..
         } = applied;
-        let failed = |reason| ProviderError::Failed(format!("{}: {reason}", address.shown()));
+        let failed = |reason| ProviderError::Failed(format!("{}: {reason}", address.describe()));
         let outputs = |live: &Value| {
             object::checkpoint(
                 live,
@@ -167,25 +165,24 @@ impl Kubernetes {
     }
 }
 
-/// An object that was applied.
 struct Applied<'a> {
     address: Address,
     inputs: Value,
-    /// The same inputs, with what of them is secret.
+    /// The inputs as properties, with secrets.
     secrets: &'a Properties,
     live: Value,
     initial_api_version: String,
     manager: String,
 }
 
-/// The object that inputs mean, where it is to be.
+/// The object of the inputs, at its address.
 fn placed(mut object: Value, address: &Address) -> Value {
     let namespace = address.namespace.clone().map(Value::String);
     object::set_metadata(&mut object, "namespace", namespace);
     object
 }
 
-/// An error without the secrets of a resource, as the server may quote them.
+/// Removes the secrets of a resource from an error, because the server may quote them.
 fn discreet(error: ProviderError, inputs: &Properties) -> ProviderError {
     let hidden = |text| object::without_secrets(text, inputs);
     match error {

@@ -1,20 +1,20 @@
-//! Names of objects whose program gives none. Pure.
+//! Auto-naming of objects.
 
 use ring::digest::{SHA256, SHA512, digest};
 use serde_json::{Map, Value};
 
 use super::object;
 
-/// Marks objects whose name is ours.
+/// The annotation of auto-named objects.
 pub(super) const AUTONAMED: &str = "pulumi.com/autonamed";
 const FIELD_MANAGER: &str = "pulumi.com/patchFieldManager";
-/// As many characters as Pulumi's own names have after the dash.
+/// The length of the random suffix, as in Pulumi.
 const RANDOM_CHARACTERS: usize = 8;
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// Names an object that has no name: as it was named before, or anew after the resource.
+/// Names an object that has no name: as before, or after the resource with a random suffix.
 ///
-/// A name that a preview does not know is a name.
+/// An unknown name counts as a name.
 pub(super) fn complete(object: &mut Value, old: Option<&Value>, resource: &str, seed: &[u8]) {
     if is_named(object) || !can_be_named(object) {
         return;
@@ -43,13 +43,13 @@ pub(super) fn is_named(object: &Value) -> bool {
     !object::name(object).is_empty()
 }
 
-/// Whether the object's name is ours.
+/// Whether the object is auto-named.
 #[must_use]
 pub(super) fn is_autonamed(object: &Value) -> bool {
     object::is_annotated(object, AUTONAMED) && is_named(object)
 }
 
-/// Metadata that a preview does not know takes no name.
+/// Unknown metadata cannot be named.
 fn can_be_named(object: &Value) -> bool {
     matches!(
         object.get("metadata"),
@@ -71,9 +71,9 @@ fn hexadecimal(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Who owns the fields that a resource sets: as the program says, as the state remembers, or after the resource.
+/// The field manager of a resource: from the program, the state, or derived from the resource.
 ///
-/// The same resource gets the same manager, so that a run after a crash knows the object that it had made.
+/// A resource always has the same manager, so a run after a crash recognizes its object.
 #[must_use]
 pub(super) fn field_manager(inputs: &Value, remembered: Option<&str>, urn: &str) -> String {
     if let Some(manager) = object::annotation(inputs, FIELD_MANAGER).filter(|it| !it.is_empty()) {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_without_a_name_is_named_after_its_resource() {
+    fn autoname_follows_resource_name() {
         for object in [
             json!({}),
             json!({"metadata": {}}),
@@ -117,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn another_seed_is_another_name_and_the_same_seed_the_same() {
+    fn autoname_depends_on_seed() {
         assert_eq!(fresh("web", b"one"), fresh("web", b"one"));
         assert_ne!(fresh("web", b"one"), fresh("web", b"two"));
         assert_ne!(fresh("web", b"one")[4..], fresh("api", b"one")[4..]);
     }
 
     #[test]
-    fn a_given_name_stays() {
+    fn autoname_keeps_given_name() {
         let object = json!({"metadata": {"name": "mine"}});
         assert_eq!(named(object.clone(), None), object);
         let unknown = json!({"metadata": {"name": pulumi_engine_model::property::UNKNOWN}});
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn our_name_is_kept_and_that_of_the_user_is_not() {
+    fn autoname_keeps_generated_name_only() {
         let ours =
             json!({"metadata": {"name": "web-0123abcd", "annotations": {AUTONAMED: "true"}}});
         assert_eq!(object::name(&named(json!({}), Some(ours))), "web-0123abcd");
@@ -143,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn annotations_of_the_program_stay_beside_ours() {
+    fn autoname_keeps_annotations() {
         let object = named(json!({"metadata": {"annotations": {"a": "b"}}}), None);
         assert_eq!(object::annotation(&object, "a"), Some("b"));
         assert!(is_autonamed(&object));
     }
 
     #[test]
-    fn a_field_manager_is_the_programs_the_states_or_the_resources() {
+    fn field_manager_precedence() {
         let urn = "urn:pulumi:dev::demo::kubernetes:core/v1:ConfigMap::a";
         let annotated = json!({"metadata": {"annotations": {FIELD_MANAGER: "boss"}}});
         assert_eq!(field_manager(&annotated, Some("before"), urn), "boss");

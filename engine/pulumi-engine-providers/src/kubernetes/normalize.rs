@@ -1,11 +1,11 @@
-//! Inputs in the form in which the API server gives them back, so that they can be compared. Pure.
+//! Normalizes inputs to the form that the API server returns, for comparisons.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 
 use super::{object, tokens::ResourceKind};
 
-/// What only the server writes.
+/// Fields that only the server writes.
 const READ_ONLY: &[&str] = &[
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -17,7 +17,7 @@ const READ_ONLY: &[&str] = &[
     "uid",
 ];
 
-/// Inputs without what the server writes, with the texts of a Secret in `data`.
+/// Removes fields that the server writes, and moves `stringData` of a Secret to `data`.
 #[must_use]
 pub(super) fn inputs(mut object: Value) -> Value {
     if let Some(metadata) = object
@@ -36,7 +36,7 @@ pub(super) fn inputs(mut object: Value) -> Value {
     object
 }
 
-/// Inputs that would make a live object what it is, for those that are imported.
+/// The inputs of a live object, for imports.
 #[must_use]
 pub(super) fn imported(live: &Value) -> Value {
     let mut inputs = inputs(live.clone());
@@ -56,7 +56,7 @@ pub(super) fn imported(live: &Value) -> Value {
     inputs
 }
 
-/// The server turns `stringData` into `data`, and writes base64 in one way.
+/// Moves `stringData` to `data` and normalizes base64, as the server does.
 fn secret(object: &mut Value) {
     let Value::Object(entries) = object else {
         return;
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_of_a_secret_are_its_data() {
+    fn normalize_string_data_becomes_data() {
         let cases = [
             (
                 json!({"stringData": {"a": "x"}}),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_writes_is_no_input() {
+    fn normalize_removes_server_fields() {
         let given = json!({"metadata": {"name": "a", "uid": "1", "resourceVersion": "2", "managedFields": []}});
         assert_eq!(inputs(given), json!({"metadata": {"name": "a"}}));
         let crd = json!({
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_import_takes_all_but_what_the_server_and_its_controllers_write() {
+    fn import_inputs_omit_server_fields() {
         let live = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": "a", "namespace": "n", "uid": "1", "generation": 3,

@@ -1,22 +1,21 @@
-//! Objects of the API as JSON, and the same as properties of a resource: what is secret, what is unknown, what the
-//! server adds. Pure.
+//! Converts between API objects in JSON and properties of a resource: secrets, unknown values, outputs.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 
 use pulumi_engine_model::property::{BLINDED, Properties, Property, UNKNOWN};
 
-/// Shorter texts are in any message, and no secret worth the name.
+/// Shorter secrets are not removed from messages, which would contain them by chance.
 const SHORTEST_SECRET: usize = 3;
 
-/// Outputs that are Pulumi's own, beside those of the object.
+/// Pulumi's own outputs, beside those of the object.
 pub const INPUTS: &str = "__inputs";
-/// Under which version of the API the object was made.
+/// The API version with which the object was created.
 pub const INITIAL_API_VERSION: &str = "__initialApiVersion";
-/// Who owns our fields.
+/// The field manager.
 pub const FIELD_MANAGER: &str = "__fieldManager";
 
-/// Inputs as an object, with secrets in clear.
+/// Converts inputs to an object, with secrets in clear.
 #[must_use]
 pub fn from_properties(properties: &Properties) -> Value {
     Value::Object(
@@ -60,7 +59,7 @@ fn to_property(value: &Value) -> Property {
     }
 }
 
-/// Pulumi's names of these fields have no dashes, as some of its languages allow none.
+/// Pulumi's names of these fields have no dashes.
 fn dashed(key: &str) -> String {
     if key.starts_with("x_kubernetes_") {
         key.replace('_', "-")
@@ -77,7 +76,7 @@ fn underscored(key: &str) -> String {
     }
 }
 
-/// Whether a preview does not know a part of it.
+/// Whether a part of it is unknown.
 #[must_use]
 pub fn has_unknown(object: &Value) -> bool {
     match object {
@@ -90,7 +89,7 @@ pub fn has_unknown(object: &Value) -> bool {
 
 /// Marks as secret what is secret in the inputs, and the data of Secrets.
 ///
-/// In lists the order may change, so one secret makes the whole list secret.
+/// The order of lists may change, so one secret makes the whole list secret.
 pub fn mark_secrets(outputs: &mut Properties, inputs: &Properties) {
     if outputs.get("kind") == Some(&Property::String("Secret".to_owned())) {
         for key in ["data", "stringData"] {
@@ -112,14 +111,14 @@ pub fn mark_secrets(outputs: &mut Properties, inputs: &Properties) {
     }
 }
 
-/// A text of the server without what is secret in inputs, which it may quote.
+/// Removes secret inputs from a message of the server, which may quote them.
 #[must_use]
 pub fn without_secrets(mut text: String, inputs: &Properties) -> String {
     let mut secrets = Vec::new();
     for value in inputs.values() {
         collect_secrets(value, false, &mut secrets);
     }
-    // a short one may be part of a longer one
+    // a short secret may be part of a longer one
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     for secret in secrets
         .iter()
@@ -149,7 +148,7 @@ fn collect_secrets(value: &Property, is_secret: bool, secrets: &mut Vec<String>)
     }
 }
 
-/// What the state remembers of an object: the object, the inputs that made it, and who did.
+/// The outputs of an object: the object, its inputs and its field manager.
 #[must_use]
 pub fn checkpoint(
     live: &Value,
@@ -169,7 +168,7 @@ pub fn checkpoint(
     outputs
 }
 
-/// The object in outputs, without what is Pulumi's own.
+/// The object in outputs, without Pulumi's own outputs.
 #[must_use]
 pub fn live(outputs: &Properties) -> Value {
     let mut object = from_properties(outputs);
@@ -181,7 +180,7 @@ pub fn live(outputs: &Properties) -> Value {
     object
 }
 
-/// Text in outputs that is Pulumi's own.
+/// One of Pulumi's own outputs.
 #[must_use]
 pub fn own_text<'a>(outputs: &'a Properties, key: &str) -> Option<&'a str> {
     match outputs.get(key) {
@@ -190,7 +189,7 @@ pub fn own_text<'a>(outputs: &'a Properties, key: &str) -> Option<&'a str> {
     }
 }
 
-/// A text of an object, by JSON pointer; none if it is empty.
+/// A string by JSON pointer; none if it is empty.
 #[must_use]
 pub fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     object
@@ -199,13 +198,13 @@ pub fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
         .filter(|text| !text.is_empty())
 }
 
-/// A whole number of an object, by JSON pointer.
+/// An integer by JSON pointer.
 #[must_use]
 pub fn number(object: &Value, pointer: &str) -> Option<i64> {
     object.pointer(pointer).and_then(Value::as_i64)
 }
 
-/// A list of an object, by JSON pointer; nothing there is an empty one.
+/// A list by JSON pointer; empty if there is none.
 #[must_use]
 pub fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object
@@ -237,7 +236,7 @@ pub fn is_annotated(object: &Value, key: &str) -> bool {
     annotation(object, key) == Some("true")
 }
 
-/// Sets a field of the metadata, or takes it away.
+/// Sets or removes a field of the metadata.
 pub fn set_metadata(object: &mut Value, key: &str, value: Option<Value>) {
     let Value::Object(entries) = object else {
         return;
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_secrets_is_secret_whatever_the_inputs_say() {
+    fn secret_object_data_is_always_secret() {
         let mut outputs =
             properties(json!({"kind": "Secret", "data": {"a": "eA=="}, "type": "Opaque"}));
         mark_secrets(&mut outputs, &Properties::new());
@@ -294,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_input_makes_its_output_secret_and_no_more_than_that() {
+    fn secret_input_marks_only_its_output() {
         let mut inputs = properties(json!({"spec": {"open": 1}, "kind": "Widget"}));
         let Some(Property::Object(spec)) = inputs.get_mut("spec") else {
             panic!("no spec");
@@ -318,12 +317,12 @@ mod tests {
         let shown = format!("{outputs:?}");
         assert!(!shown.contains("hush"), "{shown}");
         assert!(shown.contains(r#""open": 1"#), "{shown}");
-        // the list as a whole, as its order is the server's
+        // the list as a whole, because the server may reorder it
         assert!(!shown.contains("more"), "{shown}");
     }
 
     #[test]
-    fn what_the_server_quotes_of_secrets_is_hidden() {
+    fn server_message_hides_secrets() {
         let mut inputs =
             properties(json!({"kind": "Secret", "data": {"a": "aHVzaC1odXNo", "b": 12345}}));
         mark_secrets(&mut inputs, &Properties::new());
@@ -335,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_gives_the_object_back() {
+    fn outputs_round_trip_to_object() {
         let live_object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
         let inputs = json!({"kind": "ConfigMap", "data": {"k": "v"}});
         let outputs = checkpoint(
@@ -358,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_with_dashes_have_pulumis_names() {
+    fn fields_with_dashes_have_pulumi_names() {
         let program = properties(json!({"schema": {"x_kubernetes_preserve_unknown_fields": true}}));
         let sent = from_properties(&program);
         assert_eq!(
@@ -369,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_have_a_namespace_where_there_is_one() {
+    fn object_id_has_namespace_if_any() {
         let cases = [
             (
                 json!({"metadata": {"name": "a", "namespace": "n"}}),
@@ -385,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_parts_are_found_and_come_back() {
+    fn unknown_parts_round_trip() {
         let inputs = Properties::from([(
             "data".to_owned(),
             Property::Object(Properties::from([("k".to_owned(), Property::Unknown)])),

@@ -1,10 +1,10 @@
-//! Who owns the fields of an object, as server-side apply keeps it. Pure.
+//! Field ownership of server-side apply.
 
 use serde_json::{Map, Value, json};
 
 use super::{compare, object};
 
-/// Managers whose fields are the user's own words from before: Pulumi's provider as it creates, and `kubectl`.
+/// Managers whose fields are taken over: those of Pulumi's provider, and `kubectl`.
 const FORERUNNERS: &[(&str, &[&str])] = &[
     ("kubectl", &["Apply", "Update"]),
     ("before-first-apply", &["Update"]),
@@ -25,7 +25,7 @@ fn is(entry: &Value, manager: &str, operation: &str) -> bool {
         && object::text(entry, "/operation") == Some(operation)
 }
 
-/// Writes of a subresource, such as the status, are a controller's.
+/// Whether the entry is for a subresource, such as the status.
 fn is_forerunner(entry: &Value, manager: &str) -> bool {
     let name = object::text(entry, "/manager").unwrap_or_default();
     let operation = object::text(entry, "/operation").unwrap_or_default();
@@ -36,7 +36,7 @@ fn is_forerunner(entry: &Value, manager: &str) -> bool {
             .any(|(prefix, operations)| name.starts_with(prefix) && operations.contains(&operation))
 }
 
-/// The owners of an object's fields after a manager took over those of its forerunners; none if there are none.
+/// The managed fields after taking over those of earlier managers; none if there are none.
 #[must_use]
 pub(super) fn taken_over(live: &Value, manager: &str) -> Option<Value> {
     let entries = object::list(live, "/metadata/managedFields");
@@ -78,7 +78,7 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
-/// Whether a manager owns a field or something in it.
+/// Whether a manager owns a field or a part of it.
 fn owns(live: &Value, path: &str, wanted: impl Fn(&str) -> bool) -> bool {
     object::list(live, "/metadata/managedFields")
         .iter()
@@ -92,8 +92,8 @@ fn owns(live: &Value, path: &str, wanted: impl Fn(&str) -> bool) -> bool {
         })
 }
 
-/// Inputs in which fields whose changes don't count are as they are in the cluster, and those that only others own
-/// are left out, so that we don't come to own them.
+/// The inputs with live values for `ignoreChanges`. Fields that only others own are removed, so that
+/// applying does not take ownership of them.
 #[must_use]
 pub(super) fn without_ignored(
     mut inputs: Value,
@@ -116,7 +116,7 @@ pub(super) fn without_ignored(
     inputs
 }
 
-/// Sets what is there already or lies in a map that is; takes it away without a value.
+/// Sets a value that exists or whose parent map exists. Without a value, removes it.
 fn set(target: &mut Value, steps: &[String], value: Option<Value>) {
     let Some((last, outer)) = steps.split_last() else {
         return;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_forerunners_become_ours() {
+    fn ownership_takes_over_earlier_managers() {
         let object = live(json!([
             entry("kubectl-edit", "Update", json!({"f:data": {"f:a": {}}})),
             entry(
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_own_stays_theirs() {
+    fn ownership_keeps_other_managers() {
         let cases = [
             json!([entry("me", "Apply", json!({}))]),
             json!([entry("controller", "Update", json!({}))]),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_that_applied_before_is_known() {
+    fn ownership_detects_earlier_apply() {
         let object = live(json!([
             entry("me", "Apply", json!({})),
             entry("you", "Update", json!({}))
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ignored_field_of_others_is_left_out_and_one_of_ours_stays_as_it_is() {
+    fn ignored_fields_of_others_are_removed() {
         let fields = json!({"f:spec": {"f:replicas": {}}});
         let inputs = json!({"spec": {"replicas": 1, "paused": true}});
         let cases = [

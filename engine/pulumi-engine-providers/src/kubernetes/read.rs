@@ -1,4 +1,4 @@
-//! Reads objects, for refreshes, imports and `get`. It does I/O.
+//! Reads objects, for refreshes, imports and `get`.
 
 use pulumi_engine_model::property::Properties;
 use serde_json::Value;
@@ -39,11 +39,11 @@ impl Kubernetes {
                 "{what}: {failure}. If the cluster is gone for good, set `deleteUnreachable` on the provider or \
                  PULUMI_K8S_DELETE_UNREACHABLE=true, and its resources leave the state"
             ))),
-            Err(failure) => Err(errors::told(&what, &failure)),
+            Err(failure) => Err(errors::provider_error(&what, &failure)),
         }
     }
 
-    /// The object of an id, and where it is; none if it or its whole kind is gone.
+    /// The object of an id and its address; none if it or its kind does not exist.
     fn live_object(
         &self,
         call: &Call<'_>,
@@ -51,16 +51,16 @@ impl Kubernetes {
         id: &str,
     ) -> Result<Option<(Address, Value)>, KubernetesError> {
         let cluster = self.cluster()?;
-        let Some(served) = self.served(call, kind)? else {
+        let Some(served) = self.discover(call, kind)? else {
             return Ok(None);
         };
         let (namespace, name) = object::parse_id(id);
         let address = self.address(kind, &served, namespace, name)?;
-        let live = requests::patiently(cluster, call, || requests::read(cluster, &address))?;
+        let live = requests::with_retries(cluster, call, || requests::read(cluster, &address))?;
         Ok(live.map(|live| (address, live)))
     }
 
-    /// What is to be said of an object: a refresh tells too if it is not well.
+    /// The result of a read. A refresh also reports an object that is not ready.
     fn tell(
         &self,
         call: &Call<'_>,
@@ -68,7 +68,7 @@ impl Kubernetes {
         address: &Address,
         live: &Value,
     ) -> Result<Observed, ProviderError> {
-        let observed = observed(call, request, live);
+        let observed = observe(call, request, live);
         let inputs = request.inputs.map(object::from_properties);
         let judge = inputs.and_then(|inputs| {
             let judge = ReadinessRule::of(&address.kind, &inputs, &self.settings);
@@ -92,7 +92,7 @@ impl Kubernetes {
     }
 }
 
-/// The kind of a resource that exists: its outputs say it, else its type does.
+/// The kind of an existing resource, from its outputs or else its type.
 pub(super) fn kind(
     call: &Call<'_>,
     request: &ReadRequest<'_>,
@@ -116,7 +116,7 @@ pub(super) fn kind(
     }
 }
 
-fn observed(call: &Call<'_>, request: &ReadRequest<'_>, live: &Value) -> Observed {
+fn observe(call: &Call<'_>, request: &ReadRequest<'_>, live: &Value) -> Observed {
     let known = request.inputs.filter(|inputs| !inputs.is_empty());
     let inputs = match known {
         Some(inputs) => compare::pruned(live, &normalize::inputs(object::from_properties(inputs))),

@@ -1,4 +1,4 @@
-//! The requests that are made for objects. They do I/O; [`patiently`] makes the same one again while trouble passes.
+//! Requests for objects. [`patiently`] retries them.
 
 use std::{
     thread,
@@ -14,27 +14,26 @@ use serde_json::{Value, json};
 use super::{cluster::Cluster, discovery::Address, errors::KubernetesError};
 use crate::Call;
 
-/// How long a server may be away, such as when it is restarted.
+/// How long a server may be unavailable, such as during a restart.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// The same for a server that never answered.
+/// The same for a server that never responded.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How often whoever waits asks whether the user wants to stop.
+/// How often a wait checks for cancellation.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// How an object is applied.
+/// Options of an apply request.
 #[derive(Clone, Copy)]
 pub(crate) struct Application<'a> {
-    /// Who owns its fields then.
+    /// The field manager.
     pub(crate) manager: &'a str,
-    /// Whether fields that others own are taken from them.
+    /// Whether to take ownership of fields of other managers.
     pub(crate) force: bool,
-    /// Whether nothing may be changed.
     pub(crate) dry_run: bool,
 }
 
-/// Reads an object; none if it is not there.
+/// Reads an object; none if it does not exist.
 pub(crate) fn read(cluster: &Cluster, address: &Address) -> Result<Option<Value>, KubernetesError> {
     match cluster.send(super::cluster::get(&address.path())?) {
         Ok(object) => Ok(Some(object)),
@@ -43,7 +42,7 @@ pub(crate) fn read(cluster: &Cluster, address: &Address) -> Result<Option<Value>
     }
 }
 
-/// Applies an object. Fields that the server does not know are an error.
+/// Applies an object. Unknown fields are an error.
 pub(crate) fn apply(
     cluster: &Cluster,
     address: &Address,
@@ -59,7 +58,7 @@ pub(crate) fn apply(
     cluster.send(request.map_err(|error| unsendable(&error))?)
 }
 
-/// Writes who owns the fields of an object, unless it was changed since it was read.
+/// Writes the managed fields of an object, unless it changed since it was read.
 pub(crate) fn set_owners(
     cluster: &Cluster,
     address: &Address,
@@ -76,7 +75,7 @@ pub(crate) fn set_owners(
     cluster.send(request.map_err(|error| unsendable(&error))?)
 }
 
-/// Asks for an object to be deleted; one that is not there is no error.
+/// Requests a deletion. A missing object is no error.
 pub(crate) fn delete(
     cluster: &Cluster,
     address: &Address,
@@ -94,7 +93,7 @@ pub(crate) fn delete(
     }
 }
 
-/// The objects with some labels; none where we may not look.
+/// The objects with some labels; none if access is denied.
 pub(crate) fn list(
     cluster: &Cluster,
     collection: &str,
@@ -115,9 +114,8 @@ fn unsendable(error: &kube::core::request::Error) -> KubernetesError {
     KubernetesError::Configuration(format!("failed to build a request: {error}"))
 }
 
-/// Tries until it succeeds, for as long as the trouble is one that passes, the server is not away for too long, and
-/// the user does not want to stop.
-pub(crate) fn patiently<T>(
+/// Retries transient errors until the server is unavailable for too long or the run is canceled.
+pub(crate) fn with_retries<T>(
     cluster: &Cluster,
     call: &Call<'_>,
     attempt: impl FnMut() -> Result<T, KubernetesError>,
@@ -130,7 +128,7 @@ pub(crate) fn patiently<T>(
     persistently(call, patience, KubernetesError::is_passing, attempt)
 }
 
-/// Tries until it succeeds, for some time and while `again` says so of the failures.
+/// Retries for some time while `again` accepts the error.
 pub(crate) fn persistently<T>(
     call: &Call<'_>,
     patience: Duration,
@@ -152,14 +150,14 @@ pub(crate) fn persistently<T>(
     }
 }
 
-/// Pauses that grow.
+/// Growing pauses.
 pub(crate) fn pauses() -> impl Iterator<Item = Duration> {
     std::iter::successors(Some(FIRST_PAUSE), |pause| {
         Some((*pause * 3 / 2).min(LONGEST_PAUSE))
     })
 }
 
-/// Waits; false if the user wants to stop.
+/// Sleeps. Returns false if the run is canceled.
 #[must_use]
 pub(crate) fn pause(call: &Call<'_>, duration: Duration) -> bool {
     let end = Instant::now() + duration;

@@ -1,4 +1,4 @@
-//! What is known of Kubernetes' own kinds without a server. Pure.
+//! The scope of Kubernetes' own kinds, known without a server.
 
 use super::tokens::ResourceKind;
 
@@ -30,7 +30,7 @@ const GROUPS: &[&str] = &[
     "storagemigration.k8s.io",
 ];
 
-/// Kinds of these groups that are in no namespace.
+/// Cluster-scoped kinds of these groups.
 const CLUSTER_KINDS: &[(&str, &str)] = &[
     ("", "ComponentStatus"),
     ("", "Namespace"),
@@ -76,13 +76,13 @@ const CLUSTER_KINDS: &[(&str, &str)] = &[
     ("storage.k8s.io", "VolumeAttributesClass"),
 ];
 
-/// Whether Kubernetes itself has this group; `core` is its token's name for the empty one.
+/// Whether Kubernetes itself has this group. Tokens write `core` for the empty group.
 #[must_use]
 pub(super) fn is_own_group(group: &str) -> bool {
     group == "core" || GROUPS.contains(&group)
 }
 
-/// Whether objects of a kind are in namespaces; none if it is no kind of Kubernetes itself.
+/// Whether a kind is namespaced; none if it is not one of Kubernetes itself.
 #[must_use]
 pub(super) fn is_namespaced(kind: &ResourceKind) -> Option<bool> {
     is_own_group(&kind.group).then(|| {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_of_kubernetes_itself_are_known() {
+    fn scope_of_builtin_kinds() {
         for (api_version, kind, expected) in [
             ("v1", "Pod", Some(true)),
             ("v1", "Namespace", Some(false)),

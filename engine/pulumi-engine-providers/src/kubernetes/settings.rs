@@ -1,8 +1,8 @@
-//! The provider's configuration, from its inputs and the environment. Pure: the environment is given.
+//! The provider's configuration, from its inputs and the environment.
 
 use pulumi_engine_model::property::{Properties, Property};
 
-/// Options that change nothing here: there are no such warnings, clients or charts.
+/// Options without effect here: they concern warnings, clients or charts.
 const WITHOUT_EFFECT: &[&str] = &[
     "alwaysRender",
     "clusterIdentifier",
@@ -31,13 +31,13 @@ const WITH_EFFECT: &[&str] = &[
     "upsertExistingObjects",
 ];
 
-/// How the provider behaves, and where its cluster is.
+/// The behavior of the provider, and the address of its cluster.
 #[derive(Clone, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "Pulumi's options")]
 pub(super) struct KubernetesConfig {
-    /// Content or path; never shown, as it may hold keys.
+    /// Content or path. Hidden, because it may contain keys.
     pub kubeconfig: Option<String>,
-    /// Files that are read where no kubeconfig is given.
+    /// Files to read if no kubeconfig is given.
     pub ambient: Option<String>,
     pub context: Option<String>,
     pub cluster: Option<String>,
@@ -48,13 +48,13 @@ pub(super) struct KubernetesConfig {
     pub upsert: bool,
     pub config_map_mutable: bool,
     pub secret_mutable: bool,
-    /// Whether anything with standard conditions is waited for.
+    /// Whether to wait for all kinds with standard conditions.
     pub await_all: bool,
 }
 
 impl KubernetesConfig {
-    /// Reads the inputs of the provider's resource, or the values of its `kubernetes:*` config. What the inputs leave
-    /// out may stand in the environment, under Pulumi's names.
+    /// Parses the inputs of the provider's resource, or the values of its `kubernetes:*` config. Missing
+    /// inputs may come from Pulumi's environment variables.
     pub(super) fn read(
         inputs: &Properties,
         environment: &dyn Fn(&str) -> Option<String>,
@@ -163,7 +163,7 @@ impl Options<'_> {
         }
     }
 
-    /// A kubeconfig may be a map too: it is then its content.
+    /// Converts a kubeconfig that is a map to its content.
     fn kubeconfig(&self) -> Result<Option<String>, String> {
         match self.inputs.get("kubeconfig").map(Property::opened) {
             Some((map @ Property::Object(_), _)) => Ok(Some(map.revealed().to_string())),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_what_they_are_or_texts_as_in_states() {
+    fn settings_flags_accept_strings() {
         for value in [json!(true), json!("true")] {
             let settings =
                 read(json!({"enablePatchForce": value, "deleteUnreachable": value})).unwrap();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_inputs_leave_out_the_environment_may_say() {
+    fn settings_fall_back_to_environment() {
         let environment =
             |name: &str| (name == "PULUMI_K8S_ENABLE_PATCH_FORCE").then(|| "true".to_owned());
         assert!(
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubeconfig_is_a_text_or_a_map_and_empty_ones_are_none() {
+    fn settings_kubeconfig_is_string_or_map() {
         let text = |value| read(json!({"kubeconfig": value})).unwrap().kubeconfig;
         assert_eq!(
             text(json!("~/.kube/config")).as_deref(),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_engine_does_not_do_is_refused_by_name() {
+    fn settings_unsupported_option_is_rejected() {
         let cases = [
             (
                 json!({"renderYamlToDirectory": "out"}),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn options_without_effect_here_are_taken() {
+    fn settings_options_without_effect_are_accepted() {
         let inputs = json!({"suppressDeprecationWarnings": true, "version": "4.23.0", "kubeClientSettings": {"qps": 5},
                             "enableServerSideApply": true, "renderYamlToDirectory": ""});
         assert!(read(inputs).is_ok());

@@ -1,4 +1,4 @@
-//! What kind of object a type token stands for. Pure.
+//! The kinds of type tokens.
 
 use serde_json::Value;
 
@@ -6,12 +6,12 @@ use super::scope;
 
 /// The package whose tokens these are.
 pub(crate) const PACKAGE: &str = "kubernetes";
-/// Token of an object whose kind stands in its inputs.
+/// Token of an object whose kind is in its inputs.
 const CUSTOM_RESOURCE: (&str, &str) = ("apiextensions.k8s.io", "CustomResource");
-/// What this engine says of everything that it leaves to Pulumi's own provider.
+/// The hint for types that only Pulumi's own provider supports.
 const WAY_OUT: &str = "use an image with Pulumi's CLI for it";
 
-/// A kind of objects as the API server knows it.
+/// A kind of API objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ResourceKind {
     /// API group; empty for the core.
@@ -41,7 +41,7 @@ impl ResourceKind {
         Some(Self::new(text("apiVersion")?, text("kind")?))
     }
 
-    /// As objects say it: `v1`, `apps/v1`.
+    /// Its `apiVersion`: `v1`, `apps/v1`.
     #[must_use]
     pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() {
@@ -57,29 +57,28 @@ impl ResourceKind {
         self.group == group && self.kind == kind
     }
 
-    /// Whether objects of it define kinds.
+    /// Whether it is `CustomResourceDefinition`.
     #[must_use]
     pub(crate) fn is_definition(&self) -> bool {
         self.is("apiextensions.k8s.io", "CustomResourceDefinition")
     }
 
-    /// For people: `apps/v1 Deployment`.
+    /// For display: `apps/v1 Deployment`.
     #[must_use]
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         format!("{} {}", self.api_version(), self.kind)
     }
 }
 
-/// What a token stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Token {
     /// Objects of one kind.
     ResourceKind(ResourceKind),
-    /// An object of the kind that stands in its inputs.
+    /// An object of the kind in its inputs.
     CustomResource,
 }
 
-/// Reads a type token; an error says what to do instead.
+/// Parses a type token. The error tells the user what to do instead.
 pub(crate) fn parse(token: &str) -> Result<Token, String> {
     let mut parts = token.split(':');
     let (Some(PACKAGE), Some(module), Some(kind), None) =
@@ -168,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_name_kinds() {
+    fn token_parses_to_kind() {
         let cases = [
             ("kubernetes:core/v1:ConfigMap", "v1", "", "ConfigMap"),
             (
@@ -189,7 +188,7 @@ mod tests {
                 "pulumi.com",
                 "Stack",
             ),
-            // a kind of somebody else may end as it likes
+            // names of custom kinds may end with anything
             (
                 "kubernetes:example.com/v1:ShoppingList",
                 "example.com/v1",
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_refused_by_name_with_what_to_do_instead() {
+    fn token_of_unsupported_type_is_rejected() {
         let cases = [
             ("kubernetes:helm.sh/v3:Release", "render the chart"),
             ("kubernetes:helm.sh/v4:Chart", "render the chart"),
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_resource_says_its_kind_itself() {
+    fn custom_resource_kind_comes_from_inputs() {
         let token = "kubernetes:apiextensions.k8s.io:CustomResource";
         let inputs = json!({"apiVersion": "example.com/v1", "kind": "Widget"});
         assert_eq!(

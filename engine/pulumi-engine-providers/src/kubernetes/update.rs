@@ -1,4 +1,4 @@
-//! Changes objects. It does I/O.
+//! Updates objects.
 
 use pulumi_engine_model::property::Properties;
 use serde_json::Value;
@@ -21,18 +21,20 @@ impl Kubernetes {
     ) -> Result<Properties, ProviderError> {
         let (kind, inputs) = parse(call, request.inputs)?;
         let what = format!("failed to update {} \"{}\"", kind.kind, request.id);
-        let told = |failure: KubernetesError| errors::told(&what, &failure);
-        let cluster = self.cluster().map_err(told)?;
-        let served = self.served(call, &kind).map_err(told)?;
-        let served = served.ok_or_else(|| told(KubernetesError::NoSuchKind(kind.shown())))?;
+        let to_error = |failure: KubernetesError| errors::provider_error(&what, &failure);
+        let cluster = self.cluster().map_err(to_error)?;
+        let served = self.discover(call, &kind).map_err(to_error)?;
+        let served =
+            served.ok_or_else(|| to_error(KubernetesError::NoSuchKind(kind.describe())))?;
         let (namespace, name) = object::parse_id(request.id);
         let address = self
             .address(&kind, &served, namespace, name)
-            .map_err(told)?;
+            .map_err(to_error)?;
         let remembered = object::own_text(request.old_outputs, object::FIELD_MANAGER);
         let manager = naming::field_manager(&inputs, remembered, call.urn.as_str());
-        let owned = requests::patiently(cluster, call, || take_over(cluster, &address, &manager))
-            .map_err(told)?;
+        let owned =
+            requests::with_retries(cluster, call, || take_over(cluster, &address, &manager))
+                .map_err(to_error)?;
         let Some(owned) = owned else {
             return Err(ProviderError::Failed(format!(
                 "{what}: the object is no longer there; refresh the stack, and the next run makes it anew"
@@ -41,17 +43,17 @@ impl Kubernetes {
         let body =
             ownership::without_ignored(inputs.clone(), &owned, request.ignore_changes, &manager);
         let body = placed(body, &address);
-        // objects from before server-side apply have no owners, and would be in conflict with themselves
+        // objects from before server-side apply have no managers, and would conflict with themselves
         let is_legacy = object::list(&owned, "/metadata/managedFields").is_empty();
         let application = Application {
             manager: &manager,
             force: self.forces(&inputs) || is_legacy,
             dry_run: false,
         };
-        let live = requests::patiently(cluster, call, || {
+        let live = requests::with_retries(cluster, call, || {
             requests::apply(cluster, &address, &body, application)
         });
-        let live = live.map_err(told)?;
+        let live = live.map_err(to_error)?;
         let initial_api_version =
             object::own_text(request.old_outputs, object::INITIAL_API_VERSION);
         let initial_api_version =
@@ -90,13 +92,13 @@ impl Kubernetes {
             Err(failure) if is_no_objection(&failure) => Ok(request.inputs.clone()),
             Err(failure) => {
                 let what = format!("failed to update {} \"{}\"", kind.kind, request.id);
-                Err(errors::told(&what, &failure))
+                Err(errors::provider_error(&what, &failure))
             }
         }
     }
 }
 
-/// Reads an object, and makes ours what forerunners of this resource own; none if the object is gone.
+/// Reads an object, and takes over the fields of earlier managers; none if it does not exist.
 fn take_over(
     cluster: &Cluster,
     address: &Address,

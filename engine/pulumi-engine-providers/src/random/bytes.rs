@@ -1,4 +1,4 @@
-//! `RandomBytes`: a key or another secret of so many bytes. Asks for randomness.
+//! `RandomBytes`: secret random bytes, such as a key.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use pulumi_engine_model::property::{Properties, Property};
@@ -43,7 +43,7 @@ impl Resource for Bytes {
 
     fn generate(&self, settings: &RandomInputs) -> Result<GeneratedResource, ProviderError> {
         let bytes = randomness::bytes(settings.count("length")?)?;
-        Ok(made(&bytes))
+        Ok(generated_resource(&bytes))
     }
 
     fn import(&self, id: &str) -> Result<Imported, ProviderError> {
@@ -55,19 +55,19 @@ impl Resource for Bytes {
         }
         Ok(Imported {
             settings: Properties::from([("length".to_owned(), integer(length))]),
-            made: made(&bytes),
+            made: generated_resource(&bytes),
         })
     }
 }
 
-fn made(bytes: &[u8]) -> GeneratedResource {
+fn generated_resource(bytes: &[u8]) -> GeneratedResource {
     let base64 = STANDARD.encode(bytes);
     GeneratedResource {
         generated: vec![
             ("base64", text(&base64)),
             ("hex", Property::String(hex::encode(bytes))),
         ],
-        // as in Pulumi's plugin, although it tells what the outputs hide
+        // as in Pulumi's plugin, although it reveals the secret outputs
         id: base64,
     }
 }

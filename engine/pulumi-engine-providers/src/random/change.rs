@@ -1,7 +1,7 @@
-//! What a change of inputs means: nearly always that the resource is made anew. Pure.
+//! The diff of inputs, which is nearly always a replacement.
 //!
-//! As in Pulumi's plugin, inputs are held against the outputs of the state, not against its inputs: what was imported has
-//! outputs only, and a default that is written out is no change.
+//! As in Pulumi's plugin, inputs are compared with the outputs of the state, not with its inputs: an
+//! imported resource has only outputs, and an explicit default is no change.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,6 @@ use pulumi_engine_model::property::{Properties, Property};
 use super::{resource::Resource, settings::RandomInputs};
 use crate::{ChangeKind, ChangeRequest, Difference};
 
-/// What differs.
 pub(super) fn difference(resource: &dyn Resource, request: &ChangeRequest<'_>) -> Difference {
     let (old, _) = RandomInputs::read(resource, request.old_outputs);
     let (new, _) = RandomInputs::read(resource, request.inputs);
@@ -33,9 +32,9 @@ pub(super) fn difference(resource: &dyn Resource, request: &ChangeRequest<'_>) -
 
 fn kind(name: &str, old: Option<&Property>, new: Option<&Property>) -> ChangeKind {
     let harmless = match name {
-        // keepers that keep nothing
+        // empty keepers
         "keepers" => is_nothing(old) && is_nothing(new),
-        // older plugins wrote an empty text where nothing was given
+        // older plugins wrote an empty string for a missing input
         "overrideSpecial" => match new {
             None => matches!(old, Some(Property::String(text)) if text.is_empty()),
             Some(new) => matches!(new, Property::Unknown),

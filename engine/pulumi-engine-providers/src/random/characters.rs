@@ -1,5 +1,4 @@
-//! The rules of `RandomString` and `RandomPassword`: which characters, and how many of each kind at least. Asks for
-//! randomness.
+//! The rules of `RandomString` and `RandomPassword`: character classes and their minimum counts.
 
 use pulumi_engine_model::property::{Properties, Property};
 
@@ -13,7 +12,7 @@ use crate::{CheckFailure, ProviderError};
 const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const LOWER: &str = "abcdefghijklmnopqrstuvwxyz";
 const NUMERIC: &str = "0123456789";
-/// What is special where the program does not say.
+/// The default special characters.
 pub(super) const SPECIAL: &str = "!@#$%&*()-_=+[]{}<>:?";
 
 const MINIMA: [&str; 4] = ["minUpper", "minLower", "minNumeric", "minSpecial"];
@@ -26,11 +25,11 @@ const fn minimum(name: &'static str, meaning: &'static str) -> Input {
     Input::optional(name, shape, meaning).or(Fallback::Integer(0))
 }
 
-const fn wanted(name: &'static str, meaning: &'static str) -> Input {
+const fn class_input(name: &'static str, meaning: &'static str) -> Input {
     Input::optional(name, Shape::Boolean, meaning).or(Fallback::Boolean(true))
 }
 
-/// What both resources take.
+/// The inputs of both resources.
 pub(super) static INPUTS: [Input; 12] = [
     KEEPERS,
     Input::required(
@@ -41,7 +40,7 @@ pub(super) static INPUTS: [Input; 12] = [
         },
         "how many characters the result has",
     ),
-    wanted("lower", "whether there may be lower case letters"),
+    class_input("lower", "whether there may be lower case letters"),
     minimum("minLower", "how many lower case letters there are at least"),
     minimum("minNumeric", "how many digits there are at least"),
     minimum(
@@ -56,11 +55,11 @@ pub(super) static INPUTS: [Input; 12] = [
         Shape::Text,
         "which characters are special",
     ),
-    wanted("special", "whether there may be special characters"),
-    wanted("upper", "whether there may be upper case letters"),
+    class_input("special", "whether there may be special characters"),
+    class_input("upper", "whether there may be upper case letters"),
 ];
 
-/// `number` and `numeric` are the same thing, which is `true` if neither is given.
+/// `number` and `numeric` are synonyms. The default is `true`.
 pub(super) fn complete(values: &mut Properties) {
     let number = values.get("number").or_else(|| values.get("numeric"));
     let numeric = values.get("numeric").or_else(|| values.get("number"));
@@ -70,7 +69,7 @@ pub(super) fn complete(values: &mut Properties) {
     }
 }
 
-/// What can't be had together.
+/// Inputs that conflict.
 pub(super) fn problems(settings: &RandomInputs) -> Vec<CheckFailure> {
     let mut problems = Vec::new();
     if let (Some(number), Some(numeric)) = (settings.boolean("number"), settings.boolean("numeric"))
@@ -110,7 +109,7 @@ pub(super) fn problems(settings: &RandomInputs) -> Vec<CheckFailure> {
     problems
 }
 
-/// Characters by the rules, in any order.
+/// Generates characters by the rules, shuffled.
 pub(super) fn generate(settings: &RandomInputs) -> Result<String, ProviderError> {
     let special = settings
         .text("overrideSpecial")
@@ -126,7 +125,7 @@ pub(super) fn generate(settings: &RandomInputs) -> Result<String, ProviderError>
     let mut all = Vec::new();
     for (kind, minimum, characters) in kinds {
         let characters: Vec<_> = characters.chars().collect();
-        // also of a kind that is not wanted otherwise, as in Pulumi's plugin
+        // as in Pulumi's plugin, a minimum counts even if its class is disabled
         for _ in 0..settings.count(minimum)? {
             result.push(randomness::pick(&characters)?);
         }
@@ -141,9 +140,9 @@ pub(super) fn generate(settings: &RandomInputs) -> Result<String, ProviderError>
     Ok(result.into_iter().collect())
 }
 
-/// The inputs of a text that was made elsewhere; none if there is no text.
+/// The inputs of an imported string; none if it is empty.
 pub(super) fn settings_of(imported: &str) -> Option<Properties> {
-    // in bytes, as Pulumi's plugin counts what it imports
+    // in bytes, as Pulumi's plugin counts imported strings
     let length = i64::try_from(imported.len())
         .ok()
         .filter(|length| *length > 0)?;

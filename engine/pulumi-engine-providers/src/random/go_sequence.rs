@@ -1,5 +1,5 @@
-//! Random numbers that follow from a seed: the very sequence of Go's `math/rand`, which Pulumi's plugin uses, so that a
-//! seed gives the same result here and there. Pure.
+//! Seeded random numbers: the sequence of Go's `math/rand`, which Pulumi's plugin uses, so that a seed
+//! gives the same result.
 
 use std::collections::VecDeque;
 
@@ -32,7 +32,7 @@ impl GoSequence {
             }
             places.push(place);
         }
-        // Go walks through its places downwards, and starts where the short lag divides them
+        // Go walks its state downwards, and starts at the short lag
         let (first, second) = places.split_at(LONG_LAG - SHORT_LAG);
         Self {
             history: first
@@ -72,7 +72,7 @@ impl GoSequence {
         }
     }
 
-    /// Numbers that would make small results likelier are passed over.
+    /// Skips numbers that would bias the result.
     fn fair(bound: u64, largest: u64, mut next: impl FnMut() -> u64) -> u64 {
         let limit = largest - (largest + 1) % bound;
         loop {
@@ -95,7 +95,7 @@ impl GoSequence {
     }
 }
 
-/// Where the numbers that make the first places start.
+/// The start of the numbers that initialize the state.
 fn start(seed: i64) -> u64 {
     let seed = seed.rem_euclid(LARGEST_31.cast_signed()).cast_unsigned();
     if seed == 0 { 89_482_311 } else { seed }
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checksums_are_those_of_go() {
+    fn crc64_matches_go() {
         for (seed, sum) in [
             ("12345", 0x45a4_1001_b320_0000),
             ("a", 0x3420_0000_0000_0000),
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::unreadable_literal, reason = "as Go printed them")]
-    fn numbers_are_those_of_go() {
+    fn go_sequence_numbers_match_go() {
         for (seed, first, last) in [
             (
                 "12345",
@@ -170,7 +170,7 @@ mod tests {
         ] {
             let mut sequence = GoSequence::seeded(seed);
             assert_eq!([(); 3].map(|()| sequence.next()), first, "{seed}");
-            // the 2000th: every place was renewed more than twice
+            // the 2000th: the whole state was replaced more than twice
             assert_eq!(
                 (3..2000).map(|_| sequence.next()).last(),
                 Some(last),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_kept_as_go_keeps_them() {
+    fn go_sequence_bounds_match_go() {
         for (seed, results) in [
             (
                 "12345",
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_are_those_of_go() {
+    fn go_sequence_permutations_match_go() {
         for (seed, five, ten) in [
             ("12345", [4, 2, 0, 1, 3], [4, 5, 0, 6, 7, 2, 8, 9, 1, 3]),
             ("a", [4, 1, 0, 3, 2], [4, 1, 9, 3, 2, 0, 7, 6, 5, 8]),

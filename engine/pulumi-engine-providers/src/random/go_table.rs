@@ -1,7 +1,7 @@
-//! Numbers with which Go's `math/rand` starts, as `rngCooked` in its sources: the state of its lagged Fibonacci generator
-//! after 7.8e12 steps. Pure.
+//! The initial numbers of Go's `math/rand`, `rngCooked` in its sources: the state of its lagged
+//! Fibonacci generator after 7.8e12 steps.
 
-/// One for each place of the generator's state.
+/// One for each entry of the generator's state.
 #[rustfmt::skip]
 #[expect(clippy::unreadable_literal, reason = "they are random, and nobody reads them")]
 pub(super) const START: [i64; 607] = [

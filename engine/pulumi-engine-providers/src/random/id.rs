@@ -1,4 +1,4 @@
-//! `RandomId`: a number for names that must not clash, in four ways of writing. Asks for randomness.
+//! `RandomId`: a number for unique names, in four notations.
 
 use base64::{
     Engine as _,
@@ -54,7 +54,10 @@ impl Resource for Id {
 
     fn generate(&self, settings: &RandomInputs) -> Result<GeneratedResource, ProviderError> {
         let bytes = randomness::bytes(settings.count("byteLength")?)?;
-        Ok(made(&bytes, settings.text("prefix").unwrap_or_default()))
+        Ok(generated_resource(
+            &bytes,
+            settings.text("prefix").unwrap_or_default(),
+        ))
     }
 
     fn import(&self, id: &str) -> Result<Imported, ProviderError> {
@@ -72,12 +75,12 @@ impl Resource for Id {
         }
         Ok(Imported {
             settings,
-            made: made(&bytes, prefix),
+            made: generated_resource(&bytes, prefix),
         })
     }
 }
 
-fn made(bytes: &[u8], prefix: &str) -> GeneratedResource {
+fn generated_resource(bytes: &[u8], prefix: &str) -> GeneratedResource {
     let id = URL_SAFE_NO_PAD.encode(bytes);
     let prefixed = |value: &str| text(format!("{prefix}{value}"));
     GeneratedResource {
@@ -117,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_one_decimal_number() {
+    fn random_id_decimal_is_big_endian() {
         for (bytes, digits) in [
             (&[][..], "0"),
             (&[0], "0"),

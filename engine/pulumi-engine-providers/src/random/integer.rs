@@ -1,4 +1,4 @@
-//! `RandomInteger`: a number between two, both included. Asks for randomness unless a seed decides.
+//! `RandomInteger`: a number between two bounds, both included. A seed makes it deterministic.
 
 use pulumi_engine_model::property::{Properties, Property};
 
@@ -40,7 +40,7 @@ impl Resource for Integer {
     }
 
     fn complete(&self, values: &mut Properties) {
-        // no seed, in the words of a template
+        // an empty seed means none
         if matches!(values.get("seed"), Some(Property::String(seed)) if seed.is_empty()) {
             values.remove("seed");
         }
@@ -63,7 +63,10 @@ impl Resource for Integer {
     }
 
     fn generate(&self, settings: &RandomInputs) -> Result<GeneratedResource, ProviderError> {
-        let (min, max) = (settings.needed("min")?, settings.needed("max")?);
+        let (min, max) = (
+            settings.required_integer("min")?,
+            settings.required_integer("max")?,
+        );
         let choices = choices(min, max).ok_or_else(|| {
             ProviderError::Failed("'max' must be at least as large as 'min'".to_owned())
         })?;
@@ -106,7 +109,7 @@ impl Resource for Integer {
     }
 }
 
-/// How many numbers there are to choose from, if Go could choose.
+/// The size of the range, if Go supports it.
 fn choices(min: i64, max: i64) -> Option<u64> {
     let choices = max.checked_sub(min)?.checked_add(1)?;
     u64::try_from(choices).ok().filter(|choices| *choices > 0)

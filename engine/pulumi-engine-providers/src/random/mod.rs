@@ -1,9 +1,10 @@
-//! The provider `random`: values that are made once and then stay, until a keeper changes. The state is all there is of
-//! them. I/O: randomness and, for UUIDs of version 7, the time.
+//! The provider `random`: values that are generated once and stay until a keeper changes. They exist
+//! only in the state.
 //!
-//! States are those that Pulumi's plugin of the same name reads. It holds inputs as the program gives them, without
-//! `__defaults`; outputs have the defaults, and `__meta` where its schema has a version. `__pulumi_raw_state_delta`, which
-//! its latest versions add, is kept where it is and never made: without it the plugin reads the properties themselves.
+//! States are compatible with Pulumi's plugin of the same name. Inputs are those of the program, without
+//! `__defaults`. Outputs have the defaults, and `__meta` if the schema has a version.
+//! `__pulumi_raw_state_delta`, which the latest plugins add, is preserved and never created: without it
+//! the plugin reads the properties themselves.
 
 mod bytes;
 mod change;
@@ -36,10 +37,10 @@ use super::{
     Provider, ProviderError, ReadRequest,
 };
 
-/// What the package is called in tokens.
+/// The name of the package in tokens.
 pub(crate) const PACKAGE: &str = "random";
 
-/// What the plugin keeps about its own format.
+/// The output with the plugin's format version.
 const META: &str = "__meta";
 
 static RESOURCES: [&dyn Resource; 10] = [
@@ -59,7 +60,7 @@ static RESOURCES: [&dyn Resource; 10] = [
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Random;
 
-/// The token that states hold, for any way to write it: `random:RandomPet`, `random:index:RandomPet` or
+/// The token in states, for all notations: `random:RandomPet`, `random:index:RandomPet` or
 /// `random:index/randomPet:RandomPet`.
 #[must_use]
 pub(crate) fn canonical_token(token: &str) -> Option<&'static str> {
@@ -77,7 +78,7 @@ fn short_name(token: &'static str) -> &'static str {
     token.rsplit(':').next().unwrap_or(token)
 }
 
-fn named(token: &str) -> Result<&'static dyn Resource, ProviderError> {
+fn resource_of_token(token: &str) -> Result<&'static dyn Resource, ProviderError> {
     canonical_token(token)
         .and_then(|canonical| {
             RESOURCES
@@ -100,12 +101,12 @@ fn no_such_type(token: &str) -> ProviderError {
 
 fn of(call: &Call<'_>) -> Result<&'static dyn Resource, ProviderError> {
     let types = call.urn.qualified_type();
-    named(types.rsplit('$').next().unwrap_or(types))
+    resource_of_token(types.rsplit('$').next().unwrap_or(types))
 }
 
 impl Provider for Random {
     fn resource_type(&self, token: &str) -> Result<ResourceType, ProviderError> {
-        let resource = named(token)?;
+        let resource = resource_of_token(token)?;
         let inputs: Vec<_> = resource.inputs().iter().map(|input| input.name).collect();
         let required = resource
             .inputs()
@@ -182,7 +183,7 @@ impl Provider for Random {
         }
         let inputs = match request.inputs {
             Some(inputs) => inputs.clone(),
-            None => given(resource, request.outputs),
+            None => inputs_of_outputs(resource, request.outputs),
         };
         Ok(Some(Observed {
             id: request.id.to_owned(),
@@ -243,7 +244,7 @@ fn strangers(resource: &dyn Resource, inputs: &Properties) -> Vec<CheckFailure> 
         .collect()
 }
 
-fn given(resource: &dyn Resource, outputs: &Properties) -> Properties {
+fn inputs_of_outputs(resource: &dyn Resource, outputs: &Properties) -> Properties {
     resource
         .inputs()
         .iter()
@@ -262,7 +263,7 @@ fn import(resource: &dyn Resource, id: &str) -> Result<Observed, ProviderError> 
     })
 }
 
-/// What a preview can know of outputs.
+/// The known outputs of a preview.
 fn foreseen(resource: &dyn Resource, settings: &RandomInputs) -> Properties {
     let made = GeneratedResource {
         id: String::new(),
@@ -279,7 +280,7 @@ fn foreseen(resource: &dyn Resource, settings: &RandomInputs) -> Properties {
     outputs
 }
 
-/// Inputs with defaults, what was made of them, and the plugin's mark.
+/// Inputs with defaults, generated outputs, and the plugin's format version.
 fn outputs(
     resource: &dyn Resource,
     settings: &RandomInputs,

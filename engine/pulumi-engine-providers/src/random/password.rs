@@ -1,4 +1,4 @@
-//! `RandomPassword`: so many characters, by rules, that must not be shown, and their bcrypt hash. Asks for randomness.
+//! `RandomPassword`: secret random characters and their bcrypt hash.
 
 use pulumi_engine_model::property::Properties;
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{CheckFailure, ProviderError};
 
-/// The cost that Go takes where none is asked for.
+/// Go's default cost.
 const COST: u32 = 10;
 
 pub(super) struct Password;
@@ -40,7 +40,7 @@ impl Resource for Password {
     }
 
     fn generate(&self, settings: &RandomInputs) -> Result<GeneratedResource, ProviderError> {
-        made(&characters::generate(settings)?)
+        generated_resource(&characters::generate(settings)?)
     }
 
     fn import(&self, id: &str) -> Result<Imported, ProviderError> {
@@ -48,14 +48,14 @@ impl Resource for Password {
             .ok_or_else(|| bad_import(self.token(), "the password that it shall have"))?;
         Ok(Imported {
             settings,
-            made: made(id)?,
+            made: generated_resource(id)?,
         })
     }
 }
 
-fn made(result: &str) -> Result<GeneratedResource, ProviderError> {
+fn generated_resource(result: &str) -> Result<GeneratedResource, ProviderError> {
     Ok(GeneratedResource {
-        // an id can't be secret, so it says nothing
+        // an id cannot be secret, so it reveals nothing
         id: "none".to_owned(),
         generated: vec![
             ("bcryptHash", text(hash(result)?)),
@@ -64,7 +64,7 @@ fn made(result: &str) -> Result<GeneratedResource, ProviderError> {
     })
 }
 
-/// Of the first 72 bytes: there bcrypt ends.
+/// Hashes the first 72 bytes, the limit of bcrypt.
 fn hash(password: &str) -> Result<String, ProviderError> {
     let salt = randomness::array()?;
     bcrypt::hash_with_salt(password, COST, salt)

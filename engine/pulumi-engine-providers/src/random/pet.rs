@@ -1,4 +1,4 @@
-//! `RandomPet`: a name that people can say. Asks for randomness.
+//! `RandomPet`: a pronounceable name.
 
 use pulumi_engine_model::property::{Properties, Property};
 
@@ -45,7 +45,7 @@ impl Resource for Pet {
     }
 
     fn complete(&self, values: &mut Properties) {
-        // no prefix, in the words of a template
+        // an empty prefix means none
         if matches!(values.get("prefix"), Some(Property::String(prefix)) if prefix.is_empty()) {
             values.remove("prefix");
         }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_hundreds_of_words_of_each_kind_and_none_twice() {
+    fn pet_words_are_many_and_unique() {
         for list in [ADVERBS, ADJECTIVES, NAMES] {
             let words: Vec<_> = list.split_ascii_whitespace().collect();
             let different: BTreeSet<_> = words.iter().collect();

@@ -1,4 +1,4 @@
-//! Random numbers that nobody can guess, each as likely as any other. I/O: asks the operating system.
+//! Secure, uniformly distributed random numbers from the operating system.
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 
@@ -11,7 +11,7 @@ pub(super) fn bytes(count: usize) -> Result<Vec<u8>, ProviderError> {
     Ok(bytes)
 }
 
-/// As many bytes as there is room for.
+/// Fills a buffer.
 pub(super) fn array<const COUNT: usize>() -> Result<[u8; COUNT], ProviderError> {
     let mut bytes = [0; COUNT];
     fill(&mut bytes)?;
@@ -28,7 +28,7 @@ fn fill(bytes: &mut [u8]) -> Result<(), ProviderError> {
 pub(super) fn below(bound: u64) -> Result<u64, ProviderError> {
     loop {
         let number = u64::from_ne_bytes(array()?);
-        // the last numbers, too few to make a whole round, would favour the small remainders
+        // rejects the last partial range, which would bias the remainder
         let rounds = u64::MAX.checked_div(bound).ok_or_else(nothing)?;
         if number < rounds.saturating_mul(bound) {
             return number.checked_rem(bound).ok_or_else(nothing);
@@ -42,7 +42,7 @@ pub(super) fn pick<T: Copy>(choices: &[T]) -> Result<T, ProviderError> {
     choices.get(index).copied().ok_or_else(nothing)
 }
 
-/// Puts things in an order of which each is as likely as any other.
+/// Shuffles uniformly.
 pub(super) fn shuffle<T>(things: &mut [T]) -> Result<(), ProviderError> {
     for last in (1..things.len()).rev() {
         things.swap(last, index_below(last + 1)?);
@@ -50,7 +50,7 @@ pub(super) fn shuffle<T>(things: &mut [T]) -> Result<(), ProviderError> {
     Ok(())
 }
 
-/// A place below a bound.
+/// An index below a bound.
 pub(super) fn index_below(bound: usize) -> Result<usize, ProviderError> {
     let bound = u64::try_from(bound).map_err(|_| nothing())?;
     usize::try_from(below(bound)?).map_err(|_| nothing())
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_below_their_bound_and_reach_every_one() {
+    fn randomness_below_reaches_every_number() {
         for bound in [1, 2, 3, 7, 21] {
             let seen: BTreeSet<_> = (0..2000).map(|_| below(bound).unwrap()).collect();
             assert_eq!(seen, (0..bound).collect(), "{bound}");
@@ -77,13 +77,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_be_picked_from_nothing() {
+    fn randomness_pick_from_empty_fails() {
         assert!(pick::<char>(&[]).is_err());
         assert_eq!(pick(&['x']), Ok('x'));
     }
 
     #[test]
-    fn what_is_shuffled_is_all_there() {
+    fn randomness_shuffle_keeps_all_entries() {
         for count in 0..20 {
             let mut things: Vec<_> = (0..count).collect();
             shuffle(&mut things).unwrap();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_as_many_as_asked_for_and_never_the_same() {
+    fn randomness_bytes_differ() {
         assert_eq!(bytes(0).unwrap().len(), 0);
         assert_eq!(bytes(33).unwrap().len(), 33);
         assert_ne!(bytes(32).unwrap(), bytes(32).unwrap());

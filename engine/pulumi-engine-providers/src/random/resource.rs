@@ -1,5 +1,4 @@
-//! What each resource of the package is: its inputs, what it makes of them, and how one is imported. Pure but for the
-//! randomness that `generate` asks for.
+//! The definition of a resource type: inputs, generation, import.
 
 use pulumi_engine_model::property::{Properties, Property};
 use serde_json::Number;
@@ -7,22 +6,22 @@ use serde_json::Number;
 use super::settings::RandomInputs;
 use crate::{CheckFailure, ProviderError};
 
-/// The most characters, bytes, words or entries of one result. Nobody needs more, and a slip of the keyboard must not
-/// take all memory.
+/// The largest number of characters, bytes, words or entries of a result, so a typo does not exhaust
+/// memory.
 pub(super) const MOST: i64 = 1_048_576;
 
 /// A resource type.
 pub(super) trait Resource: Sync {
-    /// Its canonical token, which states hold.
+    /// Its canonical token, as in states.
     fn token(&self) -> &'static str;
 
-    /// Its inputs. A change of any of them makes it anew.
+    /// Its inputs. A change of any of them replaces it.
     fn inputs(&self) -> &'static [Input];
 
-    /// What is made, besides the inputs that come back as outputs.
+    /// The generated outputs, besides the inputs.
     fn generated(&self) -> &'static [Generated];
 
-    /// The version of its outputs that Pulumi's plugin writes, if it has one.
+    /// The schema version of Pulumi's plugin, if it has one.
     fn schema_version(&self) -> Option<u8> {
         None
     }
@@ -32,45 +31,40 @@ pub(super) trait Resource: Sync {
         true
     }
 
-    /// Fills in inputs that follow from others.
+    /// Sets inputs that follow from others.
     fn complete(&self, _values: &mut Properties) {}
 
-    /// What is wrong with inputs that are each fine.
+    /// Failures that concern several inputs.
     fn problems(&self, _settings: &RandomInputs) -> Vec<CheckFailure> {
         Vec::new()
     }
 
-    /// Makes one.
     fn generate(&self, settings: &RandomInputs) -> Result<GeneratedResource, ProviderError>;
 
-    /// One that was made elsewhere, by the text that stands for it.
+    /// Imports one by its id.
     fn import(&self, id: &str) -> Result<Imported, ProviderError>;
 }
 
-/// What was made.
 pub(super) struct GeneratedResource {
     pub id: String,
     /// Values of [`Resource::generated`].
     pub generated: Vec<(&'static str, Property)>,
 }
 
-/// What was made elsewhere.
+/// An imported resource.
 pub(super) struct Imported {
-    /// Inputs that would make such a one.
     pub settings: Properties,
-    /// What it has.
     pub made: GeneratedResource,
 }
 
-/// An output that is made.
+/// A generated output.
 pub(super) struct Generated {
     pub name: &'static str,
-    /// Whether it is a secret whatever the inputs are.
+    /// Whether it is always secret.
     pub secret: bool,
 }
 
 impl Generated {
-    /// One that may be shown.
     pub(super) const fn open(name: &'static str) -> Self {
         Self {
             name,
@@ -78,7 +72,6 @@ impl Generated {
         }
     }
 
-    /// One that must not be shown.
     pub(super) const fn secret(name: &'static str) -> Self {
         Self { name, secret: true }
     }
@@ -86,16 +79,13 @@ impl Generated {
 
 pub(super) struct Input {
     pub name: &'static str,
-    /// What it looks like.
     pub shape: Shape,
-    /// What holds if it is not given.
     pub absence: Absence,
-    /// What it means, for messages.
+    /// Its description, for messages.
     pub meaning: &'static str,
 }
 
 impl Input {
-    /// One that must be given.
     pub(super) const fn required(name: &'static str, shape: Shape, meaning: &'static str) -> Self {
         Self {
             name,
@@ -105,7 +95,6 @@ impl Input {
         }
     }
 
-    /// One that may be left out.
     pub(super) const fn optional(name: &'static str, shape: Shape, meaning: &'static str) -> Self {
         Self {
             name,
@@ -115,21 +104,20 @@ impl Input {
         }
     }
 
-    /// The same with a default.
     pub(super) const fn or(mut self, default: Fallback) -> Self {
         self.absence = Absence::Default(default);
         self
     }
 }
 
-/// The map that every resource has: what makes it anew when it changes.
+/// The input of every resource whose change replaces it.
 pub(super) const KEEPERS: Input = Input::optional(
     "keepers",
     Shape::TextMap,
     "values that make it anew when they change",
 );
 
-/// What an input looks like.
+/// The type of an input.
 #[derive(Clone, Copy)]
 pub(super) enum Shape {
     /// A whole number within bounds.
@@ -145,18 +133,16 @@ pub(super) enum Shape {
     TextMap,
 }
 
-/// What holds if an input is not given.
+/// What a missing input means.
 #[derive(Clone, Copy)]
 pub(super) enum Absence {
-    /// It must be given.
+    /// An error.
     Refused,
-    /// Nothing.
     Fine,
-    /// This value.
     Default(Fallback),
 }
 
-/// A value that is taken where none is given.
+/// A default value.
 #[derive(Clone, Copy)]
 pub(super) enum Fallback {
     /// A whole number.
@@ -185,7 +171,6 @@ pub(super) fn text(value: impl Into<String>) -> Property {
     Property::String(value.into())
 }
 
-/// What is wrong with an input.
 pub(super) fn failure(property: &str, reason: impl Into<String>) -> CheckFailure {
     CheckFailure {
         property: property.to_owned(),
@@ -193,7 +178,7 @@ pub(super) fn failure(property: &str, reason: impl Into<String>) -> CheckFailure
     }
 }
 
-/// Says that a type can't be imported.
+/// The error that a type cannot be imported.
 pub(super) fn not_importable(token: &str) -> ProviderError {
     ProviderError::Failed(format!(
         "resources of type {token} can't be imported: nothing tells what made them; leave out `import` and let a new \
@@ -201,7 +186,7 @@ pub(super) fn not_importable(token: &str) -> ProviderError {
     ))
 }
 
-/// Says what the text to import by looks like.
+/// The error about a malformed import id.
 pub(super) fn bad_import(token: &str, form: &str) -> ProviderError {
     ProviderError::Failed(format!("to import a {token}, give {form} as its id"))
 }

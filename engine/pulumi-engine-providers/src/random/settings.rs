@@ -1,4 +1,4 @@
-//! Inputs as a resource sees them: of the right type, with defaults. Pure.
+//! Typed inputs with defaults.
 
 use pulumi_engine_model::property::{Properties, Property};
 use pulumi_yaml::text::from_float;
@@ -7,13 +7,13 @@ use serde_json::Number;
 use super::resource::{Absence, Input, Resource, Shape, failure, integer, text};
 use crate::{CheckFailure, ProviderError};
 
-/// Inputs of the right type, with defaults; secrets and unknown values stay what they are.
+/// Inputs of the right type, with defaults. Secrets and unknown values are preserved.
 pub(super) struct RandomInputs {
     values: Properties,
 }
 
 impl RandomInputs {
-    /// From what a program or a state says, with what is wrong in it. What is wrong is left out.
+    /// Converts inputs of a program or state. Returns failures for invalid ones, which are dropped.
     pub(super) fn read(resource: &dyn Resource, given: &Properties) -> (Self, Vec<CheckFailure>) {
         let mut values = Properties::new();
         let mut failures = Vec::new();
@@ -30,7 +30,7 @@ impl RandomInputs {
         (Self { values }, failures)
     }
 
-    /// Those of a resource that was imported.
+    /// The inputs of an imported resource.
     pub(super) fn imported(values: Properties) -> Self {
         Self { values }
     }
@@ -39,7 +39,7 @@ impl RandomInputs {
         &self.values
     }
 
-    /// Whether something besides keepers is secret, and with it whatever is made.
+    /// Whether an input besides keepers is secret, which makes the outputs secret.
     pub(super) fn taint(&self) -> bool {
         self.values
             .iter()
@@ -54,12 +54,12 @@ impl RandomInputs {
         Some(value)
     }
 
-    /// Whether it is given, if only the real run will know what it is.
+    /// Whether it is given, known or not.
     pub(super) fn has(&self, name: &str) -> bool {
         self.values.contains_key(name)
     }
 
-    /// A whole number, if it is given and known.
+    /// An integer, if it is given and known.
     pub(super) fn integer(&self, name: &str) -> Option<i64> {
         match self.plain(name)? {
             Property::Number(number) => number.as_i64(),
@@ -67,15 +67,15 @@ impl RandomInputs {
         }
     }
 
-    /// A whole number without which nothing can be made.
-    pub(super) fn needed(&self, name: &str) -> Result<i64, ProviderError> {
+    /// A required integer.
+    pub(super) fn required_integer(&self, name: &str) -> Result<i64, ProviderError> {
         self.integer(name)
             .ok_or_else(|| ProviderError::Failed(format!("the property '{name}' must be given")))
     }
 
-    /// How many of something; never less than none.
+    /// A count; at least zero.
     pub(super) fn count(&self, name: &str) -> Result<usize, ProviderError> {
-        let count = self.needed(name)?;
+        let count = self.required_integer(name)?;
         usize::try_from(count)
             .map_err(|_| ProviderError::Failed(format!("the property '{name}' must be at least 0")))
     }
@@ -88,7 +88,7 @@ impl RandomInputs {
         }
     }
 
-    /// A text, if it is given and known.
+    /// A string, if it is given and known.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         match self.plain(name)? {
             Property::String(value) => Some(value),
@@ -119,7 +119,7 @@ fn value(input: &Input, given: Option<&Property>) -> Result<Property, String> {
     }
 }
 
-/// To the type that is wanted, as Pulumi's plugin does: numbers and booleans may stand for texts, texts for numbers.
+/// Converts between strings, numbers and booleans as Pulumi's plugin does.
 fn convert(shape: Shape, given: &Property) -> Result<Property, String> {
     match (shape, given) {
         (_, Property::Null) => Ok(Property::Null),
@@ -131,7 +131,7 @@ fn convert(shape: Shape, given: &Property) -> Result<Property, String> {
         (Shape::Integer { least, most }, given) => whole(given, least, most),
         (Shape::Boolean, Property::Bool(_)) => Ok(given.clone()),
         (Shape::Boolean, _) => Err("must be true or false".to_owned()),
-        (Shape::Text, given) => written(given),
+        (Shape::Text, given) => to_string_property(given),
         (Shape::Texts, Property::List(values)) => values
             .iter()
             .map(entry)
@@ -140,7 +140,7 @@ fn convert(shape: Shape, given: &Property) -> Result<Property, String> {
         (Shape::Texts, _) => Err("must be a list of texts".to_owned()),
         (Shape::TextMap, Property::Object(entries)) => entries
             .iter()
-            // a keeper that is null is no keeper
+            // null keepers are dropped
             .filter(|(_, value)| !matches!(value, Property::Null))
             .map(|(key, value)| Ok((key.clone(), convert(Shape::Text, value)?)))
             .collect::<Result<_, String>>()
@@ -172,14 +172,14 @@ fn whole(given: &Property, least: i64, most: i64) -> Result<Property, String> {
     }
 }
 
-/// The whole number that it is; states may have `16.0` for `16`.
+/// The integer of a number. States may have `16.0` for `16`.
 fn exact(number: &Number) -> Option<i64> {
     number
         .as_i64()
         .or_else(|| from_float(number.as_f64()?)?.as_i64())
 }
 
-fn written(given: &Property) -> Result<Property, String> {
+fn to_string_property(given: &Property) -> Result<Property, String> {
     Ok(match given {
         Property::String(_) => given.clone(),
         Property::Bool(value) => text(value.to_string()),
@@ -188,7 +188,7 @@ fn written(given: &Property) -> Result<Property, String> {
     })
 }
 
-/// As Go writes a number that stands for a text: never with an exponent.
+/// Formats a number as Go does for a string input: without an exponent.
 fn digits(number: &Number) -> String {
     match number.as_f64() {
         Some(float) if number.is_f64() => float.to_string(),

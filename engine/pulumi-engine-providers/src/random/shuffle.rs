@@ -1,4 +1,4 @@
-//! `RandomShuffle`: a list in another order, or a part of it, or more of it. Asks for randomness unless a seed decides.
+//! `RandomShuffle`: a shuffled list, shortened or repeated. A seed makes it deterministic.
 
 use pulumi_engine_model::property::Property;
 
@@ -55,7 +55,7 @@ impl Resource for Shuffle {
             None => unseeded(inputs.len()),
         })?;
         Ok(GeneratedResource {
-            // Terraform wants some id, and this is the one that it has always had
+            // the id that the Terraform provider has always used
             id: "-".to_owned(),
             generated: vec![("results", Property::List(results))],
         })
@@ -72,7 +72,7 @@ fn unseeded(count: usize) -> Result<Vec<usize>, ProviderError> {
     Ok(order)
 }
 
-/// Whole lists, each in an order of its own, until there are enough entries: none comes twice more often than another.
+/// Concatenates shuffled lists until there are enough entries, so entries repeat evenly.
 fn rounds(
     inputs: &[Property],
     count: usize,

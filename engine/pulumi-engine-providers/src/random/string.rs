@@ -1,4 +1,4 @@
-//! `RandomString`: so many characters, by rules, that may be shown. Asks for randomness.
+//! `RandomString`: random characters.
 
 use pulumi_engine_model::property::Properties;
 
@@ -37,7 +37,7 @@ impl Resource for Text {
     }
 
     fn generate(&self, settings: &RandomInputs) -> Result<GeneratedResource, ProviderError> {
-        Ok(made(characters::generate(settings)?))
+        Ok(generated_resource(characters::generate(settings)?))
     }
 
     fn import(&self, id: &str) -> Result<Imported, ProviderError> {
@@ -45,12 +45,12 @@ impl Resource for Text {
             .ok_or_else(|| bad_import(self.token(), "the text that it shall have"))?;
         Ok(Imported {
             settings,
-            made: made(id.to_owned()),
+            made: generated_resource(id.to_owned()),
         })
     }
 }
 
-fn made(result: String) -> GeneratedResource {
+fn generated_resource(result: String) -> GeneratedResource {
     GeneratedResource {
         generated: vec![("result", text(&result))],
         id: result,

@@ -1,4 +1,4 @@
-//! `RandomUuid`, `RandomUuid4`, `RandomUuid7`. Asks for randomness, and for the time that version 7 holds.
+//! `RandomUuid`, `RandomUuid4`, `RandomUuid7`.
 
 use jiff::Timestamp;
 use pulumi_engine_model::property::Properties;
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::ProviderError;
 
-/// 128 random bits in the form of a UUID, of no version.
+/// 128 random bits in UUID format, without a version.
 pub(super) const ANY: UuidVersion = UuidVersion {
     token: "random:index/randomUuid:RandomUuid",
     make: any,
@@ -27,7 +27,7 @@ pub(super) const VERSION_4: UuidVersion = UuidVersion {
     read: |text| Uuid::try_parse(text).ok(),
 };
 
-/// A UUID by RFC 9562 that starts with the time.
+/// A UUID by RFC 9562 that starts with a time stamp.
 pub(super) const VERSION_7: UuidVersion = UuidVersion {
     token: "random:index/randomUuid7:RandomUuid7",
     make: version_7,
@@ -55,7 +55,7 @@ impl Resource for UuidVersion {
     }
 
     fn generate(&self, _settings: &RandomInputs) -> Result<GeneratedResource, ProviderError> {
-        (self.make)().map(made)
+        (self.make)().map(generated_resource)
     }
 
     fn import(&self, id: &str) -> Result<Imported, ProviderError> {
@@ -65,12 +65,12 @@ impl Resource for UuidVersion {
         })?;
         Ok(Imported {
             settings: Properties::new(),
-            made: made(uuid),
+            made: generated_resource(uuid),
         })
     }
 }
 
-fn made(uuid: Uuid) -> GeneratedResource {
+fn generated_resource(uuid: Uuid) -> GeneratedResource {
     let id = uuid.hyphenated().to_string();
     GeneratedResource {
         generated: vec![("result", text(&id))],
@@ -92,7 +92,7 @@ fn version_7() -> Result<Uuid, ProviderError> {
     Ok(Builder::from_unix_timestamp_millis(now, &bytes).into_uuid())
 }
 
-/// The one form that Pulumi's plugin takes here.
+/// The only format that Pulumi's plugin accepts.
 fn hyphenated(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|_| text.len() == 36)
 }

@@ -124,7 +124,7 @@ impl AccountService {
 mod tests {
     use super::*;
 
-    fn found(
+    fn find_account(
         query: &str,
         variables: &[(&str, &str)],
     ) -> Result<(String, Option<String>, Option<String>), String> {
@@ -157,21 +157,21 @@ mod tests {
         };
         let account = ("AZURE_STORAGE_ACCOUNT", "acc");
         assert_eq!(
-            found("", &[account, ("AZURE_STORAGE_KEY", "k=")]),
+            find_account("", &[account, ("AZURE_STORAGE_KEY", "k=")]),
             of("acc", Some("k="), None)
         );
         assert_eq!(
-            found("storage_account=other", &[account]),
+            find_account("storage_account=other", &[account]),
             of("other", None, None)
         );
         let local = "domain=127.0.0.1:10000&protocol=http&localemu=true";
         assert_eq!(
-            found(local, &[account]),
+            find_account(local, &[account]),
             of("acc", None, Some("http://127.0.0.1:10000/acc"))
         );
         let connection = "DefaultEndpointsProtocol=https;AccountName=c;AccountKey=a==;EndpointSuffix=core.chinacloudapi.cn";
         assert_eq!(
-            found("", &[("AZURE_STORAGE_CONNECTION_STRING", connection)]),
+            find_account("", &[("AZURE_STORAGE_CONNECTION_STRING", connection)]),
             of(
                 "c",
                 Some("a=="),
@@ -179,12 +179,12 @@ mod tests {
             )
         );
         assert!(
-            found("", &[])
+            find_account("", &[])
                 .unwrap_err()
                 .contains("AZURE_STORAGE_ACCOUNT")
         );
         assert!(
-            found("protocol=ftp", &[account])
+            find_account("protocol=ftp", &[account])
                 .unwrap_err()
                 .contains("\"ftp\"")
         );

@@ -88,13 +88,13 @@ impl UreqService {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (parts, body) = request.into_parts();
         let sent = if has_body(&parts.method) {
-            let body = collected(body).await?;
+            let body = collect_body(body).await?;
             self.0.run(http::Request::from_parts(parts, body))
         } else {
             self.0.run(http::Request::from_parts(parts, ()))
         };
         let (parts, body) = sent
-            .map_err(|error| failed(&error))
+            .map_err(|error| http_error(&error))
             .map(Response::into_parts)?;
         let mut content = Vec::new();
         let mut reader = body.into_with_config().limit(LIMIT).reader();
@@ -109,7 +109,7 @@ fn has_body(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH)
 }
 
-async fn collected(body: HttpRequestBody) -> Result<Vec<u8>, HttpError> {
+async fn collect_body(body: HttpRequestBody) -> Result<Vec<u8>, HttpError> {
     use http_body_util::BodyExt as _;
     let collected = body.collect().await;
     let collected = collected.map_err(|error| HttpError::new(HttpErrorKind::Request, error))?;
@@ -117,7 +117,7 @@ async fn collected(body: HttpRequestBody) -> Result<Vec<u8>, HttpError> {
 }
 
 /// The kind of an error decides whether the call is retried.
-fn failed(error: &ureq::Error) -> HttpError {
+fn http_error(error: &ureq::Error) -> HttpError {
     let kind = match error {
         ureq::Error::ConnectionFailed | ureq::Error::HostNotFound => HttpErrorKind::Connect,
         ureq::Error::Timeout(_) => HttpErrorKind::Timeout,

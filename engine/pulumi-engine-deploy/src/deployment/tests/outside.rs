@@ -95,7 +95,7 @@ impl Provider for ThingProvider {
     }
 
     fn diff_config(&self, old: &Properties, new: &Properties) -> Difference {
-        let mut difference = pulumi_engine_providers::changed(old, new);
+        let mut difference = pulumi_engine_providers::diff_top_level(old, new);
         if let Some(kind) = difference.changes.get_mut("place") {
             *kind = ChangeKind::Replace;
         }

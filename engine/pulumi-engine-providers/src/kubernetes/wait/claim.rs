@@ -1,11 +1,11 @@
-//! Storage: claims that have a volume, volumes that can be had. Pure.
+//! Readiness of claims and volumes.
 
 use serde_json::Value;
 
 use super::{Observation, Progress};
 use crate::kubernetes::object::text;
 
-/// A claim: it has a volume, or will get one with its first pod.
+/// A claim is ready when it is bound, or waits for its first pod.
 pub(super) fn judge(sight: &Observation) -> Progress {
     let phase = text(&sight.object, "/status/phase");
     let class = sight.storage_class.as_ref();
@@ -18,7 +18,7 @@ pub(super) fn judge(sight: &Observation) -> Progress {
     }
 }
 
-/// A volume: a claim has it or can have it.
+/// A volume is ready when it is bound or available.
 pub(super) fn volume(volume: &Value) -> Progress {
     match text(volume, "/status/phase") {
         Some("Available" | "Bound") => Progress::Ready,
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_waits_for_a_volume_unless_its_class_waits_for_a_pod() {
+    fn claim_is_ready_when_bound_or_waiting_for_pod() {
         let late = Some(json!({"volumeBindingMode": "WaitForFirstConsumer"}));
         let soon = Some(json!({"volumeBindingMode": "Immediate"}));
         let cases = [
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_is_ready_when_it_can_be_had() {
+    fn volume_is_ready_when_available() {
         for (phase, ready) in [
             ("Available", true),
             ("Bound", true),

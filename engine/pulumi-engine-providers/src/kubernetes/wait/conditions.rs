@@ -1,11 +1,11 @@
-//! Standard conditions, on which anything may say how far it is. Pure.
+//! Readiness by standard conditions.
 
 use serde_json::Value;
 
 use super::{Progress, is_observed};
 use crate::kubernetes::object::{list, text};
 
-/// Anything: ready once its controller says so or says nothing, and it is not being worked on.
+/// An object is ready if no condition contradicts it, and its controller is not working on it.
 pub(super) fn judge(object: &Value) -> Progress {
     if object.pointer("/status/observedGeneration").is_some() && !is_observed(object) {
         return Progress::waiting("the controller has not seen the object yet");
@@ -13,11 +13,11 @@ pub(super) fn judge(object: &Value) -> Progress {
     if text(object, "/metadata/deletionTimestamp").is_some() {
         return Progress::waiting("the object is being deleted");
     }
-    let stalled = said(object, "Stalled");
+    let stalled = messages(object, "Stalled");
     if !stalled.is_empty() {
         return Progress::Failed(stalled);
     }
-    let reasons = [untrue(object, &["Ready"]), said(object, "Reconciling")].concat();
+    let reasons = [untrue(object, &["Ready"]), messages(object, "Reconciling")].concat();
     if reasons.is_empty() {
         Progress::Ready
     } else {
@@ -32,32 +32,32 @@ pub(super) fn find<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
         .find(|condition| text(condition, "/type") == Some(kind))
 }
 
-/// Whether a condition is there and true.
+/// Whether a condition exists and is true.
 pub(super) fn is_true(object: &Value, kind: &str) -> bool {
     find(object, kind).is_some_and(|condition| text(condition, "/status") == Some("True"))
 }
 
-/// What conditions say that are there and not true.
+/// The messages of conditions that are not true.
 pub(super) fn untrue(object: &Value, kinds: &[&str]) -> Vec<String> {
     kinds
         .iter()
         .filter_map(|kind| find(object, kind))
         .filter(|condition| text(condition, "/status") != Some("True"))
-        .map(shown)
+        .map(describe)
         .collect()
 }
 
-/// What a condition says that is bad news when it is true.
-pub(super) fn said(object: &Value, kind: &str) -> Vec<String> {
+/// The message of a condition that reports an error when it is true.
+pub(super) fn messages(object: &Value, kind: &str) -> Vec<String> {
     find(object, kind)
         .filter(|condition| text(condition, "/status") == Some("True"))
-        .map(shown)
+        .map(describe)
         .into_iter()
         .collect()
 }
 
-/// `[Reason] message`, or what there is of it.
-pub(super) fn shown(condition: &Value) -> String {
+/// `[Reason] message`; either may be missing.
+pub(super) fn describe(condition: &Value) -> String {
     let kind = text(condition, "/type").unwrap_or("condition");
     match (text(condition, "/reason"), text(condition, "/message")) {
         (Some(reason), Some(message)) => format!("[{reason}] {message}"),
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn anything_is_judged_by_what_its_controller_says() {
+    fn conditions_decide_readiness() {
         let condition = |kind: &str, status: &str| json!([{"type": kind, "status": status, "reason": "Because", "message": "of it"}]);
         let waiting = || Progress::waiting("[Because] of it");
         let cases = [
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_shown_as_far_as_they_say_something() {
+    fn conditions_without_message_show_reason() {
         for (condition, expected) in [
             (
                 json!({"type": "A", "status": "False", "reason": "R", "message": "m"}),
@@ -144,7 +144,7 @@ mod tests {
             ),
             (json!({"type": "A", "status": "False"}), "A is False"),
         ] {
-            assert_eq!(shown(&condition), expected);
+            assert_eq!(describe(&condition), expected);
         }
     }
 }

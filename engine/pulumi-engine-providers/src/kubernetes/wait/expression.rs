@@ -1,5 +1,4 @@
-//! What a program says to wait for, in the annotation `pulumi.com/waitFor`: conditions, or fields by simple JSON
-//! paths. Pure.
+//! The annotation `pulumi.com/waitFor`: conditions, or fields by simple JSON paths.
 
 use serde_json::Value;
 
@@ -13,14 +12,14 @@ pub(crate) enum Expression {
     Condition {
         /// Type of the condition.
         kind: String,
-        /// The status that it should have.
+        /// The expected status.
         status: String,
     },
-    /// A field, which has a value or is there at all.
+    /// A field with a value, or with any value.
     Field {
-        /// Names and indices on the way to it.
+        /// Its path: names and indices.
         steps: Vec<String>,
-        /// The value that it should have.
+        /// The expected value.
         value: Option<String>,
     },
 }
@@ -63,13 +62,13 @@ impl Expression {
         }
     }
 
-    fn missing(&self, object: &Value) -> Option<String> {
+    fn missing_part(&self, object: &Value) -> Option<String> {
         match self {
             Self::Condition { kind, status } => {
                 let condition = conditions::find(object, kind);
                 let found = condition.and_then(|condition| text(condition, "/status"));
                 let said = condition.map_or(String::new(), |condition| {
-                    format!(": {}", conditions::shown(condition))
+                    format!(": {}", conditions::describe(condition))
                 });
                 (!found.is_some_and(|found| found.eq_ignore_ascii_case(status)))
                     .then(|| format!("condition {kind} is not {status} yet{said}"))
@@ -82,7 +81,7 @@ impl Expression {
                 let path = steps.join(".");
                 match (found.filter(|found| !found.is_null()), value) {
                     (None, _) => Some(format!("{path} is not there yet")),
-                    (Some(found), Some(value)) if shown(found) != *value => {
+                    (Some(found), Some(value)) if describe(found) != *value => {
                         Some(format!("{path} is not {value} yet"))
                     }
                     _ => None,
@@ -92,13 +91,13 @@ impl Expression {
     }
 }
 
-fn shown(value: &Value) -> String {
+fn describe(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
-/// `.a.b[0]['c.d']` as its parts; none if there is more in it than names and indices.
+/// Parses `.a.b[0]['c.d']`; none if it has more than names and indices.
 fn steps(path: &str) -> Option<Vec<String>> {
     let mut steps = Vec::new();
     let mut rest = path.strip_prefix('$').unwrap_or(path);
@@ -122,11 +121,10 @@ fn steps(path: &str) -> Option<Vec<String>> {
     (!steps.is_empty()).then_some(steps)
 }
 
-/// Whether all of it came.
 pub(super) fn judge(expressions: &[Expression], object: &Value) -> Progress {
     let missing: Vec<_> = expressions
         .iter()
-        .filter_map(|expression| expression.missing(object))
+        .filter_map(|expression| expression.missing_part(object))
         .collect();
     if missing.is_empty() {
         Progress::Ready
@@ -146,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_and_fields_are_waited_for() {
+    fn wait_for_conditions_and_fields() {
         let object = json!({"status": {"phase": "Running", "count": 3, "list": [{"a.b": "x"}],
             "conditions": [{"type": "Ready", "status": "True"}, {"type": "Bad", "status": "False"}]}});
         let cases = [
@@ -177,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused_by_name() {
+    fn wait_for_malformed_is_rejected() {
         for (text, reason) in [
             ("Ready", "must start with"),
             ("[]", "nothing to wait for"),
@@ -192,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told() {
+    fn wait_for_reports_missing_parts() {
         let object = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "R", "message": "m"}]}});
         assert_eq!(
             judged("condition=Ready", &object),

@@ -1,21 +1,21 @@
-//! Jobs: ready when they are complete. Pure.
+//! Readiness of Jobs.
 
 use super::{Observation, Progress, conditions, pod};
 use crate::kubernetes::object::{number, text};
 
-/// A Job: it runs to its end, or fails for good.
+/// A Job is ready when it is complete.
 pub(super) fn judge(sight: &Observation) -> Progress {
     let job = &sight.object;
     if conditions::is_true(job, "Complete") {
         return Progress::Ready;
     }
     let troubles = pod::troubles(&sight.pods);
-    let mut failure = conditions::said(job, "Failed");
+    let mut failure = conditions::messages(job, "Failed");
     if !failure.is_empty() {
         failure.extend(troubles);
         return Progress::Failed(failure);
     }
-    let mut reasons = conditions::said(job, "Suspended");
+    let mut reasons = conditions::messages(job, "Suspended");
     if text(job, "/status/startTime").is_none() {
         reasons.push("the Job has not started yet".to_owned());
     } else {
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_ready_when_it_is_complete_and_fails_for_good() {
+    fn job_is_ready_when_complete() {
         assert_eq!(
             judged(json!({"conditions": [{"type": "Complete", "status": "True"}]})),
             Progress::Ready
@@ -63,13 +63,13 @@ mod tests {
             judged(running),
             Progress::waiting("pods of the Job: 1 active, 0 succeeded, 2 failed")
         );
-        // a criterion that is met is not the end yet
+        // success criteria are met, but pods may still run
         let nearly = json!({"startTime": "now", "succeeded": 1, "conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]});
         assert!(matches!(judged(nearly), Progress::Waiting(_)));
     }
 
     #[test]
-    fn a_job_that_failed_tells_of_its_pods() {
+    fn job_failure_names_pods() {
         let pods = vec![
             json!({"metadata": {"name": "p"}, "status": {"containerStatuses": [
             {"name": "c", "ready": false, "state": {"terminated": {"reason": "Error", "exitCode": 2}}}]}}),

@@ -1,13 +1,12 @@
-//! When an object is ready, by its kind and by what its program says. Pure but for [`until`], which looks again and
-//! again.
+//! Readiness of objects, by kind or as the program configures it. Only [`until`] does I/O.
 
 mod claim;
 mod conditions;
+mod definition;
 mod expression;
 mod job;
 mod pod;
 mod service;
-mod small;
 pub(crate) mod until;
 mod workload;
 
@@ -24,14 +23,12 @@ const TIMEOUT: &str = "pulumi.com/timeoutSeconds";
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(10);
 const VOLUME_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// How far an object is.
+/// The readiness of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// It is what it should be.
     Ready,
-    /// Not yet, for these reasons.
     Waiting(Vec<String>),
-    /// It won't come to be, for these reasons.
+    /// It will not become ready, for these reasons.
     Failed(Vec<String>),
 }
 
@@ -41,55 +38,48 @@ impl Progress {
     }
 }
 
-/// An object and what is around it.
+/// An object and related ones.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Observation {
     pub object: Value,
-    /// Its pods, where they matter and may be seen.
+    /// Its pods, if they matter and access is allowed.
     pub pods: Vec<Value>,
-    /// The `EndpointSlice`s of a Service; none where they may not be seen.
+    /// The `EndpointSlice`s of a Service; none if access is denied.
     pub slices: Option<Vec<Value>>,
     /// The `StorageClass` of a claim.
     pub storage_class: Option<Value>,
-    /// Whether all of this has not changed for a while.
+    /// Whether nothing has changed for a while.
     pub settled: bool,
 }
 
-/// Who judges how far an object is.
+/// The rule that decides whether an object is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ReadinessRule {
-    /// Of workloads, by their rollout.
+    /// Deployments, by their rollout.
     Deployment,
-    /// The same with ordered pods.
     StatefulSet,
-    /// The same with a pod on each node.
     DaemonSet,
-    /// The same without rollouts.
     ReplicationController,
-    /// Of what runs to its end.
     Job,
-    /// Of single pods.
     Pod,
-    /// Of Services, by their endpoints and addresses.
+    /// By endpoints and addresses.
     Service,
-    /// Of Ingresses, by their addresses.
+    /// By addresses.
     Ingress,
     Claim,
-    /// Of volumes.
     Volume,
     Quota,
-    /// Of tokens that a controller writes.
+    /// Tokens that a controller writes.
     Token,
-    /// Of definitions of kinds.
     Definition,
-    /// Of anything, by standard conditions.
+    /// Any kind, by standard conditions.
     Conditions,
-    /// As the program says.
+    /// As the program configures it.
     Expressions(Vec<Expression>),
 }
 
 impl ReadinessRule {
-    /// Who judges an object; nobody if it is ready once it is there. An error says what is wrong with its annotations.
+    /// The rule of an object; none if it is ready once it exists. Fails for malformed annotations.
     pub(super) fn of(
         kind: &ResourceKind,
         inputs: &Value,
@@ -127,7 +117,7 @@ impl ReadinessRule {
         })
     }
 
-    /// How far the object is.
+    /// The readiness of the object.
     #[must_use]
     pub(super) fn judge(&self, sight: &Observation) -> Progress {
         match self {
@@ -141,15 +131,15 @@ impl ReadinessRule {
             Self::Ingress => service::ingress(&sight.object),
             Self::Claim => claim::judge(sight),
             Self::Volume => claim::volume(&sight.object),
-            Self::Quota => small::quota(&sight.object),
-            Self::Token => small::token(&sight.object),
-            Self::Definition => small::definition(&sight.object),
+            Self::Quota => definition::quota(&sight.object),
+            Self::Token => definition::token(&sight.object),
+            Self::Definition => definition::definition(&sight.object),
             Self::Conditions => conditions::judge(&sight.object),
             Self::Expressions(expressions) => expression::judge(expressions, &sight.object),
         }
     }
 
-    /// The labels by which the object finds its pods, where they tell why it is not ready.
+    /// The selector of the pods that explain why the object is not ready.
     #[must_use]
     pub(super) fn pod_selector(&self, object: &Value) -> Option<String> {
         let pointer = match self {
@@ -167,7 +157,7 @@ impl ReadinessRule {
         (!parts.is_empty()).then(|| parts.join(","))
     }
 
-    /// Whether a refresh tells that the object is not well; other kinds are waited for only when they are made.
+    /// Whether a refresh reports that the object is not ready. Other kinds are only checked after an apply.
     #[must_use]
     pub(super) fn is_heeded_by_refresh(&self) -> bool {
         matches!(
@@ -182,7 +172,7 @@ impl ReadinessRule {
         )
     }
 
-    /// How long it is waited for, unless the program says otherwise.
+    /// The default timeout.
     #[must_use]
     pub(super) fn timeout(&self) -> Duration {
         match self {
@@ -192,7 +182,7 @@ impl ReadinessRule {
     }
 }
 
-/// How long the program wants to wait: its option wins over its annotation.
+/// The timeout of the program: the option overrides the annotation.
 #[must_use]
 pub(super) fn timeout(option: Option<Duration>, inputs: &Value) -> Option<Duration> {
     option.or_else(|| {
@@ -201,13 +191,13 @@ pub(super) fn timeout(option: Option<Duration>, inputs: &Value) -> Option<Durati
     })
 }
 
-/// How long a deletion may take.
+/// The timeout of a deletion.
 #[must_use]
 pub(super) fn deletion_timeout(option: Option<Duration>, inputs: &Value) -> Duration {
     timeout(option, inputs).unwrap_or(DEFAULT_TIMEOUT)
 }
 
-/// Whether a deletion is not waited for: only these kinds heed the annotation then.
+/// Whether not to wait for a deletion. Only these kinds follow the annotation then.
 #[must_use]
 pub(super) fn skips_deletion(kind: &ResourceKind, inputs: &Value) -> bool {
     let heeds = matches!(
@@ -219,7 +209,7 @@ pub(super) fn skips_deletion(kind: &ResourceKind, inputs: &Value) -> bool {
     heeds && object::is_annotated(inputs, SKIP)
 }
 
-/// Whether the controller has seen the object as it is now; what it says of one before is old.
+/// Whether the controller has observed the current generation.
 fn is_observed(object: &Value) -> bool {
     let generation = object::number(object, "/metadata/generation").unwrap_or(0);
     object::number(object, "/status/observedGeneration").unwrap_or(0) >= generation
@@ -241,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_have_their_judges() {
+    fn readiness_rule_of_kind() {
         let cases = [
             ("apps/v1", "Deployment", Some(ReadinessRule::Deployment)),
             ("apps/v1", "StatefulSet", Some(ReadinessRule::StatefulSet)),
@@ -270,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_win_over_kinds() {
+    fn readiness_annotation_overrides_kind() {
         let annotated = |key: &str, value: &str| json!({"metadata": {"annotations": {key: value}}});
         assert_eq!(
             judge("apps/v1", "Deployment", &annotated(SKIP, "true")),
@@ -297,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_is_waited_for_by_its_conditions_if_the_user_wants_so() {
+    fn readiness_of_any_kind_is_opt_in() {
         let settings = KubernetesConfig {
             await_all: true,
             ..KubernetesConfig::default()
@@ -310,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_wins_over_an_annotation() {
+    fn timeout_option_overrides_annotation() {
         let inputs = json!({"metadata": {"annotations": {TIMEOUT: "7"}}});
         let seconds = Duration::from_secs;
         assert_eq!(timeout(Some(seconds(3)), &inputs), Some(seconds(3)));
@@ -322,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_found_by_the_labels_that_the_object_selects() {
+    fn readiness_pods_match_selector() {
         let object =
             json!({"spec": {"selector": {"matchLabels": {"app": "web", "tier": "front"}}}});
         assert_eq!(
@@ -334,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn only_some_kinds_heed_the_annotation_when_they_are_deleted() {
+    fn skip_await_on_delete_is_limited_to_kinds() {
         let inputs = json!({"metadata": {"annotations": {SKIP: "true"}}});
         assert!(skips_deletion(
             &ResourceKind::new("v1", "Namespace"),

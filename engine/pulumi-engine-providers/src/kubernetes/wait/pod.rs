@@ -1,11 +1,11 @@
-//! Pods: ready when they are, or when they ran to their end; and what keeps them from it. Pure.
+//! Readiness of pods, and why they are not ready.
 
 use serde_json::Value;
 
 use super::{Progress, conditions};
 use crate::kubernetes::object::{self, list, text};
 
-/// The troubles of at most so many pods are told.
+/// The largest number of pods whose problems are reported.
 const TOLD: usize = 5;
 
 /// A single pod.
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_ready_when_it_is_or_ran_to_its_end() {
+    fn pod_is_ready_when_ready_or_succeeded() {
         let cases = [
             (
                 json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn troubles_name_the_pod_the_container_and_the_reason() {
+    fn pod_problems_name_container_and_reason() {
         let container = |state: Value| json!({"containerStatuses": [{"name": "c", "ready": false, "state": state}]});
         let cases = [
             (
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn many_troubles_are_told_in_few_words() {
+    fn pod_problems_are_limited() {
         let status = json!({"containerStatuses": [{"name": "c", "ready": false, "state": {"waiting": {"reason": "R", "message": "m"}}}]});
         let pods = vec![pod(status); 9];
         let told = troubles(&pods);

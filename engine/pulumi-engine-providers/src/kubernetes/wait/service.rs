@@ -1,13 +1,13 @@
-//! Services and Ingresses: ready when traffic can come to them. Pure.
+//! Readiness of Services and Ingresses.
 
 use serde_json::Value;
 
 use super::{Observation, Progress};
 use crate::kubernetes::object::{list, text};
 
-/// A Service: the pods that it has are ready, and a load balancer has an address.
+/// A Service is ready when its pods are, and a load balancer has an address.
 ///
-/// One without pods is ready too once nothing changes any more: they may come of resources after it.
+/// One without pods is ready once nothing changes any more, because later resources may create them.
 pub(super) fn judge(sight: &Observation) -> Progress {
     let mut reasons = Vec::new();
     let kind = text(&sight.object, "/spec/type").unwrap_or("ClusterIP");
@@ -33,7 +33,7 @@ fn has_pods(service: &Value) -> bool {
         && selector.is_some_and(|selector| !selector.is_empty())
 }
 
-/// What is missing of the endpoints; nothing where they may not be seen.
+/// Missing endpoints; empty if access is denied.
 fn endpoints(sight: &Observation) -> Option<String> {
     let slices = sight.slices.as_ref()?;
     let all = || slices.iter().flat_map(|slice| list(slice, "/endpoints"));
@@ -48,7 +48,7 @@ fn endpoints(sight: &Observation) -> Option<String> {
     })
 }
 
-/// An Ingress: a controller gave it an address.
+/// An Ingress is ready when it has an address.
 pub(super) fn ingress(object: &Value) -> Progress {
     if list(object, "/status/loadBalancer/ingress").is_empty() {
         return Progress::waiting(
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_ready_when_its_pods_are() {
+    fn service_is_ready_when_endpoints_are() {
         let plain = json!({"spec": {"selector": {"app": "web"}, "clusterIP": "10.0.0.1"}});
         let cases = [
             (
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_balancer_needs_an_address() {
+    fn load_balancer_needs_address() {
         let object = |status: Value| json!({"spec": {"type": "LoadBalancer"}, "status": status});
         let judged = |object| {
             judge(&Observation {

@@ -1,4 +1,4 @@
-//! Looks at an object again and again until it is ready or gone. It does I/O.
+//! Polls an object until it is ready or deleted.
 
 use std::time::{Duration, Instant};
 
@@ -16,19 +16,18 @@ use crate::{
     },
 };
 
-/// How long nothing must change before a Service without pods counts as one that has none.
+/// How long nothing must change before a Service without pods counts as ready.
 const SETTLING: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// An object that is not what it should be, and why.
+/// An object that is not ready, and why.
 pub(crate) struct Unready {
     /// The object as last seen.
     pub(crate) object: Value,
-    /// What is not well.
     pub(crate) reasons: Vec<String>,
 }
 
-/// Waits until an object is ready, and gives it then.
+/// Waits until an object is ready, and returns it.
 pub(crate) fn ready(
     cluster: &Cluster,
     call: &Call<'_>,
@@ -65,7 +64,7 @@ pub(crate) fn ready(
     }
 }
 
-/// Looks once at an object that was made before, and says what is not well with it.
+/// Checks once whether an existing object is ready.
 pub(crate) fn unwell(
     cluster: &Cluster,
     call: &Call<'_>,
@@ -89,7 +88,7 @@ pub(crate) fn unwell(
         Ok(Progress::Waiting(reasons) | Progress::Failed(reasons)) => {
             look.unready("is not ready", reasons).reasons
         }
-        // who may not look has nothing to say
+        // without access there is nothing to report
         Ok(Progress::Ready) | Err(_) => Vec::new(),
     }
 }
@@ -105,7 +104,7 @@ struct Lookup<'a> {
 
 impl Lookup<'_> {
     fn once(&mut self) -> Progress {
-        let seen = requests::patiently(self.cluster, self.call, || {
+        let seen = requests::with_retries(self.cluster, self.call, || {
             requests::read(self.cluster, self.address)
         });
         match seen {
@@ -165,7 +164,7 @@ impl Lookup<'_> {
             self.cluster.namespace(),
             "",
         );
-        requests::patiently(self.cluster, self.call, || {
+        requests::with_retries(self.cluster, self.call, || {
             requests::list(self.cluster, &place.collection, labels)
         })
     }
@@ -187,7 +186,7 @@ impl Lookup<'_> {
     }
 
     fn unready(self, what: &str, reasons: Vec<String>) -> Unready {
-        let mut all = vec![format!("{} {what}", self.address.shown())];
+        let mut all = vec![format!("{} {what}", self.address.describe())];
         all.extend(reasons);
         Unready {
             object: self.object,
@@ -208,7 +207,6 @@ fn versions(slices: Option<&[Value]>) -> Value {
         .collect()
 }
 
-/// Since when nothing has changed.
 #[derive(Default)]
 struct Settling {
     last: Option<(String, Instant)>,
@@ -227,8 +225,9 @@ impl Settling {
     }
 }
 
-/// Waits until an object is gone, or another of its name has come; an error says what holds it.
-pub(crate) fn gone(
+/// Waits until an object is deleted, or replaced by another one of its name. The error says what
+/// blocks the deletion.
+pub(crate) fn wait_until_deleted(
     cluster: &Cluster,
     call: &Call<'_>,
     address: &Address,
@@ -238,16 +237,17 @@ pub(crate) fn gone(
     let mut pauses = requests::pauses();
     let mut uid = None;
     loop {
-        let object = match requests::patiently(cluster, call, || requests::read(cluster, address)) {
-            Ok(Some(object)) => object,
-            Ok(None) => return Ok(()),
-            Err(failure) => return Err(vec![failure.to_string()]),
-        };
+        let object =
+            match requests::with_retries(cluster, call, || requests::read(cluster, address)) {
+                Ok(Some(object)) => object,
+                Ok(None) => return Ok(()),
+                Err(failure) => return Err(vec![failure.to_string()]),
+            };
         let own = uid.get_or_insert_with(|| object.pointer("/metadata/uid").cloned());
         if *own != object.pointer("/metadata/uid").cloned() {
             return Ok(());
         }
-        let held = held(&object);
+        let held = deletion_blockers(&object);
         (call.status)(&held.join("; "));
         let pause = pauses.next().unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE);
         if Instant::now() >= end || !requests::pause(call, pause) {
@@ -256,8 +256,8 @@ pub(crate) fn gone(
     }
 }
 
-/// What holds an object that is being deleted.
-fn held(object: &Value) -> Vec<String> {
+/// What blocks the deletion of an object.
+fn deletion_blockers(object: &Value) -> Vec<String> {
     let finalizers: Vec<_> = object::list(object, "/metadata/finalizers")
         .iter()
         .chain(object::list(object, "/spec/finalizers"))
@@ -275,7 +275,7 @@ fn held(object: &Value) -> Vec<String> {
         conditions
             .filter(|condition| object::text(condition, "/status") == Some("True"))
             .filter(|_| object::text(object, "/status/phase") == Some("Terminating"))
-            .map(super::conditions::shown),
+            .map(super::conditions::describe),
     );
     if reasons.is_empty() {
         reasons.push("it is being deleted".to_owned());
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_holds_an_object_is_named() {
+    fn deletion_names_blocking_finalizers() {
         let cases = [
             (
                 json!({"metadata": {"finalizers": ["a.example/x", "b"]}}),
@@ -309,7 +309,7 @@ mod tests {
             (json!({}), vec!["it is being deleted"]),
         ];
         for (object, expected) in cases {
-            let found = held(&object);
+            let found = deletion_blockers(&object);
             assert_eq!(found.len(), expected.len(), "{found:?}");
             for (found, expected) in found.iter().zip(expected) {
                 assert!(found.contains(expected), "{found}");
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_is_not_settled() {
+    fn changing_object_is_not_settled() {
         let mut settling = Settling::default();
         assert!(!settling.is_over(&[&json!(1)]));
         assert!(!settling.is_over(&[&json!(2)]));

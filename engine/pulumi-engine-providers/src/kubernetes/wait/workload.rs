@@ -1,11 +1,11 @@
-//! Workloads: ready when the rollout of what the program says is complete. Pure.
+//! Readiness of workloads: the rollout of the desired state is complete.
 
 use serde_json::Value;
 
 use super::{Observation, Progress, conditions, is_observed, pod};
 use crate::kubernetes::object::{number, text};
 
-/// A Deployment: all its pods are of the newest kind and available, and it says so.
+/// A Deployment is ready when all its pods are updated and available, and its conditions say so.
 pub(super) fn deployment(sight: &Observation) -> Progress {
     let object = &sight.object;
     if !is_observed(object) {
@@ -15,7 +15,7 @@ pub(super) fn deployment(sight: &Observation) -> Progress {
     let count = |field: &str| number(object, &format!("/status/{field}")).unwrap_or(0);
     let (updated, available) = (count("updatedReplicas"), count("availableReplicas"));
     let mut reasons = conditions::untrue(object, &["Progressing", "Available"]);
-    reasons.extend(conditions::said(object, "ReplicaFailure"));
+    reasons.extend(conditions::messages(object, "ReplicaFailure"));
     let is_available = conditions::is_true(object, "Available");
     if updated >= wanted && count("replicas") <= updated && available >= updated && is_available {
         return Progress::Ready;
@@ -27,7 +27,7 @@ pub(super) fn deployment(sight: &Observation) -> Progress {
     with_pods(reasons, &sight.pods)
 }
 
-/// A StatefulSet: all its pods are ready and, unless they wait to be deleted, of the newest kind.
+/// A StatefulSet is ready when all its pods are ready and, unless `OnDelete` is set, updated.
 pub(super) fn stateful_set(sight: &Observation) -> Progress {
     let object = &sight.object;
     if !is_observed(object) {
@@ -39,7 +39,7 @@ pub(super) fn stateful_set(sight: &Observation) -> Progress {
     let ready = count("readyReplicas");
     let all_ready = count("replicas") == wanted && ready == wanted;
     let is_manual = text(object, "/spec/updateStrategy/type") == Some("OnDelete");
-    // a partition holds the pods below it at the old revision on purpose
+    // a partition keeps the pods below it at the old revision
     let partition = number(object, "/spec/updateStrategy/rollingUpdate/partition").unwrap_or(0);
     let is_newest = is_manual
         || revision("currentRevision").is_some()
@@ -53,7 +53,7 @@ pub(super) fn stateful_set(sight: &Observation) -> Progress {
     with_pods(vec![reason], &sight.pods)
 }
 
-/// A `DaemonSet`: its pods run on every node that it wants, and all are of the newest kind.
+/// A `DaemonSet` is ready when its pods run on all desired nodes, and all are updated.
 pub(super) fn daemon_set(sight: &Observation) -> Progress {
     let object = &sight.object;
     if !is_observed(object) {
@@ -74,7 +74,7 @@ pub(super) fn daemon_set(sight: &Observation) -> Progress {
     with_pods(vec![reason], &sight.pods)
 }
 
-/// A `ReplicationController`: it has as many available pods as it wants.
+/// A `ReplicationController` is ready when it has the desired number of available pods.
 pub(super) fn replication_controller(sight: &Observation) -> Progress {
     let wanted = number(&sight.object, "/spec/replicas").unwrap_or(1);
     let available = number(&sight.object, "/status/availableReplicas").unwrap_or(0);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_is_ready_when_its_rollout_is_complete() {
+    fn deployment_is_ready_after_rollout() {
         let object = |replicas: Value, status: Value| json!({"metadata": {"generation": 2}, "spec": {"replicas": replicas}, "status": status});
         let cases = [
             (
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_that_waits_says_why() {
+    fn deployment_not_ready_names_reason() {
         let object = json!({"metadata": {"generation": 1}, "spec": {"replicas": 2}, "status": {"observedGeneration": 1, "conditions": [
             {"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable", "message": "Deployment does not have minimum availability."},
             {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota exceeded"},
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stateful_set_is_ready_when_all_pods_are_and_are_new() {
+    fn stateful_set_is_ready_after_rollout() {
         let full = json!({"observedGeneration": 1, "replicas": 2, "readyReplicas": 2, "currentRevision": "b", "updateRevision": "b"});
         let old = json!({"observedGeneration": 1, "replicas": 2, "readyReplicas": 2, "updatedReplicas": 1, "currentRevision": "a", "updateRevision": "b"});
         let cases = [
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_set_is_ready_when_it_is_on_every_node_that_it_wants() {
+    fn daemon_set_is_ready_on_all_nodes() {
         let cases = [
             (
                 json!({"observedGeneration": 1, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 2}),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replication_controller_is_ready_when_its_pods_are_available() {
+    fn replication_controller_readiness() {
         let object = |available: i64| json!({"metadata": {"generation": 1}, "spec": {"replicas": 2}, "status": {"observedGeneration": 1, "availableReplicas": available}});
         assert_eq!(replication_controller(&sight(object(2))), Progress::Ready);
         assert_ne!(replication_controller(&sight(object(1))), Progress::Ready);

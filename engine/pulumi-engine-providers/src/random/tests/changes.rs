@@ -1,4 +1,4 @@
-//! What changes mean: replacement, nearly always.
+//! Diffs, which are nearly always replacements.
 
 use super::*;
 use crate::ChangeKind::{self, Replace, Update};
@@ -10,14 +10,14 @@ fn changes(name: &str, old: Value, new: Value) -> Vec<(String, ChangeKind)> {
 }
 
 #[test]
-fn nothing_changes_if_inputs_are_the_same() {
+fn diff_of_same_inputs_is_empty() {
     for (name, inputs) in all() {
         assert_eq!(changes(name, inputs.clone(), inputs), [], "{name}");
     }
 }
 
 #[test]
-fn defaults_written_out_and_other_spellings_are_no_change() {
+fn diff_of_explicit_defaults_is_empty() {
     for (name, old, new) in [
         (
             "RandomPet",
@@ -85,7 +85,7 @@ fn defaults_written_out_and_other_spellings_are_no_change() {
 }
 
 #[test]
-fn another_keeper_makes_every_type_anew() {
+fn diff_of_keeper_replaces_every_type() {
     for (name, inputs) in all() {
         let with = |keepers: Value| {
             let mut inputs = inputs.clone();
@@ -122,7 +122,7 @@ fn another_keeper_makes_every_type_anew() {
 }
 
 #[test]
-fn every_other_input_makes_it_anew_too() {
+fn diff_of_every_input_replaces() {
     let cases = [
         (
             "RandomBytes",
@@ -200,7 +200,7 @@ fn every_other_input_makes_it_anew_too() {
 }
 
 #[test]
-fn every_rule_of_characters_makes_them_anew() {
+fn diff_of_every_character_rule_replaces() {
     for name in ["RandomString", "RandomPassword"] {
         for (input, value) in [
             ("length", json!(9)),
@@ -232,7 +232,7 @@ fn every_rule_of_characters_makes_them_anew() {
 }
 
 #[test]
-fn an_empty_text_that_an_older_plugin_wrote_may_go() {
+fn diff_ignores_empty_string_of_older_plugin() {
     let made = create("RandomString", json!({"length": 8, "overrideSpecial": ""}));
     let path = "overrideSpecial".to_owned();
     for (new, kind) in [
@@ -250,7 +250,7 @@ fn an_empty_text_that_an_older_plugin_wrote_may_go() {
 }
 
 #[test]
-fn an_update_keeps_what_was_made() {
+fn update_keeps_generated_values() {
     let old = json!({"length": 8, "overrideSpecial": ""});
     let mut made = create("RandomPassword", old.clone());
     made.outputs.insert(
@@ -279,7 +279,7 @@ fn an_update_keeps_what_was_made() {
 }
 
 #[test]
-fn states_of_older_plugins_are_no_change() {
+fn diff_of_older_plugin_state_is_empty() {
     // before `numeric` and `bcryptHash` there were, and after an import of that time
     for (old, new) in [
         (

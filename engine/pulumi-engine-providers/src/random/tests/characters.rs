@@ -15,7 +15,7 @@ fn count(result: &str, kind: impl Fn(char) -> bool) -> usize {
 }
 
 #[test]
-fn only_kinds_that_are_wanted_come() {
+fn string_has_only_enabled_classes() {
     let kinds: [CharacterClass; 4] = [
         ("upper", |character| character.is_ascii_uppercase()),
         ("lower", |character| character.is_ascii_lowercase()),
@@ -41,7 +41,7 @@ fn only_kinds_that_are_wanted_come() {
 }
 
 #[test]
-fn the_old_name_of_numeric_counts() {
+fn string_number_is_synonym_of_numeric() {
     for inputs in [
         json!({"length": 300, "number": false}),
         json!({"length": 300, "numeric": false}),
@@ -58,7 +58,7 @@ fn the_old_name_of_numeric_counts() {
 }
 
 #[test]
-fn minima_are_kept_in_any_place() {
+fn string_minimums_hold_at_any_position() {
     let inputs =
         json!({"length": 8, "minUpper": 2, "minLower": 2, "minNumeric": 2, "minSpecial": 2});
     let mut results = Vec::from(both(&inputs));
@@ -83,7 +83,7 @@ fn minima_are_kept_in_any_place() {
 }
 
 #[test]
-fn a_minimum_counts_where_its_kind_is_not_wanted() {
+fn string_minimum_counts_for_disabled_class() {
     let inputs = json!({"length": 50, "special": false, "minSpecial": 3});
     for result in both(&inputs) {
         assert_eq!(count(&result, |character| SPECIAL.contains(character)), 3);
@@ -91,7 +91,7 @@ fn a_minimum_counts_where_its_kind_is_not_wanted() {
 }
 
 #[test]
-fn other_special_characters_take_the_place_of_the_usual_ones() {
+fn string_override_special_replaces_default() {
     for (special, allowed) in [("_", "_"), ("äöü€", "äöü€"), ("", SPECIAL)] {
         let inputs = json!({
             "length": 60, "overrideSpecial": special, "upper": false, "lower": false, "numeric": false,
@@ -108,7 +108,7 @@ fn other_special_characters_take_the_place_of_the_usual_ones() {
 }
 
 #[test]
-fn a_password_has_its_bcrypt_hash() {
+fn password_has_bcrypt_hash() {
     for length in [1, 71, 72, 73, 100] {
         let outputs = create("RandomPassword", json!({"length": length})).outputs;
         let (result, hash) = (text(&outputs, "result"), text(&outputs, "bcryptHash"));
@@ -122,7 +122,7 @@ fn a_password_has_its_bcrypt_hash() {
 }
 
 #[test]
-fn a_password_shows_nowhere() {
+fn password_is_secret_everywhere() {
     let made = create("RandomPassword", json!({"length": 24}));
     let (result, hash) = (
         text(&made.outputs, "result"),

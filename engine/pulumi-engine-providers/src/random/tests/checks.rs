@@ -1,9 +1,9 @@
-//! What is wrong with inputs, and that right ones stay as they are.
+//! Check failures, and inputs that pass unchanged.
 
 use super::*;
 
 #[test]
-fn inputs_come_back_as_the_program_gives_them() {
+fn check_returns_inputs_unchanged() {
     for (name, inputs) in all() {
         let checked = check(name, inputs.clone());
         assert_eq!(checked.inputs, properties(inputs), "{name}");
@@ -31,7 +31,7 @@ fn refused<const COUNT: usize>(name: &str, cases: [(Value, &str, &str); COUNT]) 
 }
 
 #[test]
-fn bytes_and_ids_need_a_length() {
+fn check_bytes_and_id_require_length() {
     refused(
         "RandomBytes",
         [
@@ -56,7 +56,7 @@ fn bytes_and_ids_need_a_length() {
 }
 
 #[test]
-fn integers_need_bounds_with_something_between() {
+fn check_integer_requires_valid_bounds() {
     refused(
         "RandomInteger",
         [
@@ -70,7 +70,7 @@ fn integers_need_bounds_with_something_between() {
 }
 
 #[test]
-fn characters_need_rules_that_can_be_kept() {
+fn check_string_rejects_impossible_rules() {
     for name in ["RandomString", "RandomPassword"] {
         refused(
             name,
@@ -118,7 +118,7 @@ fn characters_need_rules_that_can_be_kept() {
 }
 
 #[test]
-fn pets_shuffles_and_keepers_need_their_types() {
+fn check_pet_shuffle_keepers_require_types() {
     refused(
         "RandomPet",
         [
@@ -160,14 +160,14 @@ fn pets_shuffles_and_keepers_need_their_types() {
 }
 
 #[test]
-fn every_mistake_is_told_at_once() {
+fn check_reports_all_failures() {
     let failures = check("RandomInteger", json!({"seed": [], "size": 1})).failures;
     let properties: Vec<_> = failures.iter().map(|failure| &failure.property).collect();
     assert_eq!(properties, ["max", "min", "seed", "size"]);
 }
 
 #[test]
-fn a_secret_is_in_no_message() {
+fn check_failure_hides_secret() {
     let secret = "hunter2";
     for inputs in [
         json!({"length": {"secret": secret}}),
@@ -185,7 +185,7 @@ fn a_secret_is_in_no_message() {
 }
 
 #[test]
-fn what_only_the_real_run_knows_is_fine() {
+fn check_accepts_unknown_inputs() {
     for (name, inputs) in [
         ("RandomBytes", json!({"length": "unknown"})),
         ("RandomInteger", json!({"min": 7, "max": "unknown"})),

@@ -1,4 +1,5 @@
-//! Every input with every odd value: what is accepted can be made, is then no change, and a preview foresees it.
+//! Every input with every odd value: accepted inputs can be created, then show no diff, and match the
+//! preview.
 
 use super::*;
 
@@ -74,7 +75,7 @@ fn try_out(name: &str, inputs: &Value) -> bool {
 }
 
 #[test]
-fn what_is_accepted_can_be_made_and_is_then_no_change() {
+fn accepted_inputs_create_without_later_diff() {
     for (name, least) in all() {
         // the same rules as for strings, and hashes take their time
         if name == "RandomPassword" {
@@ -93,7 +94,7 @@ fn what_is_accepted_can_be_made_and_is_then_no_change() {
 }
 
 #[test]
-fn a_check_ends_well_whatever_it_is_given() {
+fn check_never_panics() {
     for (name, _) in all() {
         let known = Random.resource_type(&format!("random:{name}")).unwrap();
         for value in odd_values() {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_import_knows_inputs_and_outputs_from_the_id() {
+fn import_derives_inputs_and_outputs_from_id() {
     let cases = [
         (
             "RandomBytes",
@@ -94,7 +94,7 @@ fn an_import_knows_inputs_and_outputs_from_the_id() {
 }
 
 #[test]
-fn a_text_that_is_imported_is_the_result() {
+fn import_of_string_is_its_result() {
     let inputs = json!({
         "length": 13, "upper": true, "lower": true, "number": true, "numeric": true, "special": true,
         "minUpper": 0, "minLower": 0, "minNumeric": 0, "minSpecial": 0,
@@ -121,7 +121,7 @@ fn a_text_that_is_imported_is_the_result() {
 }
 
 #[test]
-fn an_id_of_another_form_is_refused_with_the_right_one() {
+fn import_malformed_id_names_format() {
     for (name, id, form) in [
         ("RandomBytes", "no base64!", "the bytes in base64"),
         ("RandomBytes", "", "the bytes in base64"),
@@ -155,13 +155,13 @@ fn an_id_of_another_form_is_refused_with_the_right_one() {
 }
 
 #[test]
-fn a_wrong_password_to_import_is_not_repeated() {
+fn import_failure_hides_password() {
     let error = import("RandomBytes", "hunter2!").unwrap_err().to_string();
     assert!(!error.contains("hunter2"), "{error}");
 }
 
 #[test]
-fn a_refresh_keeps_all_that_the_state_has() {
+fn refresh_keeps_state() {
     for (name, inputs) in all() {
         let inputs = properties(inputs);
         let outputs = properties(
@@ -184,7 +184,7 @@ fn a_refresh_keeps_all_that_the_state_has() {
 }
 
 #[test]
-fn what_a_program_says_of_one_that_it_gets_is_believed() {
+fn get_trusts_state_of_program() {
     let outputs = properties(json!({"length": 2, "separator": "-"}));
     let request = ReadRequest {
         id: "wise-otter",
@@ -199,7 +199,7 @@ fn what_a_program_says_of_one_that_it_gets_is_believed() {
 }
 
 #[test]
-fn deletion_has_nothing_to_do() {
+fn delete_does_nothing() {
     for (name, _) in all() {
         let outputs = Properties::new();
         let request = ReadRequest {

@@ -1,11 +1,11 @@
-//! What is made: shapes, alphabets, ids, secrets.
+//! Generated values: formats, alphabets, ids, secrets.
 
 use std::collections::BTreeSet;
 
 use super::*;
 
 #[test]
-fn outputs_are_those_of_the_plugin() {
+fn random_outputs_match_plugin() {
     // what it recorded for the same programs, but for what is random
     let cases = [
         ("RandomBytes", json!({"length": 16}), json!({"length": 16})),
@@ -75,7 +75,7 @@ fn outputs_are_those_of_the_plugin() {
 }
 
 #[test]
-fn every_output_of_the_schema_is_there_unless_it_was_not_given() {
+fn random_outputs_cover_schema() {
     for (name, inputs) in all() {
         let made = create(name, inputs.clone());
         let known = Random.resource_type(&format!("random:{name}")).unwrap();
@@ -98,7 +98,7 @@ fn every_output_of_the_schema_is_there_unless_it_was_not_given() {
 }
 
 #[test]
-fn no_two_are_the_same() {
+fn random_values_differ() {
     for (name, inputs) in [
         ("RandomBytes", json!({"length": 16})),
         ("RandomId", json!({"byteLength": 16})),
@@ -115,7 +115,7 @@ fn no_two_are_the_same() {
 }
 
 #[test]
-fn bytes_are_written_in_two_ways() {
+fn random_bytes_have_base64_and_hex() {
     use base64::{Engine as _, engine::general_purpose::STANDARD};
     for length in [1, 2, 3, 16, 1000] {
         let made = create("RandomBytes", json!({"length": length}));
@@ -127,7 +127,7 @@ fn bytes_are_written_in_two_ways() {
 }
 
 #[test]
-fn an_id_is_one_number_in_four_ways_after_its_prefix() {
+fn random_id_has_four_notations() {
     for (prefix, length) in [("", 1), ("p-", 8), ("x,y", 40)] {
         let made = create("RandomId", json!({"byteLength": length, "prefix": prefix}));
         let again = import("RandomId", &format!("{prefix},{}", made.id)).unwrap();
@@ -144,7 +144,7 @@ fn an_id_is_one_number_in_four_ways_after_its_prefix() {
 }
 
 #[test]
-fn integers_keep_their_bounds_and_reach_them() {
+fn random_integer_reaches_bounds() {
     for (min, max) in [
         (7, 7),
         (-1, 1),
@@ -162,7 +162,7 @@ fn integers_keep_their_bounds_and_reach_them() {
 }
 
 #[test]
-fn a_seed_decides_as_it_does_in_the_plugin() {
+fn random_seed_matches_plugin() {
     // what a Go program printed that does as the plugin does
     for (seed, min, max, result) in [
         ("12345", 1_i64, 100_i64, 44_i64),
@@ -190,7 +190,7 @@ fn a_seed_decides_as_it_does_in_the_plugin() {
 }
 
 #[test]
-fn a_shuffle_has_as_many_as_asked_for_of_each_in_turn() {
+fn random_shuffle_repeats_evenly() {
     let inputs = ["a", "b", "c", "d"];
     for (count, least, most) in [
         (None, 1, 1),
@@ -221,7 +221,7 @@ fn a_shuffle_has_as_many_as_asked_for_of_each_in_turn() {
 }
 
 #[test]
-fn pets_have_so_many_words_between_separators() {
+fn random_pet_has_words_and_separators() {
     for (inputs, start, separator, words) in [
         (json!({}), "", "-", 2),
         (json!({"length": 1}), "", "-", 1),
@@ -250,7 +250,7 @@ fn pets_have_so_many_words_between_separators() {
 }
 
 #[test]
-fn uuids_are_of_their_version() {
+fn random_uuid_has_its_version() {
     for (name, version) in [("RandomUuid4", 4), ("RandomUuid7", 7)] {
         let made = create(name, json!({}));
         let parsed = uuid::Uuid::parse_str(&made.id).unwrap();
@@ -269,7 +269,7 @@ fn uuids_are_of_their_version() {
 }
 
 #[test]
-fn a_preview_knows_what_is_not_random() {
+fn preview_knows_outputs_that_are_not_random() {
     for (name, inputs) in all() {
         let foreseen = foresee(name, inputs.clone());
         assert_eq!(foreseen.id, "", "{name}");
@@ -291,7 +291,7 @@ fn a_preview_knows_what_is_not_random() {
 }
 
 #[test]
-fn what_comes_of_a_secret_is_secret() {
+fn secret_input_makes_outputs_secret() {
     for (name, inputs, outputs) in [
         (
             "RandomId",

@@ -4,7 +4,7 @@ use super::*;
 use crate::random::canonical_token;
 
 #[test]
-fn every_way_to_write_a_token_means_the_same_type() {
+fn random_token_notations_are_equivalent() {
     for (name, _) in all() {
         let lower = name.replacen("Random", "random", 1);
         let canonical = format!("random:index/{lower}:{name}");
@@ -32,7 +32,7 @@ fn every_way_to_write_a_token_means_the_same_type() {
 }
 
 #[test]
-fn a_type_that_is_not_there_is_refused_with_the_ones_that_are() {
+fn random_unknown_type_lists_known_ones() {
     let error = Random
         .resource_type("random:RandomPets")
         .unwrap_err()
@@ -77,7 +77,7 @@ type Names = (
 );
 
 #[test]
-fn names_are_those_of_the_schema() {
+fn random_names_match_schema() {
     let characters = vec![
         "keepers",
         "length",
@@ -164,7 +164,7 @@ fn names_are_those_of_the_schema() {
 }
 
 #[test]
-fn functions_are_refused_by_name() {
+fn random_function_is_rejected() {
     let none = Properties::new();
     let token = "pulumi:providers:random/terraformConfig";
     let error = call("RandomPet", false, |call| Random.invoke(call, token, &none)).unwrap_err();

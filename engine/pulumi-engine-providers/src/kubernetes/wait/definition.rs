@@ -1,10 +1,10 @@
-//! Kinds of which little is asked. Pure.
+//! Readiness of definitions, quotas and tokens.
 
 use serde_json::Value;
 
 use super::{Progress, conditions};
 
-/// A definition of a kind: objects of the kind can be made.
+/// A definition is ready when it is established.
 pub(super) fn definition(object: &Value) -> Progress {
     if conditions::is_true(object, "Established") {
         return Progress::Ready;
@@ -16,7 +16,7 @@ pub(super) fn definition(object: &Value) -> Progress {
     Progress::Waiting(refused)
 }
 
-/// A quota: the controller keeps it.
+/// A quota is ready when the controller has recorded its limits.
 pub(super) fn quota(object: &Value) -> Progress {
     let none = Value::Object(serde_json::Map::new());
     let hard = |pointer| object.pointer(pointer).unwrap_or(&none);
@@ -26,7 +26,7 @@ pub(super) fn quota(object: &Value) -> Progress {
     Progress::waiting("the quota is not kept yet")
 }
 
-/// A token: the controller wrote it.
+/// A token is ready when the controller has written it.
 pub(super) fn token(object: &Value) -> Progress {
     let data = object.get("data").and_then(Value::as_object);
     if data.is_some_and(|data| data.contains_key("token")) {
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_kinds_are_ready_when_their_controller_did_its_part() {
+    fn definition_quota_token_readiness() {
         let names = json!({"status": {"conditions": [{"type": "NamesAccepted", "status": "False", "reason": "ListKindConflict", "message": "taken"}]}});
         let cases = [
             (
