@@ -350,7 +350,7 @@ fn report_pending(task: &Task<'_>, progress: &Progress<'_>, pending: Vec<Pending
 fn interrupted_warning(pending: &[Pending]) -> String {
     let line = |pending: &Pending| {
         let urn = &pending.record.resource.urn;
-        format!("  * {urn}, interrupted_warning while {}\n", pending.kind)
+        format!("  * {urn}, interrupted while {}\n", pending.kind)
     };
     let list = pending.iter().map(line).collect::<Vec<_>>().concat();
     format!(

@@ -85,7 +85,7 @@ pub(crate) fn parse(token: &str) -> Result<Token, String> {
         (parts.next(), parts.next(), parts.next(), parts.next())
     else {
         return Err(format!(
-            "`{token}` is no type of package `kubernetes`: types are `kubernetes:<group>/<version>:<ResourceKind>`"
+            "`{token}` is no type of package `kubernetes`: types are `kubernetes:<group>/<version>:<Kind>`"
         ));
     };
     if (module, kind) == CUSTOM_RESOURCE {
@@ -106,7 +106,7 @@ pub(crate) fn parse(token: &str) -> Result<Token, String> {
             Ok(Token::ResourceKind(ResourceKind::new(module, kind)))
         }
         _ => Err(format!(
-            "`{token}` lacks the group or the version of its kind: write `kubernetes:<group>/<version>:<ResourceKind>`, \
+            "`{token}` lacks the group or the version of its kind: write `kubernetes:<group>/<version>:<Kind>`, \
              with `core/v1` for the core"
         )),
     }
@@ -226,7 +226,7 @@ mod tests {
             ("kubernetes:apps:Deployment", "<group>/<version>"),
             (
                 "kubernetes:apps/v1",
-                "kubernetes:<group>/<version>:<ResourceKind>",
+                "kubernetes:<group>/<version>:<Kind>",
             ),
             ("kubernetes:apps/v1/x:Deployment", "lacks the group"),
             ("random:index:RandomId", "no type of package `kubernetes`"),

@@ -103,7 +103,7 @@ fn pending_operations_are_reported_once() {
     let warning = &next.words[0];
     assert!(
         warning.contains("1 pending operations from previous deployment")
-            && warning.contains("Stash::b, interrupted_warning while creating"),
+            && warning.contains("Stash::b, interrupted while creating"),
         "{warning}"
     );
     assert_eq!(next.words.last().unwrap(), "create b");

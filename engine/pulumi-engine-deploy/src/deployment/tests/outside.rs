@@ -475,7 +475,7 @@ fn failed_delete_keeps_dependencies() {
 
 #[test]
 fn interrupted_create_stays_pending() {
-    let place = "interrupted_warning";
+    let place = "interrupted";
     let text = program(&[thing("a", "size: 1", "")]);
     let first = stage(place, &[]).up(&text);
     let killed = first
@@ -488,7 +488,7 @@ fn interrupted_create_stays_pending() {
         ..stage(place, &super::stage::resources(killed))
     };
     let next = next.up(&text);
-    assert!(next.words[0].contains("interrupted_warning while creating"));
+    assert!(next.words[0].contains("interrupted while creating"));
     assert_eq!(next.ending, Ending::Succeeded);
     let kept = &next.saves.last().unwrap().pending;
     assert_eq!(kept[0].kind, "creating");
