@@ -156,7 +156,11 @@ impl<'a> StackSession<'a> {
             other: self.deployment.other.clone(),
         };
         if !state.pending.is_empty() {
-            let operations = state.pending.iter().map(to_stored).collect::<Result<_, _>>()?;
+            let operations = state
+                .pending
+                .iter()
+                .map(to_stored)
+                .collect::<Result<_, _>>()?;
             let operations = Value::Array(operations);
             deployment
                 .other

@@ -104,7 +104,9 @@ mod tests {
         };
         let difference = difference(&inputs(old), &inputs(new));
         let changes = difference.changes.iter();
-        let changes: Vec<_> = changes.map(|(key, kind)| format!("{key} {kind:?}")).collect();
+        let changes: Vec<_> = changes
+            .map(|(key, kind)| format!("{key} {kind:?}"))
+            .collect();
         changes.join(", ")
     }
 

@@ -28,7 +28,9 @@ impl Kubernetes {
         let named = format!("failed to create {} \"{}\"", kind.kind, object::id(&object));
         let to_error = |failure: KubernetesError| errors::provider_error(&named, &failure);
         let cluster = self.cluster().map_err(to_error)?;
-        let address = self.address_of_new(call, &kind, &object).map_err(to_error)?;
+        let address = self
+            .address_of_new(call, &kind, &object)
+            .map_err(to_error)?;
         let manager = naming::field_manager(&object, None, call.urn.as_str());
         let what = format!("failed to create {}", address.describe());
         self.make_room(call, cluster, &address, &object, &manager, &what)?;

@@ -224,10 +224,7 @@ mod tests {
                 "patchForce",
             ),
             ("kubernetes:apps:Deployment", "<group>/<version>"),
-            (
-                "kubernetes:apps/v1",
-                "kubernetes:<group>/<version>:<Kind>",
-            ),
+            ("kubernetes:apps/v1", "kubernetes:<group>/<version>:<Kind>"),
             ("kubernetes:apps/v1/x:Deployment", "lacks the group"),
             ("random:index:RandomId", "no type of package `kubernetes`"),
         ];
