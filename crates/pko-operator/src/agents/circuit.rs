@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn one_caller_asks_an_agent_that_is_silent() {
+    fn circuit_lets_one_caller_retry() {
         let (silence, now) = agent();
         let ask = |seconds: u32| silence.check("ws", "pod-1", now + seconds * SECOND);
         assert_eq!([ask(0), ask(9)], [Err(LATE.into()), Err(LATE.into())]);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_speaks_again_is_asked_by_all() {
+    fn circuit_closes_when_the_agent_responds() {
         let (silence, now) = agent();
         assert_eq!(silence.check("ws", "pod-1", now + 10 * SECOND), Ok(()));
         let heard = now + 11 * SECOND;
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_is_silent() {
+    fn circuit_is_per_agent() {
         let (silence, now) = agent();
         assert_eq!(silence.check("other", "pod-1", now), Ok(()));
         assert_eq!(silence.check("ws", "pod-2", now), Ok(()), "another pod");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_refuses_at_once_is_not_silent() {
+    fn circuit_stays_closed_after_a_fast_failure() {
         let (silence, asked) = (UnresponsiveAgents::default(), Instant::now());
         silence.record(("ws", "pod-1"), Err("refused"), asked, asked + SECOND);
         assert_eq!(silence.check("ws", "pod-1", asked + SECOND), Ok(()));

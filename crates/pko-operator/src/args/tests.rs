@@ -18,7 +18,7 @@ fn surrounded(variables: &[(&str, &str)]) -> Arguments {
 }
 
 #[test]
-fn the_defaults_are_upstreams_but_for_the_lease() {
+fn flag_defaults_are_upstreams_except_the_lease() {
     let arguments = arguments(&["--leader-elect"]);
     assert_eq!(arguments.metrics_bind_address, ListenAddress::Disabled);
     assert!(arguments.metrics_secure);
@@ -35,7 +35,7 @@ fn the_defaults_are_upstreams_but_for_the_lease() {
 }
 
 #[test]
-fn our_own_defaults_limit_nothing() {
+fn flag_defaults_of_ours_limit_nothing() {
     let arguments = arguments(&[]);
     assert_eq!(arguments.workspace_runtime, WorkspaceRuntimeKind::Pod);
     assert_eq!(arguments.workspace_address, WorkspaceAddress::Ip);
@@ -50,7 +50,7 @@ fn our_own_defaults_limit_nothing() {
 }
 
 #[test]
-fn flags_have_gos_syntax() {
+fn flags_have_go_syntax() {
     for given in [
         &["-run-timeout", "5m"][..],
         &["--run-timeout", "5m"],
@@ -68,13 +68,13 @@ fn flags_have_gos_syntax() {
 }
 
 #[test]
-fn a_value_may_begin_with_a_dash() {
+fn flag_value_may_start_with_a_dash() {
     let arguments = arguments(&["--run-timeout", "-5m", "-v", "-1"]);
     assert_eq!(arguments.run_timeout(), None);
 }
 
 #[test]
-fn booleans_take_a_value_with_an_equals_sign_only() {
+fn flag_boolean_takes_a_value_after_equals_only() {
     for (given, expected) in [
         ("--metrics-secure", true),
         ("-metrics-secure", true),
@@ -91,7 +91,7 @@ fn booleans_take_a_value_with_an_equals_sign_only() {
 }
 
 #[test]
-fn unknown_flags_are_refused_with_gos_exit_code_and_a_usage_text() {
+fn flag_unknown_fails_with_go_exit_code_and_usage() {
     for given in ["--unknown", "-unknown=1", "--unknown value", "-x"] {
         let given: Vec<&str> = given.split(' ').collect();
         let error = read(&given, &[]).unwrap_err();
@@ -103,7 +103,7 @@ fn unknown_flags_are_refused_with_gos_exit_code_and_a_usage_text() {
 }
 
 #[test]
-fn the_help_names_the_variables() {
+fn flag_help_names_the_variables() {
     let help = read(&["--help"], &[]).unwrap_err().to_string();
     for name in ["PROGRAM_FS_ADDR", "KUBE_API_TIMEOUT", "PKO_NAMESPACES"] {
         assert!(help.contains(&format!("[env: {name}]")), "{help}");
@@ -112,7 +112,7 @@ fn the_help_names_the_variables() {
 }
 
 #[test]
-fn a_variable_stands_in_for_a_flag_that_is_not_given() {
+fn variable_is_the_default_of_its_flag() {
     let variables = [
         ("PROGRAM_FS_ADDR", "127.0.0.1:1"),
         ("PKO_RUN_TIMEOUT", "1h"),
@@ -139,7 +139,7 @@ fn a_variable_stands_in_for_a_flag_that_is_not_given() {
 }
 
 #[test]
-fn the_variables_of_leader_election_and_timeouts_overrule_the_flags() {
+fn variables_of_leader_election_and_timeouts_override_flags() {
     let variables = [
         ("LEADER_ELECTION_LEASE_DURATION", "40s"),
         ("LEADER_ELECTION_RENEW_DEADLINE", "30s"),
@@ -160,7 +160,7 @@ fn the_variables_of_leader_election_and_timeouts_overrule_the_flags() {
 }
 
 #[test]
-fn a_bad_variable_is_ignored_with_a_warning() {
+fn variable_invalid_is_ignored_with_a_warning() {
     let variables = [
         ("KUBE_API_TIMEOUT", "soon"),
         ("MAX_CONCURRENT_RECONCILES", "many"),
@@ -180,7 +180,7 @@ fn a_bad_variable_is_ignored_with_a_warning() {
 }
 
 #[test]
-fn an_empty_variable_is_not_set() {
+fn variable_empty_counts_as_unset() {
     let names = DEFAULTS_AND_OTHERS.map(|name| (name, ""));
     let arguments = surrounded(&names);
     assert_eq!(
@@ -207,7 +207,7 @@ const DEFAULTS_AND_OTHERS: [&str; 14] = [
 ];
 
 #[test]
-fn the_number_of_workers_can_be_set() {
+fn concurrency_is_set_by_its_variable() {
     let concurrency = |value| surrounded(&[("MAX_CONCURRENT_RECONCILES", value)]).concurrency();
     assert_eq!(concurrency("3"), 3);
     assert_eq!(concurrency("0"), 25);
@@ -216,7 +216,7 @@ fn the_number_of_workers_can_be_set() {
 }
 
 #[test]
-fn pods_are_made_as_the_variables_say() {
+fn agent_image_is_set_by_its_variable() {
     let settings = surrounded(&[]).agent_image_settings().clone();
     assert!(
         settings
@@ -240,7 +240,7 @@ fn pods_are_made_as_the_variables_say() {
 }
 
 #[test]
-fn a_pull_policy_is_read_in_any_case() {
+fn pull_policy_is_case_insensitive() {
     for (value, expected) in [
         ("", "IfNotPresent"),
         ("always", "Always"),
@@ -258,7 +258,7 @@ fn a_pull_policy_is_read_in_any_case() {
 }
 
 #[test]
-fn the_service_account_is_upstreams_unless_it_is_said() {
+fn service_account_defaults_to_upstreams() {
     let account = |given: &[&str], variables: &[(&str, &str)]| {
         let account = read(given, variables).unwrap().service_account();
         account.map(|(namespace, name)| format!("{namespace}/{name}"))
@@ -273,7 +273,7 @@ fn the_service_account_is_upstreams_unless_it_is_said() {
 }
 
 #[test]
-fn an_address_may_be_written_as_in_go() {
+fn listen_address_has_go_syntax() {
     let at = |host: &str, port| {
         Ok(ListenAddress::At {
             host: host.to_owned(),
@@ -293,14 +293,14 @@ fn an_address_may_be_written_as_in_go() {
 }
 
 #[test]
-fn an_address_is_written_as_it_is_read() {
+fn listen_address_round_trips() {
     for text in ["0", ":9090", "127.0.0.1:1", "localhost:1", "[::1]:1"] {
         assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
     }
 }
 
 #[test]
-fn the_advertised_address_follows_from_where_programs_are_served() {
+fn advertised_address_derives_from_program_address() {
     for (address, bound, expected) in [
         (":9090", "[::]:9090", "localhost:9090"),
         ("localhost:1111", "127.0.0.1:1111", "localhost:1111"),
@@ -319,7 +319,7 @@ fn the_advertised_address_follows_from_where_programs_are_served() {
 }
 
 #[test]
-fn logs_are_for_machines_unless_told_otherwise() {
+fn log_flags_default_to_json_and_info() {
     use {LogEncoding::*, TimeEncoding::*};
 
     let log = |given: &[&str]| {
@@ -371,7 +371,7 @@ fn logs_are_for_machines_unless_told_otherwise() {
 }
 
 #[test]
-fn what_has_no_effect_is_taken_and_said_once() {
+fn flags_without_effect_warn_once() {
     let arguments = arguments(&["-v=5", "-logtostderr", "-stderrthreshold", "INFO"]);
     let [warning] = arguments.warnings() else {
         unreachable!("{:?}", arguments.warnings())
@@ -390,7 +390,7 @@ fn what_has_no_effect_is_taken_and_said_once() {
 }
 
 #[test]
-fn git_is_looked_at_each_minute_and_by_plain_http_on_this_machine_only() {
+fn git_flags_default_to_one_minute_and_no_plain_http() {
     let settings = arguments(&[]).git_settings();
     assert_eq!(settings.interval, Duration::from_mins(1));
     assert!(!settings.allow_http);

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_is_answered_and_the_connection_ends() {
+    async fn bounded_server_closes_after_one_request() {
         let limits = ConnectionLimits {
             head: LONG,
             request: LONG,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_never_ends_a_request_is_cut_off_and_the_next_one_is_served() {
+    async fn bounded_server_cuts_off_endless_requests() {
         let limits = ConnectionLimits {
             head: SHORT,
             request: LONG,
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_sends_nothing_is_cut_off() {
+    async fn bounded_server_cuts_off_silent_clients() {
         let limits = ConnectionLimits {
             head: SHORT,
             request: LONG,
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_never_reads_an_answer_is_cut_off() {
+    async fn bounded_server_cuts_off_clients_that_do_not_read() {
         let limits = ConnectionLimits {
             head: LONG,
             request: SHORT,

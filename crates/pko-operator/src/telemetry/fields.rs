@@ -1,16 +1,16 @@
-//! The fields of an event or a span, as JSON, in the order in which they were given.
+//! The fields of an event or a span, as JSON, in the order of the call.
 
 use std::fmt;
 
 use serde_json::Value;
 use tracing::field::{Field, Visit};
 
-/// Names and values; a name is there once.
+/// Names are unique.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fields(Vec<(&'static str, Value)>);
 
 impl Fields {
-    /// Sets a field; one of that name is replaced where it stands.
+    /// Sets a field, or replaces its value.
     fn set(&mut self, name: &'static str, value: Value) {
         match self.0.iter_mut().find(|(known, _)| *known == name) {
             Some((_, known)) => *known = value,
@@ -18,14 +18,14 @@ impl Fields {
         }
     }
 
-    /// Adds others, which win.
+    /// Adds others, which override.
     pub(super) fn extend(&mut self, others: Self) {
         for (name, value) in others.0 {
             self.set(name, value);
         }
     }
 
-    /// Takes the text out that is the event's message.
+    /// Removes and returns the event's message.
     pub(super) fn take_message(&mut self) -> String {
         let place = self.0.iter().position(|(name, _)| *name == "message");
         match place.map(|place| self.0.remove(place).1) {

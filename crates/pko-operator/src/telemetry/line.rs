@@ -1,5 +1,5 @@
-//! A line of the log: what upstream's readers parse, time and level and logger and message, then the fields of the
-//! spans around it and its own.
+//! A log line in the format of upstream's: time, level, logger and message, then the fields of the
+//! enclosing spans and of the event.
 
 use std::{fmt::Write as _, io::Write as _};
 
@@ -19,7 +19,6 @@ use tracing_subscriber::{
 use super::fields::Fields;
 use crate::args::{LogEncoding, TimeEncoding};
 
-/// Writes lines.
 pub(super) struct LogLayer<W> {
     encoding: LogEncoding,
     time: TimeEncoding,
@@ -37,7 +36,7 @@ impl<W> LogLayer<W> {
 
     fn line(&self, metadata: &Metadata<'_>, mut fields: Fields) -> String {
         let line = LogLine {
-            time: time(self.time, Timestamp::now()),
+            time: encode_time(self.time, Timestamp::now()),
             level: *metadata.level(),
             logger: logger(metadata.target()),
             message: fields.take_message(),
@@ -72,18 +71,18 @@ where
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut fields = around(context.event_scope(event));
+        let mut fields = span_fields(context.event_scope(event));
         let mut own = Fields::default();
         event.record(&mut own);
         fields.extend(own);
         let line = self.line(event.metadata(), fields);
-        // Whoever reads the log may go away, which is no reason to end.
+        // A closed standard output must not end the manager.
         let _ = self.writer.make_writer().write_all(line.as_bytes());
     }
 }
 
-/// The fields of the spans around an event, of the outermost first.
-fn around<S>(spans: Option<Scope<'_, S>>) -> Fields
+/// The fields of the enclosing spans, outermost first.
+fn span_fields<S>(spans: Option<Scope<'_, S>>) -> Fields
 where
     S: for<'span> LookupSpan<'span>,
 {
@@ -96,7 +95,6 @@ where
     fields
 }
 
-/// What a line says.
 struct LogLine {
     time: Value,
     level: Level,
@@ -129,7 +127,7 @@ impl LogLine {
             .time
             .as_str()
             .map_or_else(|| self.time.to_string(), str::to_owned);
-        // A message is one line.
+        // Keeps a message on one line.
         let message = self.message.replace('\n', "\\n");
         let mut line = format!("{time}\t{}\t{}\t{message}", self.level, self.logger);
         if !self.fields.is_empty() {
@@ -144,7 +142,7 @@ impl LogLine {
     }
 }
 
-/// A field's name, which must not be one of the line's own.
+/// Avoids the names of the line's own fields.
 fn key(name: &str) -> &str {
     match name {
         "level" => "level_",
@@ -155,7 +153,7 @@ fn key(name: &str) -> &str {
     }
 }
 
-/// Who says it: the part of the program, or the library.
+/// The module, or the crate of a library.
 fn logger(target: &str) -> String {
     let target = target.strip_prefix("manager::").unwrap_or(target);
     match target {
@@ -164,8 +162,7 @@ fn logger(target: &str) -> String {
     }
 }
 
-/// A time as it is asked for.
-fn time(encoding: TimeEncoding, now: Timestamp) -> Value {
+fn encode_time(encoding: TimeEncoding, now: Timestamp) -> Value {
     match encoding {
         TimeEncoding::Epoch => now.as_duration().as_secs_f64().into(),
         TimeEncoding::Millis => (now.as_duration().as_secs_f64() * 1000.0).into(),
@@ -210,7 +207,6 @@ mod tests {
         String::from_utf8(kept.0.lock().clone()).unwrap()
     }
 
-    /// The line without its time.
     fn json(log: impl FnOnce()) -> String {
         let line = logged(LogEncoding::Json, log);
         let read: Value = serde_json::from_str(&line).unwrap();
@@ -220,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_json_is_upstreams() {
+    fn log_line_in_json_is_upstreams() {
         let line = json(|| {
             tracing::info!(target: "manager::start", version = "1", good = true, share = 0.5, "Manager started");
         });
@@ -229,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_columns_is_upstreams() {
+    fn log_line_in_columns_is_upstreams() {
         let line = logged(LogEncoding::Console, || {
             tracing::warn!(target: "manager::controllers::stack", count = 2, "a\nb");
         });
@@ -243,10 +239,10 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_of_a_pass_are_on_its_lines_once() {
+    fn log_line_has_span_fields_once() {
         let line = json(|| {
             let span = tracing::info_span!(
-                "pass",
+                "reconcile",
                 namespace = "team",
                 name = "a",
                 rule = tracing::field::Empty
@@ -260,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_said_a_line_is_one_object() {
+    fn log_line_is_one_json_object() {
         let line = json(|| {
             tracing::error!(target: "x", level = "mine", msg = "\"\n", why = ?"a\tb", "say \"\n\"");
         });
@@ -275,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_written_as_asked() {
+    fn log_time_has_the_configured_encoding() {
         let now: Timestamp = "2026-01-02T03:04:05.25Z".parse().unwrap();
         for (encoding, expected) in [
             (TimeEncoding::Epoch, "1767323045.25"),
@@ -285,7 +281,11 @@ mod tests {
             (TimeEncoding::Rfc3339, "\"2026-01-02T03:04:05Z\""),
             (TimeEncoding::Rfc3339Nano, "\"2026-01-02T03:04:05.25Z\""),
         ] {
-            assert_eq!(time(encoding, now).to_string(), expected, "{encoding:?}");
+            assert_eq!(
+                encode_time(encoding, now).to_string(),
+                expected,
+                "{encoding:?}"
+            );
         }
     }
 }

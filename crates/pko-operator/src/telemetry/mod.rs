@@ -1,5 +1,5 @@
-//! Logs on standard output, in the form of upstream's logging library: JSON for machines, or columns for people. Traces
-//! where somebody takes them.
+//! Logs on standard output, in the format of upstream's logging library: JSON for machines, or
+//! columns for people. Traces over OTLP, if configured.
 
 mod fields;
 mod line;
@@ -16,8 +16,7 @@ use self::line::LogLayer;
 pub(crate) use self::traces::{EndedRun, Traces, run_ended};
 use crate::args::Arguments;
 
-/// Starts logging what the filter lets through, and tracing if there are to be traces: as long as what is given back is
-/// kept.
+/// Starts logging, and tracing if configured. Traces are sent as long as the result is kept.
 pub(crate) fn start(arguments: &Arguments) -> anyhow::Result<Option<Traces>> {
     let filter = arguments.log_filter();
     let filter = EnvFilter::try_new(filter)
@@ -32,13 +31,13 @@ pub(crate) fn start(arguments: &Arguments) -> anyhow::Result<Option<Traces>> {
         .with(lines.with_filter(filter))
         .with(traces.as_ref().map(Traces::layer))
         .init();
-    std::panic::set_hook(Box::new(panicked));
+    std::panic::set_hook(Box::new(log_panic));
     Ok(traces)
 }
 
-/// A panic is a line of the log like any other, with its place in the code.
-fn panicked(panic: &PanicHookInfo<'_>) {
+/// Logs a panic with its location.
+fn log_panic(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string);
-    let words = panic.payload_as_str().unwrap_or("without a word");
-    tracing::error!(place, error = words, "Panic");
+    let message = panic.payload_as_str().unwrap_or("no message");
+    tracing::error!(place, error = message, "Panic");
 }

@@ -1,7 +1,7 @@
-//! Traces over OTLP, where `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` says where to: a span for
-//! each look at an object, and one for each run. Elsewhere there are none, and they cost nothing.
+//! Traces over OTLP, if `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` is
+//! set: a span for each reconcile, and one for each run. Otherwise tracing costs nothing.
 //!
-//! The other `OTEL_*` variables are the SDK's own.
+//! The SDK reads the other `OTEL_*` variables.
 
 use std::time::SystemTime;
 
@@ -22,25 +22,30 @@ const ENDPOINTS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_ENDPOINT",
 ];
 
-/// Sends what is left when it is dropped.
+/// Sends the remaining spans on drop.
 pub(crate) struct Traces(SdkTracerProvider);
 
 impl Drop for Traces {
     fn drop(&mut self) {
-        // Who gets no traces any more is not told by a manager that ends.
+        // A failure is not reported: the manager ends.
         let _ = self.0.shutdown();
     }
 }
 
-/// Begins to trace, if the variables say so.
+/// Starts tracing, if the variables are set.
 pub(super) fn start(variable: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<Option<Traces>> {
-    if !are_wanted(variable) {
+    if !is_configured(variable) {
         return Ok(None);
     }
     let exporter = SpanExporter::builder()
         .with_tonic()
         .build()
-        .with_context(|| format!("traces can't be sent: check {}", ENDPOINTS.join(", ")))?;
+        .with_context(|| {
+            format!(
+                "failed to set up the trace exporter: check {}",
+                ENDPOINTS.join(", ")
+            )
+        })?;
     let resource = Resource::builder();
     let resource = match variable("OTEL_SERVICE_NAME") {
         Some(_) => resource,
@@ -55,19 +60,18 @@ pub(super) fn start(variable: &dyn Fn(&str) -> Option<String>) -> anyhow::Result
     Ok(Some(Traces(provider)))
 }
 
-fn are_wanted(variable: &dyn Fn(&str) -> Option<String>) -> bool {
+fn is_configured(variable: &dyn Fn(&str) -> Option<String>) -> bool {
     let set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     let off = variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     !off && ENDPOINTS.into_iter().any(set)
 }
 
 impl Traces {
-    /// What makes our spans into spans of a trace.
     pub(super) fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
     {
-        // Only ours: the client that sends traces has spans, too.
+        // Only ours: the exporter has spans, too.
         let ours = Targets::new().with_target("manager", Level::INFO);
         tracing_opentelemetry::layer()
             .with_tracer(self.0.tracer(SERVICE))
@@ -77,7 +81,6 @@ impl Traces {
     }
 }
 
-/// A run that has ended.
 pub(crate) struct EndedRun<'run> {
     pub(crate) namespace: &'run str,
     pub(crate) name: &'run str,
@@ -87,7 +90,7 @@ pub(crate) struct EndedRun<'run> {
     pub(crate) end: Timestamp,
 }
 
-/// Tells of a run with its own times: it may have begun before this manager did.
+/// Sends a span with the times of the run, which may have started before this manager.
 pub(crate) fn run_ended(run: &EndedRun<'_>) {
     let tracer = global::tracer(SERVICE);
     let attribute = |name, value: &str| KeyValue::new(name, value.to_owned());
@@ -112,22 +115,22 @@ pub(crate) fn run_ended(run: &EndedRun<'_>) {
 mod tests {
     use super::*;
 
-    fn wanted(variables: &[(&str, &str)]) -> bool {
-        are_wanted(&|name| {
+    fn configured_with(variables: &[(&str, &str)]) -> bool {
+        is_configured(&|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         })
     }
 
     #[test]
-    fn there_are_traces_only_where_somebody_takes_them() {
-        assert!(!wanted(&[]));
-        assert!(!wanted(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]));
-        assert!(!wanted(&[("OTEL_SERVICE_NAME", "x")]));
+    fn traces_need_an_endpoint() {
+        assert!(!configured_with(&[]));
+        assert!(!configured_with(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]));
+        assert!(!configured_with(&[("OTEL_SERVICE_NAME", "x")]));
         for endpoint in ENDPOINTS {
             let set = (endpoint, "http://collector:4317");
-            assert!(wanted(&[set]));
-            assert!(!wanted(&[set, ("OTEL_SDK_DISABLED", "true")]));
+            assert!(configured_with(&[set]));
+            assert!(!configured_with(&[set, ("OTEL_SDK_DISABLED", "true")]));
         }
     }
 }

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_is_the_code_unless_the_agent_has_a_better_one() {
+    fn agent_error_reason_is_the_agents_or_the_code() {
         let refused = |status: &Status| match agent_error(status) {
             AgentError::Refused { reason, message } => (reason, message),
             AgentError::Unreachable(message) => ("unreachable".to_owned(), message),
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_told_from_what_does_not() {
+    fn agent_error_is_transient_by_class_or_code() {
         let class = |class: ErrorClass| {
             let failure = FailureInfo {
                 class: class.into(),

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_becomes_a_run_with_its_uid() {
+    fn start_request_has_the_uid_of_the_update() {
         let stack = json!({ "name": "dev", "create": false, "secretsProvider": "passphrase", "config": [
             { "key": "a", "value": 1, "secret": false },
             { "key": "b", "valueFrom": { "path": "/run/b", "json": true }, "secret": true },
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_that_the_workspace_does_not_mention_is_created_and_not_configured() {
+    fn start_request_creates_a_stack_unknown_to_the_workspace() {
         let stack = request(
             &json!({ "name": "other" }),
             &json!({ "stackName": "dev", "type": "up" }),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_may_take_as_long_as_its_update_says_or_else_as_the_operator_does() {
+    fn start_request_time_limit_is_the_updates_or_the_default() {
         let limit = |seconds: serde_json::Value| {
             let update = json!({ "stackName": "dev", "type": "up", "timeoutSeconds": seconds });
             let request = request(&json!({ "name": "dev" }), &update);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_run_is_named() {
+    fn start_request_rejects_unsupported_operations() {
         let bare = json!({ "name": "dev", "config": [{ "key": "a" }] });
         let error = request(&bare, &json!({ "stackName": "dev", "type": "up" })).unwrap_err();
         assert_eq!(error, "config \"a\" has neither value nor valueFrom");

@@ -158,8 +158,7 @@ pub(super) fn watch(update: &Update, workspace: Option<&Workspace>, context: &Co
     });
 }
 
-/// Lets the agent forget the run, if it can be reached. Idempotent; an agent that is gone knows no
-/// run.
+/// Lets the agent forget the run, if it can be reached. Idempotent.
 pub(super) async fn acknowledge(update: &Update, workspace: Option<&Workspace>, context: &Context) {
     let run = update.uid().unwrap_or_default();
     if context.runs.upstream.find(&run).is_some() {

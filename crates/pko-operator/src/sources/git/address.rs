@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn http_is_for_this_machine_or_by_order() {
+    fn git_address_plain_http_needs_localhost_or_the_flag() {
         for (text, without, with) in [
             ("https://git.test/a/b", true, true),
             ("git@git.test:a/b.git", true, true),
@@ -49,7 +49,7 @@ mod tests {
 
     /// 131.
     #[test]
-    fn what_is_wrong_is_said_without_the_password() {
+    fn git_address_error_does_not_repeat_the_password() {
         let problem = |text| checked(text, false).unwrap_err();
         let scheme = problem("hhtp://me:canary@git.test/a/b");
         assert!(scheme.starts_with("invalid URL scheme: hhtp"), "{scheme}");

@@ -116,7 +116,7 @@ fn volume_source(volume: &Value) -> Option<Volume> {
         .or_else(|| text("/persistentVolumeClaim/claimName").map(Volume::Claim))
 }
 
-/// Writes the content of the mounts anew, except that of claims.
+/// Rewrites the content of the mounts, except that of claims.
 pub(super) async fn write_mounts(
     folder: &Path,
     mounts: &[Mount],

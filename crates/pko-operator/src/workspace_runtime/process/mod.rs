@@ -716,7 +716,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn agent_that_finds_another_one_says_so_without_its_log() {
+    async fn agent_start_reports_another_agent_without_log() {
         let (_all, folder, lock) = workspace();
         lock.lock().unwrap();
         fs::write(folder.join("agent.log"), "it holds the lock").unwrap();

@@ -1,4 +1,4 @@
-//! The small file in a workspace's folder by which the next manager adopts what runs there.
+//! The file in a workspace's folder by which the next manager adopts its agent.
 
 use std::{
     fs, io,
@@ -12,37 +12,33 @@ use tokio::net::UnixStream;
 use crate::workspace_runtime::short_hash;
 
 const FILE: &str = "record.json";
-/// The folder of the agents' sockets. A socket's path has room for 108 characters only, which a namespace and a
-/// name may exceed; no namespace's name begins with a dot.
+/// The path of a socket has at most 108 characters, which a namespace and a name may exceed.
+/// Namespaces can't start with a dot.
 const SOCKETS: &str = ".sockets";
 
-/// What runs in a workspace's folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AgentRecord {
-    /// The Workspace that it runs for.
+    /// Of the Workspace.
     pub(crate) uid: String,
-    /// What it was started with.
     pub(crate) fingerprint: String,
-    /// The agent's process.
     pub(crate) process: i32,
-    /// Whom the agent lets in. The records of the first managers do not say it, and their agents let everybody in.
+    /// Records of the first versions lack it; their agents accept every caller.
     #[serde(default)]
     pub(crate) auth: AgentAuth,
-    /// The agent has installed packages and selected stacks.
     #[serde(default)]
     pub(crate) initialized: bool,
 }
 
-/// Whom an agent lets in.
+/// Which callers an agent accepts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum AgentAuth {
-    /// Everybody who can open its socket.
+    /// Every caller that can open its socket.
     #[default]
     None,
-    /// The manager with the key of this name.
+    /// The manager with this key id.
     Manager { key: String },
-    /// Whom the API server knows, and allows it.
+    /// Callers that the API server authenticates and authorizes.
     Kube,
 }
 

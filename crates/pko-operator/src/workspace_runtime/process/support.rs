@@ -1,11 +1,11 @@
-//! What a process can't be, by the field's name; pure.
+//! Rejects fields that a process workspace does not support.
 
 use std::path::Path;
 
 use pko_api::{JsonObject, auto::v1alpha1::WorkspaceSpec};
 use serde_json::Value;
 
-/// Volumes that a process workspace has, and the one field of each that it understands.
+/// The supported volumes, and the supported field of each.
 const VOLUMES: [(&str, &str); 4] = [
     ("secret", "secretName"),
     ("configMap", "name"),
@@ -13,7 +13,7 @@ const VOLUMES: [(&str, &str); 4] = [
     ("emptyDir", ""),
 ];
 
-/// The first field that asks for something that only a pod can be.
+/// The first unsupported field.
 pub(super) fn unsupported(spec: &WorkspaceSpec) -> Option<String> {
     if let Some(field) = first_unsupported(spec) {
         return Some(format!(
@@ -46,8 +46,8 @@ fn pod_field(pod: &JsonObject) -> Option<String> {
     })
 }
 
-/// A process is the manager's own user, and so is the owner of its volumes: what a pod needs to
-/// write to them is fulfilled.
+/// A process runs as the manager's user, which owns its volumes: it needs no `fsGroup` to write to
+/// them.
 fn security_context(context: &Value) -> Option<String> {
     let known = ["fsGroup", "fsGroupChangePolicy"];
     let other = other_field(context.as_object()?, &known)?;
@@ -59,7 +59,7 @@ fn other_field<'field>(fields: &'field JsonObject, known: &[&str]) -> Option<&'f
     names.find(|name| !known.contains(name))
 }
 
-/// The objects of a list, with their numbers.
+/// With their indexes.
 fn objects(list: &Value) -> impl Iterator<Item = (usize, &JsonObject)> {
     let items = list.as_array().into_iter().flatten().enumerate();
     items.filter_map(|(index, item)| Some((index, item.as_object()?)))
@@ -92,7 +92,7 @@ fn volumes(volumes: &Value) -> Option<String> {
     })
 }
 
-/// A volume is taken as a whole: picking keys, modes and sizes is for pods.
+/// Selecting keys, modes and sizes needs a pod.
 fn inside_volume(volume: &JsonObject) -> Option<String> {
     VOLUMES.into_iter().find_map(|(source, name)| {
         let other = other_field(volume.get(source)?.as_object()?, &[name])?;
@@ -100,7 +100,7 @@ fn inside_volume(volume: &JsonObject) -> Option<String> {
     })
 }
 
-/// A claim whose name can be no object's: it names a folder here.
+/// The name of a claim becomes a folder, so it must be a valid object name.
 fn claims(pod: &JsonObject) -> Option<String> {
     objects(pod.get("volumes")?).find_map(|(index, volume)| {
         let claim = claim_name(volume)?;
@@ -124,7 +124,7 @@ fn is_object_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphanumeric()) && name.chars().all(is_usable)
 }
 
-/// A mount that no folder can be. What is mounted inside of a claim would be written into it.
+/// A mount inside of a claim would be written into the claim.
 fn mounts(pod: &JsonObject) -> Option<String> {
     let volumes = || pod.get("volumes").into_iter().flat_map(objects);
     let is_claim = |mount: &JsonObject| {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_pod_can_be_is_named() {
+    fn support_rejects_fields_that_need_a_pod() {
         for (spec, field) in [
             (
                 json!({ "initContainers": [{ "name": "a" }] }),
@@ -255,7 +255,6 @@ mod tests {
         json!({ "persistentVolumeClaim": { "claimName": name } })
     }
 
-    /// A spec with one volume and one mount of it.
     fn mounted(volume: &Value, mount: &Value) -> Value {
         let (mut volume, mut mount) = (volume.clone(), mount.clone());
         volume["name"] = json!("v");
@@ -266,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_itself_asks_for_is_supported() {
+    fn support_covers_what_the_operator_creates() {
         let spec = json!({ "podTemplate": { "spec": {
             "containers": [{ "name": "pulumi", "volumeMounts": [{ "name": "secret-a", "mountPath": "/x" }] }],
             "volumes": [{ "name": "secret-a", "secret": { "secretName": "a" } }, { "name": "c", "configMap": { "name": "c" } }],
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn volume_for_state_is_supported() {
+    fn support_covers_volumes_for_state() {
         for volume in [claim("hello-state"), json!({ "emptyDir": {} })] {
             let mut spec = mounted(&volume, &json!({ "mountPath": "/state" }));
             spec["podTemplate"]["spec"]["securityContext"] = json!({ "fsGroup": 1000 });

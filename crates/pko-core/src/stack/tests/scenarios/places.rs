@@ -240,19 +240,22 @@ const PLACES: &[TestLocation] = &[
         "pko-operator/src/sources/git/credentials/tests.rs",
         &[
             (
-                "each_variant_of_the_object",
+                "git_login_of_each_variant",
                 &[106, 107, 109, 111, 122, 126, 127, 129],
             ),
-            ("a_secret_says_by_its_keys_what_it_is", &[108, 110, 112]),
             (
-                "what_is_missing_is_said_in_upstreams_words",
+                "git_login_kind_follows_from_the_keys_of_a_secret",
+                &[108, 110, 112],
+            ),
+            (
+                "git_login_missing_key_has_upstreams_message",
                 &[104, 105, 113, 114, 128, 130],
             ),
         ],
     ),
     (
         "pko-operator/src/sources/git/address.rs",
-        &[("what_is_wrong_is_said_without_the_password", &[131])],
+        &[("git_address_error_does_not_repeat_the_password", &[131])],
     ),
     (
         "pko-source/tests/it/git_references.rs",

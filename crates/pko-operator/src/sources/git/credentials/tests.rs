@@ -63,7 +63,7 @@ fn whole() -> GitLogin {
 
 /// 106, 107, 109, 111, 122, 126, 127, 129.
 #[test]
-fn each_variant_of_the_object() {
+fn git_login_of_each_variant() {
     let all = json!({
         "s": { "key": "private", "pass": "open", "token": "t", "user": "me", "id": "1", "installation": "2" },
     });
@@ -107,7 +107,7 @@ fn each_variant_of_the_object() {
 
 /// 108, 110, 112, and in which order.
 #[test]
-fn a_secret_says_by_its_keys_what_it_is() {
+fn git_login_kind_follows_from_the_keys_of_a_secret() {
     let basic = Credentials::Basic {
         username: "me".to_owned(),
         password: redacted("p"),
@@ -168,7 +168,7 @@ fn a_secret_says_by_its_keys_what_it_is() {
 
 /// 104, 105, 113, 114, 128, 130.
 #[test]
-fn what_is_missing_is_said_in_upstreams_words() {
+fn git_login_missing_key_has_upstreams_message() {
     let none = json!({ "s": null });
     let empty = json!({ "s": {} });
     let keyed = json!({ "s": { "key": "private", "user": "me" } });
@@ -220,7 +220,7 @@ fn what_is_missing_is_said_in_upstreams_words() {
 }
 
 #[test]
-fn what_is_no_text_is_no_credential() {
+fn git_login_rejects_binary_values() {
     let mut all = secrets(&json!({ "s": { "token": "t" } }));
     let data = all.get_mut("s").unwrap().as_mut().unwrap();
     let bytes = k8s_openapi::ByteString(vec![0xff, 0xfe]);
@@ -237,7 +237,7 @@ fn what_is_no_text_is_no_credential() {
 }
 
 #[test]
-fn the_keys_of_servers_are_beside_the_private_key_in_either_spelling() {
+fn git_login_known_hosts_has_two_spellings() {
     let hosts = |wanted: &GitLogin, scheme, secret: Value| {
         let login = found(wanted, scheme, &json!({ "s": secret })).unwrap();
         login.known_hosts.map(|hosts| (hosts.place.key, hosts.text))
@@ -274,7 +274,7 @@ fn the_keys_of_servers_are_beside_the_private_key_in_either_spelling() {
 }
 
 #[test]
-fn nothing_is_printed() {
+fn git_login_is_never_printed() {
     let all = json!({ "s": { "key": "canary", "accessToken": "canary", "sshPrivateKey": "canary", "password": "canary" } });
     for (wanted, scheme) in [
         (ssh(None), Scheme::Ssh),
