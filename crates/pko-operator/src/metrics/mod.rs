@@ -70,7 +70,7 @@ impl ReconcileOutcome {
 impl Metrics {
     pub(crate) fn new() -> Result<Self, prometheus::Error> {
         let registry = Registry::new();
-        registry.register(Box::new(process::Process::new()?))?;
+        registry.register(Box::new(process::ProcessMetrics::new()?))?;
         let controller = &["controller"];
         let histogram = |name, help, buckets: &[f64], labels: &[&str]| {
             let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());

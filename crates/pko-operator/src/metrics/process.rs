@@ -1,37 +1,40 @@
-//! What the process itself uses, read from the kernel at each scrape, under the names that all programs use.
+//! Metrics of the process itself, under the names that all Prometheus clients use.
+//!
+//! The feature `process` of `prometheus` is not used because it counts whole CPU seconds: a manager
+//! that uses one percent of a CPU would show a step every hundred seconds.
 
-use std::fs;
-
+use procfs::{ProcResult, process::LimitValue, process::Process};
 use prometheus::{
     Counter, Gauge,
     core::{Collector, Desc},
     proto::MetricFamily,
 };
 
-/// What the process uses.
-pub(super) struct Process {
-    described: Vec<Desc>,
+pub(super) struct ProcessMetrics {
+    descriptions: Vec<Desc>,
 }
 
-impl Process {
+impl ProcessMetrics {
     pub(super) fn new() -> Result<Self, prometheus::Error> {
-        let series = Series::new()?;
-        let described = series.each().into_iter().flat_map(Collector::desc);
-        let described = described.cloned().collect();
-        Ok(Self { described })
+        let series = ProcessSeries::new()?;
+        let descriptions = series.each().into_iter().flat_map(Collector::desc);
+        let descriptions = descriptions.cloned().collect();
+        Ok(Self { descriptions })
     }
 }
 
-impl Collector for Process {
+impl Collector for ProcessMetrics {
     fn desc(&self) -> Vec<&Desc> {
-        self.described.iter().collect()
+        self.descriptions.iter().collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let Ok(series) = Series::new() else {
+        let Ok(series) = ProcessSeries::new() else {
             return Vec::new();
         };
-        series.read();
+        if let Err(error) = series.read() {
+            tracing::debug!(%error, "Failed to read the metrics of the process");
+        }
         series
             .each()
             .into_iter()
@@ -40,16 +43,16 @@ impl Collector for Process {
     }
 }
 
-struct Series {
+struct ProcessSeries {
     cpu: Counter,
     resident: Gauge,
     virtual_memory: Gauge,
     open_files: Gauge,
-    most_files: Gauge,
+    max_files: Gauge,
     start: Gauge,
 }
 
-impl Series {
+impl ProcessSeries {
     fn new() -> Result<Self, prometheus::Error> {
         Ok(Self {
             cpu: Counter::new(
@@ -65,7 +68,7 @@ impl Series {
                 "Virtual memory size in bytes.",
             )?,
             open_files: Gauge::new("process_open_fds", "Number of open file descriptors.")?,
-            most_files: Gauge::new(
+            max_files: Gauge::new(
                 "process_max_fds",
                 "Maximum number of open file descriptors.",
             )?,
@@ -82,74 +85,36 @@ impl Series {
             &self.resident,
             &self.virtual_memory,
             &self.open_files,
-            &self.most_files,
+            &self.max_files,
             &self.start,
         ]
     }
 
-    fn read(&self) {
-        let text = |path| fs::read_to_string(path).unwrap_or_default();
-        if let Some(stat) = Stat::parse(&text("/proc/self/stat")) {
-            // A second has this many ticks wherever Linux shows them.
-            let ticks = 100.0;
-            self.cpu.inc_by(stat.cpu_ticks / ticks);
-            self.virtual_memory.set(stat.virtual_bytes);
-            let booted = booted(&text("/proc/stat")).unwrap_or_default();
-            self.start.set(booted + stat.start_ticks / ticks);
+    fn read(&self) -> ProcResult<()> {
+        let process = Process::myself()?;
+        let stat = process.stat()?;
+        let seconds = |ticks: u64| float(ticks) / float(procfs::ticks_per_second());
+        self.cpu.inc_by(seconds(stat.utime + stat.stime));
+        self.resident.set(float(stat.rss * procfs::page_size()));
+        self.virtual_memory.set(float(stat.vsize));
+        self.start
+            .set(float(procfs::boot_time_secs()?) + seconds(stat.starttime));
+        self.open_files.set(float(
+            u64::try_from(process.fd_count()?).unwrap_or(u64::MAX),
+        ));
+        if let LimitValue::Value(max) = process.limits()?.max_open_files.soft_limit {
+            self.max_files.set(float(max));
         }
-        if let Some(kibibytes) = resident(&text("/proc/self/status")) {
-            self.resident.set(kibibytes * 1024.0);
-        }
-        let files = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
-        self.open_files
-            .set(f64::from(u32::try_from(files).unwrap_or_default()));
-        if let Some(most) = most_files(&text("/proc/self/limits")) {
-            self.most_files.set(most);
-        }
+        Ok(())
     }
 }
 
-/// What is used of `/proc/self/stat`.
-#[derive(Debug, PartialEq)]
-struct Stat {
-    cpu_ticks: f64,
-    start_ticks: f64,
-    virtual_bytes: f64,
-}
-
-impl Stat {
-    fn parse(text: &str) -> Option<Self> {
-        // The program's name is in parentheses and may have anything in it.
-        let (_, rest) = text.rsplit_once(") ")?;
-        let fields: Vec<f64> = rest
-            .split_ascii_whitespace()
-            .map(|field| field.parse().unwrap_or_default())
-            .collect();
-        Some(Self {
-            cpu_ticks: fields.get(11)? + fields.get(12)?,
-            start_ticks: *fields.get(19)?,
-            virtual_bytes: *fields.get(20)?,
-        })
-    }
-}
-
-fn booted(stat: &str) -> Option<f64> {
-    let line = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
-    line.trim().parse().ok()
-}
-
-fn resident(status: &str) -> Option<f64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
-}
-
-fn most_files(limits: &str) -> Option<f64> {
-    let line = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "bytes and ticks are far below 2^53"
+)]
+fn float(number: u64) -> f64 {
+    number as f64
 }
 
 #[cfg(test)]
@@ -157,30 +122,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_words_are_read() {
-        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 4 0 1000 4096 9 1";
-        let expected = Stat {
-            cpu_ticks: 200.0,
-            start_ticks: 1000.0,
-            virtual_bytes: 4096.0,
-        };
-        assert_eq!(Stat::parse(stat), Some(expected));
-        assert_eq!(Stat::parse("nonsense"), None);
-        assert_eq!(booted("cpu 1 2\nbtime 1700000000\n"), Some(1_700_000_000.0));
-        assert_eq!(resident("VmPeak: 9 kB\nVmRSS:\t  1234 kB\n"), Some(1234.0));
-        let limits = "Limit Soft Hard Units\nMax open files            1024   4096   files\n";
-        assert_eq!(most_files(limits), Some(1024.0));
-        assert_eq!(most_files("Max open files unlimited unlimited files"), None);
+    fn process_metrics_of_this_process_are_read() {
+        let series = ProcessSeries::new().unwrap();
+        series.read().unwrap();
+        assert!(series.resident.get() > 0.0);
+        assert!(series.virtual_memory.get() > series.resident.get());
+        assert!(series.open_files.get() > 0.0);
+        assert!(series.max_files.get() >= series.open_files.get());
+        assert!(series.start.get() > 1_000_000_000.0);
+        let collector = ProcessMetrics::new().unwrap();
+        assert_eq!(collector.collect().len(), collector.desc().len());
     }
 
     #[test]
-    fn this_process_uses_something() {
-        let series = Series::new().unwrap();
-        series.read();
-        assert!(series.resident.get() > 0.0);
-        assert!(series.open_files.get() > 0.0);
-        assert!(series.start.get() > 1_000_000_000.0);
-        let collector = Process::new().unwrap();
-        assert_eq!(collector.collect().len(), collector.desc().len());
+    fn process_metrics_have_their_usual_names() {
+        let metrics = ProcessMetrics::new().unwrap().collect();
+        let names: Vec<&str> = metrics.iter().map(MetricFamily::name).collect();
+        assert_eq!(
+            names,
+            [
+                "process_cpu_seconds_total",
+                "process_resident_memory_bytes",
+                "process_virtual_memory_bytes",
+                "process_open_fds",
+                "process_max_fds",
+                "process_start_time_seconds",
+            ]
+        );
     }
 }
