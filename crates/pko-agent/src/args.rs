@@ -1,4 +1,4 @@
-//! The command line: upstream's flags as they are, and ours beside them.
+//! The command line: upstream's flags, and our own.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -17,10 +17,10 @@ pub(crate) struct Arguments {
     pub(crate) command: Option<Command>,
 }
 
-/// Flags of every command.
+/// Flags of all commands.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// Log how, not only what
+    /// Enable debug logs
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
     /// The kubeconfig file for `--auth-mode kube`
@@ -33,20 +33,20 @@ pub(crate) struct Global {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Copy the agent to the volume that a workspace's containers share
+    /// Copy the agent to a volume that the workspace's containers share
     Bootstrap(Bootstrap),
     /// Fetch the source of a workspace
     Init(Init),
-    /// Serve a workspace, and own its runs
+    /// Serve a workspace by gRPC, and run `pulumi` in it
     Serve(Serve),
-    /// Log the agent's version
+    /// Print the agent's version to the log
     Version,
 }
 
 /// `agent bootstrap`.
 #[derive(Debug, Args)]
 pub(crate) struct Bootstrap {
-    /// Where it goes, as `agent`
+    /// Folder to copy `agent` to
     #[arg(short, long)]
     pub(crate) target_dir: PathBuf,
 }
@@ -55,43 +55,44 @@ pub(crate) struct Bootstrap {
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("source").required(true).args(["git_url", "flux_url", "project_name", "local_dir"])))]
 pub(crate) struct Init {
-    /// Where the source goes; what was there is replaced
+    /// Folder for the source; existing content is replaced
     #[arg(short, long, required_unless_present = "local_dir")]
     pub(crate) target_dir: Option<PathBuf>,
-    /// A git repository; credentials and options are in the environment: `GIT_TOKEN`, `GIT_USERNAME` and `GIT_PASSWORD`,
-    /// `GIT_SSH_PRIVATE_KEY`, `GIT_GITHUB_APP_ID` and its like, `GIT_SHALLOW`, `GIT_SUBMODULES`, `GIT_KNOWN_HOSTS`,
-    /// `SSH_KNOWN_HOSTS`
+    /// Git repository to fetch. Credentials and options are environment variables: `GIT_TOKEN`,
+    /// `GIT_USERNAME` and `GIT_PASSWORD`, `GIT_SSH_PRIVATE_KEY`, `GIT_GITHUB_APP_ID`,
+    /// `GIT_GITHUB_APP_INSTALLATION_ID` and `GIT_GITHUB_APP_PRIVATE_KEY`, `GIT_SHALLOW`,
+    /// `GIT_SUBMODULES`, `GIT_KNOWN_HOSTS`, `SSH_KNOWN_HOSTS`
     #[arg(long, requires = "git_revision")]
     pub(crate) git_url: Option<String>,
-    /// What to check out: a commit, a branch or a tag
+    /// Commit, branch or tag to check out
     #[arg(long, requires = "git_url", conflicts_with_all = ["flux_url", "project_name", "local_dir"])]
     pub(crate) git_revision: Option<String>,
-    /// An artifact: a gzipped tar file, as Flux and Programs serve them
+    /// Artifact to fetch: a gzipped tar file, as served by Flux and by Programs
     #[arg(long, requires = "flux_digest")]
     pub(crate) flux_url: Option<String>,
-    /// The digest of the artifact, `sha256:...`
+    /// Digest of the artifact, `sha256:...`
     #[arg(long, requires = "flux_url", conflicts_with_all = ["git_url", "project_name", "local_dir"])]
     pub(crate) flux_digest: Option<String>,
-    /// The name of a project that has no program, only a project file
+    /// Name of a project without a program; only a project file is written
     #[arg(long, requires = "project_runtime")]
     pub(crate) project_name: Option<String>,
-    /// The runtime of that project
+    /// Runtime of that project
     #[arg(long, requires = "project_name", conflicts_with_all = ["git_url", "flux_url", "local_dir"])]
     pub(crate) project_runtime: Option<String>,
-    /// A folder that is there already, or will be in the container that runs the program; only `--workspace-link` is made
+    /// Existing folder, possibly in another container's image; only `--workspace-link` is created
     #[arg(long, requires = "workspace_link", conflicts_with_all = ["target_dir", "source_dir"])]
     pub(crate) local_dir: Option<PathBuf>,
-    /// Make this a symbolic link to the source (and `--source-dir` in it), so that no shell is needed
+    /// Symbolic link to create, which points to the source (or to `--source-dir` in it)
     #[arg(long)]
     pub(crate) workspace_link: Option<PathBuf>,
-    /// The folder with the project, inside of the source; it must be there, and not lead out of the source. An empty one is the source
-    /// itself
+    /// Folder of the project in the source; it must exist and must not leave the source. Empty for
+    /// the source itself
     #[arg(long, value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub(crate) source_dir: Option<PathBuf>,
-    /// Copy the agent there first, as `agent bootstrap` does
+    /// Copy the agent to this folder first, like `agent bootstrap`
     #[arg(long)]
     pub(crate) bootstrap_dir: Option<PathBuf>,
-    /// How many bytes the unpacked artifact may have; negative for any
+    /// Maximum size of the unpacked artifact in bytes; negative for no limit
     #[arg(
         long,
         env = "FLUX_MAX_UNTAR_SIZE_BYTES",
@@ -104,91 +105,88 @@ pub(crate) struct Init {
 /// `agent serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The folder with the Pulumi project
+    /// Folder of the Pulumi project
     #[arg(short, long)]
     pub(crate) workspace: PathBuf,
-    /// Do not install the program's dependencies at the start
+    /// Skip the installation of the program's dependencies
     #[arg(long)]
     pub(crate) skip_install: bool,
-    /// Select this stack at the start, or create it
+    /// Stack to select at the start; it is created if it is missing
     #[arg(short, long)]
     pub(crate) stack: Option<String>,
-    /// The secrets provider of that stack if it is created
+    /// Secrets provider for creating that stack
     #[arg(long)]
     pub(crate) secrets_provider: Option<String>,
-    /// A file with environment variables for the CLI
+    /// File with environment variables for the CLI
     #[arg(long)]
     pub(crate) env_file: Option<PathBuf>,
-    /// The address to listen on
+    /// Address to listen on
     #[arg(long, default_value = "0.0.0.0")]
     pub(crate) host: String,
-    /// The port to listen on
+    /// Port to listen on
     #[arg(long, default_value_t = 50051)]
     pub(crate) port: u16,
-    /// Listen on a Unix socket (`unix:PATH`) or an address (`HOST:PORT`) instead
+    /// Unix socket (`unix:PATH`) or address (`HOST:PORT`) to listen on instead
     #[arg(long, conflicts_with_all = ["host", "port"])]
     pub(crate) listen: Option<String>,
-    /// Who may call: `none` for everybody, `kube`, `manager`, or both as `kube,manager`
+    /// Authentication of callers: `none`, `kube`, `manager`, or `kube,manager`
     #[arg(long, default_value = "none")]
     pub(crate) auth_mode: String,
-    /// An audience that a caller's token must be for, in the modes `kube` and `manager`
+    /// Accepted audience of callers' tokens, in the modes `kube` and `manager`
     #[arg(long, value_delimiter = ',')]
     pub(crate) kube_audience: Vec<String>,
-    /// For mode `manager`: a file with the public key of the manager, or several, as PEM; may be given more than once.
-    /// Without it, the keys are in `PKO_MANAGER_PUBLIC_KEY`
+    /// File with public keys of the manager as PEM, for mode `manager`; may be repeated. Without it,
+    /// the keys are read from `PKO_MANAGER_PUBLIC_KEY`
     #[arg(long)]
     pub(crate) manager_public_key: Vec<PathBuf>,
-    /// The namespace of the Workspace that is served
+    /// Namespace of the served Workspace
     #[arg(long, env = "WORKSPACE_NAMESPACE")]
     pub(crate) kube_workspace_namespace: Option<String>,
-    /// The name of the Workspace that is served
+    /// Name of the served Workspace
     #[arg(long, env = "WORKSPACE_NAME")]
     pub(crate) kube_workspace_name: Option<String>,
-    /// How much the CLI logs; from 1 on it logs to standard error
+    /// Log level of the CLI; above 0 it logs to standard error
     #[arg(long, default_value_t = 0)]
     pub(crate) pulumi_log_level: u32,
-    /// Where runs are kept [default: `.pko` beside the workspace]
+    /// Folder of the run journal [default: `.pko` beside the workspace]
     #[arg(long)]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Seconds between the interrupt and the kill of a run that is stopped; less than the ten minutes
-    /// that a pod has to end
+    /// Seconds between the interrupt and the kill of a stopped run; less than the ten minutes of a
+    /// pod's grace period
     #[arg(long, default_value = "540", value_parser = seconds)]
     pub(crate) stop_patience: Duration,
-    /// Become a session of its own, so that the end of the parent's terminal or group is not ours
+    /// Start a new session, so that the agent survives its parent's terminal and process group
     #[arg(long)]
     pub(crate) own_session: bool,
 }
 
-/// Who may call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AuthMode {
-    /// Everybody
+    /// All callers
     None,
-    /// Who has a token for this workspace and the right to use it
+    /// Callers with a token for this workspace and the right to use it
     Kube,
-    /// Who has a token that a known manager signed for this workspace
+    /// Callers with a token that a trusted manager signed for this workspace
     Manager,
 }
 
 impl Arguments {
-    /// Reads the command line; ends the process if it is wrong.
+    /// Exits the process if the command line is invalid.
     pub(crate) fn from_command_line() -> Self {
         let arguments = without_stray_separator(std::env::args_os());
         Self::try_parse_from(arguments).unwrap_or_else(|error| {
-            // There is nowhere else to say it.
+            // There is no other channel for the error.
             let _ = error.print();
             std::process::exit(i32::from(error.use_stderr()))
         })
     }
 
-    /// What the agent prints if it is not told what to do.
     pub(crate) fn print_help() -> anyhow::Result<()> {
         Ok(Self::command().print_help()?)
     }
 }
 
-/// Operators start us as `agent -- serve`, where the separator is meant for an init process that may
-/// not be there.
+/// Managers start `agent -- serve`, where the separator is for an init process that may be absent.
 fn without_stray_separator(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.collect();
     if arguments.get(1).is_some_and(|argument| argument == "--") {

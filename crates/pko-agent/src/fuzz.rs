@@ -1,5 +1,4 @@
-//! Where text from outside comes in, for whoever tries strange ones: none may end the agent, and some
-//! things hold for all of them.
+//! Entry points for fuzzing: no input may panic, and some invariants hold for all inputs.
 
 use std::path::Path;
 
@@ -11,7 +10,6 @@ use crate::{
     workspace::{config_plan, env_file},
 };
 
-/// An environment file.
 pub fn env_file(text: &str) {
     if let Ok(variables) = env_file::parse(text) {
         for (name, _) in &variables {
@@ -23,7 +21,6 @@ pub fn env_file(text: &str) {
     }
 }
 
-/// The key and the value of a configuration item.
 pub fn config_key(key: &str, value: &str, path: bool, secret: bool) {
     let items: [ConfigItem; 1] = [literal_config(key, &json!(value), path, secret)];
     let sources = config_plan::ConfigSources {
@@ -44,7 +41,7 @@ pub fn config_key(key: &str, value: &str, path: bool, secret: bool) {
         }
         _ => String::new(),
     };
-    // A mark that no key has by chance.
+    // Long enough not to occur in a key by chance.
     let marked = secret && value.len() > 6 && !key.contains(value);
     assert!(
         !(marked && argument.contains(value)),
@@ -52,7 +49,6 @@ pub fn config_key(key: &str, value: &str, path: bool, secret: bool) {
     );
 }
 
-/// A log of engine events.
 pub fn event_log(bytes: &[u8]) {
     let mut digest = EventDigest::default();
     let mut lines = 0;

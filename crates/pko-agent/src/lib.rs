@@ -1,4 +1,4 @@
-//! The workspace agent: fetches the source (`init`) and owns the runs (`serve`).
+//! The workspace agent: `init` fetches a workspace's source, `serve` runs `pulumi` in it by gRPC.
 
 mod args;
 mod auth;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use args::{Arguments, Command};
 
-/// Does what the command line says.
+/// Runs the command of the command line.
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments = Arguments::from_command_line();
@@ -37,14 +37,14 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            report(arguments.command.as_ref(), &error);
+            log_error(arguments.command.as_ref(), &error);
             ExitCode::FAILURE
         }
     }
 }
 
-/// One line, from the logger of the command that failed.
-fn report(command: Option<&Command>, error: &anyhow::Error) {
+/// Logs the error by the logger of the failed command.
+fn log_error(command: Option<&Command>, error: &anyhow::Error) {
     match command {
         Some(Command::Init(_)) => tracing::error!(target: "pko_agent::command::init", "{error:#}"),
         Some(Command::Bootstrap(_)) => {

@@ -1,5 +1,5 @@
-//! As the first process of a container: the agent proper is the only child, and this process does
-//! nothing but pass signals on and reap what the CLI leaves behind.
+//! Init process of a container: runs the agent as its child, forwards signals, and reaps orphaned
+//! processes of the CLI.
 
 use std::{
     io,
@@ -9,12 +9,12 @@ use std::{
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Whether this is the first process of a container.
+/// True for process 1 of a container.
 pub(crate) fn is_needed() -> bool {
     getpid() == Pid::INIT
 }
 
-/// Runs this program again as a child, and ends as it ends.
+/// Runs this program as a child, and exits with its exit code.
 pub(crate) fn run() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -22,7 +22,7 @@ pub(crate) fn run() -> ExitCode {
     match runtime.and_then(|runtime| runtime.block_on(supervise())) {
         Ok(code) => code,
         Err(error) => {
-            tracing::error!(%error, "The agent could not be started as a child");
+            tracing::error!(%error, "Failed to start the agent as a child process");
             ExitCode::FAILURE
         }
     }
@@ -39,8 +39,8 @@ async fn supervise() -> io::Result<ExitCode> {
     let child = child.ok_or_else(|| io::Error::other("the child has no process id"))?;
     loop {
         tokio::select! {
-            _ = terminated.recv() => pass_on(child, Signal::TERM),
-            _ = interrupted.recv() => pass_on(child, Signal::INT),
+            _ = terminated.recv() => forward(child, Signal::TERM),
+            _ = interrupted.recv() => forward(child, Signal::INT),
             _ = child_changed.recv() => if let Some(status) = reap(child)? {
                 return Ok(exit_code(status));
             },
@@ -48,13 +48,13 @@ async fn supervise() -> io::Result<ExitCode> {
     }
 }
 
-fn pass_on(child: Pid, signal: Signal) {
+fn forward(child: Pid, signal: Signal) {
     if let Err(error) = kill_process(child, signal) {
-        tracing::warn!(%error, "A signal could not be passed on");
+        tracing::warn!(%error, "Failed to forward a signal");
     }
 }
 
-/// Reaps everything that has ended; the child's status if it is among it.
+/// Reaps all exited processes; returns the child's status if it is among them.
 fn reap(child: Pid) -> io::Result<Option<WaitStatus>> {
     let mut ended = None;
     while let Some((process, status)) = wait(WaitOptions::NOHANG)? {
@@ -66,7 +66,7 @@ fn reap(child: Pid) -> io::Result<Option<WaitStatus>> {
     Ok(ended)
 }
 
-/// As a shell says it: the child's own code, or 128 and the signal's number.
+/// As in a shell: the child's exit code, or 128 plus the signal number.
 fn exit_code(status: WaitStatus) -> ExitCode {
     let code = status
         .exit_status()

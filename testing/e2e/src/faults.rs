@@ -85,9 +85,7 @@ async fn run_with_killed_agent_is_reported_and_retried() {
                     .status
                     .as_ref()
                     .and_then(|status| status.message.as_deref());
-                message.is_some_and(|message| {
-                    message.contains("the agent ended while the run went on")
-                })
+                message.is_some_and(|message| message.contains("the agent ended during the run"))
             });
             if told { Ok(()) } else { Err(text(&updates)) }
         })
@@ -133,7 +131,7 @@ async fn run_out_of_memory_is_reported() {
             let stack: Stack = env.get("demo").await?;
             let status = stack.status.unwrap_or_default();
             let all = text(&status);
-            let told = ["for want of it", "OOMKilled"]
+            let told = ["ran out of memory", "OOMKilled"]
                 .iter()
                 .any(|word| all.contains(word));
             if told { Ok(()) } else { Err(all) }

@@ -1,5 +1,5 @@
-//! `agent bootstrap`: puts the agent onto the volume that a workspace's containers share, so that it
-//! runs in an image that knows nothing of it. No shell and no `cp` is needed.
+//! `agent bootstrap`: copies the agent to the volume that a workspace's containers share, so that it
+//! runs in any image. It needs neither a shell nor `cp`.
 
 use std::{
     fs::{self, Permissions},
@@ -12,16 +12,15 @@ use anyhow::Context;
 
 use crate::args::Bootstrap;
 
-/// The embedded engine goes along where there is one: the agent looks for it beside itself.
+/// Copied along if present: the agent searches the embedded engine beside itself.
 const ENGINE: &str = "pulumi-engine";
 
 pub(crate) fn run(arguments: &Bootstrap) -> anyhow::Result<()> {
     copy_to(&arguments.target_dir)
 }
 
-/// Copies this program to a folder.
 pub(super) fn copy_to(folder: &Path) -> anyhow::Result<()> {
-    let agent = std::env::current_exe().context("failed to find this program")?;
+    let agent = std::env::current_exe().context("failed to locate the agent's own program")?;
     copy(&agent, &folder.join("agent"))?;
     let engine = agent.with_file_name(ENGINE);
     if engine.is_file() {
@@ -31,7 +30,7 @@ pub(super) fn copy_to(folder: &Path) -> anyhow::Result<()> {
 }
 
 fn copy(program: &Path, target: &Path) -> anyhow::Result<()> {
-    place(program, target).with_context(|| {
+    install(program, target).with_context(|| {
         format!(
             "failed to copy {} to {}",
             program.display(),
@@ -42,13 +41,13 @@ fn copy(program: &Path, target: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// In one step: an agent that runs from there already goes on with the old one.
-fn place(program: &Path, target: &Path) -> io::Result<()> {
+/// Atomic: an agent that already runs from there keeps the old file.
+fn install(program: &Path, target: &Path) -> io::Result<()> {
     let folder = target.parent().map_or_else(PathBuf::new, Path::to_owned);
     fs::create_dir_all(&folder)?;
     let mut copy = tempfile::NamedTempFile::new_in(&folder)?;
     io::copy(&mut fs::File::open(program)?, &mut copy)?;
-    // The workspace's container may have another user.
+    // The workspace's container may run as another user.
     copy.as_file()
         .set_permissions(Permissions::from_mode(0o755))?;
     copy.persist(target)?;
@@ -68,7 +67,7 @@ mod tests {
         );
         for text in ["one", "two"] {
             fs::write(&program, text).unwrap();
-            place(&program, &target).unwrap();
+            install(&program, &target).unwrap();
             assert_eq!(fs::read_to_string(&target).unwrap(), text);
             let mode = target.metadata().unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o755);

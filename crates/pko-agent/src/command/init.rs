@@ -1,4 +1,4 @@
-//! `agent init`: puts the source of a workspace where it belongs.
+//! `agent init`: fetches the source of a workspace.
 
 mod credentials;
 mod git;
@@ -16,24 +16,23 @@ use serde::Serialize;
 use super::bootstrap;
 use crate::{args::Init, workspace::mark_source_replaced};
 
-/// For everything together.
+/// For the whole command.
 const INIT_TIMEOUT: Duration = Duration::from_mins(15);
 
-/// Fetches the one source that the command line names.
 pub(crate) fn run(arguments: &Init) -> anyhow::Result<()> {
     if let Some(folder) = &arguments.bootstrap_dir {
         bootstrap::copy_to(folder)?;
     }
     if let (Some(folder), Some(link)) = (&arguments.local_dir, &arguments.workspace_link) {
-        // The folder is not looked for: it may be in the image of another container.
+        // The folder need not exist here: it may be in another container's image.
         link::replace(link, folder)?;
-        return tell_serve(link);
+        return mark_source_as_new(link);
     }
-    // The command line sees to it that it is there.
+    // The command line requires it.
     let target = arguments.target_dir.as_deref();
     let target = target.context("--target-dir is missing")?;
     fetch(arguments, target)?;
-    tell_serve(target)?;
+    mark_source_as_new(target)?;
     let project = link::project(target, arguments.source_dir.as_deref())?;
     match &arguments.workspace_link {
         Some(link) => link::replace(link, &project),
@@ -51,12 +50,12 @@ fn fetch(arguments: &Init, target: &Path) -> anyhow::Result<()> {
     if let (Some(url), Some(revision)) = (&arguments.git_url, &arguments.git_revision) {
         return git::fetch(url, revision, target).context("unable to fetch git source");
     }
-    bail!("no source is named")
+    bail!("no source is given; set --git-url, --flux-url, --project-name or --local-dir")
 }
 
 fn fetch_artifact(arguments: &Init, url: &str, digest: &str, target: &Path) -> anyhow::Result<()> {
-    let largest = largest_size(&arguments.flux_max_untar_size_bytes)?;
-    let url = replaced_host(
+    let max_size = max_unpacked_size(&arguments.flux_max_untar_size_bytes)?;
+    let url = replace_host(
         url,
         std::env::var("SOURCE_CONTROLLER_LOCALHOST").ok().as_deref(),
     );
@@ -66,7 +65,7 @@ fn fetch_artifact(arguments: &Init, url: &str, digest: &str, target: &Path) -> a
         url: &url,
         digest,
         target,
-        limits: ArtifactLimits::for_unpacked(largest),
+        limits: ArtifactLimits::for_unpacked(max_size),
         deadline: Deadline::after(INIT_TIMEOUT),
     };
     artifact::fetch(&request).context("unable to fetch flux artifact")?;
@@ -74,16 +73,16 @@ fn fetch_artifact(arguments: &Init, url: &str, digest: &str, target: &Path) -> a
     Ok(())
 }
 
-/// Bytes; nothing if any number is good.
-fn largest_size(text: &str) -> anyhow::Result<Option<u64>> {
+/// In bytes; `None` for no limit.
+fn max_unpacked_size(text: &str) -> anyhow::Result<Option<u64>> {
     let number: i64 = text
         .parse()
         .with_context(|| format!("invalid FLUX_MAX_UNTAR_SIZE_BYTES \"{text}\""))?;
     Ok(u64::try_from(number).ok())
 }
 
-/// For developers, whose machine is not in the cluster.
-fn replaced_host(url: &str, host: Option<&str>) -> String {
+/// For development outside of the cluster.
+fn replace_host(url: &str, host: Option<&str>) -> String {
     let parts = url.split_once("://").and_then(|(scheme, rest)| {
         let (_, path) = rest.split_once('/')?;
         Some((scheme, path))
@@ -94,7 +93,7 @@ fn replaced_host(url: &str, host: Option<&str>) -> String {
     }
 }
 
-/// A project without a program, which is enough to destroy its stacks.
+/// Writes a project without a program, which is enough to destroy its stacks.
 fn write_project(folder: &Path, name: &str, runtime: &str) -> anyhow::Result<()> {
     #[derive(Serialize)]
     struct ProjectFile<'a> {
@@ -109,8 +108,8 @@ fn write_project(folder: &Path, name: &str, runtime: &str) -> anyhow::Result<()>
     write().with_context(|| format!("failed to write the project file in {}", folder.display()))
 }
 
-/// What `serve` has noted of the old source's files is not true of the new ones.
-fn tell_serve(target: &Path) -> anyhow::Result<()> {
+/// Invalidates what `serve` saved about the old source's files.
+fn mark_source_as_new(target: &Path) -> anyhow::Result<()> {
     let beside = target.parent().unwrap_or(Path::new("."));
     mark_source_replaced(&beside.join(".pko/config")).context("failed to mark the source as new")
 }
@@ -121,10 +120,10 @@ mod tests {
 
     #[test]
     fn untar_size_is_parsed() {
-        assert_eq!(largest_size("524288000").unwrap(), Some(524_288_000));
-        assert_eq!(largest_size("0").unwrap(), Some(0));
-        assert_eq!(largest_size("-1").unwrap(), None);
-        let error = largest_size("big").unwrap_err().to_string();
+        assert_eq!(max_unpacked_size("524288000").unwrap(), Some(524_288_000));
+        assert_eq!(max_unpacked_size("0").unwrap(), Some(0));
+        assert_eq!(max_unpacked_size("-1").unwrap(), None);
+        let error = max_unpacked_size("big").unwrap_err().to_string();
         assert_eq!(error, "invalid FLUX_MAX_UNTAR_SIZE_BYTES \"big\"");
     }
 
@@ -132,11 +131,11 @@ mod tests {
     fn url_host_is_extracted() {
         let url = "http://source-controller.flux-system/a/b.tar.gz";
         assert_eq!(
-            replaced_host(url, Some("localhost:1")),
+            replace_host(url, Some("localhost:1")),
             "http://localhost:1/a/b.tar.gz"
         );
-        assert_eq!(replaced_host(url, Some("")), url);
-        assert_eq!(replaced_host(url, None), url);
+        assert_eq!(replace_host(url, Some("")), url);
+        assert_eq!(replace_host(url, None), url);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `agent serve`: opens the workspace, listens, and ends when it is told to and nothing goes on.
+//! `agent serve`: opens the workspace and serves it, until a signal arrives and all runs have finished.
 
 use std::{
     fs::Permissions,
@@ -29,28 +29,27 @@ use crate::{
 
 const KEEPALIVE: Duration = Duration::from_mins(1);
 
-/// How long callers may take to read the last answers after everything has ended.
-const LAST_ANSWERS: Duration = Duration::from_secs(10);
+/// How long callers may read their last responses after all runs have finished.
+const LINGER: Duration = Duration::from_secs(10);
 
-/// Serves until a signal ends it.
 pub(crate) fn run(global: &Global, arguments: &Serve) -> anyhow::Result<()> {
     super::version::run();
     if arguments.own_session {
-        become_a_session();
+        start_own_session();
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()?;
     let served = runtime.block_on(serve(global, arguments));
-    // What still runs on blocking threads has nothing to say any more.
+    // Do not wait for blocking threads.
     runtime.shutdown_background();
     served
 }
 
-fn become_a_session() {
+fn start_own_session() {
     if let Err(error) = rustix::process::setsid() {
-        tracing::warn!(%error, "This process is the leader of a group already and stays in its session");
+        tracing::warn!(%error, "Failed to start a session, because this process leads a process group");
     }
 }
 
@@ -66,43 +65,47 @@ async fn serve(global: &Global, arguments: &Serve) -> anyhow::Result<()> {
     let services = service::routes(workspace, Arc::clone(&runs)).await;
     let router = Server::builder()
         .http2_max_header_list_size(pko_proto::MAX_HEADER_BYTES)
-        // A caller whose machine is gone is noticed, and its run with it.
+        // Detects callers whose machine is gone, so that their runs are stopped.
         .http2_keepalive_interval(Some(KEEPALIVE))
         .layer(service::call_log::CallLog)
         .layer(auth_layer)
         .add_routes(services);
     let idle = StopSource::new();
-    tokio::spawn(end(signals, shutdown, runs, idle.clone()));
-    let ended = until(idle.signal());
+    tokio::spawn(shut_down_on_signal(signals, shutdown, runs, idle.clone()));
+    let idle_signal = wait_until_idle(idle.signal());
     let served = async {
         match listen_address(arguments) {
-            Address::Unix(path) => {
+            ListenAddress::Unix(path) => {
                 let listener = listen_on_socket(&path).await?;
                 tracing::info!(socket = %path.display(), "Serving");
                 let incoming = UnixListenerStream::new(listener);
-                router.serve_with_incoming_shutdown(incoming, ended).await
+                router
+                    .serve_with_incoming_shutdown(incoming, idle_signal)
+                    .await
             }
-            Address::Tcp(address) => {
+            ListenAddress::Tcp(address) => {
                 let listener = TcpListener::bind(&address)
                     .await
                     .with_context(|| format!("unable to listen on {address}"))?;
                 tracing::info!(address = %listener.local_addr()?, "Serving");
                 let incoming = TcpListenerStream::new(listener);
-                router.serve_with_incoming_shutdown(incoming, ended).await
+                router
+                    .serve_with_incoming_shutdown(incoming, idle_signal)
+                    .await
             }
         }
         .context("unexpected serve error")
     };
     tokio::select! {
         served = served => served?,
-        () = stragglers(idle.signal()) => tracing::warn!("Some callers did not hang up"),
+        () = linger(idle.signal()) => tracing::warn!("Closing connections of callers that did not disconnect"),
     }
     tracing::info!("Server stopped");
     Ok(())
 }
 
-/// Beside the workspace, on the same volume; not inside, where programs would take it for theirs.
-/// Absolute, since the CLI runs elsewhere.
+/// Beside the workspace on the same volume, because programs may read the folder itself. Absolute,
+/// because the CLI runs in another folder.
 fn data_folder(arguments: &Serve) -> std::io::Result<PathBuf> {
     if let Some(folder) = &arguments.data_dir {
         return std::path::absolute(folder);
@@ -142,7 +145,7 @@ fn open_workspace(
         .context("unable to get the project settings")
 }
 
-/// What upstream's flags ask for before it listens.
+/// Upstream's `--stack` and the installation, before listening.
 async fn prepare(arguments: &Serve, workspace: &Arc<Workspace>) -> anyhow::Result<()> {
     if !arguments.skip_install {
         let installed = workspace.session_until_shutdown().await.install().await;
@@ -164,46 +167,45 @@ async fn prepare(arguments: &Serve, workspace: &Arc<Workspace>) -> anyhow::Resul
     Ok(())
 }
 
-/// Finds out which CLI it is without waiting for it: the first caller will want to know. One that can't
-/// be used is said to whoever calls, where it can be seen, instead of ending again and again.
+/// Reads the CLI's version in the background, for the first caller. An unsupported CLI does not end the
+/// agent: callers get the error instead of a crash loop.
 fn log_version(workspace: Arc<Workspace>) {
     tokio::spawn(async move {
         match workspace.version().await {
             Ok(version) => tracing::info!(version = version.text(), "Found pulumi"),
             Err(error) => tracing::error!(
                 error = error.text(),
-                "unable to open the workspace: pulumi can't be used"
+                "unable to open the workspace: unsupported pulumi CLI"
             ),
         }
     });
 }
 
-/// Where to listen.
 #[derive(Debug, PartialEq, Eq)]
-enum Address {
+enum ListenAddress {
     Unix(PathBuf),
     Tcp(String),
 }
 
-fn listen_address(arguments: &Serve) -> Address {
+fn listen_address(arguments: &Serve) -> ListenAddress {
     match &arguments.listen {
         Some(listen) => match listen.strip_prefix("unix:") {
-            Some(path) => Address::Unix(path.into()),
-            None => Address::Tcp(listen.clone()),
+            Some(path) => ListenAddress::Unix(path.into()),
+            None => ListenAddress::Tcp(listen.clone()),
         },
-        None => Address::Tcp(match arguments.host.parse() {
+        None => ListenAddress::Tcp(match arguments.host.parse() {
             Ok(address) => SocketAddr::new(address, arguments.port).to_string(),
             Err(_) => format!("{}:{}", arguments.host, arguments.port),
         }),
     }
 }
 
-/// A socket that an agent before us has left is taken over; one that answers is not.
+/// Replaces the socket of a previous agent, unless a process still listens on it.
 async fn listen_on_socket(path: &Path) -> anyhow::Result<UnixListener> {
     if path.exists() {
         if UnixStream::connect(path).await.is_ok() {
             bail!(
-                "unable to listen on {}: another process does",
+                "unable to listen on {}: another process listens on it",
                 path.display()
             );
         }
@@ -217,7 +219,6 @@ async fn listen_on_socket(path: &Path) -> anyhow::Result<UnixListener> {
     listen().with_context(|| format!("unable to listen on {}", path.display()))
 }
 
-/// The signals that end the agent.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -239,28 +240,33 @@ impl Signals {
     }
 }
 
-/// At the first signal, interrupts what goes on. Until that has ended the agent still answers, so that
-/// a result can be fetched; it starts nothing new. A second signal ends the process at once.
-async fn end(mut signals: Signals, shutdown: StopSource, runs: Arc<Runs>, idle: StopSource) {
+/// The first signal interrupts all runs. Until these have finished, the agent still serves, so that
+/// results can be fetched, but starts no runs. A second signal exits at once.
+async fn shut_down_on_signal(
+    mut signals: Signals,
+    shutdown: StopSource,
+    runs: Arc<Runs>,
+    idle: StopSource,
+) {
     signals.next().await;
     tracing::info!("Stopping");
     shutdown.stop(StopReason::Shutdown);
     tokio::spawn(async move {
         signals.next().await;
-        tracing::warn!("Stopping at once");
+        tracing::warn!("Exiting immediately");
         std::process::exit(1);
     });
     runs.shut_down().await;
     idle.stop(StopReason::Shutdown);
 }
 
-async fn until(mut idle: StopSignal) {
+async fn wait_until_idle(mut idle: StopSignal) {
     idle.wait().await;
 }
 
-async fn stragglers(idle: StopSignal) {
-    until(idle).await;
-    tokio::time::sleep(LAST_ANSWERS).await;
+async fn linger(idle: StopSignal) {
+    wait_until_idle(idle).await;
+    tokio::time::sleep(LINGER).await;
 }
 
 #[cfg(test)]
@@ -281,18 +287,18 @@ mod tests {
     #[test]
     fn listen_address_follows_flags() {
         let table = [
-            ("-w /w", Address::Tcp("0.0.0.0:50051".to_owned())),
+            ("-w /w", ListenAddress::Tcp("0.0.0.0:50051".to_owned())),
             (
                 "-w /w --port 1 --host ::1",
-                Address::Tcp("[::1]:1".to_owned()),
+                ListenAddress::Tcp("[::1]:1".to_owned()),
             ),
             (
                 "-w /w --listen unix:/s/agent.sock",
-                Address::Unix("/s/agent.sock".into()),
+                ListenAddress::Unix("/s/agent.sock".into()),
             ),
             (
                 "-w /w --listen 127.0.0.1:0",
-                Address::Tcp("127.0.0.1:0".to_owned()),
+                ListenAddress::Tcp("127.0.0.1:0".to_owned()),
             ),
         ];
         for (line, address) in table {

@@ -1,6 +1,6 @@
 //! `agent version`.
 
-/// Logs the version, as upstream's agent does.
+/// Upstream's log line.
 pub(crate) fn run() {
     tracing::info!(
         version = concat!("v", env!("CARGO_PKG_VERSION")),

@@ -1,4 +1,4 @@
-//! One run from its beginning to its result.
+//! Executes one run: prepares the stack, runs the operation, and builds the result.
 
 use std::{path::Path, time::Duration};
 
@@ -15,26 +15,24 @@ use crate::{
     workspace::{CliSession, Observer, OperationOutcome, StackRequest, WorkspaceError},
 };
 
-/// What a run does.
 #[derive(Debug, Clone)]
 pub(crate) struct RunRequest {
     pub(crate) stack: StackRequest,
-    /// If set, what the stack's configuration and environments are to be.
+    /// The stack's configuration and environments, if the run sets them.
     pub(crate) config: Option<(Vec<ConfigItem>, Vec<String>)>,
     pub(crate) operation: Operation,
     pub(crate) time_limit: Option<Duration>,
-    /// Runs of this stack that are lost and may have left a lock behind.
+    /// Lost runs of this stack, which may have left a lock behind.
     pub(crate) lost_runs: Vec<LostRun>,
 }
 
-/// How it ended.
 #[derive(Debug)]
 pub(super) struct RunOutcome {
     pub(super) state: RunPhase,
     pub(super) result: RunResult,
 }
 
-/// Runs to the end. Whatever goes wrong is in the result.
+/// Executes a run. Errors are part of the outcome.
 pub(super) async fn execute(
     mut session: CliSession,
     request: &RunRequest,
@@ -53,19 +51,19 @@ pub(super) async fn execute(
         })
     });
     let mut outcome = attempt(&mut session, request, event_log, observer).await;
-    let freed = free(&session, &outcome, recovery).await;
-    if freed.is_some() {
+    let removed_locks = release_locks(&session, &outcome, recovery).await;
+    if removed_locks.is_some() {
         outcome = attempt(&mut session, request, event_log, observer).await;
     }
     if let Some(limit) = limit {
         limit.abort();
     }
-    let mut ending = match outcome {
+    let mut outcome = match outcome {
         Ok(operated) => succeed(&mut session, request, operated).await,
-        Err(error) => Err(advised(error, &session, recovery)),
+        Err(error) => Err(with_lock_advice(error, &session, recovery)),
     }
-    .unwrap_or_else(|error| failed(&request.operation, &error, stop.signal().reason()));
-    let summary = ending.result.summary.get_or_insert_default();
+    .unwrap_or_else(|error| failed_outcome(&request.operation, &error, stop.signal().reason()));
+    let summary = outcome.result.summary.get_or_insert_default();
     if summary.message.is_empty() {
         request.operation.message().clone_into(&mut summary.message);
     }
@@ -75,12 +73,12 @@ pub(super) async fn execute(
     summary
         .end_time
         .get_or_insert(to_proto_timestamp(Timestamp::now()));
-    ending.result.project_info = Some(project.clone());
-    ending.result.notes = freed.into_iter().collect();
-    ending
+    outcome.result.project_info = Some(project.clone());
+    outcome.result.notes = removed_locks.into_iter().collect();
+    outcome
 }
 
-/// Prepares the stack and runs the operation; once more if the stack turns out to be gone.
+/// Prepares the stack and runs the operation. Retries once if the stack was deleted meanwhile.
 async fn attempt(
     session: &mut CliSession,
     request: &RunRequest,
@@ -111,7 +109,7 @@ async fn prepare_and_operate(
         session.configure(stack, items, environments).await?;
     }
     let operated = session
-        .operate(&request.operation, stack, event_log, observer)
+        .run_operation(&request.operation, stack, event_log, observer)
         .await?;
     if operated.finished.succeeded() {
         return Ok(operated);
@@ -123,22 +121,23 @@ async fn prepare_and_operate(
     .into())
 }
 
-/// Removes the lock that a dead run of ours has left behind, if that is why it failed; says what was done.
+/// Removes the locks that dead runs of ours left behind, if they made the attempt fail. Returns a note
+/// for the result.
 ///
 /// # Caveats
-/// The CLI can only remove all locks at once. Nobody gets one beside the dead one, so there is no other to lose, unless
-/// somebody has removed the dead one by hand and taken the stack since the CLI complained, a moment ago.
-async fn free(
+/// The CLI removes all locks of a stack at once. No other process can hold one besides the dead one,
+/// unless the dead one was removed by hand and the stack was locked again since the CLI's error.
+async fn release_locks(
     session: &CliSession,
     outcome: &Result<OperationOutcome, WorkspaceError>,
     recovery: &LockRecovery<'_>,
 ) -> Option<String> {
     let failure = outcome.as_ref().err()?.failure()?;
-    recovery.free(session, failure).await
+    recovery.release(session, failure).await
 }
 
-/// With what can be done about a lock that stays.
-fn advised(
+/// Adds advice about a lock that was not removed.
+fn with_lock_advice(
     error: WorkspaceError,
     session: &CliSession,
     recovery: &LockRecovery<'_>,
@@ -152,7 +151,7 @@ fn advised(
     }
 }
 
-/// What is left to do after the operation went well.
+/// Completes a successful operation: outputs, message, and the stack's removal.
 async fn succeed(
     session: &mut CliSession,
     request: &RunRequest,
@@ -176,9 +175,9 @@ async fn succeed(
     if matches!(request.operation, Operation::Up(_)) {
         match session.outputs(stack, &operated.digest).await {
             Ok(outputs) => result.outputs = outputs,
-            // The update itself went well, and must not be repeated for this.
+            // The update succeeded and must not be repeated because of this.
             Err(error) => {
-                tracing::warn!(error = error.text(), "The outputs could not be read");
+                tracing::warn!(error = error.text(), "Failed to read the stack's outputs");
                 let warning = format!("warning: {}\n", error.text());
                 result.stderr.push_str(&warning);
             }
@@ -188,15 +187,19 @@ async fn succeed(
         let planned = operated.digest.outputs.as_ref().map(outputs::planned);
         result.outputs = planned.unwrap_or_default();
     }
-    // A preview is in no history.
-    let noted = !matches!(request.operation, Operation::Preview(_));
-    if let (Some(summary), true, "") = (&mut result.summary, noted, request.operation.message()) {
-        // Not worth more than a line in the log either.
+    // Previews are not in the history.
+    let has_history = !matches!(request.operation, Operation::Preview(_));
+    if let (Some(summary), true, "") = (
+        &mut result.summary,
+        has_history,
+        request.operation.message(),
+    ) {
+        // Not worth failing the run either.
         summary.message = session
             .read_update_message(stack)
             .await
             .unwrap_or_else(|error| {
-                tracing::warn!(error = error.text(), "The message could not be read");
+                tracing::warn!(error = error.text(), "Failed to read the update's message");
                 String::new()
             });
     }
@@ -209,7 +212,7 @@ async fn succeed(
     })
 }
 
-fn failed(
+fn failed_outcome(
     operation: &Operation,
     error: &WorkspaceError,
     stopped: Option<StopReason>,
@@ -225,22 +228,21 @@ fn failed(
         _ => "",
     };
     let text = format!("{}: {note}{}", operation.run_failure_prefix(), error.text());
-    let mut ending = unsuccessful(state, class, text);
+    let mut outcome = unsuccessful(state, class, text);
     if let Some(failure) = error.failure() {
         let output = failure.output();
-        ending.result.permalink = permalink(&output.stdout);
-        ending.result.stdout.clone_from(&output.stdout);
-        ending.result.stderr.clone_from(&output.stderr);
-        if let Some(error) = &mut ending.result.error {
+        outcome.result.permalink = permalink(&output.stdout);
+        outcome.result.stdout.clone_from(&output.stdout);
+        outcome.result.stderr.clone_from(&output.stderr);
+        if let Some(error) = &mut outcome.result.error {
             error.info = failure.info();
             error.advice = failure.advice().map(str::to_owned);
             error.exit_code = Some(failure.exit_code());
         }
     }
-    ending
+    outcome
 }
 
-/// An ending without a success.
 pub(super) fn unsuccessful(state: RunPhase, class: ErrorClass, message: String) -> RunOutcome {
     let result = if state == RunPhase::Canceled {
         "canceled"
@@ -264,7 +266,7 @@ pub(super) fn unsuccessful(state: RunPhase, class: ErrorClass, message: String) 
     RunOutcome { state, result }
 }
 
-/// Where a person can look at the update, if the CLI says so.
+/// The update's page in Pulumi Cloud, if the CLI prints one.
 fn permalink(stdout: &str) -> Option<String> {
     const BEFORE: [&str; 4] = [
         "View Live: ",
@@ -272,8 +274,8 @@ fn permalink(stdout: &str) -> Option<String> {
         "View in Browser (Ctrl+O): ",
         "Permalink: ",
     ];
-    let found = BEFORE.iter().find_map(|before| stdout.split_once(before));
-    found
+    let split = BEFORE.iter().find_map(|before| stdout.split_once(before));
+    split
         .and_then(|(_, rest)| rest.split_once('\n'))
         .map(|(link, _)| link.to_owned())
 }
@@ -322,9 +324,9 @@ mod tests {
             ),
         ];
         for (stopped, state, text) in table {
-            let ending = failed(&operation, &WorkspaceError::NoStackSelected, stopped);
-            assert_eq!(ending.state, state);
-            assert_eq!(ending.result.error.unwrap().message, text);
+            let outcome = failed_outcome(&operation, &WorkspaceError::NoStackSelected, stopped);
+            assert_eq!(outcome.state, state);
+            assert_eq!(outcome.result.error.unwrap().message, text);
         }
     }
 }

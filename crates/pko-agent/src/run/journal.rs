@@ -1,5 +1,5 @@
-//! Runs on disk: a folder for each, with `state.json`, `events.jsonl` (written by the CLI itself; the
-//! number of an event is the number of its line) and `result.pb`.
+//! Runs on disk: a folder for each, with `state.json`, `events.jsonl` and `result.pb`. An event's
+//! sequence number is its line number.
 
 use std::{
     fs::{self, File, Permissions},
@@ -18,12 +18,11 @@ const STATE: &str = "state.json";
 const EVENTS: &str = "events.jsonl";
 const RESULT: &str = "result.pb";
 
-/// A journal that can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JournalError {
     #[error("failed to open the run journal in {}", folder.display())]
     Open { folder: PathBuf, source: io::Error },
-    #[error("another agent serves this workspace: it holds {}", .0.display())]
+    #[error("another agent serves this workspace and holds {}", .0.display())]
     InUse(PathBuf),
     #[error("failed to write the run journal")]
     Write(#[source] io::Error),
@@ -31,17 +30,15 @@ pub(crate) enum JournalError {
     Read(#[source] io::Error),
 }
 
-/// The journal of a workspace.
 #[derive(Debug)]
 pub(crate) struct Journal {
     runs: PathBuf,
-    /// Held as long as the journal is: two agents on one workspace would take each other's runs for
-    /// interrupted ones.
+    /// Held while the journal is open: two agents would mark each other's runs as interrupted.
     _lock: File,
 }
 
 impl Journal {
-    /// Opens the journal in the agent's data folder, which becomes private to its user.
+    /// Opens the journal in the agent's data folder, and makes that folder private to its user.
     pub(crate) fn open(folder: &Path) -> Result<Self, JournalError> {
         let runs = folder.join("runs");
         let failed = |source| JournalError::Open {
@@ -59,18 +56,16 @@ impl Journal {
         }
     }
 
-    /// Where the CLI writes the events of a run.
     pub(crate) fn events(&self, run_id: &str) -> PathBuf {
         self.runs.join(run_id).join(EVENTS)
     }
 
-    /// Keeps what is known of a run. Once this returns, a restart knows it too.
-    pub(crate) fn keep(&self, record: &RunRecord) -> Result<(), JournalError> {
+    /// Writes a run's state durably.
+    pub(crate) fn write_record(&self, record: &RunRecord) -> Result<(), JournalError> {
         let text = serde_json::to_vec(record).map_err(|error| JournalError::Write(error.into()))?;
         self.write(&record.run_id, STATE, &text)
     }
 
-    /// Keeps the result of a run.
     pub(crate) fn write_result(
         &self,
         run_id: &str,
@@ -79,7 +74,7 @@ impl Journal {
         self.write(run_id, RESULT, &result.encode_to_vec())
     }
 
-    /// The result of a run, if it is there and has not been forgotten.
+    /// A run's result, unless it is missing or pruned.
     pub(crate) fn result(&self, run_id: &str) -> Result<Option<RunResult>, JournalError> {
         match fs::read(self.runs.join(run_id).join(RESULT)) {
             Ok(bytes) => {
@@ -91,7 +86,7 @@ impl Journal {
         }
     }
 
-    /// All runs, oldest first. A folder that makes no sense is removed.
+    /// All runs, oldest first. Unreadable ones are removed.
     pub(crate) fn records(&self) -> Result<Vec<RunRecord>, JournalError> {
         let mut records = Vec::new();
         for entry in fs::read_dir(&self.runs).map_err(JournalError::Read)? {
@@ -100,7 +95,7 @@ impl Journal {
             match serde_json::from_slice::<RunRecord>(&text) {
                 Ok(record) => records.push(record),
                 Err(error) => {
-                    tracing::warn!(folder = %folder.display(), %error, "Removing a run that can't be read");
+                    tracing::warn!(folder = %folder.display(), %error, "Removing an unreadable run from the journal");
                     fs::remove_dir_all(&folder).map_err(JournalError::Write)?;
                 }
             }
@@ -109,7 +104,7 @@ impl Journal {
         Ok(records)
     }
 
-    /// What the events of a run tell, as far as they were written.
+    /// The digest of a run's events, as far as they are written.
     pub(crate) fn digest(&self, run_id: &str) -> EventDigest {
         let mut digest = EventDigest::default();
         let Ok(file) = File::open(self.events(run_id)) else {
@@ -118,7 +113,7 @@ impl Journal {
         let mut reader = BufReader::new(file);
         let mut line = Vec::new();
         while matches!(reader.read_until(b'\n', &mut line), Ok(read) if read > 0) {
-            // The last one may be cut off.
+            // The last line may be incomplete.
             if line.pop_if(|last| *last == b'\n').is_some() {
                 digest.add(&line);
             }
@@ -127,26 +122,24 @@ impl Journal {
         digest
     }
 
-    /// Forgets the events of a run.
     pub(crate) fn remove_events(&self, run_id: &str) {
         self.remove_file(run_id, EVENTS);
     }
 
-    /// Forgets events and result; the id stays known.
+    /// Removes events and result, but not the id.
     pub(crate) fn remove_result(&self, run_id: &str) {
         self.remove_file(run_id, EVENTS);
         self.remove_file(run_id, RESULT);
     }
 
-    /// Forgets a run altogether.
-    pub(crate) fn forget(&self, run_id: &str) {
+    pub(crate) fn remove(&self, run_id: &str) {
         if let Err(error) = fs::remove_dir_all(self.runs.join(run_id)) {
-            tracing::warn!(run = run_id, %error, "A run could not be removed from the journal");
+            tracing::warn!(run = run_id, %error, "Failed to remove a run from the journal");
         }
     }
 
-    /// What a finished run takes up.
-    pub(crate) fn kept(&self, record: &RunRecord) -> FinishedRun {
+    /// The size of a finished run.
+    pub(crate) fn measure(&self, record: &RunRecord) -> FinishedRun {
         let folder = self.runs.join(&record.run_id);
         let size = |name| folder.join(name).metadata().map_or(0, |data| data.len());
         let (event_bytes, result_bytes) = if record.acknowledged {
@@ -165,13 +158,13 @@ impl Journal {
     fn remove_file(&self, run_id: &str, name: &str) {
         match fs::remove_file(self.runs.join(run_id).join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(run = run_id, %error, "A file could not be removed from the journal");
+                tracing::warn!(run = run_id, %error, "Failed to remove a file from the journal");
             }
             _ => {}
         }
     }
 
-    /// In one step, and on the disk when it returns.
+    /// Atomic, and durable when it returns.
     fn write(&self, run_id: &str, name: &str, bytes: &[u8]) -> Result<(), JournalError> {
         let folder = self.runs.join(run_id);
         let write = || {
@@ -219,8 +212,8 @@ mod tests {
             stdout: "out".to_owned(),
             ..Default::default()
         };
-        journal.keep(&record("b")).unwrap();
-        journal.keep(&record("a")).unwrap();
+        journal.write_record(&record("b")).unwrap();
+        journal.write_record(&record("a")).unwrap();
         journal.write_result("a", &result).unwrap();
         drop(journal);
         let journal = Journal::open(folder.path()).unwrap();
@@ -229,7 +222,7 @@ mod tests {
         assert_eq!(journal.result("b").unwrap(), None);
         journal.remove_result("a");
         assert_eq!(journal.result("a").unwrap(), None);
-        journal.forget("a");
+        journal.remove("a");
         assert_eq!(journal.records().unwrap(), [record("b")]);
     }
 
@@ -255,7 +248,7 @@ mod tests {
     fn journal_digest_counts_whole_lines() {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::open(folder.path()).unwrap();
-        journal.keep(&record("a")).unwrap();
+        journal.write_record(&record("a")).unwrap();
         assert_eq!(journal.digest("a").lines, 0);
         for (text, count) in [("", 0), ("{}\n", 1), ("{}\n{}\n{", 2), ("{", 0)] {
             fs::write(journal.events("a"), text).unwrap();

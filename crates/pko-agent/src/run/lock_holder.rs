@@ -1,38 +1,38 @@
-//! Whether a process of this host may be the one that has taken a lock.
+//! Checks whether a process of this host may hold a lock.
 
 use std::fs;
 
 use jiff::Timestamp;
 
-/// In which the kernel tells times to programs, whatever it counts in itself.
-const TICKS_A_SECOND: i64 = 100;
-/// Clocks are set now and then, and the kernel knows to the second when it began.
+/// `USER_HZ`, which is 100 on all supported platforms.
+const TICKS_PER_SECOND: i64 = 100;
+/// For clock adjustments, and for the boot time's resolution of a second.
 const TOLERANCE_SECONDS: i64 = 2;
 
-/// The name of this host, as the CLI writes it into its locks.
+/// The host name, as the CLI writes it into its locks.
 pub(super) fn host_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()
 }
 
-/// Whether there is a process of this number that may have taken a lock at that time. In doubt there is.
+/// Whether a process with this id may have taken a lock at that time. True if in doubt.
 pub(super) fn may_hold(process: u32, taken: Timestamp) -> bool {
     match fs::read_to_string(format!("/proc/{process}/stat")) {
-        Ok(stat) => could_have(&stat, booted(), taken),
+        Ok(stat) => may_have_taken(&stat, boot_time(), taken),
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     }
 }
 
-/// When the kernel began, in seconds since 1970.
-fn booted() -> Option<i64> {
+/// In seconds since 1970.
+fn boot_time() -> Option<i64> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("btime "))?;
     line.trim().parse().ok()
 }
 
-/// A `pulumi` is taken for the holder whenever it began: a clock that was set would hide it.
-fn could_have(stat: &str, booted: Option<i64>, taken: Timestamp) -> bool {
-    // The name is in parentheses and may hold anything; the fields follow it.
+/// A `pulumi` process counts whatever its start time, because a clock adjustment would hide it.
+fn may_have_taken(stat: &str, boot_time: Option<i64>, taken: Timestamp) -> bool {
+    // The name is in parentheses and may contain any character; the fields follow it.
     let Some((head, fields)) = stat.rsplit_once(')') else {
         return true;
     };
@@ -43,13 +43,13 @@ fn could_have(stat: &str, booted: Option<i64>, taken: Timestamp) -> bool {
     if matches!(fields.next(), Some("Z" | "X")) {
         return false;
     }
-    // The 22nd of the whole line, and the state was the third.
+    // Field 22 of the line; the state is field 3.
     let ticks = fields.nth(18).and_then(|ticks| ticks.parse::<i64>().ok());
-    let began = ticks
-        .zip(booted)
-        .map(|(ticks, booted)| booted + ticks / TICKS_A_SECOND);
-    let was_there = |began: i64| began <= taken.as_second() + TOLERANCE_SECONDS;
-    is_pulumi || began.is_none_or(was_there)
+    let start = ticks
+        .zip(boot_time)
+        .map(|(ticks, boot_time)| boot_time + ticks / TICKS_PER_SECOND);
+    let existed = |start: i64| start <= taken.as_second() + TOLERANCE_SECONDS;
+    is_pulumi || start.is_none_or(existed)
 }
 
 #[cfg(test)]
@@ -62,34 +62,34 @@ mod tests {
             format!("42 ({name}) {state} 1 42 42 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 {ticks} 9 10\n")
         };
         let taken = Timestamp::from_second(5_000).unwrap();
-        // The kernel began at 1000, so that 5000 is 400 000 ticks later.
+        // Booted at 1000, so 5000 is 400 000 ticks later.
         let table = [
             (
-                "it was there",
+                "started before the lock",
                 line("sleep", "S", "300000"),
                 Some(1_000),
                 true,
             ),
             (
-                "it began with the lock",
+                "started with the lock",
                 line("sleep", "S", "400000"),
                 Some(1_000),
                 true,
             ),
             (
-                "it began a moment later",
+                "started within the tolerance",
                 line("sleep", "S", "400200"),
                 Some(1_000),
                 true,
             ),
             (
-                "it began later",
+                "started later",
                 line("sleep", "S", "400300"),
                 Some(1_000),
                 false,
             ),
             (
-                "later, and a pulumi",
+                "pulumi, started later",
                 line("pulumi", "S", "900000"),
                 Some(1_000),
                 true,
@@ -100,26 +100,16 @@ mod tests {
                 Some(1_000),
                 true,
             ),
+            ("zombie", line("pulumi", "Z", "300000"), Some(1_000), false),
+            ("dead", line("pulumi", "X", "300000"), Some(1_000), false),
             (
-                "it has ended",
-                line("pulumi", "Z", "300000"),
-                Some(1_000),
-                false,
-            ),
-            (
-                "it is just gone",
-                line("pulumi", "X", "300000"),
-                Some(1_000),
-                false,
-            ),
-            (
-                "nobody knows when the kernel began",
+                "unknown boot time",
                 line("sleep", "S", "900000"),
                 None,
                 true,
             ),
             (
-                "nobody knows when it began",
+                "unknown start time",
                 line("sleep", "S", "x"),
                 Some(1_000),
                 true,
@@ -132,8 +122,8 @@ mod tests {
             ),
             ("nonsense", "nonsense".to_owned(), Some(1_000), true),
         ];
-        for (what, stat, booted, expected) in table {
-            assert_eq!(could_have(&stat, booted, taken), expected, "{what}");
+        for (what, stat, boot_time, expected) in table {
+            assert_eq!(may_have_taken(&stat, boot_time, taken), expected, "{what}");
         }
     }
 

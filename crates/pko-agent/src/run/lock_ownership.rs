@@ -1,15 +1,16 @@
-//! Whether the locks that hold a stack are ours, and nobody's any more. Pure.
+//! Decides whether the locks of a stack were left behind by dead runs of this workspace. Pure.
 //!
 //! # Guarantees
-//! A lock is given away only on proof. It is of this host; the process that took it is not here any more; and either a
-//! run of ours had that very process, or the manager knows of a run that was lost while the lock was taken. All locks of a
-//! stack go at once, so that one without a proof keeps all of them.
+//! A lock is removed only if it is proven to be abandoned: it was taken on this host, its process does
+//! not exist any more, and either a journaled run had that process, or the manager lost a run in the
+//! time in which the lock was taken. All locks of a stack are removed at once, so one unproven lock
+//! keeps all of them.
 //!
 //! # Caveats
-//! A lock has no place to say whose it is. The manager's word is for a *time* in which a workspace of this name was lost:
-//! whoever lets another workspace of the same host name, in another cluster or namespace, work on the same stack of the
-//! same backend at that very time can be taken for the lost one; so can a pod that somebody deleted by force while its
-//! node could not be reached. A process of our own journal can't.
+//! A lock does not name its workspace. For a run that the manager lost, only the host name and the time
+//! match, so another workspace with the same host name (in another cluster or namespace) that works on
+//! the same stack at that time can be mistaken for the lost one. So can a pod that was force-deleted
+//! while its node was unreachable. A process of our own journal cannot be mistaken.
 
 use std::fmt;
 
@@ -17,7 +18,7 @@ use jiff::Timestamp;
 
 use crate::pulumi::{HeldLock, LockReport};
 
-/// A run of this journal that has ended, whose process is gone.
+/// A finished run of this journal, whose process has exited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OwnRun {
     pub(crate) run_id: String,
@@ -26,7 +27,7 @@ pub(crate) struct OwnRun {
     pub(crate) ended: Timestamp,
 }
 
-/// A run that the manager knows to be lost.
+/// A run that the manager reports as lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LostRun {
     pub(crate) run_id: String,
@@ -34,29 +35,26 @@ pub(crate) struct LostRun {
     pub(crate) lost: Timestamp,
 }
 
-/// What is known of who may have taken a lock.
+/// The candidates for a lock's holder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct LockFacts {
-    /// The name of this host.
     pub(super) host: String,
-    /// Of this stack.
+    /// Finished runs of this stack.
     pub(super) own: Vec<OwnRun>,
-    /// Of this stack.
+    /// Lost runs of this stack.
     pub(super) lost: Vec<LostRun>,
-    /// Processes of this host that may be the holders: they are there, and were when the locks were taken.
+    /// Existing processes of this host that may have taken the locks.
     pub(super) living: Vec<u32>,
 }
 
-/// What becomes of the locks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LockDecision {
-    /// They go: these runs have left them behind.
+    /// Remove the locks, which these runs left behind.
     Cancel(Vec<String>),
-    /// They stay.
-    Leave(KeepReason),
+    Keep(KeepReason),
 }
 
-/// Why a lock stays.
+/// Why the locks are not removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeepReason {
     NotALock,
@@ -69,36 +67,37 @@ pub(super) enum KeepReason {
 impl fmt::Display for KeepReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::NotALock => "the state backend itself says that it is in use",
-            Self::Unreadable => "it can't be read who holds it",
-            Self::OtherHost => "that is another host than this workspace's",
-            Self::Living => "that process is still there",
-            Self::NotOurs => "no run of this workspace is known to have left it behind",
+            Self::NotALock => "the state backend reports an update in progress",
+            Self::Unreadable => "its holder cannot be read",
+            Self::OtherHost => "it was taken on another host",
+            Self::Living => "its process is still running",
+            Self::NotOurs => "it belongs to no known run of this workspace",
         })
     }
 }
 
-/// Decides what becomes of the locks that hold a stack.
 pub(super) fn decide(locks: &LockReport, facts: &LockFacts) -> LockDecision {
     let held = match locks {
-        LockReport::NotReported => return LockDecision::Leave(KeepReason::NotALock),
-        LockReport::Unreadable => return LockDecision::Leave(KeepReason::Unreadable),
+        LockReport::NotReported => return LockDecision::Keep(KeepReason::NotALock),
+        LockReport::Unreadable => return LockDecision::Keep(KeepReason::Unreadable),
         LockReport::Held(held) => held,
     };
-    let runs: Result<Vec<String>, KeepReason> =
-        held.iter().map(|lock| left_by(lock, facts)).collect();
+    let runs: Result<Vec<String>, KeepReason> = held
+        .iter()
+        .map(|lock| abandoning_run(lock, facts))
+        .collect();
     match runs {
-        Ok(runs) if runs.is_empty() => LockDecision::Leave(KeepReason::Unreadable),
+        Ok(runs) if runs.is_empty() => LockDecision::Keep(KeepReason::Unreadable),
         Ok(mut runs) => {
             runs.dedup();
             LockDecision::Cancel(runs)
         }
-        Err(reason) => LockDecision::Leave(reason),
+        Err(reason) => LockDecision::Keep(reason),
     }
 }
 
-/// The run that has left a lock behind.
-fn left_by(lock: &HeldLock, facts: &LockFacts) -> Result<String, KeepReason> {
+/// The run that left the lock behind.
+fn abandoning_run(lock: &HeldLock, facts: &LockFacts) -> Result<String, KeepReason> {
     if lock.host != facts.host || facts.host.is_empty() {
         return Err(KeepReason::OtherHost);
     }
@@ -118,7 +117,7 @@ fn left_by(lock: &HeldLock, facts: &LockFacts) -> Result<String, KeepReason> {
     run.cloned().ok_or(KeepReason::NotOurs)
 }
 
-/// In whole seconds: the CLI and the API server know no other.
+/// In whole seconds, which is the resolution of the CLI and of the API server.
 fn is_within(time: Timestamp, begin: Timestamp, end: Timestamp) -> bool {
     (begin.as_second()..=end.as_second()).contains(&time.as_second())
 }
@@ -190,25 +189,25 @@ mod tests {
             ("ours, and dead", ours(at(20)), one(), cancel(&["one"])),
             ("taken as it began", ours(at(10)), one(), cancel(&["one"])),
             ("taken as it ended", ours(at(100)), one(), cancel(&["one"])),
-            ("taken before it began", ours(at(9)), one(), Leave(NotOurs)),
-            ("taken after its end", ours(at(101)), one(), Leave(NotOurs)),
+            ("taken before it began", ours(at(9)), one(), Keep(NotOurs)),
+            ("taken after its end", ours(at(101)), one(), Keep(NotOurs)),
             (
                 "another process",
                 vec![lock(HOST, 43, at(20))],
                 one(),
-                Leave(NotOurs),
+                Keep(NotOurs),
             ),
             (
                 "another host, the same number",
                 vec![lock("laptop", 42, at(20))],
                 one(),
-                Leave(OtherHost),
+                Keep(OtherHost),
             ),
             (
                 "a process of that number is there",
                 ours(at(20)),
                 facts(&[own("one", 42, 10, 100)], &[], &[42]),
-                Leave(Living),
+                Keep(Living),
             ),
             (
                 "another process is there",
@@ -234,18 +233,18 @@ mod tests {
                     &[],
                     &[],
                 ),
-                Leave(NotOurs),
+                Keep(NotOurs),
             ),
             (
                 "nothing is known",
                 ours(at(20)),
                 facts(&[], &[], &[]),
-                Leave(NotOurs),
+                Keep(NotOurs),
             ),
         ]);
     }
 
-    /// The CLI leaves out fractions, so that a lock seems to be older than it is, and than its run.
+    /// The CLI omits fractions, so a lock can appear to be older than its run.
     #[test]
     fn lock_times_compare_by_whole_seconds() {
         let run = |begun, ended| OwnRun {
@@ -275,7 +274,7 @@ mod tests {
                 "begun in the next second",
                 ours(fraction(9, 999)),
                 facts(&[run(at(10), at(20))], &[], &[]),
-                Leave(NotOurs),
+                Keep(NotOurs),
             ),
             (
                 "lost, and begun in the same second",
@@ -294,19 +293,19 @@ mod tests {
             ("in its time", ours(at(20)), gone(), cancel(&["gone"])),
             ("as it began", ours(at(10)), gone(), cancel(&["gone"])),
             ("as it was lost", ours(at(100)), gone(), cancel(&["gone"])),
-            ("before it", ours(at(9)), gone(), Leave(NotOurs)),
-            ("after it", ours(at(101)), gone(), Leave(NotOurs)),
+            ("before it", ours(at(9)), gone(), Keep(NotOurs)),
+            ("after it", ours(at(101)), gone(), Keep(NotOurs)),
             (
                 "of another host in its time",
                 vec![lock("demo-workspace-1", 42, at(20))],
                 gone(),
-                Leave(OtherHost),
+                Keep(OtherHost),
             ),
             (
                 "its process is there",
                 ours(at(20)),
                 facts(&[], &[lost("gone", 10, 100)], &[42]),
-                Leave(Living),
+                Keep(Living),
             ),
             (
                 "one of several",
@@ -330,12 +329,12 @@ mod tests {
                 "a window that ends before it begins",
                 ours(at(50)),
                 facts(&[], &[lost("gone", 100, 10)], &[]),
-                Leave(NotOurs),
+                Keep(NotOurs),
             ),
         ]);
     }
 
-    /// One cancel takes all locks away.
+    /// One `pulumi cancel` removes all locks.
     #[test]
     fn one_unproven_lock_keeps_all() {
         let ours = || lock(HOST, 42, at(20));
@@ -357,50 +356,46 @@ mod tests {
                 "the second is foreign",
                 vec![ours(), lock("laptop", 42, at(20))],
                 both(),
-                Leave(OtherHost),
+                Keep(OtherHost),
             ),
             (
                 "the first is foreign",
                 vec![lock("laptop", 42, at(20)), ours()],
                 both(),
-                Leave(OtherHost),
+                Keep(OtherHost),
             ),
             (
                 "the second is of no known run",
                 vec![ours(), lock(HOST, 7, at(150))],
                 both(),
-                Leave(NotOurs),
+                Keep(NotOurs),
             ),
             (
                 "the second lives",
                 vec![ours(), lock(HOST, 7, at(250))],
                 facts(&[own("one", 42, 10, 100)], &[lost("gone", 200, 300)], &[7]),
-                Leave(Living),
+                Keep(Living),
             ),
         ]);
     }
 
     #[test]
     fn unreadable_lock_is_kept() {
-        let knows_all = facts(&[own("one", 42, 0, 1000)], &[lost("gone", 0, 1000)], &[]);
+        let all_facts = facts(&[own("one", 42, 0, 1000)], &[lost("gone", 0, 1000)], &[]);
+        assert_eq!(decide(&LockReport::NotReported, &all_facts), Keep(NotALock));
         assert_eq!(
-            decide(&LockReport::NotReported, &knows_all),
-            Leave(NotALock)
+            decide(&LockReport::Unreadable, &all_facts),
+            Keep(Unreadable)
         );
         assert_eq!(
-            decide(&LockReport::Unreadable, &knows_all),
-            Leave(Unreadable)
-        );
-        assert_eq!(
-            decide(&LockReport::Held(Vec::new()), &knows_all),
-            Leave(Unreadable)
+            decide(&LockReport::Held(Vec::new()), &all_facts),
+            Keep(Unreadable)
         );
         let cloud =
             LockReport::parse("error: [409] Conflict: Another update is currently in progress.");
-        assert_eq!(decide(&cloud, &knows_all), Leave(NotALock));
+        assert_eq!(decide(&cloud, &all_facts), Keep(NotALock));
     }
 
-    /// A host without a name is nobody's.
     #[test]
     fn lock_of_unknown_host_is_kept() {
         let nameless = LockFacts {
@@ -408,6 +403,6 @@ mod tests {
             ..facts(&[own("one", 42, 10, 100)], &[], &[])
         };
         let locks = LockReport::Held(vec![lock("", 42, at(20))]);
-        assert_eq!(decide(&locks, &nameless), Leave(OtherHost));
+        assert_eq!(decide(&locks, &nameless), Keep(OtherHost));
     }
 }

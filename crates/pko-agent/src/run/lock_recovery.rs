@@ -1,4 +1,4 @@
-//! A stack that is locked by a run that is dead: the lock is removed, or it is said who holds it and what to do.
+//! Removes locks that dead runs left behind, or advises who holds a lock and how to remove it.
 
 use std::path::Path;
 
@@ -13,30 +13,33 @@ use crate::{
     workspace::CliSession,
 };
 
-/// Set in every pod of a workspace.
+/// Set in every workspace pod.
 const POD_NAMESPACE: &str = "POD_NAMESPACE";
-/// The container of that pod in which the agent is.
+/// The agent's container in a workspace pod.
 const CONTAINER: &str = "pulumi";
 
-/// What can be known of the locks of a stack.
 pub(super) struct LockRecovery<'run> {
     pub(super) stack: &'run str,
-    /// The runs that the manager knows to be lost.
+    /// Runs that the manager reports as lost.
     pub(super) lost: &'run [LostRun],
-    /// The runs of this stack that have ended, as the journal has them.
+    /// The stack's finished runs in the journal.
     pub(super) own: &'run (dyn Fn() -> Vec<OwnRun> + Sync),
 }
 
 impl LockRecovery<'_> {
-    /// Removes the locks because of which a call failed, if all of them are proven to be ours and dead; says what was
-    /// done.
-    pub(super) async fn free(&self, session: &CliSession, failure: &CliFailure) -> Option<String> {
+    /// Removes the locks that made a call fail, if all of them are proven to be abandoned by runs of
+    /// ours. Returns a note for the result.
+    pub(super) async fn release(
+        &self,
+        session: &CliSession,
+        failure: &CliFailure,
+    ) -> Option<String> {
         let locks = failure.locks();
         let LockDecision::Cancel(runs) = decide(&locks, &self.facts(&locks)) else {
             return None;
         };
         if let Err(error) = session.cancel(self.stack).await {
-            tracing::warn!(error = error.text(), "A lock could not be removed");
+            tracing::warn!(error = error.text(), "Failed to remove a lock");
             return None;
         }
         let note = note(&runs);
@@ -44,14 +47,14 @@ impl LockRecovery<'_> {
         Some(note)
     }
 
-    /// Who holds the stack, since when, and how that is ended by hand; nothing if no lock holds it.
+    /// Who holds the stack since when, and how to remove the lock by hand. `None` if there is no lock.
     pub(super) fn advice(&self, session: &CliSession, failure: &CliFailure) -> Option<String> {
         let locks = failure.locks();
         let reason = match decide(&locks, &self.facts(&locks)) {
-            LockDecision::Leave(KeepReason::NotALock) => return None,
-            LockDecision::Leave(reason) => reason.to_string(),
+            LockDecision::Keep(KeepReason::NotALock) => return None,
+            LockDecision::Keep(reason) => reason.to_string(),
             LockDecision::Cancel(runs) => {
-                format!("{}, and it could not be removed", left_by(&runs))
+                format!("{}, but removing it failed", left_by(&runs))
             }
         };
         let held = match &locks {
@@ -82,8 +85,8 @@ impl LockRecovery<'_> {
 
 fn left_by(runs: &[String]) -> String {
     match runs {
-        [run] => format!("run {run} had left it behind"),
-        runs => format!("runs {} had left it behind", runs.join(", ")),
+        [run] => format!("run {run} left it behind"),
+        runs => format!("runs {} left it behind", runs.join(", ")),
     }
 }
 
@@ -108,11 +111,11 @@ fn advice(held: &[HeldLock], reason: &str, command: &str, now: Timestamp) -> Str
         format!("the stack is locked by {}", holders.join(" and by "))
     };
     format!(
-        "{who}; the lock was not removed, since {reason}. If nothing updates the stack any more, remove it: {command}"
+        "{who}; the lock was not removed because {reason}. If nothing updates the stack, remove it: {command}"
     )
 }
 
-/// To the minute, once it is one.
+/// In seconds below a minute, else in minutes.
 fn age(taken: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(taken).as_secs().max(0);
     let shown = if seconds < 60 {
@@ -123,7 +126,7 @@ fn age(taken: Timestamp, now: Timestamp) -> String {
     format!("{:#}", SignedDuration::from_secs(shown))
 }
 
-/// The command that removes the locks of a stack by hand: in the pod that this is, or else beside us.
+/// The command that removes the stack's locks: in this pod, or without one, on this host.
 fn command(program: &Path, folder: &Path, pod: Option<(String, String)>, stack: &str) -> String {
     let (program, folder) = (program.display(), folder.display());
     match pod {
@@ -155,25 +158,23 @@ mod tests {
         assert_eq!(
             advice(
                 &[lock(42)],
-                "that process is still there",
+                "its process is still running",
                 "`cancel it`",
                 now
             ),
             "the stack is locked by pulumi@demo-workspace-0 (pid 42) since 2026-01-02T03:04:05Z (2h 6m ago); \
-             the lock was not removed, since that process is still there. \
-             If nothing updates the stack any more, remove it: `cancel it`"
+             the lock was not removed because its process is still running. \
+             If nothing updates the stack, remove it: `cancel it`"
         );
         let both = advice(&[lock(42), lock(43)], "x", "y", now);
         assert!(
             both.contains("(pid 42) since 2026-01-02T03:04:05Z (2h 6m ago) and by pulumi@"),
             "{both}"
         );
-        let none = advice(&[], "it can't be read who holds it", "y", now);
-        assert!(
-            none.starts_with(
-                "the stack is locked; the lock was not removed, since it can't be read"
-            )
-        );
+        let none = advice(&[], "its holder cannot be read", "y", now);
+        assert!(none.starts_with(
+            "the stack is locked; the lock was not removed because its holder cannot"
+        ));
     }
 
     #[test]
@@ -226,7 +227,7 @@ mod tests {
             note(&runs(&["a", "b"])),
             "removed the locks that runs a, b had left behind"
         );
-        assert_eq!(left_by(&runs(&["a"])), "run a had left it behind");
-        assert_eq!(left_by(&runs(&["a", "b"])), "runs a, b had left it behind");
+        assert_eq!(left_by(&runs(&["a"])), "run a left it behind");
+        assert_eq!(left_by(&runs(&["a", "b"])), "runs a, b left it behind");
     }
 }

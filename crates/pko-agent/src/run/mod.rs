@@ -1,4 +1,4 @@
-//! Runs that belong to the agent: started once, kept on disk, watched by whoever wants to.
+//! Runs that the agent owns: executed once, journaled on disk, watched by any number of callers.
 
 mod execute;
 mod journal;

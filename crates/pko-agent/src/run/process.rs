@@ -1,7 +1,7 @@
-//! A CLI that an agent before this one has started and not seen end.
+//! A CLI process that a previous agent started and that still runs.
 //!
-//! It may still change things, so nothing else begins before it has ended. It is stopped as any run is:
-//! an interrupt, patience, a kill.
+//! It may still change resources, so no run starts before it has exited. It is stopped like any run:
+//! interrupted, and killed after a while.
 
 use std::{fs, io, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A process, told from a later one with the same number by when it started.
+/// A process id with its start time, which distinguishes it from a later process of the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessIdentity {
     id: i32,
@@ -19,29 +19,29 @@ pub(crate) struct ProcessIdentity {
 }
 
 impl ProcessIdentity {
-    /// The process of this number as it is now.
-    pub(crate) fn of(id: u32) -> Option<Self> {
+    /// The process that has this id now.
+    pub(crate) fn from_pid(id: u32) -> Option<Self> {
         let id = i32::try_from(id).ok()?;
-        let started = started(id).ok().flatten()?;
+        let started = start_time(id).ok().flatten()?;
         Some(Self { id, started })
     }
 
-    /// Its number, which may be another's once it has ended.
+    /// The process id, which another process may have once this one has exited.
     pub(crate) fn id(self) -> u32 {
         self.id.unsigned_abs()
     }
 
     pub(crate) fn is_alive(self) -> bool {
-        matches!(started(self.id), Ok(Some(started)) if started == self.started)
+        matches!(start_time(self.id), Ok(Some(started)) if started == self.started)
     }
 
-    /// Stops it, and returns when it has ended.
+    /// Stops the process, and returns when it has exited.
     pub(crate) async fn stop(self, patience: Duration) {
         self.signal(|process| kill_process(process, Signal::INT));
         let end = Instant::now() + patience;
         while self.is_alive() {
             if Instant::now() >= end {
-                // The CLI is the leader of a group of its own.
+                // The CLI leads its own process group.
                 self.signal(|process| kill_process_group(process, Signal::KILL));
             }
             sleep(POLL_INTERVAL).await;
@@ -53,26 +53,26 @@ impl ProcessIdentity {
             return;
         }
         if let Some(Err(error)) = Pid::from_raw(self.id).map(send) {
-            tracing::warn!(%error, "A signal could not be sent to pulumi");
+            tracing::warn!(%error, "Failed to send a signal to pulumi");
         }
     }
 }
 
-/// When a process started, in the kernel's own units; nothing if there is none or it has ended.
-fn started(id: i32) -> io::Result<Option<u64>> {
+/// The start time in clock ticks; `None` if the process does not exist or has exited.
+fn start_time(id: i32) -> io::Result<Option<u64>> {
     match fs::read_to_string(format!("/proc/{id}/stat")) {
-        Ok(text) => Ok(parse(&text)),
+        Ok(text) => Ok(parse_start_time(&text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// The fields follow the name, which is in parentheses and may hold anything.
-fn parse(stat: &str) -> Option<u64> {
+/// The fields follow the name, which is in parentheses and may contain any character.
+fn parse_start_time(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
     let state = fields.next()?;
-    // The 22nd of the whole line, and the state is the third.
+    // Field 22 of the line; the state is field 3.
     let started = fields.nth(18)?.parse().ok()?;
     (!matches!(state, "Z" | "X")).then_some(started)
 }
@@ -86,9 +86,9 @@ mod tests {
         let line = |state: &str| {
             format!("42 (a ) b) {state} 1 42 42 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 777 9 10\n")
         };
-        assert_eq!(parse(&line("S")), Some(777));
-        assert_eq!(parse(&line("Z")), None);
-        assert_eq!(parse("nonsense"), None);
+        assert_eq!(parse_start_time(&line("S")), Some(777));
+        assert_eq!(parse_start_time(&line("Z")), None);
+        assert_eq!(parse_start_time("nonsense"), None);
     }
 
     #[tokio::test]
@@ -98,7 +98,7 @@ mod tests {
             .process_group(0)
             .spawn()
             .unwrap();
-        let process = ProcessIdentity::of(child.id().unwrap()).unwrap();
+        let process = ProcessIdentity::from_pid(child.id().unwrap()).unwrap();
         assert!(process.is_alive());
         let reaped = tokio::spawn(async move { child.wait().await });
         process.stop(Duration::ZERO).await;

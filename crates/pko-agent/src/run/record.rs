@@ -1,4 +1,4 @@
-//! What is known of a run without its events and its result.
+//! The state of a run, without its events and its result.
 
 use jiff::Timestamp;
 use pko_proto::{
@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use super::process::ProcessIdentity;
 
-/// How far a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RunPhase {
     Queued,
@@ -20,7 +19,6 @@ pub(crate) enum RunPhase {
     Interrupted,
 }
 
-/// What a run does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RunKind {
     Preview,
@@ -29,7 +27,7 @@ pub(crate) enum RunKind {
     Destroy,
 }
 
-/// A run, as it is kept in the journal.
+/// A run as it is journaled. The serialized names are the journal's format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     pub(crate) run_id: String,
@@ -39,15 +37,15 @@ pub(crate) struct RunRecord {
     pub(crate) created_at: Timestamp,
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) finished_at: Option<Timestamp>,
-    /// How many events there are.
+    /// The number of events.
     pub(crate) events: u64,
-    /// The result has been kept elsewhere.
+    /// The caller has stored the result.
     #[serde(default)]
     pub(crate) acknowledged: bool,
-    /// The CLI; after the end, the one that there was.
+    /// The CLI's process, also after it has exited.
     #[serde(default)]
     pub(crate) process: Option<ProcessIdentity>,
-    /// Nobody else but the call that started it knows of it.
+    /// Belongs to the call that started it, and is removed with it.
     #[serde(default, rename = "of_a_call")]
     pub(crate) is_call_scoped: bool,
 }
@@ -59,12 +57,11 @@ impl RunPhase {
 }
 
 impl RunRecord {
-    /// The number of the last event, or of the result.
+    /// The sequence number of the last event or of the result.
     pub(crate) fn last_sequence(&self) -> u64 {
         self.events + u64::from(self.state.is_final())
     }
 
-    /// As it goes over the wire.
     pub(crate) fn to_proto(&self, result: Option<RunResult>) -> run::Run {
         run::Run {
             run_id: self.run_id.clone(),

@@ -1,4 +1,4 @@
-//! All runs that the agent knows, and the one that goes on.
+//! All runs of the agent: starts them one after the other, and keeps them until they are acknowledged.
 
 use std::sync::{
     Arc, OnceLock,
@@ -27,20 +27,19 @@ use crate::{
     workspace::{CliSession, Observer, Workspace},
 };
 
-/// A run that can't be started, found or forgotten.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunsError {
     #[error(
-        "a run's id has 1 to 128 letters, digits, `-`, `_` and `.`, and does not begin with a dot"
+        "a run id must have 1 to 128 letters, digits, `-`, `_` and `.`, and must not begin with a dot"
     )]
     BadId,
-    #[error("there is no run `{0}`")]
+    #[error("run `{0}` not found")]
     Unknown(String),
-    #[error("run `{0}` has not ended")]
-    NotEnded(String),
-    #[error("the result of run `{0}` has been forgotten")]
-    Forgotten(String),
-    #[error("the agent is stopping")]
+    #[error("run `{0}` has not finished")]
+    NotFinished(String),
+    #[error("the result of run `{0}` is no longer stored")]
+    Pruned(String),
+    #[error("the agent is shutting down")]
     Stopping,
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -48,20 +47,18 @@ pub(crate) enum RunsError {
 
 type RunsResult<T> = Result<T, RunsError>;
 
-/// One run in memory.
 pub(super) struct RunEntry {
     pub(super) run_id: String,
     pub(super) record: watch::Sender<RunRecord>,
     stop: StopSource,
-    /// Taken when it begins: it may hold secrets, and is not needed again.
+    /// Taken when the run starts: it may contain secrets, and is not needed again.
     request: Mutex<Option<RunRequest>>,
-    /// Set by whoever brings it to its end: the worker, or a cancel that comes before it.
+    /// Set by the task that finishes the run: the worker, or a cancellation before it.
     claimed: AtomicBool,
-    /// A result that could not be written.
+    /// A result that could not be written to the journal.
     unsaved: OnceLock<RunResult>,
 }
 
-/// The runs of a workspace.
 pub(crate) struct Runs {
     workspace: Arc<Workspace>,
     pub(super) journal: Journal,
@@ -72,7 +69,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Takes up the journal: what was under way when the last agent ended is interrupted.
+    /// Restores the runs of the journal. Those that a previous agent did not finish are interrupted.
     pub(crate) fn open(workspace: Arc<Workspace>, journal: Journal) -> RunsResult<Arc<Self>> {
         let (queue, waiting) = mpsc::unbounded_channel();
         let records = journal.records()?;
@@ -86,7 +83,7 @@ impl Runs {
         for record in records {
             runs.restore(record);
         }
-        tokio::spawn(work(Arc::clone(&runs), waiting));
+        tokio::spawn(execute_queue(Arc::clone(&runs), waiting));
         Ok(runs)
     }
 
@@ -98,16 +95,16 @@ impl Runs {
         match process {
             _ if ended => {}
             None => self.mark_interrupted(&entry),
-            // The worker lives as long as the runs do.
+            // The worker lives as long as `self`.
             Some(_) => drop(self.queue.send(entry)),
         }
     }
 
-    /// Ends a run that an agent before this one has begun.
+    /// Finishes a run that a previous agent started.
     fn mark_interrupted(&self, entry: &RunEntry) {
         tracing::warn!(
             run = entry.run_id,
-            "A run was interrupted by the end of the agent"
+            "Run was interrupted by the end of a previous agent"
         );
         let digest = self.journal.digest(&entry.run_id);
         entry
@@ -118,18 +115,18 @@ impl Runs {
         if record.is_call_scoped
             && let Err(error) = self.acknowledge(&record.run_id)
         {
-            tracing::warn!(%error, "A run of a call could not be forgotten");
+            tracing::warn!(%error, "Failed to remove the run of a finished call");
         }
     }
 
-    /// Starts a run, or finds the one of that id.
+    /// Starts a run. Idempotent: an existing run with this id is returned.
     pub(crate) fn start(
         &self,
         run_id: &str,
         request: RunRequest,
         is_call_scoped: bool,
     ) -> RunsResult<Run> {
-        if !is_good_id(run_id) {
+        if !is_valid_id(run_id) {
             return Err(RunsError::BadId);
         }
         let mut entries = self.entries();
@@ -142,19 +139,18 @@ impl Runs {
             return Err(RunsError::Stopping);
         }
         let record = new_record(run_id, &request, is_call_scoped);
-        self.journal.keep(&record)?;
+        self.journal.write_record(&record)?;
         let entry = Arc::new(RunEntry::new(record, Some(request), false));
         entries.push(Arc::clone(&entry));
-        // The worker lives as long as the runs do.
+        // The worker lives as long as `self`.
         self.queue
             .send(Arc::clone(&entry))
             .map_err(|_| RunsError::Stopping)?;
         drop(entries);
-        tracing::info!(run = run_id, "A run was queued");
+        tracing::info!(run = run_id, "Run queued");
         self.describe(&entry)
     }
 
-    /// A run as it is now.
     pub(crate) fn get(&self, run_id: &str) -> RunsResult<Run> {
         self.describe(self.entry(run_id)?.as_ref())
     }
@@ -167,34 +163,34 @@ impl Runs {
         owned.map(|record| record.to_proto(None)).collect()
     }
 
-    /// Stops a run; one that has ended stays as it is.
+    /// Stops a run. A finished one does not change.
     pub(crate) fn cancel(&self, run_id: &str, reason: StopReason) -> RunsResult<Run> {
         let entry = self.entry(run_id)?;
         self.stop(&entry, reason);
         self.describe(&entry)
     }
 
-    /// The result has been kept elsewhere.
+    /// Removes a result that the caller has stored.
     pub(crate) fn acknowledge(&self, run_id: &str) -> RunsResult<()> {
         let entry = self.entry(run_id)?;
         let mut record = entry.record.borrow().clone();
         if !record.state.is_final() {
-            return Err(RunsError::NotEnded(run_id.to_owned()));
+            return Err(RunsError::NotFinished(run_id.to_owned()));
         }
         if record.is_call_scoped {
             self.entries().retain(|entry| entry.run_id != run_id);
-            self.journal.forget(run_id);
+            self.journal.remove(run_id);
             return Ok(());
         }
         record.acknowledged = true;
-        self.journal.keep(&record)?;
+        self.journal.write_record(&record)?;
         self.journal.remove_result(run_id);
         entry.record.send_replace(record);
         self.prune();
         Ok(())
     }
 
-    /// Stops everything, and waits until it has ended.
+    /// Stops all runs, and waits until they have finished.
     pub(crate) async fn shut_down(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         let entries = self.entries().clone();
@@ -203,18 +199,18 @@ impl Runs {
         }
         for entry in entries {
             let mut record = entry.record.subscribe();
-            // An error says that the run is gone, which is an end too.
+            // On an error the run has been removed, so it has finished, too.
             let _ = record.wait_for(|record| record.state.is_final()).await;
         }
     }
 
-    /// The result of a run that has ended.
+    /// The result of a finished run.
     pub(super) fn result(&self, entry: &RunEntry) -> RunsResult<RunResult> {
         let result = match entry.unsaved.get() {
             Some(result) => Some(result.clone()),
             None => self.journal.result(&entry.run_id)?,
         };
-        result.ok_or_else(|| RunsError::Forgotten(entry.run_id.clone()))
+        result.ok_or_else(|| RunsError::Pruned(entry.run_id.clone()))
     }
 
     pub(super) fn entry(&self, run_id: &str) -> RunsResult<Arc<RunEntry>> {
@@ -234,7 +230,7 @@ impl Runs {
         }
         match self.result(entry) {
             Ok(result) => Ok(record.to_proto(Some(result))),
-            Err(RunsError::Forgotten(_)) => Ok(record.to_proto(None)),
+            Err(RunsError::Pruned(_)) => Ok(record.to_proto(None)),
             Err(error) => Err(error),
         }
     }
@@ -246,7 +242,7 @@ impl Runs {
                 StopReason::Shutdown => RunPhase::Interrupted,
                 _ => RunPhase::Canceled,
             };
-            let text = "the run was stopped before it began".to_owned();
+            let text = "the run was stopped before it started".to_owned();
             self.finish(
                 entry,
                 execute::unsuccessful(state, ErrorClass::Canceled, text),
@@ -259,10 +255,7 @@ impl Runs {
         let Some(request) = entry.take_request() else {
             let process = entry.record.borrow().process;
             if let Some(process) = process {
-                tracing::warn!(
-                    run = entry.run_id,
-                    "Stopping a run of an agent before this one"
-                );
+                tracing::warn!(run = entry.run_id, "Stopping a run of a previous agent");
                 process.stop(self.workspace.cli.patience).await;
             }
             return self.mark_interrupted(entry);
@@ -273,14 +266,14 @@ impl Runs {
     }
 
     async fn execute(&self, entry: &RunEntry, request: &RunRequest, session: CliSession) {
-        self.note(entry, |record| {
+        self.update_record(entry, |record| {
             record.state = RunPhase::Running;
             record.started_at = Some(Timestamp::now());
         });
         tracing::info!(
             run = entry.run_id,
             stack = request.stack.name,
-            "A run began"
+            "Run started"
         );
         let recovery = LockRecovery {
             stack: &request.stack.name,
@@ -304,7 +297,7 @@ impl Runs {
         self.finish(entry, ending);
     }
 
-    /// The runs of a stack whose CLI is gone. A run is not over before that.
+    /// The stack's finished runs. The CLI of a finished run has exited.
     fn finished_runs_of(&self, stack: &str) -> Vec<OwnRun> {
         let entries = self.entries();
         let records = entries.iter().map(|entry| entry.record.borrow().clone());
@@ -320,35 +313,35 @@ impl Runs {
         of_stack.filter_map(own_run).collect()
     }
 
-    /// Changes what is known of a run, here and on disk.
-    fn note(&self, entry: &RunEntry, change: impl FnOnce(&mut RunRecord)) {
+    /// Changes a run's record in memory and on disk.
+    fn update_record(&self, entry: &RunEntry, change: impl FnOnce(&mut RunRecord)) {
         entry.record.send_modify(change);
         let record = entry.record.borrow().clone();
-        if let Err(error) = self.journal.keep(&record) {
-            tracing::error!(run = entry.run_id, %error, "The journal could not be written");
+        if let Err(error) = self.journal.write_record(&record) {
+            tracing::error!(run = entry.run_id, %error, "Failed to write the journal");
         }
     }
 
-    /// Keeps how a run ended, and tells it after that.
+    /// Journals a run's outcome, then publishes it.
     fn finish(&self, entry: &RunEntry, ending: RunOutcome) {
         let mut record = entry.record.borrow().clone();
         record.state = ending.state;
         record.finished_at = Some(Timestamp::now());
-        let kept = self
+        let written = self
             .journal
             .write_result(&entry.run_id, &ending.result)
-            .and_then(|()| self.journal.keep(&record));
-        if let Err(error) = kept {
-            tracing::error!(run = entry.run_id, %error, "The journal could not be written");
-            // Nobody else sets it: a run ends once.
+            .and_then(|()| self.journal.write_record(&record));
+        if let Err(error) = written {
+            tracing::error!(run = entry.run_id, %error, "Failed to write the journal");
+            // A run finishes once.
             let _ = entry.unsaved.set(ending.result);
         }
-        tracing::info!(run = entry.run_id, state = ?record.state, events = record.events, "A run ended");
+        tracing::info!(run = entry.run_id, state = ?record.state, events = record.events, "Run finished");
         entry.record.send_replace(record);
         self.prune();
     }
 
-    /// Lets go of what is too old or too much.
+    /// Removes runs beyond the retention limits.
     fn prune(&self) {
         let mut entries = self.entries();
         let mut finished: Vec<RunRecord> = entries
@@ -359,9 +352,9 @@ impl Runs {
         finished.sort_by_key(|record| record.finished_at);
         let kept: Vec<_> = finished
             .iter()
-            .map(|record| self.journal.kept(record))
+            .map(|record| self.journal.measure(record))
             .collect();
-        let excess = retention::excess(&kept);
+        let excess = retention::runs_to_prune(&kept);
         excess
             .events
             .iter()
@@ -371,33 +364,32 @@ impl Runs {
             .iter()
             .for_each(|id| self.journal.remove_result(id));
         for id in &excess.ids {
-            self.journal.forget(id);
+            self.journal.remove(id);
             entries.retain(|entry| entry.run_id != *id);
         }
     }
 }
 
-/// Runs one after the other, in the order in which they were started.
-async fn work(runs: Arc<Runs>, mut waiting: mpsc::UnboundedReceiver<Arc<RunEntry>>) {
+/// Executes runs one after the other, in the order in which they were started.
+async fn execute_queue(runs: Arc<Runs>, mut waiting: mpsc::UnboundedReceiver<Arc<RunEntry>>) {
     while let Some(entry) = waiting.recv().await {
         runs.process_entry(&entry).await;
     }
 }
 
-/// What a run that goes on tells.
 struct Progress<'a> {
     runs: &'a Runs,
     entry: &'a RunEntry,
 }
 
 impl Observer for Progress<'_> {
-    fn process(&self, id: u32) {
-        self.runs.note(self.entry, |record| {
-            record.process = ProcessIdentity::of(id)
+    fn on_process(&self, id: u32) {
+        self.runs.update_record(self.entry, |record| {
+            record.process = ProcessIdentity::from_pid(id)
         });
     }
 
-    fn events(&self, count: u64) {
+    fn on_events(&self, count: u64) {
         self.entry
             .record
             .send_modify(|record| record.events = count);
@@ -421,7 +413,7 @@ impl RunEntry {
         request.take()
     }
 
-    /// True for the first who asks.
+    /// True for the first caller.
     fn claim(&self) -> bool {
         !self.claimed.swap(true, Ordering::SeqCst)
     }
@@ -443,16 +435,16 @@ fn new_record(run_id: &str, request: &RunRequest, is_call_scoped: bool) -> RunRe
     }
 }
 
-/// What is left to say of a run whose agent is gone.
+/// The outcome of a run whose agent ended.
 fn interrupted_outcome(record: &RunRecord, digest: &EventDigest) -> RunOutcome {
     let text = match record.started_at {
         Some(_) => format!(
-            "the agent ended while the run went on, after {} events{}{}; what it had done by then is in the stack's state",
+            "the agent ended during the run, after {} events{}{}; completed changes are in the stack's state",
             digest.lines,
-            counted(digest),
-            under_way(digest),
+            completed_changes(digest),
+            resources_in_progress(digest),
         ),
-        None => "the agent ended before the run began; nothing was changed".to_owned(),
+        None => "the agent ended before the run started; nothing was changed".to_owned(),
     };
     let mut ending = execute::unsuccessful(RunPhase::Interrupted, ErrorClass::Interrupted, text);
     ending.result.resource_changes = digest.changes().clone();
@@ -462,7 +454,7 @@ fn interrupted_outcome(record: &RunRecord, digest: &EventDigest) -> RunOutcome {
     ending
 }
 
-fn counted(digest: &EventDigest) -> String {
+fn completed_changes(digest: &EventDigest) -> String {
     let change = |(operation, count): (&String, &i32)| format!("{operation} {count}");
     let changes: Vec<String> = digest.changes().iter().map(change).collect();
     if changes.is_empty() {
@@ -471,8 +463,8 @@ fn counted(digest: &EventDigest) -> String {
     format!(" (completed: {})", changes.join(", "))
 }
 
-/// A few of the resources that may be half made.
-fn under_way(digest: &EventDigest) -> String {
+/// A few of the resources that may be incomplete.
+fn resources_in_progress(digest: &EventDigest) -> String {
     const SHOWN: usize = 5;
     let names: Vec<&str> = digest.in_progress.iter().map(String::as_str).collect();
     let more = match names.len().saturating_sub(SHOWN) {
@@ -481,11 +473,11 @@ fn under_way(digest: &EventDigest) -> String {
     };
     match names.get(..names.len().min(SHOWN)) {
         Some([]) | None => String::new(),
-        Some(shown) => format!(", with {}{more} under way", shown.join(", ")),
+        Some(shown) => format!(", with {}{more} in progress", shown.join(", ")),
     }
 }
 
-fn is_good_id(run_id: &str) -> bool {
+fn is_valid_id(run_id: &str) -> bool {
     let legal = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
     (1..=128).contains(&run_id.len()) && run_id.chars().all(legal) && !run_id.starts_with('.')
 }
@@ -512,16 +504,16 @@ mod tests {
             let result = interrupted_outcome(record, digest).result;
             result.error.unwrap().message
         };
-        let expected = "the agent ended before the run began; nothing was changed";
+        let expected = "the agent ended before the run started; nothing was changed";
         assert_eq!(text(&record, &digest), expected);
         record.started_at = Some(Timestamp::now());
-        let expected = "the agent ended while the run went on, after 0 events; \
-                        what it had done by then is in the stack's state";
+        let expected = "the agent ended during the run, after 0 events; \
+                        completed changes are in the stack's state";
         assert_eq!(text(&record, &digest), expected);
         digest.add(br#"{"resourcePreEvent": {"metadata": {"op": "create", "urn": "urn:b"}}}"#);
         digest.add(br#"{"resOutputsEvent": {"metadata": {"op": "create", "urn": "urn:a"}}}"#);
-        let expected = "the agent ended while the run went on, after 2 events (completed: create 1), \
-                        with urn:b under way; what it had done by then is in the stack's state";
+        let expected = "the agent ended during the run, after 2 events (completed: create 1), \
+                        with urn:b in progress; completed changes are in the stack's state";
         assert_eq!(text(&record, &digest), expected);
         let changes = interrupted_outcome(&record, &digest)
             .result
@@ -532,10 +524,10 @@ mod tests {
     #[test]
     fn run_id_is_safe_as_folder_name() {
         for good in ["a", "0b5a5ff4-7a0e-4d3c-9a52-1f1f1f1f1f1f", "a.b_c"] {
-            assert!(is_good_id(good), "{good}");
+            assert!(is_valid_id(good), "{good}");
         }
         for bad in ["", ".", "..", "../x", "a/b", "a b", &"x".repeat(129)] {
-            assert!(!is_good_id(bad), "{bad}");
+            assert!(!is_valid_id(bad), "{bad}");
         }
     }
 }

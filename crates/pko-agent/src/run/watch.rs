@@ -1,4 +1,4 @@
-//! A run's events from any number on, from the journal and then as they come.
+//! Streams a run's events from any sequence number on, first from the journal, then live.
 
 use std::sync::Arc;
 
@@ -8,22 +8,20 @@ use tokio::sync::mpsc;
 use super::registry::{RunEntry, Runs, RunsError};
 use crate::pulumi::event_log::LineTail;
 
-/// How far a watcher that reads slowly may stay behind before reading on from disk waits for it.
-const AHEAD: usize = 16;
+/// Events in memory before reading from disk waits for a slow watcher.
+const QUEUE_LENGTH: usize = 16;
 
-/// What a watcher gets.
 pub(crate) type WatchItem = Result<RunEvent, RunsError>;
 
 impl Runs {
-    /// Events after a number, then the result, then the end. Whether anybody reads it makes no
-    /// difference to the run.
+    /// The events after a sequence number, then the result. Watchers do not affect the run.
     pub(crate) fn watch(
         self: &Arc<Self>,
         run_id: &str,
         after: u64,
     ) -> Result<mpsc::Receiver<WatchItem>, RunsError> {
         let entry = self.entry(run_id)?;
-        let (events, receiver) = mpsc::channel(AHEAD);
+        let (events, receiver) = mpsc::channel(QUEUE_LENGTH);
         let runs = Arc::clone(self);
         tokio::spawn(async move {
             let watcher = Watcher {
@@ -33,7 +31,7 @@ impl Runs {
                 events,
             };
             if let Err(error) = watcher.follow().await {
-                // A watcher that is gone needs no reason.
+                // The watcher may have disconnected.
                 let _ = watcher.events.send(Err(error)).await;
             }
         });
@@ -54,18 +52,18 @@ impl Watcher {
         let mut lines = LineTail::new(self.runs.journal.events(&self.entry.run_id));
         let mut sequence = 0;
         loop {
-            let present = record.borrow_and_update().clone();
-            while sequence < present.events {
+            let current = record.borrow_and_update().clone();
+            while sequence < current.events {
                 let line = lines.next().await.map_err(super::JournalError::Read)?;
-                // Events may have been forgotten; the result has not.
+                // Events may have been pruned; the result is still there.
                 let Some(line) = line else { break };
                 sequence += 1;
-                if !self.pass_on(sequence, line).await {
+                if !self.send_event(sequence, line).await {
                     return Ok(());
                 }
             }
-            if present.state.is_final() {
-                return self.end(present.last_sequence()).await;
+            if current.state.is_final() {
+                return self.send_result(current.last_sequence()).await;
             }
             tokio::select! {
                 changed = record.changed() => if changed.is_err() { return Ok(()) },
@@ -74,8 +72,8 @@ impl Watcher {
         }
     }
 
-    /// False if nobody listens any more.
-    async fn pass_on(&self, sequence: u64, line: Vec<u8>) -> bool {
+    /// Returns false if the watcher has disconnected.
+    async fn send_event(&self, sequence: u64, line: Vec<u8>) -> bool {
         let is_event = line.first() == Some(&b'{');
         if sequence <= self.after || !is_event {
             return true;
@@ -87,7 +85,7 @@ impl Watcher {
         self.events.send(Ok(event)).await.is_ok()
     }
 
-    async fn end(&self, sequence: u64) -> Result<(), RunsError> {
+    async fn send_result(&self, sequence: u64) -> Result<(), RunsError> {
         if sequence <= self.after {
             return Ok(());
         }
@@ -96,7 +94,7 @@ impl Watcher {
             sequence,
             event: Some(run_event::Event::Result(result)),
         };
-        // A watcher that is gone comes back if it wants to.
+        // A disconnected watcher can watch again.
         let _ = self.events.send(Ok(event)).await;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Upstream's service.
+//! Upstream's `AutomationService`.
 
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ pub(super) struct AutomationServer {
 }
 
 impl AutomationServer {
-    /// The stack is the one that is current now, whatever is selected while the run waits.
-    async fn begin<R: Reply>(&self, operation: Operation) -> GrpcResult<ReplyStream<R>> {
+    /// Uses the stack that is current now, even if another one is selected while the run is queued.
+    async fn start<R: Reply>(&self, operation: Operation) -> GrpcResult<ReplyStream<R>> {
         let workspace = Arc::clone(&self.workspace);
         let current = async move { Ok(workspace.session_until_shutdown().await.current().await?) };
         let request = RunRequest {
@@ -44,7 +44,7 @@ impl AutomationServer {
             time_limit: None,
             lost_runs: Vec::new(),
         };
-        Ok(Response::new(stream::begin(&self.runs, request)?))
+        Ok(Response::new(stream::start_run(&self.runs, request)?))
     }
 }
 
@@ -150,18 +150,18 @@ impl AutomationService for AutomationServer {
     }
 
     async fn preview(&self, request: Request<PreviewRequest>) -> GrpcResult<Self::PreviewStream> {
-        self.begin(Operation::Preview(request.into_inner())).await
+        self.start(Operation::Preview(request.into_inner())).await
     }
 
     async fn refresh(&self, request: Request<RefreshRequest>) -> GrpcResult<Self::RefreshStream> {
-        self.begin(Operation::Refresh(request.into_inner())).await
+        self.start(Operation::Refresh(request.into_inner())).await
     }
 
     async fn up(&self, request: Request<UpRequest>) -> GrpcResult<Self::UpStream> {
-        self.begin(Operation::Up(request.into_inner())).await
+        self.start(Operation::Up(request.into_inner())).await
     }
 
     async fn destroy(&self, request: Request<DestroyRequest>) -> GrpcResult<Self::DestroyStream> {
-        self.begin(Operation::Destroy(request.into_inner())).await
+        self.start(Operation::Destroy(request.into_inner())).await
     }
 }

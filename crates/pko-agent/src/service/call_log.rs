@@ -1,4 +1,4 @@
-//! A line in the log for each call, when it has ended and its code is known.
+//! Logs each gRPC call when it has finished, with its code.
 
 use std::{
     convert::Infallible,
@@ -17,14 +17,13 @@ use tower::{Layer, Service};
 
 const STATUS: &str = "grpc-status";
 
-/// Who called, as far as whoever let the caller in knows it. In the extensions of a request.
+/// The caller's identity, which the auth layer sets. It is an extension of the request.
 #[derive(Debug, Default)]
 pub(crate) struct Caller(OnceLock<Identity>);
 
-/// A caller that is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// How it was let in.
+    /// The authorizer's mode.
     pub(crate) mode: &'static str,
     pub(crate) id: String,
     pub(crate) name: String,
@@ -39,7 +38,6 @@ impl Caller {
     }
 }
 
-/// Logs calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallLog;
 
@@ -51,7 +49,6 @@ impl<S> Layer<S> for CallLog {
     }
 }
 
-/// A service whose calls are logged.
 #[derive(Debug, Clone)]
 pub(crate) struct CallLogService<S> {
     inner: S,
@@ -71,13 +68,13 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let mut call = CallRecord::begin(&request);
+        let mut call = CallRecord::new(&request);
         request.extensions_mut().insert(Arc::clone(&call.caller));
-        let answer = self.inner.call(request);
+        let response = self.inner.call(request);
         Box::pin(async move {
-            let (head, body) = answer.await?.into_parts();
-            // An answer that is nothing but a failure has its code here.
-            call.note_code(&head.headers);
+            let (head, body) = response.await?.into_parts();
+            // A response without a body has its code here.
+            call.read_code(&head.headers);
             Ok(Response::from_parts(
                 head,
                 Body::new(LoggedBody { body, call }),
@@ -86,29 +83,29 @@ where
     }
 }
 
-/// A call that goes on. It has ended when this is dropped.
+/// A call in progress. Dropping it logs the call.
 struct CallRecord {
     path: String,
     peer: String,
     caller: Arc<Caller>,
-    began: (Timestamp, Instant),
+    start: (Timestamp, Instant),
     code: Option<Code>,
 }
 
 impl CallRecord {
-    fn begin(request: &Request<Body>) -> Self {
+    fn new(request: &Request<Body>) -> Self {
         let peer = request.extensions().get::<TcpConnectInfo>();
         let peer = peer.and_then(TcpConnectInfo::remote_addr);
         Self {
             path: request.uri().path().to_owned(),
             peer: peer.map_or_else(|| "@".to_owned(), |address| address.to_string()),
             caller: Arc::default(),
-            began: (Timestamp::now(), Instant::now()),
+            start: (Timestamp::now(), Instant::now()),
             code: None,
         }
     }
 
-    fn note_code(&mut self, headers: &HeaderMap) {
+    fn read_code(&mut self, headers: &HeaderMap) {
         if let Some(code) = headers.get(STATUS) {
             self.code = Some(Code::from_bytes(code.as_bytes()));
         }
@@ -117,15 +114,15 @@ impl CallRecord {
 
 impl Drop for CallRecord {
     fn drop(&mut self) {
-        // Without a code, the caller went away before there was one.
+        // Without a code, the caller disconnected first.
         let code = self.code.unwrap_or(Code::Cancelled);
         let (service, method) = split(&self.path);
         let none = Identity::default();
         let caller = self.caller.0.get().unwrap_or(&none);
-        let (started, began) = self.began;
-        let elapsed = began.elapsed().as_secs_f64() * 1000.0;
+        let (started, start) = self.start;
+        let elapsed = start.elapsed().as_secs_f64() * 1000.0;
         let (kind, code_name) = (kind(method), name(code));
-        // The level of an event is fixed where it is written.
+        // tracing needs a constant level at each call site.
         macro_rules! log {
             ($level:ident) => {
                 tracing::$level!(
@@ -168,7 +165,7 @@ fn kind(method: &str) -> &'static str {
     }
 }
 
-/// As upstream writes it.
+/// Upstream's spelling.
 fn name(code: Code) -> String {
     match code {
         Code::Ok => "OK".to_owned(),
@@ -224,7 +221,7 @@ impl http_body::Body for LoggedBody {
         if let Some(Ok(frame)) = &frame
             && let Some(trailers) = frame.trailers_ref()
         {
-            self.call.note_code(trailers);
+            self.call.read_code(trailers);
         }
         Poll::Ready(frame)
     }

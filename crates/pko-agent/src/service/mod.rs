@@ -1,4 +1,4 @@
-//! The two services, on top of the workspace and its runs.
+//! The gRPC services: upstream's `AutomationService`, and our own `RunService`.
 
 mod automation;
 pub(crate) mod call_log;
@@ -16,27 +16,27 @@ use tonic::{Status, service::Routes};
 
 use crate::{run::Runs, workspace::Workspace};
 
-/// Everything that the agent answers to, health included.
+/// All services, including health.
 pub(crate) async fn routes(workspace: Arc<Workspace>, runs: Arc<Runs>) -> Routes {
     let automation = AutomationServiceServer::new(automation::AutomationServer {
         workspace,
         runs: Arc::clone(&runs),
     });
-    let owned = RunServiceServer::new(runs::RunServer { runs });
+    let run_service = RunServiceServer::new(runs::RunServer { runs });
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter
         .set_service_status("", tonic_health::ServingStatus::Serving)
         .await;
     Routes::new(health)
         .add_service(automation.max_decoding_message_size(MAX_MESSAGE_BYTES))
-        .add_service(owned.max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add_service(run_service.max_decoding_message_size(MAX_MESSAGE_BYTES))
 }
 
-/// Goes on to the end even if the caller goes away: the CLI must not be left half-way.
+/// Completes the work even if the caller disconnects, so that no command of the CLI is cut off.
 async fn run_detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, Status>> + Send + 'static,
 ) -> Result<T, Status> {
     tokio::spawn(work)
         .await
-        .unwrap_or_else(|_| Err(Status::internal("the call was lost")))
+        .unwrap_or_else(|_| Err(Status::internal("the call panicked")))
 }

@@ -1,4 +1,4 @@
-//! Our own service.
+//! Our own `RunService`.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -41,8 +41,8 @@ impl RunService for RunServer {
         request: Request<WatchRunRequest>,
     ) -> GrpcResult<Self::WatchRunStream> {
         let request = request.into_inner();
-        let watched = self.runs.watch(&request.run_id, request.after_sequence)?;
-        let events = ReceiverStream::new(watched).map(|event| event.map_err(Status::from));
+        let events = self.runs.watch(&request.run_id, request.after_sequence)?;
+        let events = ReceiverStream::new(events).map(|event| event.map_err(Status::from));
         Ok(Response::new(Box::pin(events)))
     }
 
@@ -96,7 +96,7 @@ fn run_request(request: StartRunRequest) -> Result<RunRequest, Status> {
     })
 }
 
-/// One without both of its times proves nothing.
+/// A lost run without both times is ignored.
 fn lost_run(run: wire::LostRun) -> Option<LostRun> {
     Some(LostRun {
         begun: from_proto_timestamp(run.begun_at.as_ref()?)?,

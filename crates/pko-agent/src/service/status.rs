@@ -1,4 +1,4 @@
-//! Errors as callers see them: upstream's codes, texts and details.
+//! Converts errors to gRPC statuses with upstream's codes, texts and details.
 
 use pko_proto::{
     agent::PulumiErrorInfo,
@@ -20,7 +20,7 @@ impl From<WorkspaceError> for Status {
             WorkspaceError::Config(config) if config.is_invalid_argument() => Code::InvalidArgument,
             _ => Code::Unknown,
         };
-        failed(code, error.text(), &ErrorDetails::of(&error))
+        status_with_details(code, error.text(), &ErrorDetails::new(&error))
     }
 }
 
@@ -29,7 +29,7 @@ impl From<RunsError> for Status {
         let code = match &error {
             RunsError::BadId => Code::InvalidArgument,
             RunsError::Unknown(_) => Code::NotFound,
-            RunsError::NotEnded(_) | RunsError::Forgotten(_) => Code::FailedPrecondition,
+            RunsError::NotFinished(_) | RunsError::Pruned(_) => Code::FailedPrecondition,
             RunsError::Stopping => Code::Unavailable,
             RunsError::Journal(_) => Code::Internal,
         };
@@ -37,17 +37,16 @@ impl From<RunsError> for Status {
     }
 }
 
-/// What is known of a failure besides its text.
 #[derive(Default)]
 pub(super) struct ErrorDetails {
-    /// First, where upstream's manager looks.
+    /// The first detail, where upstream's manager reads it.
     known: Option<PulumiErrorInfo>,
-    /// Second, for ours.
+    /// The second detail, for our manager.
     failure: FailureInfo,
 }
 
 impl ErrorDetails {
-    fn of(error: &WorkspaceError) -> Self {
+    fn new(error: &WorkspaceError) -> Self {
         let failure = error.failure();
         Self {
             known: failure.and_then(CliFailure::info),
@@ -60,24 +59,23 @@ impl ErrorDetails {
         }
     }
 
-    fn any(&self) -> Vec<Any> {
+    fn to_any(&self) -> Vec<Any> {
         let known = self.known.as_ref().map(details::of_error);
         let failure = details::of_failure(&self.failure);
         known.into_iter().chain([failure]).collect()
     }
 }
 
-/// A status with details.
-fn failed(code: Code, text: String, details: &ErrorDetails) -> Status {
+fn status_with_details(code: Code, text: String, details: &ErrorDetails) -> Status {
     let status = RpcStatus {
         code: code.into(),
         message: text.clone(),
-        details: details.any(),
+        details: details.to_any(),
     };
     Status::with_details(code, text, status.encode_to_vec().into())
 }
 
-/// A run that failed, for a caller that is told so by a status.
+/// A failed run, for callers of upstream's service.
 pub(super) fn run_failure_status(result: &RunResult, error: &RunError) -> Status {
     let details = ErrorDetails {
         known: error.info.clone(),
@@ -88,18 +86,16 @@ pub(super) fn run_failure_status(result: &RunResult, error: &RunError) -> Status
             permalink: result.permalink.clone(),
         },
     };
-    failed(Code::Unknown, error.message.clone(), &details)
+    status_with_details(Code::Unknown, error.message.clone(), &details)
 }
 
-/// As a caller of `WhoAmI` sees it.
 pub(super) fn who_am_i_failure_status(error: &WorkspaceError) -> Status {
     let text = format!("whoami failed: {}", error.text());
-    failed(Code::Unknown, text, &ErrorDetails::of(error))
+    status_with_details(Code::Unknown, text, &ErrorDetails::new(error))
 }
 
-/// As a caller of `Install` sees it.
 pub(super) fn install_failure_status(error: &WorkspaceError) -> Status {
-    failed(Code::Aborted, error.text(), &ErrorDetails::of(error))
+    status_with_details(Code::Aborted, error.text(), &ErrorDetails::new(error))
 }
 
 #[cfg(test)]

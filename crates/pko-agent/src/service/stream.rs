@@ -1,5 +1,4 @@
-//! Upstream's four streaming calls: a run that belongs to the call. If the caller goes away it is
-//! stopped, gently.
+//! Upstream's four streaming calls. Each owns a run, which is interrupted if the caller disconnects.
 
 use std::sync::{
     Arc,
@@ -27,52 +26,51 @@ use crate::{
     run::{RunRequest, Runs, RunsError},
 };
 
-/// What the caller of one of the four gets.
 pub(super) trait Reply: Send + 'static {
     fn event(event: Struct) -> Self;
     fn result(result: RunResult) -> Self;
 }
 
-/// The events of a run of this call, and its result.
+/// The events of a run, then its result.
 pub(super) type ReplyStream<R> = ReceiverStream<Result<R, Status>>;
 
-/// Starts a run that lasts as long as the call does.
-pub(super) fn begin<R: Reply>(
+/// Starts a run that is owned by the call.
+pub(super) fn start_run<R: Reply>(
     runs: &Arc<Runs>,
     request: RunRequest,
 ) -> Result<ReplyStream<R>, Status> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    // The time too: an earlier agent may have left a run of the same number.
+    // With the time, because a previous agent may have left a run with the same number.
     let run_id = format!("call-{}-{number}", Timestamp::now().as_nanosecond());
     runs.start(&run_id, request, true)?;
-    let watched = runs.watch(&run_id, 0)?;
+    let events = runs.watch(&run_id, 0)?;
     let (replies, receiver) = mpsc::channel(16);
     let runs = Arc::clone(runs);
     tokio::spawn(async move {
-        pass_on(&runs, &run_id, watched, replies).await;
+        forward_events(&runs, &run_id, events, replies).await;
         if let Err(error) = runs.acknowledge(&run_id) {
-            tracing::warn!(run = run_id, %error, "A run of a call could not be forgotten");
+            tracing::warn!(run = run_id, %error, "Failed to remove the run of a finished call");
         }
     });
     Ok(ReceiverStream::new(receiver))
 }
 
-/// Until the run has ended, whether or not the caller is still there.
-async fn pass_on<R: Reply>(
+/// Returns when the run has finished, even if the caller has disconnected.
+async fn forward_events<R: Reply>(
     runs: &Runs,
     run_id: &str,
-    mut watched: mpsc::Receiver<Result<RunEvent, RunsError>>,
+    mut events: mpsc::Receiver<Result<RunEvent, RunsError>>,
     replies: mpsc::Sender<Result<R, Status>>,
 ) {
-    let mut gone = false;
+    let mut disconnected = false;
     loop {
         let item = tokio::select! {
-            item = watched.recv() => item,
-            () = replies.closed(), if !gone => {
-                gone = true;
-                tracing::info!(run = run_id, "The caller of a run has gone");
-                // It is known, since we are watching it.
+            item = events.recv() => item,
+            () = replies.closed(), if !disconnected => {
+                disconnected = true;
+                tracing::info!(run = run_id, "The caller of a run disconnected");
+                // The run exists, because it is being watched.
                 let _ = runs.cancel(run_id, StopReason::CallerGone);
                 continue;
             }
@@ -80,7 +78,7 @@ async fn pass_on<R: Reply>(
         let Some(item) = item else { return };
         let reply = item.map_err(Status::from).and_then(reply);
         if let Some(reply) = reply.transpose() {
-            // Whether the caller is gone is noticed above.
+            // A disconnected caller is handled above.
             let _ = replies.send(reply).await;
         }
     }
@@ -110,7 +108,7 @@ impl Reply for PreviewStream {
         let result = PreviewResult {
             stdout: result.stdout,
             stderr: result.stderr,
-            // Operators take a preview without one for a success.
+            // As upstream: managers take a preview without a summary for a success.
             summary: None,
             permalink: result.permalink,
             project_info: result.project_info,

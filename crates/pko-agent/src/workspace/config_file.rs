@@ -1,13 +1,13 @@
-//! A stack's configuration file, kept apart from what the source says of it.
+//! A stack's configuration file, with the source's version of it kept apart.
 //!
 //! # Flow
-//! The CLI writes into a file that came with the source. Before it does, [`ConfigFile::begin`] notes
-//! what the source said; [`ConfigChange::reset`] goes back to that, so that a key that is no longer wanted
-//! has the source's value again; [`ConfigChange::finish`] notes what the CLI has made of it.
+//! The CLI writes into a file that is part of the source. Before that, [`ConfigFile::begin`] saves the
+//! source's version. [`ConfigChange::reset`] restores it, so that removed keys get the source's value
+//! again. [`ConfigChange::finish`] saves a fingerprint of the CLI's version.
 //!
 //! # Guarantees
-//! The salt and the secrets provider of a stack, which the CLI keeps in that file, survive a reset. A
-//! file that somebody else has changed is a new source.
+//! The stack's salt and secrets provider, which the CLI stores in that file, survive a reset. A file
+//! that another program has changed is a new version of the source.
 
 use std::{
     fs, io,
@@ -17,28 +17,27 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// What of the file belongs to the stack, not to the source.
+/// The lines of the file that belong to the stack, not to the source.
 const STACKS_OWN: [&str; 3] = ["encryptionsalt:", "secretsprovider:", "encryptedkey:"];
 
-/// A stack's configuration file, and what is noted of it.
 #[derive(Debug)]
 pub(crate) struct ConfigFile {
     file: PathBuf,
     note: PathBuf,
 }
 
-/// What is noted of a file.
+/// What is saved about a file.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 struct ConfigNote {
-    /// The file as the source has it, if the source has it.
+    /// The source's version, if the source has the file.
     source: Option<String>,
-    /// What the file was when the last change ended; nothing while one goes on.
+    /// The fingerprint after the last change; `None` during a change.
     written: Option<String>,
-    /// The stack's own lines.
+    /// The lines that belong to the stack.
     own: Vec<String>,
 }
 
-/// A change that goes on.
+/// A change in progress.
 #[derive(Debug)]
 pub(crate) struct ConfigChange {
     file: ConfigFile,
@@ -46,19 +45,18 @@ pub(crate) struct ConfigChange {
 }
 
 impl ConfigFile {
-    /// `notes` is a folder for what is noted of all files.
+    /// `notes` is the folder of all notes.
     pub(crate) fn new(file: PathBuf, notes: &Path) -> Self {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let note = notes.join(format!("{name}.json"));
         Self { file, note }
     }
 
-    /// The file's present state, for comparing.
     pub(crate) fn fingerprint(&self) -> io::Result<String> {
         Ok(fingerprint(read(&self.file)?.as_deref()))
     }
 
-    /// Before the CLI may write.
+    /// Must precede commands that write the file.
     pub(crate) fn begin(self) -> io::Result<ConfigChange> {
         let present = read(&self.file)?;
         let noted: Option<ConfigNote> =
@@ -66,14 +64,14 @@ impl ConfigFile {
         let mut note = noted.unwrap_or_default();
         let ours = match &note.written {
             Some(written) => *written == fingerprint(present.as_deref()),
-            // A change was begun and did not end: what is there is partly ours.
+            // A change did not finish, so the file is partly the CLI's.
             None => self.note.exists(),
         };
         let own = own_lines(present.as_deref().unwrap_or_default());
         if ours {
             note.own = own;
         } else {
-            note.own = united(own, &note.own);
+            note.own = merge_own_lines(own, &note.own);
             note.source = present;
         }
         note.written = None;
@@ -84,33 +82,33 @@ impl ConfigFile {
 }
 
 impl ConfigChange {
-    /// What the source says.
+    /// The source's version.
     pub(crate) fn source(&self) -> Option<&str> {
         self.note.source.as_deref()
     }
 
-    /// Makes the file what the source says, and keeps what is the stack's own.
+    /// Restores the source's version, with the stack's own lines.
     pub(crate) fn reset(&self) -> io::Result<()> {
-        match merged(self.source(), &self.note.own) {
+        match merge(self.source(), &self.note.own) {
             Some(text) => write(&self.file.file, &text),
             None if self.file.file.exists() => fs::remove_file(&self.file.file),
             None => Ok(()),
         }
     }
 
-    /// After the CLI has written.
+    /// Must follow the commands that write the file.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let present = read(&self.file.file)?;
         self.note.written = Some(fingerprint(present.as_deref()));
-        self.note.own = united(
+        self.note.own = merge_own_lines(
             own_lines(present.as_deref().unwrap_or_default()),
             &self.note.own,
         );
         self.write_note()
     }
 
-    /// After the stack is gone, and its file with it.
-    pub(crate) fn forget(self) -> io::Result<()> {
+    /// Must follow the removal of the stack and its file.
+    pub(crate) fn discard(self) -> io::Result<()> {
         fs::remove_file(&self.file.note)
     }
 
@@ -123,8 +121,8 @@ impl ConfigChange {
     }
 }
 
-/// The files are a new source's, even if one looks like what the CLI had made of the old one. What is
-/// the stacks' own stays noted.
+/// Marks all files as a new version of the source, even if one equals the CLI's version of the old
+/// one. The stacks' own lines are kept.
 pub(crate) fn mark_source_replaced(notes: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(notes) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -140,8 +138,8 @@ pub(crate) fn mark_source_replaced(notes: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The source's text with the stack's own lines in place of its own such lines.
-fn merged(source: Option<&str>, own: &[String]) -> Option<String> {
+/// The source's text with its lines replaced by the stack's own.
+fn merge(source: Option<&str>, own: &[String]) -> Option<String> {
     if source.is_none() && own.is_empty() {
         return None;
     }
@@ -164,8 +162,8 @@ fn own_key(line: &str) -> Option<&'static str> {
     STACKS_OWN.into_iter().find(|key| line.starts_with(key))
 }
 
-/// The first lines, and of the others those with keys that the first do not have.
-fn united(mut first: Vec<String>, others: &[String]) -> Vec<String> {
+/// The first lines, and those of the others whose keys are missing.
+fn merge_own_lines(mut first: Vec<String>, others: &[String]) -> Vec<String> {
     let missing = |line: &&String| !first.iter().any(|own| own_key(own) == own_key(line));
     let added: Vec<String> = others.iter().filter(missing).cloned().collect();
     first.extend(added);
@@ -174,7 +172,7 @@ fn united(mut first: Vec<String>, others: &[String]) -> Vec<String> {
 
 fn fingerprint(text: Option<&str>) -> String {
     let hash = Sha256::digest(text.unwrap_or_default());
-    // An empty file is not the same as none.
+    // An empty file differs from none.
     let prefix = if text.is_some() { "" } else { "none-" };
     format!("{prefix}{}", hex::encode(hash))
 }
@@ -187,7 +185,7 @@ fn read(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// In one step, so that no reader sees half of it.
+/// Atomic.
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;

@@ -1,5 +1,5 @@
-//! Configuration values: where they come from, and which calls set them. Apart from reading a
-//! variable or a file, pure.
+//! Resolves configuration items to values, and plans the commands that set them. Pure, apart from
+//! [`ConfigSources`].
 
 use std::path::Path;
 
@@ -10,15 +10,15 @@ use pko_proto::{
 };
 use serde_json::{Map, Value, json};
 
-/// A value that is longer goes by standard input: one argument has at most 128 KiB.
+/// Longer values are passed by standard input, because Linux limits an argument to 128 KiB.
 const MAX_ARGUMENT_BYTES: usize = 64 * 1024;
 
-/// A configuration item that can't be used.
+/// An invalid configuration item, in upstream's words.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.text())]
 pub(crate) struct ConfigError {
     key: String,
-    /// Upstream's texts differ by how it would have set the values.
+    /// Upstream's texts depend on how it sets the values.
     json_mode: bool,
     problem: ConfigProblem,
 }
@@ -34,7 +34,6 @@ enum ConfigProblem {
 }
 
 impl ConfigError {
-    /// The caller can mend it.
     pub(crate) fn is_invalid_argument(&self) -> bool {
         !matches!(
             self.problem,
@@ -77,18 +76,16 @@ pub(crate) struct ConfigSources<'a> {
     pub(crate) file: &'a dyn Fn(&Path) -> Option<String>,
 }
 
-/// A value that is known.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ResolvedConfig {
     namespace: String,
     name: ConfigName,
     text: Redacted,
-    /// The text is JSON and set as such.
+    /// The text is JSON, and is set as a structure.
     is_structured: bool,
     pub(crate) secret: bool,
 }
 
-/// The part of a key after the colon.
 #[derive(Debug, PartialEq, Eq)]
 enum ConfigName {
     Literal(String),
@@ -105,21 +102,21 @@ impl ResolvedConfig {
         parsed.filter(|_| self.is_structured)
     }
 
-    /// All that decides what is set, for comparing with what was set before.
+    /// Everything that decides what is set.
     pub(crate) fn fingerprint(&self) -> String {
         let shape = (&self.namespace, &self.name, self.secret, self.is_structured);
         format!("{shape:?}={}", self.text())
     }
 }
 
-/// One call of the CLI.
+/// A command of the CLI that sets values.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ConfigCommand {
-    /// `KEY=VALUE` pairs whose keys are paths.
+    /// `KEY=VALUE` pairs, with paths as keys.
     Paths(Vec<String>),
-    /// A document.
+    /// A JSON document.
     Document(String),
-    /// One value by standard input.
+    /// One value, by standard input.
     One {
         key: String,
         path: bool,
@@ -128,7 +125,6 @@ pub(crate) enum ConfigCommand {
     },
 }
 
-/// Finds the values of all items.
 pub(crate) fn resolve(
     items: &[ConfigItem],
     project: &str,
@@ -160,7 +156,7 @@ fn resolve_item(
 ) -> Result<ResolvedConfig, ConfigProblem> {
     let (text, is_structured) = match item.v.as_ref().ok_or(ConfigProblem::NoValue)? {
         V::Value(value) => literal(from_proto_value(value)),
-        V::ValueFrom(from) => found(from, sources)?,
+        V::ValueFrom(from) => read_source(from, sources)?,
     };
     if item.path() && is_structured {
         return Err(ConfigProblem::PathOfJson);
@@ -169,7 +165,7 @@ fn resolve_item(
     let name = if item.path() {
         ConfigName::Path(name)
     } else {
-        ConfigName::Literal(unescaped(name))
+        ConfigName::Literal(unescape(name))
     };
     Ok(ResolvedConfig {
         namespace,
@@ -189,7 +185,7 @@ fn literal(value: Value) -> (String, bool) {
     }
 }
 
-fn found(
+fn read_source(
     from: &ConfigValueFrom,
     sources: &ConfigSources<'_>,
 ) -> Result<(String, bool), ConfigProblem> {
@@ -203,14 +199,14 @@ fn found(
     if !from.json() {
         return Ok((text, false));
     }
-    // The error names line and column only, not what is there.
+    // The error has only line and column, because the text may be secret.
     let object: Value = serde_json::from_str(&text).map_err(|error| {
         ConfigProblem::BadJson(format!("line {} column {}", error.line(), error.column()))
     })?;
     Ok((text, !object.is_null()))
 }
 
-/// Namespace and name; the project's own namespace if none is said.
+/// Namespace and name. The default namespace is the project.
 fn key(key: &str, project: &str) -> Option<(String, String)> {
     let parts: Vec<&str> = key.split(':').collect();
     let (namespace, name) = match parts.as_slice() {
@@ -222,8 +218,8 @@ fn key(key: &str, project: &str) -> Option<(String, String)> {
     good.then(|| (namespace.to_owned(), name.to_owned()))
 }
 
-/// A name may already be written as a path of one part.
-fn unescaped(name: String) -> String {
+/// Unquotes a name that is written as a path of one part.
+fn unescape(name: String) -> String {
     let inner = name
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'));
@@ -232,9 +228,9 @@ fn unescaped(name: String) -> String {
     plain.unwrap_or(name)
 }
 
-/// The calls that set the values: one for all that is plain, one for each secret.
+/// The commands that set the values: one or two for all plain values, and one for each secret.
 pub(crate) fn plan(items: &[ResolvedConfig]) -> Vec<ConfigCommand> {
-    let (alone, together): (Vec<_>, Vec<_>) = items.iter().partition(|item| goes_alone(item));
+    let (by_stdin, together): (Vec<_>, Vec<_>) = items.iter().partition(|item| needs_stdin(item));
     let document_needed = together.iter().any(|item| needs_document(item));
     let (document, paths): (Vec<_>, Vec<_>) = together
         .into_iter()
@@ -247,19 +243,19 @@ pub(crate) fn plan(items: &[ResolvedConfig]) -> Vec<ConfigCommand> {
         let entries: Map<String, Value> = document.into_iter().map(entry).collect();
         calls.push(ConfigCommand::Document(Value::Object(entries).to_string()));
     }
-    calls.extend(alone.into_iter().map(one));
+    calls.extend(by_stdin.into_iter().map(one));
     calls
 }
 
-/// Secrets are in no argument; nor is what is too long for one or has a zero byte, or a path that has
-/// a `=` itself.
-fn goes_alone(item: &ResolvedConfig) -> bool {
+/// Secrets must not be in arguments. Neither can long values, values with a zero byte, and paths that
+/// contain `=`.
+fn needs_stdin(item: &ResolvedConfig) -> bool {
     let strange_path = matches!(&item.name, ConfigName::Path(path) if path.contains('='));
     let text = item.text();
     item.secret || strange_path || text.len() > MAX_ARGUMENT_BYTES || text.contains('\0')
 }
 
-/// What can't be said as a pair with a path: a structured value, and keys that the CLI would split.
+/// Structured values and keys that the CLI would split cannot be pairs.
 fn needs_document(item: &ResolvedConfig) -> bool {
     match &item.name {
         ConfigName::Literal(name) => {
@@ -290,7 +286,7 @@ fn one(item: &ResolvedConfig) -> ConfigCommand {
         key: plain_key(item),
         path: matches!(item.name, ConfigName::Path(_)),
         secret: item.secret,
-        // The CLI takes one line end off.
+        // The CLI removes one line end.
         value: Redacted::new(format!("{}\n", item.text())),
     }
 }

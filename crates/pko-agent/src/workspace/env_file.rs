@@ -1,29 +1,29 @@
 //! The file in which a workspace's init containers leave environment variables for the CLI.
 //!
-//! One `KEY=VALUE` in a line, with what people know from dotenv: `export`, comments, quotes, and
-//! references to keys further up.
+//! The syntax is dotenv's: `KEY=VALUE` lines, `export`, comments, quotes, and references to earlier
+//! keys.
 
 use std::{collections::HashMap, fs, io, path::Path};
 
 use pko_auth::Redacted;
 
-/// A file that can't be used. What is in it is not shown.
+/// The errors do not quote the file, which may contain secrets.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EnvFileError {
-    #[error("failed to read it")]
+    #[error("failed to read the file")]
     Unreadable(#[source] io::Error),
     #[error("line {0} does not begin with a name and `=`")]
     NoName(usize),
-    #[error("the quote in line {0} does not end")]
+    #[error("line {0} has an unterminated quote")]
     OpenQuote(usize),
-    #[error("the value in line {0} has a zero byte, which no variable can hold")]
+    #[error("the value in line {0} contains a zero byte")]
     ZeroByte(usize),
 }
 
-/// Variables in the order of the file.
+/// In the order of the file.
 pub(crate) type Variables = Vec<(String, Redacted)>;
 
-/// Reads the file; one that is not there has no variables.
+/// A missing file has no variables.
 pub(crate) fn load(path: &Path) -> Result<Variables, EnvFileError> {
     match fs::read_to_string(path) {
         Ok(text) => parse(&text),
@@ -32,11 +32,10 @@ pub(crate) fn load(path: &Path) -> Result<Variables, EnvFileError> {
     }
 }
 
-/// Reads the text of such a file.
 pub(crate) fn parse(text: &str) -> Result<Variables, EnvFileError> {
     let text = text.replace("\r\n", "\n");
     let mut rest = text.trim_start_matches('\u{feff}');
-    let mut found: Vec<(String, String)> = Vec::new();
+    let mut variables: Vec<(String, String)> = Vec::new();
     let mut known: HashMap<String, String> = HashMap::new();
     loop {
         rest = rest.trim_start();
@@ -54,11 +53,11 @@ pub(crate) fn parse(text: &str) -> Result<Variables, EnvFileError> {
             return Err(EnvFileError::ZeroByte(line));
         }
         known.insert(name.to_owned(), value.clone());
-        found.push((name.to_owned(), value));
+        variables.push((name.to_owned(), value));
         rest = after;
     }
-    let hidden = |(name, value)| (name, Redacted::new(value));
-    Ok(found.into_iter().map(hidden).collect())
+    let redact = |(name, value)| (name, Redacted::new(value));
+    Ok(variables.into_iter().map(redact).collect())
 }
 
 fn name(text: &str) -> Option<(&str, &str)> {
@@ -95,7 +94,7 @@ fn value<'a>(text: &'a str, known: &HashMap<String, String>) -> Option<(String, 
     Some((inside, after_line(rest)))
 }
 
-/// Where the quote ends, if it does.
+/// The position of the closing quote.
 fn closing(text: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     for (at, character) in text.char_indices() {
@@ -239,7 +238,7 @@ mod tests {
     #[test]
     fn env_file_errors_hide_values() {
         let error = parse("A=1\nB=\"canary").unwrap_err().to_string();
-        assert_eq!(error, "the quote in line 2 does not end");
+        assert_eq!(error, "line 2 has an unterminated quote");
         assert!(matches!(
             parse("A=1\nnonsense\n"),
             Err(EnvFileError::NoName(2))

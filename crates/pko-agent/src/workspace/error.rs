@@ -1,5 +1,3 @@
-//! What can go wrong in a workspace.
-
 use std::io;
 
 use pko_proto::run::ErrorClass;
@@ -7,7 +5,6 @@ use pko_proto::run::ErrorClass;
 use super::config_plan::ConfigError;
 use crate::pulumi::{CliFailure, ProjectError, version::VersionError};
 
-/// What went wrong.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorkspaceError {
     #[error("invalid stack name")]
@@ -26,33 +23,32 @@ pub(crate) enum WorkspaceError {
     Version(#[from] VersionError),
     #[error("AddEnvironments requires Pulumi CLI version >= 3.95.0")]
     NoEnvironments,
-    #[error("failed to listen to the events of pulumi")]
+    #[error("failed to receive the events of pulumi")]
     EventSink(#[source] io::Error),
-    #[error("failed to remember the stack's secrets provider")]
-    Remember(#[source] io::Error),
-    #[error("failed to keep the stack's configuration file")]
+    #[error("failed to store the stack's secrets provider")]
+    SecretsProvider(#[source] io::Error),
+    #[error("failed to restore the stack's configuration file")]
     ConfigFile(#[source] io::Error),
-    #[error("{what}: the CLI's answer is not what it should be")]
-    Unexpected {
+    #[error("{what}: failed to parse the CLI's output")]
+    Output {
         what: &'static str,
         source: serde_json::Error,
     },
 }
 
 impl WorkspaceError {
-    /// What can be done about it.
     pub(crate) fn class(&self) -> ErrorClass {
         match self {
             Self::Cli(failure) => failure.class(),
             Self::ConfigFile(_)
             | Self::EventSink(_)
-            | Self::Remember(_)
-            | Self::Unexpected { .. } => ErrorClass::Transient,
+            | Self::SecretsProvider(_)
+            | Self::Output { .. } => ErrorClass::Transient,
             _ => ErrorClass::Configuration,
         }
     }
 
-    /// The failed call, if it was one.
+    /// The failed call of the CLI, if that is the cause.
     pub(crate) fn failure(&self) -> Option<&CliFailure> {
         match self {
             Self::Cli(failure) => Some(failure),
@@ -60,7 +56,6 @@ impl WorkspaceError {
         }
     }
 
-    /// The text with its causes.
     pub(crate) fn text(&self) -> String {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);

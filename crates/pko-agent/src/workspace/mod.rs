@@ -1,7 +1,6 @@
-//! One workspace: a folder with a project, the CLI in it, and what is remembered between its calls.
+//! One workspace: a folder with a project, the CLI in it, and state that is kept between calls.
 //!
-//! Whoever wants the CLI to change something takes a [`CliSession`]; there is one at a time, and others wait
-//! in order.
+//! Changes are made in a [`CliSession`]. There is one session at a time; others wait in order.
 
 mod config_file;
 pub(crate) mod config_plan;
@@ -36,46 +35,45 @@ pub(crate) use stack::StackRequest;
 
 type WorkspaceResult<T> = Result<T, WorkspaceError>;
 
-/// A workspace.
 pub(crate) struct Workspace {
     pub(crate) cli: Cli,
     pub(crate) log_level: u32,
-    /// What is noted of the stacks' configuration files.
+    /// The folder of [`config_file`] notes.
     notes: PathBuf,
     project_info: ProjectInfo,
     version: OnceCell<CliVersion>,
-    memory: Arc<Mutex<Memory>>,
+    state: Arc<Mutex<SessionState>>,
     shutdown: StopSource,
 }
 
-/// What is remembered between calls.
+/// State that is kept between calls.
 #[derive(Debug)]
-struct Memory {
-    /// The stack of calls that name none.
+struct SessionState {
+    /// The default stack of upstream's calls.
     current: Option<String>,
-    /// Stacks that are known to exist.
+    /// Stacks that exist.
     existing: Vec<String>,
-    /// What was last set, and what the file was then.
+    /// By stack: the fingerprints of the last configuration and of the file after it.
     configured: HashMap<String, (String, String)>,
     providers: SecretsProviders,
 }
 
-/// The right to use the CLI, and what is remembered.
+/// Exclusive use of the CLI.
 pub(crate) struct CliSession {
     workspace: Arc<Workspace>,
-    memory: OwnedMutexGuard<Memory>,
+    state: OwnedMutexGuard<SessionState>,
     stop: StopSignal,
 }
 
 impl Workspace {
-    /// Opens the folder that the CLI runs in; what is to be remembered is kept in `data`.
+    /// Opens the CLI's folder. State that survives a restart is in `data`.
     pub(crate) fn open(
         cli: Cli,
         log_level: u32,
         data: &Path,
         shutdown: StopSource,
     ) -> WorkspaceResult<Arc<Self>> {
-        let memory = Memory {
+        let state = SessionState {
             current: None,
             existing: Vec::new(),
             configured: HashMap::new(),
@@ -88,34 +86,34 @@ impl Workspace {
             notes: data.join("config"),
             project_info,
             version: OnceCell::new(),
-            memory: Arc::new(Mutex::new(memory)),
+            state: Arc::new(Mutex::new(state)),
             shutdown,
         }))
     }
 
-    /// The project as it was when the workspace was opened.
+    /// The project at the time when the workspace was opened.
     pub(crate) fn project_info(&self) -> &ProjectInfo {
         &self.project_info
     }
 
-    /// Waits until nobody else uses the CLI.
+    /// Waits for other sessions to end.
     pub(crate) async fn open_session(self: &Arc<Self>, stop: StopSignal) -> CliSession {
-        let memory = Arc::clone(&self.memory).lock_owned().await;
+        let state = Arc::clone(&self.state).lock_owned().await;
         CliSession {
             workspace: Arc::clone(self),
-            memory,
+            state,
             stop,
         }
     }
 
-    /// A session that only the end of the agent stops.
+    /// A session that stops only when the agent shuts down.
     pub(crate) async fn session_until_shutdown(self: &Arc<Self>) -> CliSession {
         self.open_session(self.shutdown.signal()).await
     }
 
-    /// The CLI's version; asked for once.
+    /// The CLI's version, which is read once.
     pub(crate) async fn version(&self) -> WorkspaceResult<&CliVersion> {
-        let ask = async || {
+        let read = async || {
             let invocation = Invocation::new(argv::version());
             let finished = self.cli.run(invocation, self.shutdown.signal()).await;
             let finished = CliFailure::check("failed to run `pulumi version`", finished)?;
@@ -125,10 +123,10 @@ impl Workspace {
                 .is_some_and(|value| is_true(&value));
             Ok(CliVersion::parse(&finished.stdout, check)?)
         };
-        self.version.get_or_try_init(ask).await
+        self.version.get_or_try_init(read).await
     }
 
-    /// Who the backend says that we are.
+    /// The user of the state backend.
     pub(crate) async fn who_am_i(&self) -> WorkspaceResult<WhoAmIResult> {
         let as_json = self.version().await?.has_who_am_i_json();
         let invocation = Invocation {
@@ -144,7 +142,7 @@ impl Workspace {
                 ..Default::default()
             });
         }
-        let printed: WhoAmI = parsed(what, &finished.stdout)?;
+        let printed: WhoAmI = parse_json(what, &finished.stdout)?;
         Ok(WhoAmIResult {
             user: printed.user,
             organizations: printed.organizations.unwrap_or_default(),
@@ -166,23 +164,20 @@ struct WhoAmI {
 }
 
 impl CliSession {
-    /// From here on it is not stopped any more: what is left to do is short, and completes what has
-    /// been done.
+    /// Ignores stops from here on, for short steps that complete a finished operation.
     pub(crate) fn ignore_stop(&mut self) {
         self.stop = StopSource::new().signal();
     }
 
-    /// The CLI.
     pub(crate) fn program(&self) -> &Path {
         &self.workspace.cli.program
     }
 
-    /// The folder that the CLI runs in.
     pub(crate) fn folder(&self) -> &Path {
         &self.workspace.cli.folder
     }
 
-    /// Installs what the program needs.
+    /// Installs the program's dependencies.
     pub(crate) async fn install(&self) -> WorkspaceResult<()> {
         let invocation = Invocation {
             logged: true,
@@ -193,13 +188,16 @@ impl CliSession {
         Ok(())
     }
 
-    /// One call of the CLI that must go well; what it printed.
+    /// Runs the CLI, and returns its standard output on success.
     async fn call(&self, what: &'static str, invocation: Invocation) -> Result<String, CliFailure> {
         let finished = self.workspace.cli.run(invocation, self.stop.clone()).await;
         CliFailure::check(what, finished).map(|finished| finished.stdout)
     }
 }
 
-fn parsed<T: serde::de::DeserializeOwned>(what: &'static str, printed: &str) -> WorkspaceResult<T> {
-    serde_json::from_str(printed).map_err(|source| WorkspaceError::Unexpected { what, source })
+fn parse_json<T: serde::de::DeserializeOwned>(
+    what: &'static str,
+    printed: &str,
+) -> WorkspaceResult<T> {
+    serde_json::from_str(printed).map_err(|source| WorkspaceError::Output { what, source })
 }

@@ -1,4 +1,4 @@
-//! Runs an operation, and reads its events while it goes on.
+//! Runs an operation, and reads its events meanwhile.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{CliSession, WorkspaceError, WorkspaceResult, parsed};
+use super::{CliSession, WorkspaceError, WorkspaceResult, parse_json};
 use crate::pulumi::{
     CliOutput, Invocation, Operation, argv,
     event_log::EventDigest,
@@ -14,15 +14,12 @@ use crate::pulumi::{
     outputs::{self, Outputs},
 };
 
-/// Is told how an operation goes on.
+/// Receives the progress of an operation.
 pub(crate) trait Observer: Sync {
-    /// The CLI's process has this number.
-    fn process(&self, id: u32);
-    /// There are so many events.
-    fn events(&self, count: u64);
+    fn on_process(&self, id: u32);
+    fn on_events(&self, count: u64);
 }
 
-/// An operation that has ended.
 #[derive(Debug)]
 pub(crate) struct OperationOutcome {
     pub(crate) finished: CliOutput,
@@ -32,8 +29,8 @@ pub(crate) struct OperationOutcome {
 }
 
 impl CliSession {
-    /// Runs an operation to its end; its events go to the journal.
-    pub(crate) async fn operate(
+    /// Runs an operation to its end. Its events go to the journal.
+    pub(crate) async fn run_operation(
         &self,
         operation: &Operation,
         stack: &str,
@@ -52,9 +49,9 @@ impl CliSession {
             ..Invocation::new(argv::operation(operation, context))
         };
         // An operation may write a salt into the stack's configuration file.
-        let change = self.change(stack)?;
+        let change = self.begin_config_change(stack)?;
         let started = Timestamp::now();
-        let (finished, digest) = self.attend(invocation, &mut sink, observer).await;
+        let (finished, digest) = self.run_with_events(invocation, &mut sink, observer).await;
         let ended = Timestamp::now();
         change.finish().map_err(WorkspaceError::ConfigFile)?;
         Ok(OperationOutcome {
@@ -73,7 +70,7 @@ impl CliSession {
         listener.map_err(WorkspaceError::EventSink)
     }
 
-    async fn attend(
+    async fn run_with_events(
         &self,
         invocation: Invocation,
         sink: &mut EventSink,
@@ -84,12 +81,12 @@ impl CliSession {
             .workspace
             .cli
             .run_with_pid(invocation, self.stop.clone(), |id| {
-                observer.process(id);
+                observer.on_process(id);
             });
         tokio::pin!(running);
         let mut add = |event: &[u8]| {
             digest.add(event);
-            observer.events(digest.lines);
+            observer.on_events(digest.lines);
         };
         let finished = loop {
             tokio::select! {
@@ -97,7 +94,7 @@ impl CliSession {
                 event = sink.next() => match event {
                     Ok(event) => add(&event),
                     Err(error) => {
-                        tracing::warn!(%error, "The events of pulumi are lost from here on");
+                        tracing::warn!(%error, "Failed to read the events of pulumi; the remaining ones are lost");
                         break running.await;
                     }
                 }
@@ -109,24 +106,24 @@ impl CliSession {
         (finished, digest)
     }
 
-    /// The stack's outputs after an update, with one more call only if the events hide some.
+    /// The stack's outputs after an update. Calls the CLI only if the events hide some of them.
     pub(crate) async fn outputs(
         &self,
         stack: &str,
         digest: &EventDigest,
     ) -> WorkspaceResult<Outputs> {
-        let plain = digest.outputs.as_ref().and_then(outputs::from_event);
-        if let Some(plain) = plain {
-            return Ok(plain);
+        let from_event = digest.outputs.as_ref().and_then(outputs::from_event);
+        if let Some(outputs) = from_event {
+            return Ok(outputs);
         }
         let printed = self
-            .printed_outputs("could not get secret outputs", stack, true)
+            .read_outputs("could not get secret outputs", stack, true)
             .await?;
         let outputs = if let Some(event) = &digest.outputs {
             outputs::with_event(&printed, event)
         } else {
             let what = "could not get outputs";
-            let blinded = self.printed_outputs(what, stack, false).await?;
+            let blinded = self.read_outputs(what, stack, false).await?;
             outputs::with_blinded(&printed, &blinded)
         };
         for text in outputs::secret_strings(&outputs) {
@@ -135,11 +132,11 @@ impl CliSession {
         Ok(outputs)
     }
 
-    /// What the last update was for. If nobody says it, the CLI takes the title of the commit, where
-    /// there is one; elsewhere nothing is asked.
+    /// The message of the last update, which the CLI takes from the commit. Outside of a repository it
+    /// is empty, and the CLI is not called.
     pub(crate) async fn read_update_message(&self, stack: &str) -> WorkspaceResult<String> {
         #[derive(Deserialize)]
-        struct Update {
+        struct HistoryEntry {
             #[serde(default)]
             message: String,
         }
@@ -156,12 +153,12 @@ impl CliSession {
             ..Invocation::new(argv::stack_last_update(stack))
         };
         let printed = self.call(what, invocation).await?;
-        let updates: Vec<Update> = parsed(what, &printed)?;
+        let updates: Vec<HistoryEntry> = parse_json(what, &printed)?;
         let last = updates.into_iter().next();
         Ok(last.map(|update| update.message).unwrap_or_default())
     }
 
-    async fn printed_outputs(
+    async fn read_outputs(
         &self,
         what: &'static str,
         stack: &str,
@@ -172,6 +169,6 @@ impl CliSession {
             ..Invocation::new(argv::stack_output(stack, show_secrets))
         };
         let printed = self.call(what, invocation).await?;
-        parsed(what, &printed)
+        parse_json(what, &printed)
     }
 }

@@ -1,5 +1,5 @@
-//! The secrets provider that each stack is to have. Whoever selects a stack for a run does not say it,
-//! and if the stack must be made again then, it must not end up with another one.
+//! The secrets provider of each stack. A run does not name it, and a stack that must be created again
+//! must get the same one.
 
 use std::{
     collections::BTreeMap,
@@ -9,39 +9,38 @@ use std::{
 
 use super::config_file::write;
 
-/// Kept in a file, so that an agent that starts again knows them, too.
+/// Stored in a file, so that it survives a restart.
 #[derive(Debug)]
 pub(super) struct SecretsProviders {
     file: PathBuf,
-    known: BTreeMap<String, String>,
+    by_stack: BTreeMap<String, String>,
 }
 
 impl SecretsProviders {
     pub(super) fn open(folder: &Path) -> Self {
         let file = folder.join("providers.json");
         let text = fs::read_to_string(&file).unwrap_or_default();
-        let known = serde_json::from_str(&text).unwrap_or_default();
-        Self { file, known }
+        let by_stack = serde_json::from_str(&text).unwrap_or_default();
+        Self { file, by_stack }
     }
 
-    /// What is asked for, else what was asked for before.
-    pub(super) fn of(&self, stack: &str, asked: Option<&str>) -> Option<String> {
-        let asked = asked.filter(|asked| !asked.is_empty());
-        asked
-            .or_else(|| self.known.get(stack).map(String::as_str))
+    /// The requested provider, or else the stored one.
+    pub(super) fn get(&self, stack: &str, requested: Option<&str>) -> Option<String> {
+        let requested = requested.filter(|requested| !requested.is_empty());
+        requested
+            .or_else(|| self.by_stack.get(stack).map(String::as_str))
             .map(str::to_owned)
     }
 
-    /// From now on the stack has this one.
-    pub(super) fn remember(&mut self, stack: &str, provider: &str) -> io::Result<()> {
-        let before = self.known.insert(stack.to_owned(), provider.to_owned());
+    pub(super) fn set(&mut self, stack: &str, provider: &str) -> io::Result<()> {
+        let before = self.by_stack.insert(stack.to_owned(), provider.to_owned());
         if before.as_deref() == Some(provider) {
             return Ok(());
         }
         if let Some(folder) = self.file.parent() {
             fs::create_dir_all(folder)?;
         }
-        write(&self.file, &serde_json::to_string(&self.known)?)
+        write(&self.file, &serde_json::to_string(&self.by_stack)?)
     }
 }
 
@@ -53,11 +52,11 @@ mod tests {
     fn secrets_provider_survives_restart() {
         let folder = tempfile::tempdir().unwrap();
         let mut providers = SecretsProviders::open(&folder.path().join("data"));
-        assert_eq!(providers.of("dev", None), None);
-        providers.remember("dev", "awskms://one").unwrap();
-        providers.remember("dev", "awskms://one").unwrap();
+        assert_eq!(providers.get("dev", None), None);
+        providers.set("dev", "awskms://one").unwrap();
+        providers.set("dev", "awskms://one").unwrap();
         let providers = SecretsProviders::open(&folder.path().join("data"));
-        let of = |stack, asked| providers.of(stack, asked);
+        let of = |stack, asked| providers.get(stack, asked);
         assert_eq!(of("dev", None).as_deref(), Some("awskms://one"));
         assert_eq!(of("dev", Some("")).as_deref(), Some("awskms://one"));
         assert_eq!(

@@ -1,12 +1,12 @@
-//! Selecting, creating, listing and removing stacks, with as few calls as it can be done.
+//! Selects, creates, lists and removes stacks, with as few calls of the CLI as possible.
 
 use pko_proto::{agent::StackSummary, convert::to_proto_timestamp};
 use serde::Deserialize;
 
-use super::{CliSession, WorkspaceError, WorkspaceResult, config_file::ConfigFile, parsed};
+use super::{CliSession, WorkspaceError, WorkspaceResult, config_file::ConfigFile, parse_json};
 use crate::pulumi::{Invocation, argv};
 
-/// Which stack, and what to do if there is none of that name.
+/// The stack to select, and how to create it if it is missing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StackRequest {
     pub(crate) name: String,
@@ -15,7 +15,7 @@ pub(crate) struct StackRequest {
 }
 
 impl CliSession {
-    /// Makes a stack the current one, and creates it if need be.
+    /// Makes a stack the current one, and creates it if it is missing and that is allowed.
     pub(crate) async fn select(&mut self, request: &StackRequest) -> WorkspaceResult<()> {
         let name = &request.name;
         if name.is_empty() {
@@ -28,32 +28,32 @@ impl CliSession {
             Err(failure) => return Err(failure.into()),
         }
         self.remember_provider(request)?;
-        self.memory.current = Some(name.clone());
-        if !self.memory.existing.contains(name) {
-            self.memory.existing.push(name.clone());
+        self.state.current = Some(name.clone());
+        if !self.state.existing.contains(name) {
+            self.state.existing.push(name.clone());
         }
         Ok(())
     }
 
-    /// As [`Self::select`], with no call for a stack that is known to exist: all calls name it.
+    /// As [`Self::select`], but without a call for a known stack, because all commands name theirs.
     pub(crate) async fn ensure(&mut self, request: &StackRequest) -> WorkspaceResult<()> {
-        if self.memory.existing.contains(&request.name) {
+        if self.state.existing.contains(&request.name) {
             return Ok(());
         }
-        let before = self.memory.current.clone();
+        let before = self.state.current.clone();
         self.select(request).await?;
-        // Who selected another stack for calls that name none still means that one.
-        self.memory.current = before.or(self.memory.current.take());
+        // The default stack of upstream's calls does not change.
+        self.state.current = before.or(self.state.current.take());
         Ok(())
     }
 
-    /// Only one with which the stack could be selected or made.
+    /// Stores only a provider with which the stack was selected or created.
     fn remember_provider(&mut self, request: &StackRequest) -> WorkspaceResult<()> {
-        let asked = request.secrets_provider.as_deref();
-        match asked.filter(|asked| !asked.is_empty()) {
-            Some(asked) => {
-                let kept = self.memory.providers.remember(&request.name, asked);
-                kept.map_err(WorkspaceError::Remember)
+        let provider = request.secrets_provider.as_deref();
+        match provider.filter(|provider| !provider.is_empty()) {
+            Some(provider) => {
+                let stored = self.state.providers.set(&request.name, provider);
+                stored.map_err(WorkspaceError::SecretsProvider)
             }
             None => Ok(()),
         }
@@ -64,17 +64,17 @@ impl CliSession {
         if !request.create {
             return Err(WorkspaceError::StackNotFound);
         }
-        let (name, asked) = (&request.name, request.secrets_provider.as_deref());
-        let provider = self.memory.providers.of(name, asked);
+        let (name, requested) = (&request.name, request.secrets_provider.as_deref());
+        let provider = self.state.providers.get(name, requested);
         let invocation = Invocation::new(argv::stack_init(name, provider.as_deref()));
-        let change = self.change(name)?;
+        let change = self.begin_config_change(name)?;
         self.call("failed to create stack", invocation).await?;
         change.finish().map_err(WorkspaceError::ConfigFile)
     }
 
-    /// The stack of calls that name none: the one that was selected, here or by an earlier agent.
+    /// The default stack of upstream's calls, which may have been selected by a previous agent.
     pub(crate) async fn current(&mut self) -> WorkspaceResult<String> {
-        if let Some(current) = &self.memory.current {
+        if let Some(current) = &self.state.current {
             return Ok(current.clone());
         }
         let listed = self
@@ -82,7 +82,7 @@ impl CliSession {
             .await?;
         let current = listed.into_iter().find(|stack| stack.current);
         let name = current.ok_or(WorkspaceError::NoStackSelected)?.name;
-        self.memory.current = Some(name.clone());
+        self.state.current = Some(name.clone());
         Ok(name)
     }
 
@@ -99,28 +99,28 @@ impl CliSession {
         Ok(current.ok_or(WorkspaceError::NoStackSelected)?.summary())
     }
 
-    /// Removes a stack that has no resources any more.
+    /// Removes a stack without resources.
     pub(crate) async fn remove(&mut self, name: &str) -> WorkspaceResult<()> {
         let invocation = Invocation::new(argv::stack_remove(name));
-        let change = self.change(name)?;
+        let change = self.begin_config_change(name)?;
         self.call("failed to remove stack", invocation).await?;
         self.forget(name);
-        change.forget().map_err(WorkspaceError::ConfigFile)
+        change.discard().map_err(WorkspaceError::ConfigFile)
     }
 
-    /// Removes all locks of a stack, whoever holds them.
+    /// Removes all locks of a stack, regardless of their holders.
     pub(crate) async fn cancel(&self, name: &str) -> WorkspaceResult<()> {
         let invocation = Invocation::new(argv::cancel(name));
         self.call("failed to cancel the update", invocation).await?;
         Ok(())
     }
 
-    /// The stack may be gone.
+    /// Drops cached state of a stack that may have been deleted.
     pub(crate) fn forget(&mut self, name: &str) {
-        self.memory.existing.retain(|known| known != name);
-        self.memory.configured.remove(name);
-        if self.memory.current.as_deref() == Some(name) {
-            self.memory.current = None;
+        self.state.existing.retain(|stack| stack != name);
+        self.state.configured.remove(name);
+        if self.state.current.as_deref() == Some(name) {
+            self.state.current = None;
         }
     }
 
@@ -130,25 +130,27 @@ impl CliSession {
             ..Invocation::new(argv::stack_list())
         };
         let printed = self.call(what, invocation).await?;
-        parsed(what, &printed)
+        parse_json(what, &printed)
     }
 
-    /// The configuration file of a stack.
     pub(super) fn config_file(&self, stack: &str) -> WorkspaceResult<ConfigFile> {
         let project = self.workspace.project()?;
         let file = project.stack_file(&self.workspace.cli.folder, stack);
         Ok(ConfigFile::new(file, &self.workspace.notes))
     }
 
-    /// Before a call that may write the stack's configuration file.
-    pub(super) fn change(&self, stack: &str) -> WorkspaceResult<super::config_file::ConfigChange> {
+    /// Must precede commands that may write the stack's configuration file.
+    pub(super) fn begin_config_change(
+        &self,
+        stack: &str,
+    ) -> WorkspaceResult<super::config_file::ConfigChange> {
         self.config_file(stack)?
             .begin()
             .map_err(WorkspaceError::ConfigFile)
     }
 }
 
-/// An entry of `stack ls`.
+/// An entry of `pulumi stack ls`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ListedStack {
@@ -182,7 +184,7 @@ mod tests {
     #[test]
     fn stack_list_entry_is_parsed() {
         let text = r#"[{"name": "dev", "current": true, "lastUpdate": "2026-11-15T20:15:27.044Z", "resourceCount": 3}]"#;
-        let [listed] = parsed::<Vec<ListedStack>>("x", text)
+        let [listed] = parse_json::<Vec<ListedStack>>("x", text)
             .unwrap()
             .try_into()
             .ok()

@@ -1,4 +1,4 @@
-//! Sets a stack's configuration, exactly and only if it is not so already.
+//! Sets a stack's configuration exactly, and only if it differs.
 
 use std::{collections::HashSet, fs, path::Path};
 
@@ -13,8 +13,7 @@ use super::{
 use crate::pulumi::{Invocation, argv};
 
 impl CliSession {
-    /// Makes the configuration what the source says and these items on top; environments too, if
-    /// they are given.
+    /// Sets the configuration to the source's plus these items, and adds the environments.
     pub(crate) async fn configure(
         &mut self,
         stack: &str,
@@ -22,44 +21,44 @@ impl CliSession {
         environments: &[String],
     ) -> WorkspaceResult<()> {
         let resolved = self.resolve(items)?;
-        let wanted = fingerprint(&resolved, environments);
-        if self.is_configured(stack, &wanted)? {
+        let desired = fingerprint(&resolved, environments);
+        if self.is_configured(stack, &desired)? {
             return Ok(());
         }
-        let change = self.change(stack)?;
+        let change = self.begin_config_change(stack)?;
         change.reset().map_err(WorkspaceError::ConfigFile)?;
-        for call in config_plan::plan(&resolved) {
-            self.set(stack, call).await?;
+        for command in config_plan::plan(&resolved) {
+            self.run_config_command(stack, command).await?;
         }
         let source = change.source().unwrap_or_default();
-        self.add_missing(stack, &missing(source, environments))
+        self.add_environment_names(stack, &missing_environments(source, environments))
             .await?;
         change.finish().map_err(WorkspaceError::ConfigFile)?;
         let file = self
             .config_file(stack)?
             .fingerprint()
             .map_err(WorkspaceError::ConfigFile)?;
-        self.memory
+        self.state
             .configured
-            .insert(stack.to_owned(), (wanted, file));
+            .insert(stack.to_owned(), (desired, file));
         Ok(())
     }
 
-    /// Adds environments that the stack does not have yet.
+    /// Adds environments that the stack does not have.
     pub(crate) async fn add_environments(
         &mut self,
         stack: &str,
         environments: &[String],
     ) -> WorkspaceResult<()> {
-        let change = self.change(stack)?;
+        let change = self.begin_config_change(stack)?;
         let file = self
             .workspace
             .project()?
             .stack_file(&self.workspace.cli.folder, stack);
         let present = fs::read_to_string(file).unwrap_or_default();
-        self.add_missing(stack, &missing(&present, environments))
+        self.add_environment_names(stack, &missing_environments(&present, environments))
             .await?;
-        self.memory.configured.remove(stack);
+        self.state.configured.remove(stack);
         change.finish().map_err(WorkspaceError::ConfigFile)
     }
 
@@ -76,19 +75,19 @@ impl CliSession {
         Ok(resolved)
     }
 
-    fn is_configured(&self, stack: &str, wanted: &str) -> WorkspaceResult<bool> {
-        let Some((set, file)) = self.memory.configured.get(stack) else {
+    fn is_configured(&self, stack: &str, desired: &str) -> WorkspaceResult<bool> {
+        let Some((set, file)) = self.state.configured.get(stack) else {
             return Ok(false);
         };
         let present = self
             .config_file(stack)?
             .fingerprint()
             .map_err(WorkspaceError::ConfigFile)?;
-        Ok(set == wanted && *file == present)
+        Ok(set == desired && *file == present)
     }
 
-    async fn set(&self, stack: &str, call: ConfigCommand) -> WorkspaceResult<()> {
-        let (what, invocation) = match call {
+    async fn run_config_command(&self, stack: &str, command: ConfigCommand) -> WorkspaceResult<()> {
+        let (what, invocation) = match command {
             ConfigCommand::Paths(pairs) => (
                 "unable to set config",
                 Invocation::new(argv::config_set_all_paths(stack, &pairs)),
@@ -114,7 +113,11 @@ impl CliSession {
         Ok(())
     }
 
-    async fn add_missing(&self, stack: &str, environments: &[String]) -> WorkspaceResult<()> {
+    async fn add_environment_names(
+        &self,
+        stack: &str,
+        environments: &[String],
+    ) -> WorkspaceResult<()> {
         if environments.is_empty() {
             return Ok(());
         }
@@ -127,7 +130,7 @@ impl CliSession {
     }
 }
 
-/// A hash, since there are secrets among the values.
+/// A hash, because the values may be secret.
 fn fingerprint(items: &[ResolvedConfig], environments: &[String]) -> String {
     let mut hash = Sha256::new();
     for item in items {
@@ -150,8 +153,8 @@ enum Environment {
     Other(serde::de::IgnoredAny),
 }
 
-/// The environments that a stack's configuration file does not have, each once.
-fn missing(file: &str, environments: &[String]) -> Vec<String> {
+/// The environments that are not in a stack's configuration file, without duplicates.
+fn missing_environments(file: &str, environments: &[String]) -> Vec<String> {
     let parsed: Option<StackFile> = serde_saphyr::from_str(file).ok();
     let mut present: HashSet<String> = match parsed.and_then(|file| file.environment) {
         Some(Environment::Names(names)) => names.into_iter().collect(),
@@ -171,10 +174,19 @@ mod tests {
     fn environments_are_added_once() {
         let names = |names: &[&str]| -> Vec<String> { names.iter().map(|n| (*n).into()).collect() };
         let file = "environment:\n- org/one\nconfig:\n  a:b: c\n";
-        let wanted = names(&["org/one", "org/two", "org/two"]);
-        assert_eq!(missing(file, &wanted), names(&["org/two"]));
-        assert_eq!(missing("", &wanted), names(&["org/one", "org/two"]));
-        assert_eq!(missing("environment:\n  values: {}\n", &wanted).len(), 2);
-        assert_eq!(missing(": not yaml [", &wanted).len(), 2);
+        let names_to_add = names(&["org/one", "org/two", "org/two"]);
+        assert_eq!(
+            missing_environments(file, &names_to_add),
+            names(&["org/two"])
+        );
+        assert_eq!(
+            missing_environments("", &names_to_add),
+            names(&["org/one", "org/two"])
+        );
+        assert_eq!(
+            missing_environments("environment:\n  values: {}\n", &names_to_add).len(),
+            2
+        );
+        assert_eq!(missing_environments(": not yaml [", &names_to_add).len(), 2);
     }
 }

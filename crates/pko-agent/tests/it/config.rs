@@ -7,7 +7,7 @@ use pko_proto::{
 use pko_testkit::Reply;
 use serde_json::json;
 
-use crate::harness::{TestWorkspace, all_text, configured, finished, simple, update};
+use crate::harness::{TestWorkspace, all_text, configured, simple, update, wait_for_result};
 
 fn config(items: &[(&str, &str, bool)], environments: &[&str]) -> StackConfig {
     let item = |(key, value, secret): &(&str, &str, bool)| {
@@ -30,7 +30,7 @@ async fn secret_config_is_passed_only_by_stdin() {
     let mut client = agent.runs().await;
     let config = config(&[("token", canary, true), ("size", "4", false)], &[]);
     client.start_run(configured("one", config)).await.unwrap();
-    let result = finished(&mut client, "one").await;
+    let result = wait_for_result(&mut client, "one").await;
     let calls = place.stand_in.calls();
     let inputs: Vec<&str> = calls
         .iter()
@@ -61,7 +61,7 @@ async fn config_is_set_only_when_it_changes() {
     for (run_id, size) in sets {
         let config = config(&[("size", size, false)], &["org/env"]);
         client.start_run(configured(run_id, config)).await.unwrap();
-        assert!(finished(&mut client, run_id).await.error.is_none());
+        assert!(wait_for_result(&mut client, run_id).await.error.is_none());
     }
     assert_eq!(place.count("config set-all"), 2);
     assert_eq!(place.count("config env"), 2);
@@ -71,13 +71,13 @@ async fn config_is_set_only_when_it_changes() {
     assert_eq!(text, expected);
     // Without configuration in the request, it stays.
     client.start_run(update("four")).await.unwrap();
-    finished(&mut client, "four").await;
+    wait_for_result(&mut client, "four").await;
     assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
     client
         .start_run(configured("five", config(&[], &[])))
         .await
         .unwrap();
-    finished(&mut client, "five").await;
+    wait_for_result(&mut client, "five").await;
     assert_eq!(std::fs::read_to_string(&file).unwrap(), source);
 }
 
@@ -93,7 +93,7 @@ async fn missing_config_value_fails_run_before_operation() {
         environments: Vec::new(),
     };
     client.start_run(configured("one", config)).await.unwrap();
-    let error = finished(&mut client, "one").await.error.unwrap();
+    let error = wait_for_result(&mut client, "one").await.error.unwrap();
     assert_eq!(error.class(), ErrorClass::Configuration);
     assert!(
         error
@@ -119,7 +119,7 @@ async fn env_file_variables_reach_the_cli() {
     let agent = place.serve(&["--env-file", env.to_str().unwrap()]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
-    let result = finished(&mut client, "one").await;
+    let result = wait_for_result(&mut client, "one").await;
     assert_eq!(result.stdout, "from the file: visible\n[secret]\n");
     assert!(!agent.log().contains("canary-token"));
 }

@@ -4,7 +4,7 @@
 use pko_proto::{agent::ConfigItem, convert::literal_config, run::StackConfig};
 use serde_json::{Value, json};
 
-use crate::harness::{CliKind, TestWorkspace, configured, finished, on_each_cli};
+use crate::harness::{CliKind, TestWorkspace, configured, on_each_cli, wait_for_result};
 
 on_each_cli!(engine and real: config_value_kinds_survive_round_trip config_path_changes_source_structure);
 
@@ -28,7 +28,7 @@ async fn set(place: &TestWorkspace, items: Vec<ConfigItem>) {
         environments: Vec::new(),
     };
     client.start_run(configured("one", config)).await.unwrap();
-    let result = finished(&mut client, "one").await;
+    let result = wait_for_result(&mut client, "one").await;
     assert!(result.error.is_none(), "{:?}", result.error);
 }
 

@@ -4,7 +4,8 @@ use pko_proto::run::RunState;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{
-    Agent, TestWorkspace, children, finished, get, obedient, rest, simple, until, update, watch,
+    Agent, TestWorkspace, children, get, obedient, remaining_events, simple, update,
+    wait_for_result, wait_until, watch,
 };
 
 /// An agent that is the first process, and that process as others see it.
@@ -25,13 +26,13 @@ async fn orphans_of_a_run_are_reaped() {
     };
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
-    assert!(finished(&mut client, "one").await.error.is_none());
-    until("the orphan is the first process's", || {
+    assert!(wait_for_result(&mut client, "one").await.error.is_none());
+    wait_until("the orphan is the first process's", || {
         children(reaper).len() == 2
     })
     .await;
     place.open_gate();
-    until("only the agent is left", || children(reaper).len() == 1).await;
+    wait_until("only the agent is left", || children(reaper).len() == 1).await;
 }
 
 #[tokio::test]
@@ -45,10 +46,10 @@ async fn signal_and_exit_code_pass_through_init() {
     let mut events = watch(&mut client, "one", 0).await;
     events.message().await.unwrap().unwrap();
     kill_process(reaper, Signal::TERM).unwrap();
-    let result = rest(events).await.1.unwrap();
+    let result = remaining_events(events).await.1.unwrap();
     drop(client);
     assert!(result.error.unwrap().message.contains("update canceled"));
-    assert_eq!(agent.ended().await, Some(0));
+    assert_eq!(agent.wait_for_exit().await, Some(0));
     let again = place.serve(&[]).await;
     let state = get(&mut again.runs().await, "one").await.state();
     assert_eq!(state, RunState::Interrupted, "nothing is lost");

@@ -16,7 +16,8 @@ use rustix::process::{Signal, kill_process_group};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Agent, CliKind, TestWorkspace, children, finished, get, on_each_cli, soon, until, update, watch,
+    Agent, CliKind, TestWorkspace, children, get, on_each_cli, update, wait_for_result, wait_until,
+    watch, within_deadline,
 };
 
 on_each_cli!(engine and real:
@@ -88,7 +89,7 @@ async fn run(agent: &Agent, request: StartRunRequest) -> RunResult {
     let run_id = request.run_id.clone();
     let mut client = agent.runs().await;
     client.start_run(request).await.unwrap();
-    soon("the end of a run", finished(&mut client, &run_id)).await
+    within_deadline("the end of a run", wait_for_result(&mut client, &run_id)).await
 }
 
 /// With the real CLI: the language host waits at `gate`, a pipe to which nothing is written.
@@ -136,8 +137,8 @@ async fn killed(cli: CliKind, slow: &TestWorkspace) {
             }
         }
     };
-    soon("a step of the run", begun).await;
-    until("the update is blocked", || is_blocked(cli, slow)).await;
+    within_deadline("a step of the run", begun).await;
+    wait_until("the update is blocked", || is_blocked(cli, slow)).await;
     let [process] = children(agent.process())[..] else {
         panic!("one CLI")
     };
@@ -227,8 +228,8 @@ async fn foreign_lock_is_kept_with_advice(cli: CliKind) {
         error.message
     );
     let hint = format!(
-        "the stack is locked by pulumi@laptop (pid 4242) since {taken:.0} (2h 5m ago); the lock was not removed, since \
-         that is another host than this workspace's. If nothing updates the stack any more, remove it: `"
+        "the stack is locked by pulumi@laptop (pid 4242) since {taken:.0} (2h 5m ago); the lock was not removed because \
+         it was taken on another host. If nothing updates the stack, remove it: `"
     );
     let advice = error.advice();
     assert!(advice.starts_with(&hint), "{advice}");
@@ -261,7 +262,11 @@ async fn lock_of_lost_run_is_removed(cli: CliKind) {
 
     let result = run(&agent, update("no-word")).await;
     let error = result.error.unwrap();
-    assert!(error.advice().contains("no run of this workspace is known"));
+    assert!(
+        error
+            .advice()
+            .contains("it belongs to no known run of this workspace")
+    );
     let other_time = taken - SignedDuration::from_mins(10);
     let result = run(&agent, lost_since("other-time", other_time)).await;
     assert_eq!(result.error.unwrap().class(), ErrorClass::Conflict);
@@ -284,7 +289,7 @@ async fn lock_of_living_process_is_kept(cli: CliKind) {
     let result = run(&agent, lost_since("one", taken)).await;
     let error = result.error.unwrap();
     assert!(
-        error.advice().contains("that process is still there"),
+        error.advice().contains("its process is still running"),
         "{error:?}"
     );
     assert_eq!(locks(&place).len(), 1);
@@ -307,14 +312,17 @@ async fn lock_of_killed_cli_is_removed() {
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
     let mut events = watch(&mut client, "one", 0).await;
-    soon("the run", events.message()).await.unwrap().unwrap();
+    within_deadline("the run", events.message())
+        .await
+        .unwrap()
+        .unwrap();
     let [cli] = children(agent.process())[..] else {
         panic!("one CLI")
     };
     // while it runs: a lock that is taken later is none of its own
     let taken = Timestamp::now();
     kill_process_group(cli, Signal::KILL).unwrap();
-    let result = soon("its end", finished(&mut client, "one")).await;
+    let result = within_deadline("its end", wait_for_result(&mut client, "one")).await;
     assert!(result.error.unwrap().message.contains("signal: killed"));
 
     let process = u32::try_from(cli.as_raw_nonzero().get()).unwrap();
@@ -370,7 +378,7 @@ async fn unremovable_lock_is_reported() {
     assert!(
         error
             .advice()
-            .contains("run gone had left it behind, and it could not be removed")
+            .contains("run gone left it behind, but removing it failed")
     );
     assert_eq!((place.count("up"), place.count("cancel")), (1, 1));
     assert!(result.notes.is_empty());

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tonic::Code;
 
 use crate::harness::{
-    TestWorkspace, cancel, events_and_result, finished, get, rest, simple, soon, stubborn, update,
-    watch,
+    TestWorkspace, cancel, events_and_result, get, remaining_events, simple, stubborn, update,
+    wait_for_result, watch, within_deadline,
 };
 
 /// The last version that writes its events into a file for the agent, and one that sends them.
@@ -54,7 +54,7 @@ async fn never_opens_its_event_stream(version: &str) {
             Err(status) => assert!(status.message().contains("preview"), "{status}"),
         }
     };
-    soon("the ends of four operations", ends).await;
+    within_deadline("the ends of four operations", ends).await;
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn cli_failing_before_event_stream_reports_error() {
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
-    let result = soon("the end", finished(&mut client, "one")).await;
+    let result = within_deadline("the end", wait_for_result(&mut client, "one")).await;
     let error = result.error.unwrap();
     assert_eq!(error.class(), ErrorClass::Conflict);
     assert!(
@@ -88,7 +88,7 @@ async fn cli_ignoring_caller_interrupt_is_killed() {
         let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
         events_and_result(stream).await.1.unwrap()
     };
-    soon("the next update", next).await;
+    within_deadline("the next update", next).await;
     let calls = place.stand_in.calls();
     let first = calls.iter().find(|call| call.is("up")).unwrap();
     // A kill can't be recorded by who is killed.
@@ -104,12 +104,15 @@ async fn cli_ignoring_shutdown_is_killed() {
     let mut events = watch(&mut client, "one", 0).await;
     events.message().await.unwrap().unwrap();
     agent.terminate();
-    let result = soon("the end of the run", rest(events)).await.1.unwrap();
+    let result = within_deadline("the end of the run", remaining_events(events))
+        .await
+        .1
+        .unwrap();
     let error = result.error.unwrap();
     assert_eq!(error.class(), ErrorClass::Interrupted);
     assert!(error.message.contains("signal: killed"), "{error:?}");
     drop(client);
-    assert_eq!(agent.ended().await, Some(0));
+    assert_eq!(agent.wait_for_exit().await, Some(0));
 }
 
 /// One interrupt only: the real CLI takes a second one for "at once", and leaves resources behind.
@@ -129,7 +132,10 @@ async fn slow_cli_is_interrupted_once() {
     for _ in 0..3 {
         cancel(&mut client, "one").await;
     }
-    let result = soon("the end of the run", rest(events)).await.1.unwrap();
+    let result = within_deadline("the end of the run", remaining_events(events))
+        .await
+        .1
+        .unwrap();
     // The real CLI's code for it is 1, and it still counts as canceled.
     let error = result.error.unwrap();
     assert_eq!(
@@ -153,7 +159,11 @@ async fn dies(version: &str) {
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
-    let (numbers, result) = soon("the end", rest(watch(&mut client, "one", 0).await)).await;
+    let (numbers, result) = within_deadline(
+        "the end",
+        remaining_events(watch(&mut client, "one", 0).await),
+    )
+    .await;
     // What was on its way to a listener is lost; what was written is not.
     assert!(*numbers.last().unwrap() == 2 || version != VERSIONS[0]);
     let error = result.unwrap().error.unwrap();
@@ -171,7 +181,7 @@ async fn grandchild_holding_pipes_does_not_block_call() {
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
-    let (events, result) = soon("the result", events_and_result(stream)).await;
+    let (events, result) = within_deadline("the result", events_and_result(stream)).await;
     assert_eq!(events.len(), 4);
     assert_eq!(result.unwrap().summary.unwrap().result, "succeeded");
     place.open_gate();
@@ -191,7 +201,7 @@ async fn floods(version: &str) {
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
-    let (events, result) = soon("the flood", events_and_result(stream)).await;
+    let (events, result) = within_deadline("the flood", events_and_result(stream)).await;
     assert!(result.unwrap().outputs.is_empty());
     let numbers = events
         .iter()
@@ -212,7 +222,7 @@ async fn floods(version: &str) {
             sequences.push(event.sequence);
         }
     };
-    soon("the flood", read).await;
+    within_deadline("the flood", read).await;
     assert!(sequences.into_iter().eq(1..=EVENTS));
 }
 
@@ -226,7 +236,7 @@ async fn non_utf8_output_is_replaced() {
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
-    let result = soon("the result", events_and_result(stream))
+    let result = within_deadline("the result", events_and_result(stream))
         .await
         .1
         .unwrap();
@@ -237,7 +247,7 @@ async fn non_utf8_output_is_replaced() {
         .stand_in
         .set_script(&TestWorkspace::script(&answer.exits(1)));
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
-    let status = soon("the failure", events_and_result(stream))
+    let status = within_deadline("the failure", events_and_result(stream))
         .await
         .1
         .unwrap_err();
@@ -258,7 +268,9 @@ async fn cli_colors_are_removed_from_messages_and_logs() {
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
-    let result = soon("the result", events_and_result(stream)).await.1;
+    let result = within_deadline("the result", events_and_result(stream))
+        .await
+        .1;
     let result = result.unwrap();
     assert_eq!(result.stdout, "Updating (dev)\n");
     assert_eq!(result.stderr, "Error: no nosuch:index:Thing\n");
@@ -267,7 +279,9 @@ async fn cli_colors_are_removed_from_messages_and_logs() {
         .stand_in
         .set_script(&TestWorkspace::script(&answer.exits(1)));
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
-    let status = soon("the failure", events_and_result(stream)).await.1;
+    let status = within_deadline("the failure", events_and_result(stream))
+        .await
+        .1;
     let status = status.unwrap_err();
     let expected = "stdout: Updating (dev)\n\nstderr: Error: no nosuch:index:Thing\n";
     assert!(status.message().contains(expected), "{status}");
@@ -290,7 +304,7 @@ async fn passes_strange_events_through(version: &str) {
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;
     let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
-    let (events, _) = soon("the event", events_and_result(stream)).await;
+    let (events, _) = within_deadline("the event", events_and_result(stream)).await;
     let [event] = <[_; 1]>::try_from(events).unwrap();
     assert_eq!(
         event["brandNewEvent"]["text"],
@@ -302,7 +316,10 @@ async fn passes_strange_events_through(version: &str) {
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
     let mut events = watch(&mut client, "one", 0).await;
-    let event = soon("the event", events.message()).await.unwrap().unwrap();
+    let event = within_deadline("the event", events.message())
+        .await
+        .unwrap()
+        .unwrap();
     let Some(run_event::Event::EngineEvent(json)) = event.event else {
         panic!("no event");
     };

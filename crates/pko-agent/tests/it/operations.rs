@@ -13,8 +13,8 @@ use serde_json::json;
 use tonic::{Code, Status, transport::Channel};
 
 use crate::harness::{
-    Agent, CliKind, TestWorkspace, events_and_result, on_each_cli, rest, select, soon, update,
-    watch,
+    Agent, CliKind, TestWorkspace, events_and_result, on_each_cli, remaining_events, select,
+    update, watch, within_deadline,
 };
 
 on_each_cli!(
@@ -117,7 +117,7 @@ async fn preview_run_has_plan_without_secrets(cli: CliKind) {
         ..update("plan")
     };
     client.start_run(request).await.unwrap();
-    let (_, result) = rest(watch(&mut client, "plan", 0).await).await;
+    let (_, result) = remaining_events(watch(&mut client, "plan", 0).await).await;
     let result = result.unwrap();
     assert_eq!(result.error, None);
     let planned = result.outputs.iter().map(|(name, output)| {
@@ -344,7 +344,8 @@ async fn shutdown_cancels_update(place: TestWorkspace) {
         }
     }
     agent.terminate();
-    let (events, result) = soon("the end of the update", events_and_result(stream)).await;
+    let (events, result) =
+        within_deadline("the end of the update", events_and_result(stream)).await;
     let canceled = events.iter().any(|event| event.contains_key("cancelEvent"));
     assert!(canceled, "{events:?}");
     let status = result.unwrap_err();
@@ -355,7 +356,7 @@ async fn shutdown_cancels_update(place: TestWorkspace) {
     assert!(text.contains("simple-dev"), "{text}");
     assert!(text.contains("error: update canceled"), "{text}");
     drop(client);
-    assert_eq!(agent.ended().await, Some(0));
+    assert_eq!(agent.wait_for_exit().await, Some(0));
 }
 
 #[tokio::test]

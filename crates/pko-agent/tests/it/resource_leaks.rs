@@ -10,8 +10,8 @@ use pko_testkit::{Reply, Script};
 use serde_json::json;
 
 use crate::harness::{
-    Agent, TestWorkspace, events_and_result, finished, listening_sockets, open_files, soon, until,
-    update, zombies,
+    Agent, TestWorkspace, events_and_result, listening_sockets, open_files, update,
+    wait_for_result, wait_until, within_deadline, zombies,
 };
 
 /// How many ids of acknowledged runs are kept, so that none is executed twice.
@@ -37,7 +37,7 @@ impl Footprint {
 
 /// Once nothing is left of the run before: its end is told a moment before the last of it is gone.
 async fn at_rest(place: &TestWorkspace, agent: &Agent) -> Footprint {
-    until("nothing is left of a run", || {
+    wait_until("nothing is left of a run", || {
         let now = footprint(place, agent);
         (now.zombies, now.temporary_files) == (0, 0)
     })
@@ -97,7 +97,7 @@ async fn runs_leak_no_process_file_or_port() {
     for number in 0..how_many() {
         let run_id = format!("run-{number}");
         client.start_run(update(&run_id)).await.unwrap();
-        let result = soon("a run", finished(&mut client, &run_id)).await;
+        let result = within_deadline("a run", wait_for_result(&mut client, &run_id)).await;
         assert!(result.error.is_none(), "{:?}", result.error);
         assert_eq!(result.outputs["size"].value, b"4");
         let request = AcknowledgeRunRequest { run_id };
@@ -108,7 +108,7 @@ async fn runs_leak_no_process_file_or_port() {
         }
     }
     let before = before.unwrap();
-    until("no more than at the beginning", || {
+    wait_until("no more than at the beginning", || {
         footprint(&place, &agent).is_within(&before)
     })
     .await;
@@ -128,18 +128,18 @@ async fn automation_calls_leak_nothing() {
     let mut before = None;
     for number in 0..how_many() / 5 {
         let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
-        let (events, result) = soon("an update", events_and_result(stream)).await;
+        let (events, result) = within_deadline("an update", events_and_result(stream)).await;
         assert_eq!((events.len(), result.is_ok()), (2, true));
         if number == 9 {
             before = Some(at_rest(&place, &agent).await);
         }
     }
     let before = before.unwrap();
-    until("no more than at the beginning", || {
+    wait_until("no more than at the beginning", || {
         footprint(&place, &agent).is_within(&before)
     })
     .await;
-    until("an empty journal", || {
+    wait_until("an empty journal", || {
         count_files(&place.path(".pko/runs")) == 0
     })
     .await;
@@ -166,18 +166,18 @@ async fn failed_runs_leak_nothing() {
                 .set_script(&TestWorkspace::script(&ending.clone()));
             let stream = client.up(UpRequest::default()).await.unwrap().into_inner();
             // How it ends is tried elsewhere.
-            let _ = soon("an update", events_and_result(stream)).await;
+            let _ = within_deadline("an update", events_and_result(stream)).await;
         }
         if round == 1 {
             before = Some(at_rest(&place, &agent).await);
         }
     }
     let before = before.unwrap();
-    until("no more than at the beginning", || {
+    wait_until("no more than at the beginning", || {
         footprint(&place, &agent).is_within(&before)
     })
     .await;
-    until("an empty journal", || {
+    wait_until("an empty journal", || {
         count_files(&place.path(".pko/runs")) == 0
     })
     .await;

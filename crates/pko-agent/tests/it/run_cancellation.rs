@@ -4,7 +4,8 @@ use pko_proto::run::{AcknowledgeRunRequest, ErrorClass, RunState};
 use tonic::Code;
 
 use crate::harness::{
-    TestWorkspace, cancel, finished, get, obedient, rest, simple, stubborn, update, watch,
+    TestWorkspace, cancel, get, obedient, remaining_events, simple, stubborn, update,
+    wait_for_result, watch,
 };
 
 #[tokio::test]
@@ -22,7 +23,7 @@ async fn obedient_run_is_only_interrupted() {
         .unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);
     cancel(&mut client, "one").await;
-    let (numbers, result) = rest(events).await;
+    let (numbers, result) = remaining_events(events).await;
     assert_eq!(numbers, [2, 3]);
     let error = result.unwrap().error.unwrap();
     assert_eq!(error.class(), ErrorClass::Canceled);
@@ -41,7 +42,7 @@ async fn stubborn_run_is_killed_after_patience() {
     let mut events = watch(&mut client, "one", 0).await;
     events.message().await.unwrap().unwrap();
     cancel(&mut client, "one").await;
-    let error = rest(events).await.1.unwrap().error.unwrap();
+    let error = remaining_events(events).await.1.unwrap().error.unwrap();
     assert!(
         error
             .message
@@ -64,7 +65,7 @@ async fn time_limit_stops_run() {
         nanos: 1,
     });
     client.start_run(request).await.unwrap();
-    let error = finished(&mut client, "one").await.error.unwrap();
+    let error = wait_for_result(&mut client, "one").await.error.unwrap();
     assert_eq!(error.class(), ErrorClass::Canceled);
     assert!(error.message.contains("longer than its time limit"));
 }
@@ -79,12 +80,12 @@ async fn shutdown_interrupts_runs_and_waits() {
     let mut events = watch(&mut client, "one", 0).await;
     events.message().await.unwrap().unwrap();
     agent.terminate();
-    let (_, result) = rest(events).await;
+    let (_, result) = remaining_events(events).await;
     let error = result.unwrap().error.unwrap();
     assert_eq!(error.class(), ErrorClass::Interrupted);
     assert!(error.message.contains("error: update canceled"));
     drop(client);
-    assert_eq!(agent.ended().await, Some(0));
+    assert_eq!(agent.wait_for_exit().await, Some(0));
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     for run_id in ["one", "two"] {
@@ -102,8 +103,8 @@ async fn agent_survives_end_of_its_parent() {
     let mut agent = place.serve(&["--own-session"]).await;
     let session = rustix::process::getsid(Some(agent.process())).unwrap();
     assert_eq!(session, agent.process());
-    agent.ignore_log().await;
+    agent.close_log().await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
-    assert!(finished(&mut client, "one").await.error.is_none());
+    assert!(wait_for_result(&mut client, "one").await.error.is_none());
 }

@@ -3,7 +3,10 @@
 use pko_proto::run::{AcknowledgeRunRequest, ListRunsRequest, RunState};
 use pko_testkit::{Interrupt, Reply, Script};
 
-use crate::harness::{TestWorkspace, finished, gated, get, rest, soon, until, update, watch};
+use crate::harness::{
+    TestWorkspace, gated, get, remaining_events, update, wait_for_result, wait_until, watch,
+    within_deadline,
+};
 
 /// How many events a run has.
 const EVENTS: u64 = 100;
@@ -43,7 +46,7 @@ async fn is_cut_off(version: &str, times: usize) {
                 assert_eq!(events.message().await.unwrap().unwrap().sequence, number);
             }
         };
-        soon("the events before the gate", cut_off).await;
+        within_deadline("the events before the gate", cut_off).await;
 
         let mut client = agent.runs().await;
         let run = client
@@ -54,7 +57,8 @@ async fn is_cut_off(version: &str, times: usize) {
         assert!(!run.acknowledged && run.result.is_none());
         let events = watch(&mut client, &run_id, seen).await;
         place.stand_in.create(&gate);
-        let (numbers, result) = soon("the rest of the run", rest(events)).await;
+        let (numbers, result) =
+            within_deadline("the rest of the run", remaining_events(events)).await;
         assert!(numbers.into_iter().eq(seen + 1..=EVENTS + 1));
         assert!(result.unwrap().error.is_none());
         let run = get(&mut client, &run_id).await;
@@ -100,7 +104,7 @@ async fn crash_leaves_cli_to_be_interrupted_first() {
     let mut client = agent.runs().await;
     client.start_run(update("two")).await.unwrap();
     assert!(
-        soon("the next run", finished(&mut client, "two"))
+        within_deadline("the next run", wait_for_result(&mut client, "two"))
             .await
             .error
             .is_none()
@@ -122,18 +126,16 @@ async fn crash_reports_finished_cli_as_interrupted() {
     events.message().await.unwrap().unwrap();
     agent.kill().await;
     place.open_gate();
-    until("the end of the CLI", || has_ended(&place)).await;
+    wait_until("the end of the CLI", || has_ended(&place)).await;
 
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
-    let (numbers, result) = rest(watch(&mut client, "one", 0).await).await;
+    let (numbers, result) = remaining_events(watch(&mut client, "one", 0).await).await;
     // What the CLI had to say after the crash may be lost; what was known before is not.
     assert!(numbers.starts_with(&[1, 2]), "{numbers:?}");
     let error = result.unwrap().error.unwrap();
     assert!(
-        error
-            .message
-            .contains("the agent ended while the run went on"),
+        error.message.contains("the agent ended during the run"),
         "{error:?}"
     );
     assert!(

@@ -6,7 +6,9 @@ use pko_proto::run::{
 use pko_testkit::{Reply, Script};
 use tonic::Code;
 
-use crate::harness::{TestWorkspace, finished, gated, get, rest, secret, simple, update, watch};
+use crate::harness::{
+    TestWorkspace, gated, get, remaining_events, secret, simple, update, wait_for_result, watch,
+};
 
 #[tokio::test]
 async fn run_has_events_and_result() {
@@ -15,7 +17,7 @@ async fn run_has_events_and_result() {
     let mut client = agent.runs().await;
     let run = client.start_run(update("one")).await.unwrap().into_inner();
     assert_eq!(run.run_id, "one");
-    let (numbers, result) = rest(watch(&mut client, "one", 0).await).await;
+    let (numbers, result) = remaining_events(watch(&mut client, "one", 0).await).await;
     assert_eq!(numbers, [1, 2, 3, 4, 5]);
     let result = result.unwrap();
     let summary = result.summary.unwrap();
@@ -43,7 +45,7 @@ async fn run_id_is_executed_once() {
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
     client.start_run(update("one")).await.unwrap();
-    finished(&mut client, "one").await;
+    wait_for_result(&mut client, "one").await;
     let again = client.start_run(update("one")).await.unwrap().into_inner();
     assert_eq!(again.state(), RunState::Succeeded);
     assert!(again.result.is_some());
@@ -72,14 +74,14 @@ async fn watcher_starts_at_any_sequence() {
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
-    finished(&mut client, "one").await;
+    wait_for_result(&mut client, "one").await;
     for (after, expected) in [
         (0, vec![1, 2, 3, 4, 5]),
         (3, vec![4, 5]),
         (4, vec![5]),
         (5, vec![]),
     ] {
-        let (numbers, result) = rest(watch(&mut client, "one", after).await).await;
+        let (numbers, result) = remaining_events(watch(&mut client, "one", after).await).await;
         assert_eq!(numbers, expected);
         assert_eq!(result.is_some(), after < 5);
     }
@@ -99,7 +101,7 @@ async fn disconnected_watcher_does_not_affect_run() {
     assert_eq!(get(&mut client, "one").await.state(), RunState::Running);
     let events = watch(&mut client, "one", 1).await;
     place.open_gate();
-    let (numbers, result) = rest(events).await;
+    let (numbers, result) = remaining_events(events).await;
     assert_eq!(numbers, [2, 3, 4]);
     assert_eq!(result.unwrap().summary.unwrap().result, "succeeded");
     assert_eq!(place.count("up"), 1);
@@ -141,9 +143,13 @@ async fn queued_runs_keep_order_and_can_be_cancelled() {
         .into_inner();
     assert_eq!(canceled.state(), RunState::Canceled);
     place.open_gate();
-    finished(&mut client, "three").await;
+    wait_for_result(&mut client, "three").await;
     assert_eq!(
-        finished(&mut client, "two").await.summary.unwrap().result,
+        wait_for_result(&mut client, "two")
+            .await
+            .summary
+            .unwrap()
+            .result,
         "canceled"
     );
     assert_eq!(place.count("up"), 2);
@@ -166,18 +172,14 @@ async fn crashed_run_is_interrupted_from_journal() {
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
-    let (numbers, result) = rest(watch(&mut client, "one", 0).await).await;
+    let (numbers, result) = remaining_events(watch(&mut client, "one", 0).await).await;
     assert_eq!(numbers, [1, 2, 3]);
     assert_eq!(get(&mut client, "one").await.state(), RunState::Interrupted);
     // The CLI that the first agent had started was stopped before anything else.
-    assert!(
-        agent
-            .log()
-            .contains("Stopping a run of an agent before this one")
-    );
+    assert!(agent.log().contains("Stopping a run of a previous agent"));
     let error = result.unwrap().error.unwrap();
     assert_eq!(error.class(), ErrorClass::Interrupted);
-    let waiting = finished(&mut client, "two").await.error.unwrap();
+    let waiting = wait_for_result(&mut client, "two").await.error.unwrap();
     assert!(waiting.message.contains("before the run began"));
     assert_eq!(place.count("up"), 1);
 }
@@ -188,11 +190,11 @@ async fn results_survive_agent_restart() {
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
-    let before = finished(&mut client, "one").await;
+    let before = wait_for_result(&mut client, "one").await;
     agent.kill().await;
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
-    let (numbers, after) = rest(watch(&mut client, "one", 0).await).await;
+    let (numbers, after) = remaining_events(watch(&mut client, "one", 0).await).await;
     assert_eq!(numbers, [1, 2, 3, 4, 5]);
     assert_eq!(after.unwrap(), before);
 }
@@ -205,7 +207,7 @@ async fn run_starts_few_processes() {
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
-    let result = finished(&mut client, "one").await;
+    let result = wait_for_result(&mut client, "one").await;
     assert_eq!(result.outputs["password"].value, b"\"hunter2-secret\"");
     assert!(result.outputs["password"].secret && !result.outputs["size"].secret);
     assert_eq!(
@@ -213,7 +215,7 @@ async fn run_starts_few_processes() {
         ["stack select", "stack init", "up --yes", "stack output"]
     );
     client.start_run(update("two")).await.unwrap();
-    let result = finished(&mut client, "two").await;
+    let result = wait_for_result(&mut client, "two").await;
     assert_eq!(result.outputs["password"].value, b"\"hunter2-secret\"");
     assert_eq!(place.calls()[4..], ["up --yes", "stack output"]);
     assert!(!agent.log().contains("hunter2-secret"));
@@ -225,10 +227,10 @@ async fn deleted_stack_is_created_again() {
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
-    finished(&mut client, "one").await;
+    wait_for_result(&mut client, "one").await;
     place.stand_in.forget_stacks();
     client.start_run(update("two")).await.unwrap();
-    assert!(finished(&mut client, "two").await.error.is_none());
+    assert!(wait_for_result(&mut client, "two").await.error.is_none());
     assert_eq!(place.count("stack init"), 2);
 }
 
@@ -239,14 +241,14 @@ async fn failed_run_has_text_and_class() {
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
-    let result = finished(&mut client, "one").await;
+    let result = wait_for_result(&mut client, "one").await;
     let error = result.error.unwrap();
     assert_eq!(error.class(), ErrorClass::Conflict);
     assert_eq!(error.info.unwrap().reason, "UpdateConflict");
     assert_eq!(error.exit_code, Some(1));
     let expected = "up failed: failed to run update: exit status 1\ncode: 1\nstdout: begun\n\n\
                     stderr: error: the stack is currently locked by 1 lock(s).\n\n\
-                    hint: the stack is locked; the lock was not removed, since it can't be read who holds it.";
+                    hint: the stack is locked; the lock was not removed because its holder cannot be read.";
     assert!(error.message.starts_with(expected), "{}", error.message);
     assert_eq!(result.summary.unwrap().result, "failed");
     assert_eq!(result.stdout, "begun\n");
@@ -258,7 +260,7 @@ async fn run_with_many_events_is_complete() {
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
-    let (numbers, result) = rest(watch(&mut client, "one", 0).await).await;
+    let (numbers, result) = remaining_events(watch(&mut client, "one", 0).await).await;
     assert!(result.unwrap().error.is_none());
     assert!(numbers.into_iter().eq(1..=10_001));
 }
@@ -272,7 +274,7 @@ async fn grandchild_holding_pipes_does_not_block_run() {
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
-    let result = finished(&mut client, "one").await;
+    let result = wait_for_result(&mut client, "one").await;
     assert_eq!(result.stdout, "said\n");
     assert!(result.error.is_none());
 }

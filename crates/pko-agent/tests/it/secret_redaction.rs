@@ -5,8 +5,8 @@ use pko_testkit::Reply;
 use serde_json::json;
 
 use crate::harness::{
-    TestWorkspace, all_text, command_lines, configured, finished, literal, rest, secret, soon,
-    update, watch,
+    TestWorkspace, all_text, command_lines, configured, literal, remaining_events, secret, update,
+    wait_for_result, watch, within_deadline,
 };
 
 /// One for each way that a secret can come in.
@@ -82,14 +82,20 @@ async fn run_secrets_are_in_no_log_or_command_line() {
     let mut client = agent.runs().await;
     client.start_run(configured("one", config())).await.unwrap();
     let mut events = watch(&mut client, "one", 0).await;
-    soon("the CLI", events.message()).await.unwrap().unwrap();
+    within_deadline("the CLI", events.message())
+        .await
+        .unwrap()
+        .unwrap();
     let every = [&KNOWN_BEFORE[..], &[OUTPUT]].concat();
     // While the CLI is there to be looked at.
     let lines = command_lines().join("\n");
     assert!(lines.contains("pulumi-stand-in") && lines.contains("--event-log"));
     assert_none("a command line", &lines, &every);
     place.open_gate();
-    let result = soon("the end of the run", rest(events)).await.1.unwrap();
+    let result = within_deadline("the end of the run", remaining_events(events))
+        .await
+        .1
+        .unwrap();
     assert!(result.error.is_none(), "{:?}", result.error);
     assert!(result.outputs["password"].secret);
     assert!(String::from_utf8_lossy(&result.outputs["password"].value).contains(OUTPUT));
@@ -98,7 +104,7 @@ async fn run_secrets_are_in_no_log_or_command_line() {
     let failing = telltale(Reply::new(), &every).exits(1);
     place.stand_in.set_script(&TestWorkspace::script(&failing));
     client.start_run(update("two")).await.unwrap();
-    let failed = soon("the failure", finished(&mut client, "two")).await;
+    let failed = within_deadline("the failure", wait_for_result(&mut client, "two")).await;
     let error = failed.error.unwrap();
     assert!(error.message.contains("bad value '[secret]'"), "{error:?}");
 

@@ -18,7 +18,7 @@ async fn simple_project_is_served(cli: CliKind) {
     let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;
     agent.terminate();
-    assert_eq!(agent.ended().await, Some(0));
+    assert_eq!(agent.wait_for_exit().await, Some(0));
 }
 
 async fn stack_flag_creates_and_selects_stack(cli: CliKind) {
@@ -32,7 +32,7 @@ async fn stack_flag_creates_and_selects_stack(cli: CliKind) {
 async fn unknown_secrets_provider_fails_start(cli: CliKind) {
     let place = TestWorkspace::with(cli, PROGRAM);
     let flags = ["--stack", "new", "--secrets-provider", "bad"];
-    let (code, log) = Agent::refused(&place, &flags).await;
+    let (code, log) = Agent::start_failure(&place, &flags).await;
     assert_eq!(code, Some(1));
     assert!(log.contains("unknown secrets provider type 'bad'"), "{log}");
 }
@@ -43,14 +43,14 @@ async fn failed_install_does_not_prevent_serving() {
     let agent = place.serve(&[]).await;
     assert_eq!(place.count("install"), 0);
     agent.terminate();
-    assert_eq!(agent.ended().await, Some(0));
+    assert_eq!(agent.wait_for_exit().await, Some(0));
 }
 
 #[tokio::test]
 async fn folder_without_project_fails_start() {
     let place = TestWorkspace::with(CliKind::StandIn, PROGRAM);
     fs::remove_file(place.workspace().join("Pulumi.yaml")).unwrap();
-    let (code, log) = Agent::refused(&place, &[]).await;
+    let (code, log) = Agent::start_failure(&place, &[]).await;
     assert_eq!(code, Some(1));
     assert!(
         log.contains("unable to find project settings in workspace"),

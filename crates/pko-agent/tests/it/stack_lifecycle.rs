@@ -8,7 +8,8 @@ use pko_proto::{
 use serde_json::json;
 
 use crate::harness::{
-    CliKind, TestWorkspace, configured, finished, on_each_cli, rest, update, watch,
+    CliKind, TestWorkspace, configured, on_each_cli, remaining_events, update, wait_for_result,
+    watch,
 };
 
 on_each_cli!(stack_is_updated_twice_and_destroyed invalid_program_fails_with_its_error);
@@ -48,7 +49,7 @@ async fn stack_is_updated_twice_and_destroyed(cli: CliKind) {
     for (run_id, size, change) in [("one", 4, "create"), ("two", 5, "update")] {
         let request = configured(run_id, config(size, "canary-token"));
         client.start_run(request).await.unwrap();
-        let (numbers, result) = rest(watch(&mut client, run_id, 0).await).await;
+        let (numbers, result) = remaining_events(watch(&mut client, run_id, 0).await).await;
         let result = result.unwrap();
         assert!(result.error.is_none(), "{:?} {}", result.error, agent.log());
         assert!(numbers.len() > 3, "{numbers:?}");
@@ -71,7 +72,7 @@ async fn stack_is_updated_twice_and_destroyed(cli: CliKind) {
         ..update("three")
     };
     client.start_run(request).await.unwrap();
-    let result = finished(&mut client, "three").await;
+    let result = wait_for_result(&mut client, "three").await;
     assert!(result.error.is_none(), "{:?}", result.error);
     assert!(!place.workspace().join("Pulumi.dev.yaml").exists());
 }
@@ -82,7 +83,7 @@ async fn invalid_program_fails_with_its_error(cli: CliKind) {
     let agent = place.serve(&[]).await;
     let mut client = agent.runs().await;
     client.start_run(update("one")).await.unwrap();
-    let result = finished(&mut client, "one").await;
+    let result = wait_for_result(&mut client, "one").await;
     let error = result.error.unwrap();
     assert!(
         error

@@ -11,7 +11,7 @@ use pko_proto::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::harness::{CliKind, TestWorkspace, configured, finished, on_each_cli};
+use crate::harness::{CliKind, TestWorkspace, configured, on_each_cli, wait_for_result};
 
 on_each_cli!(engine and real: result_fields_equal_cli_queries update_message_defaults_to_commit_title);
 
@@ -150,7 +150,7 @@ async fn result_fields_equal_cli_queries(cli: CliKind) {
         let is_up = matches!(operation, Operation::Up(_));
         let run_id = number.to_string();
         client.start_run(request(&run_id, operation)).await.unwrap();
-        let result = finished(&mut client, &run_id).await;
+        let result = wait_for_result(&mut client, &run_id).await;
         assert!(result.error.is_none(), "{:?}", result.error);
         assert_same_summary(&result, &last_update(&place), "why \"this\"");
         if is_up {
@@ -186,7 +186,7 @@ async fn update_message_defaults_to_commit_title(cli: CliKind) {
     let mut client = agent.runs().await;
     let operation = Operation::Up(UpRequest::default());
     client.start_run(request("one", operation)).await.unwrap();
-    let result = finished(&mut client, "one").await;
+    let result = wait_for_result(&mut client, "one").await;
     assert!(result.error.is_none(), "{:?}", result.error);
     let history = last_update(&place);
     let expected = history["message"].as_str().unwrap();

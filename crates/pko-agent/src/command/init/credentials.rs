@@ -1,43 +1,39 @@
-//! What the environment says of a git repository: who we are to its server, whose keys we trust, and how
-//! much of it we want. A pure function.
+//! Settings of a git fetch from environment variables: credentials, known hosts and depth. Pure.
 
 use pko_source::{
     Redacted,
     git::{Credentials, GithubApp, Scheme, SshKey},
 };
 
-/// Variables that do not go together.
+/// Contradicting variables.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CredentialsError {
-    /// Upstream's text, which users may look for.
+    /// Upstream's text.
     #[error(
         "please specify one authentication option of `Personal Access Token`, `Username\\Password`, `SSH Private Key Path` or `SSH Private Key`"
     )]
     Several,
     #[error(
-        "a GitHub App needs GIT_GITHUB_APP_ID, GIT_GITHUB_APP_INSTALLATION_ID and GIT_GITHUB_APP_PRIVATE_KEY: {0} is missing"
+        "a GitHub App requires GIT_GITHUB_APP_ID, GIT_GITHUB_APP_INSTALLATION_ID and GIT_GITHUB_APP_PRIVATE_KEY: {0} is missing"
     )]
-    HalfAnApp(&'static str),
+    IncompleteApp(&'static str),
 }
 
-/// All of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct GitSettings {
-    /// Who we are
     pub(super) credentials: Credentials,
-    /// The newest commit alone, without its history
+    /// Fetches the commit without its history.
     pub(super) shallow: bool,
-    /// Also the repositories inside of it
     pub(super) submodules: bool,
-    /// Keys of SSH servers, besides those in files
+    /// Keys of SSH servers, in addition to those in files.
     pub(super) known_hosts: Option<String>,
-    /// Where a GitHub App asks for its token; nothing for GitHub's own server
+    /// The API for a GitHub App's token; `None` for github.com.
     pub(super) github_api_url: Option<String>,
 }
 
 impl GitSettings {
-    /// For a repository that is reached in this way. An empty variable is none.
-    pub(super) fn of_environment(
+    /// Empty variables count as unset.
+    pub(super) fn from_environment(
         scheme: Scheme,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, CredentialsError> {
@@ -52,9 +48,8 @@ impl GitSettings {
     }
 }
 
-/// Upstream's rules: an app's token takes the place of a token, and there is one way to log in. A token and
-/// a key may both be there, where the address decides: upstream always takes the token, which no SSH server
-/// understands.
+/// Upstream's rules: a GitHub App replaces a token, and only one method may be set. With both a token
+/// and a key the URL decides. Upstream always takes the token, which no SSH server accepts.
 fn credentials(
     scheme: Scheme,
     set: &dyn Fn(&str) -> Option<String>,
@@ -89,7 +84,7 @@ fn app(set: &dyn Fn(&str) -> Option<String>) -> Result<Option<GithubApp>, Creden
     let Some(app_id) = set("GIT_GITHUB_APP_ID") else {
         return Ok(None);
     };
-    let rest = |name| set(name).ok_or(CredentialsError::HalfAnApp(name));
+    let rest = |name| set(name).ok_or(CredentialsError::IncompleteApp(name));
     Ok(Some(GithubApp {
         app_id,
         installation_id: rest("GIT_GITHUB_APP_INSTALLATION_ID")?,
@@ -108,9 +103,9 @@ mod tests {
 
     fn settings(url: &str, variables: &[(&str, &str)]) -> Result<GitSettings, CredentialsError> {
         let scheme = Address::parse(url).unwrap().scheme();
-        GitSettings::of_environment(scheme, |name| {
-            let found = variables.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| (*value).to_owned())
+        GitSettings::from_environment(scheme, |name| {
+            let variable = variables.iter().find(|(other, _)| *other == name);
+            variable.map(|(_, value)| (*value).to_owned())
         })
     }
 
@@ -198,13 +193,15 @@ mod tests {
                 "please specify one authentication option of `Personal Access Token`, `Username\\Password`, `SSH Private Key Path` or `SSH Private Key`"
             );
         }
-        // The app takes the token's place.
+        // The app replaces the token.
         let found = credentials_of(HTTP, &[app[0], app[1], app[2], ("GIT_TOKEN", "t")]);
         assert!(matches!(found, Ok(Credentials::GithubApp(app)) if app.installation_id == "2"));
         let half = credentials_of(HTTP, &app[..2]);
         assert_eq!(
             half,
-            Err(CredentialsError::HalfAnApp("GIT_GITHUB_APP_PRIVATE_KEY"))
+            Err(CredentialsError::IncompleteApp(
+                "GIT_GITHUB_APP_PRIVATE_KEY"
+            ))
         );
         assert_eq!(credentials_of(HTTP, &app[1..]), Ok(Credentials::Anonymous));
     }

@@ -1,4 +1,4 @@
-//! A git repository as the source.
+//! Fetches a git repository as the source.
 
 use std::{env, path::Path, sync::Arc};
 
@@ -14,13 +14,13 @@ use pko_source::{
 
 use super::{INIT_TIMEOUT, credentials::GitSettings};
 
-/// Upstream's words, by which users find this line.
+/// Upstream's text.
 const ENLIST: &str = "failed to create workspace, unable to enlist in git repo";
 
-/// Fetches one commit; a target that has it already stays as it is.
+/// Fetches one commit. A target that already has it does not change.
 pub(super) fn fetch(url: &str, revision: &str, target: &Path) -> anyhow::Result<()> {
     let address = Address::parse(url).context(ENLIST)?;
-    let settings = GitSettings::of_environment(address.scheme(), |name| env::var(name).ok())?;
+    let settings = GitSettings::from_environment(address.scheme(), |name| env::var(name).ok())?;
     let revision = Revision::parse(revision).context(ENLIST)?;
     let client = client(&address, &settings)?;
     let remote = Remote {
@@ -63,7 +63,7 @@ fn known_hosts(settings: &GitSettings) -> KnownHosts {
         &KnownHostsFiles::from_environment(),
     );
     for warning in hosts.warnings() {
-        tracing::warn!(%warning, "A line of known hosts is left out");
+        tracing::warn!(%warning, "Ignoring a line of the known hosts");
     }
     hosts
 }

@@ -1,4 +1,4 @@
-//! The folder with the project inside of a source, and the link that leads to it.
+//! Finds the project's folder in a source, and links the workspace to it.
 
 use std::{
     fs, io,
@@ -8,35 +8,35 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 
-/// So many names are enough to see what is meant.
-const NAMED: usize = 20;
+/// Folders that an error lists.
+const MAX_LISTED: usize = 20;
 
-/// The folder with the project. It must be there and in the source, also if links are followed.
+/// The project's folder. It must exist, and be in the source after links are resolved.
 pub(super) fn project(source: &Path, inner: Option<&Path>) -> anyhow::Result<PathBuf> {
     let source = std::path::absolute(source)?;
     let Some(inner) = inner else {
         return Ok(source);
     };
-    let project = inside(&source, inner)?;
+    let project = join_inside(&source, inner)?;
     let real = project.canonicalize();
-    let real = real.map_err(|error| missing(&source, &project, inner, error))?;
+    let real = real.map_err(|error| missing_folder(&source, &project, inner, error))?;
     ensure!(
         real.starts_with(source.canonicalize()?),
-        "the folder `{}` leads out of the source by a symbolic link, to {}",
+        "the folder `{}` leaves the source by a symbolic link to {}",
         inner.display(),
         real.display()
     );
     ensure!(
         real.is_dir(),
-        "`{}` is no folder in the source, but a file; the folder that it is in is meant, most likely",
+        "`{}` is a file in the source; set the folder that contains it",
         inner.display()
     );
     Ok(project)
 }
 
-/// A folder inside of the source, and not one that leads out of it. One that begins with a slash begins at
-/// the source, as in upstream's `ln -s "/share/source/$GIT_DIR"`.
-fn inside(source: &Path, inner: &Path) -> anyhow::Result<PathBuf> {
+/// Joins a relative folder to the source. A leading slash is ignored, as in upstream's
+/// `ln -s "/share/source/$GIT_DIR"`.
+fn join_inside(source: &Path, inner: &Path) -> anyhow::Result<PathBuf> {
     let mut path = source.to_owned();
     for part in inner.components() {
         match part {
@@ -50,24 +50,24 @@ fn inside(source: &Path, inner: &Path) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Says what there is instead, as far as the path goes.
-fn missing(source: &Path, project: &Path, inner: &Path, error: io::Error) -> anyhow::Error {
+/// The error for a missing folder, with the folders that exist instead.
+fn missing_folder(source: &Path, project: &Path, inner: &Path, error: io::Error) -> anyhow::Error {
     let inner = inner.display();
     if error.kind() != io::ErrorKind::NotFound {
-        return anyhow::Error::new(error).context(format!("failed to look into `{inner}`"));
+        return anyhow::Error::new(error).context(format!("failed to read `{inner}`"));
     }
     let mut above = project.ancestors().skip(1);
     let above = above.find(|folder| folder.is_dir() || *folder == source);
     let above = above.unwrap_or(source);
-    let place = match above.strip_prefix(source) {
+    let parent = match above.strip_prefix(source) {
         Ok(name) if !name.as_os_str().is_empty() => format!("`{}` in it", name.display()),
         _ => "it".to_owned(),
     };
     match folders(above) {
         names if names.is_empty() => {
-            anyhow::anyhow!("the source has no folder `{inner}`; {place} has none at all")
+            anyhow::anyhow!("the source has no folder `{inner}`; {parent} has no folders")
         }
-        names => anyhow::anyhow!("the source has no folder `{inner}`; {place} has {names}"),
+        names => anyhow::anyhow!("the source has no folder `{inner}`; {parent} has {names}"),
     }
 }
 
@@ -77,8 +77,8 @@ fn folders(folder: &Path) -> String {
     let names = folders.map(|entry| format!("`{}`", entry.file_name().display()));
     let mut names: Vec<String> = names.collect();
     names.sort();
-    let more = names.len().saturating_sub(NAMED);
-    names.truncate(NAMED);
+    let more = names.len().saturating_sub(MAX_LISTED);
+    names.truncate(MAX_LISTED);
     let list = names.join(", ");
     match more {
         0 => list,
@@ -86,32 +86,32 @@ fn folders(folder: &Path) -> String {
     }
 }
 
-/// Makes the link or renews it, in one step. What is no link stays as it is.
+/// Creates or replaces the link atomically. Anything but a link is not replaced.
 pub(super) fn replace(link: &Path, target: &Path) -> anyhow::Result<()> {
-    let there = link.symlink_metadata();
+    let existing = link.symlink_metadata();
     ensure!(
-        there.is_err() || link.is_symlink(),
-        "failed to link {}: a folder or a file is there, which is not replaced; remove it, or choose another place for the link",
+        existing.is_err() || link.is_symlink(),
+        "failed to link {}: a file or folder exists there, which is not replaced; remove it or set another --workspace-link",
         link.display()
     );
     let context = || format!("failed to link {}", link.display());
-    put(link, target).with_context(context)?;
+    replace_atomically(link, target).with_context(context)?;
     tracing::debug!(link = %link.display(), target = %target.display(), "Linked");
     Ok(())
 }
 
-fn put(link: &Path, target: &Path) -> io::Result<()> {
+fn replace_atomically(link: &Path, target: &Path) -> io::Result<()> {
     let parent = link.parent();
     let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     fs::create_dir_all(parent)?;
-    // A folder with a name that nobody has, for a link with a name that nobody has.
-    let place = tempfile::Builder::new()
+    // A unique folder, for a link with a unique name.
+    let folder = tempfile::Builder::new()
         .prefix(".link-")
         .tempdir_in(parent)?;
-    let fresh = place.path().join("link");
-    symlink(target, &fresh)?;
-    fs::rename(fresh, link)
+    let new = folder.path().join("link");
+    symlink(target, &new)?;
+    fs::rename(new, link)
 }
 
 #[cfg(test)]
@@ -122,14 +122,14 @@ mod tests {
     fn source_dir_is_relative_to_source() {
         let source = Path::new("/share/source");
         assert_eq!(
-            inside(source, Path::new("a/b")).unwrap(),
+            join_inside(source, Path::new("a/b")).unwrap(),
             Path::new("/share/source/a/b")
         );
         assert_eq!(
-            inside(source, Path::new("/a")).unwrap(),
+            join_inside(source, Path::new("/a")).unwrap(),
             Path::new("/share/source/a")
         );
-        assert!(inside(source, Path::new("a/../../b")).is_err());
+        assert!(join_inside(source, Path::new("a/../../b")).is_err());
     }
 
     #[test]
@@ -170,9 +170,9 @@ mod tests {
             ("..", "leads out of the source"),
             ("a/../..", "leads out of the source"),
             ("a/../d", "leads out of the source"),
-            ("a/out", "leads out of the source by a symbolic link"),
-            ("etc", "leads out of the source by a symbolic link, to /etc"),
-            ("file", "is no folder in the source, but a file"),
+            ("a/out", "leaves the source by a symbolic link"),
+            ("etc", "leaves the source by a symbolic link to /etc"),
+            ("file", "is a file in the source"),
             (
                 "infra",
                 "the source has no folder `infra`; it has `a`, `d`, `etc`, `within`",
@@ -183,7 +183,7 @@ mod tests {
             ),
             (
                 "d/e",
-                "the source has no folder `d/e`; `d` in it has none at all",
+                "the source has no folder `d/e`; `d` in it has no folders",
             ),
             ("dangling", "the source has no folder `dangling`"),
         ];

@@ -1,4 +1,4 @@
-//! An agent as a process.
+//! Starts the agent as a process.
 
 use std::{
     path::PathBuf,
@@ -19,10 +19,10 @@ use tokio::{
 };
 use tonic::transport::{Channel, Endpoint};
 
-use super::{TestWorkspace, soon};
+use super::{TestWorkspace, within_deadline};
 
-/// What makes a process the first of its own; with rights, and without.
-const FIRST_PROCESS: [&[&str]; 2] = [
+/// Commands that start a process as process 1 of a PID namespace: as root, and without privileges.
+const PID_NAMESPACE_LAUNCHERS: [&[&str]; 2] = [
     &["unshare", "--pid", "--fork", "--kill-child", "--"],
     &[
         "unshare",
@@ -35,7 +35,6 @@ const FIRST_PROCESS: [&[&str]; 2] = [
     ],
 ];
 
-/// A running agent.
 pub(crate) struct Agent {
     child: Child,
     log: Arc<Mutex<String>>,
@@ -44,13 +43,13 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Returns when it answers.
+    /// Returns when the agent accepts connections.
     pub(super) async fn start(place: &TestWorkspace, flags: &[&str]) -> Self {
-        Self::spawn(place, &[], flags).serving().await
+        Self::spawn(place, &[], flags).wait_until_serving().await
     }
 
-    /// As the first process of a container. Nothing where this machine makes no such processes.
-    pub(super) async fn start_first(place: &TestWorkspace, flags: &[&str]) -> Option<Self> {
+    /// Starts the agent as process 1. `None` if this machine has no PID namespaces.
+    pub(super) async fn start_as_init(place: &TestWorkspace, flags: &[&str]) -> Option<Self> {
         let try_it = |launcher: &&&[&str]| {
             let tried = std::process::Command::new(launcher[0])
                 .args(&launcher[1..])
@@ -59,11 +58,15 @@ impl Agent {
                 .status();
             tried.is_ok_and(|status| status.success())
         };
-        let launcher = FIRST_PROCESS.iter().find(try_it)?;
-        Some(Self::spawn(place, launcher, flags).serving().await)
+        let launcher = PID_NAMESPACE_LAUNCHERS.iter().find(try_it)?;
+        Some(
+            Self::spawn(place, launcher, flags)
+                .wait_until_serving()
+                .await,
+        )
     }
 
-    async fn serving(self) -> Self {
+    async fn wait_until_serving(self) -> Self {
         let mut agent = self;
         let serving = async {
             while UnixStream::connect(&agent.socket).await.is_err() {
@@ -74,14 +77,17 @@ impl Agent {
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
         };
-        soon("the agent", serving).await;
+        within_deadline("the agent", serving).await;
         agent
     }
 
-    /// For an agent that refuses to serve: its exit code and what it logged.
-    pub(crate) async fn refused(place: &TestWorkspace, flags: &[&str]) -> (Option<i32>, String) {
+    /// The exit code and log of an agent that fails to start.
+    pub(crate) async fn start_failure(
+        place: &TestWorkspace,
+        flags: &[&str],
+    ) -> (Option<i32>, String) {
         let mut agent = Self::spawn(place, &[], flags);
-        let status = soon("the end of the agent", agent.child.wait()).await;
+        let status = within_deadline("the end of the agent", agent.child.wait()).await;
         let _ = (&mut agent.reader).await;
         (status.unwrap().code(), agent.log())
     }
@@ -98,10 +104,10 @@ impl Agent {
             .arg(format!("unix:{}", socket.display()))
             .args(flags)
             .stderr(Stdio::piped());
-        place.surround(&mut command);
+        place.apply_environment(&mut command);
         let mut child = Command::from(command).kill_on_drop(true).spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
-        let reader = follow(child.stderr.take().unwrap(), Arc::clone(&log));
+        let reader = collect_log(child.stderr.take().unwrap(), Arc::clone(&log));
         Self {
             child,
             log,
@@ -123,7 +129,6 @@ impl Agent {
         AutomationServiceClient::new(self.channel().await)
     }
 
-    /// What it has logged so far.
     pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
@@ -133,14 +138,14 @@ impl Agent {
         Pid::from_raw(id).unwrap()
     }
 
-    /// From now on nobody reads its log.
-    pub(crate) async fn ignore_log(&mut self) {
+    /// Closes the agent's standard error.
+    pub(crate) async fn close_log(&mut self) {
         self.reader.abort();
         // The pipe is closed once the task is gone.
         let _ = (&mut self.reader).await;
     }
 
-    /// As a crash or the kernel would.
+    /// As a crash or the OOM killer does.
     pub(crate) async fn kill(mut self) {
         self.child.kill().await.unwrap();
     }
@@ -149,14 +154,14 @@ impl Agent {
         kill_process(self.process(), Signal::TERM).unwrap();
     }
 
-    /// Until it has ended; its exit code.
-    pub(crate) async fn ended(mut self) -> Option<i32> {
-        let status = soon("the end of the agent", self.child.wait()).await;
+    /// Waits for the exit code.
+    pub(crate) async fn wait_for_exit(mut self) -> Option<i32> {
+        let status = within_deadline("the end of the agent", self.child.wait()).await;
         status.unwrap().code()
     }
 }
 
-fn follow(pipe: tokio::process::ChildStderr, log: Arc<Mutex<String>>) -> JoinHandle<()> {
+fn collect_log(pipe: tokio::process::ChildStderr, log: Arc<Mutex<String>>) -> JoinHandle<()> {
     tokio::spawn(async move {
         let mut lines = BufReader::new(pipe).lines();
         while let Ok(Some(line)) = lines.next_line().await {

@@ -1,25 +1,25 @@
-//! The programs that the same test is tried with.
+//! The programs with which a test runs.
 
 use std::{path::PathBuf, sync::LazyLock};
 
 use pko_testkit::StandIn;
 
-/// A program that takes Pulumi's command line.
+/// A program with Pulumi's command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CliKind {
-    /// Does what a test says; without a script it is a small Pulumi.
+    /// Follows a test's script; without one it is a small Pulumi.
     StandIn,
     /// The embedded engine, in `PKO_BIN_DIR` or beside the agent.
     Engine,
-    /// Pulumi's own CLI, the pinned one unless `PKO_PULUMI` names another.
+    /// Pulumi's CLI: the pinned one, unless `PKO_PULUMI` is set.
     Real,
 }
 
-/// Found once: to look whether the pinned CLI is complete takes a moment.
+/// Located once, because checking the pinned CLI takes time.
 static REAL: LazyLock<PathBuf> = LazyLock::new(|| pko_testkit::pulumi_cli().unwrap());
 
 impl CliKind {
-    /// Where it is. A CLI that is missing fails the test: `cargo xtask test` builds them all.
+    /// A missing program fails the test; `cargo xtask test` builds all of them.
     pub(crate) fn program(self) -> PathBuf {
         match self {
             Self::StandIn => StandIn::program(),
@@ -39,7 +39,7 @@ fn engine() -> PathBuf {
         .unwrap_or_else(|| panic!("{PROGRAM} is not built: `cargo build -p pko-engine --bins`"))
 }
 
-/// Makes a test of each function with each CLI that is named, with all three if none is.
+/// Generates a test of each function for each given CLI, by default for all three.
 macro_rules! on_each_cli {
     (engine and real: $($test:ident)*) => {
         $crate::harness::on_each_cli!(engine Engine: $($test)*);

@@ -1,9 +1,9 @@
-//! What the stand-in does at an operation.
+//! Scripts for the operations of the stand-in.
 
 use pko_testkit::{Interrupt, Reply};
 use serde_json::json;
 
-/// An operation that goes well: four events, plain outputs.
+/// Succeeds with four events and plain outputs.
 pub(crate) fn simple() -> Reply {
     let outputs = json!({"type": "pulumi:pulumi:Stack", "new": {"outputs": {"size": 4}}});
     Reply::new()
@@ -15,7 +15,7 @@ pub(crate) fn simple() -> Reply {
         .prints("View Live: https://example.com/updates/1\n")
 }
 
-/// One with a secret among the outputs.
+/// Succeeds with a secret output.
 pub(crate) fn secret() -> Reply {
     let secret = json!({
         "4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270",
@@ -26,7 +26,7 @@ pub(crate) fn secret() -> Reply {
     Reply::new().event(json!({"resOutputsEvent": {"metadata": metadata}}))
 }
 
-/// Two events, then nothing until the test makes `gate`, then one more.
+/// Sends two events, waits for the file `gate`, and sends one more.
 pub(crate) fn gated() -> Reply {
     Reply::new()
         .event(json!({"sequence": 0}))
@@ -36,7 +36,7 @@ pub(crate) fn gated() -> Reply {
         .on_interrupt(Interrupt::Die)
 }
 
-/// Ends when it is interrupted, with the code that is documented for that.
+/// Exits on interrupt, with the documented code.
 pub(crate) fn obedient() -> Reply {
     let interrupt = Interrupt::Obey { after: 0, code: 8 };
     Reply::new()
@@ -45,7 +45,7 @@ pub(crate) fn obedient() -> Reply {
         .on_interrupt(interrupt)
 }
 
-/// Does not.
+/// Ignores interrupts.
 pub(crate) fn stubborn() -> Reply {
     obedient().on_interrupt(Interrupt::Ignore)
 }

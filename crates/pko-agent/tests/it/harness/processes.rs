@@ -1,10 +1,10 @@
-//! What the kernel says of processes.
+//! Processes, read from `/proc`.
 
 use std::{collections::BTreeSet, fs};
 
 use rustix::process::Pid;
 
-/// The children of a process that have ended and that it has not reaped.
+/// The exited children of a process that it has not reaped.
 pub(crate) fn zombies(parent: Pid) -> usize {
     let parent = parent.as_raw_nonzero().to_string();
     let is_zombie = |stat: &String| {
@@ -16,7 +16,7 @@ pub(crate) fn zombies(parent: Pid) -> usize {
     every("stat").iter().filter(|stat| is_zombie(stat)).count()
 }
 
-/// The children of a process, those included that it has not reaped, whichever of its threads has started them.
+/// The children of all threads of a process, including zombies.
 pub(crate) fn children(parent: Pid) -> Vec<Pid> {
     let parent = parent.as_raw_nonzero().to_string();
     let child = |stat: &String| {
@@ -38,7 +38,7 @@ pub(crate) fn command_lines() -> Vec<String> {
     every("cmdline")
 }
 
-/// A file of every process that there is.
+/// One file of every process.
 fn every(file: &str) -> Vec<String> {
     let entries = fs::read_dir("/proc").unwrap();
     let read = |entry: std::io::Result<fs::DirEntry>| {
@@ -48,7 +48,7 @@ fn every(file: &str) -> Vec<String> {
     entries.filter_map(read).collect()
 }
 
-/// What a process has open: files, sockets, pipes.
+/// The open files, sockets and pipes of a process.
 pub(crate) fn open_files(process: Pid) -> Vec<String> {
     let folder = format!("/proc/{}/fd", process.as_raw_nonzero());
     let entries = fs::read_dir(folder).unwrap();
@@ -59,7 +59,7 @@ pub(crate) fn open_files(process: Pid) -> Vec<String> {
     entries.filter_map(target).collect()
 }
 
-/// How many TCP ports a process listens on.
+/// The number of TCP ports that a process listens on.
 pub(crate) fn listening_sockets(process: Pid) -> usize {
     let open: BTreeSet<String> = open_files(process).into_iter().collect();
     let tables = ["tcp", "tcp6"].map(|table| {

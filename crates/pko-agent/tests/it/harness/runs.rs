@@ -1,4 +1,4 @@
-//! Requests, and what comes back.
+//! Requests of runs, and their responses.
 
 use pko_proto::{
     agent::{
@@ -15,7 +15,7 @@ use pko_proto::{
 use serde_json::{Map, Value};
 use tonic::{Status, Streaming, transport::Channel};
 
-/// An update of stack `dev`, which is created.
+/// A request for an update of the stack `dev`, which is created.
 pub(crate) fn update(run_id: &str) -> StartRunRequest {
     StartRunRequest {
         run_id: run_id.to_owned(),
@@ -38,7 +38,7 @@ pub(crate) fn configured(run_id: &str, config: StackConfig) -> StartRunRequest {
     request
 }
 
-/// A value as it is, of a key that is no path.
+/// A literal value, with a key that is not a path.
 pub(crate) fn literal(key: &str, value: impl Into<Value>, secret: bool) -> ConfigItem {
     literal_config(key, &value.into(), false, secret)
 }
@@ -70,8 +70,10 @@ pub(crate) async fn watch(
     client.watch_run(request).await.unwrap().into_inner()
 }
 
-/// The numbers of the events that are left, and the result.
-pub(crate) async fn rest(mut events: Streaming<RunEvent>) -> (Vec<u64>, Option<RunResult>) {
+/// The sequence numbers of the remaining events, and the result.
+pub(crate) async fn remaining_events(
+    mut events: Streaming<RunEvent>,
+) -> (Vec<u64>, Option<RunResult>) {
     let mut numbers = Vec::new();
     while let Some(event) = events.message().await.unwrap() {
         numbers.push(event.sequence);
@@ -87,12 +89,15 @@ pub(crate) async fn rest(mut events: Streaming<RunEvent>) -> (Vec<u64>, Option<R
 }
 
 /// Watches a run to its end.
-pub(crate) async fn finished(client: &mut RunServiceClient<Channel>, run_id: &str) -> RunResult {
+pub(crate) async fn wait_for_result(
+    client: &mut RunServiceClient<Channel>,
+    run_id: &str,
+) -> RunResult {
     let events = watch(client, run_id, 0).await;
-    rest(events).await.1.unwrap()
+    remaining_events(events).await.1.unwrap()
 }
 
-/// Selects a stack, and creates it if need be.
+/// Selects a stack, and creates it if it is missing.
 pub(crate) async fn select(client: &mut AutomationServiceClient<Channel>, stack: &str) {
     let request = SelectStackRequest {
         stack_name: stack.to_owned(),
@@ -102,7 +107,7 @@ pub(crate) async fn select(client: &mut AutomationServiceClient<Channel>, stack:
     client.select_stack(request).await.unwrap();
 }
 
-/// The events of upstream's stream, and its result or why there is none.
+/// The events of an upstream stream, and its result or error.
 pub(crate) async fn events_and_result(
     mut stream: Streaming<UpStream>,
 ) -> (Vec<Map<String, Value>>, Result<UpResult, Status>) {

@@ -1,4 +1,4 @@
-//! A workspace and its surroundings.
+//! A temporary workspace with its CLI and environment.
 
 use std::{
     fs,
@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use super::{Agent, CliKind};
 
-/// The program of a workspace that does not need one.
+/// For workspaces whose program does not matter.
 const PROGRAM: &str = "name: demo\nruntime: yaml\n";
 
-/// Who runs the tests.
+/// The user that runs the tests.
 static USER: LazyLock<String> = LazyLock::new(|| {
     let output = Command::new("id").arg("-un").output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
@@ -23,8 +23,8 @@ static USER: LazyLock<String> = LazyLock::new(|| {
 
 const INIT: [&str; 3] = ["stack", "init", "dev"];
 
-/// The files of a new stack `dev` of the project `simple`, as each CLI writes them: made once, since
-/// the key of a passphrase is expensive by design.
+/// The files of a new stack `dev` of the project `simple`, as each CLI writes them. They are created
+/// once, because deriving a key from a passphrase is expensive by design.
 static ENGINE_STACK: LazyLock<Vec<(PathBuf, Vec<u8>)>> =
     LazyLock::new(|| new_stack(CliKind::Engine));
 static REAL_STACK: LazyLock<Vec<(PathBuf, Vec<u8>)>> = LazyLock::new(|| new_stack(CliKind::Real));
@@ -52,14 +52,14 @@ fn new_stack(cli: CliKind) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// In memory where there is such a folder: the agent waits for the disk a dozen times in each run.
+/// In memory if possible: the agent syncs to disk a dozen times in each run.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
         .unwrap()
 }
 
-/// A workspace and its surroundings, thrown away afterwards.
+/// Removed when dropped.
 pub(crate) struct TestWorkspace {
     folder: tempfile::TempDir,
     pub(super) pulumi: PathBuf,
@@ -68,12 +68,12 @@ pub(crate) struct TestWorkspace {
 }
 
 impl TestWorkspace {
-    /// With the stand-in, which does this at each operation.
+    /// With the stand-in, which runs this script at each operation.
     pub(crate) fn new(operation: &Reply) -> Self {
         Self::scripted(&Self::script(operation))
     }
 
-    /// A script that does this at each operation.
+    /// The same script for all operations.
     pub(crate) fn script(operation: &Reply) -> Script {
         ["up", "preview", "refresh", "destroy"]
             .into_iter()
@@ -89,7 +89,7 @@ impl TestWorkspace {
         place
     }
 
-    /// With any CLI, as it is, and a program.
+    /// With any CLI and a program.
     pub(crate) fn with(cli: CliKind, program: &str) -> Self {
         let folder = folder();
         let stand_in = StandIn::new(folder.path().join("stand-in"), &Script::new());
@@ -110,7 +110,7 @@ impl TestWorkspace {
             .variable("PULUMI_CONFIG_PASSPHRASE", "correct-horse")
     }
 
-    /// As [`Self::with`], and the stack `dev` exists. The project's name is `simple`.
+    /// As [`Self::with`], with an existing stack `dev`. The project's name must be `simple`.
     pub(crate) fn with_stack(cli: CliKind, program: &str) -> Self {
         let place = Self::with(cli, program);
         match cli {
@@ -121,7 +121,7 @@ impl TestWorkspace {
         place
     }
 
-    /// Writes files by their names within this place.
+    /// Writes files by their relative names.
     fn unpack(&self, files: &[(PathBuf, Vec<u8>)]) {
         for (name, content) in files {
             let file = self.folder.path().join(name);
@@ -130,13 +130,13 @@ impl TestWorkspace {
         }
     }
 
-    /// One more variable for the agent.
+    /// Sets a variable for the agent.
     pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// One variable less.
+    /// Removes a variable.
     pub(crate) fn without_variable(mut self, name: &str) -> Self {
         self.variables.retain(|(other, _)| other != name);
         self
@@ -150,17 +150,17 @@ impl TestWorkspace {
         self.path("workspace")
     }
 
-    /// Writes a file of the workspace.
+    /// Writes a file into the workspace.
     pub(crate) fn write(&self, name: &str, text: &str) {
         fs::write(self.workspace().join(name), text).unwrap();
     }
 
-    /// Lets a step go on that waits for `gate`.
+    /// Releases a script that waits for `gate`.
     pub(crate) fn open_gate(&self) {
         self.stand_in.create("gate");
     }
 
-    /// The first two words of each call, without the question for the version at the start.
+    /// The first two words of each command, without the initial `version`.
     pub(crate) fn calls(&self) -> Vec<String> {
         let calls = self.stand_in.calls();
         calls
@@ -170,7 +170,7 @@ impl TestWorkspace {
             .collect()
     }
 
-    /// All calls, each in a line.
+    /// All commands, one per line.
     pub(crate) fn lines(&self) -> String {
         let calls = self.stand_in.calls();
         calls.iter().map(|call| call.line() + "\n").collect()
@@ -180,25 +180,25 @@ impl TestWorkspace {
         self.stand_in.count(call)
     }
 
-    /// Runs the CLI as the agent would, and returns the JSON that it prints.
+    /// Runs the CLI like the agent, and returns its JSON output.
     pub(crate) fn ask(&self, arguments: &[&str]) -> Value {
         let printed = self.run(arguments);
         let answer = serde_json::from_str(&printed);
         answer.unwrap_or_else(|error| panic!("{error}: {printed}"))
     }
 
-    /// Runs the CLI as somebody else might, and returns what it prints.
+    /// Runs the CLI like a user, and returns its output.
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
         let mut command = Command::new(&self.pulumi);
         command.arg("--non-interactive").args(arguments);
-        self.surround(&mut command);
+        self.apply_environment(&mut command);
         let output = command.output().unwrap();
         let complaint = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{arguments:?}: {complaint}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The stack that is selected, as the CLI says.
+    /// The selected stack by the CLI.
     pub(crate) fn selected(&self) -> Option<String> {
         let listed = self.ask(&["stack", "ls", "--json"]);
         let stacks = listed.as_array().unwrap();
@@ -206,7 +206,7 @@ impl TestWorkspace {
         current.map(|stack| stack["name"].as_str().unwrap().to_owned())
     }
 
-    /// A stack's configuration with its secrets, as the CLI says.
+    /// A stack's configuration with its secrets, by the CLI.
     pub(crate) fn configuration(&self, stack: &str) -> Value {
         self.ask(&["config", "--json", "--show-secrets", "--stack", stack])
     }
@@ -215,15 +215,16 @@ impl TestWorkspace {
         Agent::start(self, flags).await
     }
 
-    /// As the first process of a container. Nothing where this machine makes no such processes.
+    /// As [`Agent::start_as_init`].
     pub(crate) async fn serve_first(&self, flags: &[&str]) -> Option<Agent> {
-        Agent::start_first(self, flags).await
+        Agent::start_as_init(self, flags).await
     }
 
-    /// Gives a process the surroundings of this place.
+    /// Sets the environment of a process.
     ///
-    /// A CLI lives too briefly for garbage collection to be of use: without it each takes a fifth less.
-    pub(super) fn surround(&self, command: &mut Command) {
+    /// Without garbage collection, which does not pay off in short-lived processes, a CLI takes a fifth
+    /// less time.
+    pub(super) fn apply_environment(&self, command: &mut Command) {
         command
             .current_dir(self.workspace())
             .env("PKO_PULUMI", &self.pulumi)
@@ -238,7 +239,7 @@ impl TestWorkspace {
 }
 
 impl Drop for TestWorkspace {
-    /// A test that fails leaves a CLI running that its agent would have stopped.
+    /// Stops the CLI of a failed test, which its agent would have stopped.
     fn drop(&mut self) {
         if std::thread::panicking() {
             pko_testkit::kill_processes_of(self.folder.path());
@@ -246,7 +247,7 @@ impl Drop for TestWorkspace {
     }
 }
 
-/// Everything in a folder, as text.
+/// The content of all files in a folder.
 pub(crate) fn all_text(folder: &Path) -> String {
     let mut text = String::new();
     for entry in fs::read_dir(folder).unwrap() {
