@@ -1,4 +1,4 @@
-//! `cargo xtask cluster`: a real cluster with one node on this machine, to try things by hand.
+//! `cargo xtask cluster`: a real cluster with one node on this machine, for manual tests.
 
 use std::path::PathBuf;
 use std::process::exit;
@@ -8,24 +8,23 @@ use clap::Subcommand;
 use pko_testkit::Cluster;
 use pko_testkit::cluster::ClusterOptions;
 
-use crate::progress::Step;
+use pko_testkit::progress::Step;
 
-/// The name of the cluster of a person who gives none.
 const NAME: &str = "dev";
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct ClusterArguments {
     #[command(subcommand)]
     action: Action,
 }
 
 #[derive(Subcommand)]
 enum Action {
-    /// Bring a cluster up, with everything that it needs
+    /// Start a cluster
     Up(Which),
-    /// Take it away, whole or half-made, and leave nothing behind
+    /// Remove a cluster and everything that belongs to it
     Down(Which),
-    /// Run a command on the cluster's network, with KUBECONFIG set and the cluster's names
+    /// Run a command on the cluster's network, with its DNS and KUBECONFIG
     Run(Run),
     /// Load images into the cluster, which has no registry
     Load(Load),
@@ -33,7 +32,7 @@ enum Action {
 
 #[derive(clap::Args)]
 struct Which {
-    /// Clusters by different names don't disturb each other
+    /// The cluster's name; clusters of different names are independent
     #[arg(long, default_value = NAME)]
     name: String,
 }
@@ -51,15 +50,15 @@ struct Run {
 struct Load {
     #[command(flatten)]
     which: Which,
-    /// OCI layouts, or archives of them, such as `cargo xtask image` makes
+    /// OCI layouts or archives, such as those of `cargo xtask image`
     #[arg(required = true)]
     images: Vec<PathBuf>,
-    /// The full name of the only image, such as `docker.io/local/agent:1`, if it is not to have the one that it brings
+    /// Another full name for the image, such as `docker.io/local/agent:1`; for a single image
     #[arg(long = "as", value_name = "NAME")]
     reference: Option<String>,
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) async fn run(arguments: &ClusterArguments) -> anyhow::Result<()> {
     match &arguments.action {
         Action::Up(which) => up(&which.name).await,
         Action::Down(which) => down(&which.name),
@@ -81,16 +80,16 @@ async fn up(name: &str) -> anyhow::Result<()> {
     } else {
         println!("  up, {}", step.elapsed());
     }
-    say_what_to_try(&cluster, name);
+    print_next_steps(&cluster, name);
     Ok(())
 }
 
-fn say_what_to_try(cluster: &Cluster, name: &str) {
+fn print_next_steps(cluster: &Cluster, name: &str) {
     let flag = flag(name);
     println!("\nkubeconfig  {}", cluster.kubeconfig().display());
     println!("logs        {}/*.log", cluster.folder().display());
     println!(
-        "addresses   API server {}, this machine as pods see it {}",
+        "addresses   API server {}, this machine from a pod {}",
         cluster.url(),
         cluster.host_address()
     );
@@ -116,14 +115,13 @@ fn say_what_to_try(cluster: &Cluster, name: &str) {
     }
 }
 
-/// Whether kubectl would ask a proxy for the cluster.
+/// Whether kubectl would use a proxy for the cluster.
 fn has_proxy() -> bool {
     ["HTTPS_PROXY", "https_proxy"]
         .iter()
         .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
-/// The flag that a command for this cluster needs.
 fn flag(name: &str) -> String {
     if name == NAME {
         return String::new();
@@ -138,8 +136,7 @@ fn down(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The cluster of a command that needs one.
-fn running(name: &str) -> anyhow::Result<Cluster> {
+fn find_running(name: &str) -> anyhow::Result<Cluster> {
     let Some(cluster) = Cluster::find(name)? else {
         bail!("no cluster is up: `cargo xtask cluster up{}`", flag(name));
     };
@@ -147,7 +144,7 @@ fn running(name: &str) -> anyhow::Result<Cluster> {
 }
 
 fn load_images(load: &Load) -> anyhow::Result<()> {
-    let cluster = running(&load.which.name)?;
+    let cluster = find_running(&load.which.name)?;
     match (&load.reference, load.images.as_slice()) {
         (Some(reference), [image]) => {
             cluster.load_image(image, reference)?;
@@ -166,7 +163,7 @@ fn load_images(load: &Load) -> anyhow::Result<()> {
 }
 
 fn run_inside(run: &Run) -> anyhow::Result<()> {
-    let cluster = running(&run.which.name)?;
+    let cluster = find_running(&run.which.name)?;
     let Some((program, arguments)) = run.command.split_first() else {
         bail!("no command");
     };

@@ -4,11 +4,11 @@ use std::process::Stdio;
 
 use anyhow::{Context, bail};
 
-use crate::{checkout, progress::Step};
+use pko_testkit::{checkout::checkout, progress::Step};
 
 const SECONDS: u32 = 60;
 
-/// Tries each target; says so in one line if the machine has no fuzzer.
+/// Fuzzes each target. Without a fuzzer it prints how to install one.
 pub(crate) fn run() -> anyhow::Result<()> {
     if !has_fuzzer() {
         println!(
@@ -18,14 +18,14 @@ pub(crate) fn run() -> anyhow::Result<()> {
     }
     for target in targets()? {
         let step = Step::begin(&format!("fuzzing {target}"));
-        let tried = fuzz()
+        let status = fuzz()
             .args(["run", &target, "--"])
             .arg(format!("-max_total_time={SECONDS}"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status()
             .context("failed to run cargo fuzz")?;
-        if !tried.success() {
+        if !status.success() {
             bail!("{target} failed: the input is in fuzz/artifacts/{target}");
         }
         println!("  nothing found, {}", step.elapsed());
@@ -34,13 +34,13 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 fn has_fuzzer() -> bool {
-    let asked = fuzz().arg("--version").output();
-    asked.is_ok_and(|answer| answer.status.success())
+    let output = fuzz().arg("--version").output();
+    output.is_ok_and(|output| output.status.success())
 }
 
 fn fuzz() -> std::process::Command {
     let mut command = std::process::Command::new("cargo");
-    // The toolchain that runs this program is not the one that is wanted.
+    // `cargo run` selects the stable toolchain by these variables.
     command.env_remove("RUSTUP_TOOLCHAIN").env_remove("RUSTC");
     command.args(["+nightly", "fuzz"]).current_dir(checkout());
     command

@@ -1,5 +1,5 @@
-//! `cargo xtask generate`: files that are made from the source and committed, so that a diff shows
-//! what a change means to users.
+//! `cargo xtask generate`: files that are generated from the source and committed, so that a diff shows
+//! the effect of a change on users.
 
 mod install;
 mod merge_keys;
@@ -17,9 +17,12 @@ use pko_testkit::ControlPlane;
 use serde_json::Value;
 use similar::TextDiff;
 
-use crate::{cargo, checkout, progress::Step};
+use pko_testkit::{
+    checkout::{cargo, checkout},
+    progress::Step,
+};
 
-/// How much of a difference is printed; the rest is in `git diff` after generating.
+/// Lines of a diff to print. `git diff` shows the rest after generating.
 const SHOWN_LINES: usize = 60;
 
 const CORE_TYPES: &str = "crates/pko-api/openapi/core-v1.json";
@@ -28,33 +31,32 @@ const POLICY: &str = "deploy/policies/stacks.yaml";
 const MERGE_KEYS: &str = "crates/pko-core/src/merge/kinds.rs";
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// Write nothing; fail if a file is not what it would be
+pub(crate) struct GenerateArguments {
+    /// Write nothing, and fail if a file is outdated
     #[arg(long)]
     check: bool,
-    /// Only the Rust of the `.proto` files, which needs no API server
+    /// Generate only Rust from the `.proto` files, which needs no API server
     #[arg(long)]
     proto: bool,
 }
 
-/// A file and what it should hold.
-struct Generated {
+struct GeneratedFile {
     path: PathBuf,
     text: String,
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    settle(&proto::rust_files()?, arguments.check)?;
+pub(crate) async fn run(arguments: &GenerateArguments) -> anyhow::Result<()> {
+    write_or_check(&proto::rust_files()?, arguments.check)?;
     if arguments.proto {
         return Ok(());
     }
     let core_types = [core_types().await?];
-    let outdated = outdated(&core_types);
+    let outdated = outdated_files(&core_types);
     if outdated.is_empty() {
-        return settle(&made_from_core_types()?, arguments.check);
+        return write_or_check(&files_from_core_types()?, arguments.check);
     }
-    settle(&core_types, arguments.check)?;
-    // The rest is made from the file that has just changed and is compiled into this program.
+    write_or_check(&core_types, arguments.check)?;
+    // The other files depend on this file, which is compiled into this executable.
     let again = cargo().args(["xtask", "generate"]).status();
     if !again
         .context("failed to run `cargo xtask generate` again")?
@@ -65,8 +67,8 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Kubernetes' own types, from a real API server.
-async fn core_types() -> anyhow::Result<Generated> {
+/// Kubernetes' types, from a real API server.
+async fn core_types() -> anyhow::Result<GeneratedFile> {
     let step = Step::begin("asking a Kubernetes API server for its types");
     let plane = ControlPlane::builder()
         .start()
@@ -82,15 +84,15 @@ async fn core_types() -> anyhow::Result<Generated> {
     })?;
     println!("  Kubernetes {version}, {}", step.elapsed());
     let text = serde_json::to_string_pretty(&types)? + "\n";
-    Ok(Generated {
+    Ok(GeneratedFile {
         path: CORE_TYPES.into(),
         text,
     })
 }
 
-fn made_from_core_types() -> anyhow::Result<Vec<Generated>> {
+fn files_from_core_types() -> anyhow::Result<Vec<GeneratedFile>> {
     let types = CoreTypes::committed();
-    let merge_keys = Generated {
+    let merge_keys = GeneratedFile {
         path: MERGE_KEYS.into(),
         text: merge_keys::rust_table(&types.version, &types.schemas)?,
     };
@@ -101,7 +103,7 @@ fn made_from_core_types() -> anyhow::Result<Vec<Generated>> {
     crds.iter().map(crd_file).chain(others.map(Ok)).collect()
 }
 
-fn crd_file(crd: &Value) -> anyhow::Result<Generated> {
+fn crd_file(crd: &Value) -> anyhow::Result<GeneratedFile> {
     let text = |pointer: &str| {
         crd.pointer(pointer)
             .and_then(Value::as_str)
@@ -114,39 +116,37 @@ fn crd_file(crd: &Value) -> anyhow::Result<Generated> {
     );
     let yaml = serde_saphyr::to_string(crd)?;
     let text = format!("# Made by `cargo xtask generate` from crates/pko-api.\n{yaml}");
-    Ok(Generated {
+    Ok(GeneratedFile {
         path: Path::new(CRDS).join(name),
         text,
     })
 }
 
-/// The policy and its binding.
-fn policy_file() -> anyhow::Result<Generated> {
+fn policy_file() -> anyhow::Result<GeneratedFile> {
     let policy = serde_saphyr::to_string(&admission::policy())?;
     let binding = serde_saphyr::to_string(&admission::binding())?;
     let text = format!(
         "# Made by `cargo xtask generate` from crates/pko-api/src/admission.rs: warnings about Stacks, as they are written.\n\
          {policy}---\n{binding}"
     );
-    Ok(Generated {
+    Ok(GeneratedFile {
         path: POLICY.into(),
         text,
     })
 }
 
-/// Those that are not on disk as they should be.
-fn outdated(files: &[Generated]) -> Vec<&Generated> {
-    let is_outdated = |file: &&Generated| on_disk(file) != file.text;
+fn outdated_files(files: &[GeneratedFile]) -> Vec<&GeneratedFile> {
+    let is_outdated = |file: &&GeneratedFile| on_disk(file) != file.text;
     files.iter().filter(is_outdated).collect()
 }
 
-fn on_disk(file: &Generated) -> String {
+fn on_disk(file: &GeneratedFile) -> String {
     fs::read_to_string(checkout().join(&file.path)).unwrap_or_default()
 }
 
-/// Writes what is outdated, or fails because of it.
-fn settle(files: &[Generated], check: bool) -> anyhow::Result<()> {
-    let outdated = outdated(files);
+/// Writes outdated files, or fails if there are any.
+fn write_or_check(files: &[GeneratedFile], check: bool) -> anyhow::Result<()> {
+    let outdated = outdated_files(files);
     for file in &outdated {
         if check {
             println!("{}", difference(file));
@@ -159,14 +159,14 @@ fn settle(files: &[Generated], check: bool) -> anyhow::Result<()> {
         (count, false) => println!("generated files: {count} written"),
         (count, true) => {
             bail!(
-                "{count} generated files are not up to date: run `cargo xtask generate` and commit them"
+                "{count} generated files are outdated; run `cargo xtask generate` and commit them"
             )
         }
     }
     Ok(())
 }
 
-fn write(file: &Generated) -> anyhow::Result<()> {
+fn write(file: &GeneratedFile) -> anyhow::Result<()> {
     let path = checkout().join(&file.path);
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -174,14 +174,11 @@ fn write(file: &Generated) -> anyhow::Result<()> {
     fs::write(&path, &file.text).with_context(|| format!("failed to write {}", file.path.display()))
 }
 
-fn difference(file: &Generated) -> String {
+fn difference(file: &GeneratedFile) -> String {
     let name = file.path.display().to_string();
     let old = on_disk(file);
     let diff = TextDiff::from_lines(&old, &file.text);
-    let unified = diff
-        .unified_diff()
-        .header(&name, "as it would be generated")
-        .to_string();
+    let unified = diff.unified_diff().header(&name, "generated").to_string();
     let shown: Vec<&str> = unified.lines().take(SHOWN_LINES).collect();
     let rest = unified.lines().count().saturating_sub(SHOWN_LINES);
     let more = if rest > 0 {

@@ -1,44 +1,37 @@
-//! The project's front door: everything that one does with a checkout is a command here.
+//! The commands for working on a checkout: `cargo xtask --help`.
 #![expect(
     clippy::print_stderr,
     clippy::print_stdout,
     reason = "a command line talks to a person"
 )]
 
-mod bench;
 mod cluster;
 mod fuzz;
 mod generate;
 mod image;
-mod progress;
 mod quickstart;
-mod ready;
 mod test;
 
-use std::{
-    path::{Path, PathBuf},
-    process::{self, ExitCode},
-};
+use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Parser;
 
-/// What one does with a checkout of the operator
+/// Build, test, run and measure the operator from a checkout
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Command {
-    /// Show the whole system on this machine, with one Stack
-    Quickstart(quickstart::Arguments),
+    /// Run the whole system on this machine, with one Stack
+    Quickstart(quickstart::QuickstartArguments),
     /// Run the tests and print `N passed, M failed, K skipped`
-    Test(test::Arguments),
-    /// A real cluster with one node, to try things by hand: up, run, load, down
-    Cluster(cluster::Arguments),
-    /// Measure, and print the figures
-    Bench(bench::Arguments),
-    /// Make OCI images of the operator and of a workspace, without Docker
-    Image(image::Arguments),
-    /// Write the files that are made from the source: the CRDs, and the types of Kubernetes in them
-    Generate(generate::Arguments),
+    Test(test::TestArguments),
+    /// Run a real cluster with one node: up, run, load, down
+    Cluster(cluster::ClusterArguments),
+    /// Run benchmarks and print the figures
+    Bench(pko_bench::BenchArguments),
+    /// Build OCI images of the operator and of a workspace, without Docker
+    Image(image::ImageArguments),
+    /// Generate files from the source: CRDs, manifests, and the Kubernetes types in them
+    Generate(generate::GenerateArguments),
 }
 
 #[tokio::main]
@@ -57,44 +50,10 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Quickstart(arguments) => quickstart::run(&arguments).await,
         Command::Test(arguments) => test::run(&arguments),
         Command::Cluster(arguments) => cluster::run(&arguments).await,
-        Command::Bench(arguments) => bench::run(&arguments).await,
+        Command::Bench(arguments) => pko_bench::run(&arguments).await,
         Command::Image(arguments) => image::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments).await,
     }
-}
-
-/// Cargo, in the checkout. The variables that `cargo run` set for this program are not for what it builds: one of our
-/// libraries would be built anew at each change of them.
-fn cargo() -> process::Command {
-    let mut command = process::Command::new(env!("CARGO"));
-    command.current_dir(checkout());
-    for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
-            command.env_remove(&name);
-        }
-    }
-    command
-}
-
-/// Where cargo puts what it builds: two folders above this program.
-fn target_folder() -> anyhow::Result<PathBuf> {
-    let this = std::env::current_exe()?;
-    let folder = this.ancestors().nth(2).map(Path::to_owned);
-    folder.context("this program is in no folder")
-}
-
-/// Where cargo puts our programs: beside this one.
-fn programs_folder() -> anyhow::Result<PathBuf> {
-    let this = std::env::current_exe()?;
-    let folder = this.parent().map(Path::to_owned);
-    folder.context("this program is in no folder")
-}
-
-/// The checkout that this binary was built from.
-fn checkout() -> PathBuf {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.parent().unwrap_or(package).to_owned()
 }
 
 #[cfg(test)]
@@ -102,10 +61,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     use clap::CommandFactory as _;
+    use pko_testkit::checkout::cargo;
 
     use super::*;
 
-    /// The packages of a build with their features, one a line.
+    /// The packages of a build with their features, one per line.
     fn packages(arguments: &[&str]) -> BTreeSet<String> {
         let mut command = cargo();
         command.args([
@@ -117,7 +77,7 @@ mod tests {
         let lines = text
             .lines()
             .map(|line| line.trim_end_matches(" (*)").to_owned());
-        // Of those in the checkout, each is built with all that it has
+        // Workspace members are always built with all their features.
         lines.filter(|line| !line.contains(" (/")).collect()
     }
 
@@ -128,13 +88,13 @@ mod tests {
         let other: Vec<&String> = ours.difference(&all).collect();
         assert!(
             other.is_empty(),
-            "other packages turn on more features of these, which are compiled twice then; \
-             turn them on in xtask/Cargo.toml, too: {other:#?}"
+            "other packages enable more features of these, so they are compiled twice; \
+             enable them in xtask/Cargo.toml too: {other:#?}"
         );
     }
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn command_line_is_valid() {
         Command::command().debug_assert();
         for line in [
             "bench --json file --part git",

@@ -1,5 +1,5 @@
-//! The images that `cargo xtask image` has made, with nothing but what is in them. `PKO_IMAGES` names their folder; a root
-//! folder is changed by root alone.
+//! Runs the programs of the images from `cargo xtask image` in a chroot, which requires root. `PKO_IMAGES` is the
+//! folder of the images.
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
@@ -19,12 +19,11 @@ use flate2::read::GzDecoder;
 use pko_testkit::skip;
 use serde_json::Value;
 
-/// All that a program said.
-fn said(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     String::from_utf8_lossy(&[&*output.stdout, &*output.stderr].concat()).into_owned()
 }
 
-/// The images of this machine's architecture; where there are none, or their programs can't be run, the test is skipped.
+/// The images for this machine. Without them, or without root, the test is skipped.
 fn images() -> Option<PathBuf> {
     if !rustix::process::geteuid().is_root() {
         skip("only root can run a program in another root folder");
@@ -37,7 +36,7 @@ fn images() -> Option<PathBuf> {
     folder.map(PathBuf::from)
 }
 
-/// An image of which a root folder was made.
+/// The root file system of an image.
 struct Root {
     folder: tempfile::TempDir,
     config: Value,
@@ -77,12 +76,12 @@ impl Root {
         Self { folder, config }
     }
 
-    /// Runs a program in it, as the image's user and in its environment.
+    /// Runs a program as the image's user, with its environment.
     fn run(&self, words: &[&str]) -> Output {
         self.with(&[], words)
     }
 
-    /// The same, with these variables besides.
+    /// Like [`Self::run`], with more variables.
     fn with(&self, variables: &[&str], words: &[&str]) -> Output {
         let mut command = Command::new("chroot");
         command.arg(format!(
@@ -99,9 +98,9 @@ impl Root {
         command.output().unwrap()
     }
 
-    fn says(&self, words: &[&str], wanted: &str) {
+    fn assert_prints(&self, words: &[&str], wanted: &str) {
         let output = self.run(words);
-        let said = said(&output);
+        let said = output_text(&output);
         assert!(output.status.success(), "{words:?}: {said}");
         assert!(said.contains(wanted), "{words:?}: {said}");
     }
@@ -112,20 +111,20 @@ impl Root {
 }
 
 #[test]
-fn programs_run_where_there_is_nothing_else() {
+fn image_programs_run_without_other_files() {
     let Some(images) = images() else {
         return;
     };
     let operator = Root::of(&images, "operator");
-    operator.says(&["/manager", "--version"], env!("CARGO_PKG_VERSION"));
-    operator.says(&["/agent", "version"], env!("CARGO_PKG_VERSION"));
+    operator.assert_prints(&["/manager", "--version"], env!("CARGO_PKG_VERSION"));
+    operator.assert_prints(&["/agent", "version"], env!("CARGO_PKG_VERSION"));
     let workspace = Root::of(&images, "workspace");
-    workspace.says(&["pulumi", "version"], env!("CARGO_PKG_VERSION"));
-    workspace.says(&["pulumi-engine", "version"], env!("CARGO_PKG_VERSION"));
+    workspace.assert_prints(&["pulumi", "version"], env!("CARGO_PKG_VERSION"));
+    workspace.assert_prints(&["pulumi-engine", "version"], env!("CARGO_PKG_VERSION"));
 }
 
 #[test]
-fn the_engine_runs_a_program_at_home() {
+fn image_engine_runs_program_in_home() {
     let Some(images) = images() else {
         return;
     };
@@ -142,15 +141,19 @@ fn the_engine_runs_a_program_at_home() {
         &["up", "--yes", "--skip-preview", "--stack", "dev"],
     ] {
         let output = pulumi(words);
-        assert!(output.status.success(), "{words:?}: {}", said(&output));
+        assert!(
+            output.status.success(),
+            "{words:?}: {}",
+            output_text(&output)
+        );
     }
-    let outputs = said(&pulumi(&["stack", "output", "--json", "--stack", "dev"]));
+    let outputs = output_text(&pulumi(&["stack", "output", "--json", "--stack", "dev"]));
     assert!(outputs.contains("hello from an empty image"), "{outputs}");
     let state = workspace.folder.path().join("home/pulumi/.pulumi/stacks");
     assert!(state.is_dir(), "its home is its user's own");
 }
 
-/// Answers each question for an address of IPv4 with that of this machine.
+/// Answers DNS queries for IPv4 addresses with that of this machine.
 fn answer(names: &UdpSocket) {
     let mut question = [0; 512];
     while let Ok((length, from)) = names.recv_from(&mut question) {
@@ -168,7 +171,7 @@ fn answer(names: &UdpSocket) {
     }
 }
 
-/// What the agent asks a server whose name it has to look up first.
+/// The request that the agent sends to a host after resolving its name.
 fn request_for(root: &Root, host: &str) -> String {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!(
@@ -195,13 +198,13 @@ fn request_for(root: &Root, host: &str) -> String {
         "--flux-digest",
         &digest,
     ]);
-    let said = said(&output);
+    let said = output_text(&output);
     assert!(said.contains("file not found"), "{said}");
     asked.join().unwrap()
 }
 
 #[test]
-fn names_are_looked_up_by_dns_and_in_the_hosts_file() {
+fn image_agent_resolves_names_by_dns_and_hosts_file() {
     let Some(images) = images() else {
         return;
     };

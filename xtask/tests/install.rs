@@ -1,4 +1,4 @@
-//! `deploy/quickstart/install.yaml`, as a user installs it: by `kubectl`, into a real API server with its controllers.
+//! Applies `deploy/quickstart/install.yaml` with `kubectl` to a real API server with its controllers.
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 const NAMESPACE: &str = "pulumi-kubernetes-operator";
 
-/// What `kubectl` says; it must succeed.
+/// Runs `kubectl` and returns its output.
 fn kubectl(plane: &ControlPlane, arguments: &[&str]) -> String {
     let output = plane.kubectl().unwrap().args(arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -38,7 +38,7 @@ fn may(plane: &ControlPlane, who: &str, what: &[&str]) -> bool {
 }
 
 #[tokio::test]
-async fn one_plain_apply_installs_the_operator() {
+async fn install_yaml_applies_and_grants_expected_rights() {
     let plane = ControlPlane::builder();
     let plane = plane.controller_manager(true).start().await.unwrap();
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -70,13 +70,13 @@ async fn one_plain_apply_installs_the_operator() {
     let kinds =
         "stacks.pulumi.com,programs.pulumi.com,workspaces.auto.pulumi.com,updates.auto.pulumi.com";
     assert_eq!(json(&plane, &["get", kinds, "-A"])["kind"], "List");
-    a_pod_is_admitted(&plane).await;
-    what_it_may_do(&plane);
+    wait_for_admitted_pod(&plane).await;
+    check_rights(&plane);
     services_have_one_selector(&plane);
 }
 
-/// The namespace takes the strictest pods only; a Deployment whose pods are refused has none.
-async fn a_pod_is_admitted(plane: &ControlPlane) {
+/// The namespace enforces the `restricted` standard, so a pod exists only if it complies.
+async fn wait_for_admitted_pod(plane: &ControlPlane) {
     eventually("the operator's pod", async || {
         let pods = json(plane, &["get", "pods", "-n", NAMESPACE]);
         let pod = pods["items"].get(0).cloned();
@@ -87,7 +87,7 @@ async fn a_pod_is_admitted(plane: &ControlPlane) {
     .unwrap();
 }
 
-fn what_it_may_do(plane: &ControlPlane) {
+fn check_rights(plane: &ControlPlane) {
     let manager = format!("{NAMESPACE}:controller-manager");
     for what in [
         vec!["watch", "stacks.pulumi.com", "-A"],
@@ -125,7 +125,7 @@ fn what_it_may_do(plane: &ControlPlane) {
     ));
 }
 
-/// Metrics under each of upstream's names lead to the operator.
+/// All of upstream's names for the metrics Service select the operator.
 fn services_have_one_selector(plane: &ControlPlane) {
     for name in [
         "pulumi-kubernetes-operator-metrics",

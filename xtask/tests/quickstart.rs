@@ -1,4 +1,4 @@
-//! The quickstart, as a newcomer and as nobody runs it.
+//! Runs the quickstart as root and as the user `nobody`.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
 
 use pko_testkit::{Component, Components, skip};
 
-/// The user that owns nothing.
+/// The user `nobody`.
 const NOBODY: u32 = 65534;
 
 fn quickstart() -> Command {
@@ -24,7 +24,7 @@ fn quickstart() -> Command {
     command
 }
 
-fn shows_a_whole_life(output: &Output) {
+fn assert_stack_created_and_deleted(output: &Output) {
     let said = String::from_utf8(output.stdout.clone()).unwrap();
     let complaints = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}\n{complaints}");
@@ -43,20 +43,20 @@ fn shows_a_whole_life(output: &Output) {
 }
 
 #[test]
-fn a_newcomer_sees_a_whole_life() {
-    shows_a_whole_life(&quickstart().output().unwrap());
+fn quickstart_creates_and_deletes_the_stack() {
+    assert_stack_created_and_deleted(&quickstart().output().unwrap());
 }
 
 #[test]
-fn quickstart_with_cli_uses_pulumis_own() {
+fn quickstart_with_cli_uses_pulumi_cli() {
     let output = quickstart().arg("--cli").output().unwrap();
-    shows_a_whole_life(&output);
+    assert_stack_created_and_deleted(&output);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("with Pulumi's CLI v3."), "{said}");
 }
 
 #[test]
-fn an_unprivileged_user_sees_it_too() {
+fn quickstart_runs_unprivileged() {
     // Only root can become somebody else.
     if !Command::new("id")
         .arg("-u")
@@ -104,7 +104,7 @@ fn an_unprivileged_user_sees_it_too() {
         .gid(NOBODY)
         .output()
         .unwrap();
-    shows_a_whole_life(&output);
+    assert_stack_created_and_deleted(&output);
     let left: Vec<_> = fs::read_dir(&temporary)
         .unwrap()
         .map(|entry| entry.unwrap().file_name())

@@ -20,6 +20,7 @@
 
 pub mod audit;
 pub mod builders;
+pub mod checkout;
 pub mod cluster;
 pub mod components;
 pub mod control_plane;
@@ -38,7 +39,9 @@ pub mod namespace;
 pub mod node;
 mod process_group;
 mod processes;
+pub mod progress;
 mod pulumi_cli;
+pub mod readiness;
 mod shared_folder;
 mod skip;
 pub mod stand_in;

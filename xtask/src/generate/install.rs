@@ -1,7 +1,7 @@
-//! `deploy/quickstart/install.yaml`: all that a cluster needs, for one plain `kubectl apply`.
+//! `deploy/quickstart/install.yaml`: the whole installation, for one `kubectl apply`. Does no I/O.
 //!
-//! Names, labels, ports, flags and variables are those of upstream's file, so that it can be applied over an
-//! installation of upstream's and the other way round. Pure.
+//! Names, labels, ports, flags and variables are those of upstream's file, so that either can be applied over
+//! the other.
 
 mod manager;
 mod network;
@@ -12,27 +12,23 @@ mod tests;
 use pko_api::{admission, crd};
 use serde_json::{Map, Value, json};
 
-use super::{Generated, rbac};
+use super::{GeneratedFile, rbac};
 
 const PATH: &str = "deploy/quickstart/install.yaml";
 
-/// Where the operator runs.
 const NAMESPACE: &str = "pulumi-kubernetes-operator";
-/// Its account there.
 const ACCOUNT: &str = "controller-manager";
-/// The label that its Deployment and its Services select by, which can't be changed in a Deployment that exists.
-const SELECTED_BY: (&str, &str) = ("control-plane", "controller-manager");
-/// What belongs to the operator has it.
-const PART_OF: (&str, &str) = ("app.kubernetes.io/name", "pulumi-kubernetes-operator");
+/// The selector of the Deployment and the Services. It is immutable in an existing Deployment.
+const SELECTOR_LABEL: (&str, &str) = ("control-plane", "controller-manager");
+const NAME_LABEL: (&str, &str) = ("app.kubernetes.io/name", "pulumi-kubernetes-operator");
 
-/// The file.
-pub(super) fn file() -> anyhow::Result<Generated> {
+pub(super) fn file() -> anyhow::Result<GeneratedFile> {
     let mut text = String::from(HEAD);
     for document in documents()? {
         text.push_str("---\n");
         text.push_str(&document);
     }
-    Ok(Generated {
+    Ok(GeneratedFile {
         path: PATH.into(),
         text,
     })
@@ -44,7 +40,7 @@ const HEAD: &str = "\
 # To use another image, change its name in the Deployment in both places: the container's `image`, and `AGENT_IMAGE`.
 ";
 
-/// In the order in which they are applied: each finds what it needs.
+/// In the order of their dependencies.
 fn documents() -> anyhow::Result<Vec<String>> {
     let mut documents = vec![yaml(&manager::namespace())?];
     for crd in crd::all() {
@@ -77,8 +73,8 @@ fn yaml(object: &Value) -> anyhow::Result<String> {
     Ok(serde_saphyr::to_string(object)?)
 }
 
-/// The metadata of an object in the operator's namespace.
-fn own(name: &str, labels: &[(&str, &str)]) -> Value {
+/// Metadata in the operator's namespace.
+fn namespaced(name: &str, labels: &[(&str, &str)]) -> Value {
     json!({"name": name, "namespace": NAMESPACE, "labels": pairs(labels)})
 }
 

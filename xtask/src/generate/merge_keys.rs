@@ -1,4 +1,4 @@
-//! How the lists of Kubernetes' own types merge, as a table in Rust.
+//! Generates the Rust table of list merge keys of Kubernetes' types.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 const CORE: &str = "io.k8s.api.core.v1.";
 
-/// A list that merges.
-struct List<'a> {
+/// A list with a merge key.
+struct MergeList<'a> {
     name: &'a str,
     key: &'a str,
     item: &'a str,
 }
 
-/// The table for everything that merges in a pod's spec.
+/// The table for all lists in a pod's spec.
 pub(super) fn rust_table(
     version: &str,
     schemas: &BTreeMap<String, Value>,
@@ -47,17 +47,17 @@ pub(super) fn rust_table(
     Ok(text)
 }
 
-/// This type's lists, and those of their items.
+/// Collects the lists of a type and of their items.
 fn collect<'a>(
     kind: &'a str,
     schemas: &'a BTreeMap<String, Value>,
-    tables: &mut BTreeMap<&'a str, Vec<List<'a>>>,
+    tables: &mut BTreeMap<&'a str, Vec<MergeList<'a>>>,
 ) -> anyhow::Result<()> {
     let schema = schemas.get(&format!("{CORE}{kind}"));
     let properties = schema
         .and_then(|schema| schema.get("properties")?.as_object())
         .with_context(|| format!("Kubernetes has no type {kind} with properties"))?;
-    let lists: Vec<List<'_>> = properties
+    let lists: Vec<MergeList<'_>> = properties
         .iter()
         .filter_map(|(name, property)| merging_list(name, property))
         .collect();
@@ -73,7 +73,7 @@ fn collect<'a>(
     Ok(())
 }
 
-fn merging_list<'a>(name: &'a str, property: &'a Value) -> Option<List<'a>> {
+fn merging_list<'a>(name: &'a str, property: &'a Value) -> Option<MergeList<'a>> {
     let strategy = property.get("x-kubernetes-patch-strategy")?.as_str()?;
     if !strategy.split(',').any(|word| word == "merge") {
         return None;
@@ -81,7 +81,7 @@ fn merging_list<'a>(name: &'a str, property: &'a Value) -> Option<List<'a>> {
     let key = property.get("x-kubernetes-patch-merge-key")?.as_str()?;
     let reference = property.pointer("/items/allOf/0/$ref")?.as_str()?;
     let item = reference.rsplit_once(CORE)?.1;
-    Some(List { name, key, item })
+    Some(MergeList { name, key, item })
 }
 
 /// `PodSpec` is `POD_SPEC`.
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_constants() {
+    fn constant_names_are_upper_snake_case() {
         assert_eq!(constant("PodSpec"), "POD_SPEC");
         assert_eq!(constant("Container"), "CONTAINER");
     }

@@ -1,24 +1,24 @@
-//! Rust for the `.proto` files, made without `protoc`.
+//! Generates Rust from the `.proto` files, without `protoc`.
 
 use std::path::Path;
 
 use anyhow::Context;
 
-use super::Generated;
-use crate::checkout;
+use super::GeneratedFile;
+use pko_testkit::checkout::checkout;
 
 const SOURCE: &str = "crates/pko-proto/proto";
 const TARGET: &str = "crates/pko-proto/src/gen";
 const FILES: [&str; 3] = ["agent.proto", "run.proto", "events.proto"];
 
-/// Messages that may hold a secret; `pko-proto` says itself what of them may be printed.
-const NOT_PRINTED: [&str; 3] = [
+/// Messages that may contain secrets. `pko-proto` implements `Debug` for them.
+const WITHOUT_DEBUG: [&str; 3] = [
     ".agent.OutputValue",
     ".agent.ConfigItem",
     ".pko.agent.v1.RunResult",
 ];
 
-pub(super) fn rust_files() -> anyhow::Result<Vec<Generated>> {
+pub(super) fn rust_files() -> anyhow::Result<Vec<GeneratedFile>> {
     let source = checkout().join(SOURCE);
     let descriptors = protox::compile(FILES, [&source]).context("failed to read the protos")?;
     let folder = tempfile::tempdir()?;
@@ -26,26 +26,26 @@ pub(super) fn rust_files() -> anyhow::Result<Vec<Generated>> {
     config
         .out_dir(folder.path())
         .btree_map(["."])
-        .skip_debug(NOT_PRINTED);
+        .skip_debug(WITHOUT_DEBUG);
     tonic_prost_build::configure()
         .out_dir(folder.path())
         .build_transport(false)
         .compile_fds_with_config(descriptors, config)
-        .context("failed to make Rust of the protos")?;
+        .context("failed to generate Rust from the protos")?;
     ["agent.rs", "pko.agent.v1.rs", "pulumirpc.rs"]
         .into_iter()
         .map(|name| generated(folder.path(), name))
         .collect()
 }
 
-fn generated(folder: &Path, name: &str) -> anyhow::Result<Generated> {
+fn generated(folder: &Path, name: &str) -> anyhow::Result<GeneratedFile> {
     let text = std::fs::read_to_string(folder.join(name))
-        .with_context(|| format!("no {name} was made"))?;
+        .with_context(|| format!("{name} was not generated"))?;
     // Files are named after the `.proto`, not after its package.
     let file = name
         .replace("pko.agent.v1", "run")
         .replace("pulumirpc", "events");
-    Ok(Generated {
+    Ok(GeneratedFile {
         path: Path::new(TARGET).join(file),
         text,
     })

@@ -1,22 +1,21 @@
-//! `deploy/rbac`: the table of rights as Kubernetes reads it, with the reasons as comments.
+//! `deploy/rbac`: the RBAC roles as YAML, with the reasons as comments.
 
 use std::{fmt::Write as _, path::Path};
 
 use pko_api::rbac::{GROUP, Right, Role, Target};
 
-use super::Generated;
+use super::GeneratedFile;
 
 const FOLDER: &str = "deploy/rbac";
 
-/// A file for each role.
-pub(super) fn files() -> Vec<Generated> {
+pub(super) fn files() -> Vec<GeneratedFile> {
     Role::ALL.iter().map(file).collect()
 }
 
-fn file(role: &Role) -> Generated {
+fn file(role: &Role) -> GeneratedFile {
     let name = role.name.trim_start_matches("pulumi-kubernetes-operator-");
     let name = name.trim_end_matches("-role").replace('-', "_");
-    Generated {
+    GeneratedFile {
         path: Path::new(FOLDER).join(format!("{name}.yaml")),
         text: format!(
             "# Made by `cargo xtask generate` from crates/pko-api/src/rbac.\n{}",
@@ -25,7 +24,7 @@ fn file(role: &Role) -> Generated {
     }
 }
 
-/// YAML by hand: a serializer has no comments. Without a namespace it goes wherever it is applied.
+/// Written without a serializer, because those cannot write comments.
 pub(super) fn document(role: &Role, namespace: Option<&str>) -> String {
     let mut text = format!("# {}\n", role.purpose);
     let _ = writeln!(text, "apiVersion: {GROUP}/v1\nkind: {}", role.kind());
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_says_what_the_table_says() {
+    fn role_yaml_matches_the_table() {
         for role in Role::ALL {
             let read: Value = serde_saphyr::from_str(&document(&role, None)).unwrap();
             assert_eq!(read, role.object(), "{}", role.name);
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn each_role_has_a_file_of_its_own() {
+    fn each_role_has_its_own_file() {
         let mut paths: Vec<_> = files().into_iter().map(|file| file.path).collect();
         paths.sort();
         paths.dedup();

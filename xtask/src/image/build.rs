@@ -1,8 +1,7 @@
-//! Our programs as static binaries. Does I/O: runs rustup, apt-get and cargo.
+//! Builds our programs as static binaries.
 //!
-//! They are linked against musl: an agent runs in whatever image a user has, where glibc, static or not, would load that
-//! image's own modules to look up a name. Where Rust's library for musl can't be had, glibc is linked in statically,
-//! which needs nothing of an empty image either.
+//! They are linked with musl, because the agent runs in images of users, where glibc, even static, would load the
+//! image's own modules for name lookups. If Rust's musl target is not available, glibc is linked statically.
 
 use std::{
     env, fs,
@@ -13,13 +12,15 @@ use std::{
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 
-use super::contents::Programs;
-use crate::{cargo, checkout, progress::Step, target_folder};
+use super::contents::ImagePrograms;
+use pko_testkit::{
+    checkout::{cargo, checkout, target_folder},
+    progress::Step,
+};
 
 /// The packages whose programs go into images.
 const PACKAGES: [&str; 3] = ["pko-operator", "pko-agent", "pko-engine"];
 
-/// What the images are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Architecture {
     /// x86-64
@@ -29,7 +30,6 @@ pub(crate) enum Architecture {
 }
 
 impl Architecture {
-    /// That of this machine, if it is one of them.
     pub(crate) fn of_this_machine() -> Option<Self> {
         match env::consts::ARCH {
             "x86_64" => Some(Self::Amd64),
@@ -38,7 +38,7 @@ impl Architecture {
         }
     }
 
-    /// In Go's words, and so in those of images.
+    /// Go's name, which OCI images use.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
@@ -46,7 +46,7 @@ impl Architecture {
         }
     }
 
-    /// In Rust's and in GNU's words.
+    /// Rust's and GNU's name.
     fn machine(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64",
@@ -54,7 +54,7 @@ impl Architecture {
         }
     }
 
-    /// The C compiler, which also links, and Debian's package that has it.
+    /// The C compiler, which also links, and its Debian package.
     fn compiler(self) -> (&'static str, &'static str) {
         match self {
             _ if Self::of_this_machine() == Some(self) => ("gcc", "gcc"),
@@ -64,10 +64,12 @@ impl Architecture {
     }
 }
 
-/// Builds the programs.
-pub(crate) fn programs(architecture: Architecture, profile: &str) -> anyhow::Result<Programs> {
-    let compiler = compiler(architecture)?;
-    let target = target(architecture)?;
+pub(crate) fn build_programs(
+    architecture: Architecture,
+    profile: &str,
+) -> anyhow::Result<ImagePrograms> {
+    let compiler = find_compiler(architecture)?;
+    let target = select_target(architecture)?;
     let step = Step::begin(&format!(
         "building manager, agent and pulumi-engine for {target}"
     ));
@@ -82,7 +84,7 @@ pub(crate) fn programs(architecture: Architecture, profile: &str) -> anyhow::Res
     ]);
     command.args(["--target", &target]);
     command.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
-    for (name, value) in variables(&target, compiler) {
+    for (name, value) in environment(&target, compiler) {
         command.env(name, value);
     }
     let built = command.status().context("failed to run cargo")?;
@@ -90,10 +92,10 @@ pub(crate) fn programs(architecture: Architecture, profile: &str) -> anyhow::Res
         bail!("our programs do not build for {target}");
     }
     println!("  built, {}", step.elapsed());
-    read(&target_folder()?.join(&target).join(folder(profile)))
+    read_programs(&target_folder()?.join(&target).join(folder(profile)))
 }
 
-/// Where cargo puts what it builds with a profile.
+/// Cargo's output folder for a profile.
 fn folder(profile: &str) -> &str {
     match profile {
         "dev" => "debug",
@@ -101,25 +103,24 @@ fn folder(profile: &str) -> &str {
     }
 }
 
-/// The programs that lie in a folder.
-pub(crate) fn read(folder: &Path) -> anyhow::Result<Programs> {
+pub(crate) fn read_programs(folder: &Path) -> anyhow::Result<ImagePrograms> {
     let program = |name: &str| {
         let path = folder.join(name);
         fs::read(&path).with_context(|| format!("failed to read {}", path.display()))
     };
-    Ok(Programs {
+    Ok(ImagePrograms {
         manager: program("manager")?,
         agent: program("agent")?,
         engine: program("pulumi-engine")?,
     })
 }
 
-/// What a build needs to be told: the compiler, which links too, and what makes its result the same wherever it is made.
-fn variables(target: &str, compiler: &str) -> Vec<(String, String)> {
+/// The compiler, and flags for a reproducible build.
+fn environment(target: &str, compiler: &str) -> Vec<(String, String)> {
     let name = target.replace('-', "_");
     let cargos = format!("CARGO_TARGET_{}", name.to_uppercase());
-    // Cargo names our own files relative to the checkout. A flag with the checkout's path in it would have every
-    // dependency built anew for each checkout.
+    // Our own paths are already relative. A flag with the checkout's path would rebuild every dependency for each
+    // checkout.
     let mut flags = vec![format!(
         "--remap-path-prefix={}=/cargo",
         cargo_home().display()
@@ -129,7 +130,7 @@ fn variables(target: &str, compiler: &str) -> Vec<(String, String)> {
     }
     vec![
         (format!("CC_{name}"), compiler.to_owned()),
-        // glibc's headers turn some calls into ones that only glibc has; the little C in our programs needs none of that.
+        // With _FORTIFY_SOURCE, glibc's headers use functions that musl lacks.
         (format!("CFLAGS_{name}"), "-U_FORTIFY_SOURCE".to_owned()),
         (format!("{cargos}_LINKER"), compiler.to_owned()),
         (format!("{cargos}_RUSTFLAGS"), flags.join(" ")),
@@ -141,22 +142,21 @@ fn cargo_home() -> PathBuf {
     env::var_os("CARGO_HOME").map_or_else(home, PathBuf::from)
 }
 
-/// The target that can be built for, with its library.
-fn target(architecture: Architecture) -> anyhow::Result<String> {
+/// The target to build for, whose library is installed if necessary.
+fn select_target(architecture: Architecture) -> anyhow::Result<String> {
     let machine = architecture.machine();
     let musl = format!("{machine}-unknown-linux-musl");
-    if has_library(&musl)? || add(&musl) {
+    if has_library(&musl)? || install_target(&musl) {
         return Ok(musl);
     }
     let gnu = format!("{machine}-unknown-linux-gnu");
-    if has_library(&gnu)? || add(&gnu) {
+    if has_library(&gnu)? || install_target(&gnu) {
         println!("  rustup can't add {musl}: glibc is linked in statically instead");
         return Ok(gnu);
     }
     bail!("Rust's library for {musl} is missing: run `rustup target add {musl}`");
 }
 
-/// Whether rustc has the library of a target.
 fn has_library(target: &str) -> anyhow::Result<bool> {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc)
@@ -168,8 +168,8 @@ fn has_library(target: &str) -> anyhow::Result<bool> {
     Ok(output.status.success() && fs::read_dir(folder).is_ok())
 }
 
-/// Asks rustup for the library of a target, of the toolchain of this checkout.
-fn add(target: &str) -> bool {
+/// Installs a target with rustup.
+fn install_target(target: &str) -> bool {
     let added = Command::new("rustup")
         .args(["target", "add", target])
         .current_dir(checkout())
@@ -177,15 +177,15 @@ fn add(target: &str) -> bool {
     added.is_ok_and(|output| output.status.success())
 }
 
-/// The C compiler, from Debian's package where it is missing and root may install it.
-fn compiler(architecture: Architecture) -> anyhow::Result<&'static str> {
+/// Finds the C compiler, and installs it as root on Debian.
+fn find_compiler(architecture: Architecture) -> anyhow::Result<&'static str> {
     let (program, package) = architecture.compiler();
     if on_path(program) {
         return Ok(program);
     }
     if rustix::process::geteuid().is_root() && on_path("apt-get") {
         println!("installing {package} …");
-        install(package);
+        install_package(package);
     }
     if !on_path(program) {
         bail!("the C compiler {program} is missing (Debian's package is {package})");
@@ -193,15 +193,14 @@ fn compiler(architecture: Architecture) -> anyhow::Result<&'static str> {
     Ok(program)
 }
 
-/// Installs a package with what it recommends, which is where C's headers are; whether it worked is seen by what it
-/// brings.
-fn install(package: &str) {
+/// Installs a package with its recommendations, which include the C headers.
+fn install_package(package: &str) {
     for arguments in [vec!["update", "-qq"], vec!["install", "-y", "-qq", package]] {
         let mut command = Command::new("apt-get");
         command
             .args(arguments)
             .env("DEBIAN_FRONTEND", "noninteractive");
-        // Its words are for a person who looks into a failure; ours say what is missing.
+        // The caller checks for the program and reports what is missing.
         let _ = command.output();
     }
 }
@@ -216,8 +215,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_names_no_folder_of_its_builder() {
-        let all = variables("x86_64-unknown-linux-musl", "gcc");
+    fn build_flags_contain_no_local_path() {
+        let all = environment("x86_64-unknown-linux-musl", "gcc");
         let (_, flags) = all
             .iter()
             .find(|(name, _)| name.ends_with("_RUSTFLAGS"))
@@ -238,8 +237,8 @@ mod tests {
     }
 
     #[test]
-    fn glibc_is_linked_in() {
-        let all = variables("aarch64-unknown-linux-gnu", "aarch64-linux-gnu-gcc");
+    fn glibc_is_linked_statically() {
+        let all = environment("aarch64-unknown-linux-gnu", "aarch64-linux-gnu-gcc");
         let flags = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS";
         let (_, flags) = all.iter().find(|(name, _)| name == flags).unwrap();
         assert!(flags.ends_with("-Ctarget-feature=+crt-static"), "{flags}");

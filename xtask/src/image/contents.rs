@@ -1,44 +1,41 @@
-//! What is in which image, and how it is run. Pure: programs come as bytes.
+//! The contents and the configuration of each image. Does no I/O.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use pko_api::names::images;
 use serde_json::{Value, json};
 use webpki_root_certs::TLS_SERVER_ROOT_CERTS;
 
-use super::oci::{Entry, Image};
+use super::oci::{Image, ImageEntry};
 
-/// What a name without a registry is short for.
+/// The default registry.
 const REGISTRY: &str = "docker.io";
 
-/// The user of the operator's image, upstream's.
+/// Upstream's user.
 const OPERATOR_USER: u32 = 65532;
-/// The user of workspaces, as in Pulumi's images without root.
+/// The user of Pulumi's nonroot images.
 const WORKSPACE_USER: u32 = 1000;
 
-/// Where TLS looks for authorities on Debian, and so on most systems.
+/// The path of root certificates on Debian.
 const CERTIFICATES: &str = "etc/ssl/certs/ca-certificates.crt";
 
-/// Our programs, for one architecture.
-pub(crate) struct Programs {
-    /// The operator.
+/// Our programs for one architecture.
+pub(crate) struct ImagePrograms {
     pub(crate) manager: Vec<u8>,
-    /// What serves a workspace.
     pub(crate) agent: Vec<u8>,
-    /// The embedded engine.
     pub(crate) engine: Vec<u8>,
 }
 
-/// The manager, and the agent that copies itself into workspaces.
-pub(crate) fn operator(programs: &Programs, architecture: &'static str, tag: &str) -> Image {
+/// The manager, and the agent, which is copied into workspaces.
+pub(crate) fn operator(programs: &ImagePrograms, architecture: &'static str, tag: &str) -> Image {
     let mut entries = common();
     entries.extend([
-        Entry::file("manager", 0o755, programs.manager.clone()),
-        Entry::file("agent", 0o755, programs.agent.clone()),
+        ImageEntry::file("manager", 0o755, programs.manager.clone()),
+        ImageEntry::file("agent", 0o755, programs.agent.clone()),
     ]);
     Image {
         reference: format!("{REGISTRY}/{}:{tag}", images::OPERATOR),
         architecture,
-        // No entrypoint: upstream's manifests give the whole command, `/manager …`, as arguments.
+        // No entrypoint: upstream's manifests pass the whole command, `/manager …`, as arguments.
         config: json!({
             "User": format!("{OPERATOR_USER}:{OPERATOR_USER}"),
             "Env": environment("/", &[]),
@@ -51,16 +48,16 @@ pub(crate) fn operator(programs: &Programs, architecture: &'static str, tag: &st
     }
 }
 
-/// The embedded engine under its own name and as `pulumi`, where the agent looks.
-pub(crate) fn workspace(programs: &Programs, architecture: &'static str, tag: &str) -> Image {
+/// The embedded engine, also as `pulumi`, which the agent runs.
+pub(crate) fn workspace(programs: &ImagePrograms, architecture: &'static str, tag: &str) -> Image {
     let mut entries = common();
     entries.extend([
-        Entry::folder("home", 0o755, 0),
-        Entry::folder("home/pulumi", 0o755, WORKSPACE_USER),
-        Entry::folder("usr", 0o755, 0),
-        Entry::folder("usr/bin", 0o755, 0),
-        Entry::file("usr/bin/pulumi-engine", 0o755, programs.engine.clone()),
-        Entry::link("usr/bin/pulumi", "pulumi-engine"),
+        ImageEntry::folder("home", 0o755, 0),
+        ImageEntry::folder("home/pulumi", 0o755, WORKSPACE_USER),
+        ImageEntry::folder("usr", 0o755, 0),
+        ImageEntry::folder("usr/bin", 0o755, 0),
+        ImageEntry::file("usr/bin/pulumi-engine", 0o755, programs.engine.clone()),
+        ImageEntry::link("usr/bin/pulumi", "pulumi-engine"),
     ]);
     Image {
         reference: format!("{REGISTRY}/{}:{tag}", images::WORKSPACE),
@@ -77,14 +74,14 @@ pub(crate) fn workspace(programs: &Programs, architecture: &'static str, tag: &s
     }
 }
 
-/// Certificates, and a place for temporary files.
-fn common() -> Vec<Entry> {
+/// Root certificates and `/tmp`.
+fn common() -> Vec<ImageEntry> {
     vec![
-        Entry::folder("etc", 0o755, 0),
-        Entry::folder("etc/ssl", 0o755, 0),
-        Entry::folder("etc/ssl/certs", 0o755, 0),
-        Entry::file(CERTIFICATES, 0o644, certificates().into_bytes()),
-        Entry::folder("tmp", 0o1777, 0),
+        ImageEntry::folder("etc", 0o755, 0),
+        ImageEntry::folder("etc/ssl", 0o755, 0),
+        ImageEntry::folder("etc/ssl/certs", 0o755, 0),
+        ImageEntry::file(CERTIFICATES, 0o644, certificates().into_bytes()),
+        ImageEntry::folder("tmp", 0o1777, 0),
     ]
 }
 
@@ -106,7 +103,7 @@ fn labels(title: &str, tag: &str) -> Value {
     })
 }
 
-/// The authorities that browsers trust, in PEM.
+/// Mozilla's root certificates in PEM.
 pub(crate) fn certificates() -> String {
     TLS_SERVER_ROOT_CERTS.iter().map(|root| pem(root)).collect()
 }
@@ -128,19 +125,18 @@ mod tests {
     use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 
     use super::{
-        super::oci::{Content, Image},
+        super::oci::{EntryContent, Image},
         *,
     };
 
-    fn programs() -> Programs {
-        Programs {
+    fn programs() -> ImagePrograms {
+        ImagePrograms {
             manager: b"manager".to_vec(),
             agent: b"agent".to_vec(),
             engine: b"engine".to_vec(),
         }
     }
 
-    /// Path, mode and owner of each.
     fn files(image: &Image) -> Vec<(&str, u32, u32)> {
         let entries = image.entries.iter();
         let mut files: Vec<_> = entries
@@ -151,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_operators_image_has_its_programs_and_certificates() {
+    fn operator_image_has_programs_and_certificates() {
         let image = operator(&programs(), "amd64", "v1");
         let wanted = [
             ("agent", 0o755, 0),
@@ -173,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_workspaces_image_has_the_engine_where_agents_look() {
+    fn workspace_image_has_engine_on_path() {
         let image = workspace(&programs(), "arm64", "v1");
         let own = files(&image)
             .into_iter()
@@ -199,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn each_folder_of_a_file_is_there() {
+    fn image_has_all_parent_folders() {
         for image in [
             operator(&programs(), "amd64", "v1"),
             workspace(&programs(), "amd64", "v1"),
@@ -207,7 +203,7 @@ mod tests {
             let folders = image
                 .entries
                 .iter()
-                .filter(|entry| matches!(entry.content, Content::Folder));
+                .filter(|entry| matches!(entry.content, EntryContent::Folder));
             let folders: Vec<&str> = folders.map(|entry| entry.path.as_str()).collect();
             for entry in &image.entries {
                 if let Some((folder, _)) = entry.path.rsplit_once('/') {
@@ -218,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_certificates_are_those_that_browsers_trust() {
+    fn certificates_match_mozillas_roots() {
         let text = certificates();
         let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
         assert_eq!(read.unwrap(), TLS_SERVER_ROOT_CERTS);

@@ -1,9 +1,9 @@
-//! `cargo xtask image`: OCI images without Docker. Does I/O: builds, and writes the images.
+//! `cargo xtask image`: builds OCI images without Docker.
 
 mod build;
 pub(crate) mod contents;
+pub(crate) mod e2e_images;
 pub(crate) mod oci;
-pub(crate) mod trial;
 
 use std::{
     fs,
@@ -12,45 +12,44 @@ use std::{
 
 use anyhow::{Context, bail};
 
-use crate::target_folder;
 use build::Architecture;
-use oci::{Image, Packed};
+use oci::{Image, PackedImage};
+use pko_testkit::checkout::target_folder;
 
-/// What an image may come to when it is unpacked.
-const LIMIT: u64 = 40_000_000;
+/// The maximum unpacked size of a shipped image.
+const MAX_UNPACKED_BYTES: u64 = 40_000_000;
 
-/// Cargo's profile for what users get.
-const SHIPPED: &str = "release";
+const RELEASE_PROFILE: &str = "release";
 
-/// The tag of images, and so the version of what is in them.
+/// The tag of the images: the version.
 pub(crate) const TAG: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// The machines that the images are for; without it, such as this one
+pub(crate) struct ImageArguments {
+    /// The architecture of the images; by default that of this machine
     #[arg(long, value_enum)]
     arch: Option<Architecture>,
-    /// Cargo's profile: `release`, which takes some minutes; `trial` and `dev` are quicker, and large
-    #[arg(long, default_value = SHIPPED)]
+    /// Cargo's profile: `release` takes some minutes; `trial` and `dev` build faster and are larger
+    #[arg(long, default_value = RELEASE_PROFILE)]
     profile: String,
-    /// A folder with `manager`, `agent` and `pulumi-engine` that were built already
+    /// A folder with `manager`, `agent` and `pulumi-engine` that are already built
     #[arg(long, conflicts_with = "profile")]
     programs: Option<PathBuf>,
     /// The tag of both images
     #[arg(long, default_value = TAG)]
     tag: String,
-    /// The folder to write to; without it, `images` in cargo's target folder
+    /// The output folder; by default `images` in cargo's target folder
     #[arg(long)]
     output: Option<PathBuf>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &ImageArguments) -> anyhow::Result<()> {
     let Some(architecture) = arguments.arch.or_else(Architecture::of_this_machine) else {
-        bail!("there is no image for such a machine: choose one by --arch");
+        bail!("this architecture is not supported; choose one with --arch");
     };
     let programs = match &arguments.programs {
-        Some(folder) => build::read(folder)?,
-        None => build::programs(architecture, &arguments.profile)?,
+        Some(folder) => build::read_programs(folder)?,
+        None => build::build_programs(architecture, &arguments.profile)?,
     };
     let output = match &arguments.output {
         Some(folder) => folder.clone(),
@@ -61,8 +60,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         ("operator", contents::operator(&programs, name, tag)),
         ("workspace", contents::workspace(&programs, name, tag)),
     ];
-    // Programs of other profiles are for tests alone.
-    let limit = (arguments.profile == SHIPPED).then_some(LIMIT);
+    // Other profiles are for tests.
+    let limit = (arguments.profile == RELEASE_PROFILE).then_some(MAX_UNPACKED_BYTES);
     for (kind, image) in images {
         save(image, &output.join(format!("{kind}-{name}")), limit)?;
     }
@@ -74,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes an image, as a folder and as one file beside it.
+/// Writes an image as a folder and as an archive.
 fn save(image: Image, folder: &Path, limit: Option<u64>) -> anyhow::Result<()> {
     let reference = image.reference.clone();
     let packed = image
@@ -90,17 +89,14 @@ fn save(image: Image, folder: &Path, limit: Option<u64>) -> anyhow::Result<()> {
     println!("  {small} packed, {large} unpacked");
     match limit {
         Some(limit) if packed.unpacked_size > limit => {
-            bail!(
-                "{reference} has {large}: no more than {} is allowed",
-                megabytes(limit)
-            )
+            bail!("{reference} has {large}; the limit is {}", megabytes(limit))
         }
         _ => Ok(()),
     }
 }
 
-/// The layout is made anew: blobs of an earlier image are not left in it.
-fn write(packed: &Packed, folder: &Path) -> std::io::Result<()> {
+/// Replaces the folder, so that no blobs of an earlier image stay.
+fn write(packed: &PackedImage, folder: &Path) -> std::io::Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
@@ -113,7 +109,7 @@ fn write(packed: &Packed, folder: &Path) -> std::io::Result<()> {
         "{}.tar",
         folder.file_name().unwrap_or_default().display()
     ));
-    // In one step: whoever reads it meanwhile has the old one.
+    // Renamed, so that a concurrent reader gets the old archive.
     let partial = archive.with_extension("partial");
     fs::write(&partial, packed.archive()?)?;
     fs::rename(partial, archive)

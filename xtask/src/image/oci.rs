@@ -1,14 +1,16 @@
-//! An image in OCI's layout, byte for byte the same for the same contents. Pure: what is written where is up to
-//! [`super`].
+//! Writes OCI images (layout 1.0.0, one layer), reproducibly. Does no I/O.
+//!
+//! Hand-written, 280 lines: the image has one layer, so all that is needed is `tar`, gzip, SHA-256 and four JSON
+//! documents. Crates such as `oci-spec` provide the types of the documents, but not the layout, the archive
+//! for `docker load` or reproducible layers.
 //!
 //! ```text
 //!   entries ──tar, gzip──▶ layer ┐
-//!                        config ─┴▶ manifest ──▶ index.json    (manifest.json says the same to an older `docker load`)
+//!                        config ─┴▶ manifest ──▶ index.json    (manifest.json is for an older `docker load`)
 //! ```
 
 use std::{
     collections::BTreeMap,
-    fmt::Write as _,
     io::{self, Write as _},
 };
 
@@ -23,59 +25,49 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 const PLAIN_LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
-/// When everything in an image was made, so that the same contents are the same image.
+/// The creation time, which is constant for reproducible images.
 const CREATED: &str = "1970-01-01T00:00:00Z";
 
-/// An image, before it is packed.
 pub(crate) struct Image {
-    /// Its full name with its tag, such as `docker.io/library/hello:v1`.
+    /// Full name and tag, such as `docker.io/library/hello:v1`.
     pub(crate) reference: String,
-    /// In Go's words, as OCI wants it: `amd64`, `arm64`.
+    /// Go's name: `amd64`, `arm64`.
     pub(crate) architecture: &'static str,
-    /// How it is run: the `config` of OCI's image configuration.
+    /// The `config` of OCI's image configuration.
     pub(crate) config: Value,
-    /// Its files.
-    pub(crate) entries: Vec<Entry>,
-    /// Its layer is not compressed: larger, and soon made.
+    pub(crate) entries: Vec<ImageEntry>,
+    /// Does not compress the layer, which is faster.
     pub(crate) is_plain: bool,
 }
 
-/// A file of an image.
-pub(crate) struct Entry {
-    /// From the root, without a slash at either end.
+pub(crate) struct ImageEntry {
+    /// Without a leading or trailing slash.
     pub(crate) path: String,
-    /// Its permissions.
     pub(crate) mode: u32,
-    /// The number of its user and of its group.
+    /// Both user and group id.
     pub(crate) owner: u32,
-    /// What it is.
-    pub(crate) content: Content,
+    pub(crate) content: EntryContent,
 }
 
-/// What a file of an image is.
-pub(crate) enum Content {
-    /// A folder.
+pub(crate) enum EntryContent {
     Folder,
-    /// A file with these bytes.
     File(Vec<u8>),
-    /// A link to there.
     Link(String),
 }
 
-/// An image as files: those of OCI's layout, and one for `docker load`.
-pub(crate) struct Packed {
-    /// By path.
+/// The files of an OCI layout, and `manifest.json` for `docker load`.
+pub(crate) struct PackedImage {
     pub(crate) files: BTreeMap<String, Vec<u8>>,
-    /// The bytes of its layer, as they are sent and kept.
+    /// Bytes of the layer.
     pub(crate) compressed_size: u64,
-    /// The bytes of its files.
+    /// Bytes of all files.
     pub(crate) unpacked_size: u64,
-    /// The digest of its manifest.
+    /// The manifest's digest.
     pub(crate) digest: String,
 }
 
 impl Image {
-    /// The same, to be packed in no time.
+    /// Disables compression.
     pub(crate) fn plain(self) -> Self {
         Self {
             is_plain: true,
@@ -83,8 +75,7 @@ impl Image {
         }
     }
 
-    /// Packs it.
-    pub(crate) fn pack(mut self) -> io::Result<Packed> {
+    pub(crate) fn pack(mut self) -> io::Result<PackedImage> {
         self.entries.sort_by(|one, other| one.path.cmp(&other.path));
         let mut files = BTreeMap::new();
         let archive = archive(&self.entries)?;
@@ -101,13 +92,13 @@ impl Image {
         });
         let mut manifest = blob(&mut files, MANIFEST, serde_json::to_vec(&manifest)?);
         let digest = text(&manifest, "digest");
-        self.name(&mut manifest);
+        self.annotate(&mut manifest);
         let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": [manifest]});
         files.insert("index.json".to_owned(), serde_json::to_vec(&index)?);
         files.insert("manifest.json".to_owned(), serde_json::to_vec(&docker)?);
         let layout = json!({"imageLayoutVersion": "1.0.0"});
         files.insert("oci-layout".to_owned(), serde_json::to_vec(&layout)?);
-        Ok(Packed {
+        Ok(PackedImage {
             files,
             compressed_size: layer
                 .get("size")
@@ -130,7 +121,7 @@ impl Image {
         Ok(serde_json::to_vec(&configuration)?)
     }
 
-    /// What `docker load` reads where it knows nothing of OCI's layout.
+    /// For versions of `docker load` that do not read OCI layouts.
     fn docker_manifest(&self, config: &Value, layer: &Value) -> Value {
         let familiar = self.reference.trim_start_matches("docker.io/");
         json!([{
@@ -140,8 +131,8 @@ impl Image {
         }])
     }
 
-    /// Says which image this is: to containerd by its full name, to others by its tag.
-    fn name(&self, manifest: &mut Value) {
+    /// Annotates the full name for containerd and the tag for other tools.
+    fn annotate(&self, manifest: &mut Value) {
         let tag = self.reference.rsplit(':').next().unwrap_or_default();
         let Value::Object(fields) = manifest else {
             return;
@@ -157,19 +148,19 @@ impl Image {
 
     fn unpacked_size(&self) -> u64 {
         let sizes = self.entries.iter().map(|entry| match &entry.content {
-            Content::File(bytes) => bytes.len() as u64,
-            Content::Folder | Content::Link(_) => 0,
+            EntryContent::File(bytes) => bytes.len() as u64,
+            EntryContent::Folder | EntryContent::Link(_) => 0,
         });
         sizes.sum()
     }
 }
 
-impl Packed {
-    /// All of it in one archive, as `ctr images import`, `docker load` and `skopeo` take it.
+impl PackedImage {
+    /// One archive, for `ctr images import`, `docker load` and `skopeo`.
     pub(crate) fn archive(&self) -> io::Result<Vec<u8>> {
         let mut builder = tar::Builder::new(Vec::new());
         for folder in ["blobs", "blobs/sha256"] {
-            let entry = Entry::folder(folder, 0o755, 0);
+            let entry = ImageEntry::folder(folder, 0o755, 0);
             append(&mut builder, &entry)?;
         }
         for (path, bytes) in &self.files {
@@ -181,39 +172,38 @@ impl Packed {
     }
 }
 
-impl Entry {
-    /// A folder.
+impl ImageEntry {
     pub(crate) fn folder(path: &str, mode: u32, owner: u32) -> Self {
         Self {
             path: path.to_owned(),
             mode,
             owner,
-            content: Content::Folder,
+            content: EntryContent::Folder,
         }
     }
 
-    /// A file of root's.
+    /// Owned by root.
     pub(crate) fn file(path: &str, mode: u32, bytes: Vec<u8>) -> Self {
         Self {
             path: path.to_owned(),
             mode,
             owner: 0,
-            content: Content::File(bytes),
+            content: EntryContent::File(bytes),
         }
     }
 
-    /// A link of root's.
+    /// Owned by root.
     pub(crate) fn link(path: &str, target: &str) -> Self {
         Self {
             path: path.to_owned(),
             mode: 0o777,
             owner: 0,
-            content: Content::Link(target.to_owned()),
+            content: EntryContent::Link(target.to_owned()),
         }
     }
 }
 
-fn archive(entries: &[Entry]) -> io::Result<Vec<u8>> {
+fn archive(entries: &[ImageEntry]) -> io::Result<Vec<u8>> {
     let mut builder = tar::Builder::new(Vec::new());
     for entry in entries {
         append(&mut builder, entry)?;
@@ -221,20 +211,20 @@ fn archive(entries: &[Entry]) -> io::Result<Vec<u8>> {
     builder.into_inner()
 }
 
-fn append(builder: &mut tar::Builder<Vec<u8>>, entry: &Entry) -> io::Result<()> {
+fn append(builder: &mut tar::Builder<Vec<u8>>, entry: &ImageEntry) -> io::Result<()> {
     let of = |kind| header(kind, entry.mode, entry.owner);
     match &entry.content {
-        Content::Folder => {
+        EntryContent::Folder => {
             let mut header = of(EntryType::Directory);
             let path = format!("{}/", entry.path);
             builder.append_data(&mut header, path, io::empty())
         }
-        Content::File(bytes) => {
+        EntryContent::File(bytes) => {
             let mut header = of(EntryType::Regular);
             header.set_size(bytes.len() as u64);
             builder.append_data(&mut header, &entry.path, bytes.as_slice())
         }
-        Content::Link(target) => {
+        EntryContent::Link(target) => {
             let mut header = of(EntryType::Symlink);
             builder.append_link(&mut header, &entry.path, target)
         }
@@ -252,14 +242,14 @@ fn header(kind: EntryType, mode: u32, owner: u32) -> Header {
     header
 }
 
-/// Without a name and a time, which would be another layer at each build.
+/// Without name and time, so that the layer is reproducible.
 fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = GzBuilder::new().write(Vec::new(), Compression::best());
     encoder.write_all(bytes)?;
     encoder.finish()
 }
 
-/// Keeps a blob; its descriptor.
+/// Adds a blob and returns its descriptor.
 fn blob(files: &mut BTreeMap<String, Vec<u8>>, kind: &str, bytes: Vec<u8>) -> Value {
     let digest = digest(&bytes);
     let descriptor = json!({"mediaType": kind, "digest": digest, "size": bytes.len()});
@@ -272,11 +262,7 @@ fn blob_path(digest: &str) -> String {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    let mut text = String::from("sha256:");
-    for byte in Sha256::digest(bytes) {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
 fn text(object: &Value, field: &str) -> String {

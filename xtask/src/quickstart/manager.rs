@@ -1,4 +1,4 @@
-//! A manager with process workspaces, and the certain end of both.
+//! A manager with process workspaces, which end with it.
 
 use std::{
     fs::{self, File},
@@ -12,10 +12,10 @@ use anyhow::{Context, bail};
 use pko_testkit::{ControlPlane, PKO_PULUMI, end_processes_of, eventually};
 use tempfile::TempDir;
 
-use crate::ready::is_ready;
+use pko_testkit::readiness::check_ready;
 
-/// How long an agent may take to end its run.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The time for an agent to end its run.
+const AGENT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A manager and its folder. Dropping it ends the manager and the agents, and removes the folder.
 pub(super) struct Manager {
@@ -24,7 +24,7 @@ pub(super) struct Manager {
 }
 
 impl Manager {
-    /// Starts a manager and waits until it is ready. Its workspaces run this `pulumi`, if one is named.
+    /// Starts a manager and waits until it is ready. Its workspaces use this `pulumi`, if any.
     pub(super) async fn start(
         programs: &Path,
         plane: &ControlPlane,
@@ -56,21 +56,20 @@ impl Manager {
             if let Ok(Some(status)) = manager.child.try_wait() {
                 return Ok(Err(status));
             }
-            is_ready(&health).await.map(Ok)
+            check_ready(&health).await.map(Ok)
         });
         match ready.await? {
             Ok(()) => Ok(manager),
-            Err(status) => bail!("the manager ended with {status}\n{}", manager.last_words()),
+            Err(status) => bail!("the manager ended with {status}\n{}", manager.log_tail()),
         }
     }
 
-    /// The folder of everything that it keeps.
+    /// The folder with its log and its workspaces.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The end of its log.
-    pub(super) fn last_words(&self) -> String {
+    pub(super) fn log_tail(&self) -> String {
         let log = fs::read_to_string(self.folder().join("manager.log")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         let last = lines
@@ -78,7 +77,7 @@ impl Manager {
             .skip(lines.len().saturating_sub(20))
             .copied()
             .collect::<Vec<_>>();
-        format!("the manager's last words:\n{}", last.join("\n"))
+        format!("the end of the manager's log:\n{}", last.join("\n"))
     }
 }
 
@@ -86,8 +85,8 @@ impl Drop for Manager {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // The agents outlive their manager by design, and may have a run to end first.
-        end_processes_of(&self.folder().join("workspaces"), PATIENCE);
+        // Agents survive their manager by design, and may have to end a run first.
+        end_processes_of(&self.folder().join("workspaces"), AGENT_TIMEOUT);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask quickstart`: the whole system on this machine, with one Stack.
 
 mod manager;
-mod story;
+mod walkthrough;
 
 use std::{
     fs,
@@ -13,35 +13,38 @@ use anyhow::{Context, bail};
 use pko_testkit::{Component, Components, ControlPlane, components::ComponentsError, pulumi_cli};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{cargo, programs_folder, progress::Step};
 use manager::Manager;
+use pko_testkit::{
+    checkout::{cargo, programs_folder},
+    progress::Step,
+};
+use walkthrough::Walkthrough;
 
-/// The example, as it is applied to a cluster, too.
+/// The example of the documentation.
 const EXAMPLE: &str = include_str!("../../../examples/hello/stack.yaml");
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// End after the Stack was Ready and is deleted again; fail if it does not get there
+pub(crate) struct QuickstartArguments {
+    /// Exit after the Stack became Ready and was deleted; fail if that does not happen
     #[arg(long)]
     once: bool,
-    /// Run the program with Pulumi's own CLI, which is built first if `PKO_PULUMI` names none,
-    /// instead of the embedded engine
+    /// Use Pulumi's own CLI instead of the embedded engine; it is built unless `PKO_PULUMI` is set
     #[arg(long)]
     cli: bool,
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    // Whichever comes first; the parts are ended by their drop in both cases.
+pub(crate) async fn run(arguments: &QuickstartArguments) -> anyhow::Result<()> {
+    // Dropping the demo ends all of its processes.
     tokio::select! {
-        told = told(arguments) => told,
-        () = interrupted() => {
+        result = run_demo(arguments) => result,
+        () = wait_for_interrupt() => {
             println!("\nending …");
             Ok(())
         }
     }
 }
 
-async fn told(arguments: &Arguments) -> anyhow::Result<()> {
+async fn run_demo(arguments: &QuickstartArguments) -> anyhow::Result<()> {
     let programs = programs()?;
     let mut pulumi = None;
     if arguments.cli {
@@ -66,33 +69,32 @@ async fn told(arguments: &Arguments) -> anyhow::Result<()> {
         None => println!("  ready, {}", step.elapsed()),
     }
 
-    // This program may run where there is no checkout.
+    // This executable may run without a checkout.
     let manifest = manager.folder().join("hello.yaml");
     fs::write(&manifest, EXAMPLE)?;
     apply(&plane, &manifest)?;
-    let story = story::Story::begin(&plane)?;
-    story
+    let walkthrough = Walkthrough::begin(&plane)?;
+    walkthrough
         .until_ready()
         .await
-        .with_context(|| manager.last_words())?;
+        .with_context(|| manager.log_tail())?;
     if arguments.once {
-        story
+        walkthrough
             .delete_and_wait()
             .await
-            .with_context(|| manager.last_words())?;
+            .with_context(|| manager.log_tail())?;
         println!("done: created, ready, destroyed, gone");
         return Ok(());
     }
-    story::say_what_to_try(&plane, &manager);
+    walkthrough::print_next_steps(&plane, &manager);
     std::future::pending().await
 }
 
-/// Builds what is missing of a control plane, all with one `go build`.
+/// Builds missing parts of the control plane with one `go build`.
 fn build_control_plane() -> Result<(), ComponentsError> {
     Components::from_environment()?.prepare(&Component::CONTROL_PLANE)
 }
 
-/// A CLI's name and version.
 fn version(pulumi: &Path) -> anyhow::Result<String> {
     let output = Command::new(pulumi).arg("version").output();
     let output = output.with_context(|| format!("failed to run {}", pulumi.display()))?;
@@ -100,7 +102,7 @@ fn version(pulumi: &Path) -> anyhow::Result<String> {
     Ok(format!("Pulumi's CLI {}", version.trim()))
 }
 
-/// The folder that has our programs: `$PKO_BIN_DIR`, or they are built.
+/// The folder of our programs: `PKO_BIN_DIR`, or they are built.
 fn programs() -> anyhow::Result<PathBuf> {
     if let Some(folder) = std::env::var_os("PKO_BIN_DIR") {
         return Ok(folder.into());
@@ -114,7 +116,7 @@ fn programs() -> anyhow::Result<PathBuf> {
         bail!("manager, agent and pulumi-engine do not build");
     }
     println!("  manager, agent and pulumi-engine, {}", step.elapsed());
-    programs_folder()
+    Ok(programs_folder()?)
 }
 
 fn apply(plane: &ControlPlane, manifest: &Path) -> anyhow::Result<()> {
@@ -137,8 +139,8 @@ fn apply(plane: &ControlPlane, manifest: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Comes when the user has had enough.
-async fn interrupted() {
+/// Waits for SIGINT or SIGTERM.
+async fn wait_for_interrupt() {
     let (Ok(mut interrupt), Ok(mut terminate)) = (
         signal(SignalKind::interrupt()),
         signal(SignalKind::terminate()),

@@ -1,11 +1,11 @@
-//! `cargo xtask test`: every test there is, with a line for each suite and one for all.
+//! `cargo xtask test`: runs all tests and prints a line per suite and a summary.
 //!
 //! ```text
-//!  prerequisites.rs  installs and builds what the tests run
-//!  suites.rs         finds the suites (test programs) that cargo has built
-//!  runner.rs         runs suites side by side, each in a folder of its own
-//!  output.rs         reads what a suite prints; pure
-//!  report.rs         progress while it runs, and what it came to
+//!  prerequisites.rs  installs and builds what the tests need
+//!  suites.rs         builds and lists the suites (test executables)
+//!  runner.rs         runs suites concurrently, each in a folder of its own
+//!  output.rs         parses the output of a suite; does no I/O
+//!  report.rs         progress and summary
 //! ```
 
 mod output;
@@ -23,35 +23,35 @@ use anyhow::bail;
 use clap::ValueEnum;
 use pko_testkit::Cluster;
 
-use crate::{fuzz, image::trial, progress::Step, target_folder};
+use crate::{fuzz, image::e2e_images};
+use pko_testkit::{checkout::target_folder, progress::Step};
 use report::Report;
 use runner::Runner;
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// Only these tests
+pub(crate) struct TestArguments {
+    /// Run only these tests
     layer: Option<Layer>,
-    /// Also what takes minutes: the whole number of repetitions, and a coverage-guided fuzzer
+    /// Run all repetitions and a coverage-guided fuzzer, which takes long
     #[arg(long)]
     full: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Layer {
-    /// What needs nothing but the code
+    /// Unit tests
     Unit,
-    /// What needs a control plane
+    /// Integration tests, which need a control plane
     It,
-    /// What needs a cluster with a node, and images
+    /// End-to-end tests, which need a cluster with a node and images
     E2e,
 }
 
-/// How long each fuzz test tries values.
+/// Seconds per fuzz test.
 const FUZZ_SECONDS: &str = "PKO_FUZZ_SECONDS";
-/// Cargo's profile for the programs in the images of e2e.
 const E2E_PROFILE: &str = "trial";
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &TestArguments) -> anyhow::Result<()> {
     let start = Step::quiet();
     let layer = arguments.layer;
     if layer != Some(Layer::Unit) {
@@ -63,12 +63,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         None | Some(Layer::E2e) => build_images()?,
         Some(Layer::Unit | Layer::It) => None,
     };
-    let longest = (!arguments.full).then_some(runner::LONGEST);
-    let runner = Runner::new(variables(arguments.full, images.as_deref())?, longest)?;
+    let timeout = (!arguments.full).then_some(runner::SUITE_TIMEOUT);
+    let runner = Runner::new(variables(arguments.full, images.as_deref())?, timeout)?;
     let mut report = Report::default();
     runner.run(suites, &mut report)?;
     report.print(&start.elapsed());
-    if report.failed() > 0 {
+    if report.failed_count() > 0 {
         bail!("not all tests passed");
     }
     if arguments.full {
@@ -77,9 +77,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What every suite finds in its environment.
+/// Environment variables for all suites.
 fn variables(full: bool, images: Option<&Path>) -> anyhow::Result<Vec<(&'static str, PathBuf)>> {
-    let mut variables = vec![("PKO_BIN_DIR", crate::programs_folder()?)];
+    let mut variables = vec![("PKO_BIN_DIR", pko_testkit::checkout::programs_folder()?)];
     if full {
         variables.push(("PKO_FULL", "1".into()));
     } else if env::var_os(FUZZ_SECONDS).is_none() {
@@ -91,13 +91,13 @@ fn variables(full: bool, images: Option<&Path>) -> anyhow::Result<Vec<(&'static 
     Ok(variables)
 }
 
-/// The images for e2e; none where there can be no cluster: those tests say so.
+/// Builds the images for e2e. Without support for a cluster there are none, and the tests skip themselves.
 fn build_images() -> anyhow::Result<Option<PathBuf>> {
     if Cluster::obstacle().is_some() {
         return Ok(None);
     }
     let images = target_folder()?.join("e2e-images");
     let profile = env::var("PKO_E2E_PROFILE");
-    trial::run(profile.as_deref().unwrap_or(E2E_PROFILE), &images)?;
+    e2e_images::run(profile.as_deref().unwrap_or(E2E_PROFILE), &images)?;
     Ok(Some(images))
 }

@@ -1,17 +1,16 @@
-//! What a suite prints, line by line; pure.
+//! Parses the output of a suite line by line. Does no I/O.
 
 use std::collections::BTreeMap;
 
 use pko_testkit::SKIPPED;
 
-/// How the reason begins for which a test is marked `#[ignore]` that another test runs, in a
-/// process of its own: it is a part of that one, and not skipped.
+/// The `#[ignore]` reason of tests that another test runs in a child process. They are not counted as
+/// skipped.
 const PART_OF_ANOTHER: &str = "run by the test above";
 
-/// What the lines so far say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Output {
-    /// How many tests there are; several programs of examples are one suite.
+    /// The number of tests. A suite of doc tests has several executables.
     pub(super) tests: usize,
     pub(super) done: usize,
     ok: usize,
@@ -19,13 +18,13 @@ pub(super) struct Output {
     pub(super) ignored: usize,
     /// Tests that skipped themselves, and why.
     pub(super) skipped: BTreeMap<String, String>,
-    /// Lines with figures, which a test prints for people to read.
+    /// Lines with measurements.
     pub(super) figures: Vec<String>,
-    /// From the closing lines, which are there whatever the format of the others.
+    /// Passed and failed, from the `test result` lines.
     closing: (usize, usize),
-    /// Whose output is being shown.
-    shown: Option<String>,
-    /// What the failed tests printed.
+    /// The test whose output follows.
+    current_test: Option<String>,
+    /// The output of failed tests.
     pub(super) failures: String,
     is_in_failures: bool,
 }
@@ -51,24 +50,24 @@ impl Output {
             .strip_prefix("---- ")
             .and_then(|rest| rest.strip_suffix(" stdout ----"))
         {
-            self.shown = Some(name.to_owned());
+            self.current_test = Some(name.to_owned());
         } else if let Some(reason) = line.strip_prefix(SKIPPED) {
-            let test = self.shown.clone().unwrap_or_default();
+            let test = self.current_test.clone().unwrap_or_default();
             self.skipped.insert(test, reason.to_owned());
         } else if line.starts_with("measured") {
             self.figures.push(line.to_owned());
-        } else if let Some((name, result)) = finished(line) {
+        } else if let Some((name, result)) = parse_outcome(line) {
             self.done += 1;
             match result {
-                Finished::Ok => self.ok += 1,
-                Finished::Failed => self.failed.push(name.to_owned()),
-                Finished::Ignored(reason) if reason.starts_with(PART_OF_ANOTHER) => {}
-                Finished::Ignored(_) => self.ignored += 1,
+                TestOutcome::Ok => self.ok += 1,
+                TestOutcome::Failed => self.failed.push(name.to_owned()),
+                TestOutcome::Ignored(reason) if reason.starts_with(PART_OF_ANOTHER) => {}
+                TestOutcome::Ignored(_) => self.ignored += 1,
             }
         }
     }
 
-    /// Tests that passed; one that skipped itself did not.
+    /// Tests that passed, without those that skipped themselves.
     pub(super) fn passed(&self) -> usize {
         let passed = self.closing.0.max(self.ok);
         passed.saturating_sub(self.skipped_count())
@@ -78,27 +77,27 @@ impl Output {
         self.closing.1.max(self.failed.len())
     }
 
-    /// Those that skipped themselves. A failed test is not skipped, whatever it said before.
+    /// Tests that skipped themselves and did not fail.
     pub(super) fn skipped_count(&self) -> usize {
         let is_ok = |name: &&String| !self.failed.contains(name);
         self.skipped.keys().filter(is_ok).count()
     }
 }
 
-enum Finished<'a> {
+enum TestOutcome<'a> {
     Ok,
     Failed,
     Ignored(&'a str),
 }
 
-/// The test that a line says has ended: `test a::b ... ok`.
-fn finished(line: &str) -> Option<(&str, Finished<'_>)> {
+/// Parses `test a::b ... ok`.
+fn parse_outcome(line: &str) -> Option<(&str, TestOutcome<'_>)> {
     let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
     let name = name.strip_suffix(" - should panic").unwrap_or(name);
     let result = match result {
-        "ok" => Finished::Ok,
-        "FAILED" => Finished::Failed,
-        other => Finished::Ignored(other.strip_prefix("ignored")?.trim_start_matches(", ")),
+        "ok" => TestOutcome::Ok,
+        "FAILED" => TestOutcome::Failed,
+        other => TestOutcome::Ignored(other.strip_prefix("ignored")?.trim_start_matches(", ")),
     };
     Some((name, result))
 }
@@ -122,14 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_known_before_the_end() {
+    fn output_counts_tests_before_the_end() {
         let output = read("\nrunning 3 tests\ntest a::b ... ok\ntest c ... FAILED\n");
         assert_eq!((output.done, output.tests), (2, 3));
         assert_eq!(output.failed, ["c"]);
     }
 
     #[test]
-    fn skipped_test_is_not_passed() {
+    fn skipped_test_does_not_count_as_passed() {
         let output = read(
             "running 3 tests\ntest a ... ok\ntest b ... ok\ntest c ... ok\n\nsuccesses:\n\n\
              ---- a stdout ----\nmeasured: 3 s\n\n---- b stdout ----\nskipped: no sshd\n\n\
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn part_of_another_test_is_not_ignored() {
+    fn test_run_by_another_is_not_ignored() {
         let output = read(
             "test a ... ignored, run by the test above, in a process of its own\n\
              test b ... ignored, takes a day\ntest c ... ignored\n",
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_test_is_failed_even_if_it_said_skipped() {
+    fn failed_test_is_not_skipped() {
         let output = read(
             "running 1 test\ntest a ... FAILED\n\nfailures:\n\n---- a stdout ----\nskipped: no\nboom\n\n\n\
              failures:\n    a\n\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_lines_of_several_programs_are_added_up() {
+    fn result_lines_of_several_executables_add_up() {
         let output = read(
             "running 3 tests\n...\ntest result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
              running 37 tests\ntest result: FAILED. 36 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 132.04s\n",

@@ -1,7 +1,7 @@
-//! What the tests need on this machine. Does I/O: runs apt-get, pip, npm, go.
+//! Installs and builds what the tests need, with apt-get, pip, npm and go.
 //!
-//! As root on Debian whatever is missing is installed. Where something can't be had, one line says
-//! so, and the tests that need it skip themselves.
+//! As root on Debian it installs missing packages. Otherwise it prints what is missing, and the tests that
+//! need it skip themselves.
 
 use std::{
     fs,
@@ -13,35 +13,35 @@ use anyhow::{Context, bail};
 use pko_testkit::{Cluster, Component, Components, PKO_PULUMI, pulumi_cli};
 
 use super::Layer;
-use crate::progress::Step;
+use pko_testkit::progress::Step;
 
-/// OpenSSH's server, and Debian's package that has it.
+/// OpenSSH's server and its Debian package.
 const SSHD: (&str, &str) = ("/usr/sbin/sshd", "openssh-server");
 /// A server with the API of S3.
 const MOTO: &str = "moto[server]==5.2.5";
 /// A server with the API of Azure Blob Storage.
 const AZURITE: &str = "azurite@3.37.0";
 
-/// Installs what is missing and can be installed; says what can't.
+/// Installs what is missing, or prints that it cannot.
 pub(super) fn install(layer: Option<Layer>) -> anyhow::Result<()> {
     install_packages(layer)?;
     let cache = pko_testkit::components::cache_folder()?;
     if !cache.join("moto/bin/moto_server").is_file() {
-        optional("moto, for tests with S3", || {
+        install_optional("moto, for tests with S3", || {
             install_moto(&cache.join("moto"))
         });
     }
     let azurite = cache.join("azurite");
     let is_wanted = layer != Some(Layer::E2e);
     if is_wanted && !azurite.join("node_modules/.bin/azurite-blob").exists() {
-        optional("azurite, for tests with Azure Blob Storage", || {
+        install_optional("azurite, for tests with Azure Blob Storage", || {
             install_azurite(&azurite)
         });
     }
     Ok(())
 }
 
-/// Builds the programs that tests run beside ours: they would wait for that without a word.
+/// Builds other programs for the tests up front. Otherwise a test would build them silently.
 pub(super) fn build(layer: Option<Layer>) -> anyhow::Result<()> {
     let step = Step::begin("Kubernetes and Pulumi");
     let mut wanted = Component::CONTROL_PLANE.to_vec();
@@ -60,7 +60,7 @@ pub(super) fn build(layer: Option<Layer>) -> anyhow::Result<()> {
     let pulumi = pulumi_cli()?;
     if !pulumi.with_file_name("pulumi-language-yaml").is_file() {
         bail!(
-            "there is no pulumi-language-yaml beside {}: put it there, or unset {PKO_PULUMI} to use the pinned CLI",
+            "pulumi-language-yaml is missing beside {}; add it, or unset {PKO_PULUMI} to use the pinned CLI",
             pulumi.display()
         );
     }
@@ -93,8 +93,8 @@ fn install_packages(layer: Option<Layer>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tries to install something that a few tests need.
-fn optional(what: &str, install: impl FnOnce() -> anyhow::Result<()>) {
+/// Installs something that only a few tests need.
+fn install_optional(what: &str, install: impl FnOnce() -> anyhow::Result<()>) {
     let step = Step::begin(&format!("installing {what}"));
     match install() {
         Ok(()) => println!("  installed, {}", step.elapsed()),
@@ -105,7 +105,7 @@ fn optional(what: &str, install: impl FnOnce() -> anyhow::Result<()>) {
 fn install_moto(folder: &Path) -> anyhow::Result<()> {
     let is_made = run(Command::new("python3").args(["-m", "venv"]).arg(folder)).is_ok();
     if !is_made {
-        // Debian's Python comes without the module
+        // Debian packages the module separately.
         pko_testkit::cluster::install_packages(&["python3-venv"])?;
         run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
     }
@@ -124,7 +124,7 @@ fn is_on_path(program: &str) -> bool {
     files.any(|file| file.is_file())
 }
 
-/// Runs a command; its failure has the last line that it printed.
+/// Runs a command. The error contains the last line of its output.
 fn run(command: &mut Command) -> anyhow::Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command

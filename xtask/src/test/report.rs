@@ -1,4 +1,4 @@
-//! Progress while suites run, and what they came to.
+//! Progress and summary of a test run.
 
 use std::{
     collections::BTreeMap,
@@ -7,31 +7,30 @@ use std::{
 };
 
 use super::output::Output;
-use crate::progress::seconds;
+use pko_testkit::progress::seconds;
 
-/// How many tests that were skipped for one reason are listed.
+/// The number of skipped tests to list per reason.
 const SHOWN_TESTS: usize = 5;
 
-/// What has come of all suites so far.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     passed: usize,
     failed: Vec<String>,
-    /// How many failed without a name: a suite that did not run to its end.
-    nameless: usize,
-    /// Reasons, and who gave them.
+    /// Failures without a name, from suites that ended early.
+    unnamed_failures: usize,
+    /// Tests by reason.
     skipped: BTreeMap<String, Vec<String>>,
     ignored: usize,
 }
 
 impl Report {
-    /// Adds a suite that has ended.
+    /// Adds a finished suite.
     pub(super) fn add(&mut self, suite: &str, output: &Output) {
         self.passed += output.passed();
         self.ignored += output.ignored;
         let named = output.failed.iter().map(|test| format!("{suite} {test}"));
         self.failed.extend(named);
-        self.nameless += output.failed_count().saturating_sub(output.failed.len());
+        self.unnamed_failures += output.failed_count().saturating_sub(output.failed.len());
         for (test, reason) in &output.skipped {
             if !output.failed.contains(test) {
                 let skipped = self.skipped.entry(reason.clone()).or_default();
@@ -40,27 +39,27 @@ impl Report {
         }
     }
 
-    /// Adds a failure that is no test's.
+    /// Adds a failure that does not belong to a test.
     pub(super) fn fail(&mut self, what: String) {
         self.failed.push(what);
     }
 
-    pub(super) fn failed(&self) -> usize {
-        self.failed.len() + self.nameless
+    pub(super) fn failed_count(&self) -> usize {
+        self.failed.len() + self.unnamed_failures
     }
 
-    fn skipped(&self) -> usize {
+    fn skipped_count(&self) -> usize {
         self.skipped.values().map(Vec::len).sum::<usize>() + self.ignored
     }
 
-    /// Prints what was skipped and why, what failed, and the one line of counts.
+    /// Prints skipped and failed tests, and the counts.
     pub(super) fn print(&self, elapsed: &str) {
         print!("{}", self.text(elapsed));
     }
 
     fn text(&self, elapsed: &str) -> String {
         let mut lines = Vec::new();
-        if self.skipped() > 0 {
+        if self.skipped_count() > 0 {
             lines.push("\nskipped:".to_owned());
         }
         for (reason, tests) in &self.skipped {
@@ -76,11 +75,11 @@ impl Report {
         if self.ignored > 0 {
             lines.push(format!("  {} marked #[ignore]", self.ignored));
         }
-        if self.failed() > 0 {
+        if self.failed_count() > 0 {
             lines.push("\nfailed:".to_owned());
         }
         lines.extend(self.failed.iter().map(|test| format!("  {test}")));
-        let (passed, failed, skipped) = (self.passed, self.failed(), self.skipped());
+        let (passed, failed, skipped) = (self.passed, self.failed_count(), self.skipped_count());
         lines.push(format!(
             "\nin {elapsed}:\n{passed} passed, {failed} failed, {skipped} skipped\n"
         ));
@@ -88,7 +87,7 @@ impl Report {
     }
 }
 
-/// The line of a suite that has ended.
+/// The line for a finished suite.
 pub(super) fn suite_line(name: &str, output: &Output, start: Instant) -> String {
     let mut counts = vec![format!("{} passed", output.passed())];
     for (count, word) in [
@@ -104,7 +103,7 @@ pub(super) fn suite_line(name: &str, output: &Output, start: Instant) -> String 
     format!("{name:<34} {counts}, {}", seconds(start.elapsed()))
 }
 
-/// One line that is written over again and again, where somebody watches.
+/// A line that is updated in place on a terminal.
 pub(super) struct StatusLine {
     is_shown: bool,
     start: Instant,
@@ -118,7 +117,7 @@ impl StatusLine {
         }
     }
 
-    /// Shows which suites run, and how many of how many tests they have done.
+    /// Shows the running suites with finished and total tests.
     pub(super) fn show(&self, running: &[(String, usize, usize)], left: usize) {
         if !self.is_shown {
             return;
@@ -132,7 +131,6 @@ impl StatusLine {
         let _ = stdout().flush();
     }
 
-    /// Makes room for a line that stays.
     pub(super) fn clear(&self) {
         if self.is_shown {
             print!("\r\x1b[2K");
@@ -163,11 +161,11 @@ mod tests {
     }
 
     #[test]
-    fn suite_that_died_counts_as_a_failure() {
+    fn suite_that_died_is_a_failure() {
         let mut report = Report::default();
         report.add("pko-api/it", &Output::default());
-        assert_eq!(report.failed(), 0);
+        assert_eq!(report.failed_count(), 0);
         report.fail("pko-api/it ended with signal 9 before its tests did".to_owned());
-        assert_eq!(report.failed(), 1);
+        assert_eq!(report.failed_count(), 1);
     }
 }

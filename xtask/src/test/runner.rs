@@ -1,7 +1,7 @@
-//! Runs suites side by side. Does I/O: processes, signals, temporary folders, logs.
+//! Runs suites concurrently.
 //!
-//! Each suite gets a `TMPDIR` of its own. Whatever it starts has a path below that folder in its
-//! arguments, so what is left when it has ended is found, named and ended, and counts as a failure.
+//! Each suite has its own `TMPDIR`. All processes that it starts have a path below it in their arguments, so
+//! leftover processes are found by that path, ended and reported as a failure.
 
 use std::{
     collections::VecDeque,
@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -20,6 +20,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use parking_lot::Mutex;
 use pko_testkit::{end_processes_of, processes_of};
 use rustix::process::{Pid, Signal, kill_process_group};
 use signal_hook::{
@@ -33,91 +34,85 @@ use super::{
     report::{Report, StatusLine, suite_line},
     suites::Suite,
 };
-use crate::{progress::seconds, target_folder};
+use pko_testkit::{checkout::target_folder, progress::seconds};
 
-/// How many suites run at a time: unit tests compute, the others wait most of the time.
-const LANES: usize = 3;
-/// After this long a suite is taken for hung.
-pub(super) const LONGEST: Duration = Duration::from_mins(25);
-/// How long what a suite has started may take to notice that it has ended.
+/// Concurrent suites. Unit tests compute, the others mostly wait.
+const CONCURRENT_SUITES: usize = 3;
+/// A suite that takes longer is killed.
+pub(super) const SUITE_TIMEOUT: Duration = Duration::from_mins(25);
+/// The time for processes of a suite to end after it.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long a cluster may take to be taken down.
+/// The time to take down a cluster.
 const CLUSTER_GRACE: Duration = Duration::from_mins(2);
-/// What the command lines of a cluster of e2e have in them, and of the guards of all clusters of tests.
+/// Parts of the command lines of e2e clusters and of the guards of test clusters.
 const CLUSTER_PROCESSES: [&str; 2] = ["cluster/e2e", "pko-cluster-guard"];
-/// How often the status line is renewed.
 const TICK: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(50);
-/// How many lines of a failed suite's log are shown.
 const SHOWN_LINES: usize = 200;
-/// How much of the arguments of a process is shown.
 const SHOWN_CHARACTERS: usize = 200;
 
-/// What all suites have in common.
 pub(super) struct Runner {
     variables: Vec<(&'static str, PathBuf)>,
-    longest: Option<Duration>,
+    timeout: Option<Duration>,
     logs: PathBuf,
     folder: TempDir,
-    groups: Groups,
+    groups: ProcessGroups,
 }
 
 /// The process groups of the suites that run.
 #[derive(Clone, Default)]
-struct Groups {
+struct ProcessGroups {
     running: Arc<Mutex<Vec<Pid>>>,
     is_interrupted: Arc<AtomicBool>,
 }
 
-/// A suite at work.
-struct Running {
+struct RunningSuite {
     suite: Suite,
     start: Instant,
     output: Arc<Mutex<Output>>,
     log: PathBuf,
 }
 
-/// How a suite has ended.
-struct Ended {
+struct FinishedSuite {
     index: usize,
     status: ExitStatus,
     is_hung: bool,
-    /// Its processes that were still there.
+    /// Leftover processes.
     left: Vec<String>,
 }
 
 impl Runner {
-    /// Takes over Ctrl-C from here on: suites are in groups of their own, and end before this does.
+    /// Also handles SIGINT and SIGTERM: suites are in process groups of their own and end first.
     pub(super) fn new(
         variables: Vec<(&'static str, PathBuf)>,
-        longest: Option<Duration>,
+        timeout: Option<Duration>,
     ) -> anyhow::Result<Self> {
         let logs = target_folder()?.join("test-logs");
         fs::create_dir_all(&logs)
             .with_context(|| format!("failed to create {}", logs.display()))?;
-        // Short: the name of a socket below it has about a hundred characters at most
+        // Short, because the path of a Unix socket has at most about 100 characters.
         let mut folder = tempfile::Builder::new();
         let folder = folder.prefix("pko-t").rand_bytes(4).tempdir();
-        let groups = Groups::default();
+        let groups = ProcessGroups::default();
         groups.watch_signals()?;
         Ok(Self {
             variables,
-            longest,
+            timeout,
             logs,
             folder: folder.context("failed to create a temporary folder")?,
             groups,
         })
     }
 
-    /// Runs suites, a few at a time, and adds what they come to.
+    /// Runs suites and adds them to the report.
     pub(super) fn run(&self, suites: Vec<Suite>, report: &mut Report) -> anyhow::Result<()> {
         let mut waiting: VecDeque<Suite> = suites.into();
-        let mut running: Vec<Option<Running>> = Vec::new();
+        let mut running: Vec<Option<RunningSuite>> = Vec::new();
         let (sender, ended) = mpsc::channel();
         let line = StatusLine::new();
         loop {
             let active = running.iter().flatten().count();
-            if active < LANES
+            if active < CONCURRENT_SUITES
                 && !self.groups.is_interrupted()
                 && let Some(suite) = waiting.pop_front()
             {
@@ -128,7 +123,7 @@ impl Runner {
             if active == 0 {
                 break;
             }
-            line.show(&shown(&running), waiting.len());
+            line.show(&suite_progress(&running), waiting.len());
             if let Ok(ended) = ended.recv_timeout(TICK)
                 && let Some(suite) = running.get_mut(ended.index).and_then(Option::take)
             {
@@ -138,7 +133,7 @@ impl Runner {
         }
         if self.groups.is_interrupted() {
             wait_for_clusters();
-            bail!("interrupted: the suites were ended, and nothing of them is left running");
+            bail!("interrupted: all suites and their processes were ended");
         }
         Ok(())
     }
@@ -147,8 +142,8 @@ impl Runner {
         &self,
         suite: Suite,
         index: usize,
-        sender: mpsc::Sender<Ended>,
-    ) -> anyhow::Result<Running> {
+        sender: mpsc::Sender<FinishedSuite>,
+    ) -> anyhow::Result<RunningSuite> {
         let folder = self.folder.path().join(index.to_string());
         fs::create_dir_all(&folder)?;
         let log = self.logs.join(suite.log_name());
@@ -164,17 +159,17 @@ impl Runner {
         let child = self.groups.spawn(&mut command);
         let child = child.with_context(|| format!("failed to run {}", suite.program.display()))?;
         let output = Arc::new(Mutex::new(Output::default()));
-        let attendant = Attendant {
+        let monitor = SuiteMonitor {
             index,
             folder,
-            longest: self.longest,
+            timeout: self.timeout,
             groups: self.groups.clone(),
         };
         let read = Arc::clone(&output);
         thread::spawn(move || {
-            let _ = sender.send(attendant.attend(child, &read, file));
+            let _ = sender.send(monitor.supervise(child, &read, file));
         });
-        Ok(Running {
+        Ok(RunningSuite {
             suite,
             start: Instant::now(),
             output,
@@ -183,17 +178,22 @@ impl Runner {
     }
 }
 
-/// What a suite's thread needs to know of it.
-struct Attendant {
+/// Supervises one suite on a thread of its own.
+struct SuiteMonitor {
     index: usize,
     folder: PathBuf,
-    longest: Option<Duration>,
-    groups: Groups,
+    timeout: Option<Duration>,
+    groups: ProcessGroups,
 }
 
-impl Attendant {
-    /// Reads what a suite prints, waits for its end, and ends what it has left.
-    fn attend(&self, mut child: Child, output: &Arc<Mutex<Output>>, mut log: File) -> Ended {
+impl SuiteMonitor {
+    /// Reads the output, waits for the end, and ends leftover processes.
+    fn supervise(
+        &self,
+        mut child: Child,
+        output: &Arc<Mutex<Output>>,
+        mut log: File,
+    ) -> FinishedSuite {
         let (sender, is_read) = mpsc::channel();
         let stdout = child.stdout.take();
         let output = Arc::clone(output);
@@ -205,18 +205,18 @@ impl Attendant {
                 let Ok(line) = line else { break };
                 let line = String::from_utf8_lossy(&line);
                 let _ = writeln!(log, "{line}");
-                lock(&output).read(&line);
+                output.lock().read(&line);
             }
             let _ = sender.send(());
         });
         let (status, is_hung) = self.wait(&mut child);
         self.groups.forget(&child);
-        // A process that the suite has left may hold the other end of its standard output
+        // A leftover process may still hold standard output open.
         let _ = is_read.recv_timeout(GRACE);
-        let left = self.left();
+        let left = self.leftover_processes();
         end_processes_of(&self.folder, GRACE);
         let _ = fs::remove_dir_all(&self.folder);
-        Ended {
+        FinishedSuite {
             index: self.index,
             status,
             is_hung,
@@ -233,8 +233,8 @@ impl Attendant {
             }
             if !is_hung
                 && self
-                    .longest
-                    .is_some_and(|longest| start.elapsed() > longest)
+                    .timeout
+                    .is_some_and(|timeout| start.elapsed() > timeout)
             {
                 is_hung = true;
                 kill(child);
@@ -243,8 +243,8 @@ impl Attendant {
         }
     }
 
-    /// What runs in the suite's folder after a moment in which it may end by itself.
-    fn left(&self) -> Vec<String> {
+    /// The processes that are still running after a grace period.
+    fn leftover_processes(&self) -> Vec<String> {
         let end = Instant::now() + GRACE;
         loop {
             let processes = processes_of(&self.folder);
@@ -256,7 +256,7 @@ impl Attendant {
     }
 }
 
-impl Groups {
+impl ProcessGroups {
     fn watch_signals(&self) -> anyhow::Result<()> {
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
         let groups = self.clone();
@@ -272,17 +272,17 @@ impl Groups {
         self.is_interrupted.load(Ordering::SeqCst)
     }
 
-    /// Ends all suites; what they have started ends with them, or is ended by their threads.
+    /// Kills all suites. Their monitors end leftover processes.
     fn interrupt(&self) {
         self.is_interrupted.store(true, Ordering::SeqCst);
-        for group in lock(&self.running).iter() {
+        for group in self.running.lock().iter() {
             let _ = kill_process_group(*group, Signal::KILL);
         }
     }
 
     fn spawn(&self, command: &mut Command) -> io::Result<Child> {
-        // Held while it starts: one that starts during an interruption is ended, too
-        let mut running = lock(&self.running);
+        // The lock is held during the start, so that a concurrent interrupt also kills this suite.
+        let mut running = self.running.lock();
         let child = command.spawn()?;
         running.push(Pid::from_child(&child));
         if self.is_interrupted() {
@@ -293,20 +293,20 @@ impl Groups {
 
     fn forget(&self, child: &Child) {
         let group = Pid::from_child(child);
-        lock(&self.running).retain(|running| *running != group);
+        self.running.lock().retain(|running| *running != group);
     }
 }
 
-impl Running {
-    /// Prints what the suite came to, and all that helps if a test failed.
-    fn finish(self, ended: &Ended, report: &mut Report) {
+impl RunningSuite {
+    /// Prints the result, and details of failures.
+    fn finish(self, ended: &FinishedSuite, report: &mut Report) {
         let Self {
             suite,
             start,
             output,
             log,
         } = self;
-        let output = lock(&output);
+        let output = output.lock();
         println!("{}", suite_line(&suite.name, &output, start));
         for figure in &output.figures {
             println!("  {figure}");
@@ -329,12 +329,12 @@ impl Running {
             for problem in problems {
                 println!("{} {problem}", suite.name);
             }
-            println!("all that it printed is in {}", log.display());
+            println!("the whole output is in {}", log.display());
         }
     }
 }
 
-/// Waits until the clusters of suites that were killed are down: their guards see to that.
+/// Waits until the guards have taken down the clusters of killed suites.
 fn wait_for_clusters() {
     let end = Instant::now() + CLUSTER_GRACE;
     let is_up = || {
@@ -347,12 +347,12 @@ fn wait_for_clusters() {
     }
 }
 
-/// Which suites run, and how many of how many tests they have done.
-fn shown(running: &[Option<Running>]) -> Vec<(String, usize, usize)> {
+/// The running suites with finished and total tests.
+fn suite_progress(running: &[Option<RunningSuite>]) -> Vec<(String, usize, usize)> {
     let running = running.iter().flatten();
     running
         .map(|it| {
-            let output = lock(&it.output);
+            let output = it.output.lock();
             (it.suite.name.clone(), output.done, output.tests)
         })
         .collect()
@@ -362,7 +362,7 @@ fn kill(child: &Child) {
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
 }
 
-/// A process as a person recognizes it.
+/// The process id and the command line.
 fn describe(process: u32) -> String {
     let arguments = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let arguments = String::from_utf8_lossy(&arguments).replace('\0', " ");
@@ -377,8 +377,4 @@ fn last_lines(log: &Path) -> String {
     let first = lines.len().saturating_sub(SHOWN_LINES);
     let shown = lines.iter().skip(first).map(|line| format!("{line}\n"));
     shown.collect()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

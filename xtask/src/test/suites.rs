@@ -1,4 +1,4 @@
-//! The suites: programs of tests that cargo builds. Does I/O: runs cargo.
+//! Builds and lists the suites: test executables, and the doc tests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,19 +7,18 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 
 use super::Layer;
-use crate::{cargo, progress::Step};
+use pko_testkit::{checkout::cargo, progress::Step};
 
-/// The suite on a real cluster.
 const E2E: &str = "e2e/e2e";
-/// Another one that needs images.
-const OF_IMAGES: &str = "xtask/image";
-/// Examples in the documentation, which rustdoc builds and runs.
+/// Also needs images.
+const IMAGE_SUITE: &str = "xtask/image";
+/// Doc tests, which rustdoc builds and runs.
 const DOCUMENTATION: &str = "documentation";
 
-/// Where most of a suite's time is waiting, more tests run at a time than there are cores. Suites
-/// start in this order: the longest first.
+/// Suites that mostly wait run more tests at a time than there are cores. They start in this order, the
+/// longest first.
 const THREADS: [(&str, usize); 7] = [
-    // All at once: the suite itself chooses which of them run when
+    // The suite schedules its tests itself.
     (E2E, 100),
     ("pko-operator/it", 8),
     ("pko-engine/it", 2),
@@ -29,30 +28,28 @@ const THREADS: [(&str, usize); 7] = [
     ("pko-testkit/it", 4),
 ];
 
-/// A program of tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Suite {
     pub(super) name: String,
     pub(super) program: PathBuf,
     pub(super) arguments: Vec<String>,
-    /// Where it runs.
+    /// The working directory.
     pub(super) folder: PathBuf,
     is_unit_tests: bool,
 }
 
 impl Suite {
-    /// How many of its tests run at a time; the number of cores if nothing is said.
+    /// The number of concurrent tests. `None` is the number of cores.
     fn threads(&self) -> Option<usize> {
         let known = THREADS.iter().find(|(name, _)| *name == self.name);
         known.map(|(_, threads)| *threads)
     }
 
-    /// How it is run.
     pub(super) fn command(&self) -> Command {
         let mut command = match self.name.as_str() {
             DOCUMENTATION => cargo(),
             E2E => Command::new(&self.program),
-            // E2e lasts longest and waits most: what it computes comes first
+            // E2e lasts longest and mostly waits, so it gets the CPU first.
             _ => {
                 let mut command = Command::new("nice");
                 command.arg(&self.program);
@@ -60,8 +57,8 @@ impl Suite {
             }
         };
         command.args(&self.arguments).current_dir(&self.folder);
-        // As `cargo test` does for a test program. Not for cargo itself: build scripts that depend
-        // on this variable would run again, and half of the crates with them
+        // As `cargo test` does. Not for cargo itself: build scripts that depend on this variable would
+        // run again, and rebuild half of the crates.
         if self.name != DOCUMENTATION {
             command.env("CARGO_MANIFEST_DIR", &self.folder);
         }
@@ -71,15 +68,15 @@ impl Suite {
         command
     }
 
-    /// The file for all that it prints.
+    /// The log file.
     pub(super) fn log_name(&self) -> String {
         let is_plain = |letter: char| letter.is_alphanumeric() || letter == '-';
         let name = self.name.replace(|letter| !is_plain(letter), "-");
         format!("{}.log", name.trim_matches('-'))
     }
 
-    /// The sooner it starts, the smaller. The longest come first, so that none of them is left alone
-    /// at the end; unit tests and examples, which compute, fill what is left of the cores.
+    /// The start order, smallest first. The longest suites come first, so that none runs alone at the end.
+    /// Unit tests and doc tests, which compute, fill the remaining CPU time.
     fn order(&self) -> usize {
         let place = THREADS.iter().position(|(name, _)| *name == self.name);
         let last = THREADS.len();
@@ -91,20 +88,20 @@ impl Suite {
         }
     }
 
-    /// Examples in the documentation; cargo says the same of them as a suite does.
+    /// Doc tests. Cargo's output has the format of a suite's.
     fn documentation() -> Self {
         let arguments = ["test", "--workspace", "--doc"];
         Self {
             name: DOCUMENTATION.to_owned(),
             program: cargo().get_program().into(),
             arguments: arguments.map(ToOwned::to_owned).into(),
-            folder: crate::checkout(),
+            folder: pko_testkit::checkout::checkout(),
             is_unit_tests: true,
         }
     }
 }
 
-/// Builds the suites and finds out which they are, in the order in which they start.
+/// Builds the suites and returns them in start order.
 pub(super) fn build(layer: Option<Layer>) -> anyhow::Result<Vec<Suite>> {
     let step = Step::begin("building programs and tests");
     let output = command(layer)
@@ -113,11 +110,11 @@ pub(super) fn build(layer: Option<Layer>) -> anyhow::Result<Vec<Suite>> {
         .output()
         .context("failed to run cargo")?;
     if !output.status.success() {
-        bail!("the tests do not build: see the errors of cargo above");
+        bail!("the tests do not build; see cargo's errors above");
     }
     let messages = String::from_utf8_lossy(&output.stdout);
-    let mut suites: Vec<Suite> = messages.lines().filter_map(suite).collect();
-    suites.retain(|suite| is_wanted(layer, suite));
+    let mut suites: Vec<Suite> = messages.lines().filter_map(parse_message).collect();
+    suites.retain(|suite| belongs_to(layer, suite));
     if layer.is_none_or(|layer| layer == Layer::Unit) {
         suites.push(Suite::documentation());
     }
@@ -126,8 +123,8 @@ pub(super) fn build(layer: Option<Layer>) -> anyhow::Result<Vec<Suite>> {
     Ok(suites)
 }
 
-/// One set of packages and targets for every layer that runs programs: another set has other
-/// features, and compiles what they share once more.
+/// All layers that run programs use the same packages and targets. Another set would have other features
+/// and compile shared crates again.
 fn command(layer: Option<Layer>) -> Command {
     let mut command = cargo();
     command.args(["test", "--workspace"]);
@@ -138,8 +135,8 @@ fn command(layer: Option<Layer>) -> Command {
     command
 }
 
-fn is_wanted(layer: Option<Layer>, suite: &Suite) -> bool {
-    let needs_images = suite.name == E2E || suite.name == OF_IMAGES;
+fn belongs_to(layer: Option<Layer>, suite: &Suite) -> bool {
+    let needs_images = suite.name == E2E || suite.name == IMAGE_SUITE;
     match layer {
         None => true,
         Some(Layer::Unit) => suite.is_unit_tests,
@@ -148,8 +145,8 @@ fn is_wanted(layer: Option<Layer>, suite: &Suite) -> bool {
     }
 }
 
-/// The suite that a message of cargo announces, if it is about one.
-fn suite(message: &str) -> Option<Suite> {
+/// Parses a message of cargo. Returns `None` unless it is about a test executable.
+fn parse_message(message: &str) -> Option<Suite> {
     let message: Value = serde_json::from_str(message).ok()?;
     if !message.pointer("/profile/test")?.as_bool()? {
         return None;
@@ -168,7 +165,7 @@ fn suite(message: &str) -> Option<Suite> {
     Some(Suite {
         name,
         program: message.get("executable")?.as_str()?.into(),
-        // Passing tests are shown, too: that is where one says that it was skipped
+        // Shows the output of passing tests, which may report that they were skipped.
         arguments: vec!["--show-output".to_owned()],
         folder: folder.to_owned(),
         is_unit_tests,
@@ -182,37 +179,37 @@ mod tests {
     const MESSAGE: &str = r#"{"reason":"compiler-artifact","manifest_path":"/src/crates/pko-api/Cargo.toml","target":{"kind":["test"],"name":"it"},"profile":{"test":true},"executable":"/target/it"}"#;
 
     #[test]
-    fn suite_is_found_in_message_of_cargo() {
-        let found = suite(MESSAGE).unwrap();
+    fn suite_is_parsed_from_cargo_message() {
+        let found = parse_message(MESSAGE).unwrap();
         assert_eq!(
             (found.name.as_str(), found.folder.as_path()),
             ("pko-api/it", Path::new("/src/crates/pko-api"))
         );
-        assert!(suite(&MESSAGE.replace("\"test\":true", "\"test\":false")).is_none());
-        assert!(suite(&MESSAGE.replace("\"/target/it\"", "null")).is_none());
-        assert!(suite("not json").is_none());
+        assert!(parse_message(&MESSAGE.replace("\"test\":true", "\"test\":false")).is_none());
+        assert!(parse_message(&MESSAGE.replace("\"/target/it\"", "null")).is_none());
+        assert!(parse_message("not json").is_none());
     }
 
     #[test]
-    fn suite_gets_its_manifest_folder_but_cargo_does_not() {
+    fn suite_but_not_cargo_gets_manifest_dir() {
         let sets_it = |suite: &Suite| {
             let command = suite.command();
             let mut variables = command.get_envs();
             variables.any(|(name, value)| name == "CARGO_MANIFEST_DIR" && value.is_some())
         };
-        assert!(sets_it(&suite(MESSAGE).unwrap()));
+        assert!(sets_it(&parse_message(MESSAGE).unwrap()));
         assert!(!sets_it(&Suite::documentation()));
     }
 
     #[test]
-    fn layer_has_the_suites_it_names() {
-        let integration = suite(MESSAGE).unwrap();
-        let unit = suite(&MESSAGE.replace(r#"["test"]"#, r#"["lib"]"#)).unwrap();
+    fn layer_selects_its_suites() {
+        let integration = parse_message(MESSAGE).unwrap();
+        let unit = parse_message(&MESSAGE.replace(r#"["test"]"#, r#"["lib"]"#)).unwrap();
         let e2e = Suite {
             name: "e2e/e2e".to_owned(),
             ..integration.clone()
         };
-        let wanted = |layer| [&unit, &integration, &e2e].map(|suite| is_wanted(layer, suite));
+        let wanted = |layer| [&unit, &integration, &e2e].map(|suite| belongs_to(layer, suite));
         assert_eq!(wanted(None), [true, true, true]);
         assert_eq!(wanted(Some(Layer::Unit)), [true, false, false]);
         assert_eq!(wanted(Some(Layer::It)), [false, true, false]);
@@ -221,12 +218,12 @@ mod tests {
 
     #[test]
     fn longest_suites_start_first() {
-        let integration = suite(MESSAGE).unwrap();
+        let integration = parse_message(MESSAGE).unwrap();
         let named = |name: &str| Suite {
             name: name.to_owned(),
             ..integration.clone()
         };
-        let unit = suite(&MESSAGE.replace(r#"["test"]"#, r#"["lib"]"#)).unwrap();
+        let unit = parse_message(&MESSAGE.replace(r#"["test"]"#, r#"["lib"]"#)).unwrap();
         let mut suites: Vec<Suite> = vec![unit.clone(), Suite::documentation()];
         suites.extend(["pko-api/it", "pko-operator/it", "e2e/e2e"].map(named));
         suites.sort_by_key(Suite::order);

@@ -61,7 +61,7 @@ fn load_extra(variable: impl Fn(&str) -> Option<String>) -> Vec<Certificate<'sta
             }
             Ok(certificates) => found.extend(certificates),
             Err(error) => {
-                tracing::warn!(variable = name, file, %error, "Failed to read certificates, skipping them")
+                tracing::warn!(variable = name, file, %error, "Failed to read certificates, skipping them");
             }
         }
     }

@@ -1,21 +1,20 @@
-//! The operator itself: its namespace, its account, its Deployment and how others reach it. Pure.
+//! The operator's namespace, service account, Deployment and Services. Does no I/O.
 
 use pko_api::names::images;
 use serde_json::{Value, json};
 
-use super::{ACCOUNT, NAMESPACE, PART_OF, SELECTED_BY, own, pairs};
+use super::{ACCOUNT, NAME_LABEL, NAMESPACE, SELECTOR_LABEL, namespaced, pairs};
 use crate::image::TAG;
 
-/// Its name in DNS, under which workspaces fetch Programs.
+/// The Service from which workspaces fetch Programs.
 const SERVICE: &str = "pulumi-kubernetes-operator";
-/// Where metrics are in upstream's documents.
+/// The metrics Service of upstream's documentation.
 const DOCUMENTED_METRICS: &str = "pulumi-kubernetes-operator-metrics";
-/// Where metrics are in upstream's file.
+/// The metrics Service of upstream's manifest.
 const METRICS: &str = "controller-manager-metrics-service";
 
 const USER: u32 = 65532;
 
-/// A port of the manager, under its name in the pod.
 pub(super) struct Port {
     pub(super) name: &'static str,
     pub(super) number: u16,
@@ -25,7 +24,7 @@ pub(super) const PROGRAMS: Port = Port {
     name: "http-fileserver",
     number: 9090,
 };
-/// By HTTPS, whatever upstream's name for it says.
+/// HTTPS, despite upstream's name.
 pub(super) const METRICS_PORT: Port = Port {
     name: "http-metrics",
     number: 8443,
@@ -35,11 +34,11 @@ const PROBES: Port = Port {
     number: 8081,
 };
 
-/// With the strictest of Kubernetes' Pod Security Standards.
+/// Enforces the `restricted` Pod Security Standard.
 pub(super) fn namespace() -> Value {
     let labels = [
-        PART_OF,
-        SELECTED_BY,
+        NAME_LABEL,
+        SELECTOR_LABEL,
         ("pod-security.kubernetes.io/enforce", "restricted"),
         ("pod-security.kubernetes.io/warn", "restricted"),
     ];
@@ -51,10 +50,10 @@ pub(super) fn namespace() -> Value {
 }
 
 pub(super) fn account() -> Value {
-    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": own(ACCOUNT, &[PART_OF])})
+    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": namespaced(ACCOUNT, &[NAME_LABEL])})
 }
 
-/// Programs and metrics, under each name by which upstream has them.
+/// Programs and metrics, under all of upstream's names.
 pub(super) fn services() -> Vec<Value> {
     vec![
         service(
@@ -76,10 +75,10 @@ fn service(name: &str, ports: &[(&str, u16, &Port)]) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": own(name, &[PART_OF, SELECTED_BY]),
+        "metadata": namespaced(name, &[NAME_LABEL, SELECTOR_LABEL]),
         "spec": {
             "type": "ClusterIP",
-            "selector": pairs(&[SELECTED_BY]),
+            "selector": pairs(&[SELECTOR_LABEL]),
             "ports": ports.collect::<Vec<_>>(),
         },
     })
@@ -89,15 +88,15 @@ pub(super) fn deployment() -> Value {
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": own(ACCOUNT, &[PART_OF, SELECTED_BY]),
+        "metadata": namespaced(ACCOUNT, &[NAME_LABEL, SELECTOR_LABEL]),
         "spec": {
             "replicas": 1,
-            "selector": {"matchLabels": pairs(&[SELECTED_BY])},
+            "selector": {"matchLabels": pairs(&[SELECTOR_LABEL])},
             "template": {
                 "metadata": {
                     "annotations": {"kubectl.kubernetes.io/default-container": "manager"},
                     // Both, since network policies know the operator by the first.
-                    "labels": pairs(&[PART_OF, SELECTED_BY]),
+                    "labels": pairs(&[NAME_LABEL, SELECTOR_LABEL]),
                 },
                 "spec": {
                     "serviceAccountName": ACCOUNT,

@@ -1,38 +1,38 @@
-//! Who may call whom, for clusters whose network asks. Pure.
+//! Network policies. Does no I/O.
 
 use pko_api::names::labels;
 use serde_json::{Value, json};
 
 use super::{
-    NAMESPACE, PART_OF, SELECTED_BY,
+    NAME_LABEL, NAMESPACE, SELECTOR_LABEL,
     manager::{METRICS_PORT, PROGRAMS},
-    own, pairs,
+    namespaced, pairs,
 };
 
 pub(super) fn policies() -> Vec<Value> {
     vec![workspaces(), operator()]
 }
 
-/// Workspaces in `default` are called by the operator and by nobody else.
+/// Only the operator may call workspaces in `default`.
 fn workspaces() -> Value {
     policy(
-        &json!({"name": "allow-workspace-rpc", "namespace": "default", "labels": pairs(&[PART_OF])}),
+        &json!({"name": "allow-workspace-rpc", "namespace": "default", "labels": pairs(&[NAME_LABEL])}),
         &workspace_label(),
         &json!([{
             "from": [{
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
-                "podSelector": {"matchLabels": pairs(&[PART_OF])},
+                "podSelector": {"matchLabels": pairs(&[NAME_LABEL])},
             }],
             "ports": [{"port": "grpc", "protocol": "TCP"}],
         }]),
     )
 }
 
-/// The operator serves Programs to workspaces, and metrics to whoever may read them. A kubelet is always let through.
+/// The operator serves Programs to workspaces, and metrics to authorized clients. Kubelets are always allowed.
 fn operator() -> Value {
     policy(
-        &own("controller-manager", &[PART_OF]),
-        &json!(pairs(&[SELECTED_BY])),
+        &namespaced("controller-manager", &[NAME_LABEL]),
+        &json!(pairs(&[SELECTOR_LABEL])),
         &json!([
             {
                 "from": [{"namespaceSelector": {}, "podSelector": {"matchLabels": workspace_label()}}],

@@ -1,4 +1,4 @@
-//! Who may do what: the roles of `pko_api::rbac` under upstream's names of their bindings. Pure.
+//! Roles from `pko_api::rbac`, with upstream's names for the bindings. Does no I/O.
 
 use pko_api::rbac::{
     CONTROLLER_MANAGER, EDIT, GROUP, LEADER_ELECTION, METRICS_AUTH, METRICS_READER, Role,
@@ -6,9 +6,9 @@ use pko_api::rbac::{
 };
 use serde_json::{Value, json};
 
-use super::{ACCOUNT, NAMESPACE, PART_OF, own_namespace, pairs};
+use super::{ACCOUNT, NAME_LABEL, NAMESPACE, own_namespace, pairs};
 
-/// Those that are installed. The others of the table are for managers that are told to do more.
+/// The roles of a default installation. Others are for optional features.
 pub(super) const ROLES: [Role; 7] = [
     CONTROLLER_MANAGER,
     LEADER_ELECTION,
@@ -19,8 +19,7 @@ pub(super) const ROLES: [Role; 7] = [
     VIEW,
 ];
 
-/// Those that the manager has, each with the name of its binding. What a binding is for can't be changed, so that these
-/// fit over upstream's.
+/// The manager's roles and the names of their bindings. `roleRef` is immutable, so the names fit upstream's.
 const BOUND: [(Role, &str); 4] = [
     (CONTROLLER_MANAGER, "pulumi-kubernetes-operator"),
     (LEADER_ELECTION, "leader-election-rolebinding"),
@@ -28,7 +27,7 @@ const BOUND: [(Role, &str); 4] = [
     (METRICS_AUTH, "metrics-auth-rolebinding"),
 ];
 
-/// The account of workspaces in upstream's examples.
+/// The service account of workspaces in upstream's examples.
 const WORKSPACES: (&str, &str) = ("default", "pulumi");
 
 pub(super) fn workspace_account() -> Value {
@@ -36,7 +35,7 @@ pub(super) fn workspace_account() -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": {"name": name, "namespace": namespace, "labels": pairs(&[PART_OF])},
+        "metadata": {"name": name, "namespace": namespace, "labels": pairs(&[NAME_LABEL])},
     })
 }
 
@@ -49,7 +48,7 @@ fn binding(role: &Role, name: &str) -> Value {
     let namespace = own_namespace(role);
     let subject = json!({"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE});
     let mut binding = role.binding(namespace, &[subject]);
-    let mut metadata = json!({"name": name, "labels": pairs(&[PART_OF])});
+    let mut metadata = json!({"name": name, "labels": pairs(&[NAME_LABEL])});
     if let (Some(namespace), Value::Object(fields)) = (namespace, &mut metadata) {
         fields.insert("namespace".to_owned(), json!(namespace));
     }
@@ -59,14 +58,14 @@ fn binding(role: &Role, name: &str) -> Value {
     binding
 }
 
-/// An agent that asks the API server who calls, as upstream's does, needs this. Ours does not.
+/// Upstream's agent reviews tokens and needs this. Ours does not.
 fn delegation() -> Value {
     let (namespace, account) = WORKSPACES;
     let role = "system:auth-delegator";
     json!({
         "apiVersion": format!("{GROUP}/v1"),
         "kind": "ClusterRoleBinding",
-        "metadata": {"name": format!("{namespace}:{account}:{role}"), "labels": pairs(&[PART_OF])},
+        "metadata": {"name": format!("{namespace}:{account}:{role}"), "labels": pairs(&[NAME_LABEL])},
         "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     })

@@ -1,4 +1,4 @@
-//! What the file says fits together, and fits what our code makes.
+//! Checks that the objects of the file fit together and fit our code.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use pko_core::workspace::pod;
 
 use super::*;
 
-/// All objects of the file, as `kubectl` reads them. Read once: it is large.
+/// All objects of the file, parsed once.
 fn objects() -> &'static [Value] {
     static OBJECTS: OnceLock<Vec<Value>> = OnceLock::new();
     OBJECTS.get_or_init(|| {
@@ -32,12 +32,12 @@ fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap()
 }
 
-/// The operator's pod, as its Deployment makes it.
+/// The pod of the operator's Deployment.
 fn operator_pod() -> Value {
     of_kind("Deployment").remove(0)["spec"]["template"].clone()
 }
 
-/// A workspace's pod, as the manager makes it.
+/// A workspace's pod from the manager's code.
 fn workspace_pod() -> Value {
     let workspace: Workspace = serde_json::from_value(json!({
         "apiVersion": "auto.pulumi.com/v1alpha1",
@@ -60,7 +60,7 @@ fn selects(selector: &Value, pod: &Value) -> bool {
     wanted.all(|(name, value)| pod["metadata"]["labels"][name] == *value)
 }
 
-/// The number of a pod's port by what a Service or a policy calls it.
+/// The number of a pod's port, by number or name.
 fn port_of(pod: &Value, port: &Value) -> Option<Value> {
     let containers = pod["spec"]["containers"].as_array().unwrap().iter();
     let ports = containers.flat_map(|container| container["ports"].as_array().unwrap());
@@ -69,7 +69,7 @@ fn port_of(pod: &Value, port: &Value) -> Option<Value> {
 }
 
 #[test]
-fn what_others_need_comes_first() {
+fn install_objects_are_in_dependency_order() {
     let objects = objects();
     let place = |kind: &str, wanted: &str| {
         let found = |object: &Value| object["kind"] == kind && name(object) == wanted;
@@ -88,7 +88,7 @@ fn what_others_need_comes_first() {
 }
 
 #[test]
-fn every_object_of_upstreams_file_is_here() {
+fn install_has_every_object_of_upstream() {
     let wanted = "\
         Namespace/pulumi-kubernetes-operator CustomResourceDefinition/programs.pulumi.com \
         CustomResourceDefinition/stacks.pulumi.com CustomResourceDefinition/updates.auto.pulumi.com \
@@ -118,7 +118,7 @@ fn every_object_of_upstreams_file_is_here() {
 }
 
 #[test]
-fn the_manager_has_the_rights_that_tests_run_it_under_and_no_others() {
+fn install_manager_has_exactly_the_tested_rights() {
     let roles = objects();
     let role = |binding: &Value| {
         let (kind, wanted) = (&binding["roleRef"]["kind"], &binding["roleRef"]["name"]);
@@ -149,7 +149,7 @@ fn the_manager_has_the_rights_that_tests_run_it_under_and_no_others() {
 }
 
 #[test]
-fn services_lead_to_ports_of_the_operator() {
+fn install_services_target_ports_of_the_operator() {
     let pod = operator_pod();
     for service in of_kind("Service") {
         assert!(
@@ -172,7 +172,7 @@ fn services_lead_to_ports_of_the_operator() {
 }
 
 #[test]
-fn flags_and_ports_of_the_operator_agree() {
+fn install_flags_match_ports() {
     let pod = operator_pod();
     let container = &pod["spec"]["containers"][0];
     let arguments = container["args"].as_array().unwrap();
@@ -197,7 +197,7 @@ fn flags_and_ports_of_the_operator_agree() {
 }
 
 #[test]
-fn workspaces_get_the_agent_of_the_same_image() {
+fn install_agent_image_is_the_operators() {
     let pod = operator_pod();
     let container = &pod["spec"]["containers"][0];
     let agent = container["env"].as_array().unwrap();
@@ -231,7 +231,7 @@ fn is(peer: &Value, pod: &Value, namespace: &str) -> bool {
 }
 
 #[test]
-fn the_network_lets_through_what_is_needed_and_nothing_else() {
+fn install_network_policies_allow_only_required_traffic() {
     let (operator, workspace) = (operator_pod(), workspace_pod());
     let stranger = json!({"metadata": {"labels": {"app": "other"}}});
     let policies = of_kind("NetworkPolicy");
@@ -268,7 +268,7 @@ fn the_network_lets_through_what_is_needed_and_nothing_else() {
 }
 
 #[test]
-fn plain_apply_can_note_what_was_applied() {
+fn install_objects_fit_last_applied_annotation() {
     // What `kubectl apply` keeps of an object, and how much the API server takes of that.
     const LIMIT: usize = 256 * 1024;
     for object in objects() {
@@ -278,7 +278,7 @@ fn plain_apply_can_note_what_was_applied() {
 }
 
 #[test]
-fn the_operator_keeps_the_strictest_rules_for_pods() {
+fn install_operator_meets_restricted_pod_security() {
     let namespace = of_kind("Namespace").remove(0);
     let labels = &namespace["metadata"]["labels"];
     assert_eq!(labels["pod-security.kubernetes.io/enforce"], "restricted");

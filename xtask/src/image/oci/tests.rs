@@ -12,20 +12,20 @@ fn image() -> Image {
         // Not in order: an image's are, whoever lists them.
         is_plain: false,
         entries: vec![
-            Entry::link("bin/hi", "hello"),
-            Entry::file("bin/hello", 0o755, b"a program".to_vec()),
-            Entry::folder("tmp", 0o1777, 1000),
-            Entry::folder("bin", 0o755, 0),
+            ImageEntry::link("bin/hi", "hello"),
+            ImageEntry::file("bin/hello", 0o755, b"a program".to_vec()),
+            ImageEntry::folder("tmp", 0o1777, 1000),
+            ImageEntry::folder("bin", 0o755, 0),
         ],
     }
 }
 
-fn json_of(packed: &Packed, path: &str) -> Value {
+fn json_of(packed: &PackedImage, path: &str) -> Value {
     serde_json::from_slice(&packed.files[path]).unwrap()
 }
 
 /// The blob of a descriptor, whose size and digest must be right.
-fn blob_of<'a>(packed: &'a Packed, descriptor: &Value) -> &'a [u8] {
+fn blob_of<'a>(packed: &'a PackedImage, descriptor: &Value) -> &'a [u8] {
     let name = descriptor["digest"].as_str().unwrap();
     let bytes = &packed.files[&blob_path(name)];
     assert_eq!(descriptor["size"], bytes.len());
@@ -34,7 +34,7 @@ fn blob_of<'a>(packed: &'a Packed, descriptor: &Value) -> &'a [u8] {
 }
 
 #[test]
-fn everything_is_found_from_the_index_by_its_digest() {
+fn oci_index_leads_to_all_blobs_by_digest() {
     let packed = image().pack().unwrap();
     assert_eq!(
         json_of(&packed, "oci-layout")["imageLayoutVersion"],
@@ -67,7 +67,7 @@ fn everything_is_found_from_the_index_by_its_digest() {
 }
 
 #[test]
-fn docker_finds_the_same() {
+fn oci_docker_manifest_matches_index() {
     let packed = image().pack().unwrap();
     let docker = json_of(&packed, "manifest.json");
     assert_eq!(docker[0]["RepoTags"], json!(["local/hello:v1"]));
@@ -99,7 +99,7 @@ fn listed(archive: &[u8]) -> Vec<Line> {
 }
 
 #[test]
-fn the_layer_has_these_files_in_order() {
+fn oci_layer_has_files_in_order() {
     let mut image = image();
     image
         .entries
@@ -115,14 +115,14 @@ fn the_layer_has_these_files_in_order() {
 }
 
 #[test]
-fn the_same_contents_are_the_same_image() {
+fn oci_image_is_reproducible() {
     let (one, other) = (image().pack().unwrap(), image().pack().unwrap());
     assert_eq!(one.digest, other.digest);
     assert_eq!(one.archive().unwrap(), other.archive().unwrap());
 }
 
 #[test]
-fn the_archive_holds_the_layout() {
+fn oci_archive_contains_the_layout() {
     let packed = image().pack().unwrap();
     let archive = packed.archive().unwrap();
     let files = listed(&archive).into_iter();

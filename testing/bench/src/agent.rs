@@ -1,5 +1,5 @@
-//! The workspace agent under measurement: driven through upstream's service, so that any agent can be,
-//! with a stand-in for `pulumi` that takes no time.
+//! Measures the workspace agent through upstream's gRPC service, so that any agent can be measured.
+//! `pulumi` is a stand-in that takes no time.
 #![expect(
     clippy::cast_precision_loss,
     reason = "no figure here has more than a few digits"
@@ -21,51 +21,54 @@ use pko_proto::{
     },
     convert::literal_config,
 };
-use pko_testkit::{Reply, Script, StandIn, stand_in};
+use pko_testkit::{
+    Reply, Script, StandIn,
+    checkout::{cargo, target_folder},
+    progress::Step,
+    stand_in,
+};
 use serde_json::json;
 use tonic::transport::{Channel, Endpoint};
 
 use super::{
-    process::{Server, free_address},
+    process::{ServerProcess, free_address},
     report::Figure,
 };
-use crate::{cargo, progress::Step};
 
-/// How often the start is measured.
 const STARTS: usize = 30;
 const EVENTS: u32 = 10_000;
 const STATIC_TARGET: &str = "x86_64-unknown-linux-musl";
 
-/// All figures of an agent; of ours if no other is named.
+/// Measures an agent, by default ours.
 pub(super) async fn measure(agent: Option<&Path>, runs: u32) -> anyhow::Result<Vec<Figure>> {
     let agent = match agent {
         Some(agent) => agent.canonicalize().context("failed to find the agent")?,
         None => build()?,
     };
-    let place = Place::new(agent, build_stand_in()?)?;
-    let mut figures = vec![size(&place.agent)?];
-    figures.extend(starts(&place)?);
-    figures.extend(processes(&place).await?);
-    figures.extend(events(&place).await?);
-    figures.extend(many_runs(&place, runs).await?);
+    let environment = AgentEnvironment::new(agent, build_stand_in()?)?;
+    let mut figures = vec![size(&environment.agent)?];
+    figures.extend(starts(&environment)?);
+    figures.extend(processes(&environment).await?);
+    figures.extend(events(&environment).await?);
+    figures.extend(many_runs(&environment, runs).await?);
     Ok(figures)
 }
 
-/// Ours, as it is shipped: static.
+/// Builds a static agent, as it is shipped.
 fn build() -> anyhow::Result<PathBuf> {
     let step = Step::begin("building the agent");
     let arguments = ["build", "--release", "--quiet", "--package", "pko-agent"];
     let built = cargo()
         .args(arguments)
         .args(["--target", STATIC_TARGET])
-        // One library has C in it, but nothing of a C library.
+        // One dependency has C code, which needs no C library.
         .env("CC_x86_64_unknown_linux_musl", "gcc")
         .status()?;
     if !built.success() {
         bail!("the agent does not build: `rustup target add {STATIC_TARGET}` may be missing");
     }
     println!("  built, {}", step.elapsed());
-    let profile = crate::target_folder()?.join(STATIC_TARGET).join("release");
+    let profile = target_folder()?.join(STATIC_TARGET).join("release");
     Ok(profile.join("agent"))
 }
 
@@ -81,22 +84,22 @@ pub(super) fn build_stand_in() -> anyhow::Result<PathBuf> {
     if !cargo().args(arguments).status()?.success() {
         bail!("the stand-in for pulumi does not build");
     }
-    Ok(crate::target_folder()?.join("release/pulumi-stand-in"))
+    Ok(target_folder()?.join("release/pulumi-stand-in"))
 }
 
-/// Where an agent is measured.
-struct Place {
+/// The agent, its workspaces and the stand-in for `pulumi`.
+struct AgentEnvironment {
     agent: PathBuf,
     folder: tempfile::TempDir,
     stand_in: StandIn,
 }
 
-impl Place {
+impl AgentEnvironment {
     fn new(agent: PathBuf, pulumi: PathBuf) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let bin = folder.path().join("bin");
         fs::create_dir(&bin)?;
-        // An agent may know no other way than the PATH.
+        // Upstream's agent finds `pulumi` by PATH only.
         symlink(pulumi, bin.join("pulumi"))?;
         let stand_in = StandIn::new(folder.path().join("stand-in"), &Script::new());
         Ok(Self {
@@ -106,8 +109,8 @@ impl Place {
         })
     }
 
-    /// A fresh workspace, served.
-    fn serve(&self) -> anyhow::Result<Server> {
+    /// Serves a new workspace.
+    fn serve(&self) -> anyhow::Result<ServerProcess> {
         let workspace = tempfile::tempdir_in(self.folder.path())?
             .keep()
             .join("workspace");
@@ -128,7 +131,7 @@ impl Place {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        Server::start(command, address)
+        ServerProcess::start(command, address)
     }
 }
 
@@ -141,11 +144,11 @@ fn figure(name: &'static str, value: f64, unit: &'static str) -> Figure {
     Figure::new(name, value, unit)
 }
 
-fn starts(place: &Place) -> anyhow::Result<Vec<Figure>> {
+fn starts(environment: &AgentEnvironment) -> anyhow::Result<Vec<Figure>> {
     let step = Step::begin("starting it");
     let mut milliseconds = Vec::new();
     for _ in 0..STARTS {
-        milliseconds.push(place.serve()?.start.as_secs_f64() * 1e3);
+        milliseconds.push(environment.serve()?.start.as_secs_f64() * 1e3);
     }
     milliseconds.sort_by(f64::total_cmp);
     println!("  {STARTS} times, {}", step.elapsed());
@@ -156,7 +159,7 @@ fn starts(place: &Place) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-async fn connect(server: &Server) -> anyhow::Result<AutomationServiceClient<Channel>> {
+async fn connect(server: &ServerProcess) -> anyhow::Result<AutomationServiceClient<Channel>> {
     let endpoint = Endpoint::from_shared(format!("http://{}", server.address))?;
     let channel = endpoint.connect().await?;
     Ok(AutomationServiceClient::new(channel)
@@ -173,7 +176,7 @@ async fn select(client: &mut AutomationServiceClient<Channel>) -> anyhow::Result
     Ok(())
 }
 
-/// Runs an update to its end; how many messages came.
+/// Runs an update and returns the number of messages.
 async fn update(client: &mut AutomationServiceClient<Channel>) -> anyhow::Result<u32> {
     let request = UpRequest {
         message: Some("measured".to_owned()),
@@ -187,7 +190,7 @@ async fn update(client: &mut AutomationServiceClient<Channel>) -> anyhow::Result
     Ok(messages)
 }
 
-/// What an operator asks of a fresh workspace before its first update.
+/// The requests of an operator before the first update of a workspace.
 async fn prepare(client: &mut AutomationServiceClient<Channel>) -> anyhow::Result<()> {
     client.pulumi_version(PulumiVersionRequest {}).await?;
     client.install(InstallRequest {}).await?;
@@ -199,35 +202,35 @@ async fn prepare(client: &mut AutomationServiceClient<Channel>) -> anyhow::Resul
     Ok(())
 }
 
-async fn processes(place: &Place) -> anyhow::Result<Vec<Figure>> {
-    // Before the start: the version is asked for then, or a little later.
-    let before = place.stand_in.calls().len();
-    let server = place.serve()?;
+async fn processes(environment: &AgentEnvironment) -> anyhow::Result<Vec<Figure>> {
+    // Counted before the start, because the agent asks for the version then or later.
+    let before = environment.stand_in.calls().len();
+    let server = environment.serve()?;
     let mut client = connect(&server).await?;
     prepare(&mut client).await?;
     select(&mut client).await?;
     update(&mut client).await?;
-    let first = place.stand_in.calls().len() - before;
+    let first = environment.stand_in.calls().len() - before;
     select(&mut client).await?;
     update(&mut client).await?;
-    let later = place.stand_in.calls().len() - before - first;
+    let later = environment.stand_in.calls().len() - before - first;
     Ok(vec![
         figure("pulumi processes, first update", first as f64, ""),
         figure("pulumi processes, later update", later as f64, ""),
     ])
 }
 
-async fn events(place: &Place) -> anyhow::Result<Vec<Figure>> {
+async fn events(environment: &AgentEnvironment) -> anyhow::Result<Vec<Figure>> {
     let script = Script::new().on("up", Reply::new().floods(EVENTS.into(), 1000).run_default());
-    place.stand_in.set_script(&script);
-    let server = place.serve()?;
+    environment.stand_in.set_script(&script);
+    let server = environment.serve()?;
     let mut client = connect(&server).await?;
     select(&mut client).await?;
     let messages = update(&mut client).await?;
     if messages < EVENTS {
         bail!("only {messages} of {EVENTS} events came");
     }
-    place.stand_in.set_script(&Script::new());
+    environment.stand_in.set_script(&Script::new());
     Ok(vec![figure(
         "peak memory, one update with 10,000 events",
         server.peak()? / 1024.0,
@@ -235,9 +238,9 @@ async fn events(place: &Place) -> anyhow::Result<Vec<Figure>> {
     )])
 }
 
-async fn many_runs(place: &Place, runs: u32) -> anyhow::Result<Vec<Figure>> {
+async fn many_runs(environment: &AgentEnvironment, runs: u32) -> anyhow::Result<Vec<Figure>> {
     let step = Step::begin(&format!("running {runs} updates"));
-    let server = place.serve()?;
+    let server = environment.serve()?;
     tokio::time::sleep(Duration::from_secs(5)).await;
     let idle = server.resident()?;
     let mut client = connect(&server).await?;

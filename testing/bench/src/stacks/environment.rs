@@ -1,4 +1,4 @@
-//! Where Stacks are measured: a control plane, a manager, and the agents of its workspaces.
+//! A control plane with a manager and the agents of its workspaces.
 
 use std::{
     fs::{self, File},
@@ -13,32 +13,33 @@ use k8s_openapi::api::core::v1::Secret;
 use pko_testkit::{
     ControlPlane, FakeNode, Script, StandIn, TestNamespace,
     audit::{AuditPosition, AuditedRequests},
+    checkout::{cargo, target_folder},
     end_processes_of, eventually_within, node, processes_of,
+    progress::Step,
+    readiness::check_ready,
 };
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::super::{
-    agent, crowd,
-    manager::{self, PATIENCE, USER},
-    process::{Server, free_address},
+use crate::{
+    agent, fixtures,
+    manager::{self, TIMEOUT, USER},
+    process::{ServerProcess, free_address},
 };
-use crate::{cargo, progress::Step, ready::is_ready, target_folder};
 
 /// The Program of all Stacks that have one.
 pub(super) const PROGRAM: &str = "demo";
 /// The Secret of all Stacks.
 pub(super) const CREDENTIALS: &str = "credentials";
 
-/// What is measured, and what it runs.
-pub(super) struct Programs {
+pub(super) struct BenchPrograms {
     manager: PathBuf,
     agent: PathBuf,
     stand_in: PathBuf,
 }
 
-impl Programs {
-    /// Those of a folder, or ours as they are shipped.
+impl BenchPrograms {
+    /// Finds the programs in a folder, or builds ours in release mode.
     pub(super) fn find(folder: Option<&Path>) -> anyhow::Result<Self> {
         let Some(folder) = folder else {
             return Ok(Self {
@@ -67,16 +68,15 @@ fn build_agent() -> anyhow::Result<PathBuf> {
     Ok(target_folder()?.join("release/agent"))
 }
 
-/// Where workspaces run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Runtime {
     Pods,
     Processes,
 }
 
-/// A control plane with a manager. Dropping it ends everything in it.
-pub(super) struct Place {
-    manager: Option<Server>,
+/// A control plane with a manager. Dropping it ends all processes.
+pub(super) struct BenchEnvironment {
+    manager: Option<ServerProcess>,
     _node: Option<FakeNode>,
     pub(super) plane: ControlPlane,
     pub(super) namespace: TestNamespace,
@@ -87,9 +87,9 @@ pub(super) struct Place {
     folder: TempDir,
 }
 
-impl Place {
-    /// Starts everything, with a Program that is served.
-    pub(super) async fn start(programs: &Programs, runtime: Runtime) -> anyhow::Result<Self> {
+impl BenchEnvironment {
+    /// Starts everything and creates a Program.
+    pub(super) async fn start(programs: &BenchPrograms, runtime: Runtime) -> anyhow::Result<Self> {
         let step = Step::begin("starting a control plane and a manager");
         let plane = ControlPlane::builder().controller_manager(true);
         let plane = plane.start().await?;
@@ -122,13 +122,13 @@ impl Place {
         let secret = json!({
             "metadata": { "name": CREDENTIALS }, "stringData": { "passphrase": "correct-horse" },
         });
-        crowd::create::<Secret>(&started.namespace, secret).await?;
-        crowd::served_program(&started.namespace, PROGRAM).await?;
+        fixtures::create::<Secret>(&started.namespace, secret).await?;
+        fixtures::create_served_program(&started.namespace, PROGRAM).await?;
         println!("  started, {}", step.elapsed());
         Ok(started)
     }
 
-    /// Starts a manager, the first or the next one, and waits until it is ready.
+    /// Starts a manager and waits until it is ready.
     pub(super) async fn start_manager(&mut self) -> anyhow::Result<()> {
         let [manager, agent, stand_in] = &self.executables;
         let health = free_address()?;
@@ -143,7 +143,7 @@ impl Place {
             .arg(self.workspaces())
             .arg("--agent")
             .arg(agent)
-            // Another address would be another source.
+            // Programs are served at the same address, because another one would be another source.
             .args(["--program-fs-addr", &self.programs.to_string()])
             .args(["--health-probe-bind-address", &health.to_string()])
             .env("POD_NAMESPACE", "default")
@@ -151,40 +151,38 @@ impl Place {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);
-        self.manager = Some(Server::start(command, health)?);
-        eventually_within(PATIENCE, "the manager to be ready", async || {
-            is_ready(health).await
+        self.manager = Some(ServerProcess::start(command, health)?);
+        eventually_within(TIMEOUT, "the manager to be ready", async || {
+            check_ready(health).await
         })
         .await?;
         Ok(())
     }
 
-    /// Kills the manager, as the kernel would.
+    /// Kills the manager with SIGKILL.
     pub(super) fn kill_manager(&mut self) {
         self.manager = None;
     }
 
-    /// Mebibytes that the manager has in memory.
+    /// The manager's resident memory in MiB.
     pub(super) fn resident(&self) -> anyhow::Result<f64> {
         let manager = self.manager.as_ref().context("no manager runs")?;
         Ok(manager.resident()? / 1024.0)
     }
 
-    /// A stand-in with a folder of its own.
     pub(super) fn stand_in(&self, name: &str, script: &Script) -> StandIn {
         StandIn::new(self.folder.path().join("stand-ins").join(name), script)
     }
 
-    /// A folder for something else.
     pub(super) fn subfolder(&self, name: &str) -> anyhow::Result<PathBuf> {
         let folder = self.folder.path().join(name);
         fs::create_dir_all(&folder)?;
         Ok(folder)
     }
 
-    /// The agents of process workspaces, and what they run.
+    /// The processes of agents and their children.
     pub(super) fn agents(&self) -> Vec<u32> {
-        let manager = self.manager.as_ref().map(Server::process);
+        let manager = self.manager.as_ref().map(ServerProcess::process);
         let processes = processes_of(&self.workspaces()).into_iter();
         processes.filter(|each| Some(*each) != manager).collect()
     }
@@ -197,7 +195,7 @@ impl Place {
         Ok(self.plane.audit_position().await?)
     }
 
-    /// What the manager has asked about the Stacks here, since then.
+    /// The manager's requests in this namespace since the mark.
     pub(super) async fn requests_since(
         &self,
         mark: AuditPosition,
@@ -216,10 +214,10 @@ impl Runtime {
     }
 }
 
-impl Drop for Place {
+impl Drop for BenchEnvironment {
     fn drop(&mut self) {
         self.manager = None;
-        // Agents outlive their manager by design.
+        // Agents survive their manager by design.
         end_processes_of(&self.workspaces(), Duration::from_secs(1));
     }
 }

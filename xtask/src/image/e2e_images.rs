@@ -1,5 +1,6 @@
-//! Images for tests alone, beside those for everybody: a workspace whose CLI says that it is old, and a shell. Does
-//! I/O: reads this machine's shell and the libraries that it needs.
+//! Images for the e2e suite: ours, a workspace with an old CLI version, one with Pulumi's CLI, and a shell.
+//!
+//! The shell and its libraries are those of this machine.
 
 use std::{
     collections::BTreeSet,
@@ -14,22 +15,21 @@ use serde_json::json;
 
 use super::{
     TAG, build, contents,
-    contents::Programs,
-    oci::{Entry, Image},
+    contents::ImagePrograms,
+    oci::{Image, ImageEntry},
     save,
 };
 use build::Architecture;
 
-/// The shell of this machine; its words are those that any image's would understand.
 const SHELL: &str = "/bin/sh";
-/// A version that knows no structured config, as the CLI says it.
+/// A version without structured config.
 const OLD_VERSION: &str = "v3.197.0";
 
-/// Makes all images that the e2e suite needs, in a folder.
+/// Builds all images of the e2e suite.
 pub(crate) fn run(profile: &str, output: &Path) -> anyhow::Result<()> {
     let architecture = Architecture::of_this_machine();
-    let architecture = architecture.context("there is no image for such a machine")?;
-    let programs = build::programs(architecture, profile)?;
+    let architecture = architecture.context("this architecture is not supported")?;
+    let programs = build::build_programs(architecture, profile)?;
     let name = architecture.name();
     for (file, image) in [
         ("operator", contents::operator(&programs, name, TAG)),
@@ -37,7 +37,7 @@ pub(crate) fn run(profile: &str, output: &Path) -> anyhow::Result<()> {
         ("workspace-old", old_workspace(&programs, name)?),
         (
             "workspace-cli",
-            pulumis_workspace(&programs, &pulumi_cli()?, name)?,
+            cli_workspace(&programs, &pulumi_cli()?, name)?,
         ),
         ("shell", shell(name)?),
     ] {
@@ -46,9 +46,9 @@ pub(crate) fn run(profile: &str, output: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Pulumi's own CLI, with what is beside it: its host for YAML programs, most of all.
-fn pulumis_workspace(
-    programs: &Programs,
+/// Pulumi's CLI and the programs beside it, such as its YAML language host.
+fn cli_workspace(
+    programs: &ImagePrograms,
     pulumi: &Path,
     architecture: &'static str,
 ) -> anyhow::Result<Image> {
@@ -67,37 +67,38 @@ fn pulumis_workspace(
         if !name.starts_with("pulumi") {
             continue;
         }
-        libraries.extend(needed(&file.path())?);
+        libraries.extend(linked_libraries(&file.path())?);
         let bytes = fs::read(file.path())?;
         let inside = format!("usr/bin/{name}");
-        image.entries.push(Entry::file(&inside, 0o755, bytes));
+        image.entries.push(ImageEntry::file(&inside, 0o755, bytes));
     }
-    libraries.extend(needed(Path::new(SHELL))?);
+    libraries.extend(linked_libraries(Path::new(SHELL))?);
     libraries.insert(PathBuf::from(SHELL));
-    add(&mut image.entries, files(&libraries)?);
+    add_files(&mut image.entries, files(&libraries)?);
     Ok(image)
 }
 
-/// The engine behind a script that answers for its version.
-fn old_workspace(programs: &Programs, architecture: &'static str) -> anyhow::Result<Image> {
+/// The engine behind a script that reports an old version.
+fn old_workspace(programs: &ImagePrograms, architecture: &'static str) -> anyhow::Result<Image> {
     let mut image = contents::workspace(programs, architecture, OLD_VERSION);
     image.reference = format!("docker.io/local/workspace:{OLD_VERSION}");
     let script = format!(
         "#!{SHELL}\nif [ \"$1\" = version ]; then echo {OLD_VERSION}; else exec pulumi-engine \"$@\"; fi\n"
     );
-    let is_link = |entry: &Entry| entry.path == "usr/bin/pulumi";
+    let is_link = |entry: &ImageEntry| entry.path == "usr/bin/pulumi";
     image.entries.retain(|entry| !is_link(entry));
-    image
-        .entries
-        .push(Entry::file("usr/bin/pulumi", 0o755, script.into_bytes()));
-    add(&mut image.entries, shell_files()?);
+    image.entries.push(ImageEntry::file(
+        "usr/bin/pulumi",
+        0o755,
+        script.into_bytes(),
+    ));
+    add_files(&mut image.entries, shell_files()?);
     Ok(image)
 }
 
-/// A shell, and nothing else.
 fn shell(architecture: &'static str) -> anyhow::Result<Image> {
-    let mut entries = vec![Entry::folder("tmp", 0o1777, 0)];
-    add(&mut entries, shell_files()?);
+    let mut entries = vec![ImageEntry::folder("tmp", 0o1777, 0)];
+    add_files(&mut entries, shell_files()?);
     Ok(Image {
         reference: "docker.io/local/shell:1".to_owned(),
         architecture,
@@ -107,32 +108,36 @@ fn shell(architecture: &'static str) -> anyhow::Result<Image> {
     })
 }
 
-/// The shell and the libraries that it is linked with, where it expects them.
-fn shell_files() -> anyhow::Result<Vec<Entry>> {
-    let mut paths = needed(Path::new(SHELL))?;
+/// The shell and its libraries.
+fn shell_files() -> anyhow::Result<Vec<ImageEntry>> {
+    let mut paths = linked_libraries(Path::new(SHELL))?;
     paths.insert(PathBuf::from(SHELL));
     files(&paths)
 }
 
-/// Files of this machine, under the same paths.
-fn files(paths: &BTreeSet<PathBuf>) -> anyhow::Result<Vec<Entry>> {
+/// Files of this machine at the same paths.
+fn files(paths: &BTreeSet<PathBuf>) -> anyhow::Result<Vec<ImageEntry>> {
     let entry = |path: &PathBuf| {
         let bytes = fs::read(path).with_context(|| format!("failed to read {}", path.display()))?;
         let inside = path.display().to_string();
-        Ok(Entry::file(inside.trim_start_matches('/'), 0o755, bytes))
+        Ok(ImageEntry::file(
+            inside.trim_start_matches('/'),
+            0o755,
+            bytes,
+        ))
     };
     paths.iter().map(entry).collect()
 }
 
-/// The libraries that a program is linked with; none if it is static.
-fn needed(program: &Path) -> anyhow::Result<BTreeSet<PathBuf>> {
+/// The libraries of a program. None if it is static.
+fn linked_libraries(program: &Path) -> anyhow::Result<BTreeSet<PathBuf>> {
     let output = Command::new("ldd").arg(program).output();
     let output = output.context("failed to run ldd")?;
-    Ok(libraries(&String::from_utf8_lossy(&output.stdout)))
+    Ok(parse_ldd(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// The paths in what ldd says: `name => path (address)`, or `path (address)`.
-fn libraries(listed: &str) -> BTreeSet<PathBuf> {
+/// The paths in ldd's output: `name => path (address)` or `path (address)`.
+fn parse_ldd(listed: &str) -> BTreeSet<PathBuf> {
     let words = listed.split_whitespace();
     words
         .filter(|word| word.starts_with('/'))
@@ -140,14 +145,14 @@ fn libraries(listed: &str) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// Adds files, and those of their folders that are not there yet.
-fn add(entries: &mut Vec<Entry>, files: Vec<Entry>) {
+/// Adds files and their missing parent folders.
+fn add_files(entries: &mut Vec<ImageEntry>, files: Vec<ImageEntry>) {
     let mut known: BTreeSet<String> = entries.iter().map(|entry| entry.path.clone()).collect();
     for file in files {
         for folder in Path::new(&file.path).ancestors().skip(1) {
             let folder = folder.display().to_string();
             if !folder.is_empty() && known.insert(folder.clone()) {
-                entries.push(Entry::folder(&folder, 0o755, 0));
+                entries.push(ImageEntry::folder(&folder, 0o755, 0));
             }
         }
         entries.push(file);
@@ -159,11 +164,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_found_in_what_ldd_says() {
+    fn ldd_output_is_parsed() {
         let listed = "\tlinux-vdso.so.1 (0x00007fff)\n\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\
                       \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
         assert_eq!(
-            libraries(listed),
+            parse_ldd(listed),
             [
                 "/lib/x86_64-linux-gnu/libc.so.6",
                 "/lib64/ld-linux-x86-64.so.2"
@@ -171,17 +176,17 @@ mod tests {
             .map(PathBuf::from)
             .into()
         );
-        assert_eq!(libraries("\tnot a dynamic executable\n"), BTreeSet::new());
+        assert_eq!(parse_ldd("\tnot a dynamic executable\n"), BTreeSet::new());
     }
 
     #[test]
-    fn folders_come_with_their_files_once() {
-        let mut entries = vec![Entry::folder("usr", 0o755, 0)];
-        add(
+    fn add_files_creates_parent_folders_once() {
+        let mut entries = vec![ImageEntry::folder("usr", 0o755, 0)];
+        add_files(
             &mut entries,
             vec![
-                Entry::file("usr/lib/a", 0o644, vec![]),
-                Entry::file("usr/lib/b", 0o644, vec![]),
+                ImageEntry::file("usr/lib/a", 0o644, vec![]),
+                ImageEntry::file("usr/lib/b", 0o644, vec![]),
             ],
         );
         let paths: Vec<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();

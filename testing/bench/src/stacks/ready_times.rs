@@ -1,9 +1,9 @@
-//! When each Stack became Ready, as a watch sees it.
+//! Records when each Stack becomes Ready, from a watch.
 
 use std::{
     collections::HashMap,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -12,50 +12,56 @@ use kube::{
     ResourceExt as _,
     runtime::{WatchStreamExt as _, watcher},
 };
+use parking_lot::Mutex;
 use pko_api::Stack;
 use pko_testkit::{TestNamespace, eventually_within};
 use tokio::task::JoinHandle;
 
-/// Longer than anything here takes, with any number of Stacks.
-const PATIENCE: Duration = Duration::from_mins(30);
+const TIMEOUT: Duration = Duration::from_mins(30);
 
-/// The first moment at which a Stack was Ready with a request, or with a commit, answered.
-type Seen = Arc<Mutex<HashMap<(String, String), Instant>>>;
+/// When a Stack was first Ready, by its name and a request or commit.
+type FirstReady = Arc<Mutex<HashMap<(String, String), Instant>>>;
 
-/// A watch of all Stacks of a namespace.
-pub(super) struct Moments {
-    seen: Seen,
+/// Watches all Stacks of a namespace.
+pub(super) struct ReadyTimes {
+    first_ready: FirstReady,
     watching: JoinHandle<()>,
 }
 
-impl Moments {
-    /// Begins to watch.
+impl ReadyTimes {
     pub(super) fn watch(namespace: &TestNamespace) -> Self {
-        let seen = Seen::default();
-        let notes = Arc::clone(&seen);
+        let first_ready = FirstReady::default();
+        let notes = Arc::clone(&first_ready);
         let stream = watcher(namespace.api::<Stack>(), watcher::Config::default());
         let watching = tokio::spawn(async move {
             let mut stream = pin!(stream.default_backoff().applied_objects());
             while let Some(stack) = stream.next().await {
-                // A watch that broke is begun anew.
+                // The watcher reconnects.
                 let Ok(stack) = stack else { continue };
                 let now = Instant::now();
-                let mut seen = lock(&notes);
-                for what in answered(&stack) {
-                    seen.entry((stack.name_any(), what)).or_insert(now);
+                let mut first_ready = notes.lock();
+                for what in completed_by(&stack) {
+                    first_ready.entry((stack.name_any(), what)).or_insert(now);
                 }
             }
         });
-        Self { seen, watching }
+        Self {
+            first_ready,
+            watching,
+        }
     }
 
-    /// Waits until all of these are Ready, and have answered a request, or run a commit. The moments at which they did.
-    pub(super) async fn until(&self, names: &[String], what: &str) -> anyhow::Result<Vec<Instant>> {
-        let moments = eventually_within(PATIENCE, "the Stacks to be Ready", async || {
-            let seen = lock(&self.seen);
+    /// Waits until all these Stacks are Ready with a request or commit. Returns the times.
+    pub(super) async fn wait_for(
+        &self,
+        names: &[String],
+        what: &str,
+    ) -> anyhow::Result<Vec<Instant>> {
+        let ready_times = eventually_within(TIMEOUT, "the Stacks to be Ready", async || {
+            let first_ready = self.first_ready.lock();
             let found: Vec<Instant> = names
                 .iter()
-                .filter_map(|name| seen.get(&(name.clone(), what.to_owned())).copied())
+                .filter_map(|name| first_ready.get(&(name.clone(), what.to_owned())).copied())
                 .collect();
             if found.len() == names.len() {
                 Ok(found)
@@ -63,18 +69,18 @@ impl Moments {
                 Err(format!("{} of {} are", found.len(), names.len()))
             }
         });
-        Ok(moments.await?)
+        Ok(ready_times.await?)
     }
 }
 
-impl Drop for Moments {
+impl Drop for ReadyTimes {
     fn drop(&mut self) {
         self.watching.abort();
     }
 }
 
-/// What a Stack that is Ready has answered: the request, and the commit, of its last run.
-fn answered(stack: &Stack) -> Vec<String> {
+/// The request and the commit of the last run, if the Stack is Ready.
+fn completed_by(stack: &Stack) -> Vec<String> {
     let Some(status) = &stack.status else {
         return Vec::new();
     };
@@ -86,10 +92,6 @@ fn answered(stack: &Stack) -> Vec<String> {
     let request = last.reconcile_request.clone().unwrap_or_default();
     let commit = last.last_successful_commit.clone();
     [request].into_iter().chain(commit).collect()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -112,9 +114,12 @@ mod tests {
     }
 
     #[test]
-    fn only_a_ready_stack_has_answered() {
-        assert_eq!(answered(&stack("True", Some("again"))), ["again", "abc"]);
-        assert_eq!(answered(&stack("True", None)), ["", "abc"]);
-        assert!(answered(&stack("False", Some("again"))).is_empty());
+    fn request_is_completed_only_by_ready_stack() {
+        assert_eq!(
+            completed_by(&stack("True", Some("again"))),
+            ["again", "abc"]
+        );
+        assert_eq!(completed_by(&stack("True", None)), ["", "abc"]);
+        assert!(completed_by(&stack("False", Some("again"))).is_empty());
     }
 }

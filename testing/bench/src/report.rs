@@ -1,24 +1,22 @@
-//! Figures as people and programs read them.
+//! Prints figures and writes them as JSON.
 
 use std::{fs, path::Path, thread};
 
 use anyhow::Context;
 use serde_json::{Map, Value, json};
 
-/// One figure.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Figure {
-    /// The goal that it is about, such as `P5`.
+    /// The id of a performance goal, such as `P5`.
     id: Option<&'static str>,
     name: String,
     value: f64,
     unit: &'static str,
-    /// What upstream's program has, where that is known.
+    /// Upstream's figure, if known.
     upstream: Option<f64>,
     goal: Option<Goal>,
 }
 
-/// What we want a figure to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Goal {
     AtMost(f64),
@@ -26,7 +24,6 @@ enum Goal {
 }
 
 impl Figure {
-    /// A figure that stands for itself.
     pub(super) fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
         Self {
             id: None,
@@ -38,36 +35,31 @@ impl Figure {
         }
     }
 
-    /// The figure of a goal.
     pub(super) fn of(mut self, id: &'static str) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// Measures it against upstream's, of which we want to have at most this part.
+    /// The goal is at most this part of upstream's figure.
     pub(super) fn against(self, upstream: f64, part: f64) -> Self {
         self.upstream(upstream).at_most(upstream * part)
     }
 
-    /// What upstream's has.
     pub(super) fn upstream(mut self, value: f64) -> Self {
         self.upstream = Some(value);
         self
     }
 
-    /// What we want to have at most.
     pub(super) fn at_most(mut self, value: f64) -> Self {
         self.goal = Some(Goal::AtMost(value));
         self
     }
 
-    /// What we want to have at least.
     pub(super) fn at_least(mut self, value: f64) -> Self {
         self.goal = Some(Goal::AtLeast(value));
         self
     }
 
-    /// Its key among others.
     fn key(&self) -> String {
         self.id.map_or_else(|| self.name.clone(), str::to_owned)
     }
@@ -89,7 +81,6 @@ impl Goal {
     }
 }
 
-/// A line for each.
 pub(super) fn print(figures: &[Figure]) {
     for figure in figures {
         println!("{}", line(figure));
@@ -128,7 +119,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// `{"figures": {"P5": {"ours": 19, …}, …}}`, and the machine that they are from.
+/// Writes `{"machine": …, "figures": {"P5": {"ours": 19, …}, …}}`.
 pub(super) fn write(figures: &[Figure], file: &Path) -> anyhow::Result<()> {
     let figures: Map<String, Value> = figures
         .iter()
@@ -139,7 +130,7 @@ pub(super) fn write(figures: &[Figure], file: &Path) -> anyhow::Result<()> {
     fs::write(file, text + "\n").with_context(|| format!("failed to write {}", file.display()))
 }
 
-/// Figures of one machine say nothing of another's; with others at work on it, they say less.
+/// Figures of different machines, or of a busy machine, do not compare.
 fn machine() -> Value {
     let word = |file: &str| fs::read_to_string(file).unwrap_or_default();
     json!({
@@ -181,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_name_value_and_unit() {
+    fn figure_line_has_name_value_and_unit() {
         let figure = |value| Figure::new("size", value, "MB");
         assert!(line(&figure(12.0)).ends_with("      12 MB"));
         assert!(line(&figure(1.234)).trim_start().starts_with("size "));
@@ -189,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_is_measured_against_upstreams() {
+    fn figure_is_compared_with_upstream() {
         let figure = Figure::new("size", 15.0, "MB").of("P15").against(60.0, 0.3);
         assert!(line(&figure).starts_with("P15 "));
         assert!(
@@ -207,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn more_can_be_better() {
+    fn figure_goal_can_be_a_minimum() {
         let figure = Figure::new("rate", 15.0, "a minute").at_least(20.0);
         assert!(line(&figure).ends_with("goal at least 20: not met"));
         assert_eq!(object(&figure)["met"], json!(false));

@@ -1,4 +1,4 @@
-//! What is in the cluster beside a manager under measurement: others' objects, and Stacks that are at rest.
+//! Objects around a manager: unrelated pods and Secrets, Stacks at rest, a Program.
 
 use std::fmt::Debug;
 
@@ -14,13 +14,16 @@ use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually_within
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::manager::PATIENCE;
+use super::manager::TIMEOUT;
 
-/// Of a Secret that is none of the manager's business.
+/// Bytes of an unrelated Secret.
 const SECRET_BYTES: usize = 10 * 1024;
 
-/// Makes pods and Secrets that are none of the manager's business. No node takes the pods.
-pub(super) async fn foreign(namespace: &TestNamespace, count: u32) -> anyhow::Result<()> {
+/// Creates unrelated pods and Secrets. The pods are never scheduled.
+pub(super) async fn create_unrelated_objects(
+    namespace: &TestNamespace,
+    count: u32,
+) -> anyhow::Result<()> {
     for number in 0..count {
         let name = format!("foreign-{number}");
         create::<Pod>(namespace, pod(&name)).await?;
@@ -29,12 +32,15 @@ pub(super) async fn foreign(namespace: &TestNamespace, count: u32) -> anyhow::Re
     Ok(())
 }
 
-/// Makes Stacks that the manager refuses, and waits until it has: then it has nothing to do with them until they change.
-pub(super) async fn stalled_stacks(namespace: &TestNamespace, count: u32) -> anyhow::Result<()> {
+/// Creates Stacks that the manager stalls, and waits for that. Then they are at rest.
+pub(super) async fn create_stalled_stacks(
+    namespace: &TestNamespace,
+    count: u32,
+) -> anyhow::Result<()> {
     for number in 0..count {
-        create::<Stack>(namespace, refused_stack(&format!("stack-{number}"))).await?;
+        create::<Stack>(namespace, stalled_stack(&format!("stack-{number}"))).await?;
     }
-    eventually_within(PATIENCE, "the Stacks to be refused", async || {
+    eventually_within(TIMEOUT, "the Stacks to be stalled", async || {
         let stacks = namespace.api::<Stack>().list(&ListParams::default()).await;
         let stacks = stacks.map_err(|error| error.to_string())?.items;
         let open = stacks.iter().filter(|stack| !is_stalled(stack)).count();
@@ -48,11 +54,14 @@ pub(super) async fn stalled_stacks(namespace: &TestNamespace, count: u32) -> any
     Ok(())
 }
 
-/// Makes a Program and waits until the manager that leads has written its status.
-pub(super) async fn served_program(namespace: &TestNamespace, name: &str) -> anyhow::Result<()> {
+/// Creates a Program and waits until the leader has written its status.
+pub(super) async fn create_served_program(
+    namespace: &TestNamespace,
+    name: &str,
+) -> anyhow::Result<()> {
     let program = ProgramBuilder::new(name).output("size", 4);
     create::<Program>(namespace, program.build()).await?;
-    eventually_within(PATIENCE, "a manager to write", async || {
+    eventually_within(TIMEOUT, "a manager to write", async || {
         let program = namespace.api::<Program>().get(name).await;
         let status = program.map_err(|error| error.to_string())?.status;
         status.map(drop).ok_or_else(|| "none does".to_owned())
@@ -61,8 +70,8 @@ pub(super) async fn served_program(namespace: &TestNamespace, name: &str) -> any
     Ok(())
 }
 
-/// A Stack with a reference to a Secret of another namespace, which no workspace can follow.
-fn refused_stack(name: &str) -> Value {
+/// A Stack with a reference to a Secret of another namespace, which is not allowed.
+fn stalled_stack(name: &str) -> Value {
     let secret = json!({ "namespace": "elsewhere", "name": "token", "key": "token" });
     StackBuilder::new(name)
         .stack("dev")
@@ -81,7 +90,6 @@ fn is_stalled(stack: &Stack) -> bool {
         .any(|condition| condition.status == "True")
 }
 
-/// Creates an object.
 pub(super) async fn create<K>(namespace: &TestNamespace, object: Value) -> anyhow::Result<()>
 where
     K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Serialize,

@@ -1,4 +1,4 @@
-//! What many Stacks that follow one branch cost its server: P9.
+//! AuditedRequests to a git server by many Stacks that follow one branch: P9.
 #![expect(
     clippy::cast_precision_loss,
     reason = "no figure here has more than a few digits"
@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 use pko_testkit::{
     Script, StackBuilder,
     git_server::{GitServer, TestFile, TestRepository},
+    progress::Step,
 };
 use tokio::time::sleep;
 
 use super::{
     super::report::Figure,
     StacksArguments,
-    group::{Group, last},
-    moments::Moments,
-    place::{Place, Programs, Runtime},
+    environment::{BenchEnvironment, BenchPrograms, Runtime},
+    ready_times::ReadyTimes,
+    stack_group::{StackGroup, last},
 };
-use crate::progress::Step;
 
-/// How often a branch is looked at, which is also the least that a Stack can ask for.
+/// The polling interval, which is also the shortest that a Stack may set.
 const INTERVAL: Duration = Duration::from_mins(1);
 const PROJECT: &str = "name: demo\nruntime: yaml\noutputs:\n  size: 4\n";
 
 pub(super) async fn measure(
-    programs: &Programs,
+    programs: &BenchPrograms,
     arguments: &StacksArguments,
 ) -> anyhow::Result<Vec<Figure>> {
-    let place = Place::start(programs, Runtime::Processes).await?;
-    let moments = Moments::watch(&place.namespace);
-    let folder = place.subfolder("repositories")?;
+    let environment = BenchEnvironment::start(programs, Runtime::Processes).await?;
+    let ready_times = ReadyTimes::watch(&environment.namespace);
+    let folder = environment.subfolder("repositories")?;
     let repository = TestRepository::create(&folder, "app.git")?;
     repository.commit("main", &[TestFile::plain("Pulumi.yaml", PROJECT)])?;
     let server = GitServer::start(&folder)?;
@@ -43,25 +43,25 @@ pub(super) async fn measure(
             .set("/spec/resyncFrequencySeconds", INTERVAL.as_secs())
     };
     let (group, began) =
-        Group::create_of(&place, "follower", count, &Script::new(), builder).await?;
-    group.seconds(&moments, "", began).await?;
-    let while_made = openings(&server);
+        StackGroup::create_of(&environment, "follower", count, &Script::new(), builder).await?;
+    group.wait_until_ready(&ready_times, "", began).await?;
+    let while_made = advertisements(&server);
     println!(
         "  all Ready, {}; letting {} intervals pass",
         step.elapsed(),
         arguments.intervals
     );
     sleep(INTERVAL * arguments.intervals).await;
-    let at_rest = openings(&server) as f64 / f64::from(arguments.intervals);
+    let at_rest = advertisements(&server) as f64 / f64::from(arguments.intervals);
     let step = Step::begin("pushing a commit");
     let changed = format!("{PROJECT}  more: 5\n");
     let pushed = repository.commit("main", &[TestFile::plain("Pulumi.yaml", changed)])?;
     let began = Instant::now();
-    let reaction = last(&group.seconds(&moments, &pushed, began).await?);
+    let reaction = last(&group.wait_until_ready(&ready_times, &pushed, began).await?);
     println!("  run by all, {}", step.elapsed());
     Ok(vec![
         Figure::new(
-            format!("looks at a repository each minute, for {count} Stacks"),
+            format!("polls of a repository each minute, for {count} Stacks"),
             at_rest,
             "",
         )
@@ -83,8 +83,8 @@ pub(super) async fn measure(
     ])
 }
 
-/// How often somebody began to talk with the server, which is once for each look and once for each clone.
-fn openings(server: &GitServer) -> usize {
+/// The number of advertisements that the server sent: one per poll and one per clone.
+fn advertisements(server: &GitServer) -> usize {
     let seen = server.take_requests();
     let openings = seen
         .iter()

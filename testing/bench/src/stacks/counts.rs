@@ -1,4 +1,4 @@
-//! Requests to the API server, processes of `pulumi`, and memory: P2, P5, P6, P7 and P16.
+//! AuditedRequests to the API server, processes of `pulumi`, and memory: P2, P5, P6, P7 and P16.
 #![expect(
     clippy::cast_precision_loss,
     reason = "no figure here has more than a few digits"
@@ -6,47 +6,50 @@
 
 use std::time::Duration;
 
-use pko_testkit::{Script, audit::AuditedRequests};
+use pko_testkit::{Script, audit::AuditedRequests, progress::Step};
 use tokio::time::sleep;
 
 use super::{
-    super::{crowd, report::Figure},
+    super::{fixtures, report::Figure},
     StacksArguments,
-    group::{Group, last},
-    moments::Moments,
-    place::{PROGRAM, Place, Programs, Runtime},
+    environment::{BenchEnvironment, BenchPrograms, PROGRAM, Runtime},
+    ready_times::ReadyTimes,
+    stack_group::{StackGroup, last},
 };
-use crate::progress::Step;
 
-/// Events are written after what they tell of.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+/// Events are written after the change that they report.
+const EVENT_DELAY: Duration = Duration::from_secs(3);
 
 pub(super) async fn measure(
-    programs: &Programs,
+    programs: &BenchPrograms,
     arguments: &StacksArguments,
 ) -> anyhow::Result<Vec<Figure>> {
-    let mut place = Place::start(programs, Runtime::Pods).await?;
-    let moments = Moments::watch(&place.namespace);
-    let mut figures = runs(&place, &moments, arguments.counted).await?;
-    figures.extend(memory(&place, &moments, arguments).await?);
-    figures.push(restart(&mut place, arguments).await?);
+    let mut environment = BenchEnvironment::start(programs, Runtime::Pods).await?;
+    let ready_times = ReadyTimes::watch(&environment.namespace);
+    let mut figures = runs(&environment, &ready_times, arguments.counted).await?;
+    figures.extend(memory(&environment, &ready_times, arguments).await?);
+    figures.push(restart(&mut environment, arguments).await?);
     Ok(figures)
 }
 
-/// A first run, and another one with the same workspace.
-async fn runs(place: &Place, moments: &Moments, count: usize) -> anyhow::Result<Vec<Figure>> {
+/// Counts a first run, and another one in the same workspace.
+async fn runs(
+    environment: &BenchEnvironment,
+    ready_times: &ReadyTimes,
+    count: usize,
+) -> anyhow::Result<Vec<Figure>> {
     let step = Step::begin(&format!("counting {count} Stacks in pods"));
-    let mark = place.mark().await?;
-    let (group, began) = Group::create(place, "counted", count, &Script::new()).await?;
-    group.seconds(moments, "", began).await?;
-    sleep(LAST_WORDS).await;
-    let first = place.requests_since(mark).await?;
+    let mark = environment.mark().await?;
+    let (group, began) = StackGroup::create(environment, "counted", count, &Script::new()).await?;
+    group.wait_until_ready(ready_times, "", began).await?;
+    sleep(EVENT_DELAY).await;
+    let first = environment.requests_since(mark).await?;
     let first_calls = group.calls();
-    let mark = place.mark().await?;
-    let began = group.ask(place, "again").await?;
-    group.seconds(moments, "again", began).await?;
-    sleep(LAST_WORDS).await;
-    let later = place.requests_since(mark).await?;
+    let mark = environment.mark().await?;
+    let began = group.request_run(environment, "again").await?;
+    group.wait_until_ready(ready_times, "again", began).await?;
+    sleep(EVENT_DELAY).await;
+    let later = environment.requests_since(mark).await?;
     let later_calls = group.calls() - first_calls;
     println!("  counted, {}", step.elapsed());
     print!("{}", first.counts());
@@ -85,24 +88,24 @@ async fn runs(place: &Place, moments: &Moments, count: usize) -> anyhow::Result<
     ])
 }
 
-/// Reads that a cache could have answered; the outputs' Secret is in none.
+/// Reads that a cache could have served. The outputs' Secret is not cached.
 fn reads(requests: AuditedRequests) -> AuditedRequests {
     requests.only(|request| {
         ["get", "list"].contains(&request.verb.as_str()) && request.resource != "secrets"
     })
 }
 
-/// What the manager has in memory once all Stacks are Ready.
+/// The manager's memory with all Stacks Ready.
 async fn memory(
-    place: &Place,
-    moments: &Moments,
+    environment: &BenchEnvironment,
+    ready_times: &ReadyTimes,
     arguments: &StacksArguments,
 ) -> anyhow::Result<Vec<Figure>> {
     let count = arguments.stacks();
     let more = count.saturating_sub(arguments.counted);
     let step = Step::begin(&format!("making {more} more Stacks in pods"));
-    let (group, began) = Group::create(place, "more", more, &Script::new()).await?;
-    let seconds = last(&group.seconds(moments, "", began).await?);
+    let (group, began) = StackGroup::create(environment, "more", more, &Script::new()).await?;
+    let seconds = last(&group.wait_until_ready(ready_times, "", began).await?);
     println!(
         "  all Ready, {}; letting the manager settle",
         step.elapsed()
@@ -110,7 +113,7 @@ async fn memory(
     sleep(Duration::from_secs(arguments.settle)).await;
     let memory = Figure::new(
         format!("memory, {count} Stacks Ready"),
-        place.resident()?,
+        environment.resident()?,
         "MiB",
     );
     // Upstream's grows by 0.21 MiB for each.
@@ -124,17 +127,20 @@ async fn memory(
     ])
 }
 
-/// What a manager writes that finds all Stacks Ready.
-async fn restart(place: &mut Place, arguments: &StacksArguments) -> anyhow::Result<Figure> {
+/// Writes of a manager that starts with all Stacks Ready.
+async fn restart(
+    environment: &mut BenchEnvironment,
+    arguments: &StacksArguments,
+) -> anyhow::Result<Figure> {
     let step = Step::begin("starting another manager on them");
-    place.kill_manager();
-    let mark = place.mark().await?;
-    place.start_manager().await?;
-    let elsewhere = pko_testkit::TestNamespace::create(&place.plane).await?;
-    // It works by then; and after a while it has looked at all of them.
-    crowd::served_program(&elsewhere, PROGRAM).await?;
+    environment.kill_manager();
+    let mark = environment.mark().await?;
+    environment.start_manager().await?;
+    let elsewhere = pko_testkit::TestNamespace::create(&environment.plane).await?;
+    // The manager works by then. After the settle time it has reconciled all Stacks.
+    fixtures::create_served_program(&elsewhere, PROGRAM).await?;
     sleep(Duration::from_secs(arguments.settle)).await;
-    let writes = place.requests_since(mark).await?.writes();
+    let writes = environment.requests_since(mark).await?.writes();
     println!("  started, {}", step.elapsed());
     print!("{}", writes.counts());
     let each = writes.len() as f64 / arguments.stacks() as f64;

@@ -1,4 +1,4 @@
-//! A program under measurement, seen through the kernel's eyes.
+//! A server process and its resource usage from `/proc`.
 
 use std::{
     fs,
@@ -11,22 +11,21 @@ use std::{
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Long enough for anything that starts at all.
-const LONGEST_START: Duration = Duration::from_mins(1);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The clock ticks of a second, as Linux counts them for programs on every processor that we ship for.
-const TICKS: f64 = 100.0;
+/// `USER_HZ`, which is 100 on all platforms that we ship for.
+const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A server that is killed when this is dropped.
-pub(super) struct Server {
+/// Killed on drop.
+pub(super) struct ServerProcess {
     child: Child,
     pub(super) address: SocketAddr,
-    /// From its start until it took a connection.
+    /// The time from spawn to the first accepted connection.
     pub(super) start: Duration,
 }
 
-impl Server {
-    /// Starts it, and waits until it listens.
+impl ServerProcess {
+    /// Starts the process and waits until it listens.
     pub(super) fn start(mut command: Command, address: SocketAddr) -> anyhow::Result<Self> {
         let began = Instant::now();
         let mut child = command.spawn().context("failed to start the program")?;
@@ -34,7 +33,7 @@ impl Server {
             if let Some(status) = child.try_wait()? {
                 bail!("the program ended before it listened: {status}");
             }
-            if began.elapsed() > LONGEST_START {
+            if began.elapsed() > START_TIMEOUT {
                 bail!("the program does not listen on {address}");
             }
             thread::sleep(Duration::from_micros(200));
@@ -47,38 +46,36 @@ impl Server {
         })
     }
 
-    /// Its process.
     pub(super) fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Kibibytes that it has in memory now.
+    /// Resident memory in KiB.
     pub(super) fn resident(&self) -> anyhow::Result<f64> {
         self.status("VmRSS:")
     }
 
-    /// Kibibytes that it has had at most.
+    /// Peak resident memory in KiB.
     pub(super) fn peak(&self) -> anyhow::Result<f64> {
         self.status("VmHWM:")
     }
 
-    /// Files that it has open.
     pub(super) fn open_files(&self) -> anyhow::Result<usize> {
         let files = fs::read_dir(format!("/proc/{}/fd", self.child.id()))?;
         Ok(files.count())
     }
 
-    /// Seconds of processor time that it has used, in itself and in the kernel.
+    /// User and system time in seconds.
     pub(super) fn processor_time(&self) -> anyhow::Result<f64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        processor_time(&stat).context("the kernel does not say how much processor time was used")
+        processor_time(&stat).context("/proc has no processor time")
     }
 
-    /// Tells it to end, and waits until it has.
+    /// Sends SIGTERM and waits for the end.
     pub(super) fn terminate(mut self) -> anyhow::Result<()> {
         let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let process = process.context("the program has no process")?;
-        kill_process(process, Signal::TERM).context("failed to tell the program to end")?;
+        kill_process(process, Signal::TERM).context("failed to send SIGTERM")?;
         self.child.wait()?;
         Ok(())
     }
@@ -87,29 +84,29 @@ impl Server {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix(field));
         let number = line.and_then(|line| line.split_whitespace().next());
-        let number = number.with_context(|| format!("the kernel does not say {field}"))?;
+        let number = number.with_context(|| format!("/proc has no {field}"))?;
         Ok(number.parse()?)
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The 14th and 15th field of a process's `stat`, added. The second is a name in brackets, which may have spaces.
+/// The sum of fields 14 and 15 of `stat`. Field 2 is a name in parentheses, which may contain spaces.
 fn processor_time(stat: &str) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
     let user: f64 = fields.next()?.parse().ok()?;
     let system: f64 = fields.next()?.parse().ok()?;
-    Some((user + system) / TICKS)
+    Some((user + system) / TICKS_PER_SECOND)
 }
 
-/// A port that nobody has now.
+/// An unused port.
 pub(super) fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
@@ -119,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_time_is_found_behind_any_name() {
+    fn processor_time_is_parsed_after_any_name() {
         let stat = "42 (a) b) S 1 42 42 0 -1 4194560 900 0 3 0 150 25 0 0 20 0 3 0 100 1 2";
         assert_eq!(processor_time(stat), Some(1.75));
         assert_eq!(processor_time("42 (manager) S 1"), None);

@@ -1,4 +1,4 @@
-//! How fast Stacks become Ready: one by one, all at once, and with runs that take their time. P10, P11 and P21.
+//! Time until Stacks are Ready: one by one, all at once, and with slow runs. P10, P11 and P21.
 #![expect(
     clippy::cast_precision_loss,
     reason = "no figure here has more than a few digits"
@@ -6,39 +6,38 @@
 
 use std::time::Duration;
 
-use pko_testkit::{Reply, Script};
+use pko_testkit::{Reply, Script, progress::Step};
 
 use super::{
     super::report::Figure,
     StacksArguments,
-    group::{Group, last},
+    environment::{BenchEnvironment, BenchPrograms, Runtime},
     median,
-    moments::Moments,
-    place::{Place, Programs, Runtime},
+    ready_times::ReadyTimes,
+    stack_group::{StackGroup, last},
 };
-use crate::progress::Step;
 
-/// So many runs upstream's manager has under way at most, unless it is told otherwise.
+/// Upstream's default limit of concurrent runs.
 const UPSTREAM_SLOTS: usize = 25;
 
 pub(super) async fn measure(
-    programs: &Programs,
+    programs: &BenchPrograms,
     arguments: &StacksArguments,
 ) -> anyhow::Result<Vec<Figure>> {
-    let place = Place::start(programs, Runtime::Processes).await?;
-    let moments = Moments::watch(&place.namespace);
-    let single = singles(&place, &moments, "single", arguments.creations).await?;
+    let environment = BenchEnvironment::start(programs, Runtime::Processes).await?;
+    let ready_times = ReadyTimes::watch(&environment.namespace);
+    let single = singles(&environment, &ready_times, "single", arguments.creations).await?;
     let figure = Figure::new("creation to Ready of one Stack, median", single, "s");
     let single = figure.of("P21").against(0.6, 0.9);
-    let (group, throughput) = throughput(&place, &moments, arguments.stacks()).await?;
-    let makespan = slow_runs(&place, &moments, &group, arguments.slow).await?;
+    let (group, throughput) = throughput(&environment, &ready_times, arguments.stacks()).await?;
+    let makespan = slow_runs(&environment, &ready_times, &group, arguments.slow).await?;
     Ok(vec![throughput, makespan, single])
 }
 
-/// The time that one Stack takes, as a median of some that are made one after the other.
+/// The median time of Stacks that are created one after the other.
 pub(super) async fn singles(
-    place: &Place,
-    moments: &Moments,
+    environment: &BenchEnvironment,
+    ready_times: &ReadyTimes,
     name: &str,
     count: usize,
 ) -> anyhow::Result<f64> {
@@ -46,22 +45,22 @@ pub(super) async fn singles(
     let mut seconds = Vec::new();
     for number in 0..count {
         let name = format!("{name}-{number}");
-        let (group, began) = Group::create(place, &name, 1, &Script::new()).await?;
-        seconds.extend(group.seconds(moments, "", began).await?);
+        let (group, began) = StackGroup::create(environment, &name, 1, &Script::new()).await?;
+        seconds.extend(group.wait_until_ready(ready_times, "", began).await?);
     }
     println!("  all Ready, {}", step.elapsed());
     Ok(median(seconds))
 }
 
-/// Many at once, with a CLI that takes no time.
+/// Creates many Stacks at once.
 async fn throughput(
-    place: &Place,
-    moments: &Moments,
+    environment: &BenchEnvironment,
+    ready_times: &ReadyTimes,
     count: usize,
-) -> anyhow::Result<(Group, Figure)> {
+) -> anyhow::Result<(StackGroup, Figure)> {
     let step = Step::begin(&format!("making {count} Stacks at once"));
-    let (group, began) = Group::create(place, "crowd", count, &Script::new()).await?;
-    let seconds = last(&group.seconds(moments, "", began).await?);
+    let (group, began) = StackGroup::create(environment, "fixtures", count, &Script::new()).await?;
+    let seconds = last(&group.wait_until_ready(ready_times, "", began).await?);
     println!("  all Ready, {}", step.elapsed());
     let rate = count as f64 / seconds * 60.0;
     let figure = Figure::new(format!("Stacks a minute, {count} at once"), rate, "");
@@ -71,11 +70,11 @@ async fn throughput(
     ))
 }
 
-/// The same Stacks, with their workspaces, when each has a run that takes its time: nobody waits for another's.
+/// Runs slow updates in the same Stacks. No run waits for another.
 async fn slow_runs(
-    place: &Place,
-    moments: &Moments,
-    group: &Group,
+    environment: &BenchEnvironment,
+    ready_times: &ReadyTimes,
+    group: &StackGroup,
     seconds: u64,
 ) -> anyhow::Result<Figure> {
     let count = group.names.len();
@@ -83,15 +82,15 @@ async fn slow_runs(
     let pause = Duration::from_secs(seconds).as_millis();
     let answer = Reply::new().pauses(u64::try_from(pause)?).run_default();
     group.follow(&Script::new().on("up", answer));
-    let began = group.ask(place, "slow").await?;
-    let makespan = last(&group.seconds(moments, "slow", began).await?);
+    let began = group.request_run(environment, "slow").await?;
+    let makespan = last(&group.wait_until_ready(ready_times, "slow", began).await?);
     println!("  all Ready, {}", step.elapsed());
     let name = format!("{count} Stacks with runs of {seconds} s, until the last is Ready");
     let upstream = count.div_ceil(UPSTREAM_SLOTS) as f64 * seconds as f64;
     let figure = Figure::new(name, makespan, "s")
         .of("P11")
         .upstream(upstream);
-    // No run is shorter than itself: where few Stacks are measured, the goal says nothing.
+    // With few Stacks the goal would be shorter than a single run.
     let most = upstream * 0.25;
     Ok(if most > seconds as f64 {
         figure.at_most(most)

@@ -1,4 +1,4 @@
-//! Stacks that are made and asked together, each with a stand-in of its own.
+//! Stacks that are created and updated together, each with a stand-in of its own.
 
 use std::time::Instant;
 
@@ -8,32 +8,31 @@ use pko_testkit::{Script, StackBuilder, StandIn};
 use serde_json::json;
 
 use super::{
-    super::crowd,
-    moments::Moments,
-    place::{CREDENTIALS, PROGRAM, Place},
+    super::fixtures,
+    environment::{BenchEnvironment, CREDENTIALS, PROGRAM},
+    ready_times::ReadyTimes,
 };
 
-/// Some Stacks of a place.
-pub(super) struct Group {
+pub(super) struct StackGroup {
     pub(super) names: Vec<String>,
     stand_ins: Vec<StandIn>,
 }
 
-impl Group {
-    /// Creates so many Stacks of the place's Program, and gives the moment before the first.
+impl StackGroup {
+    /// Creates Stacks of the environment's Program. Returns the time before the first.
     pub(super) async fn create(
-        place: &Place,
+        environment: &BenchEnvironment,
         name: &str,
         count: usize,
         script: &Script,
     ) -> anyhow::Result<(Self, Instant)> {
         let builder = |name: &str| StackBuilder::new(name).program(PROGRAM);
-        Self::create_of(place, name, count, script, builder).await
+        Self::create_of(environment, name, count, script, builder).await
     }
 
-    /// Creates so many Stacks that are built like this.
+    /// Like [`Self::create`], with another builder.
     pub(super) async fn create_of(
-        place: &Place,
+        environment: &BenchEnvironment,
         name: &str,
         count: usize,
         script: &Script,
@@ -42,12 +41,12 @@ impl Group {
         let names: Vec<String> = (0..count)
             .map(|number| format!("{name}-{number}"))
             .collect();
-        let stand_ins = names.iter().map(|name| place.stand_in(name, script));
+        let stand_ins = names.iter().map(|name| environment.stand_in(name, script));
         let group = Self {
             stand_ins: stand_ins.collect(),
             names,
         };
-        let backend = format!("file://{}", place.subfolder("state")?.display());
+        let backend = format!("file://{}", environment.subfolder("state")?.display());
         let began = Instant::now();
         for (name, stand_in) in group.names.iter().zip(&group.stand_ins) {
             let folder = json!({ "type": "Literal", "literal": { "value": stand_in.folder() } });
@@ -58,16 +57,20 @@ impl Group {
                 .secret_env("PULUMI_CONFIG_PASSPHRASE", CREDENTIALS, "passphrase")
                 .set("/spec/envRefs/PKO_STAND_IN", folder)
                 .build();
-            crowd::create::<Stack>(&place.namespace, stack).await?;
+            fixtures::create::<Stack>(&environment.namespace, stack).await?;
         }
         Ok((group, began))
     }
 
-    /// Asks each for another run, and gives the moment before the first.
-    pub(super) async fn ask(&self, place: &Place, request: &str) -> anyhow::Result<Instant> {
+    /// AuditedRequests another run of each. Returns the time before the first.
+    pub(super) async fn request_run(
+        &self,
+        environment: &BenchEnvironment,
+        request: &str,
+    ) -> anyhow::Result<Instant> {
         let annotation = json!({ annotations::RECONCILIATION_REQUEST: request });
         let patch = Patch::Merge(json!({ "metadata": { "annotations": annotation } }));
-        let stacks = place.namespace.api::<Stack>();
+        let stacks = environment.namespace.api::<Stack>();
         let began = Instant::now();
         for name in &self.names {
             stacks.patch(name, &PatchParams::default(), &patch).await?;
@@ -75,41 +78,40 @@ impl Group {
         Ok(began)
     }
 
-    /// Waits until all are Ready and have answered. Seconds until each was, from a moment on.
-    pub(super) async fn seconds(
+    /// Waits until all are Ready with this request. Returns the seconds that each took.
+    pub(super) async fn wait_until_ready(
         &self,
-        moments: &Moments,
+        ready_times: &ReadyTimes,
         request: &str,
         began: Instant,
     ) -> anyhow::Result<Vec<f64>> {
-        let moments = moments.until(&self.names, request).await?;
-        let seconds = moments
+        let ready_times = ready_times.wait_for(&self.names, request).await?;
+        let seconds = ready_times
             .iter()
             .map(|moment| moment.duration_since(began).as_secs_f64());
         Ok(seconds.collect())
     }
 
-    /// From its next call on, each `pulumi` follows another script.
+    /// Changes the script of `pulumi`, from its next call on.
     pub(super) fn follow(&self, script: &Script) {
         for stand_in in &self.stand_ins {
             stand_in.set_script(script);
         }
     }
 
-    /// How often `pulumi` was called, by all.
+    /// The number of calls of `pulumi`.
     pub(super) fn calls(&self) -> usize {
         let calls = self.stand_ins.iter().map(|each| each.calls().len());
         calls.sum()
     }
 
-    /// How many have come to a command, such as `up`.
-    pub(super) fn have_begun(&self, command: &str) -> usize {
+    /// The number of Stacks that have run a command, such as `up`.
+    pub(super) fn count_started(&self, command: &str) -> usize {
         let begun = self.stand_ins.iter().filter(|each| each.count(command) > 0);
         begun.count()
     }
 }
 
-/// The last of them.
 pub(super) fn last(seconds: &[f64]) -> f64 {
     seconds.iter().copied().fold(0.0, f64::max)
 }

@@ -1,5 +1,5 @@
-//! The manager under measurement: on a control plane of its own, with leader election, under a name by which the
-//! API server's audit log tells its requests from others'. Upstream's figures are those of its 2.x on such a plane.
+//! Measures the manager on a control plane of its own, with leader election. The audit log of the API server
+//! identifies its requests by its user. Upstream's figures are those of its 2.x, measured the same way.
 #![expect(
     clippy::cast_precision_loss,
     reason = "no figure here has more than a few digits"
@@ -13,24 +13,30 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use pko_testkit::{ControlPlane, TestNamespace, audit::AuditedRequests, eventually_within};
+use pko_testkit::{
+    ControlPlane, TestNamespace,
+    audit::AuditedRequests,
+    checkout::{cargo, target_folder},
+    eventually_within,
+    progress::Step,
+    readiness::check_ready,
+};
 use tokio::time::sleep;
 
 use super::{
-    ManagerArguments, crowd,
-    process::{Server, free_address},
+    ManagerArguments, fixtures,
+    process::{ServerProcess, free_address},
     report::Figure,
 };
-use crate::{cargo, progress::Step, ready::is_ready};
 
-/// Who a manager is to the API server.
+/// The manager's user at the API server.
 pub(super) const USER: &str = "manager";
-/// Long enough for a standby to take over with anybody's settings, upstream's included.
-pub(super) const PATIENCE: Duration = Duration::from_mins(3);
-/// Until a standby has seen the Lease more than once.
-const STANDBY_SETTLES: Duration = Duration::from_secs(12);
+/// Enough for a standby to take over with any settings, including upstream's.
+pub(super) const TIMEOUT: Duration = Duration::from_mins(3);
+/// Until a standby has read the Lease more than once.
+const STANDBY_DELAY: Duration = Duration::from_secs(12);
 
-/// All figures of a manager; of ours if no other is named.
+/// Measures a manager, by default ours.
 pub(super) async fn measure(arguments: &ManagerArguments) -> anyhow::Result<Vec<Figure>> {
     let manager = match &arguments.manager {
         Some(manager) => manager
@@ -39,15 +45,15 @@ pub(super) async fn measure(arguments: &ManagerArguments) -> anyhow::Result<Vec<
         None => build()?,
     };
     let mut figures = vec![size(&manager)?];
-    let place = Place::new(manager).await?;
-    let leader = place.start_manager().await?;
-    figures.extend(memory(&place, &leader, arguments).await?);
-    figures.extend(rest(&place, &leader, arguments).await?);
-    figures.extend(takeovers(&place, leader).await?);
+    let environment = ManagerEnvironment::new(manager).await?;
+    let leader = environment.start_manager().await?;
+    figures.extend(memory(&environment, &leader, arguments).await?);
+    figures.extend(rest(&environment, &leader, arguments).await?);
+    figures.extend(takeovers(&environment, leader).await?);
     Ok(figures)
 }
 
-/// Ours, as it is shipped.
+/// Builds the manager in release mode.
 pub(super) fn build() -> anyhow::Result<PathBuf> {
     let step = Step::begin("building the manager");
     let arguments = ["build", "--release", "--quiet", "--package", "pko-operator"];
@@ -55,18 +61,18 @@ pub(super) fn build() -> anyhow::Result<PathBuf> {
         bail!("the manager does not build");
     }
     println!("  built, {}", step.elapsed());
-    Ok(crate::target_folder()?.join("release/manager"))
+    Ok(target_folder()?.join("release/manager"))
 }
 
-/// Where a manager is measured.
-struct Place {
+/// A control plane for managers.
+struct ManagerEnvironment {
     manager: PathBuf,
     kubeconfig: PathBuf,
     namespace: TestNamespace,
     plane: ControlPlane,
 }
 
-impl Place {
+impl ManagerEnvironment {
     async fn new(manager: PathBuf) -> anyhow::Result<Self> {
         let step = Step::begin("starting a control plane");
         let plane = ControlPlane::builder().controller_manager(true);
@@ -83,7 +89,7 @@ impl Place {
     }
 
     /// Starts a manager, the leader or a standby, and waits until it is ready.
-    async fn start_manager(&self) -> anyhow::Result<Server> {
+    async fn start_manager(&self) -> anyhow::Result<ServerProcess> {
         let health = free_address()?;
         let mut command = Command::new(&self.manager);
         command
@@ -96,9 +102,9 @@ impl Place {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let server = Server::start(command, health)?;
-        eventually_within(PATIENCE, "the manager to be ready", async || {
-            is_ready(health).await
+        let server = ServerProcess::start(command, health)?;
+        eventually_within(TIMEOUT, "the manager to be ready", async || {
+            check_ready(health).await
         })
         .await?;
         Ok(server)
@@ -111,18 +117,18 @@ fn size(manager: &Path) -> anyhow::Result<Figure> {
     Ok(figure.of("P15").against(68.9, 0.3))
 }
 
-/// With nothing to do, and among objects that are none of its business.
+/// Memory without Stacks, then with unrelated objects.
 async fn memory(
-    place: &Place,
-    manager: &Server,
+    environment: &ManagerEnvironment,
+    manager: &ServerProcess,
     arguments: &ManagerArguments,
 ) -> anyhow::Result<Vec<Figure>> {
     let step = Step::begin("letting it settle without Stacks");
     settle(arguments).await;
     let idle = manager.resident()? / 1024.0;
     println!("  settled, {}", step.elapsed());
-    let step = Step::begin("adding objects that are none of its business");
-    crowd::foreign(&place.namespace, arguments.foreign).await?;
+    let step = Step::begin("adding unrelated objects");
+    fixtures::create_unrelated_objects(&environment.namespace, arguments.foreign).await?;
     settle(arguments).await;
     let crowded = manager.resident()? / 1024.0;
     println!("  added and settled, {}", step.elapsed());
@@ -136,23 +142,23 @@ async fn memory(
     ])
 }
 
-/// What it costs while there are Stacks, but nothing to do for them.
+/// AuditedRequests and processor time with Stacks at rest.
 async fn rest(
-    place: &Place,
-    manager: &Server,
+    environment: &ManagerEnvironment,
+    manager: &ServerProcess,
     arguments: &ManagerArguments,
 ) -> anyhow::Result<Vec<Figure>> {
     let step = Step::begin("letting it rest with Stacks");
-    crowd::stalled_stacks(&place.namespace, arguments.stacks).await?;
+    fixtures::create_stalled_stacks(&environment.namespace, arguments.stacks).await?;
     settle(arguments).await;
-    let mark = place.plane.audit_position().await?;
+    let mark = environment.plane.audit_position().await?;
     let (began, used) = (Instant::now(), manager.processor_time()?);
     sleep(Duration::from_secs(arguments.rest.into())).await;
     let (seconds, used) = (
         began.elapsed().as_secs_f64(),
         manager.processor_time()? - used,
     );
-    let requests = place.plane.requests_since(mark).await?.by_user(USER);
+    let requests = environment.plane.requests_since(mark).await?.by_user(USER);
     println!("  rested, {}", step.elapsed());
     print!("{}", requests.counts());
     let mut figures = requests_a_minute(&requests, seconds / 60.0);
@@ -183,34 +189,37 @@ fn requests_a_minute(requests: &AuditedRequests, minutes: f64) -> Vec<Figure> {
     ]
 }
 
-/// How long nobody works when a leader is killed, and when one is told to end.
-async fn takeovers(place: &Place, leader: Server) -> anyhow::Result<Vec<Figure>> {
-    let step = Step::begin("killing the leader, then telling the next one to end");
-    let second = place.start_standby().await?;
+/// The gap after a leader is killed, and after one is terminated.
+async fn takeovers(
+    environment: &ManagerEnvironment,
+    leader: ServerProcess,
+) -> anyhow::Result<Vec<Figure>> {
+    let step = Step::begin("killing the leader, then terminating the next one");
+    let second = environment.start_standby().await?;
     let began = Instant::now();
     drop(leader);
-    crowd::served_program(&place.namespace, "after-kill").await?;
+    fixtures::create_served_program(&environment.namespace, "after-kill").await?;
     let after_kill = began.elapsed().as_secs_f64();
-    let _third = place.start_standby().await?;
+    let _third = environment.start_standby().await?;
     let began = Instant::now();
     second.terminate()?;
-    crowd::served_program(&place.namespace, "after-end").await?;
+    fixtures::create_served_program(&environment.namespace, "after-end").await?;
     let after_end = began.elapsed().as_secs_f64();
     println!("  taken over twice, {}", step.elapsed());
     Ok(vec![
         Figure::new("leader killed until another writes", after_kill, "s")
             .of("P19")
             .against(60.0, 0.35),
-        Figure::new("leader told to end until another writes", after_end, "s")
+        Figure::new("leader terminated until another writes", after_end, "s")
             .of("P20")
             .against(12.0, 0.25),
     ])
 }
 
-impl Place {
-    async fn start_standby(&self) -> anyhow::Result<Server> {
+impl ManagerEnvironment {
+    async fn start_standby(&self) -> anyhow::Result<ServerProcess> {
         let standby = self.start_manager().await?;
-        sleep(STANDBY_SETTLES).await;
+        sleep(STANDBY_DELAY).await;
         Ok(standby)
     }
 }

@@ -1,4 +1,4 @@
-//! What happens to the example's Stack, told as it happens.
+//! Prints the conditions of the example's Stack as they change.
 
 use std::time::{Duration, Instant};
 
@@ -9,18 +9,16 @@ use pko_testkit::ControlPlane;
 
 use super::manager::Manager;
 
-/// How long the Stack may take for each of its turns.
 const DEADLINE: Duration = Duration::from_mins(2);
 const PAUSE: Duration = Duration::from_millis(50);
 const NAME: &str = "hello";
 
-/// The Stack, and when its story began.
-pub(super) struct Story {
+pub(super) struct Walkthrough {
     stacks: Api<Stack>,
     began: Instant,
 }
 
-impl Story {
+impl Walkthrough {
     pub(super) fn begin(plane: &ControlPlane) -> anyhow::Result<Self> {
         let client: Client = plane.client()?;
         Ok(Self {
@@ -29,7 +27,7 @@ impl Story {
         })
     }
 
-    /// Tells the conditions as they change, until the Stack is Ready; then its outputs.
+    /// Prints conditions until the Stack is Ready, then its outputs.
     pub(super) async fn until_ready(&self) -> anyhow::Result<()> {
         let stack = self
             .until("Ready", |stack| {
@@ -46,7 +44,7 @@ impl Story {
         Ok(())
     }
 
-    /// Deletes the Stack and tells what happens, until it is gone.
+    /// Deletes the Stack and prints conditions until it is gone.
     pub(super) async fn delete_and_wait(&self) -> anyhow::Result<()> {
         println!("kubectl delete stack {NAME}");
         self.stacks.delete(NAME, &DeleteParams::default()).await?;
@@ -61,20 +59,20 @@ impl Story {
         reached: impl Fn(Option<&Stack>) -> bool,
     ) -> anyhow::Result<Option<Stack>> {
         let end = Instant::now() + DEADLINE;
-        let mut told = String::new();
+        let mut printed = String::new();
         loop {
             let stack = self.stacks.get_opt(NAME).await?;
             let now = stack.as_ref().map(summary).unwrap_or_default();
-            if now != told && !now.is_empty() {
+            if now != printed && !now.is_empty() {
                 println!("  {}  {now}", self.time());
-                told.clone_from(&now);
+                printed.clone_from(&now);
             }
             if reached(stack.as_ref()) {
                 return Ok(stack);
             }
             if Instant::now() > end {
                 bail!(
-                    "the Stack was not {what} after {} s; it was: {told}",
+                    "the Stack was not {what} after {} s; it was: {printed}",
                     DEADLINE.as_secs()
                 );
             }
@@ -87,10 +85,10 @@ impl Story {
     }
 }
 
-/// Where a Stack is, on one line.
+/// The state of a Stack on one line.
 fn summary(stack: &Stack) -> String {
     let status = stack.status.clone().unwrap_or_default();
-    // What is True says where it is; Ready=False only says to look at the others.
+    // The condition that is True is the informative one.
     let condition = status
         .conditions
         .iter()
@@ -106,8 +104,7 @@ fn summary(stack: &Stack) -> String {
     }
 }
 
-/// What a person may want to do now.
-pub(super) fn say_what_to_try(plane: &ControlPlane, manager: &Manager) {
+pub(super) fn print_next_steps(plane: &ControlPlane, manager: &Manager) {
     let kubeconfig = plane.kubeconfig();
     println!("\nIt stays up until Ctrl-C. Try, in another terminal:\n");
     println!("  export KUBECONFIG={}", kubeconfig.display());
@@ -147,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_condition_that_holds_says_where_a_stack_is() {
+    fn summary_shows_the_true_condition() {
         let condition = |kind: &str, status: &str, reason: &str| json!({ "type": kind, "status": status, "reason": reason, "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z" });
         let busy = stack(&json!([
             condition("Ready", "False", "NotReadyInProgress"),

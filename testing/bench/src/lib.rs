@@ -1,7 +1,11 @@
-//! `cargo xtask bench`: figures, for our programs or for others with the same interface.
+//! Benchmarks of the manager, the agent and Stacks: `cargo xtask bench`.
+//!
+//! They measure our programs, or others with the same interface, such as upstream's.
+#![expect(clippy::print_stdout, reason = "figures for a person")]
+#![expect(missing_docs, reason = "internal crate: names and comments suffice")]
 
 mod agent;
-mod crowd;
+mod fixtures;
 mod manager;
 mod process;
 mod report;
@@ -11,28 +15,28 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Arguments {
+pub struct BenchArguments {
     #[command(subcommand)]
     subject: Option<Subject>,
-    /// Without a subject: what Stacks cost, and how fast they are
+    /// Without a subject: the cost and the speed of Stacks
     #[command(flatten)]
     stacks: stacks::StacksArguments,
 }
 
 #[derive(clap::Subcommand)]
 enum Subject {
-    /// The workspace agent: memory, start, size, and how often it calls `pulumi`
+    /// The workspace agent: memory, start time, size, and calls of `pulumi`
     Agent(AgentArguments),
-    /// The manager: memory, requests and processor time at rest, and how fast another one takes over
+    /// The manager: memory, requests and processor time at rest, and failover time
     Manager(ManagerArguments),
 }
 
 #[derive(clap::Args)]
 struct AgentArguments {
-    /// Another agent than ours, such as upstream's
+    /// Another agent, such as upstream's
     #[arg(long)]
     agent: Option<PathBuf>,
-    /// How many updates to run
+    /// The number of updates to run
     #[arg(long, default_value_t = 10_000)]
     runs: u32,
     /// Also write the figures as JSON
@@ -42,19 +46,19 @@ struct AgentArguments {
 
 #[derive(clap::Args)]
 struct ManagerArguments {
-    /// A manager that is built already; without it, ours is built as it is shipped
+    /// A manager that is already built; by default, ours is built in release mode
     #[arg(long)]
     manager: Option<PathBuf>,
-    /// How many seconds it gets to settle before each measurement
+    /// Seconds to wait before each measurement
     #[arg(long, default_value_t = 30)]
     settle: u32,
-    /// For how many seconds requests and processor time are counted
+    /// Seconds for which requests and processor time are counted
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     rest: u32,
-    /// How many Stacks are at rest then
+    /// The number of Stacks at rest
     #[arg(long, default_value_t = 200)]
     stacks: u32,
-    /// How many pods, and how many Secrets, there are that are none of its business
+    /// The number of unrelated pods, and of unrelated Secrets
     #[arg(long, default_value_t = 1_000)]
     foreign: u32,
     /// Also write the figures as JSON
@@ -62,7 +66,8 @@ struct ManagerArguments {
     json: Option<PathBuf>,
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
+/// Measures, prints the figures and writes them as JSON on request.
+pub async fn run(arguments: &BenchArguments) -> anyhow::Result<()> {
     let (figures, json) = match &arguments.subject {
         Some(Subject::Agent(arguments)) => (
             agent::measure(arguments.agent.as_deref(), arguments.runs).await?,
