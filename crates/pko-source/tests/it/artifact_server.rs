@@ -24,7 +24,7 @@ use sha2::Digest;
 use crate::artifact_harness::{Block, gzip, tar};
 
 /// Handles a request, given its first line and headers.
-type Handler = Box<dyn Fn(&str, &mut TcpStream) + Send>;
+type RequestHandler = Box<dyn Fn(&str, &mut TcpStream) + Send>;
 
 /// Uses one handler after the other, and repeats the last one.
 struct ScriptedServer {
@@ -33,7 +33,7 @@ struct ScriptedServer {
 }
 
 impl ScriptedServer {
-    fn new(behaviours: Vec<Handler>) -> Self {
+    fn new(behaviours: Vec<RequestHandler>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -69,7 +69,7 @@ fn read_head(connection: &TcpStream) -> String {
         })
 }
 
-fn answer(status: &'static str, headers: &'static str, body: Vec<u8>) -> Handler {
+fn answer(status: &'static str, headers: &'static str, body: Vec<u8>) -> RequestHandler {
     Box::new(move |_, connection| {
         let length = body.len();
         let head = format!(
@@ -81,11 +81,11 @@ fn answer(status: &'static str, headers: &'static str, body: Vec<u8>) -> Handler
     })
 }
 
-fn status(status: &'static str) -> Handler {
+fn status(status: &'static str) -> RequestHandler {
     answer(status, "", b"no archive".to_vec())
 }
 
-fn redirect(location: String) -> Handler {
+fn redirect(location: String) -> RequestHandler {
     Box::new(move |_, connection| {
         let head = format!(
             "HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -98,7 +98,7 @@ fn archive() -> Vec<u8> {
     gzip(&tar(&[Block::file("Pulumi.yaml", "name: demo\n")]))
 }
 
-fn good() -> Handler {
+fn good() -> RequestHandler {
     answer("200 OK", "", archive())
 }
 
@@ -226,8 +226,8 @@ fn download_permanent_errors_are_not_retried() {
 
 #[test]
 fn download_slow_server_ends_at_deadline() {
-    let hang: fn() -> Handler = || Box::new(|_, _| thread::sleep(Duration::from_hours(1)));
-    let drip: fn() -> Handler = || {
+    let hang: fn() -> RequestHandler = || Box::new(|_, _| thread::sleep(Duration::from_hours(1)));
+    let drip: fn() -> RequestHandler = || {
         Box::new(|_, connection| {
             let _ = connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
             while connection.write_all(b".").is_ok() {
@@ -235,7 +235,7 @@ fn download_slow_server_ends_at_deadline() {
             }
         })
     };
-    let slow_head: fn() -> Handler = || {
+    let slow_head: fn() -> RequestHandler = || {
         Box::new(|_, connection| {
             let _ = connection.write_all(b"HTTP/1.1 200 OK\r\nX: ");
             while connection.write_all(b".").is_ok() {
@@ -263,7 +263,7 @@ fn download_slow_server_ends_at_deadline() {
 #[test]
 fn download_truncated_response_is_retried() {
     let target_dir = FetchTarget::new();
-    let cut: Handler = Box::new(|_, connection| {
+    let cut: RequestHandler = Box::new(|_, connection| {
         let _ = connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf");
     });
     let server = ScriptedServer::new(vec![cut, good()]);
@@ -275,7 +275,7 @@ fn download_truncated_response_is_retried() {
 #[test]
 fn download_without_content_length_succeeds() {
     let target_dir = FetchTarget::new();
-    let chunked: Handler = Box::new(|_, connection| {
+    let chunked: RequestHandler = Box::new(|_, connection| {
         let mut text = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
         for part in archive().chunks(10) {
             text.extend(format!("{:x}\r\n", part.len()).bytes());
@@ -285,7 +285,7 @@ fn download_without_content_length_succeeds() {
         text.extend(b"0\r\n\r\n");
         let _ = connection.write_all(&text);
     });
-    let until_closed: Handler = Box::new(|_, connection| {
+    let until_closed: RequestHandler = Box::new(|_, connection| {
         let _ = connection.write_all(b"HTTP/1.0 200 OK\r\n\r\n");
         let _ = connection.write_all(&archive());
     });
@@ -302,10 +302,10 @@ fn download_size_is_limited() {
         download: Some(1000),
         ..ArtifactLimits::default()
     };
-    let declared: Handler = Box::new(|_, connection| {
+    let declared: RequestHandler = Box::new(|_, connection| {
         let _ = connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n");
     });
-    let endless: Handler = Box::new(|_, connection| {
+    let endless: RequestHandler = Box::new(|_, connection| {
         let _ = connection.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
         while connection.write_all(&[0; 4096]).is_ok() {}
     });
