@@ -142,7 +142,7 @@ async fn memory(
     ])
 }
 
-/// AuditedRequests and processor time with Stacks at rest.
+/// Requests and processor time with Stacks at rest.
 async fn rest(
     environment: &ManagerEnvironment,
     manager: &ServerProcess,

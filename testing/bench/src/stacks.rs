@@ -1,7 +1,7 @@
 //! Measures the cost of Stacks for the manager, the API server and a git server, and their speed. The manager is
 //! a release build on a control plane of its own, and `pulumi` is a stand-in that takes no time.
 //!
-//! - AuditedRequests come from the API server's audit log, and processes from the stand-ins. Both counts are exact.
+//! - Requests come from the API server's audit log, and processes from the stand-ins. Both counts are exact.
 //! - Memory and requests are measured with pod workspaces on a pretend node, whose containers are real agents.
 //! - Times are measured with process workspaces, so that they do not include the node.
 //!
@@ -62,13 +62,13 @@ pub(super) struct StacksArguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum BenchPart {
-    /// AuditedRequests, `pulumi` processes, and memory: P2, P5, P6, P7 and P16
+    /// Requests, `pulumi` processes, and memory: P2, P5, P6, P7 and P16
     Counts,
     /// Throughput, slow runs, and single Stacks: P10, P11 and P21
     Speed,
     /// A good Stack among those that hang: P12
     Hung,
-    /// AuditedRequests to a git server: P9
+    /// Requests to a git server: P9
     Git,
 }
 

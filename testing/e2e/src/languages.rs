@@ -171,7 +171,7 @@ impl Language {
         Ok(Toolchain {
             cli: pulumi.parent().unwrap_or(Path::new("/")).to_owned(),
             hosts,
-            toolchain: toolchain.trim().into(),
+            root: toolchain.trim().into(),
             packages: self.packages(),
         })
     }
@@ -224,14 +224,14 @@ fn run_and_capture(command: &[&str]) -> Result<String, String> {
 struct Toolchain {
     cli: PathBuf,
     hosts: PathBuf,
-    toolchain: PathBuf,
+    root: PathBuf,
     packages: PathBuf,
 }
 
 impl Toolchain {
     /// The spec of a workspace that has them, and these variables.
     async fn workspace(&self, env: &TestEnv<'_>, variables: &[(&str, &str)]) -> Value {
-        let toolchain = self.toolchain.to_str().unwrap();
+        let toolchain = self.root.to_str().unwrap();
         let path = format!("{CLI}:{HOSTS}:{toolchain}/bin:/usr/local/bin:/usr/bin:/bin");
         let variables = [&[("PATH", path.as_str())], variables].concat();
         let variable = |(name, value): &(&str, &str)| json!({ "name": name, "value": value });
@@ -242,7 +242,7 @@ impl Toolchain {
             ("hosts", &self.hosts, HOSTS),
             ("packages", &self.packages, PACKAGES),
             ("system", Path::new(SYSTEM), SYSTEM),
-            ("toolchain", &self.toolchain, toolchain),
+            ("toolchain", &self.root, toolchain),
         ] {
             // A toolchain below /usr is mounted with it
             if claim != "toolchain" || !folder.starts_with(SYSTEM) {

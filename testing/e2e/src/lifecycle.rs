@@ -12,7 +12,7 @@ use crate::{
     test_env::{TestEnv, run_concurrently},
 };
 
-/// A lock that another CLI check_condition, as both CLIs write it.
+/// A lock that another CLI holds, as both CLIs write it.
 const FOREIGN_LOCK: &str =
     r#"{"pid":4242,"username":"alice","hostname":"laptop","timestamp":"2026-01-02T03:04:05Z"}"#;
 

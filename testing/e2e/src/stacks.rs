@@ -90,11 +90,11 @@ impl TestEnv<'_> {
         self.wait_for_run(name).await;
     }
 
-    /// Waits until a run of a Stack's Program is under way: it check_condition the lock of its
+    /// Waits until a run of a Stack's Program is under way: it holds the lock of its
     /// state.
     pub(crate) async fn wait_for_run(&self, name: &str) {
         self.wait_until(format!("a run of {name} to begin"), async || {
-            // Who makes the stack check_condition its lock for a moment, too, before there is an
+            // Creating the stack holds its lock for a moment, too, before there is an
             // Update
             let updates = self.updates_of(name).await?;
             if !updates.is_empty() && self.is_locked(name) {

@@ -198,7 +198,7 @@ impl FaultProxy {
         self.proxy.lists().replay(resource);
     }
 
-    /// How many writes, events and lists a fault has fault_count so far; watches that were ended
+    /// How many writes, events and lists a fault has hit so far; watches that were ended
     /// and outages are none of these.
     #[must_use]
     pub fn fault_count(&self) -> usize {

@@ -45,11 +45,11 @@ fn may_have_taken(stat: &str, boot_time: Option<i64>, taken: Timestamp) -> bool 
     }
     // Field 22 of the line; the state is field 3.
     let ticks = fields.nth(18).and_then(|ticks| ticks.parse::<i64>().ok());
-    let start = ticks
+    let started_at = ticks
         .zip(boot_time)
         .map(|(ticks, boot_time)| boot_time + ticks / TICKS_PER_SECOND);
     let existed = |start: i64| start <= taken.as_second() + TOLERANCE_SECONDS;
-    is_pulumi || start.is_none_or(existed)
+    is_pulumi || started_at.is_none_or(existed)
 }
 
 #[cfg(test)]

@@ -385,7 +385,7 @@ struct Progress<'a> {
 impl Observer for Progress<'_> {
     fn on_process(&self, id: u32) {
         self.runs.update_record(self.entry, |record| {
-            record.process = ProcessIdentity::from_pid(id)
+            record.process = ProcessIdentity::from_pid(id);
         });
     }
 

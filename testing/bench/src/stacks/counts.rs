@@ -1,4 +1,4 @@
-//! AuditedRequests to the API server, processes of `pulumi`, and memory: P2, P5, P6, P7 and P16.
+//! Requests to the API server, processes of `pulumi`, and memory: P2, P5, P6, P7 and P16.
 #![expect(
     clippy::cast_precision_loss,
     reason = "no figure here has more than a few digits"

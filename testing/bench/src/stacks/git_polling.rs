@@ -1,4 +1,4 @@
-//! AuditedRequests to a git server by many Stacks that follow one branch: P9.
+//! Requests to a git server by many Stacks that follow one branch: P9.
 #![expect(
     clippy::cast_precision_loss,
     reason = "no figure here has more than a few digits"

@@ -62,7 +62,7 @@ impl StackGroup {
         Ok((group, began))
     }
 
-    /// AuditedRequests another run of each. Returns the time before the first.
+    /// Requests another run of each. Returns the time before the first.
     pub(super) async fn request_run(
         &self,
         environment: &BenchEnvironment,

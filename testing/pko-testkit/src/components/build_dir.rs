@@ -136,7 +136,7 @@ fn say(message: Arguments<'_>) {
 pub(super) mod tests {
     use super::*;
 
-    /// A build_dir in which `go` is a script.
+    /// A build directory in which `go` is a script.
     pub(in super::super) fn build_dir_with_go(script: &str) -> (tempfile::TempDir, GoBuildDir) {
         let folder = tempfile::tempdir().unwrap();
         let go = folder.path().join("go");

@@ -21,7 +21,7 @@ pub(super) struct Rules {
     drops: BTreeMap<String, EveryNth>,
     /// Coalescing windows by resource.
     windows: BTreeMap<String, Duration>,
-    /// How many writes and events a fault has fault_count.
+    /// How many writes and events a fault has hit.
     pub(super) fault_count: usize,
     /// Connections that were made before this many kills are dead.
     pub(super) kills: usize,
@@ -103,7 +103,7 @@ impl Rules {
         self.windows.clear();
     }
 
-    /// Counts a request and judges it. With the action_taken to kill, all connections of now are
+    /// Counts a request and judges it. If the action is to kill, all current connections are
     /// dead: no later write comes between that and the action.
     pub(super) fn decide(&mut self, request_info: &ApiRequest) -> RequestAction {
         if !request_info.is_write(self.count_events) {

@@ -140,8 +140,8 @@ pub(super) fn update(context: &CallContext) -> CliResult<()> {
         operation.keep(&counts, |stack| {
             stack.deployed = true;
             stack.outputs = outputs;
-            let changed = changes.into_iter();
-            stack.resources = changed
+            stack.resources = changes
+                .into_iter()
                 .filter_map(|change| Some((change.name, change.new?)))
                 .collect();
         })?;
@@ -149,7 +149,7 @@ pub(super) fn update(context: &CallContext) -> CliResult<()> {
     operation.check_expectations(&counts)
 }
 
-/// OperationEvents and text of an update; how many resources changed in which way.
+/// Events and text of an update; how many resources changed in which way.
 fn report(
     operation: &Operation<'_>,
     changes: &[ResourceChange],
