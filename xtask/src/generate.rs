@@ -28,7 +28,7 @@ const SHOWN_LINES: usize = 60;
 const CORE_TYPES: &str = "crates/pko-api/openapi/core-v1.json";
 const CRDS: &str = "deploy/crds";
 const POLICY: &str = "deploy/policies/stacks.yaml";
-const MERGE_KEYS: &str = "crates/pko-core/src/merge/kinds.rs";
+const MERGE_KEYS: &str = "crates/pko-core/src/merge/schemas.rs";
 
 #[derive(clap::Args)]
 pub(crate) struct GenerateArguments {

@@ -21,14 +21,14 @@ pub(super) fn rust_table(
 ) -> anyhow::Result<String> {
     let mut text = format!(
         "//! Made by `cargo xtask generate` from Kubernetes {version}: lists that merge by a key.\n\n\
-         use super::{{Kind, kind::Field}};\n"
+         use super::{{MergeSchema, schema::MergeField}};\n"
     );
     let mut tables = BTreeMap::new();
     collect("PodSpec", schemas, &mut tables)?;
     for (kind, lists) in &tables {
         write!(
             text,
-            "\npub(super) static {}: Kind = Kind(&[\n",
+            "\npub(super) static {}: MergeSchema = MergeSchema(&[\n",
             constant(kind)
         )?;
         for list in lists {
@@ -38,7 +38,7 @@ pub(super) fn rust_table(
             };
             writeln!(
                 text,
-                "    Field::list({:?}, {:?}, {item}),",
+                "    MergeField::list({:?}, {:?}, {item}),",
                 list.name, list.key
             )?;
         }
