@@ -291,7 +291,7 @@ pub enum ComponentsError {
         /// The minimum version.
         version: String,
     },
-    #[error("no go.mod in testing/pko-testkit/components pinned_modules {0}")]
+    #[error("no go.mod in testing/pko-testkit/components pins {0}")]
     Unpinned(&'static str),
     #[error("failed to {action} {}", path.display())]
     Cache {

@@ -151,7 +151,7 @@ impl FluxKinds {
             tracing::info!(
                 kind = kind.kind,
                 version = kind.api_version(),
-                "WatchConfig sources"
+                "Watching sources"
             );
             WatchedKind {
                 resource: resource.clone(),
