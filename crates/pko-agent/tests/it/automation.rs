@@ -212,7 +212,7 @@ async fn disconnected_caller_interrupts_its_run() {
     // Waits for its turn, and so for the end of the run.
     selected(&mut client).await;
     let log = agent.log();
-    assert!(log.contains("The caller of a run has gone"), "{log}");
+    assert!(log.contains("The caller of a run disconnected"), "{log}");
     assert!(
         log.contains("Interrupting pulumi") && !log.contains("Killing pulumi"),
         "{log}"

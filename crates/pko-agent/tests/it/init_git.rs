@@ -228,7 +228,7 @@ fn git_ssh_checks_key_and_known_hosts() {
     let files = ("SSH_KNOWN_HOSTS", file.to_str().unwrap());
     scene.succeeds(&url, one, &[key, password, files]);
     let log = scene.fails(&url, two, &[key, password]);
-    assert!(log.contains("is not known; it shows the key"), "{log}");
+    assert!(log.contains("is unknown and presents the key"), "{log}");
     assert!(log.contains("knownHosts"), "{log}");
     let log = scene.fails(&url, two, &[key, hosts]);
     assert!(log.contains("passphrase"), "{log}");

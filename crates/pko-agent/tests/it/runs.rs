@@ -180,7 +180,7 @@ async fn crashed_run_is_interrupted_from_journal() {
     let error = result.unwrap().error.unwrap();
     assert_eq!(error.class(), ErrorClass::Interrupted);
     let waiting = wait_for_result(&mut client, "two").await.error.unwrap();
-    assert!(waiting.message.contains("before the run began"));
+    assert!(waiting.message.contains("before the run started"));
     assert_eq!(place.count("up"), 1);
 }
 

@@ -137,7 +137,7 @@ async fn flux_source_of_any_kind_needs_permission() {
         namespace.create_object(demo.build()).await.unwrap();
         let seen = trail.until(UNAVAILABLE).await;
         let message = seen.last().unwrap();
-        let way_out = "give the manager's account a role that allows it to get, list and watch things.example.test";
+        let way_out = "bind a role to the manager's service account that may get, list and watch things.example.test";
         assert!(message.ends_with(way_out), "{message}");
 
         let system_client = system.plane.client().unwrap();

@@ -296,7 +296,7 @@ async fn git_server_outage_affects_no_other_stack() {
         message.contains("the stack was up to date when its source last answered; since 20"),
         "{message}"
     );
-    assert!(message.contains("said 503"), "{message}");
+    assert!(message.contains("returned status 503"), "{message}");
 
     // Another manager does not know yet that the server is away: it keeps what was said.
     system.kill_manager();

@@ -133,7 +133,7 @@ async fn outputs_are_published_to_named_objects() {
     let told = [
         "spec.outputsTo[4].keys.NOBODY wants the output \"nobody\", which the program does not export",
         "spec.outputsTo[4].keys.TOKEN wants the output \"token\", which is secret and goes into no ConfigMap: use a Secret",
-        "spec.outputsTo[3]: the ConfigMap \"foreign\" does not belong to this Stack and is left alone: delete it or choose another name",
+        "spec.outputsTo[3]: the ConfigMap \"foreign\" does not belong to this Stack: delete it or choose another name",
     ];
     let told = told.join("; ");
     let last = trail.stack().await.status.unwrap().last_update.unwrap();

@@ -274,8 +274,8 @@ async fn workspace_field_conflict_is_reported_and_resolved() {
             seen.last().unwrap(),
             &format!(
                 "Stalled WorkspaceFailed: failed to apply Workspace {}/place: Apply failed with 1 conflict: conflict with \
-                 \"somebody\": .spec.imagePullPolicy; whoever else has set this field has to \
-                 give it up, or spec.workspaceTemplate has to say the same",
+                 \"somebody\": .spec.imagePullPolicy; remove the other field manager from \
+                 this field, or set the same value in spec.workspaceTemplate",
                 namespace.name()
             )
         );
@@ -308,8 +308,8 @@ async fn workspace_with_another_name_belongs_to_its_stack() {
         let seen = other.until("Stalled WorkspaceFailed: ").await;
         assert_eq!(
             seen.last().unwrap(),
-            "Stalled WorkspaceFailed: the Workspace \"place\" is the Stack \"demo\"'s: give one of the two another name \
-             in spec.workspaceTemplate.metadata.name, or delete the Workspace if that Stack is gone"
+            "Stalled WorkspaceFailed: the Workspace \"place\" belongs to the Stack \"demo\": set another name for one of \
+             the two in spec.workspaceTemplate.metadata.name, or delete the Workspace if that Stack is gone"
         );
         let stacks = namespace.api::<Stack>();
         stacks
