@@ -42,6 +42,15 @@ pub(super) struct Pass<Effect> {
     pub(super) requests: BTreeMap<&'static str, usize>,
     /// The Update that was created, and the one that the status named before.
     pub(super) created: Option<(Update, Option<String>)>,
+    /// How many of the requests were writes.
+    pub(super) write_steps: usize,
+}
+
+impl<Effect> Pass<Effect> {
+    /// Everything that the pass asks its driver to change: write requests and effects.
+    pub(super) fn write_count(&self) -> usize {
+        self.write_steps + self.plan.effects.len()
+    }
 }
 
 /// A run that an agent owns.
@@ -360,6 +369,7 @@ impl Cluster {
         let mut observed = stack::ObservedStack::new(object);
         observed.unreleased = self.unreleased();
         let mut requests = BTreeMap::new();
+        let mut write_steps = 0;
         let mut created = None;
         loop {
             match observed.decide(self.now) {
@@ -369,6 +379,7 @@ impl Cluster {
                 }
                 Step::Write(write) => {
                     *requests.entry(stack_write(&write)).or_default() += 1;
+                    write_steps += 1;
                     if let stack::StackWrite::CreateUpdate(update, status) = &write {
                         let named = status.current_update.clone();
                         let named = named.and_then(|current| current.name);
@@ -376,7 +387,10 @@ impl Cluster {
                     }
                     match self.write_for_stack(write)? {
                         Ok(response) => observed.observe(response),
-                        Err(Unanswered) => return self.keep_unsaved(&observed, requests).map(Some),
+                        Err(Unanswered) => {
+                            let pass = self.keep_unsaved(&observed, requests, write_steps)?;
+                            return Ok(Some(pass));
+                        }
                     }
                 }
                 Step::Finish(plan) => {
@@ -387,6 +401,7 @@ impl Cluster {
                         plan,
                         requests,
                         created,
+                        write_steps,
                     }));
                 }
             }
@@ -416,6 +431,7 @@ impl Cluster {
         &mut self,
         observed: &stack::ObservedStack,
         requests: BTreeMap<&'static str, usize>,
+        write_steps: usize,
     ) -> Result<Pass<stack::StackEffect>, Died> {
         let effects = observed.unsaved(self.now);
         for effect in &effects {
@@ -430,6 +446,7 @@ impl Cluster {
             plan,
             requests,
             created: None,
+            write_steps,
         })
     }
 
@@ -601,43 +618,17 @@ impl Cluster {
         };
         let mut observed = update::ObservedUpdate::new(object.clone(), Timestamp::UNIX_EPOCH);
         let mut requests = BTreeMap::new();
+        let mut write_steps = 0;
         loop {
             match observed.decide(self.now) {
-                Step::Read(update::UpdateRead::Awaited(_)) => {
-                    *requests.entry("awaited").or_default() += 1;
-                    let stack = self.stack.as_ref();
-                    let awaited = stack.is_some_and(|stack| update::stack_awaits(stack, &object));
-                    observed.observe(update::UpdateResponse::Awaited(awaited));
+                Step::Read(read) => {
+                    *requests.entry(update_read(&read)).or_default() += 1;
+                    observed.observe(self.read_for_update(&object, &read));
                 }
-                Step::Read(update::UpdateRead::Workspace(_)) => {
-                    *requests.entry("workspace").or_default() += 1;
-                    let workspace = self.workspace.clone().map(Box::new);
-                    observed.observe(update::UpdateResponse::Workspace(workspace));
-                }
-                Step::Write(update::UpdateWrite::Admit(_)) => {
-                    observed.observe(update::UpdateResponse::Admission(
-                        crate::run_queue::Admission::Admitted,
-                    ));
-                }
-                Step::Write(update::UpdateWrite::AcquireAgent(_)) => {
-                    *requests.entry("agent").or_default() += 1;
-                    observed.observe(update::UpdateResponse::Agent(self.agent_of_run()));
-                }
-                Step::Write(update::UpdateWrite::StartRun(_, publish)) => {
-                    *requests.entry("run").or_default() += 1;
-                    if let Some(status) = publish {
-                        self.do_for_update(&object, &update::UpdateEffect::PatchStatus(status))?;
-                    }
-                    observed.observe(update::UpdateResponse::Run(self.run(&object)?));
-                }
-                Step::Write(update::UpdateWrite::CancelRun(_)) => {
-                    *requests.entry("cancel").or_default() += 1;
-                    observed.observe(update::UpdateResponse::Run(self.cancel(&object)?));
-                }
-                Step::Write(update::UpdateWrite::StoreOutputs(secret)) => {
-                    *requests.entry("outputs").or_default() += 1;
-                    self.write("outputs kept")?;
-                    observed.observe(update::UpdateResponse::Outputs(Ok(self.keep(&secret))));
+                Step::Write(write) => {
+                    *requests.entry(update_write(&write)).or_default() += 1;
+                    write_steps += 1;
+                    observed.observe(self.write_for_update(&object, write)?);
                 }
                 Step::Finish(plan) => {
                     for effect in &plan.effects {
@@ -647,10 +638,55 @@ impl Cluster {
                         plan,
                         requests,
                         created: None,
+                        write_steps,
                     }));
                 }
             }
         }
+    }
+
+    /// Has `&self`: a read changes nothing.
+    fn read_for_update(
+        &self,
+        object: &Update,
+        read: &update::UpdateRead,
+    ) -> update::UpdateResponse {
+        match read {
+            update::UpdateRead::Awaited(_) => {
+                let stack = self.stack.as_ref();
+                let awaited = stack.is_some_and(|stack| update::stack_awaits(stack, object));
+                update::UpdateResponse::Awaited(awaited)
+            }
+            update::UpdateRead::Workspace(_) => {
+                update::UpdateResponse::Workspace(self.workspace.clone().map(Box::new))
+            }
+        }
+    }
+
+    fn write_for_update(
+        &mut self,
+        object: &Update,
+        write: update::UpdateWrite,
+    ) -> Result<update::UpdateResponse, Died> {
+        Ok(match write {
+            update::UpdateWrite::Admit(_) => {
+                update::UpdateResponse::Admission(crate::run_queue::Admission::Admitted)
+            }
+            update::UpdateWrite::AcquireAgent(_) => {
+                update::UpdateResponse::Agent(self.agent_of_run())
+            }
+            update::UpdateWrite::StartRun(_, publish) => {
+                if let Some(status) = publish {
+                    self.do_for_update(object, &update::UpdateEffect::PatchStatus(status))?;
+                }
+                update::UpdateResponse::Run(self.run(object)?)
+            }
+            update::UpdateWrite::CancelRun(_) => update::UpdateResponse::Run(self.cancel(object)?),
+            update::UpdateWrite::StoreOutputs(secret) => {
+                self.write("outputs kept")?;
+                update::UpdateResponse::Outputs(Ok(self.keep(&secret)))
+            }
+        })
     }
 
     fn agent_of_run(&self) -> update::AgentState {
@@ -834,28 +870,17 @@ impl Cluster {
         };
         let mut observed = workspace::ObservedWorkspace::new(object);
         let mut requests = BTreeMap::new();
+        let mut write_steps = 0;
         loop {
             match observed.decide(self.now) {
-                Step::Read(workspace::WorkspaceRead::Awaited(_)) => {
-                    *requests.entry("awaited").or_default() += 1;
-                    let stack = self.stack.as_ref().map(|stack| &stack.metadata);
-                    let awaited = stack
-                        .is_some_and(|stack| workspace::is_awaited(&observed.workspace, stack));
-                    observed.observe(workspace::WorkspaceResponse::Awaited(awaited));
+                Step::Read(read) => {
+                    *requests.entry(workspace_read(&read)).or_default() += 1;
+                    observed.observe(self.read_for_workspace(&observed.workspace, &read));
                 }
-                Step::Write(workspace::WorkspaceWrite::EnsureRuntime) => {
-                    *requests.entry("place").or_default() += 1;
-                    observed.observe(workspace::WorkspaceResponse::Runtime(self.place.clone()));
-                }
-                Step::Read(workspace::WorkspaceRead::Version) => {
-                    *requests.entry("version").or_default() += 1;
-                    observed.observe(workspace::WorkspaceResponse::Version(self.version.clone()));
-                }
-                Step::Write(workspace::WorkspaceWrite::SetUp) => {
-                    *requests.entry("preparation").or_default() += 1;
-                    observed.observe(workspace::WorkspaceResponse::Setup(
-                        self.preparation.clone(),
-                    ));
+                Step::Write(write) => {
+                    *requests.entry(workspace_write(&write)).or_default() += 1;
+                    write_steps += 1;
+                    observed.observe(self.write_for_workspace(&write));
                 }
                 Step::Finish(plan) => {
                     for effect in &plan.effects {
@@ -865,8 +890,42 @@ impl Cluster {
                         plan,
                         requests,
                         created: None,
+                        write_steps,
                     }));
                 }
+            }
+        }
+    }
+
+    /// Has `&self`: a read changes nothing.
+    fn read_for_workspace(
+        &self,
+        object: &Workspace,
+        read: &workspace::WorkspaceRead,
+    ) -> workspace::WorkspaceResponse {
+        match read {
+            workspace::WorkspaceRead::Awaited(_) => {
+                let stack = self.stack.as_ref().map(|stack| &stack.metadata);
+                let awaited = stack.is_some_and(|stack| workspace::is_awaited(object, stack));
+                workspace::WorkspaceResponse::Awaited(awaited)
+            }
+            workspace::WorkspaceRead::Version => {
+                workspace::WorkspaceResponse::Version(self.version.clone())
+            }
+        }
+    }
+
+    /// The runtime and the setup are faults of this cluster, so neither changes with a request.
+    fn write_for_workspace(
+        &self,
+        write: &workspace::WorkspaceWrite,
+    ) -> workspace::WorkspaceResponse {
+        match write {
+            workspace::WorkspaceWrite::EnsureRuntime => {
+                workspace::WorkspaceResponse::Runtime(self.place.clone())
+            }
+            workspace::WorkspaceWrite::SetUp => {
+                workspace::WorkspaceResponse::Setup(self.preparation.clone())
             }
         }
     }
@@ -915,6 +974,37 @@ fn stack_write(write: &stack::StackWrite) -> &'static str {
         stack::StackWrite::PublishOutputs(_) => "publish",
         stack::StackWrite::ApplyWorkspace(..) => "workspace",
         stack::StackWrite::CreateUpdate(..) => "create",
+    }
+}
+
+fn update_read(read: &update::UpdateRead) -> &'static str {
+    match read {
+        update::UpdateRead::Awaited(_) => "awaited",
+        update::UpdateRead::Workspace(_) => "workspace",
+    }
+}
+
+fn update_write(write: &update::UpdateWrite) -> &'static str {
+    match write {
+        update::UpdateWrite::Admit(_) => "admission",
+        update::UpdateWrite::AcquireAgent(_) => "agent",
+        update::UpdateWrite::StartRun(..) => "run",
+        update::UpdateWrite::CancelRun(_) => "cancel",
+        update::UpdateWrite::StoreOutputs(_) => "outputs",
+    }
+}
+
+fn workspace_read(read: &workspace::WorkspaceRead) -> &'static str {
+    match read {
+        workspace::WorkspaceRead::Awaited(_) => "awaited",
+        workspace::WorkspaceRead::Version => "version",
+    }
+}
+
+fn workspace_write(write: &workspace::WorkspaceWrite) -> &'static str {
+    match write {
+        workspace::WorkspaceWrite::EnsureRuntime => "runtime",
+        workspace::WorkspaceWrite::SetUp => "setup",
     }
 }
 

