@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_class_says_who_has_to_act() {
+    fn blocked_decides_summary_and_requeue() {
         let delay = Duration::from_secs(30);
         let reason = StackReason::SourceUnavailable;
         let stall = Blocked::OnUser(StackReason::SpecInvalid, "bad".into());

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn each_summary_has_one_shape() {
+    fn summary_decides_the_conditions() {
         let reconciling = Summary::Reconciling(StackReason::StackProcessing, "busy".into());
         let stalled = Summary::Stalled(StackReason::SpecInvalid, "bad".into());
         let mut conditions = Vec::new();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transition_time_moves_with_the_status_only() {
+    fn condition_time_moves_only_with_the_status() {
         let first = summarised(
             &[],
             1,
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_too_long_keeps_both_ends() {
+    fn long_message_keeps_both_ends() {
         let message = format!("begin {} end", "ü".repeat(40_000));
         let mut set = ConditionSet::new(&[], at(1));
         set.set(ConditionType::Ready, ConditionStatus::False, "R", &message);
@@ -272,7 +272,7 @@ mod tests {
         assert!(stored.starts_with("begin") && stored.ends_with("end"));
     }
     #[test]
-    fn a_reason_is_one_word_that_the_api_server_takes() {
+    fn reason_is_one_valid_word() {
         for reason in ["UpdateConflict", "a", "A_b,c:d1"] {
             assert!(is_reason(reason), "{reason}");
         }

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_is_taken_at_once() {
+    fn free_lease_is_taken_at_once() {
         assert_eq!(candidate().next(None, seconds(0)), LeaseAction::Create);
         assert_eq!(
             candidate().next(Some(&seen("", "1")), seconds(0)),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_renews_stays() {
+    fn renewing_leader_stays_leader() {
         let mut candidate = candidate();
         for time in 0..100 {
             let version = format!("{}", time / 5);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_is_followed_when_its_lease_is_over() {
+    fn expired_lease_is_taken_over() {
         let mut candidate = candidate();
         let other = seen("other", "7");
         for time in [3, 10, 22] {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_it_lasts_is_the_holders_word() {
+    fn lease_duration_is_that_of_the_holder() {
         let mut candidate = candidate();
         let short = ObservedLease {
             lasts: seconds(1),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_make_no_sense() {
+    fn lease_with_invalid_times_is_handled() {
         let timing = |lease, renew_deadline, retry| {
             let timing = LeaseTiming {
                 lease: seconds(lease),

@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_stays_as_it_is() {
+    fn plain_text_is_unchanged() {
         for text in [
             "",
             "one line",

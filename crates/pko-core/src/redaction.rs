@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_looks_like_a_secret_is_masked() {
+    fn secret_like_text_is_masked() {
         for (text, shown) in [
             (
                 "clone https://user:hunter2@git.test/a failed",
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_stays() {
+    fn other_text_is_unchanged() {
         for text in [
             "",
             "failed to fetch: 404 Not Found",

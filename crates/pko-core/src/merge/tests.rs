@@ -34,7 +34,7 @@ fn objects_merge_deeply() {
 }
 
 #[test]
-fn a_null_removes_and_is_never_kept() {
+fn null_removes_a_field() {
     let base = json!({"spec": {"nodeName": "a", "hostname": "b"}});
     let patch =
         json!({"spec": {"nodeName": null, "subdomain": null, "affinity": {"podAffinity": null}}});
@@ -43,7 +43,7 @@ fn a_null_removes_and_is_never_kept() {
 }
 
 #[test]
-fn a_value_of_another_type_takes_the_place() {
+fn value_of_another_type_replaces() {
     let base = json!({"spec": {"nodeName": "a", "tolerations": [1]}});
     let patch = json!({"spec": {"nodeName": {"b": 1}, "tolerations": "x"}});
     assert_eq!(merged(base, &patch), patch);
@@ -63,7 +63,7 @@ fn lists_without_a_key_are_replaced() {
 }
 
 #[test]
-fn the_order_of_lists_that_merge() {
+fn merged_list_order_is_that_of_kubernetes() {
     let table: [(&[&str], &[&str], &[&str]); 8] = [
         (&["a", "b", "c"], &["z", "b"], &["z", "a", "b", "c"]),
         (&["pulumi", "b"], &["b", "side"], &["pulumi", "b", "side"]),
@@ -81,7 +81,7 @@ fn the_order_of_lists_that_merge() {
 }
 
 #[test]
-fn items_with_the_same_key_merge_by_their_own_kind() {
+fn items_of_the_same_key_merge_by_schema() {
     let base = json!({"spec": {
         "containers": [{
             "name": "pulumi",
@@ -121,14 +121,14 @@ fn items_with_the_same_key_merge_by_their_own_kind() {
 }
 
 #[test]
-fn plain_values_that_unite() {
+fn plain_value_lists_are_united() {
     let finalizers = |names: &[&str]| json!({"metadata": {"finalizers": names}});
     let result = merged(finalizers(&["a", "b"]), &finalizers(&["c", "b", "c"]));
     assert_eq!(result, finalizers(&["c", "a", "b"]));
 }
 
 #[test]
-fn a_workspace_merges_by_its_own_keys() {
+fn workspace_merges_by_its_own_keys() {
     let base = json!({"spec": {
         "env": [{"name": "A", "value": "1"}],
         "envFrom": [{"secretRef": {"name": "a"}}],
@@ -158,7 +158,7 @@ fn a_workspace_merges_by_its_own_keys() {
 }
 
 #[test]
-fn an_update_replaces_its_lists() {
+fn update_lists_are_replaced() {
     let base = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"target": ["x"], "ttl": 1}});
     let patch = json!({"spec": {"target": ["y"]}});
     let expected = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"target": ["y"], "ttl": 1}});
@@ -166,7 +166,7 @@ fn an_update_replaces_its_lists() {
 }
 
 #[test]
-fn items_that_can_not_be_told_apart() {
+fn items_without_key_are_rejected() {
     let pod = |list: Value| json!({"spec": {"containers": list}});
     let base = || pod(json!([{"name": "pulumi", "env": [{"name": "A"}]}]));
     let error = |patch: Value| merge(&MergeSchema::POD_TEMPLATE, base(), &patch).unwrap_err();
@@ -193,7 +193,7 @@ fn names() -> impl Strategy<Value = Vec<String>> {
 
 proptest! {
     #[test]
-    fn merging_again_changes_nothing(base in names(), patch in names()) {
+    fn merge_is_idempotent(base in names(), patch in names()) {
         let list = |names: &[String]| json!({"spec": {
             "containers": names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>(),
         }});
@@ -204,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_lost_and_nothing_is_doubled(base in names(), patch in names()) {
+    fn merged_list_has_every_item_once(base in names(), patch in names()) {
         let list = |names: &[String]| {
             let items = names.iter().map(|name| json!({"name": name}));
             json!({"spec": {"containers": items.collect::<Vec<_>>()}})

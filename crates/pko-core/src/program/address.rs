@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_a_scheme() {
+    fn address_has_a_scheme() {
         for (advertised, expected) in [
             (
                 "operator.svc:9090",
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seal_is_the_last_segment() {
+    fn seal_is_the_last_segment() {
         assert_eq!(
             url("operator", "a", "b", 3, Some("seal")),
             "http://operator/programs/a/b/3/seal"
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn other_addresses_are_of_no_generation() {
+    fn foreign_address_has_no_generation() {
         for other in [
             "",
             "http://flux/gitrepository/a/b/3.tar.gz",
@@ -95,7 +95,7 @@ mod tests {
     proptest! {
         /// Whatever made an address, it is read back.
         #[test]
-        fn an_address_is_read_back(
+        fn address_is_parsed_back(
             server in "(https?://)?[a-z.]{1,8}(:[0-9]{1,4})?/?", namespace in "[a-z-]{1,8}",
             name in "[a-z.-]{1,8}", generation in 0_i64.., seal in prop::option::of("[0-9a-f]{8}"),
         ) {

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_archive_holds_one_project_file() {
+    fn archive_has_one_project_file() {
         let files = unpacked(&archive(&program()).unwrap());
         let [(path, mode, text)] = files.as_slice() else {
             panic!("{files:?}")
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_program_gives_the_same_bytes() {
+    fn archive_bytes_are_deterministic() {
         assert_eq!(archive(&program()).unwrap(), archive(&program()).unwrap());
     }
 }

@@ -40,7 +40,7 @@ pub struct Generations {
 impl Generations {
     /// Those that nobody needs any more. The one before the current one stays: an Update that is about to begin may
     /// have been told of it.
-    pub(super) fn let_go(&self, current: i64) -> Vec<i64> {
+    pub(super) fn to_delete(&self, current: i64) -> Vec<i64> {
         let older = self.kept.range(..current);
         let needed = |generation: &&i64| self.referred.contains(generation);
         let (_, mut rest): (Vec<i64>, Vec<i64>) = older.partition(needed);
@@ -51,7 +51,7 @@ impl Generations {
     }
 
     /// Whether a generation is kept only because a Workspace refers to it: somebody has to look again.
-    pub(super) fn is_waited_for(&self, current: i64) -> bool {
+    pub(super) fn has_older_in_use(&self, current: i64) -> bool {
         let mut older = self.kept.range(..current);
         older.next_back();
         older.any(|generation| self.referred.contains(generation))
@@ -170,8 +170,8 @@ mod tests {
     }
 
     #[test]
-    fn a_generation_is_let_go_when_nobody_needs_it() {
-        for (kept, referred, current, let_go, waited_for) in [
+    fn generation_is_deleted_when_unreferenced() {
+        for (kept, referred, current, to_delete, waited_for) in [
             (vec![], vec![], 1, vec![], false),
             (vec![1], vec![1], 1, vec![], false),
             (vec![1, 2], vec![], 2, vec![], false),
@@ -186,9 +186,9 @@ mod tests {
             (vec![1, 2, 3], vec![], 2, vec![], false),
         ] {
             let generations = generations(&kept, &referred);
-            assert_eq!(generations.let_go(current), let_go, "{generations:?}");
+            assert_eq!(generations.to_delete(current), to_delete, "{generations:?}");
             assert_eq!(
-                generations.is_waited_for(current),
+                generations.has_older_in_use(current),
                 waited_for,
                 "{generations:?}"
             );
@@ -198,12 +198,12 @@ mod tests {
     proptest! {
         /// What a Workspace refers to, the current one, newer ones and the one before are never let go.
         #[test]
-        fn nothing_that_is_needed_is_let_go(
+        fn referenced_generations_are_not_deleted(
             kept in prop::collection::btree_set(1_i64..12, 0..8),
             referred in prop::collection::btree_set(1_i64..12, 0..4), current in 1_i64..12,
         ) {
             let generations = Generations { kept: kept.clone(), referred: referred.clone() };
-            let gone = generations.let_go(current);
+            let gone = generations.to_delete(current);
             for generation in &gone {
                 prop_assert!(kept.contains(generation) && !referred.contains(generation));
                 prop_assert!(*generation < current);
@@ -212,11 +212,11 @@ mod tests {
             prop_assert!(previous.is_none_or(|previous| !gone.contains(previous)));
             // Once they are gone, and nobody refers to more, nothing is left to do.
             let left = Generations { kept: &kept - &gone.into_iter().collect(), referred };
-            prop_assert_eq!(left.let_go(current), Vec::<i64>::new());
+            prop_assert_eq!(left.to_delete(current), Vec::<i64>::new());
         }
 
         #[test]
-        fn names_are_ones_that_the_api_server_takes(name in "[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?") {
+        fn names_are_valid_for_the_api_server(name in "[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?") {
             let program = program(&name);
             let revision = revision_name(&program.metadata, i64::MAX);
             prop_assert!(revision.len() <= LONGEST_NAME, "{revision}");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_generation_is_the_programs_own() {
+    fn stored_generation_is_owned_by_the_program() {
         let program = program("hello");
         let revision = revision(&program).unwrap();
         assert_eq!(revision.metadata.name.as_deref(), Some("hello-1f3a9c2e-3"));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_generation_is_served_as_it_was() {
+    fn stored_generation_is_served_unchanged() {
         let program = program("hello");
         let revision = revision(&program).unwrap();
         let stored: ControllerRevision =
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_told_apart() {
+    fn long_names_stay_distinct() {
         let (one, other) = (
             format!("{}a", "x".repeat(252)),
             format!("{}b", "x".repeat(252)),

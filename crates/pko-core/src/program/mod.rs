@@ -50,10 +50,10 @@ pub enum ProgramRead {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProgramEffect {
     /// Stores the current generation, which the next edit replaces.
-    Keep(Box<ControllerRevision>),
+    StoreRevision(Box<ControllerRevision>),
     PatchStatus(Box<ProgramStatus>),
     /// Deletes the ControllerRevision of this name: no Workspace needs that generation.
-    LetGo(String),
+    DeleteRevision(String),
     Emit(Event<ProgramEvent>),
 }
 
@@ -109,7 +109,7 @@ impl Machine for ObservedProgram {
 /// The first generation has none before it, so its rule reads nothing.
 fn publish(evaluation: &ProgramEvaluation) -> ProgramStep {
     let observed = &evaluation.observed;
-    let status = status::published(observed, evaluation.now);
+    let status = status::published_status(observed, evaluation.now);
     let stored = observed.program.status.as_ref();
     let current = observed.program.metadata.generation.unwrap_or_default();
     let known = match &observed.generations {
@@ -122,19 +122,19 @@ fn publish(evaluation: &ProgramEvaluation) -> ProgramStep {
     let keep = (!is_kept).then(|| generations::revision(&observed.program).ok());
     let mut effects: Vec<ProgramEffect> = keep
         .flatten()
-        .map(|revision| ProgramEffect::Keep(Box::new(revision)))
+        .map(|revision| ProgramEffect::StoreRevision(Box::new(revision)))
         .into_iter()
         .collect();
     let event = status::event(stored, &status);
     if !is_published {
         effects.push(ProgramEffect::PatchStatus(Box::new(status)));
     }
-    let let_go = known.let_go(current).into_iter();
-    effects.extend(let_go.map(|generation| {
-        ProgramEffect::LetGo(revision_name(&observed.program.metadata, generation))
+    let to_delete = known.to_delete(current).into_iter();
+    effects.extend(to_delete.map(|generation| {
+        ProgramEffect::DeleteRevision(revision_name(&observed.program.metadata, generation))
     }));
     effects.extend(event.map(ProgramEffect::Emit));
-    let requeue = if known.is_waited_for(current) {
+    let requeue = if known.has_older_in_use(current) {
         Requeue::after(LOOK_AGAIN)
     } else {
         Requeue::Settled

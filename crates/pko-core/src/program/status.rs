@@ -58,11 +58,11 @@ pub fn served_artifact(program: &Program, fetched: &FluxArtifact) -> Option<Flux
 }
 
 /// The status of a Program that is published. One that is wrong is published, too: whoever runs it hears from Pulumi.
-pub(super) fn published(observed: &ObservedProgram, now: Timestamp) -> ProgramStatus {
+pub(super) fn published_status(observed: &ObservedProgram, now: Timestamp) -> ProgramStatus {
     let program = &observed.program;
     let stored = program.status.as_ref();
     let (artifact, verdict) = match artifact(observed, now) {
-        Ok(artifact) => (Some(artifact), judged(observed)),
+        Ok(artifact) => (Some(artifact), verdict(observed)),
         Err(error) => {
             let text = format!(
                 "{error}: {}",
@@ -114,7 +114,7 @@ pub(super) fn event(
     })
 }
 
-fn judged(observed: &ObservedProgram) -> Verdict {
+fn verdict(observed: &ObservedProgram) -> Verdict {
     let name = observed
         .program
         .metadata

@@ -59,11 +59,11 @@ pub(super) fn plan(
 /// One word for each effect.
 pub(super) fn shown(plan: &Plan<ProgramEffect>) -> Vec<String> {
     let shown = plan.effects.iter().map(|effect| match effect {
-        ProgramEffect::Keep(revision) => {
+        ProgramEffect::StoreRevision(revision) => {
             format!("keep {}", revision.metadata.name.as_ref().unwrap())
         }
         ProgramEffect::PatchStatus(_) => "status".to_owned(),
-        ProgramEffect::LetGo(name) => format!("let go {name}"),
+        ProgramEffect::DeleteRevision(name) => format!("delete {name}"),
         ProgramEffect::Emit(event) => format!("emit {}", event.reason),
     });
     shown.collect()
@@ -98,7 +98,7 @@ fn condition(observed: &ObservedProgram, kind: ConditionType) -> Option<(String,
 }
 
 #[test]
-fn a_new_program_is_kept_published_and_then_left_alone() {
+fn new_program_is_stored_and_published_once() {
     let first = plan(&right(), 5, &[], &[]);
     assert_eq!(shown(&first), ["keep hello-1f3a9c2e-1", "status"]);
     assert_eq!((first.rule, first.requeue), ("publish", Requeue::Settled));
@@ -111,7 +111,7 @@ fn a_new_program_is_kept_published_and_then_left_alone() {
 }
 
 #[test]
-fn each_generation_is_kept_and_older_ones_go_when_nobody_refers_to_them() {
+fn generations_are_stored_while_referenced() {
     let published = carried_out(&right(), &plan(&right(), 5, &[], &[]));
     for (generation, kept, referred, expected, requeue) in [
         (
@@ -132,7 +132,7 @@ fn each_generation_is_kept_and_older_ones_go_when_nobody_refers_to_them() {
             3,
             vec![1, 2],
             vec![2],
-            vec!["keep hello-1f3a9c2e-3", "status", "let go hello-1f3a9c2e-1"],
+            vec!["keep hello-1f3a9c2e-3", "status", "delete hello-1f3a9c2e-1"],
             Requeue::Settled,
         ),
         // The last pass ended before it wrote the status.
@@ -152,7 +152,7 @@ fn each_generation_is_kept_and_older_ones_go_when_nobody_refers_to_them() {
 }
 
 #[test]
-fn a_published_program_lets_go_later() {
+fn published_program_deletes_old_revisions_later() {
     let edited = edited(&right(), 3);
     let published = carried_out(&edited, &plan(&edited, 5, &[1, 2], &[1]));
     let waiting = plan(&published, 6, &[1, 2, 3], &[1, 3]);
@@ -161,7 +161,7 @@ fn a_published_program_lets_go_later() {
         (vec![], Requeue::After(LOOK_AGAIN))
     );
     let over = plan(&published, 7, &[1, 2, 3], &[3]);
-    assert_eq!(shown(&over), ["let go hello-1f3a9c2e-1"]);
+    assert_eq!(shown(&over), ["delete hello-1f3a9c2e-1"]);
     assert_eq!(over.requeue, Requeue::Settled);
     // One that somebody deleted by hand is kept again.
     assert_eq!(
@@ -171,7 +171,7 @@ fn a_published_program_lets_go_later() {
 }
 
 #[test]
-fn a_right_program_is_ready() {
+fn valid_program_is_ready() {
     let observed = carried_out(&right(), &plan(&right(), 5, &[], &[]));
     let ready = condition(&observed, ConditionType::Ready).unwrap();
     assert_eq!(ready, ("True".into(), "Published".into(), String::new()));
@@ -179,7 +179,7 @@ fn a_right_program_is_ready() {
 }
 
 #[test]
-fn remarks_are_said_of_a_program_that_is_ready() {
+fn ready_program_reports_remarks() {
     let observed = observed(&json!({ "outputs": { "a": "${size}" } }));
     let observed = carried_out(&observed, &plan(&observed, 5, &[], &[]));
     let (status, _, message) = condition(&observed, ConditionType::Ready).unwrap();
@@ -191,7 +191,7 @@ fn remarks_are_said_of_a_program_that_is_ready() {
 }
 
 #[test]
-fn a_wrong_program_is_published_and_says_what_is_wrong_once() {
+fn invalid_program_is_published_and_reported_once() {
     let first = plan(&wrong(), 5, &[], &[]);
     assert_eq!(
         shown(&first),
@@ -220,7 +220,7 @@ fn a_wrong_program_is_published_and_says_what_is_wrong_once() {
 }
 
 #[test]
-fn a_program_that_is_corrected_is_ready_and_transition_times_move_with_the_status() {
+fn corrected_program_is_ready_with_new_transition_time() {
     let first = carried_out(&wrong(), &plan(&wrong(), 5, &[], &[]));
     let ready = |observed: &ObservedProgram| {
         let status = observed.program.status.as_ref().unwrap();
@@ -242,7 +242,7 @@ fn a_program_that_is_corrected_is_ready_and_transition_times_move_with_the_statu
 }
 
 #[test]
-fn a_seal_is_part_of_the_address_and_of_nothing_else() {
+fn seal_changes_only_the_address() {
     let mut observed = right();
     observed.seal = Some("5ea1".into());
     let observed = carried_out(&observed, &plan(&observed, 5, &[], &[]));
@@ -255,7 +255,7 @@ fn a_seal_is_part_of_the_address_and_of_nothing_else() {
 }
 
 #[test]
-fn a_program_that_does_not_decode_says_so_once() {
+fn undecodable_program_is_reported_once() {
     let bad = |status: &Value| {
         let metadata = json!({ "name": "hello", "generation": 4 });
         let bad = json!({ "metadata": metadata, "program": { "resources": [] }, "status": status });
@@ -288,7 +288,7 @@ fn a_program_that_does_not_decode_says_so_once() {
 proptest! {
     /// Whatever is known: the plan comes to rest, keeps before it says so, and reports last.
     #[test]
-    fn a_plan_comes_to_rest(
+    fn program_plan_settles(
         kept in prop::collection::btree_set(1_i64..9, 0..6),
         referred in prop::collection::btree_set(1_i64..9, 0..3),
         generation in 1_i64..9, is_right: bool,
@@ -297,14 +297,14 @@ proptest! {
         let (mut kept, referred) = (kept, Vec::from_iter(referred));
         let first = plan(&observed, 5, &Vec::from_iter(kept.clone()), &referred);
         let order = |effect: &ProgramEffect| match effect {
-            ProgramEffect::Keep(_) => 0,
+            ProgramEffect::StoreRevision(_) => 0,
             ProgramEffect::PatchStatus(_) => 1,
-            ProgramEffect::LetGo(_) => 2,
+            ProgramEffect::DeleteRevision(_) => 2,
             ProgramEffect::Emit(_) => 3,
         };
         prop_assert!(first.effects.is_sorted_by_key(order));
         for gone in &first.effects {
-            if let ProgramEffect::LetGo(name) = gone {
+            if let ProgramEffect::DeleteRevision(name) = gone {
                 kept.retain(|generation| revision_name(&observed.program.metadata, *generation) != *name);
             }
         }

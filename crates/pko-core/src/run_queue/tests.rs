@@ -41,7 +41,7 @@ fn wait(turn: Admission) -> QueueWait {
 }
 
 #[test]
-fn without_limits_everyone_goes() {
+fn queue_without_limits_admits_every_run() {
     let mut queue = RunQueue::new(Limits::default());
     for number in 0..100 {
         assert_eq!(
@@ -53,7 +53,7 @@ fn without_limits_everyone_goes() {
 }
 
 #[test]
-fn one_run_at_a_time_on_a_stack() {
+fn stack_has_one_run_at_a_time() {
     let mut queue = RunQueue::new(Limits::default());
     assert_eq!(queue.ask(on_stack("a/1", "dev")), Admission::Admitted);
     let held = wait(queue.ask(on_stack("b/2", "dev")));
@@ -70,7 +70,7 @@ fn one_run_at_a_time_on_a_stack() {
 }
 
 #[test]
-fn asking_again_is_asking_once() {
+fn admit_is_idempotent() {
     let mut queue = RunQueue::new(limits(1, 1));
     assert_eq!(queue.ask(change("a/1")), Admission::Admitted);
     assert_eq!(queue.ask(change("a/1")), Admission::Admitted);
@@ -83,7 +83,7 @@ fn asking_again_is_asking_once() {
 }
 
 #[test]
-fn limits_and_what_is_said_of_them() {
+fn limit_is_named_in_the_wait() {
     let mut queue = RunQueue::new(limits(3, 2));
     for name in ["a/1", "a/2"] {
         assert_eq!(queue.ask(change(name)), Admission::Admitted);
@@ -104,7 +104,7 @@ fn limits_and_what_is_said_of_them() {
 }
 
 #[test]
-fn within_a_namespace_the_more_urgent_goes_first() {
+fn urgency_orders_runs_of_a_namespace() {
     let mut queue = RunQueue::new(limits(1, 1));
     queue.ask(change("a/0"));
     let order = [
@@ -124,7 +124,7 @@ fn within_a_namespace_the_more_urgent_goes_first() {
 }
 
 #[test]
-fn an_urgency_may_grow_while_it_waits() {
+fn urgency_can_grow_while_queued() {
     let mut queue = RunQueue::new(limits(1, 1));
     queue.ask(change("a/0"));
     wait(queue.ask(change("a/1")));
@@ -134,7 +134,7 @@ fn an_urgency_may_grow_while_it_waits() {
 }
 
 #[test]
-fn a_flood_in_one_namespace_does_not_hold_up_another() {
+fn namespace_with_many_runs_does_not_starve_another() {
     let mut queue = RunQueue::new(Limits {
         cluster: Some(2),
         namespace: None,
@@ -147,7 +147,7 @@ fn a_flood_in_one_namespace_does_not_hold_up_another() {
 }
 
 #[test]
-fn namespaces_take_turns() {
+fn namespaces_are_admitted_round_robin() {
     let mut queue = RunQueue::new(limits(1, 1));
     queue.ask(change("a/0"));
     for name in ["a/1", "a/2", "b/1", "b/2", "c/1"] {
@@ -162,7 +162,7 @@ fn namespaces_take_turns() {
 }
 
 #[test]
-fn a_run_that_is_under_way_already_counts_and_is_not_stopped() {
+fn running_run_counts_and_is_not_stopped() {
     let mut queue = RunQueue::new(limits(1, 1));
     queue.resume(change("a/1"));
     queue.resume(change("a/2"));
@@ -175,7 +175,7 @@ fn a_run_that_is_under_way_already_counts_and_is_not_stopped() {
 }
 
 #[test]
-fn one_that_waits_may_leave() {
+fn queued_run_can_leave() {
     let mut queue = RunQueue::new(limits(1, 1));
     queue.ask(change("a/1"));
     wait(queue.ask(change("a/2")));
@@ -190,7 +190,7 @@ fn one_that_waits_may_leave() {
 }
 
 #[test]
-fn the_runs_of_each_namespace_are_counted() {
+fn runs_are_counted_by_namespace() {
     let mut queue = RunQueue::new(limits(2, 1));
     for name in ["a/1", "a/2", "a/3", "b/1"] {
         queue.ask(change(name));
@@ -209,7 +209,7 @@ fn the_runs_of_each_namespace_are_counted() {
 
 /// One slot, and a stream of destroys that never ends: what is less urgent gets its turn all the same.
 #[test]
-fn nobody_is_overtaken_for_ever() {
+fn queued_run_is_not_overtaken_forever() {
     for patient in ["flood/patient", "calm/patient"] {
         let mut queue = RunQueue::new(limits(1, 1));
         let mut under_way = "flood/first".to_owned();
@@ -260,7 +260,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 
 proptest! {
     #[test]
-    fn no_limit_is_passed_and_no_stack_has_two_runs(moves in moves()) {
+    fn limits_hold_and_stacks_have_one_run(moves in moves()) {
         let mut queue = RunQueue::new(limits(3, 2));
         for step in moves {
             let before = queue.clone();
@@ -297,7 +297,7 @@ proptest! {
     }
 
     #[test]
-    fn everyone_gets_a_turn(requests in proptest::collection::vec(request(), 1..40)) {
+    fn every_run_is_admitted(requests in proptest::collection::vec(request(), 1..40)) {
         let mut queue = RunQueue::new(limits(2, 1));
         let mut wanted: HashSet<String> = HashSet::new();
         for request in requests {

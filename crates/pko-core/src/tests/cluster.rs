@@ -829,7 +829,7 @@ impl Cluster {
         let id = object.metadata.uid.clone().unwrap_or_default();
         let is_free = matches!(
             effect,
-            update::UpdateEffect::FollowRun | update::UpdateEffect::GiveBackTurn
+            update::UpdateEffect::WatchRun | update::UpdateEffect::ReleaseAdmission
         );
         if !is_free {
             self.write(&format!("{name}: {}", variant(effect)))?;
@@ -849,11 +849,13 @@ impl Cluster {
                     update.metadata.owner_references = Some(vec![owner.clone()]);
                 }
             }
-            update::UpdateEffect::FollowRun | update::UpdateEffect::GiveBackTurn => {}
-            update::UpdateEffect::WarnOfWorkspace(message) => self.events.push(message.clone()),
+            update::UpdateEffect::WatchRun | update::UpdateEffect::ReleaseAdmission => {}
+            update::UpdateEffect::EmitWorkspaceWarning(message) => {
+                self.events.push(message.clone())
+            }
             update::UpdateEffect::AcknowledgeRun => drop(self.runs.remove(&id)),
             update::UpdateEffect::Delete => self.delete_update(&name),
-            update::UpdateEffect::LetGo => {
+            update::UpdateEffect::RemoveFinalizer => {
                 let_go(&mut self.updates.get_mut(&name).unwrap().metadata);
             }
             update::UpdateEffect::Emit(event) => self.events.push(event.reason.to_string()),
@@ -942,7 +944,7 @@ impl Cluster {
                 );
                 workspace.status = Some(stored(status));
             }
-            workspace::WorkspaceEffect::Remove => self.replace_pod(),
+            workspace::WorkspaceEffect::RemoveRuntime => self.replace_pod(),
             workspace::WorkspaceEffect::Delete => self.delete_workspace(),
             workspace::WorkspaceEffect::Emit(event) => self.events.push(event.reason.to_string()),
         }

@@ -113,7 +113,7 @@ pub(super) fn update(
     events_come_last(&pass, |effect| {
         matches!(
             effect,
-            update::UpdateEffect::Emit(_) | update::UpdateEffect::WarnOfWorkspace(_)
+            update::UpdateEffect::Emit(_) | update::UpdateEffect::EmitWorkspaceWarning(_)
         )
     });
     each_run_is_begun_once(cluster);
@@ -130,17 +130,17 @@ pub(super) fn update(
         return update(cluster, name);
     }
     // A run that goes on is another one at the next look, and is followed again.
-    let running = pass.plan.effects.contains(&update::UpdateEffect::FollowRun);
+    let running = pass.plan.effects.contains(&update::UpdateEffect::WatchRun);
     if cluster.writes != writes && !running {
         let mut calm = standing_still(cluster);
         if let Some(mut second) = calm.look_at_update(name)? {
             // Given back once more, it is still given back.
-            if second.plan.effects == [update::UpdateEffect::LetGo] {
+            if second.plan.effects == [update::UpdateEffect::RemoveFinalizer] {
                 // It is over, and nobody waits for it: the last thing that is done for it.
                 return Ok(Some(pass));
             }
             let gives_back =
-                |effect: &update::UpdateEffect| *effect == update::UpdateEffect::GiveBackTurn;
+                |effect: &update::UpdateEffect| *effect == update::UpdateEffect::ReleaseAdmission;
             second.plan.effects.retain(|effect| !gives_back(effect));
             assert_eq!(second.plan.effects, [], "after {pass:#?}");
             assert_eq!(calm.updates, cluster.updates, "after {pass:#?}");

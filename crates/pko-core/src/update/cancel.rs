@@ -8,7 +8,7 @@ use pko_api::{
 use super::{UpdateEvaluation, status};
 
 /// Why it is to end, as a part of a sentence; nothing if nobody wants that.
-pub(super) fn wanted(evaluation: &UpdateEvaluation) -> Option<&'static str> {
+pub(super) fn reason(evaluation: &UpdateEvaluation) -> Option<&'static str> {
     let metadata = &evaluation.observed.update.metadata;
     let mut owners = metadata.owner_references.iter().flatten();
     if metadata.deletion_timestamp.is_some() {
@@ -29,9 +29,9 @@ pub(super) fn is_annotated(evaluation: &UpdateEvaluation) -> bool {
 }
 
 /// The status of an Update that ends before its run began.
-pub(super) fn before_it_began(evaluation: &UpdateEvaluation, why: &str) -> UpdateStatus {
+pub(super) fn status_before_start(evaluation: &UpdateEvaluation, why: &str) -> UpdateStatus {
     let message = format!("canceled before the operation began: {why}");
-    status::aborted(
+    status::without_result(
         evaluation,
         UpdateReason::Canceled,
         FailureClass::Canceled,
@@ -40,18 +40,18 @@ pub(super) fn before_it_began(evaluation: &UpdateEvaluation, why: &str) -> Updat
 }
 
 /// The status of an Update whose run is gone with what it ran in.
-pub(super) fn cut_off(evaluation: &UpdateEvaluation, what: &str) -> UpdateStatus {
-    match wanted(evaluation) {
+pub(super) fn status_of_lost_run(evaluation: &UpdateEvaluation, what: &str) -> UpdateStatus {
+    match reason(evaluation) {
         Some(why) => {
             let message = format!("canceled: {why}; {what}");
-            status::aborted(
+            status::without_result(
                 evaluation,
                 UpdateReason::Canceled,
                 FailureClass::Canceled,
                 &message,
             )
         }
-        None => status::aborted(
+        None => status::without_result(
             evaluation,
             UpdateReason::Aborted,
             FailureClass::Interrupted,

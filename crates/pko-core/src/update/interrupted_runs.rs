@@ -27,11 +27,13 @@ pub fn interrupted_runs<'a>(
     update: &Update,
     others: impl IntoIterator<Item = &'a Update>,
 ) -> Vec<InterruptedRun> {
-    let of_the_same = others.into_iter().filter(|other| is_beside(other, update));
-    of_the_same.filter_map(lost).collect()
+    let of_the_same = others
+        .into_iter()
+        .filter(|other| is_same_stack(other, update));
+    of_the_same.filter_map(interrupted_run).collect()
 }
 
-fn is_beside(other: &Update, update: &Update) -> bool {
+fn is_same_stack(other: &Update, update: &Update) -> bool {
     let place = |update: &Update| {
         let spec = &update.spec;
         let (workspace, stack) = (spec.workspace_name.clone(), spec.stack_name.clone());
@@ -42,7 +44,7 @@ fn is_beside(other: &Update, update: &Update) -> bool {
 
 /// One that another operator began counts, too: it ran in a pod of the same name, which is gone before an agent of ours
 /// runs in its place.
-fn lost(update: &Update) -> Option<InterruptedRun> {
+fn interrupted_run(update: &Update) -> Option<InterruptedRun> {
     let status = update.status.as_ref()?;
     let failed = find(&status.conditions, ConditionType::Failed)
         .filter(|_| is_true(&status.conditions, ConditionType::Failed))?;

@@ -7,14 +7,14 @@
 //! - No wake-up can be lost. An Update that is not over has a time at which it is looked at again, whatever events
 //!   come or don't: the laws hold that in every world. Events only make it sooner.
 
-mod abandoned;
 mod cancel;
+mod finalizer;
 mod interrupted_runs;
 mod observed;
 mod outputs;
-mod record;
 mod result;
 mod rules;
+mod run;
 mod run_request;
 mod status;
 #[cfg(test)]
@@ -31,7 +31,7 @@ use pko_api::{
     },
 };
 
-pub use abandoned::stack_awaits;
+pub use finalizer::stack_awaits;
 pub use interrupted_runs::{InterruptedRun, interrupted_runs};
 pub use observed::{
     AdmissionRequest, AgentState, ObservedUpdate, RunError, RunProgress, UpdateEffect, UpdateRead,
@@ -62,16 +62,16 @@ impl Machine for ObservedUpdate {
     type Effect = UpdateEffect;
 
     const RULES: &'static [Rule<Self>] = &[
-        Rule::new("let-go", abandoned::let_go), // over, deleted, held for nobody: Read(Awaited)
-        Rule::new("expire", rules::expire),     // over: wait for its time to live
-        Rule::new("adopt", rules::adopt),       // written by hand: Read(Workspace) to own it
-        Rule::new("canceled", rules::cancel),   // canceled before it began
-        Rule::new("unknown-operation", rules::unknown_operation),
-        Rule::new("of-another-operator", rules::of_another_operator), // begun, unknown where
-        Rule::new("await-workspace", rules::await_workspace),         // Read(Workspace)
-        Rule::new("turn", rules::turn),                               // Write(Admit)
-        Rule::new("reach", rules::reach),                             // Write(AcquireAgent)
-        Rule::new("run", record::run), // Write(StartRun | CancelRun), then Write(StoreOutputs)
+        Rule::new("remove-finalizer", finalizer::remove_finalizer), // complete and deleted: Read(Awaited)
+        Rule::new("expire", rules::expire), // over: wait for its time to live
+        Rule::new("adopt", rules::adopt),   // written by hand: Read(Workspace) to own it
+        Rule::new("cancel", rules::cancel), // canceled before it began
+        Rule::new("unknown-operation", rules::reject_unknown_operation),
+        Rule::new("foreign-run", rules::end_foreign_run), // begun, unknown where
+        Rule::new("await-workspace", rules::await_workspace), // Read(Workspace)
+        Rule::new("admission", rules::request_admission), // Write(Admit)
+        Rule::new("agent", rules::reach_agent),           // Write(AcquireAgent)
+        Rule::new("run", run::run), // Write(StartRun | CancelRun), then Write(StoreOutputs)
     ];
 
     fn evaluate(&self, now: Timestamp) -> Result<UpdateEvaluation, UpdateStep> {
@@ -81,16 +81,16 @@ impl Machine for ObservedUpdate {
         })
     }
 
-    fn observe(&mut self, answer: UpdateResponse) {
-        match answer {
+    fn observe(&mut self, response: UpdateResponse) {
+        match response {
             UpdateResponse::Awaited(awaited) => self.awaited = Fact::Known(awaited),
             UpdateResponse::Workspace(workspace) => {
                 self.workspace = Fact::Known(workspace.map(|workspace| *workspace));
             }
-            UpdateResponse::Admission(turn) => self.admission = Fact::Known(turn),
+            UpdateResponse::Admission(admission) => self.admission = Fact::Known(admission),
             UpdateResponse::Agent(agent) => self.agent = Fact::Known(agent),
             UpdateResponse::Run(run) => self.run = Fact::Known(run),
-            UpdateResponse::Outputs(kept) => self.outputs = Fact::Known(kept),
+            UpdateResponse::Outputs(outputs) => self.outputs = Fact::Known(outputs),
         }
     }
 

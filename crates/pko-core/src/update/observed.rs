@@ -139,19 +139,19 @@ pub enum UpdateEffect {
     /// Makes the Update its Workspace's own.
     Adopt(OwnerReference),
     /// Gives its turn back: it can't use it now.
-    GiveBackTurn,
+    ReleaseAdmission,
     /// Follows the run, so that its end makes this Update interesting again.
-    FollowRun,
+    WatchRun,
     /// Lets the agent forget the run: its result is recorded.
     AcknowledgeRun,
     /// Deletes the Update.
     Delete,
     /// Removes the Stack's finalizer from it.
-    LetGo,
+    RemoveFinalizer,
     /// Tells the user. Where an event can't be written, nothing else is held up.
     Emit(Event<UpdateEvent>),
     /// Tells the user of the Workspace that its agent can't be reached.
-    WarnOfWorkspace(String),
+    EmitWorkspaceWarning(String),
 }
 
 impl ObservedUpdate {

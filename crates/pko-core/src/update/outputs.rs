@@ -30,7 +30,7 @@ impl RunOutcome {
 }
 
 /// What the outputs would be, secret ones masked; or why they are not shown.
-pub(super) fn planned(outcome: &RunOutcome) -> Result<BTreeMap<String, Value>, String> {
+pub(super) fn masked_outputs(outcome: &RunOutcome) -> Result<BTreeMap<String, Value>, String> {
     let bytes: usize = outcome
         .outputs
         .values()
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outputs_become_a_secret_that_says_which_are_secret() {
+    fn outputs_secret_names_the_secret_keys() {
         let update: Update = serde_json::from_value(json!({
             "metadata": { "name": "demo-1", "namespace": "shop", "uid": "u" },
         }))
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_that_no_secret_holds_are_said_and_not_kept() {
+    fn oversized_outputs_are_reported_and_not_stored() {
         let of_bytes = |bytes: usize| RunOutcome {
             outputs: BTreeMap::from([(
                 String::new(),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_keys_are_sorted_as_they_are_written() {
+    fn secret_output_keys_are_sorted() {
         // As names `a b` comes first, as keys `a_b` comes last.
         let secret = outputs_secret(&Update::default(), &with_names(&["a-", "a b"])).unwrap();
         let annotations = secret.metadata.annotations.unwrap();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn two_outputs_of_the_same_key_are_both_kept() {
+    fn outputs_with_the_same_key_are_both_stored() {
         let outcome = with_names(&["a b", "a/b", "a_b", "a_b_2", "", "_"]);
         let secret = outputs_secret(&Update::default(), &outcome).unwrap();
         let shown: Vec<(String, String)> = secret
@@ -237,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn another_name_has_a_part_of_the_uid() {
+    fn other_outputs_name_has_a_part_of_the_uid() {
         let secret = outputs_secret(&Update::default(), &with_names(&["a"])).unwrap();
         let name = other_outputs_name(&secret, "0b5a5ff4-7a0e-4d3c-9a52-1f1f1f1f1f1f");
         assert_eq!(name, "-stack-outputs-0b5a5ff4");
     }
 
     #[test]
-    fn planned_outputs_are_masked_and_not_too_many() {
+    fn planned_outputs_are_masked_and_limited() {
         let output = |json: &str, secret| StackOutput {
             json: json.into(),
             secret,
@@ -258,11 +258,11 @@ mod tests {
             ..RunOutcome::default()
         };
         let expected = json!({ "list": [1, 2.5], "odd": "[secret]", "password": "[secret]" });
-        assert_eq!(json!(planned(&outcome).unwrap()), expected);
+        assert_eq!(json!(masked_outputs(&outcome).unwrap()), expected);
         let long = output(&"1".repeat(MOST_PLANNED_BYTES), false);
         outcome.outputs.insert("long".to_owned(), long);
         assert!(
-            planned(&outcome)
+            masked_outputs(&outcome)
                 .unwrap_err()
                 .contains("they are not shown")
         );

@@ -16,7 +16,7 @@ use pko_api::{
 
 use super::{
     AdmissionRequest, AgentState, UpdateEffect, UpdateEvaluation, UpdateRead, UpdateStep,
-    UpdateWrite, abandoned, cancel, record, run_request, status,
+    UpdateWrite, cancel, finalizer, run, run_request, status,
 };
 use crate::{
     Event, Fact,
@@ -69,8 +69,8 @@ pub(super) fn expire(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
 }
 
 /// When to look at an Update that has just ended: at the end of its time to live, or soon if somebody has deleted it.
-pub(super) fn at_expiry(evaluation: &UpdateEvaluation) -> Requeue {
-    if let Some(soon) = abandoned::look_again(&evaluation.observed.update) {
+pub(super) fn requeue_at_expiry(evaluation: &UpdateEvaluation) -> Requeue {
+    if let Some(soon) = finalizer::requeue_while_held(&evaluation.observed.update) {
         return soon;
     }
     let lifetime = evaluation.observed.update.spec.ttl_after_completed.as_ref();
@@ -83,12 +83,12 @@ pub(super) fn adopt(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     let metadata = &evaluation.observed.update.metadata;
     let is_owned = metadata.owner_references.iter().flatten().next().is_some();
     let is_unwanted = metadata.deletion_timestamp.is_some() || cancel::is_annotated(evaluation);
-    if is_owned || is_unwanted || status::begun(evaluation) {
+    if is_owned || is_unwanted || status::run_has_begun(evaluation) {
         return None;
     }
     match workspace(evaluation) {
-        Err(question) => Some(question),
-        Ok(None) => Some(waiting_for_workspace(
+        Err(request) => Some(request),
+        Ok(None) => Some(wait_for_workspace(
             evaluation,
             UpdateReason::WorkspaceNotFound,
         )),
@@ -102,12 +102,15 @@ pub(super) fn adopt(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
 /// An Update that nobody wants any more and that has not begun ends at once. One that has begun is told to end, and
 /// ends when its run does.
 pub(super) fn cancel(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
-    let why = cancel::wanted(evaluation).filter(|_| !status::begun(evaluation))?;
-    Some(over(evaluation, cancel::before_it_began(evaluation, why)))
+    let why = cancel::reason(evaluation).filter(|_| !status::run_has_begun(evaluation))?;
+    Some(end_without_result(
+        evaluation,
+        cancel::status_before_start(evaluation, why),
+    ))
 }
 
 /// An operation that there is not fails by name.
-pub(super) fn unknown_operation(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
+pub(super) fn reject_unknown_operation(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     let message = match &evaluation.observed.update.spec.operation {
         Some(OperationType::Other(name)) => {
             format!("spec.type: \"{name}\" is none of preview, up, refresh and destroy")
@@ -116,14 +119,14 @@ pub(super) fn unknown_operation(evaluation: &UpdateEvaluation) -> Option<UpdateS
         Some(_) => return None,
     };
     let class = FailureClass::Configuration;
-    let status = status::aborted(evaluation, UpdateReason::UpdateFailed, class, &message);
-    Some(over(evaluation, status))
+    let status = status::without_result(evaluation, UpdateReason::UpdateFailed, class, &message);
+    Some(end_without_result(evaluation, status))
 }
 
 /// A run that another operator began belongs to that operator's connection, and upstream's agent ends it when the
 /// connection is gone. Nothing else may begin before that `pulumi` is gone, too.
-pub(super) fn of_another_operator(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
-    if !status::begun(evaluation) || status::begun_in(evaluation).is_some() {
+pub(super) fn end_foreign_run(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
+    if !status::run_has_begun(evaluation) || status::run_instance(evaluation).is_some() {
         return None;
     }
     let led = evaluation
@@ -135,17 +138,23 @@ pub(super) fn of_another_operator(evaluation: &UpdateEvaluation) -> Option<Updat
     }
     let what = "the operation was begun by another version of the operator, which was stopped while it ran; \
                 what it had done by then is in the stack's state";
-    Some(over(evaluation, cancel::cut_off(evaluation, what)))
+    Some(end_without_result(
+        evaluation,
+        cancel::status_of_lost_run(evaluation, what),
+    ))
 }
 
 /// The end of an Update without a result, and what is said about it.
-pub(super) fn over(evaluation: &UpdateEvaluation, status: UpdateStatus) -> UpdateStep {
+pub(super) fn end_without_result(
+    evaluation: &UpdateEvaluation,
+    status: UpdateStatus,
+) -> UpdateStep {
     let is_canceled = status.failure_class.as_deref() == Some(FailureClass::Canceled.as_str());
-    let event = (!is_canceled).then(|| UpdateEffect::Emit(record::event(evaluation, false)));
-    let written = status::written(evaluation, status);
+    let event = (!is_canceled).then(|| UpdateEffect::Emit(run::result_event(evaluation, false)));
+    let written = status::patch_if_changed(evaluation, status);
     finish(
         written.into_iter().chain(event).collect(),
-        at_expiry(evaluation),
+        requeue_at_expiry(evaluation),
     )
 }
 
@@ -161,27 +170,32 @@ pub(super) fn workspace(evaluation: &UpdateEvaluation) -> Result<&Option<Workspa
 pub(super) fn await_workspace(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     let workspace = match workspace(evaluation) {
         Ok(workspace) => workspace,
-        Err(question) => return Some(question),
+        Err(request) => return Some(request),
     };
     let reason = match workspace {
         // Whoever makes it anew makes another: the run and its result went with the one before.
-        None if status::begun(evaluation) => {
+        None if status::run_has_begun(evaluation) => {
             let what = "the Workspace is gone, and the run with it; what it had done by then is in the stack's state";
-            return Some(over(evaluation, cancel::cut_off(evaluation, what)));
+            return Some(end_without_result(
+                evaluation,
+                cancel::status_of_lost_run(evaluation, what),
+            ));
         }
         None => UpdateReason::WorkspaceNotFound,
         // A run that has begun is found in a workspace that is not ready any more, too.
-        Some(workspace) if status::begun(evaluation) || takes_run(evaluation, workspace) => {
+        Some(workspace)
+            if status::run_has_begun(evaluation) || accepts_run(evaluation, workspace) =>
+        {
             return None;
         }
         Some(_) => UpdateReason::WorkspaceNotReady,
     };
-    Some(waiting_for_workspace(evaluation, reason))
+    Some(wait_for_workspace(evaluation, reason))
 }
 
 /// Whether the run may begin here: the workspace is ready, and not one that gets another pod for
 /// its next run. A destroy uses the pod that there is.
-fn takes_run(evaluation: &UpdateEvaluation, workspace: &Workspace) -> bool {
+fn accepts_run(evaluation: &UpdateEvaluation, workspace: &Workspace) -> bool {
     let is_destroy = evaluation.observed.update.spec.operation == Some(OperationType::Destroy);
     let conditions = workspace
         .status
@@ -195,30 +209,30 @@ fn takes_run(evaluation: &UpdateEvaluation, workspace: &Workspace) -> bool {
     is_ready(workspace) && !is_behind
 }
 
-fn waiting_for_workspace(evaluation: &UpdateEvaluation, reason: UpdateReason) -> UpdateStep {
+fn wait_for_workspace(evaluation: &UpdateEvaluation, reason: UpdateReason) -> UpdateStep {
     let status = status::waiting(evaluation, reason, "");
-    let effects = status::written(evaluation, status);
+    let effects = status::patch_if_changed(evaluation, status);
     finish(effects, Requeue::after(WORKSPACE_AGAIN))
 }
 
 /// Waits for its turn. A run that has begun is asked for too: it counts, whoever started it.
-pub(super) fn turn(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
+pub(super) fn request_admission(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     let Fact::Known(workspace) = &evaluation.observed.workspace else {
         return None;
     };
     let write = || {
         UpdateWrite::Admit(Box::new(AdmissionRequest {
             request: run_request(&evaluation.observed.update, workspace.as_ref()),
-            has_begun: status::begun(evaluation),
+            has_begun: status::run_has_begun(evaluation),
         }))
     };
     match evaluation.observed.admission.or_write(write) {
-        Err(question) => Some(question),
+        Err(request) => Some(request),
         Ok(Admission::Admitted) => None,
         Ok(Admission::Queued(wait)) => {
             let status = status::waiting(evaluation, UpdateReason::Queued, &wait.to_string());
             Some(finish(
-                status::written(evaluation, status),
+                status::patch_if_changed(evaluation, status),
                 Requeue::after(TURN_AGAIN),
             ))
         }
@@ -227,48 +241,51 @@ pub(super) fn turn(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
 
 /// Speaks to the agent before anything is begun there, and finds out whether it is the one that the run was begun
 /// in: in another one it is not begun again.
-pub(super) fn reach(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
+pub(super) fn reach_agent(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     let Fact::Known(Some(workspace)) = &evaluation.observed.workspace else {
         return None;
     };
     let write = || UpdateWrite::AcquireAgent(Box::new(workspace.clone()));
     let agent = match evaluation.observed.agent.or_write(write) {
         Ok(agent) => agent,
-        Err(question) => return Some(question),
+        Err(request) => return Some(request),
     };
-    let begun_in = status::begun_in(evaluation);
+    let begun_in = status::run_instance(evaluation);
     let is_another = |begun_in: &str| agent.instance().is_some_and(|now| now != begun_in);
     if begun_in.is_some_and(is_another) {
         let what = "the workspace's pod was replaced while the operation ran; \
                     what it had done by then is in the stack's state";
-        return Some(over(evaluation, cancel::cut_off(evaluation, what)));
+        return Some(end_without_result(
+            evaluation,
+            cancel::status_of_lost_run(evaluation, what),
+        ));
     }
     match agent {
         AgentState::Reachable(_) => None,
         AgentState::Unreachable { message, .. } if begun_in.is_some() => {
-            Some(unreached(evaluation, message))
+            Some(wait_for_run(evaluation, message))
         }
-        AgentState::Unreachable { message, .. } => Some(not_reached(evaluation, message)),
+        AgentState::Unreachable { message, .. } => Some(wait_for_agent(evaluation, message)),
     }
 }
 
 /// The run goes on, or will be found to have ended: nobody can say while the agent does not answer.
-pub(super) fn unreached(evaluation: &UpdateEvaluation, message: &str) -> UpdateStep {
-    let status = status::unreached(evaluation, message);
+pub(super) fn wait_for_run(evaluation: &UpdateEvaluation, message: &str) -> UpdateStep {
+    let status = status::agent_unreachable(evaluation, message);
     finish(
-        status::written(evaluation, status),
+        status::patch_if_changed(evaluation, status),
         Requeue::after(AGENT_AGAIN),
     )
 }
 
 /// Another run may use the turn meanwhile.
-fn not_reached(evaluation: &UpdateEvaluation, message: &str) -> UpdateStep {
-    let is_new = !status::waits_for(evaluation, UpdateReason::TransientFailure);
+fn wait_for_agent(evaluation: &UpdateEvaluation, message: &str) -> UpdateStep {
+    let is_new = !status::is_waiting_for(evaluation, UpdateReason::TransientFailure);
     let status = status::waiting(evaluation, UpdateReason::TransientFailure, message);
-    let mut effects = status::written(evaluation, status);
-    effects.push(UpdateEffect::GiveBackTurn);
+    let mut effects = status::patch_if_changed(evaluation, status);
+    effects.push(UpdateEffect::ReleaseAdmission);
     if is_new {
-        effects.push(UpdateEffect::WarnOfWorkspace(message.to_owned()));
+        effects.push(UpdateEffect::EmitWorkspaceWarning(message.to_owned()));
     }
     finish(effects, Requeue::after(AGENT_AGAIN))
 }

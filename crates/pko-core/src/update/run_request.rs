@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_stack_is_the_same_whoever_asks() {
+    fn stack_key_is_the_same_for_the_same_stack() {
         let git = |reference: &str, dir: &str| json!({"git": {"url": "https://git.test/a", "ref": reference, "dir": dir}});
         assert_eq!(
             key("dev", git("1", "infra")),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn another_backend_has_other_stacks() {
+    fn stack_key_differs_by_backend() {
         assert_ne!(
             key("org/app/dev", on("s3://a")),
             key("org/app/dev", on("s3://b"))
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_annotation_says_how_urgent_it_is() {
+    fn urgency_is_read_from_the_annotation() {
         let urgency = |kind: &str, named: Value| {
             let update: Update = serde_json::from_value(json!({
                 "metadata": {"annotations": {"auto.pulumi.com/urgency": named}},
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_destroy_is_more_urgent() {
+    fn destroy_is_more_urgent_than_up() {
         let request = |kind: &str| {
             let update: Update = serde_json::from_value(json!({
                 "metadata": {"name": "u", "namespace": "team", "uid": "1"},

@@ -27,18 +27,18 @@ pub fn has_begun(update: &Update) -> bool {
     })
 }
 
-pub(super) fn begun(evaluation: &UpdateEvaluation) -> bool {
+pub(super) fn run_has_begun(evaluation: &UpdateEvaluation) -> bool {
     has_begun(&evaluation.observed.update)
 }
 
 /// Where the run was begun, if it was.
-pub(super) fn begun_in(evaluation: &UpdateEvaluation) -> Option<&str> {
+pub(super) fn run_instance(evaluation: &UpdateEvaluation) -> Option<&str> {
     let status = evaluation.observed.update.status.as_ref();
     status.and_then(|status| status.workspace_instance.as_deref())
 }
 
 /// Since when its run is under way, if it is.
-fn begun_at(evaluation: &UpdateEvaluation) -> Option<Time> {
+fn run_start(evaluation: &UpdateEvaluation) -> Option<Time> {
     let stored = evaluation.observed.update.status.as_ref()?;
     let progress = find(&stored.conditions, Progressing);
     let progress = progress.filter(|_| is_true(&stored.conditions, Progressing))?;
@@ -51,7 +51,7 @@ pub(super) fn progressing(evaluation: &UpdateEvaluation, message: &str) -> Updat
 }
 
 /// An Update whose run has begun, and whose agent does not answer.
-pub(super) fn unreached(evaluation: &UpdateEvaluation, message: &str) -> UpdateStatus {
+pub(super) fn agent_unreachable(evaluation: &UpdateEvaluation, message: &str) -> UpdateStatus {
     unfinished(evaluation, True, UpdateReason::TransientFailure, message)
 }
 
@@ -65,15 +65,15 @@ pub(super) fn waiting(
 }
 
 /// The status before the run is begun in this place; nothing if it was begun before.
-pub(super) fn published(evaluation: &UpdateEvaluation, instance: &str) -> Option<UpdateStatus> {
-    (!begun(evaluation)).then(|| UpdateStatus {
+pub(super) fn to_publish(evaluation: &UpdateEvaluation, instance: &str) -> Option<UpdateStatus> {
+    (!run_has_begun(evaluation)).then(|| UpdateStatus {
         workspace_instance: Some(instance.to_owned()),
         ..progressing(evaluation, "")
     })
 }
 
 /// Whether the stored status gives this reason for not going on.
-pub(super) fn waits_for(evaluation: &UpdateEvaluation, reason: UpdateReason) -> bool {
+pub(super) fn is_waiting_for(evaluation: &UpdateEvaluation, reason: UpdateReason) -> bool {
     let stored = evaluation.observed.update.status.as_ref();
     let progress = stored.and_then(|status| find(&status.conditions, Progressing));
     progress.is_some_and(|condition| condition.reason == reason.as_str())
@@ -95,7 +95,7 @@ fn unfinished(
 }
 
 /// An Update that ends without a result.
-pub(super) fn aborted(
+pub(super) fn without_result(
     evaluation: &UpdateEvaluation,
     reason: UpdateReason,
     class: FailureClass,
@@ -109,14 +109,14 @@ pub(super) fn aborted(
         (True, over, ""),
     );
     // Nobody else will say when the run began that is lost.
-    status.start_time = status.start_time.or_else(|| begun_at(evaluation));
+    status.start_time = status.start_time.or_else(|| run_start(evaluation));
     status.message = Some(message.to_owned());
     status.failure_class = Some(class.to_string());
     status
 }
 
 /// An Update whose run has ended.
-pub(super) fn ended(evaluation: &UpdateEvaluation, outcome: &RunOutcome) -> UpdateStatus {
+pub(super) fn with_result(evaluation: &UpdateEvaluation, outcome: &RunOutcome) -> UpdateStatus {
     // The agent's word; the API server would refuse the whole status for one that is no reason.
     let named = outcome.reason.as_deref().filter(|reason| is_reason(reason));
     let failed = if outcome.succeeded {
@@ -166,7 +166,10 @@ fn with_conditions(
 }
 
 /// The write of a status, unless it is stored already.
-pub(super) fn written(evaluation: &UpdateEvaluation, status: UpdateStatus) -> Vec<UpdateEffect> {
+pub(super) fn patch_if_changed(
+    evaluation: &UpdateEvaluation,
+    status: UpdateStatus,
+) -> Vec<UpdateEffect> {
     let stored = evaluation.observed.update.status.as_ref();
     let write = (stored != Some(&status)).then(|| UpdateEffect::PatchStatus(Box::new(status)));
     write.into_iter().collect()

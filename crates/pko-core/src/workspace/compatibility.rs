@@ -12,7 +12,7 @@ pub(super) fn problem(spec: &WorkspaceSpec, version: &str) -> Option<String> {
     if !items.any(needs_json) {
         return None;
     }
-    let Some((numbers, is_early)) = parsed(version) else {
+    let Some((numbers, is_early)) = parse_version(version) else {
         return Some(format!("Failed to parse Pulumi version \"{version}\""));
     };
     let is_old = numbers < FIRST_WITH_JSON || (numbers == FIRST_WITH_JSON && is_early);
@@ -33,7 +33,7 @@ fn needs_json(item: &ConfigItem) -> bool {
 }
 
 /// The three numbers of a version, of which the last ones may be missing, and whether it came before that version.
-fn parsed(version: &str) -> Option<([u64; 3], bool)> {
+fn parse_version(version: &str) -> Option<([u64; 3], bool)> {
     let version = version.strip_prefix('v').unwrap_or(version);
     let version = version.split('+').next().unwrap_or_default();
     let (numbers, early) = version.split_once('-').unwrap_or((version, ""));
@@ -51,20 +51,20 @@ mod tests {
 
     use super::*;
 
-    fn told(item: &Value, version: &str) -> Option<String> {
+    fn message(item: &Value, version: &str) -> Option<String> {
         let spec = json!({ "stacks": [{ "name": "dev", "config": [item] }] });
         problem(&serde_json::from_value(spec).unwrap(), version)
     }
 
     #[test]
-    fn only_values_that_are_no_texts_need_a_new_cli() {
+    fn structured_config_needs_a_new_cli() {
         for item in [
             json!({ "key": "a", "value": "text" }),
             json!({ "key": "a", "value": "true" }),
             json!({ "key": "a", "valueFrom": { "env": "A" } }),
             json!({ "key": "a", "valueFrom": { "path": "/a", "json": false } }),
         ] {
-            assert_eq!(told(&item, "3.197.0"), None, "{item}");
+            assert_eq!(message(&item, "3.197.0"), None, "{item}");
         }
         for item in [
             json!({ "key": "a", "value": 1 }),
@@ -73,17 +73,17 @@ mod tests {
             json!({ "key": "a", "value": [1] }),
             json!({ "key": "a", "valueFrom": { "env": "A", "json": true } }),
         ] {
-            let text = told(&item, "3.197.0").unwrap();
+            let text = message(&item, "3.197.0").unwrap();
             assert_eq!(
                 text,
                 "Pulumi CLI version 3.197.0 does not support JSON configuration, require >= v3.202.0"
             );
-            assert_eq!(told(&item, "3.202.0"), None);
+            assert_eq!(message(&item, "3.202.0"), None);
         }
     }
 
     #[test]
-    fn versions_are_read_with_tolerance() {
+    fn cli_version_is_parsed_leniently() {
         let number = json!({ "key": "a", "value": 1 });
         for new in [
             "3.202.0",
@@ -93,13 +93,13 @@ mod tests {
             "4",
             "3.203.0-alpha.1",
         ] {
-            assert_eq!(told(&number, new), None, "{new}");
+            assert_eq!(message(&number, new), None, "{new}");
         }
         for old in ["3.201.9", "v3.197.0", "3", "2.300.0", "3.202.0-alpha.1"] {
-            assert!(told(&number, old).is_some(), "{old}");
+            assert!(message(&number, old).is_some(), "{old}");
         }
         for odd in ["", "new", "3.x", "1.2.3.4"] {
-            let text = told(&number, odd).unwrap();
+            let text = message(&number, odd).unwrap();
             assert_eq!(text, format!("Failed to parse Pulumi version \"{odd}\""));
         }
     }

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_lines_after_an_agents_log_say_why_it_broke_down() {
+    fn plain_lines_after_an_agent_log_are_the_cause() {
         let log = "2026-11-18T12:00:01.000Z\tERROR\tserver\tearlier\n\
                    thread 'main' panicked at src/main.rs:1:\nno way";
         let expected = "thread 'main' panicked at src/main.rs:1:\nno way";

@@ -1,10 +1,10 @@
 //! The Workspace's state machine: a place to run, an agent that answers, packages, Ready.
 
-mod abandoned;
+mod auth_delegation;
 mod compatibility;
-mod delegation;
 mod log_end;
 mod observed;
+mod orphan;
 pub mod pod;
 mod rules;
 mod status;
@@ -24,13 +24,13 @@ use pko_api::{
     },
 };
 
-pub use abandoned::is_awaited;
 pub use log_end::end_of_log;
 pub use observed::{
     AgentEndpoint, AgentError, ObservedWorkspace, RuntimeState, SetupStage, SetupState,
     WAITING_FOR_AGENT, WorkspaceEffect, WorkspaceRead, WorkspaceResponse, WorkspaceWrite,
 };
-pub use status::{has_condition, is_current, is_ready, is_usual_start};
+pub use orphan::is_awaited;
+pub use status::{has_condition, is_current, is_normal_startup, is_ready};
 
 use crate::{
     condition_set::ConditionSet,
@@ -64,13 +64,13 @@ impl Machine for ObservedWorkspace {
     type Effect = WorkspaceEffect;
 
     const RULES: &'static [Rule<Self>] = &[
-        Rule::new("deleting", rules::deleting),
-        Rule::new("abandoned", abandoned::delete), // no owner, its Stack is gone: Read(Awaited)
-        Rule::new("place", rules::place),          // Write(EnsureRuntime): a pod or a process
-        Rule::new("version", rules::version),      // Read(Version): an agent that answers
-        Rule::new("compatible", rules::compatible), // a CLI that understands the config
-        Rule::new("preparation", rules::preparation), // Write(SetUp): packages, stacks
-        Rule::new("ready", rules::ready),
+        Rule::new("deleting", rules::report_deletion),
+        Rule::new("orphan", orphan::delete_orphan), // no owner, its Stack is gone: Read(Awaited)
+        Rule::new("runtime", rules::ensure_runtime), // Write(EnsureRuntime): a pod or a process
+        Rule::new("version", rules::read_version),  // Read(Version): an agent that answers
+        Rule::new("compatible", rules::check_compatibility), // a CLI that understands the config
+        Rule::new("setup", rules::set_up),          // Write(SetUp): packages, stacks
+        Rule::new("ready", rules::report_ready),
     ];
 
     fn evaluate(&self, now: Timestamp) -> Result<WorkspaceEvaluation, WorkspaceStep> {
@@ -81,15 +81,15 @@ impl Machine for ObservedWorkspace {
     }
 
     fn longest_requeue(&self) -> Option<Duration> {
-        abandoned::longest_requeue(&self.workspace)
+        orphan::longest_requeue(&self.workspace)
     }
 
-    fn observe(&mut self, answer: WorkspaceResponse) {
-        match answer {
+    fn observe(&mut self, response: WorkspaceResponse) {
+        match response {
             WorkspaceResponse::Awaited(awaited) => self.awaited = Fact::Known(awaited),
-            WorkspaceResponse::Runtime(place) => self.runtime = Fact::Known(place),
+            WorkspaceResponse::Runtime(runtime) => self.runtime = Fact::Known(runtime),
             WorkspaceResponse::Version(version) => self.version = Fact::Known(version),
-            WorkspaceResponse::Setup(preparation) => self.setup = Fact::Known(preparation),
+            WorkspaceResponse::Setup(setup) => self.setup = Fact::Known(setup),
         }
     }
 

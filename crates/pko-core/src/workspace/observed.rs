@@ -136,7 +136,7 @@ pub enum WorkspaceEffect {
     /// Writes the status.
     PatchStatus(Box<WorkspaceStatus>),
     /// Ends what runs, and removes its files.
-    Remove,
+    RemoveRuntime,
     /// Deletes the Workspace, as it is now.
     Delete,
     /// Tells the user. Where an event can't be written, nothing else is held up.

@@ -13,8 +13,8 @@ use pko_api::names::{
 
 use super::{
     AgentEndpoint, AgentError, RuntimeState, SetupStage, SetupState, WorkspaceEffect,
-    WorkspaceEvaluation, WorkspaceRead, WorkspaceStep, WorkspaceWrite, compatibility, delegation,
-    status,
+    WorkspaceEvaluation, WorkspaceRead, WorkspaceStep, WorkspaceWrite, auth_delegation,
+    compatibility, status,
 };
 use crate::{
     Event, Fact,
@@ -30,7 +30,7 @@ const SLOWLY: Duration = Duration::from_secs(30);
 const AFTER_FAILURE: Duration = Duration::from_mins(1);
 
 /// A Workspace that is being deleted ends what it runs, and then says so.
-pub(super) fn deleting(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
+pub(super) fn report_deletion(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
     evaluation
         .observed
         .workspace
@@ -39,29 +39,29 @@ pub(super) fn deleting(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep
         .as_ref()?;
     let message = "Workspace is being deleted";
     let status = status::not_ready(evaluation, Deleting.as_str(), message);
-    let mut effects = status::written(evaluation, status);
+    let mut effects = status::patch_if_changed(evaluation, status);
     if !effects.is_empty() {
-        effects.insert(0, WorkspaceEffect::Remove);
+        effects.insert(0, WorkspaceEffect::RemoveRuntime);
     }
     Some(finish(effects, Requeue::Settled))
 }
 
 /// A place to run.
-pub(super) fn place(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
-    let place = match evaluation
+pub(super) fn ensure_runtime(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
+    let runtime = match evaluation
         .observed
         .runtime
         .or_write(|| WorkspaceWrite::EnsureRuntime)
     {
-        Ok(place) => place,
-        Err(question) => return Some(question),
+        Ok(runtime) => runtime,
+        Err(request) => return Some(request),
     };
     let waiting = |reason: pko_api::names::reasons::WorkspaceReason, message: &str| {
         status::not_ready(evaluation, reason.as_str(), message)
     };
-    let (status, requeue) = match place {
+    let (status, requeue) = match runtime {
         RuntimeState::Running(_) => return None,
-        RuntimeState::Migrated => return Some(migrated(evaluation)),
+        RuntimeState::Migrated => return Some(report_migration(evaluation)),
         RuntimeState::Starting(message) => {
             (waiting(WaitingForReplicas, message), Requeue::after(AGAIN))
         }
@@ -86,11 +86,14 @@ pub(super) fn place(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
     };
     // Nobody listens there.
     let status = status::without_address(status);
-    Some(finish(status::written(evaluation, status), requeue))
+    Some(finish(
+        status::patch_if_changed(evaluation, status),
+        requeue,
+    ))
 }
 
 /// Fields that can't be changed are a reason to make the StatefulSet anew.
-fn migrated(evaluation: &WorkspaceEvaluation) -> WorkspaceStep {
+fn report_migration(evaluation: &WorkspaceEvaluation) -> WorkspaceStep {
     let message = "Waiting for the statefulset to be made anew";
     let status = status::not_ready(evaluation, RollingUpdate.as_str(), message);
     let event = warning(
@@ -98,11 +101,11 @@ fn migrated(evaluation: &WorkspaceEvaluation) -> WorkspaceStep {
         "Replaced the workspace statefulset".to_owned(),
     );
     let status = status::without_address(status);
-    told(evaluation, status, event, Requeue::after(AGAIN))
+    finish_with_event(evaluation, status, event, Requeue::after(AGAIN))
 }
 
 /// An agent that answers.
-pub(super) fn version(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
+pub(super) fn read_version(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
     let running = running(evaluation)?;
     let version = match evaluation
         .observed
@@ -110,7 +113,7 @@ pub(super) fn version(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep>
         .or_read(|| WorkspaceRead::Version)
     {
         Ok(version) => version,
-        Err(question) => return Some(question),
+        Err(request) => return Some(request),
     };
     let (reason, message, again) = match version {
         Ok(_) => return None,
@@ -119,40 +122,50 @@ pub(super) fn version(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep>
         }
         Err(AgentError::Refused { reason, message }) => {
             let known = is_reason(reason).then_some(reason.as_str());
-            let message = delegation::explained(&evaluation.observed.workspace, message);
+            let message = auth_delegation::explain(&evaluation.observed.workspace, message);
             // A pod of another operator version that refuses us is replaced.
             let again = if running.is_outdated { AGAIN } else { SLOWLY };
             (known.unwrap_or(ConnectionFailed.as_str()), message, again)
         }
     };
-    let status = status::at(running, status::not_ready(evaluation, reason, &message));
+    let status = status::with_address(running, status::not_ready(evaluation, reason, &message));
     let event = warning(WorkspaceEvent::ConnectionFailure, message);
-    Some(told(evaluation, status, event, Requeue::after(again)))
+    Some(finish_with_event(
+        evaluation,
+        status,
+        event,
+        Requeue::after(again),
+    ))
 }
 
 /// A CLI that understands the config. Only another one, or another config, helps.
-pub(super) fn compatible(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
+pub(super) fn check_compatibility(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
     let running = running(evaluation)?;
     let Fact::Known(Ok(version)) = &evaluation.observed.version else {
         return None;
     };
     let problem = compatibility::problem(&evaluation.observed.workspace.spec, version)?;
     let reason = IncompatibleConfiguration.as_str();
-    let status = status::at(running, status::stalled(evaluation, reason, &problem));
+    let status = status::with_address(running, status::stalled(evaluation, reason, &problem));
     let event = warning(WorkspaceEvent::StackInitializationFailure, problem);
-    Some(told(evaluation, status, event, Requeue::Settled))
+    Some(finish_with_event(
+        evaluation,
+        status,
+        event,
+        Requeue::Settled,
+    ))
 }
 
 /// Packages that are installed, and stacks that are selected.
-pub(super) fn preparation(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
+pub(super) fn set_up(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
     let running = running(evaluation)?;
-    let preparation = match evaluation.observed.setup.or_write(|| WorkspaceWrite::SetUp) {
-        Ok(preparation) => preparation,
-        Err(question) => return Some(question),
+    let setup = match evaluation.observed.setup.or_write(|| WorkspaceWrite::SetUp) {
+        Ok(setup) => setup,
+        Err(request) => return Some(request),
     };
-    match preparation {
+    match setup {
         SetupState::Done => None,
-        SetupState::InProgress(stage) => Some(under_way(evaluation, running, *stage)),
+        SetupState::InProgress(stage) => Some(report_setup(evaluation, running, *stage)),
         SetupState::Failed {
             stage,
             message,
@@ -173,9 +186,9 @@ pub(super) fn preparation(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceS
             };
             let event = warning(event, message.clone());
             let requeue = Requeue::after(*retry_in);
-            Some(told(
+            Some(finish_with_event(
                 evaluation,
-                status::at(running, status),
+                status::with_address(running, status),
                 event,
                 requeue,
             ))
@@ -185,7 +198,7 @@ pub(super) fn preparation(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceS
 
 /// A status that says what went wrong the last time stays until that is known to be over: a try now and then does not
 /// make it come and go.
-fn under_way(
+fn report_setup(
     evaluation: &WorkspaceEvaluation,
     running: &AgentEndpoint,
     stage: SetupStage,
@@ -198,17 +211,17 @@ fn under_way(
         SetupStage::Initializing => (Initializing, "Initializing and selecting a Pulumi stack"),
     };
     let failed = [InstallationFailed, InitializationFailed];
-    let effects = if status::is_about_now(evaluation, &failed) {
+    let effects = if status::has_current_reason(evaluation, &failed) {
         Vec::new()
     } else {
         let status = status::not_ready(evaluation, reason.as_str(), message);
-        status::written(evaluation, status::at(running, status))
+        status::patch_if_changed(evaluation, status::with_address(running, status))
     };
     finish(effects, Requeue::after(AFTER_FAILURE))
 }
 
 /// Ready for Updates.
-pub(super) fn ready(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
+pub(super) fn report_ready(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
     let running = running(evaluation)?;
     let Fact::Known(Ok(version)) = &evaluation.observed.version else {
         return None;
@@ -219,9 +232,9 @@ pub(super) fn ready(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
     } else {
         (Succeeded, "")
     };
-    let mut status = status::at(running, status::ready(evaluation, reason, message));
+    let mut status = status::with_address(running, status::ready(evaluation, reason, message));
     status.pulumi_version = Some(version.clone());
-    let mut effects = status::written(evaluation, status);
+    let mut effects = status::patch_if_changed(evaluation, status);
     if !status::was_ready(evaluation) {
         effects.push(WorkspaceEffect::Emit(Event {
             reason: WorkspaceEvent::Initialized,
@@ -248,13 +261,13 @@ fn warning(reason: WorkspaceEvent, message: String) -> Event<WorkspaceEvent> {
 }
 
 /// A status and an event about the same; where the first is not new, the second is not, either.
-fn told(
+fn finish_with_event(
     evaluation: &WorkspaceEvaluation,
     status: pko_api::auto::v1alpha1::WorkspaceStatus,
     event: Event<WorkspaceEvent>,
     requeue: Requeue,
 ) -> WorkspaceStep {
-    let mut effects = status::written(evaluation, status);
+    let mut effects = status::patch_if_changed(evaluation, status);
     if !effects.is_empty() {
         effects.push(WorkspaceEffect::Emit(event));
     }

@@ -54,7 +54,7 @@ pub fn has_condition(workspace: &Workspace, kind: ConditionType) -> bool {
 /// Whether a Ready condition that is false describes a step that every new workspace goes through, and not a problem.
 /// An agent that does not answer yet is such a step, too.
 #[must_use]
-pub fn is_usual_start(ready: &Condition) -> bool {
+pub fn is_normal_startup(ready: &Condition) -> bool {
     use WorkspaceReason::{
         ConnectionFailed, Deleting, Initializing, Installing, RollingUpdate, WaitingForReplicas,
     };
@@ -72,7 +72,10 @@ pub fn is_usual_start(ready: &Condition) -> bool {
 }
 
 /// Whether the stored status is about the spec of now, and gives one of these reasons.
-pub(super) fn is_about_now(evaluation: &WorkspaceEvaluation, reasons: &[WorkspaceReason]) -> bool {
+pub(super) fn has_current_reason(
+    evaluation: &WorkspaceEvaluation,
+    reasons: &[WorkspaceReason],
+) -> bool {
     let ready =
         stored(evaluation).and_then(|status| find(&status.conditions, ConditionType::Ready));
     ready.is_some_and(|ready| reasons.iter().any(|reason| reason.as_str() == ready.reason))
@@ -115,7 +118,7 @@ pub(super) fn without_address(status: WorkspaceStatus) -> WorkspaceStatus {
 }
 
 /// The status of a Workspace whose agent should listen.
-pub(super) fn at(running: &AgentEndpoint, status: WorkspaceStatus) -> WorkspaceStatus {
+pub(super) fn with_address(running: &AgentEndpoint, status: WorkspaceStatus) -> WorkspaceStatus {
     WorkspaceStatus {
         address: Some(running.address.clone()),
         ..status
@@ -150,7 +153,7 @@ fn with_conditions(
 }
 
 /// The write of a status, unless it is stored already.
-pub(super) fn written(
+pub(super) fn patch_if_changed(
     evaluation: &WorkspaceEvaluation,
     status: WorkspaceStatus,
 ) -> Vec<WorkspaceEffect> {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{Plan, Requeue};
 
-mod abandoned;
+mod orphan;
 
 fn now() -> Timestamp {
     Timestamp::from_second(1_700_000_000).unwrap()
@@ -176,7 +176,7 @@ impl WorkspaceOutcome {
 fn line(effect: &WorkspaceEffect) -> String {
     match effect {
         WorkspaceEffect::PatchStatus(status) => format!("status {}", state(status)),
-        WorkspaceEffect::Remove => "remove".to_owned(),
+        WorkspaceEffect::RemoveRuntime => "remove".to_owned(),
         WorkspaceEffect::Delete => "delete".to_owned(),
         WorkspaceEffect::Emit(event) => {
             let warning = if event.warning { "!" } else { "" };
@@ -226,13 +226,13 @@ const READY: &str = "status Ready=True/Succeeded  at demo-workspace.shop:50051";
 const INITIALIZED: &str = "event Initialized: Initialized workspace pod \"demo-workspace-0\"";
 
 #[test]
-fn a_workspace_needs_a_place() {
+fn workspace_runtime_state_decides_the_status() {
     check([
         (
             "that is being made",
             starting(),
             &[
-                "place",
+                "runtime",
                 "status Ready=False/WaitingForReplicas pulling",
                 "again in 1s",
             ],
@@ -241,7 +241,7 @@ fn a_workspace_needs_a_place() {
             "that is being replaced",
             rolling(),
             &[
-                "place",
+                "runtime",
                 "status Ready=False/RollingUpdate changing",
                 "again in 30s",
             ],
@@ -250,7 +250,7 @@ fn a_workspace_needs_a_place() {
             "that was removed to be made anew",
             fixture().place(RuntimeState::Migrated),
             &[
-                "place",
+                "runtime",
                 "status Ready=False/RollingUpdate Waiting for the statefulset to be made anew",
                 "event! Migrated: Replaced the workspace statefulset",
                 "again in 1s",
@@ -260,7 +260,7 @@ fn a_workspace_needs_a_place() {
             "that could not be made this time",
             failed(),
             &[
-                "place",
+                "runtime",
                 "status Ready=False/WaitingForReplicas no memory",
                 "again in 60s",
             ],
@@ -269,7 +269,7 @@ fn a_workspace_needs_a_place() {
             "that can't be made from this spec",
             impossible(),
             &[
-                "place",
+                "runtime",
                 "status Ready=False/InitializationFailed spec.initContainers needs a pod \
                  Stalled=True/InitializationFailed spec.initContainers needs a pod",
                 "settled",
@@ -279,7 +279,7 @@ fn a_workspace_needs_a_place() {
             "or nobody who needs one",
             fixture().place(RuntimeState::Idle),
             &[
-                "place",
+                "runtime",
                 "status Ready=True/Idle without a pod until the next run needs one",
                 "settled",
             ],
@@ -295,7 +295,7 @@ fn a_workspace_needs_a_place() {
 }
 
 #[test]
-fn an_agent_has_to_answer() {
+fn workspace_with_unreachable_agent_is_not_ready() {
     check([
         (
             "one that can't be reached",
@@ -337,7 +337,7 @@ fn an_agent_has_to_answer() {
 }
 
 #[test]
-fn a_cli_has_to_understand_the_config() {
+fn incompatible_cli_stalls_the_workspace() {
     let number =
         json!({ "stacks": [{ "name": "dev", "config": [{ "key": "size", "value": 3 }] }] });
     let problem =
@@ -363,13 +363,13 @@ fn a_cli_has_to_understand_the_config() {
 }
 
 #[test]
-fn a_new_agent_prepares_itself() {
+fn workspace_setup_is_reported() {
     check([
         (
             "it installs",
             fixture().at_work(SetupStage::Installing),
             &[
-                "preparation",
+                "setup",
                 "status Ready=False/Installing Installing packages and plugins required by the program \
                  at demo-workspace.shop:50051",
                 "again in 60s",
@@ -379,7 +379,7 @@ fn a_new_agent_prepares_itself() {
             "it selects stacks",
             fixture().at_work(SetupStage::Initializing),
             &[
-                "preparation",
+                "setup",
                 "status Ready=False/Initializing Initializing and selecting a Pulumi stack \
                  at demo-workspace.shop:50051",
                 "again in 60s",
@@ -389,7 +389,7 @@ fn a_new_agent_prepares_itself() {
             "it could not install, and somebody has to act",
             fixture().failed_at(SetupStage::Installing, "no such package", false),
             &[
-                "preparation",
+                "setup",
                 "status Ready=False/InstallationFailed no such package \
                  Stalled=True/InstallationFailed no such package at demo-workspace.shop:50051",
                 "event! InstallationFailure: no such package",
@@ -400,7 +400,7 @@ fn a_new_agent_prepares_itself() {
             "it could not install, and that may pass",
             fixture().failed_at(SetupStage::Installing, "503", true),
             &[
-                "preparation",
+                "setup",
                 "status Ready=False/InstallationFailed 503 at demo-workspace.shop:50051",
                 "event! InstallationFailure: 503",
                 "again in 90s",
@@ -414,7 +414,7 @@ fn a_new_agent_prepares_itself() {
                 false,
             ),
             &[
-                "preparation",
+                "setup",
                 "status Ready=False/InitializationFailed Failed to initialize stack \"dev\": no \
                  Stalled=True/InitializationFailed Failed to initialize stack \"dev\": no \
                  at demo-workspace.shop:50051",
@@ -426,7 +426,7 @@ fn a_new_agent_prepares_itself() {
 }
 
 #[test]
-fn a_failure_stays_until_it_is_over() {
+fn setup_failure_stays_until_setup_succeeds() {
     for failed in [
         fixture().failed_at(SetupStage::Installing, "no registry", true),
         fixture().failed_at(SetupStage::Initializing, "no backend", false),
@@ -434,7 +434,7 @@ fn a_failure_stays_until_it_is_over() {
         let again = fixture().at_work(SetupStage::Installing).after(&failed);
         assert_eq!(
             again.decide().lines(),
-            ["preparation", "again in 60s"],
+            ["setup", "again in 60s"],
             "a try does not make it come and go"
         );
         let same = WorkspaceFixture {
@@ -443,7 +443,7 @@ fn a_failure_stays_until_it_is_over() {
         };
         assert_eq!(
             same.decide().lines(),
-            ["preparation", "again in 90s"],
+            ["setup", "again in 90s"],
             "the same failure is told once"
         );
         let mended = fixture().after(&failed);
@@ -463,7 +463,7 @@ fn a_failure_stays_until_it_is_over() {
 }
 
 #[test]
-fn a_workspace_becomes_ready_once() {
+fn workspace_ready_is_reported_once() {
     let outcome = fixture().decide();
     assert_eq!(
         outcome.lines(),
@@ -480,7 +480,7 @@ fn a_workspace_becomes_ready_once() {
 }
 
 #[test]
-fn a_pod_of_another_operator_is_ready_and_says_so() {
+fn outdated_pod_is_ready_with_reason_outdated() {
     let outdated = "status Ready=True/Outdated made by another version of the operator: the next run gets a new pod \
                     at demo-workspace.shop:50051";
     check([
@@ -503,14 +503,14 @@ fn a_pod_of_another_operator_is_ready_and_says_so() {
 }
 
 #[test]
-fn a_workspace_that_was_ready_may_lose_it() {
+fn ready_workspace_can_become_not_ready() {
     let was = |now: WorkspaceFixture| now.after(&fixture());
     check([
         (
             "its pod is gone, and its address",
             was(starting()),
             &[
-                "place",
+                "runtime",
                 "status Ready=False/WaitingForReplicas pulling",
                 "again in 1s",
             ],
@@ -534,7 +534,7 @@ fn a_workspace_that_was_ready_may_lose_it() {
             "it is put to sleep",
             was(fixture().place(RuntimeState::Idle)),
             &[
-                "place",
+                "runtime",
                 "status Ready=True/Idle without a pod until the next run needs one",
                 "settled",
             ],
@@ -548,7 +548,7 @@ fn a_workspace_that_was_ready_may_lose_it() {
 }
 
 #[test]
-fn an_old_stall_does_not_outlive_its_spec() {
+fn stalled_is_removed_with_a_new_spec() {
     let mended = starting().after(&impossible()).generation(3).decide();
     assert_eq!(
         mended.lines()[1],
@@ -559,15 +559,15 @@ fn an_old_stall_does_not_outlive_its_spec() {
 }
 
 #[test]
-fn nothing_is_written_when_nothing_changed() {
+fn unchanged_status_is_not_written() {
     let asleep = || fixture().place(RuntimeState::Idle);
     let silent = || fixture().unreachable("no route");
     for (fixture, before, expected) in [
-        (starting(), starting(), ["place", "again in 1s"]),
-        (rolling(), rolling(), ["place", "again in 30s"]),
-        (failed(), failed(), ["place", "again in 60s"]),
-        (impossible(), impossible(), ["place", "settled"]),
-        (asleep(), asleep(), ["place", "settled"]),
+        (starting(), starting(), ["runtime", "again in 1s"]),
+        (rolling(), rolling(), ["runtime", "again in 30s"]),
+        (failed(), failed(), ["runtime", "again in 60s"]),
+        (impossible(), impossible(), ["runtime", "settled"]),
+        (asleep(), asleep(), ["runtime", "settled"]),
         (silent(), silent(), ["version", "again in 1s"]),
         (
             fixture().outdated(),
@@ -585,7 +585,7 @@ fn nothing_is_written_when_nothing_changed() {
 }
 
 #[test]
-fn a_time_moves_only_with_its_status() {
+fn transition_time_moves_only_with_the_status() {
     let outcome = failed().after(&starting()).decide();
     let ready = &outcome.status().unwrap().conditions[0];
     assert_eq!(
@@ -610,7 +610,7 @@ fn a_time_moves_only_with_its_status() {
 }
 
 #[test]
-fn a_workspace_that_is_deleted_ends_what_it_runs() {
+fn deleted_workspace_removes_its_runtime() {
     let outcome = fixture().deleting().decide();
     assert_eq!(
         outcome.lines(),
@@ -625,7 +625,7 @@ fn a_workspace_that_is_deleted_ends_what_it_runs() {
 }
 
 #[test]
-fn what_does_not_decode_says_so_once() {
+fn undecodable_workspace_is_reported_once() {
     let object = |status: Value| {
         let object = json!({
             "metadata": { "name": "bad", "generation": 2 }, "spec": { "pulumiLogLevel": -1 }, "status": status,

@@ -12,7 +12,7 @@ use k8s_openapi::api::{
 };
 use kube::runtime::reflector::{ObjectRef, Store};
 use pko_api::{Decoded, Program, Update, Workspace, names::labels};
-use pko_core::workspace::pod::{keep_of_pod, keep_of_service, keep_of_stateful_set};
+use pko_core::workspace::pod::{trim_pod, trim_service, trim_stateful_set};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::shared::{SharedWatch, WatchConfig};
@@ -49,9 +49,9 @@ impl PodWatches {
             labels::WORKSPACE_COMPONENT
         );
         Self(Some(PodWatchSet {
-            services: SharedWatch::selected(config, &selector, keep_of_service),
-            stateful_sets: SharedWatch::selected(config, &selector, keep_of_stateful_set),
-            pods: SharedWatch::selected(config, &selector, keep_of_pod),
+            services: SharedWatch::selected(config, &selector, trim_service),
+            stateful_sets: SharedWatch::selected(config, &selector, trim_stateful_set),
+            pods: SharedWatch::selected(config, &selector, trim_pod),
         }))
     }
 

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_reads_as_one_would_write_it() {
+    fn path_is_displayed_as_written() {
         let resource = Path::root().key("resources").key("my-bucket");
         for (path, written) in [
             (resource.clone(), "program.resources.my-bucket"),
@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_quoted_in_part() {
+    fn long_value_is_quoted_in_part() {
         assert_eq!(quoted("short"), "\"short\"");
         let long = quoted(&"ü".repeat(200));
         assert_eq!(long, format!("\"{}\"…", "ü".repeat(QUOTED_CHARACTERS)));
     }
 
     #[test]
-    fn the_nearest_name_is_one_that_somebody_could_have_meant() {
+    fn nearest_name_is_similar() {
         let names = ["bucket", "budget", "queue", "a"];
         for (wanted, nearest_name) in [
             ("bukcet", Some("bucket")),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_names_the_first_few_and_counts_the_rest() {
+    fn summary_names_the_first_findings_and_counts_the_rest() {
         let finding = |number: usize| Path::root().index(number).finding("wrong".to_owned());
         let findings = |count: usize| (0..count).map(finding).collect::<Vec<_>>();
         assert_eq!(summary(&[]), "");

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_read_as_pulumi_reads_them() {
+    fn interpolation_is_parsed_as_pulumi_does() {
         for (text, expected) in [
             ("", "literal"),
             ("plain", "literal"),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_read_is_said() {
+    fn malformed_interpolation_is_reported() {
         for (text, expected) in [
             (
                 "${",
@@ -200,7 +200,7 @@ mod tests {
     proptest! {
         /// Whatever is written: it is read or refused, and a text without `${` is always taken.
         #[test]
-        fn any_text_is_read_or_refused(text in r#"([a.\[\]{}"$\\ü0-]|\$\{){0,24}"#) {
+        fn any_text_is_parsed_or_rejected(text in r#"([a.\[\]{}"$\\ü0-]|\$\{){0,24}"#) {
             let read = read(&text);
             if !text.contains("${") {
                 prop_assert_eq!(read, Ok(Text::Literal));
@@ -209,13 +209,13 @@ mod tests {
 
         /// Dollar signs that are doubled never refer to anything.
         #[test]
-        fn an_escaped_text_is_literal(text in "[a-z${}.]{0,16}") {
+        fn escaped_text_is_literal(text in "[a-z${}.]{0,16}") {
             let escaped = text.replace('$', "$$");
             prop_assert_eq!(read(&escaped), Ok(Text::Literal));
         }
 
         #[test]
-        fn a_name_is_found_whatever_surrounds_it(
+        fn name_is_found_in_surrounding_text(
             name in "[a-zA-Z_][a-zA-Z0-9_:-]{0,8}", before in "[a-z ]{0,4}", after in "[a-z ]{0,4}",
         ) {
             let text = format!("{before}${{{name}}}{after}");

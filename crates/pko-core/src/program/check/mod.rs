@@ -8,7 +8,7 @@
 //! # Caveats
 //! Components are Pulumi's to judge: their bodies are not looked into.
 
-mod circles;
+mod cycles;
 mod expression;
 mod finding;
 mod interpolation;
@@ -59,7 +59,7 @@ pub fn check(project: &str, program: &ProgramBody) -> Findings {
     let names = Names::of(project, program, &mut findings);
     fields(program, &mut findings);
     config(program, &mut findings);
-    let mut graph = circles::Graph::default();
+    let mut graph = cycles::Graph::default();
     for (name, resource) in &program.resources {
         let path = Path::root().key("resources").key(name);
         let references = resource::check(resource, &path, &names, &mut findings);
@@ -77,7 +77,7 @@ pub fn check(project: &str, program: &ProgramBody) -> Findings {
         walk.value(value, &Path::root().key("outputs").key(name));
         names.judge(walk);
     }
-    graph.find_circles(&mut findings);
+    graph.find_cycles(&mut findings);
     findings
 }
 

@@ -41,7 +41,7 @@ fn with_output(value: &Value) -> Value {
 }
 
 #[test]
-fn programs_that_pulumi_takes_have_no_problem() {
+fn valid_programs_have_no_problem() {
     for program in [
         json!({}),
         json!({ "description": "nothing" }),
@@ -91,7 +91,7 @@ impl Findings {
 }
 
 #[test]
-fn functions_of_pulumi_are_taken() {
+fn known_functions_are_accepted() {
     for value in [
         json!({ "fn::join": [",", ["a", "${name}"]] }),
         json!({ "FN::Join": [",", "${name}"] }),
@@ -115,7 +115,7 @@ fn functions_of_pulumi_are_taken() {
 }
 
 #[test]
-fn a_call_of_the_wrong_shape_is_a_problem() {
+fn function_with_wrong_arguments_is_a_problem() {
     for (value, expected) in [
         (
             json!({ "fn::join": ["a"] }),
@@ -175,7 +175,7 @@ fn a_call_of_the_wrong_shape_is_a_problem() {
 }
 
 #[test]
-fn a_function_that_pulumi_does_not_know_is_a_remark() {
+fn unknown_function_is_a_remark() {
     assert_eq!(
         remarks(&with_output(&json!({ "fn::jion": [",", []] }))),
         [
@@ -188,7 +188,7 @@ fn a_function_that_pulumi_does_not_know_is_a_remark() {
 }
 
 #[test]
-fn an_interpolation_that_can_not_be_read_is_a_problem_wherever_it_is() {
+fn malformed_interpolation_is_a_problem_everywhere() {
     let broken = "${broken";
     let beginnings = [
         (json!({ "outputs": { "a": broken } }), "program.outputs.a"),
@@ -256,7 +256,7 @@ fn an_interpolation_that_can_not_be_read_is_a_problem_wherever_it_is() {
 }
 
 #[test]
-fn what_is_secret_is_not_quoted() {
+fn secret_value_is_not_quoted() {
     let program = with_output(&json!({ "fn::secret": "hunter2${" }));
     assert_eq!(
         problems(&program),
@@ -267,7 +267,7 @@ fn what_is_secret_is_not_quoted() {
 }
 
 #[test]
-fn a_resource_that_can_not_be_is_a_problem() {
+fn invalid_resource_is_a_problem() {
     for (resource, expected) in [
         (
             json!({ "type": "" }),
@@ -307,7 +307,7 @@ fn a_resource_that_can_not_be_is_a_problem() {
 }
 
 #[test]
-fn an_option_that_needs_a_resource_and_has_none_is_a_problem() {
+fn option_without_resource_is_a_problem() {
     for (options, expected) in [
         (
             json!({ "dependsOn": ["${bucket}", "bukcet"] }),
@@ -348,7 +348,7 @@ fn an_option_that_needs_a_resource_and_has_none_is_a_problem() {
 }
 
 #[test]
-fn what_a_newer_pulumi_may_know_is_a_remark() {
+fn unknown_field_is_a_remark() {
     for (program, expected) in [
         (
             json!({ "novelty": 1 }),
@@ -378,7 +378,7 @@ fn what_a_newer_pulumi_may_know_is_a_remark() {
 }
 
 #[test]
-fn a_name_that_is_declared_nowhere_is_a_remark() {
+fn undeclared_name_is_a_remark() {
     let program = json!({ "variables": { "bucket": 1 }, "outputs": { "a": "${bukcet.id}", "b": "${elsewhere}" } });
     assert_eq!(
         remarks(&program),
@@ -390,7 +390,7 @@ fn a_name_that_is_declared_nowhere_is_a_remark() {
 }
 
 #[test]
-fn a_name_that_is_taken_twice_is_a_problem() {
+fn duplicate_name_is_a_problem() {
     let resource = json!({ "type": "a:b:C" });
     for (program, expected) in [
         (
@@ -415,7 +415,7 @@ fn a_name_that_is_taken_twice_is_a_problem() {
 }
 
 #[test]
-fn a_circle_is_a_problem_where_it_begins() {
+fn cycle_is_a_problem_where_it_begins() {
     let resource = |options: Value| json!({ "type": "a:b:C", "options": options });
     for (program, expected) in [
         (
@@ -444,7 +444,7 @@ fn a_circle_is_a_problem_where_it_begins() {
 }
 
 #[test]
-fn a_chain_of_any_length_is_followed() {
+fn long_reference_chain_is_followed() {
     let variables =
         (0..20_000).map(|number| (format!("v{number}"), json!(format!("${{v{}}}", number + 1))));
     let mut body = ProgramBody {
@@ -476,7 +476,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 proptest! {
     /// Any program is judged, twice the same, and each finding says where.
     #[test]
-    fn any_program_is_judged(a in any_value(), b in any_value(), out in any_value()) {
+    fn any_program_is_checked(a in any_value(), b in any_value(), out in any_value()) {
         let program = json!({
             "variables": { "a": a },
             "resources": { "b": { "type": "t:T", "properties": { "x": b }, "options": { "dependsOn": [out] } } },
@@ -518,7 +518,7 @@ fn in_repository(path: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn nothing_that_the_cli_runs_is_refused() {
+fn program_that_the_cli_runs_is_accepted() {
     let folder = in_repository("engine/pko-engine/tests/conformance");
     let mut programs = 0;
     for evaluation in folder
@@ -552,7 +552,7 @@ fn nothing_that_the_cli_runs_is_refused() {
 }
 
 #[test]
-fn no_documented_program_is_refused() {
+fn documented_programs_are_accepted() {
     let folder = in_repository("testing/manifests/accepted");
     let objects = pko_testkit::fixtures::load(&folder).unwrap();
     let programs: Vec<_> = objects

@@ -18,7 +18,7 @@ use crate::{
     condition_set::{Summary, brief, find, is_true},
     stack::{ProgramSource, Refusal, StackEvaluation, StackStep, StackWrite, desired},
     step::Requeue,
-    workspace::{has_condition, is_current, is_ready, is_usual_start},
+    workspace::{has_condition, is_current, is_normal_startup, is_ready},
 };
 
 /// A Workspace's own events end the wait; this is for one that was missed.
@@ -190,7 +190,7 @@ fn stuck_deletion(evaluation: &StackEvaluation, workspace: &Workspace) -> Option
     if !evaluation.observed.is_deleting()
         || evaluation.never_applied()
         || !lasts
-        || is_usual_start(ready)
+        || is_normal_startup(ready)
     {
         return None;
     }
@@ -213,8 +213,9 @@ fn trouble(evaluation: &StackEvaluation, workspace: &Workspace) -> Option<Summar
         .filter(|_| is_current(workspace))?;
     let ready = find(&status.conditions, ConditionType::Ready)?;
     let lasts = evaluation.now.duration_since(ready.last_transition_time.0) > USUAL_WAIT;
-    let said =
-        (lasts || !is_usual_start(ready)) && ready.status == "False" && !ready.message.is_empty();
+    let said = (lasts || !is_normal_startup(ready))
+        && ready.status == "False"
+        && !ready.message.is_empty();
     let message = || format!("{WAITING} ({}: {})", ready.reason, brief(&ready.message));
     said.then(|| Summary::Reconciling(StackReason::StackProcessing, message()))
 }

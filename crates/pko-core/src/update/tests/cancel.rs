@@ -7,7 +7,7 @@ const ORPHANED: &str = "its Workspace was deleted";
 const ANNOTATED: &str = "it has the annotation auto.pulumi.com/cancel";
 
 #[test]
-fn one_that_has_not_begun_ends_at_once() {
+fn cancel_before_start_ends_the_update_at_once() {
     let canceled = |cause: &str| {
         let message = format!("canceled before the operation began: {cause}");
         aborted("Canceled", &message)
@@ -18,54 +18,54 @@ fn one_that_has_not_begun_ends_at_once() {
         (
             "new, and deleted",
             fixture().deleting(),
-            &["canceled", &deleted, "settled"],
+            &["cancel", &deleted, "settled"],
         ),
         (
             "new, and orphaned",
             fixture().orphaned(),
-            &["canceled", &orphaned, "settled"],
+            &["cancel", &orphaned, "settled"],
         ),
         (
             "new, and annotated",
             fixture().annotated("true"),
-            &["canceled", &annotated, "settled"],
+            &["cancel", &annotated, "settled"],
         ),
         (
             "before it had an owner",
             fixture()
                 .with(json!({ "metadata": { "ownerReferences": null } }))
                 .annotated("true"),
-            &["canceled", &annotated, "settled"],
+            &["cancel", &annotated, "settled"],
         ),
         (
             "whatever the annotation says",
             fixture().annotated("please"),
-            &["canceled", &annotated, "settled"],
+            &["cancel", &annotated, "settled"],
         ),
         (
             "but not if it says no",
             fixture().annotated("false"),
-            &["run", "follow", "again in 60s"],
+            &["run", "watch run", "again in 60s"],
         ),
         (
             "or nothing",
             fixture().annotated(""),
-            &["run", "follow", "again in 60s"],
+            &["run", "watch run", "again in 60s"],
         ),
         (
             "while it waits for its turn",
             fixture().waiting("Queued").deleting(),
-            &["canceled", &deleted, "settled"],
+            &["cancel", &deleted, "settled"],
         ),
         (
             "while its agent can't be reached",
             fixture().waiting("TransientFailure").annotated("1"),
-            &["canceled", &annotated, "settled"],
+            &["cancel", &annotated, "settled"],
         ),
         (
             "with a time to live",
             fixture().deleting().lifetime("1h"),
-            &["canceled", &deleted, "again in 3600s"],
+            &["cancel", &deleted, "again in 3600s"],
         ),
     ]);
     assert_eq!(fixture().deleting().decide().requests, []);
@@ -80,7 +80,7 @@ fn one_that_has_not_begun_ends_at_once() {
 }
 
 #[test]
-fn one_that_runs_is_told_to_end_and_followed_until_it_has() {
+fn cancel_of_a_running_update_watches_it_until_it_ends() {
     for (cause, fixture) in [
         (DELETED, fixture().progressing().deleting()),
         (ORPHANED, fixture().progressing().orphaned()),
@@ -89,10 +89,13 @@ fn one_that_runs_is_told_to_end_and_followed_until_it_has() {
         let outcome = fixture.decide();
         assert_eq!(
             outcome.request_names(),
-            ["workspace", "turn", "agent", "cancel"]
+            ["workspace", "admission", "agent", "cancel"]
         );
         let status = format!("status {PROGRESSING}");
-        assert_eq!(outcome.lines(), ["run", &status, "follow", "again in 60s"]);
+        assert_eq!(
+            outcome.lines(),
+            ["run", &status, "watch run", "again in 60s"]
+        );
         let message = &outcome.status().unwrap().conditions[0].message;
         assert_eq!(
             *message,
@@ -102,7 +105,7 @@ fn one_that_runs_is_told_to_end_and_followed_until_it_has() {
 }
 
 #[test]
-fn how_a_canceled_run_ended_is_what_the_agent_says() {
+fn canceled_run_has_the_result_that_the_agent_reports() {
     let annotated = || fixture().progressing().annotated("true");
     let outcome = RunOutcome {
         reason: Some("Canceled".into()),
@@ -141,7 +144,7 @@ fn how_a_canceled_run_ended_is_what_the_agent_says() {
 }
 
 #[test]
-fn one_whose_run_is_gone_ends_with_the_cause() {
+fn canceled_update_with_lost_run_names_the_cause() {
     let gone = "canceled: its Workspace was deleted; the Workspace is gone, and the run with it; \
                 what it had done by then is in the stack's state";
     let replaced = "canceled: the Update was deleted; the workspace's pod was replaced while the operation ran; \
@@ -156,12 +159,12 @@ fn one_whose_run_is_gone_ends_with_the_cause() {
         (
             "with its pod",
             fixture().progressing().deleting().replaced(),
-            &["reach", &replaced, "settled"],
+            &["agent", &replaced, "settled"],
         ),
         (
             "not while the agent only does not answer",
             fixture().progressing().deleting().unreachable(Some(HERE)),
-            &["reach", unreached(), "again in 5s"],
+            &["agent", unreached(), "again in 5s"],
         ),
     ]);
 }

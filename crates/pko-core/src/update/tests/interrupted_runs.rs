@@ -25,7 +25,7 @@ fn pair() -> (Value, Value) {
 }
 
 #[test]
-fn a_run_that_was_lost_with_its_pod_is_known_with_its_times() {
+fn interrupted_run_of_a_lost_pod_has_its_times() {
     let (gone, next) = pair();
     let begun =
         fixture().progressing().update["status"]["conditions"][0]["lastTransitionTime"].clone();
@@ -38,7 +38,7 @@ fn a_run_that_was_lost_with_its_pod_is_known_with_its_times() {
 }
 
 #[test]
-fn a_run_that_its_agent_found_interrupted_is_lost_since_the_agent_says_it_began() {
+fn interrupted_run_starts_when_the_agent_reports() {
     let outcome = RunOutcome {
         reason: Some("Aborted".to_owned()),
         start: Some(ago(50).parse().unwrap()),
@@ -54,7 +54,7 @@ fn a_run_that_its_agent_found_interrupted_is_lost_since_the_agent_says_it_began(
 }
 
 #[test]
-fn a_run_whose_pulumi_was_killed_is_lost_whatever_its_agent_says_of_it() {
+fn killed_pulumi_is_an_interrupted_run() {
     let (mut gone, next) = pair();
     for class in [FailureClass::Interrupted, FailureClass::Canceled] {
         let outcome = RunOutcome {
@@ -73,14 +73,14 @@ fn a_run_whose_pulumi_was_killed_is_lost_whatever_its_agent_says_of_it() {
 }
 
 #[test]
-fn run_of_another_operator_is_lost_with_its_pod() {
+fn foreign_run_is_interrupted_with_its_pod() {
     let (mut gone, next) = pair();
     gone["status"]["workspaceInstance"] = Value::Null;
     assert_eq!(lost_beside(&next, &[gone]).len(), 1);
 }
 
 #[test]
-fn no_other_run_is_lost() {
+fn other_runs_are_not_interrupted() {
     let (gone, next) = pair();
     let changed = |change: Value| {
         let mut changed = gone.clone();
@@ -146,7 +146,7 @@ fn no_other_run_is_lost() {
 }
 
 #[test]
-fn what_else_was_done_is_told() {
+fn run_notes_are_in_the_event_and_condition() {
     let outcome = RunOutcome {
         notes: vec!["removed the lock that run x had left behind".to_owned()],
         ..succeeded()

@@ -1,7 +1,7 @@
 //! Each rule of the Update's table: what is given, and what is done, as text.
 
-mod abandoned;
 mod cancel;
+mod finalizer;
 mod interrupted_runs;
 mod result;
 mod run;
@@ -259,7 +259,7 @@ impl UpdateOutcome {
         let name = |request: &UpdateStep| match request {
             UpdateStep::Read(UpdateRead::Awaited(_)) => "awaited",
             UpdateStep::Read(UpdateRead::Workspace(_)) => "workspace",
-            UpdateStep::Write(UpdateWrite::Admit(_)) => "turn",
+            UpdateStep::Write(UpdateWrite::Admit(_)) => "admission",
             UpdateStep::Write(UpdateWrite::AcquireAgent(_)) => "agent",
             UpdateStep::Write(UpdateWrite::StartRun(..)) => "run",
             UpdateStep::Write(UpdateWrite::CancelRun(_)) => "cancel",
@@ -284,12 +284,14 @@ fn line(effect: &UpdateEffect) -> String {
     match effect {
         UpdateEffect::PatchStatus(status) => format!("status {}", state(status)),
         UpdateEffect::Adopt(owner) => format!("adopted by {} {}", owner.kind, owner.name),
-        UpdateEffect::GiveBackTurn => "give the turn back".to_owned(),
-        UpdateEffect::FollowRun => "follow".to_owned(),
-        UpdateEffect::WarnOfWorkspace(message) => format!("warning about the workspace: {message}"),
+        UpdateEffect::ReleaseAdmission => "release admission".to_owned(),
+        UpdateEffect::WatchRun => "watch run".to_owned(),
+        UpdateEffect::EmitWorkspaceWarning(message) => {
+            format!("warning about the workspace: {message}")
+        }
         UpdateEffect::AcknowledgeRun => "acknowledge".to_owned(),
         UpdateEffect::Delete => "delete".to_owned(),
-        UpdateEffect::LetGo => "let go".to_owned(),
+        UpdateEffect::RemoveFinalizer => "remove finalizer".to_owned(),
         UpdateEffect::Emit(event) => {
             let warning = if event.warning { "!" } else { "" };
             format!("event{warning} {}: {}", event.reason, event.message)

@@ -7,7 +7,7 @@ use pko_api::{Decoded, auto::v1alpha1::ProjectInfo, names::failures::FailureClas
 use super::*;
 
 #[test]
-fn a_run_that_succeeded_is_recorded_outputs_first() {
+fn successful_run_stores_outputs_before_its_result() {
     let outputs = BTreeMap::from([(
         "url".to_owned(),
         StackOutput {
@@ -45,7 +45,7 @@ fn a_run_that_succeeded_is_recorded_outputs_first() {
     );
     assert_eq!(
         outcome.request_names(),
-        ["workspace", "turn", "agent", "run", "outputs"],
+        ["workspace", "admission", "agent", "run", "outputs"],
         "outputs first"
     );
     let mut status = serde_json::to_value(outcome.status().unwrap()).unwrap();
@@ -80,7 +80,7 @@ fn a_run_that_succeeded_is_recorded_outputs_first() {
 }
 
 #[test]
-fn a_run_that_failed_is_recorded_by_its_reason() {
+fn failed_run_has_the_reason_of_the_agent() {
     for (reason, expected) in [
         (Some("UpdateConflict"), "UpdateConflict"),
         (None, "UpdateFailed"),
@@ -122,7 +122,7 @@ fn with_outputs() -> RunOutcome {
 }
 
 #[test]
-fn a_run_that_went_well_is_recorded_so_even_if_its_outputs_can_not_be_kept() {
+fn successful_run_is_recorded_without_storable_outputs() {
     let mut refused = fixture().progressing().ended(with_outputs());
     refused.outputs = Err("exceeded quota: secrets".into());
     let outcome = refused.decide();
@@ -151,7 +151,7 @@ fn a_run_that_went_well_is_recorded_so_even_if_its_outputs_can_not_be_kept() {
     let outcome = fixture().progressing().ended(many).decide();
     assert_eq!(
         outcome.request_names(),
-        ["workspace", "turn", "agent", "run"]
+        ["workspace", "admission", "agent", "run"]
     );
     let message = outcome.status().unwrap().message.clone().unwrap();
     assert!(
@@ -161,7 +161,7 @@ fn a_run_that_went_well_is_recorded_so_even_if_its_outputs_can_not_be_kept() {
 }
 
 #[test]
-fn a_preview_shows_its_plan_and_keeps_no_secret() {
+fn preview_shows_its_plan_and_stores_no_secret() {
     let run = RunOutcome {
         permalink: Some("https://x/preview/1".into()),
         changes: BTreeMap::from([("create".to_owned(), 2)]),
@@ -176,7 +176,7 @@ fn a_preview_shows_its_plan_and_keeps_no_secret() {
     let outcome = preview().ended(run.clone()).decide();
     assert_eq!(
         outcome.request_names(),
-        ["workspace", "turn", "agent", "run"]
+        ["workspace", "admission", "agent", "run"]
     );
     let status = serde_json::to_value(outcome.status().unwrap()).unwrap();
     assert_eq!(
@@ -207,7 +207,7 @@ fn a_preview_shows_its_plan_and_keeps_no_secret() {
 }
 
 #[test]
-fn a_failure_keeps_what_is_known_of_it() {
+fn failed_run_keeps_its_details() {
     let outcome = RunOutcome {
         class: Some(FailureClass::Conflict),
         message: "locked".into(),
@@ -241,7 +241,7 @@ fn a_failure_keeps_what_is_known_of_it() {
 }
 
 #[test]
-fn a_run_that_the_agent_refused_has_failed() {
+fn refused_run_has_failed() {
     let refused = fixture().run(Err(RunError::Refused("no such stack".into())));
     assert_eq!(
         refused.decide().lines(),
@@ -256,7 +256,7 @@ fn a_run_that_the_agent_refused_has_failed() {
 }
 
 #[test]
-fn each_operation_has_its_own_event() {
+fn operation_decides_the_event() {
     for (operation, done, failed) in [
         ("up", "Updated", "update"),
         ("preview", "Previewed", "preview"),
@@ -277,7 +277,7 @@ fn each_operation_has_its_own_event() {
 }
 
 #[test]
-fn a_message_that_would_not_fit_is_shortened() {
+fn long_message_is_shortened() {
     let outcome = RunOutcome {
         message: "x".repeat(2_000_000),
         ..RunOutcome::default()
@@ -287,7 +287,7 @@ fn a_message_that_would_not_fit_is_shortened() {
 }
 
 #[test]
-fn what_does_not_decode_says_so_once() {
+fn undecodable_update_is_reported_once() {
     let object = |status: Value| {
         let object = json!({
             "metadata": { "name": "bad", "generation": 2 }, "spec": { "ttlAfterCompleted": "abc" }, "status": status,

@@ -3,9 +3,12 @@
 use super::*;
 
 #[test]
-fn a_run_is_started_and_followed() {
+fn run_is_started_and_watched() {
     let new = fixture().decide();
-    assert_eq!(new.request_names(), ["workspace", "turn", "agent", "run"]);
+    assert_eq!(
+        new.request_names(),
+        ["workspace", "admission", "agent", "run"]
+    );
     assert_eq!(
         new.published().as_deref(),
         Some(PROGRESSING),
@@ -13,13 +16,13 @@ fn a_run_is_started_and_followed() {
     );
     assert_eq!(
         new.lines(),
-        ["run", "follow", "again in 60s"],
+        ["run", "watch run", "again in 60s"],
         "and not written again"
     );
 
     let found = fixture().progressing().decide();
     assert_eq!(found.published(), None, "it is stored already");
-    assert_eq!(found.lines(), ["run", "follow", "again in 60s"]);
+    assert_eq!(found.lines(), ["run", "watch run", "again in 60s"]);
 }
 
 /// The status that is published before an agent hears of the run.
@@ -32,7 +35,7 @@ fn published(fixture: &UpdateFixture) -> Option<UpdateStatus> {
 }
 
 #[test]
-fn where_a_run_begins_is_published_before_it_does() {
+fn run_instance_is_published_before_the_run_starts() {
     let status = published(&fixture()).unwrap();
     assert_eq!(status.workspace_instance.as_deref(), Some(HERE));
     let mut update: pko_api::Update = serde_json::from_value(fixture().update).unwrap();
@@ -53,22 +56,22 @@ fn where_a_run_begins_is_published_before_it_does() {
 }
 
 #[test]
-fn an_agent_that_can_not_be_reached_before_the_run_gives_the_turn_to_others() {
+fn unreachable_agent_before_the_run_releases_admission() {
     let transient = waiting("TransientFailure");
     let first = fixture().unreachable(Some(HERE)).decide();
     assert_eq!(
         first.lines(),
         [
-            "reach",
+            "agent",
             &transient,
-            "give the turn back",
+            "release admission",
             "warning about the workspace: no route",
             "again in 5s"
         ]
     );
     assert_eq!(
         first.request_names(),
-        ["workspace", "turn", "agent"],
+        ["workspace", "admission", "agent"],
         "nothing is begun"
     );
     let message = &first.status().unwrap().conditions[0].message;
@@ -78,17 +81,17 @@ fn an_agent_that_can_not_be_reached_before_the_run_gives_the_turn_to_others() {
     again.update["status"] = serde_json::to_value(first.status()).unwrap();
     assert_eq!(
         again.decide().lines(),
-        ["reach", "give the turn back", "again in 5s"],
+        ["agent", "release admission", "again in 5s"],
         "what is said is said once"
     );
     let reached = again.agent(AgentState::Reachable(HERE.into())).decide();
     assert_eq!(reached.published().as_deref(), Some(PROGRESSING));
-    assert_eq!(reached.lines(), ["run", "follow", "again in 60s"]);
+    assert_eq!(reached.lines(), ["run", "watch run", "again in 60s"]);
 }
 
 #[test]
-fn a_run_whose_agent_does_not_answer_goes_on_until_that_is_known() {
-    let again: &[&str] = &["reach", unreached(), "again in 5s"];
+fn run_with_unreachable_agent_stays_in_progress() {
+    let again: &[&str] = &["agent", unreached(), "again in 5s"];
     check([
         (
             "the same pod",
@@ -119,16 +122,16 @@ fn a_run_whose_agent_does_not_answer_goes_on_until_that_is_known() {
     let progressing = format!("status {PROGRESSING}");
     assert_eq!(
         back.decide().lines(),
-        ["run", &progressing, "follow", "again in 60s"]
+        ["run", &progressing, "watch run", "again in 60s"]
     );
 }
 
 #[test]
-fn a_run_is_never_begun_in_another_pod() {
+fn run_is_not_started_again_in_another_pod() {
     let replaced = "the workspace's pod was replaced while the operation ran; \
                     what it had done by then is in the stack's state";
     let replaced = aborted("Aborted", replaced);
-    let ended: &[&str] = &["reach", &replaced, FAILED, "settled"];
+    let ended: &[&str] = &["agent", &replaced, FAILED, "settled"];
     check([
         ("another pod", fixture().progressing().replaced(), ended),
         (
@@ -150,13 +153,13 @@ fn a_run_is_never_begun_in_another_pod() {
         ),
     ]);
     let outcome = fixture().progressing().replaced().decide();
-    assert_eq!(outcome.request_names(), ["workspace", "turn", "agent"]);
+    assert_eq!(outcome.request_names(), ["workspace", "admission", "agent"]);
     let class = outcome.status().unwrap().failure_class.as_deref();
     assert_eq!(class, Some("interrupted"));
 }
 
 #[test]
-fn a_run_of_another_operator_is_not_begun_again() {
+fn foreign_run_is_not_started_again() {
     let upstream = fixture()
         .progressing()
         .with(json!({ "status": { "workspaceInstance": null } }));
@@ -166,7 +169,7 @@ fn a_run_of_another_operator_is_not_begun_again() {
     assert_eq!(
         outcome.lines(),
         [
-            "of-another-operator",
+            "foreign-run",
             &aborted("Aborted", message),
             FAILED,
             "settled"
@@ -176,22 +179,22 @@ fn a_run_of_another_operator_is_not_begun_again() {
 }
 
 #[test]
-fn run_of_another_operator_is_over_when_its_pulumi_must_have_ended() {
+fn foreign_run_ends_after_its_pulumi_must_have() {
     let mut upstream = fixture()
         .progressing()
         .with(json!({ "status": { "workspaceInstance": null } }));
     upstream.leading_since = now();
-    let waits = ["of-another-operator", "again in 15s"];
+    let waits = ["foreign-run", "again in 15s"];
     assert_eq!(upstream.decide().lines(), waits);
     upstream.leading_since = now() - SignedDuration::from_secs(14);
-    let waits = ["of-another-operator", "again in 1s"];
+    let waits = ["foreign-run", "again in 1s"];
     assert_eq!(upstream.decide().lines(), waits);
     upstream.leading_since = now() - SignedDuration::from_secs(15);
     assert_eq!(upstream.decide().lines()[3], "settled");
 }
 
 #[test]
-fn a_run_that_an_agent_has_forgotten_is_aborted_with_the_cause() {
+fn run_unknown_to_its_agent_is_aborted_with_the_cause() {
     let lost = fixture()
         .progressing()
         .run(Err(RunError::Lost("the manager was restarted".into())));

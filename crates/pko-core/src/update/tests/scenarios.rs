@@ -18,7 +18,7 @@ fn ttl_unexpired_requeues() {
 }
 
 #[test]
-fn ttl_expired_deletes_and_tells() {
+fn ttl_expired_deletes_and_emits_an_event() {
     let expired = "event UpdateExpired: ttl expired and was deleted";
     let gone = sets_outcome(&fixture().complete().lifetime("10m"));
     assert_eq!(gone, ["expire", "delete", expired, "settled"]);
@@ -112,7 +112,7 @@ fn stream_unavailable() {
     let cut_off = fixture().progressing().unreachable(Some(HERE));
     assert_eq!(
         sets_outcome(&cut_off),
-        ["reach", unreached(), "again in 5s"]
+        ["agent", unreached(), "again in 5s"]
     );
 }
 
@@ -149,7 +149,7 @@ fn workspace_mapping_skips_active_keys() {
 
 /// Upstream cancels it.
 #[test]
-fn a_hand_written_update_is_adopted() {
+fn update_written_by_hand_is_adopted() {
     let alone = fixture().with(json!({ "metadata": { "ownerReferences": null } }));
     assert_eq!(
         sets_outcome(&alone),

@@ -4,7 +4,7 @@ use super::*;
 use crate::run_queue::{QueueWait, WaitReason};
 
 #[test]
-fn an_update_that_is_over_stays_for_its_time_to_live() {
+fn complete_update_stays_for_its_ttl() {
     let kept: &[&str] = &["expire", "settled"];
     check([
         ("without one it stays for ever", fixture().complete(), kept),
@@ -51,7 +51,7 @@ fn an_update_that_is_over_stays_for_its_time_to_live() {
 }
 
 #[test]
-fn an_update_that_never_had_an_owner_is_adopted() {
+fn update_without_owner_is_adopted() {
     let alone =
         |fixture: UpdateFixture| fixture.with(json!({ "metadata": { "ownerReferences": null } }));
     let not_found = waiting("WorkspaceNotFound");
@@ -76,13 +76,13 @@ fn an_update_that_never_had_an_owner_is_adopted() {
         (
             "one that is being deleted",
             alone(fixture()).deleting(),
-            &["canceled", &canceled, "settled"],
+            &["cancel", &canceled, "settled"],
         ),
     ]);
 }
 
 #[test]
-fn an_operation_that_there_is_not_fails_by_name() {
+fn unknown_operation_fails_by_name() {
     let unknown = aborted(
         "UpdateFailed",
         "spec.type: \"import\" is none of preview, up, refresh and destroy",
@@ -108,7 +108,7 @@ fn an_operation_that_there_is_not_fails_by_name() {
 }
 
 #[test]
-fn an_update_waits_for_its_workspace() {
+fn update_waits_for_its_workspace() {
     let not_found = waiting("WorkspaceNotFound");
     let not_ready = waiting("WorkspaceNotReady");
     let gone = "the Workspace is gone, and the run with it; what it had done by then is in the stack's state";
@@ -137,7 +137,7 @@ fn an_update_waits_for_its_workspace() {
         (
             "not ready any more, while the run goes on",
             fixture().workspace_not_ready().progressing(),
-            &["run", "follow", "again in 60s"],
+            &["run", "watch run", "again in 60s"],
         ),
         (
             "ready, in a pod of before",
@@ -157,12 +157,12 @@ fn an_update_waits_for_its_workspace() {
         (
             "in a pod of before, while the run goes on",
             fixture().workspace_ready("Outdated").progressing(),
-            &["run", "follow", "again in 60s"],
+            &["run", "watch run", "again in 60s"],
         ),
         (
             "not ready any more, and the agent does not answer",
             fixture().workspace_not_ready().progressing().unreachable(None),
-            &["reach", unreached(), "again in 5s"],
+            &["agent", unreached(), "again in 5s"],
         ),
         (
             "gone, and the run with it",
@@ -174,13 +174,13 @@ fn an_update_waits_for_its_workspace() {
 
 /// What a new pod would need may be deleted together with the Stack.
 #[test]
-fn destroy_begins_in_the_pod_of_another_operator_version() {
+fn destroy_starts_in_an_outdated_pod() {
     let outcome = fixture().destroying().workspace_ready("Outdated").decide();
     assert_eq!(outcome.plan.rule, "run");
 }
 
 #[test]
-fn a_run_waits_for_its_turn() {
+fn run_waits_for_admission() {
     let held = |before| {
         let reason = WaitReason::Cluster(2);
         UpdateFixture {
@@ -202,7 +202,7 @@ fn a_run_waits_for_its_turn() {
         outcome.plan.requeue,
         Requeue::after(std::time::Duration::from_secs(30))
     );
-    assert_eq!(outcome.request_names(), ["workspace", "turn"]);
+    assert_eq!(outcome.request_names(), ["workspace", "admission"]);
     let begun = |fixture: &UpdateFixture| {
         let requests = fixture.decide().requests;
         requests.into_iter().find_map(|request| match request {

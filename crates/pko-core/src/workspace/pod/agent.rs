@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_where_its_pod_is() {
+    fn agent_address_is_that_of_the_pod() {
         assert_eq!(agent("", &json!([]), &json!({})), None);
         let address = |address| agent(address, &json!([]), &json!({})).unwrap().address;
         assert_eq!(address("10.0.0.7"), "10.0.0.7:50051");
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pod_tells_whom_its_agent_lets_in() {
+    fn agent_auth_is_read_from_the_pod() {
         for (command, admits) in [
             (
                 json!(["/share/agent", "serve", "--auth-mode", "manager"]),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_initialized_once_it_says_so() {
+    fn pod_is_initialized_by_its_annotation() {
         for (value, expected) in [
             ("true", true),
             ("1", true),

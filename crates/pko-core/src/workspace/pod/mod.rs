@@ -6,13 +6,11 @@
 //! ```
 
 mod agent;
+mod cached_fields;
 mod check;
 mod containers;
-mod essential;
 mod finish;
 mod plan;
-#[cfg(test)]
-mod plan_tests;
 mod problem;
 mod profile;
 #[cfg(test)]
@@ -27,8 +25,8 @@ use pko_api::{Workspace, names::labels};
 use serde_json::{Value, json};
 
 pub use agent::{Admits, AgentOf, agent_of};
+pub use cached_fields::{trim_pod, trim_service, trim_stateful_set};
 pub use check::Invalid;
-pub use essential::{keep_of_pod, keep_of_service, keep_of_stateful_set};
 use finish::finished;
 pub use plan::{
     ExistingResources, PodPlan, PodState, PodWrite, RunningPod, WAITING, WaitingRuns,

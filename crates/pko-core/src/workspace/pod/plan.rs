@@ -4,6 +4,9 @@
 //! differently is no reason by itself: then the next run gets a new one, so that an upgrade does not replace all pods
 //! of a cluster at once. A pod of another operator version that can't start is replaced without waiting for a run.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};

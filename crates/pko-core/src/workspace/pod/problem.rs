@@ -64,12 +64,12 @@ fn of_container(kind: &str, container: &ContainerStatus) -> Option<String> {
             None => sentence(&format!("{name}: {reason}"), waits),
         });
     }
-    let (end, log) = ended(state)?;
+    let (end, log) = failure(state)?;
     Some(sentence(&format!("{name} {end}"), &log))
 }
 
 /// How a container ended badly, and the end of its log as the kubelet has it.
-fn ended(state: &ContainerState) -> Option<(String, String)> {
+fn failure(state: &ContainerState) -> Option<(String, String)> {
     let terminated = state.terminated.as_ref()?;
     if terminated.exit_code == 0 {
         return None;
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    fn told(status: &Value) -> Option<String> {
+    fn message(status: &Value) -> Option<String> {
         problem(&serde_json::from_value(json!({ "status": status })).unwrap())
     }
 
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_on_its_way_has_no_problem() {
+    fn starting_pod_has_no_problem() {
         for status in [
             json!({}),
             json!({ "phase": "Pending" }),
@@ -144,12 +144,12 @@ mod tests {
                 ended(1, "Error", "an old failure"),
             ),
         ] {
-            assert_eq!(told(&status), None, "{status}");
+            assert_eq!(message(&status), None, "{status}");
         }
     }
 
     #[test]
-    fn each_kind_of_trouble_has_its_sentence() {
+    fn pod_problem_names_the_cause() {
         let log = "2026-11-18T12:00:00.000Z\tINFO\tcmd.init\tfetching\n\
                    2026-11-18T12:00:01.000Z\tERROR\tcmd.init\tfailed to fetch: 404\n";
         let table: [(Value, &str); 10] = [
@@ -217,27 +217,27 @@ mod tests {
             ),
         ];
         for (status, expected) in table {
-            assert_eq!(told(&status).as_deref(), Some(expected), "{status}");
+            assert_eq!(message(&status).as_deref(), Some(expected), "{status}");
         }
     }
 
     #[test]
-    fn the_first_container_that_fails_is_the_cause() {
+    fn first_failed_container_is_the_cause() {
         let mut both = init("fetch", &ended(1, "Error", "first"), json!({}));
         both["containerStatuses"] =
             main(&waits("ImagePullBackOff", "second"), json!({}))["containerStatuses"].clone();
-        assert!(told(&both).unwrap().contains("first"));
+        assert!(message(&both).unwrap().contains("first"));
     }
 
     #[test]
-    fn a_log_is_cut_to_its_end_and_tells_no_secret() {
+    fn log_is_shortened_and_redacted() {
         let lines: Vec<String> = (0..50).map(|number| format!("line {number}")).collect();
         let log = format!(
             "{}\n{}",
             lines.join("\n"),
             "https://me:hunter2@git.test/a: refused"
         );
-        let text = told(&init("fetch", &ended(1, "Error", &log), json!({}))).unwrap();
+        let text = message(&init("fetch", &ended(1, "Error", &log), json!({}))).unwrap();
         assert!(
             text.contains("line 41\n") && !text.contains("line 40\n"),
             "{text}"

@@ -1,5 +1,5 @@
 //! Upstream's own scenarios for workspaces, by their names, with our outcome. Those of a pod's state are rows of
-//! `plan_tests`, those of an agent's are rows of the tests of the Workspace's machine.
+//! `plan::tests`, those of an agent's are rows of the tests of the Workspace's machine.
 
 use pko_api::Workspace;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ fn check(table: &[(&str, Value, &str, Value)]) {
 }
 
 #[test]
-fn images_accounts_and_resources() {
+fn pod_images_accounts_and_resources() {
     let image = "containers/pulumi/image";
     let requests = "containers/pulumi/resources/requests";
     let baseline = json!({ "securityProfile": "baseline" });
@@ -271,7 +271,7 @@ fn log_level_flag_present_and_absent() {
 
 /// Config marshalling: what upstream refuses while it initializes a stack, we refuse by field before.
 #[test]
-fn config_that_no_agent_takes() {
+fn invalid_config_is_rejected() {
     let with = |item: Value| set(json!({ "stacks": [{ "name": "dev", "config": [item] }] }));
     for (scenario, item) in [
         ("string", json!({ "key": "k", "value": "a" })),

@@ -65,7 +65,7 @@ fn source_arguments(pod: &Value) -> Value {
 }
 
 #[test]
-fn names_that_others_know() {
+fn child_names_are_those_of_upstream() {
     let workspace = workspace(json!({}));
     assert_eq!(child_name(&workspace), "demo-workspace");
     assert_eq!(pod_name(&workspace), "demo-workspace-0");
@@ -74,7 +74,7 @@ fn names_that_others_know() {
 }
 
 #[test]
-fn the_service_is_headless_and_finds_the_pod() {
+fn service_is_headless_and_selects_the_pod() {
     let service = service(&workspace(json!({})));
     assert_eq!(service["spec"]["clusterIP"], "None");
     let labels = json!({
@@ -94,7 +94,7 @@ fn the_service_is_headless_and_finds_the_pod() {
 }
 
 #[test]
-fn the_systems_labels_win_in_a_service() {
+fn service_labels_of_the_operator_win() {
     let template = json!({"metadata": {
         "labels": {"team": "a", "auto.pulumi.com/component": "other"},
         "annotations": {"mesh": "off"},
@@ -108,7 +108,7 @@ fn the_systems_labels_win_in_a_service() {
 }
 
 #[test]
-fn the_stateful_set_has_one_pod() {
+fn statefulset_has_one_pod() {
     let set = stateful_set(&workspace(json!({})), &settings()).unwrap();
     let spec = &set["spec"];
     assert_eq!(spec["replicas"], 1);
@@ -130,7 +130,7 @@ fn the_stateful_set_has_one_pod() {
 }
 
 #[test]
-fn the_agents_command_line() {
+fn agent_command_line_has_its_flags() {
     let pod = pod(json!({"pulumiLogLevel": 9}));
     let command: Vec<&str> = pulumi(&pod)["command"]
         .as_array()
@@ -154,7 +154,7 @@ fn the_agents_command_line() {
 }
 
 #[test]
-fn one_init_container_copies_the_agent_and_fetches_the_program() {
+fn init_container_copies_the_agent_and_fetches_the_program() {
     let local = json!({"local": {"dir": "/program"}});
     let pod_of = |change: &dyn Fn(&mut Value)| {
         let mut spec = local.clone();
@@ -184,7 +184,7 @@ fn one_init_container_copies_the_agent_and_fetches_the_program() {
 }
 
 #[test]
-fn profiles() {
+fn security_profile_decides_the_contexts() {
     let restricted = pod(json!({}));
     assert_eq!(pulumi(&restricted)["image"], "pulumi/pulumi:latest-nonroot");
     let context = &restricted["spec"]["securityContext"];
@@ -211,7 +211,7 @@ fn profiles() {
 }
 
 #[test]
-fn requests_have_a_default() {
+fn resource_requests_have_a_default() {
     let default = pod(json!({}));
     assert_eq!(
         pulumi(&default)["resources"]["requests"],
@@ -226,7 +226,7 @@ fn requests_have_a_default() {
 }
 
 #[test]
-fn the_environment_is_the_users_and_then_ours() {
+fn environment_is_the_users_then_the_operators() {
     let pod = pod(json!({
         "env": [{"name": "A", "value": "1"}],
         "envFrom": [{"secretRef": {"name": "s"}}],
@@ -252,7 +252,7 @@ fn the_environment_is_the_users_and_then_ours() {
 }
 
 #[test]
-fn git_with_every_credential() {
+fn git_source_with_every_credential() {
     let key = |key: &str| json!({"name": "auth", "key": key});
     let pod = pod(json!({"git": {
         "url": "https://example.com/a.git", "ref": "abc", "dir": "infra", "shallow": true,
@@ -304,7 +304,7 @@ fn git_with_every_credential() {
 }
 
 #[test]
-fn other_sources() {
+fn other_sources_have_their_arguments() {
     let flux = json!({"flux": {"url": "http://x/a.tar.gz", "digest": "sha256:00"}});
     let pod_of = |settings: &AgentSettings| {
         stateful_set(&workspace(flux.clone()), settings).unwrap()["spec"]["template"].clone()
@@ -350,7 +350,7 @@ fn other_sources() {
 }
 
 #[test]
-fn the_users_template_is_merged() {
+fn pod_template_is_merged() {
     let pod = pod(json!({
         "local": {"dir": "/program"},
         "podTemplate": {
@@ -385,7 +385,7 @@ fn the_users_template_is_merged() {
 }
 
 #[test]
-fn the_users_containers_get_what_they_need_unless_they_have_their_own() {
+fn pod_template_containers_get_the_share_by_default() {
     let own = json!({"runAsUser": 7});
     let pod = pod(json!({
         "initContainers": [{"name": "first", "image": "x"}],
@@ -422,14 +422,14 @@ fn the_users_containers_get_what_they_need_unless_they_have_their_own() {
 }
 
 #[test]
-fn a_template_with_metadata_alone() {
+fn pod_template_with_metadata_alone_is_accepted() {
     let pod = pod(json!({"podTemplate": {"metadata": {"labels": {"a": "b"}}}}));
     assert_eq!(pod["metadata"]["labels"]["a"], "b");
     assert_eq!(names(&pod["spec"]["containers"]), ["pulumi"]);
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn invalid_spec_names_the_field() {
     let git = json!({"url": "https://example.com/a", "ref": "abc"});
     let table = [
         (
@@ -492,7 +492,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn only_another_source_is_another_revision() {
+fn revision_changes_only_with_the_source() {
     let git = |reference: &str| json!({"git": {"url": "https://example.com/a", "ref": reference}});
     let hash = |spec: Value| revision_hash(&workspace(spec));
     let mut configured = git("abc");

@@ -114,7 +114,7 @@ impl ProgramReconciler<'_> {
         let Self { object, context } = *self;
         let client = &context.client;
         match effect {
-            ProgramEffect::Keep(revision) => {
+            ProgramEffect::StoreRevision(revision) => {
                 pko_kube::create_if_absent(client, revision.as_ref(), field_managers::OPERATOR)
                     .await?;
             }
@@ -124,7 +124,7 @@ impl ProgramReconciler<'_> {
                     .write_status::<Program>(object, &status, manager)
                     .await?;
             }
-            ProgramEffect::LetGo(name) => {
+            ProgramEffect::DeleteRevision(name) => {
                 let namespace = object.namespace().unwrap_or_default();
                 pko_kube::delete::<ControllerRevision>(client, &namespace, &name, None).await?;
             }

@@ -170,8 +170,10 @@ impl Reconciler for UpdateReconciler<'_> {
                 let adopted = pko_kube::add_owner(&context.client, update, &owner).await?;
                 context.memory.own_writes.record(&adopted);
             }
-            UpdateEffect::GiveBackTurn => context.runs.release(&update.uid().unwrap_or_default()),
-            UpdateEffect::FollowRun => agent_run::watch(update, workspace, context),
+            UpdateEffect::ReleaseAdmission => {
+                context.runs.release(&update.uid().unwrap_or_default())
+            }
+            UpdateEffect::WatchRun => agent_run::watch(update, workspace, context),
             UpdateEffect::AcknowledgeRun => {
                 agent_run::acknowledge(update, workspace, context).await;
             }
@@ -185,7 +187,7 @@ impl Reconciler for UpdateReconciler<'_> {
                 )
                 .await?;
             }
-            UpdateEffect::LetGo => {
+            UpdateEffect::RemoveFinalizer => {
                 pko_kube::remove_finalizer(&context.client, update, finalizers::STACK).await?;
             }
             UpdateEffect::Emit(event) => {
@@ -196,7 +198,7 @@ impl Reconciler for UpdateReconciler<'_> {
                 };
                 log_event_error(context.recorders.update.record(update, &note).await);
             }
-            UpdateEffect::WarnOfWorkspace(message) => {
+            UpdateEffect::EmitWorkspaceWarning(message) => {
                 if let Some(workspace) = workspace {
                     warn_of(workspace, context, &message).await;
                 }
@@ -214,7 +216,10 @@ impl Reconciler for UpdateReconciler<'_> {
     }
 
     fn is_change(effect: &UpdateEffect) -> bool {
-        !matches!(effect, UpdateEffect::FollowRun | UpdateEffect::GiveBackTurn)
+        !matches!(
+            effect,
+            UpdateEffect::WatchRun | UpdateEffect::ReleaseAdmission
+        )
     }
 }
 

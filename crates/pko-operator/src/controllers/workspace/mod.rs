@@ -161,7 +161,7 @@ impl Reconciler for WorkspaceReconciler<'_> {
                 write_status(workspace, context, &status).await?;
                 measure_start(workspace, &status, &context.metrics);
             }
-            WorkspaceEffect::Remove => {
+            WorkspaceEffect::RemoveRuntime => {
                 let namespace = workspace.namespace().unwrap_or_default();
                 let (name, uid) = (workspace.name_any(), workspace.uid());
                 context.memory.applied_workspaces.forget(&namespace, &name);

@@ -17,9 +17,7 @@ use parking_lot::Mutex;
 use pko_api::{Decoded, Program, Workspace, auto::v1alpha1::FluxArtifact};
 use pko_core::{
     program::{program_at, served_artifact},
-    workspace::pod::{
-        ExistingResources, child_name, keep_of_service, keep_of_stateful_set, pod_name,
-    },
+    workspace::pod::{ExistingResources, child_name, pod_name, trim_service, trim_stateful_set},
 };
 use pko_kube::resource_version;
 
@@ -89,12 +87,12 @@ impl Children {
     }
 
     pub(super) fn remember_service(&self, mut service: Service) {
-        keep_of_service(&mut service);
+        trim_service(&mut service);
         self.services.remember(service);
     }
 
     pub(super) fn remember_stateful_set(&self, mut set: StatefulSet) {
-        keep_of_stateful_set(&mut set);
+        trim_stateful_set(&mut set);
         self.stateful_sets.remember(set);
     }
 

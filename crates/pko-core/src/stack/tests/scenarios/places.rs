@@ -180,7 +180,7 @@ const PLACES: &[TestLocation] = &[
     // A Workspace whose agent does not know us, which 137 has as well.
     (
         "pko-core/src/workspace/tests.rs",
-        &[("an_agent_has_to_answer", &[137])],
+        &[("workspace_with_unreachable_agent_is_not_ready", &[137])],
     ),
     // What a spec says of its source.
     (

@@ -11,7 +11,7 @@ const UNAVAILABLE: [&str; 2] = [
 ];
 
 /// What an agent said, with the way out where it is known.
-pub(super) fn explained(workspace: &Workspace, message: &str) -> String {
+pub(super) fn explain(workspace: &Workspace, message: &str) -> String {
     if !UNAVAILABLE.iter().any(|text| message.contains(text)) {
         return message.to_owned();
     }
@@ -38,9 +38,9 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_binding_is_named_with_the_command_that_adds_it() {
+    fn missing_role_binding_names_the_command() {
         for said in UNAVAILABLE {
-            let text = explained(
+            let text = explain(
                 &workspace(json!({ "serviceAccountName": "deployer" })),
                 said,
             );
@@ -49,16 +49,16 @@ mod tests {
                            --clusterrole=system:auth-delegator --serviceaccount=shop:deployer";
             assert!(text.contains(command), "{text}");
         }
-        let text = explained(&workspace(json!({})), UNAVAILABLE[0]);
+        let text = explain(&workspace(json!({})), UNAVAILABLE[0]);
         assert!(text.contains("shop/default lacks"), "{text}");
         let template = json!({ "podTemplate": { "spec": { "serviceAccountName": "other" } } });
-        let text = explained(&workspace(template), UNAVAILABLE[1]);
+        let text = explain(&workspace(template), UNAVAILABLE[1]);
         assert!(text.contains("shop/other lacks"), "{text}");
     }
 
     #[test]
-    fn everything_else_is_said_as_it_is() {
-        let text = explained(&workspace(json!({})), "unauthenticated");
+    fn other_messages_are_unchanged() {
+        let text = explain(&workspace(json!({})), "unauthenticated");
         assert_eq!(text, "unauthenticated");
     }
 }

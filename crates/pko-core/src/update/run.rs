@@ -11,7 +11,7 @@ use super::{
     AgentState, RunError, RunOutcome, RunProgress, UpdateEffect, UpdateEvaluation, UpdateStep,
     UpdateWrite, cancel,
     outputs::{self, outputs_secret},
-    rules::{at_expiry, over, unreached},
+    rules::{end_without_result, requeue_at_expiry, wait_for_run},
     status,
 };
 use crate::{
@@ -32,40 +32,44 @@ pub(super) fn run(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     else {
         return None;
     };
-    let why = cancel::wanted(evaluation);
-    let publish = status::published(evaluation, instance);
+    let why = cancel::reason(evaluation);
+    let publish = status::to_publish(evaluation, instance);
     let write = || match why {
         Some(_) => UpdateWrite::CancelRun(Box::new(workspace.clone())),
         None => UpdateWrite::StartRun(Box::new(workspace.clone()), publish.clone().map(Box::new)),
     };
     let run = match evaluation.observed.run.or_write(write) {
         Ok(run) => run.clone(),
-        Err(question) => return Some(question),
+        Err(request) => return Some(request),
     };
     let evaluation = &evaluation.after_publishing(publish);
     Some(match run {
-        Ok(RunProgress::Running) => running(evaluation, why),
-        Ok(RunProgress::Ended(outcome)) => recorded(evaluation, &told_why(*outcome, why)),
-        Ok(RunProgress::NotStarted) => over(
+        Ok(RunProgress::Running) => watch_run(evaluation, why),
+        Ok(RunProgress::Ended(outcome)) => {
+            record_result(evaluation, &with_cancel_reason(*outcome, why))
+        }
+        Ok(RunProgress::NotStarted) => end_without_result(
             evaluation,
-            cancel::before_it_began(evaluation, why.unwrap_or_default()),
+            cancel::status_before_start(evaluation, why.unwrap_or_default()),
         ),
-        Err(RunError::Unreachable(message)) => unreached(evaluation, &message),
-        Err(RunError::Lost(message)) => over(evaluation, cancel::cut_off(evaluation, &message)),
-        Err(RunError::Refused(message)) => recorded(evaluation, &refused(message)),
+        Err(RunError::Unreachable(message)) => wait_for_run(evaluation, &message),
+        Err(RunError::Lost(message)) => {
+            end_without_result(evaluation, cancel::status_of_lost_run(evaluation, &message))
+        }
+        Err(RunError::Refused(message)) => record_result(evaluation, &refusal_outcome(message)),
     })
 }
 
-fn running(evaluation: &UpdateEvaluation, why: Option<&str>) -> UpdateStep {
+fn watch_run(evaluation: &UpdateEvaluation, why: Option<&str>) -> UpdateStep {
     let message = why.map(|why| format!("the operation is being canceled: {why}"));
     let status = status::progressing(evaluation, &message.unwrap_or_default());
-    let mut effects = status::written(evaluation, status);
-    effects.push(UpdateEffect::FollowRun);
+    let mut effects = status::patch_if_changed(evaluation, status);
+    effects.push(UpdateEffect::WatchRun);
     finish(effects, Requeue::after(RUN_AGAIN))
 }
 
 /// A run that was canceled says who wanted that: the agent does not know.
-fn told_why(mut outcome: RunOutcome, why: Option<&str>) -> RunOutcome {
+fn with_cancel_reason(mut outcome: RunOutcome, why: Option<&str>) -> RunOutcome {
     let is_canceled = outcome.reason.as_deref() == Some(UpdateReason::Canceled.as_str());
     if let Some(why) = why.filter(|_| is_canceled) {
         outcome.message = format!("canceled: {why}\n{}", outcome.message);
@@ -73,7 +77,7 @@ fn told_why(mut outcome: RunOutcome, why: Option<&str>) -> RunOutcome {
     outcome
 }
 
-fn refused(message: String) -> RunOutcome {
+fn refusal_outcome(message: String) -> RunOutcome {
     RunOutcome {
         class: Some(FailureClass::Configuration),
         message,
@@ -83,49 +87,52 @@ fn refused(message: String) -> RunOutcome {
 
 /// The outputs first: a result that is recorded never lacks them. A run that went well is recorded as such even if
 /// they can't be kept.
-fn recorded(evaluation: &UpdateEvaluation, outcome: &RunOutcome) -> UpdateStep {
+fn record_result(evaluation: &UpdateEvaluation, outcome: &RunOutcome) -> UpdateStep {
     let is_preview = evaluation.observed.update.spec.operation == Some(OperationType::Preview);
-    let mut status = status::ended(evaluation, outcome);
+    let mut status = status::with_result(evaluation, outcome);
     if is_preview {
         show_plan(&mut status, outcome);
     } else if let Some(secret) = outputs_secret(&evaluation.observed.update, outcome) {
         let write = || UpdateWrite::StoreOutputs(Box::new(secret));
         match evaluation.observed.outputs.or_write(write) {
-            Err(question) => return question,
+            Err(request) => return request,
             Ok(Ok(name)) => status.outputs = Some(name.clone()),
             Ok(Err(refusal)) => {
-                remark(&mut status, &format!("the outputs are not kept: {refusal}"));
+                append_message(&mut status, &format!("the outputs are not kept: {refusal}"));
             }
         }
     } else if let Some(problem) = outcome.outputs_problem() {
-        remark(&mut status, &problem);
+        append_message(&mut status, &problem);
     }
     let effects = vec![
         UpdateEffect::PatchStatus(Box::new(status)),
         UpdateEffect::AcknowledgeRun,
-        UpdateEffect::Emit(noted(event(evaluation, outcome.succeeded), outcome)),
+        UpdateEffect::Emit(with_notes(
+            result_event(evaluation, outcome.succeeded),
+            outcome,
+        )),
     ];
-    finish(effects, at_expiry(evaluation))
+    finish(effects, requeue_at_expiry(evaluation))
 }
 
 fn show_plan(status: &mut UpdateStatus, outcome: &RunOutcome) {
     let printed = shortened_to(&outcome.printed, MOST_PRINTED_BYTES);
     status.output = Some(printed).filter(|text| !text.is_empty());
-    match outputs::planned(outcome) {
+    match outputs::masked_outputs(outcome) {
         Ok(planned) => status.planned_outputs = outcome.succeeded.then_some(planned),
-        Err(problem) => remark(status, &problem),
+        Err(problem) => append_message(status, &problem),
     }
 }
 
 /// One more line of the message.
-fn remark(status: &mut UpdateStatus, text: &str) {
+fn append_message(status: &mut UpdateStatus, text: &str) {
     let message = status.message.take().unwrap_or_default();
     let lines = [message.as_str(), text];
     let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
     status.message = Some(lines.join("\n"));
 }
 
-fn noted(mut event: Event<UpdateEvent>, outcome: &RunOutcome) -> Event<UpdateEvent> {
+fn with_notes(mut event: Event<UpdateEvent>, outcome: &RunOutcome) -> Event<UpdateEvent> {
     for note in &outcome.notes {
         event.message.push_str("; ");
         event.message.push_str(note);
@@ -134,7 +141,7 @@ fn noted(mut event: Event<UpdateEvent>, outcome: &RunOutcome) -> Event<UpdateEve
 }
 
 /// What is told about the end of an Update's operation.
-pub(super) fn event(evaluation: &UpdateEvaluation, succeeded: bool) -> Event<UpdateEvent> {
+pub(super) fn result_event(evaluation: &UpdateEvaluation, succeeded: bool) -> Event<UpdateEvent> {
     let spec = &evaluation.observed.update.spec;
     let stack = spec.stack_name.as_deref().unwrap_or_default();
     let (done, failed) = match &spec.operation {

@@ -19,14 +19,14 @@ use crate::{
 const STACK_AGAIN: Duration = Duration::from_mins(1);
 
 /// Deletes a Workspace whose Stack will not do so any more.
-pub(super) fn delete(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
-    let (stack, _) = made_for(&evaluation.observed.workspace)?;
+pub(super) fn delete_orphan(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
+    let (stack, _) = destroyed_stack(&evaluation.observed.workspace)?;
     match evaluation
         .observed
         .awaited
         .or_read(|| WorkspaceRead::Awaited(stack.to_owned()))
     {
-        Err(question) => Some(question),
+        Err(request) => Some(request),
         Ok(true) => None,
         // The next look is for a deletion that did not come about, because the Workspace was another one by then.
         Ok(false) => Some(finish(
@@ -40,18 +40,18 @@ pub(super) fn delete(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> 
 /// let go.
 #[must_use]
 pub fn is_awaited(workspace: &Workspace, stack: &ObjectMeta) -> bool {
-    let made_for = made_for(workspace).map(|(_, uid)| uid);
+    let made_for = destroyed_stack(workspace).map(|(_, uid)| uid);
     !is_released(stack) && made_for == stack.uid.as_deref()
 }
 
 /// How soon a Workspace without an owner is reconciled again: no event reports that its Stack is gone.
 pub(super) fn longest_requeue(workspace: &Workspace) -> Option<Duration> {
     let is_deleting = workspace.metadata.deletion_timestamp.is_some();
-    (!is_deleting && made_for(workspace).is_some()).then_some(STACK_AGAIN)
+    (!is_deleting && destroyed_stack(workspace).is_some()).then_some(STACK_AGAIN)
 }
 
 /// The name and the uid of the Stack that has made this Workspace without owning it.
-fn made_for(workspace: &Workspace) -> Option<(&str, &str)> {
+fn destroyed_stack(workspace: &Workspace) -> Option<(&str, &str)> {
     let metadata = &workspace.metadata;
     if metadata.owner_references.iter().flatten().next().is_some() {
         return None;

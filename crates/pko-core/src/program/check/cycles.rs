@@ -36,7 +36,7 @@ impl<'value> Graph<'value> {
     }
 
     /// Reports each circle that is met, at the place where one gets into it.
-    pub(super) fn find_circles(mut self, findings: &mut Findings) {
+    pub(super) fn find_cycles(mut self, findings: &mut Findings) {
         let names: Vec<String> = self.nodes.keys().cloned().collect();
         for name in &names {
             self.visit_from(name, findings);

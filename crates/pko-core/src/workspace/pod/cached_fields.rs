@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 use super::PULUMI_CONTAINER;
 
 /// Keeps of a pod how its agent was started, where it is, and how its containers are.
-pub fn keep_of_pod(pod: &mut Pod) {
+pub fn trim_pod(pod: &mut Pod) {
     pod.spec = pod.spec.take().map(|spec| PodSpec {
         containers: spec
             .containers
@@ -32,7 +32,7 @@ pub fn keep_of_pod(pod: &mut Pod) {
 }
 
 /// Keeps of a StatefulSet how many pods it has and how far its controller is: by what was applied it is known by its mark.
-pub fn keep_of_stateful_set(set: &mut StatefulSet) {
+pub fn trim_stateful_set(set: &mut StatefulSet) {
     set.spec = set.spec.take().map(|spec| StatefulSetSpec {
         replicas: spec.replicas,
         ..StatefulSetSpec::default()
@@ -40,7 +40,7 @@ pub fn keep_of_stateful_set(set: &mut StatefulSet) {
 }
 
 /// Keeps of a Service that it is there, and its mark.
-pub fn keep_of_service(service: &mut Service) {
+pub fn trim_service(service: &mut Service) {
     service.spec = None;
     service.status = None;
 }
@@ -97,12 +97,12 @@ mod tests {
     }
 
     fn kept(mut pod: Pod) -> Pod {
-        keep_of_pod(&mut pod);
+        trim_pod(&mut pod);
         pod
     }
 
     #[test]
-    fn a_pod_keeps_its_agent_and_nothing_of_its_environment() {
+    fn trimmed_pod_keeps_its_agent_without_environment() {
         let whole = pod(&json!([{
             "name": "pulumi", "image": "pulumi:3", "imageID": "sha256:1", "ready": true, "restartCount": 0,
             "state": { "running": {} },
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_is_told_in_the_same_words() {
+    fn trimmed_pod_has_the_same_problem() {
         let failing = |state: &str| {
             let mut status = json!({
                 "name": "pulumi", "image": "pulumi:3", "imageID": "", "ready": false, "restartCount": 4,
@@ -143,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_stays_missing() {
+    fn missing_fields_stay_missing() {
         let mut empty = Pod::default();
-        keep_of_pod(&mut empty);
+        trim_pod(&mut empty);
         assert_eq!(empty, Pod::default());
         let mut set = StatefulSet::default();
-        keep_of_stateful_set(&mut set);
+        trim_stateful_set(&mut set);
         assert_eq!(set, StatefulSet::default());
     }
 }

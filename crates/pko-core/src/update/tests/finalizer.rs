@@ -12,19 +12,19 @@ fn held() -> UpdateFixture {
 }
 
 #[test]
-fn an_update_that_is_over_and_deleted_is_let_go_unless_its_stack_waits_for_it() {
+fn update_finalizer_is_removed_unless_the_stack_awaits_it() {
     let unlabelled = json!({ "metadata": { "labels": null } });
     let free = json!({ "metadata": { "finalizers": ["other"] } });
     check([
         (
             "the Stack is gone, or has recorded it",
             held().deleting(),
-            &["let-go", "let go", "settled"],
+            &["remove-finalizer", "remove finalizer", "settled"],
         ),
         (
             "the Stack has yet to record it",
             held().deleting().awaited(),
-            &["let-go", "again in 60s"],
+            &["remove-finalizer", "again in 60s"],
         ),
         ("it stays for a while", held(), &["expire", "settled"]),
         (
@@ -43,7 +43,7 @@ fn an_update_that_is_over_and_deleted_is_let_go_unless_its_stack_waits_for_it() 
 }
 
 #[test]
-fn an_update_that_was_deleted_is_looked_at_soon_after_its_end() {
+fn deleted_update_is_requeued_soon_after_its_end() {
     let new = held().with(json!({ "status": null })).lifetime("24h");
     assert_eq!(
         new.deleting().decide().lines().last().unwrap(),
@@ -52,7 +52,7 @@ fn an_update_that_was_deleted_is_looked_at_soon_after_its_end() {
 }
 
 #[test]
-fn a_stack_waits_for_its_current_update_only() {
+fn stack_awaits_only_its_current_update() {
     let update = serde_json::from_value(held().update).unwrap();
     let awaits_as = |metadata: Value, status: Value| {
         let stack = json!({ "metadata": metadata, "spec": { "stack": "dev" }, "status": status });

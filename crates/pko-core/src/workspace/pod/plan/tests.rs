@@ -7,7 +7,7 @@ use pko_api::Workspace;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::*;
+use super::super::*;
 
 fn now() -> Timestamp {
     Timestamp::from_second(1_700_000_000).unwrap()
@@ -67,9 +67,9 @@ impl PodCluster {
     /// What there is, as it is kept in memory.
     fn kept(&self) -> ExistingResources {
         let mut found = self.found.clone();
-        found.service.iter_mut().for_each(keep_of_service);
-        found.stateful_set.iter_mut().for_each(keep_of_stateful_set);
-        found.pod.iter_mut().for_each(keep_of_pod);
+        found.service.iter_mut().for_each(trim_service);
+        found.stateful_set.iter_mut().for_each(trim_stateful_set);
+        found.pod.iter_mut().for_each(trim_pod);
         found
     }
 
@@ -140,7 +140,7 @@ impl PodCluster {
     }
 
     /// What is written, and where the pod stands, as a line.
-    fn told(&self) -> String {
+    fn message(&self) -> String {
         let plan = self.plan();
         let writes = plan.writes.iter().map(|write| match write {
             PodWrite::Service(_) => "service".to_owned(),
@@ -185,16 +185,20 @@ const WAITS_FOR_RUN: &str =
     "rolling: the pod is replaced when the run that is under way in it has ended";
 
 #[test]
-fn a_new_workspace_gets_a_service_and_a_set() {
+fn plan_for_a_new_workspace_has_service_and_statefulset() {
     let mut cluster = PodCluster::running();
-    assert_eq!(cluster.told(), RUNNING, "and then nothing is applied again");
+    assert_eq!(
+        cluster.message(),
+        RUNNING,
+        "and then nothing is applied again"
+    );
     cluster.found = ExistingResources::default();
     let waiting = "waiting: Waiting for the workspace pod to be available";
-    assert_eq!(cluster.told(), format!("service, set of 1, {waiting}"));
+    assert_eq!(cluster.message(), format!("service, set of 1, {waiting}"));
 }
 
 #[test]
-fn what_the_pod_depends_on_replaces_it_and_nothing_else_does() {
+fn pod_is_replaced_only_by_changes_it_depends_on() {
     for (field, value) in [
         ("image", json!("other")),
         ("imagePullPolicy", json!("Always")),
@@ -213,12 +217,12 @@ fn what_the_pod_depends_on_replaces_it_and_nothing_else_does() {
     ] {
         let mut cluster = PodCluster::running();
         cluster.change(|spec| spec[field] = value);
-        assert_eq!(cluster.told(), WILL_ROLL, "{field}");
+        assert_eq!(cluster.message(), WILL_ROLL, "{field}");
         cluster.demand.is_busy = true;
-        assert_eq!(cluster.told(), WAITS_FOR_RUN, "{field}: not under a run");
+        assert_eq!(cluster.message(), WAITS_FOR_RUN, "{field}: not under a run");
         cluster.demand.is_busy = false;
         cluster.settle();
-        assert_eq!(cluster.told(), "running pod-2 at 10.0.0.7", "{field}");
+        assert_eq!(cluster.message(), "running pod-2 at 10.0.0.7", "{field}");
     }
     for (field, value) in [
         (
@@ -229,69 +233,69 @@ fn what_the_pod_depends_on_replaces_it_and_nothing_else_does() {
     ] {
         let mut cluster = PodCluster::running();
         cluster.change(|spec| spec[field] = value);
-        assert_eq!(cluster.told(), RUNNING, "{field}");
+        assert_eq!(cluster.message(), RUNNING, "{field}");
     }
     let mut cluster = PodCluster::running();
     cluster
         .change(|spec| spec["serviceTemplate"] = json!({ "metadata": { "labels": { "a": "b" } } }));
-    assert_eq!(cluster.told(), format!("service, {RUNNING}"));
+    assert_eq!(cluster.message(), format!("service, {RUNNING}"));
 }
 
 #[test]
-fn another_operator_is_a_reason_when_the_next_run_comes() {
+fn outdated_pod_is_replaced_for_the_next_run() {
     let mut cluster = PodCluster::running();
     cluster.image = "agent:2".to_owned();
-    assert_eq!(cluster.told(), format!("{RUNNING} outdated"));
+    assert_eq!(cluster.message(), format!("{RUNNING} outdated"));
     cluster.demand.is_busy = true;
     cluster.demand.waiting_runs = WaitingRuns::Any;
     assert_eq!(
-        cluster.told(),
+        cluster.message(),
         format!("{RUNNING} outdated"),
         "not under another run"
     );
     cluster.demand.is_busy = false;
-    assert_eq!(cluster.told(), WILL_ROLL);
+    assert_eq!(cluster.message(), WILL_ROLL);
 }
 
 /// What a new pod would need may be deleted together with the Stack.
 #[test]
-fn destroy_keeps_the_pod_of_another_operator_version() {
+fn destroy_keeps_an_outdated_pod() {
     let mut cluster = PodCluster::running();
     cluster.image = "agent:2".to_owned();
     cluster.demand.waiting_runs = WaitingRuns::Destroys;
-    assert_eq!(cluster.told(), format!("{RUNNING} outdated"));
+    assert_eq!(cluster.message(), format!("{RUNNING} outdated"));
     cluster.container_waits("ContainerCreating", "");
-    assert_eq!(cluster.told(), WILL_ROLL, "there is no pod to keep");
+    assert_eq!(cluster.message(), WILL_ROLL, "there is no pod to keep");
 }
 
 /// Upstream's agent ends a run with its caller, unless it never hears that the caller is gone.
 #[test]
-fn destroy_gets_a_new_pod_where_a_run_of_another_operator_was_given_up() {
+fn destroy_replaces_the_pod_of_an_orphaned_run() {
     let mut cluster = PodCluster::running();
     cluster.image = "agent:2".to_owned();
     cluster.demand.waiting_runs = WaitingRuns::Destroys;
     cluster.demand.orphaned_run = Some(now() - SignedDuration::from_secs(7200));
     let kept = format!("{RUNNING} outdated");
-    assert_eq!(cluster.told(), kept, "that was in another pod");
+    assert_eq!(cluster.message(), kept, "that was in another pod");
     cluster.demand.orphaned_run = Some(now());
-    assert_eq!(cluster.told(), WILL_ROLL);
+    assert_eq!(cluster.message(), WILL_ROLL);
     cluster.pod("/spec", json!({ "containers": [{ "name": "pulumi", "command": ["agent", "--auth-mode=manager"] }] }));
-    assert_eq!(cluster.told(), kept, "an agent of ours owns its runs");
+    assert_eq!(cluster.message(), kept, "an agent of ours owns its runs");
 }
 
 /// Another operator may have left another digest of the same Program.
 #[test]
-fn new_pod_fetches_the_artifact_that_this_operator_serves() {
+fn new_pod_fetches_the_served_artifact() {
     let flux =
         |digest: &str| json!({ "url": "http://operator/programs/team/demo/1", "digest": digest });
     let mut cluster = PodCluster::running();
     cluster.change(|spec| *spec = json!({ "flux": flux("sha256:theirs") }));
     cluster.settle();
     let running = "running pod-2 at 10.0.0.7";
-    assert_eq!(cluster.told(), running);
+    assert_eq!(cluster.message(), running);
     cluster.found.artifact = serde_json::from_value(flux("sha256:ours")).unwrap();
     assert_eq!(
-        cluster.told(),
+        cluster.message(),
         format!("{running} outdated"),
         "the pod stays"
     );
@@ -313,21 +317,21 @@ fn new_pod_fetches_the_artifact_that_this_operator_serves() {
         "{set}"
     );
     cluster.settle();
-    assert_eq!(cluster.told(), "running pod-3 at 10.0.0.7");
+    assert_eq!(cluster.message(), "running pod-3 at 10.0.0.7");
 }
 
 #[test]
-fn a_set_of_upstreams_is_used_as_it_is_while_it_is_for_this_spec() {
+fn statefulset_of_upstream_is_used_while_its_spec_is_current() {
     let mut cluster = PodCluster::running();
     cluster.set("/metadata/annotations", json!({}));
-    assert_eq!(cluster.told(), WILL_ROLL, "nobody says what it is for");
+    assert_eq!(cluster.message(), WILL_ROLL, "nobody says what it is for");
     let status = |generation: i64| {
         Some(serde_json::from_value(json!({ "observedGeneration": generation })).unwrap())
     };
     cluster.workspace.status = status(3);
-    assert_eq!(cluster.told(), format!("{RUNNING} outdated"));
+    assert_eq!(cluster.message(), format!("{RUNNING} outdated"));
     cluster.workspace.status = status(2);
-    assert_eq!(cluster.told(), WILL_ROLL, "it is for the spec of before");
+    assert_eq!(cluster.message(), WILL_ROLL, "it is for the spec of before");
 }
 
 #[test]
@@ -335,13 +339,13 @@ fn statefulset_of_a_previous_workspace_is_waited_for() {
     let gone = "rolling: Waiting for the statefulset of the previous workspace to be deleted";
     let mut cluster = PodCluster::running();
     cluster.set("/metadata/deletionTimestamp", json!(ago(1)));
-    assert_eq!(cluster.told(), gone);
+    assert_eq!(cluster.message(), gone);
     let mut cluster = PodCluster::running();
     cluster.set(
         "/metadata/ownerReferences/0/uid",
         json!("of a Workspace of before"),
     );
-    assert_eq!(cluster.told(), gone);
+    assert_eq!(cluster.message(), gone);
 }
 
 #[test]
@@ -350,17 +354,21 @@ fn pod_of_a_previous_statefulset_is_waited_for() {
     let applies = "set of 1, waiting: Waiting for the workspace pod to be available";
     let mut cluster = PodCluster::running();
     cluster.found.stateful_set = None;
-    assert_eq!(cluster.told(), applies, "a pod without an owner is adopted");
+    assert_eq!(
+        cluster.message(),
+        applies,
+        "a pod without an owner is adopted"
+    );
     let set = json!([{
         "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "demo-workspace", "uid": "previous", "controller": true,
     }]);
     cluster.pod("/metadata/ownerReferences", set);
-    assert_eq!(cluster.told(), waits, "the garbage collector deletes it");
+    assert_eq!(cluster.message(), waits, "the garbage collector deletes it");
     cluster.pod("/metadata/ownerReferences", json!([]));
     cluster.pod("/metadata/deletionTimestamp", json!(ago(1)));
-    assert_eq!(cluster.told(), waits, "it is being deleted");
+    assert_eq!(cluster.message(), waits, "it is being deleted");
     cluster.found.pod = None;
-    assert_eq!(cluster.told(), applies);
+    assert_eq!(cluster.message(), applies);
 }
 
 #[test]
@@ -372,47 +380,47 @@ fn unhealthy_pod_of_another_operator_version_is_replaced_without_a_run() {
     crash(&mut cluster);
     let broken = "broken: container \"pulumi\": CrashLoopBackOff: back-off 10s restarting";
     assert_eq!(
-        cluster.told(),
+        cluster.message(),
         broken,
         "the same operator makes the same pod"
     );
 
     cluster.image = "agent:2".to_owned();
-    assert_eq!(cluster.told(), WILL_ROLL);
+    assert_eq!(cluster.message(), WILL_ROLL);
     cluster.demand.is_busy = true;
-    assert_eq!(cluster.told(), WILL_ROLL, "no run lives in it");
+    assert_eq!(cluster.message(), WILL_ROLL, "no run lives in it");
     cluster.demand.is_busy = false;
     cluster.settle();
-    assert_eq!(cluster.told(), "running pod-2 at 10.0.0.7");
+    assert_eq!(cluster.message(), "running pod-2 at 10.0.0.7");
     crash(&mut cluster);
-    assert_eq!(cluster.told(), broken, "once, not again and again");
+    assert_eq!(cluster.message(), broken, "once, not again and again");
 
     let mut upstream = PodCluster::running();
     upstream.set("/metadata/annotations", json!({}));
     upstream.workspace.status =
         Some(serde_json::from_value(json!({ "observedGeneration": 3 })).unwrap());
-    assert_eq!(upstream.told(), format!("{RUNNING} outdated"));
+    assert_eq!(upstream.message(), format!("{RUNNING} outdated"));
     crash(&mut upstream);
-    assert_eq!(upstream.told(), WILL_ROLL, "made by upstream's operator");
+    assert_eq!(upstream.message(), WILL_ROLL, "made by upstream's operator");
     let mut refusing = PodCluster::running();
     refusing.demand.is_refused = true;
-    assert_eq!(refusing.told(), RUNNING, "another pod would refuse, too");
+    assert_eq!(refusing.message(), RUNNING, "another pod would refuse, too");
     refusing.image = "agent:2".to_owned();
-    assert_eq!(refusing.told(), WILL_ROLL);
+    assert_eq!(refusing.message(), WILL_ROLL);
 
     upstream.container_waits("ContainerCreating", "");
     let waiting = "waiting: Waiting for the workspace pod to be available";
-    assert_eq!(upstream.told(), waiting, "it may still start");
+    assert_eq!(upstream.message(), waiting, "it may still start");
 }
 
 #[test]
-fn a_pod_is_ready_when_it_is_the_right_one_and_its_agent_runs() {
+fn pod_is_ready_when_current_with_a_running_agent() {
     let waiting = "waiting: Waiting for the workspace pod to be available";
     let rolling = "rolling: Waiting for the statefulset to be updated";
     let check = |sentence: &str, expected: &str, change: fn(&mut PodCluster)| {
         let mut cluster = PodCluster::running();
         change(&mut cluster);
-        assert_eq!(cluster.told(), expected, "{sentence}");
+        assert_eq!(cluster.message(), expected, "{sentence}");
     };
     check("all is well", RUNNING, |_| {});
     check(
@@ -452,27 +460,27 @@ fn a_pod_is_ready_when_it_is_the_right_one_and_its_agent_runs() {
 }
 
 #[test]
-fn a_run_in_a_broken_pod_does_not_keep_it_from_being_mended() {
+fn broken_pod_is_repaired_during_a_run() {
     let mut cluster = PodCluster::running();
     cluster.demand.is_busy = true;
     cluster.change(|spec| spec["image"] = json!("other"));
-    assert_eq!(cluster.told(), WAITS_FOR_RUN);
+    assert_eq!(cluster.message(), WAITS_FOR_RUN);
     cluster.pod("/status/containerStatuses", json!([]));
-    assert_eq!(cluster.told(), WILL_ROLL);
+    assert_eq!(cluster.message(), WILL_ROLL);
 }
 
 #[test]
-fn an_idle_workspace_goes_to_sleep_and_is_woken() {
+fn idle_workspace_is_scaled_to_zero_and_back() {
     let mut cluster = PodCluster::running();
     cluster.demand.idle_timeout = Some(Duration::from_hours(2));
     assert_eq!(
-        cluster.told(),
+        cluster.message(),
         format!("{RUNNING} idle in 3600s"),
         "since the pod was made"
     );
     cluster.demand.last_use = Some(now() - SignedDuration::from_secs(60));
     assert_eq!(
-        cluster.told(),
+        cluster.message(),
         format!("{RUNNING} idle in 7140s"),
         "since the last run"
     );
@@ -488,30 +496,34 @@ fn an_idle_workspace_goes_to_sleep_and_is_woken() {
         },
     ] {
         let idle = std::mem::replace(&mut cluster.demand, needed);
-        assert_eq!(cluster.told(), RUNNING);
+        assert_eq!(cluster.message(), RUNNING);
         cluster.demand = idle;
     }
-    assert_eq!(cluster.told(), "set of 0 ends the pod, asleep");
+    assert_eq!(cluster.message(), "set of 0 ends the pod, asleep");
     cluster.settle();
-    assert_eq!(cluster.told(), "asleep");
+    assert_eq!(cluster.message(), "asleep");
     cluster.demand.last_use = None;
-    assert_eq!(cluster.told(), "asleep", "also when its Updates are gone");
+    assert_eq!(
+        cluster.message(),
+        "asleep",
+        "also when its Updates are gone"
+    );
     cluster.change(|spec| spec["image"] = json!("other"));
     assert_eq!(
-        cluster.told(),
+        cluster.message(),
         "set of 0 ends the pod, asleep",
         "a change does not wake it"
     );
     cluster.settle();
     cluster.demand.waiting_runs = WaitingRuns::Any;
     let waiting = "waiting: Waiting for the workspace pod to be available";
-    assert_eq!(cluster.told(), format!("set of 1, {waiting}"));
+    assert_eq!(cluster.message(), format!("set of 1, {waiting}"));
     cluster.settle();
-    assert_eq!(cluster.told(), "running pod-4 at 10.0.0.7");
+    assert_eq!(cluster.message(), "running pod-4 at 10.0.0.7");
 }
 
 #[test]
-fn a_spec_that_is_wrong_is_no_plan() {
+fn invalid_spec_has_no_plan() {
     let mut cluster = PodCluster::running();
     cluster.change(|spec| spec["securityProfile"] = json!("loose"));
     let invalid = plan(
@@ -529,7 +541,7 @@ proptest! {
 
     /// Whatever is asked for is asked for once, and a pod is never ended under a run that lives in it.
     #[test]
-    fn a_plan_that_was_carried_out_asks_for_nothing_more(
+    fn applied_plan_has_no_more_writes(
         image in "a|b", agent in "x|y", is_busy: bool, runs in 0..3_usize,
         timeout in prop::option::of(0_u64..7200), used in prop::option::of(0_i64..7200), sleeps: bool,
     ) {

@@ -19,18 +19,18 @@ const STACK_AGAIN: Duration = Duration::from_mins(1);
 
 /// Lets go of an Update that is over and deleted if nobody waits for its result. The Stack does so itself unless a crash or
 /// somebody's hand came in between; without this one the Update would stay for ever, and its namespace with it.
-pub(super) fn let_go(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
+pub(super) fn remove_finalizer(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     let update = &evaluation.observed.update;
-    let stack = stack_name(update).filter(|_| is_held_to_the_end(update))?;
+    let stack = stack_name(update).filter(|_| is_complete_and_held(update))?;
     Some(
         match evaluation
             .observed
             .awaited
             .or_read(|| UpdateRead::Awaited(stack))
         {
-            Err(question) => question,
+            Err(request) => request,
             Ok(true) => finish(Vec::new(), Requeue::after(STACK_AGAIN)),
-            Ok(false) => finish(vec![UpdateEffect::LetGo], Requeue::Settled),
+            Ok(false) => finish(vec![UpdateEffect::RemoveFinalizer], Requeue::Settled),
         },
     )
 }
@@ -45,7 +45,7 @@ pub fn stack_awaits(stack: &Stack, update: &Update) -> bool {
 }
 
 /// When an Update that was deleted, and has just ended, is looked at again: somebody has to let it go.
-pub(super) fn look_again(update: &Update) -> Option<Requeue> {
+pub(super) fn requeue_while_held(update: &Update) -> Option<Requeue> {
     is_held_and_deleted(update).then(|| Requeue::after(STACK_AGAIN))
 }
 
@@ -53,7 +53,7 @@ fn is_held_and_deleted(update: &Update) -> bool {
     has_stack_finalizer(&update.metadata) && update.metadata.deletion_timestamp.is_some()
 }
 
-fn is_held_to_the_end(update: &Update) -> bool {
+fn is_complete_and_held(update: &Update) -> bool {
     let status = update.status.as_ref();
     is_held_and_deleted(update)
         && status.is_some_and(|status| is_true(&status.conditions, ConditionType::Complete))

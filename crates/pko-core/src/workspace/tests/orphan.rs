@@ -3,7 +3,7 @@
 use super::*;
 
 /// Made for the destroy of a Stack that is deleted in the foreground.
-fn nobodys() -> WorkspaceFixture {
+fn orphan_fixture() -> WorkspaceFixture {
     let mut fixture = fixture();
     let metadata = &mut fixture.workspace["metadata"];
     metadata["labels"] = json!({ "pulumi.com/stack-name": "demo" });
@@ -23,7 +23,7 @@ impl WorkspaceFixture {
         self
     }
 
-    fn asks_for_its_stack(&self) -> bool {
+    fn reads_its_stack(&self) -> bool {
         let requests = self.decide().requests;
         requests.contains(&WorkspaceStep::Read(WorkspaceRead::Awaited(
             "demo".to_owned(),
@@ -32,17 +32,21 @@ impl WorkspaceFixture {
 }
 
 #[test]
-fn a_workspace_of_nobody_goes_once_its_stack_does_not_wait_for_it() {
+fn orphan_workspace_is_deleted_unless_its_stack_awaits_it() {
     check([
-        ("gone", nobodys(), &["abandoned", "delete", "again in 60s"]),
+        (
+            "gone",
+            orphan_fixture(),
+            &["orphan", "delete", "again in 60s"],
+        ),
         (
             "whatever its pod does",
-            nobodys().place(RuntimeState::Idle),
-            &["abandoned", "delete", "again in 60s"],
+            orphan_fixture().place(RuntimeState::Idle),
+            &["orphan", "delete", "again in 60s"],
         ),
         (
             "deleted already",
-            nobodys().deleting(),
+            orphan_fixture().deleting(),
             &[
                 "deleting",
                 "remove",
@@ -52,7 +56,7 @@ fn a_workspace_of_nobody_goes_once_its_stack_does_not_wait_for_it() {
         ),
     ]);
     assert_eq!(
-        nobodys().decide().requests,
+        orphan_fixture().decide().requests,
         [WorkspaceStep::Read(WorkspaceRead::Awaited(
             "demo".to_owned()
         ))],
@@ -61,40 +65,40 @@ fn a_workspace_of_nobody_goes_once_its_stack_does_not_wait_for_it() {
 }
 
 #[test]
-fn a_workspace_whose_stack_waits_is_as_any_other_and_looked_at_again() {
+fn orphan_workspace_with_waiting_stack_is_requeued() {
     check([
         (
             "ready",
-            nobodys().awaited(),
+            orphan_fixture().awaited(),
             &["ready", READY, INITIALIZED, "again in 60s"],
         ),
         (
             "waits for less",
-            nobodys()
+            orphan_fixture()
                 .awaited()
                 .place(RuntimeState::Starting("pulling".into())),
             &[
-                "place",
+                "runtime",
                 "status Ready=False/WaitingForReplicas pulling",
                 "again in 1s",
             ],
         ),
         (
             "waits for nothing",
-            nobodys().awaited().place(RuntimeState::Idle),
+            orphan_fixture().awaited().place(RuntimeState::Idle),
             &[
-                "place",
+                "runtime",
                 "status Ready=True/Idle without a pod until the next run needs one",
                 "again in 60s",
             ],
         ),
         (
             "can't be made",
-            nobodys()
+            orphan_fixture()
                 .awaited()
                 .place(RuntimeState::Invalid("no pod".into())),
             &[
-                "place",
+                "runtime",
                 "status Ready=False/InitializationFailed no pod Stalled=True/InitializationFailed no pod",
                 "again in 60s",
             ],
@@ -103,10 +107,10 @@ fn a_workspace_whose_stack_waits_is_as_any_other_and_looked_at_again() {
 }
 
 #[test]
-fn a_workspace_that_is_not_surely_ours_is_never_deleted() {
+fn workspace_without_our_marks_is_never_deleted() {
     let owner = |kind: &str| {
         let owner = json!({ "apiVersion": "v", "kind": kind, "name": "demo", "uid": "u" });
-        let mut fixture = nobodys();
+        let mut fixture = orphan_fixture();
         fixture.workspace["metadata"]["ownerReferences"] = json!([owner]);
         fixture
     };
@@ -114,13 +118,16 @@ fn a_workspace_that_is_not_surely_ours_is_never_deleted() {
         ("written by hand", fixture()),
         (
             "of upstream, whose Stack orphaned it",
-            nobodys().without("annotations"),
+            orphan_fixture().without("annotations"),
         ),
-        ("without the name of a Stack", nobodys().without("labels")),
+        (
+            "without the name of a Stack",
+            orphan_fixture().without("labels"),
+        ),
         ("of a Stack", owner("Stack")),
         ("of somebody else", owner("Deployment")),
     ] {
-        assert!(!fixture.asks_for_its_stack(), "{sentence}");
+        assert!(!fixture.reads_its_stack(), "{sentence}");
         let lines = fixture.decide().lines();
         assert_eq!(
             lines,
@@ -133,8 +140,8 @@ fn a_workspace_that_is_not_surely_ours_is_never_deleted() {
 }
 
 #[test]
-fn a_stack_waits_for_the_workspace_that_was_made_for_it_unless_it_was_let_go() {
-    let workspace = serde_json::from_value(nobodys().workspace).unwrap();
+fn stack_awaits_the_workspace_of_its_destroy() {
+    let workspace = serde_json::from_value(orphan_fixture().workspace).unwrap();
     let awaited = |stack: Value| is_awaited(&workspace, &serde_json::from_value(stack).unwrap());
     let held = json!(["finalizer.stack.pulumi.com", "foregroundDeletion"]);
     let deleted = ago(60);
