@@ -22,7 +22,8 @@ use pko_core::{
 
 pub(crate) use listen::ListenAddress;
 use pko_source::git::GITHUB_API;
-pub(crate) use settings::{AgentImageSettings, LogEncoding, LogLevel, TimeEncoding};
+use pko_telemetry::{LogEncoding, TimeEncoding};
+pub(crate) use settings::{AgentImageSettings, LogLevel};
 use variables::EnvironmentSettings;
 
 use crate::sources::GitSettings;

@@ -1,6 +1,8 @@
 //! Parsers of values in Go's syntax.
 
-use super::settings::{LogEncoding, LogLevel, TimeEncoding};
+use pko_telemetry::{LogEncoding, TimeEncoding};
+
+use super::settings::LogLevel;
 
 /// Like Go's `strconv.ParseBool`.
 pub(super) fn boolean(text: &str) -> Result<bool, String> {

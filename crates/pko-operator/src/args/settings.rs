@@ -1,14 +1,6 @@
 //! Types of settings.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LogEncoding {
-    /// One JSON object.
-    Json,
-    /// Columns, separated by tabs.
-    Console,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogLevel {
     Trace,
     Debug,
@@ -27,22 +19,6 @@ impl LogLevel {
             Self::Error | Self::Panic => "error",
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TimeEncoding {
-    /// Seconds since 1970, with a fraction.
-    Epoch,
-    /// Milliseconds since 1970, with a fraction.
-    Millis,
-    /// Nanoseconds since 1970.
-    Nanos,
-    /// `2026-01-02T03:04:05.678Z`
-    Iso8601,
-    /// `2026-01-02T03:04:05Z`
-    Rfc3339,
-    /// `2026-01-02T03:04:05.678901234Z`
-    Rfc3339Nano,
 }
 
 /// For the agents of workspace pods.

@@ -1,18 +1,16 @@
 //! Logs on standard output, in the format of upstream's logging library: JSON for machines, or
 //! columns for people. Traces over OTLP, if configured.
 
-mod fields;
-mod line;
 mod traces;
 
 use std::{io, panic::PanicHookInfo};
 
 use anyhow::Context;
+use pko_telemetry::{LogFormat, LogLayer};
 use tracing_subscriber::{
     EnvFilter, Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-use self::line::LogLayer;
 pub(crate) use self::traces::{EndedRun, Traces, run_ended};
 use crate::args::Arguments;
 
@@ -21,11 +19,12 @@ pub(crate) fn start(arguments: &Arguments) -> anyhow::Result<Option<Traces>> {
     let filter = arguments.log_filter();
     let filter = EnvFilter::try_new(filter)
         .with_context(|| format!("--log-level: `{filter}` is not a filter"))?;
-    let lines = LogLayer::new(
-        arguments.log_encoding(),
-        arguments.zap_time_encoding,
-        io::stdout,
-    );
+    let format = LogFormat {
+        encoding: arguments.log_encoding(),
+        time: arguments.zap_time_encoding,
+        logger: logger_name,
+    };
+    let lines = LogLayer::new(format, io::stdout);
     let traces = traces::start(&|name| std::env::var(name).ok())?;
     tracing_subscriber::registry()
         .with(lines.with_filter(filter))
@@ -35,9 +34,36 @@ pub(crate) fn start(arguments: &Arguments) -> anyhow::Result<Option<Traces>> {
     Ok(traces)
 }
 
+/// The module without the crate, or the crate of a library.
+fn logger_name(target: &str) -> String {
+    let target = target.strip_prefix("manager::").unwrap_or(target);
+    match target {
+        "start" | "manager" => "setup".to_owned(),
+        target => target.replace("::", "."),
+    }
+}
+
 /// Logs a panic with its location.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string);
     let message = panic.payload_as_str().unwrap_or("no message");
     tracing::error!(place, error = message, "Panic");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logger_name_is_upstreams_or_the_module() {
+        for (target, expected) in [
+            ("manager", "setup"),
+            ("manager::start", "setup"),
+            ("manager::controllers::stack", "controllers.stack"),
+            ("kube", "kube"),
+            ("kube_runtime::watcher", "kube_runtime.watcher"),
+        ] {
+            assert_eq!(logger_name(target), expected, "{target}");
+        }
+    }
 }
