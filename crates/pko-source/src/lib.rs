@@ -22,10 +22,8 @@ pub mod git;
 mod http_client;
 mod pem;
 pub mod poll;
-mod redacted;
 pub mod ssh;
 
 pub use deadline::{Deadline, DeadlineExceeded};
 pub use directory_swap::DirectorySwapError;
 pub use http_client::{HttpClientError, RedirectError};
-pub use redacted::Redacted;

@@ -9,6 +9,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use pko_auth::Redacted;
 use ureq::{
     Body,
     http::{
@@ -18,7 +19,7 @@ use ureq::{
 };
 
 use crate::{
-    Deadline, DeadlineExceeded, Redacted,
+    Deadline, DeadlineExceeded,
     http_client::{
         HttpClientError, RedirectError, agent, parse_url, resolve_redirect, retry_after,
     },
@@ -155,7 +156,7 @@ impl Download<'_> {
         }
     }
 
-    fn attempt(&self, url: &Uri, login: Option<&Redacted<String>>) -> Result<u64, DownloadError> {
+    fn attempt(&self, url: &Uri, login: Option<&Redacted>) -> Result<u64, DownloadError> {
         let mut response = self.send(url, login)?;
         let shown = RedactedUrl::new(url);
         match response.status() {
@@ -170,11 +171,7 @@ impl Download<'_> {
     }
 
     /// Sends the request and follows redirects. Only the origin server receives the credentials.
-    fn send(
-        &self,
-        first: &Uri,
-        login: Option<&Redacted<String>>,
-    ) -> Result<Response<Body>, DownloadError> {
+    fn send(&self, first: &Uri, login: Option<&Redacted>) -> Result<Response<Body>, DownloadError> {
         let mut url = first.clone();
         for _ in 0..=MAX_REDIRECTS {
             let login = login.filter(|_| same_server(first, &url));
@@ -199,7 +196,7 @@ impl Download<'_> {
     fn send_once(
         &self,
         url: &Uri,
-        login: Option<&Redacted<String>>,
+        login: Option<&Redacted>,
     ) -> Result<Response<Body>, DownloadError> {
         let late = |source| DownloadError::Late {
             url: RedactedUrl::new(url),

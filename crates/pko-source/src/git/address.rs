@@ -7,8 +7,8 @@ use std::fmt;
 
 mod parts;
 
-use crate::Redacted;
 use parts::Authority;
+use pko_auth::Redacted;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scheme {
@@ -47,8 +47,8 @@ pub struct Address {
     path: String,
     /// `git@host:path` is relative to the user's home, `ssh://git@host/path` is not.
     scp_like: bool,
-    user: Option<Redacted<String>>,
-    password: Option<Redacted<String>>,
+    user: Option<Redacted>,
+    password: Option<Redacted>,
 }
 
 /// Messages repeat nothing of the input but the scheme, because it may contain a password.
@@ -188,14 +188,12 @@ impl Address {
     /// May be a token.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
-        self.user.as_ref().map(|user| user.expose().as_str())
+        self.user.as_ref().map(|user| user.expose())
     }
 
     #[must_use]
     pub fn password(&self) -> Option<&str> {
-        self.password
-            .as_ref()
-            .map(|password| password.expose().as_str())
+        self.password.as_ref().map(|password| password.expose())
     }
 
     /// Whether scheme, host and port agree.

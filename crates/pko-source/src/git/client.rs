@@ -2,12 +2,14 @@
 
 use std::{fmt, sync::Arc};
 
+use pko_auth::Redacted;
+
 use super::{
     Address, CredentialKind, Credentials, GitError, GithubApp, Scheme,
     http::{HttpAuth, HttpClient, HttpConnection, HttpSettings},
     transport::{Connection, DuplexStream, StreamConnection},
 };
-use crate::{Deadline, Redacted};
+use crate::Deadline;
 
 /// Starts `git-upload-pack` on a server over SSH.
 pub trait SshConnector: Send + Sync {
@@ -23,7 +25,7 @@ pub trait SshConnector: Send + Sync {
 
 /// Provides tokens for GitHub Apps.
 pub trait AppTokenProvider: Send + Sync {
-    fn token(&self, app: &GithubApp, deadline: Deadline) -> Result<Redacted<String>, GitError>;
+    fn token(&self, app: &GithubApp, deadline: Deadline) -> Result<Redacted, GitError>;
 }
 
 /// A client for git servers. Cheap to clone.

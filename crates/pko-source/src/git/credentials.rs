@@ -1,4 +1,4 @@
-use crate::Redacted;
+use pko_auth::Redacted;
 
 /// Credentials for a git server. Secrets are redacted when printed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -8,10 +8,10 @@ pub enum Credentials {
     Anonymous,
     Basic {
         username: String,
-        password: Redacted<String>,
+        password: Redacted,
     },
     /// A personal access token, sent as the password of user `git`.
-    Token(Redacted<String>),
+    Token(Redacted),
     Ssh(SshKey),
     /// A GitHub App, whose installation token is requested from the API.
     GithubApp(GithubApp),
@@ -19,13 +19,13 @@ pub enum Credentials {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SshKey {
-    pub private_key: Redacted<String>,
-    pub passphrase: Option<Redacted<String>>,
+    pub private_key: Redacted,
+    pub passphrase: Option<Redacted>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GithubApp {
     pub app_id: String,
     pub installation_id: String,
-    pub private_key: Redacted<String>,
+    pub private_key: Redacted,
 }

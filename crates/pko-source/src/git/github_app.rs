@@ -9,13 +9,14 @@ use std::{collections::HashMap, sync::Arc, thread, time::Duration};
 
 use jiff::Timestamp;
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use pko_auth::Redacted;
 use ring::digest;
 use serde::Deserialize;
 use ureq::http::{Response, StatusCode, Uri};
 
 use super::{AppTokenProvider, GitError, GithubApp};
 use crate::{
-    Deadline, Redacted,
+    Deadline,
     http_client::{self, HttpClientError},
 };
 
@@ -107,7 +108,7 @@ struct SlotState {
 
 #[derive(Clone)]
 struct InstallationToken {
-    text: Redacted<String>,
+    text: Redacted,
     end: Timestamp,
 }
 
@@ -144,7 +145,7 @@ impl GithubTokens {
         app: &GithubApp,
         now: Timestamp,
         deadline: Deadline,
-    ) -> Result<Redacted<String>, GithubAppError> {
+    ) -> Result<Redacted, GithubAppError> {
         let slot = self.slot(app, now);
         let mut state = slot.state.lock();
         let completed = state.completed;
@@ -218,7 +219,7 @@ impl GithubTokens {
     fn attempt(
         &self,
         url: &str,
-        jwt: &Redacted<String>,
+        jwt: &Redacted,
         now: Timestamp,
         deadline: Deadline,
     ) -> Result<InstallationToken, GithubAppError> {
@@ -359,7 +360,8 @@ fn validate_id(id: &str) -> Option<&str> {
 /// A hash, so that no private key stays in memory as a map key.
 fn cache_key(app: &GithubApp) -> [u8; 32] {
     let mut hash = digest::Context::new(&digest::SHA256);
-    for part in [&app.app_id, &app.installation_id, app.private_key.expose()] {
+    let key = app.private_key.expose();
+    for part in [app.app_id.as_str(), app.installation_id.as_str(), key] {
         hash.update(part.len().to_string().as_bytes());
         hash.update(b":");
         hash.update(part.as_bytes());
@@ -370,7 +372,7 @@ fn cache_key(app: &GithubApp) -> [u8; 32] {
 }
 
 impl AppTokenProvider for GithubTokens {
-    fn token(&self, app: &GithubApp, deadline: Deadline) -> Result<Redacted<String>, GitError> {
+    fn token(&self, app: &GithubApp, deadline: Deadline) -> Result<Redacted, GitError> {
         Self::token(self, app, Timestamp::now(), deadline).map_err(|error| GitError::Connect {
             address: self.api.clone(),
             transient: error.is_transient(),

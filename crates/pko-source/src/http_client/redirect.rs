@@ -1,15 +1,14 @@
 //! URLs, their credentials, and redirects.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use pko_auth::Redacted;
 use ureq::http::{
     Uri,
     uri::{Authority, PathAndQuery, Scheme},
 };
 
-use crate::Redacted;
-
 /// The value of an `Authorization` header.
-type BasicAuth = Redacted<String>;
+type BasicAuth = Redacted;
 
 /// The target is not part of the message because it may contain a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

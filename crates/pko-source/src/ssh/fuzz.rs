@@ -2,12 +2,14 @@
 //!
 //! No input may panic, and the assertions hold for every input.
 
+use pko_auth::Redacted;
+
 use super::{
     host_key::HostKey,
     known_hosts::{HostKeyVerdict, KnownHosts},
     private_key,
 };
-use crate::{Redacted, git::SshKey};
+use crate::git::SshKey;
 
 /// A key that random text does not contain.
 const KEY: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIO3jzfR9wNyDQggE4yRdZ/l9Q/yDbgEP9idvZ+G4/BIE";

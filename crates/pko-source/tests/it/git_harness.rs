@@ -9,8 +9,9 @@ use std::{
     time::Duration,
 };
 
+use pko_auth::Redacted;
 use pko_source::{
-    Deadline, Redacted,
+    Deadline,
     git::{
         Address, CommitId, Credentials, FetchOptions, FetchedCommit, GitClient, GitError,
         GitLimits, HttpSettings, Remote, Revision,
@@ -151,7 +152,7 @@ pub(crate) fn client(certificates: &[&str]) -> GitClient {
     GitClient::from_environment(&settings).unwrap()
 }
 
-pub(crate) fn secret(text: &str) -> Redacted<String> {
+pub(crate) fn secret(text: &str) -> Redacted {
     Redacted::new(text.to_owned())
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use pko_auth::Redacted;
 use pko_source::{
-    Redacted,
     git::{Address, Credentials, GitClient, HttpSettings, Revision, SshKey},
     poll::{Blocking, GitLister, GitRepository, Poller, PollerSettings, Subscription},
     ssh::KnownHostsFiles,

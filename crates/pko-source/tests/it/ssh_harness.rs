@@ -2,8 +2,9 @@
 
 use std::{io::Read as _, time::Duration};
 
+use pko_auth::Redacted;
 use pko_source::{
-    Deadline, Redacted,
+    Deadline,
     git::SshKey,
     ssh::{self, KnownHosts, SshError, SshSession, SshTarget},
 };

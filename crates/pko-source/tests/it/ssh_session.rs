@@ -6,10 +6,8 @@ use std::{
     thread,
 };
 
-use pko_source::{
-    Redacted,
-    ssh::{self, KnownHosts, PrivateKeyError, SshError},
-};
+use pko_auth::Redacted;
+use pko_source::ssh::{self, KnownHosts, PrivateKeyError, SshError};
 use pko_testkit::git_server::sshd::{KeyPair, Sshd};
 
 use crate::ssh_harness::{

@@ -1,9 +1,7 @@
 //! Settings of a git fetch from environment variables: credentials, known hosts and depth. Pure.
 
-use pko_source::{
-    Redacted,
-    git::{Credentials, GithubApp, Scheme, SshKey},
-};
+use pko_auth::Redacted;
+use pko_source::git::{Credentials, GithubApp, Scheme, SshKey};
 
 /// Contradicting variables.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -116,7 +114,7 @@ mod tests {
         settings(url, variables).map(|settings| settings.credentials)
     }
 
-    fn secret(text: &str) -> Redacted<String> {
+    fn secret(text: &str) -> Redacted {
         Redacted::new(text.to_owned())
     }
 

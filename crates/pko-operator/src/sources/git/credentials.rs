@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
+use pko_auth::Redacted;
 use pko_core::stack::{GitLogin, SecretKey, git_keys};
 use pko_kube::RequestError;
-use pko_source::{
-    Redacted,
-    git::{Credentials, GithubApp, Scheme, SshKey},
-};
+use pko_source::git::{Credentials, GithubApp, Scheme, SshKey};
 
 /// The identity of a Stack at a git server.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -132,7 +130,7 @@ impl Keys<'_> {
         Ok(Credentials::Basic { username, password })
     }
 
-    fn secret(&self, place: &SecretKey, what: &str) -> Result<Redacted<String>, String> {
+    fn secret(&self, place: &SecretKey, what: &str) -> Result<Redacted, String> {
         self.plain(place, what).map(Redacted::new)
     }
 

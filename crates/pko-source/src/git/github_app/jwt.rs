@@ -2,6 +2,7 @@
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jiff::Timestamp;
+use pko_auth::Redacted;
 use ring::{
     rand::SystemRandom,
     signature::{RSA_PKCS1_SHA256, RsaKeyPair},
@@ -9,14 +10,14 @@ use ring::{
 use serde_json::json;
 
 use super::{GithubApp, GithubAppError, validate_id};
-use crate::{Redacted, pem::PemSection};
+use crate::pem::PemSection;
 
 const HEADER: &str = "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9";
 /// GitHub's clock may be behind ours.
 const BEFORE: i64 = 60;
 const AFTER: i64 = 600;
 
-pub(super) fn sign(app: &GithubApp, now: Timestamp) -> Result<Redacted<String>, GithubAppError> {
+pub(super) fn sign(app: &GithubApp, now: Timestamp) -> Result<Redacted, GithubAppError> {
     let key = read(app.private_key.expose())?;
     let issuer = validate_id(&app.app_id).ok_or(GithubAppError::InvalidId("app id"))?;
     let claims = json!({

@@ -177,7 +177,7 @@ fn github_token_is_renewed_before_expiry() {
     let tokens = api.tokens();
     let at = |time: &str| {
         let token = tokens.token(&app("PEM"), time.parse().unwrap(), soon());
-        token.unwrap().expose().clone()
+        token.unwrap().expose().to_owned()
     };
     assert_eq!(at("2026-01-02T03:00:00Z"), "first");
     assert_eq!(at("2026-01-02T03:54:59Z"), "first");

@@ -3,16 +3,16 @@
 use std::fmt;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use pko_auth::Redacted;
 
 use super::super::{Address, CredentialKind, Credentials, GitError};
-use crate::Redacted;
 
 #[derive(Clone)]
 pub(crate) struct HttpAuth {
     kind: CredentialKind,
-    header: Redacted<String>,
+    header: Redacted,
     /// Secrets that a server may echo and that must not appear in errors.
-    secrets: Vec<Redacted<String>>,
+    secrets: Vec<Redacted>,
 }
 
 impl HttpAuth {
@@ -47,7 +47,7 @@ impl HttpAuth {
     }
 
     /// A token is the password of user `git`.
-    pub(crate) fn token(kind: CredentialKind, token: &Redacted<String>) -> Self {
+    pub(crate) fn token(kind: CredentialKind, token: &Redacted) -> Self {
         Self::basic(kind, "git", token.expose())
     }
 
@@ -95,7 +95,7 @@ impl HttpAuth {
 
     pub(super) fn redact_secrets(&self, words: &str) -> String {
         self.secrets.iter().fold(words.to_owned(), |words, secret| {
-            words.replace(secret.expose().as_str(), "[redacted]")
+            words.replace(secret.expose(), "[redacted]")
         })
     }
 }

@@ -1,9 +1,9 @@
 use std::{fs, process::Command};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use pko_auth::Redacted;
 
 use super::*;
-use crate::Redacted;
 
 /// Runs `ssh-keygen` and returns the private and the public key.
 fn generate(arguments: &[&str], passphrase: &str) -> (String, String) {

@@ -39,7 +39,7 @@ fn place(name: &str, key: &str) -> SecretKey {
     }
 }
 
-fn redacted(text: &str) -> Redacted<String> {
+fn redacted(text: &str) -> Redacted {
     Redacted::new(text.to_owned())
 }
 
