@@ -188,12 +188,12 @@ impl Address {
     /// May be a token.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
-        self.user.as_ref().map(|user| user.expose())
+        self.user.as_ref().map(Redacted::expose)
     }
 
     #[must_use]
     pub fn password(&self) -> Option<&str> {
-        self.password.as_ref().map(|password| password.expose())
+        self.password.as_ref().map(Redacted::expose)
     }
 
     /// Whether scheme, host and port agree.

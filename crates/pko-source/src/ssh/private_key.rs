@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use pkcs8::{EncryptedPrivateKeyInfoRef, pkcs5::EncryptionScheme};
+use pko_auth::Redacted;
 use russh::keys::{
     self, Algorithm, Encryption, PrivateKey,
     ssh_key::{self, Kdf},
@@ -58,7 +59,7 @@ pub enum PrivateKeyError {
 /// Reads a key and decrypts it if necessary. A passphrase for an unencrypted key is ignored.
 pub(super) fn read(key: &SshKey) -> Result<Arc<PrivateKey>, PrivateKeyError> {
     let text = key.private_key.expose().trim_start_matches('\u{feff}');
-    let passphrase = key.passphrase.as_ref().map(|text| text.expose().as_str());
+    let passphrase = key.passphrase.as_ref().map(Redacted::expose);
     let passphrase = passphrase.filter(|text| !text.is_empty());
     if text.len() > MAX_KEY_BYTES {
         return Err(PrivateKeyError::TooLong);

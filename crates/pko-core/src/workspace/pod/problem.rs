@@ -57,7 +57,7 @@ fn of_container(kind: &str, container: &ContainerStatus) -> Option<String> {
         if !BAD_WAITS.contains(&reason) {
             return None;
         }
-        let end = container.last_state.as_ref().and_then(ended);
+        let end = container.last_state.as_ref().and_then(failure);
         let waits = waiting.message.as_deref().unwrap_or_default();
         return Some(match end {
             Some((end, log)) => sentence(&format!("{name} {end} ({reason})"), &log),

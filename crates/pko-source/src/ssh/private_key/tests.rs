@@ -1,7 +1,6 @@
 use std::{fs, process::Command};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use pko_auth::Redacted;
 
 use super::*;
 
