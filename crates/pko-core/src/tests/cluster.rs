@@ -385,13 +385,11 @@ impl Cluster {
                         let named = named.and_then(|current| current.name);
                         created = Some((update.as_ref().clone(), named));
                     }
-                    match self.write_for_stack(write)? {
-                        Ok(response) => observed.observe(response),
-                        Err(Unanswered) => {
-                            let pass = self.keep_unsaved(&observed, requests, write_steps)?;
-                            return Ok(Some(pass));
-                        }
-                    }
+                    let Ok(response) = self.write_for_stack(write)? else {
+                        let pass = self.keep_unsaved(&observed, requests, write_steps)?;
+                        return Ok(Some(pass));
+                    };
+                    observed.observe(response);
                 }
                 Step::Finish(plan) => {
                     for effect in &plan.effects {
@@ -851,7 +849,7 @@ impl Cluster {
             }
             update::UpdateEffect::WatchRun | update::UpdateEffect::ReleaseAdmission => {}
             update::UpdateEffect::EmitWorkspaceWarning(message) => {
-                self.events.push(message.clone())
+                self.events.push(message.clone());
             }
             update::UpdateEffect::AcknowledgeRun => drop(self.runs.remove(&id)),
             update::UpdateEffect::Delete => self.delete_update(&name),

@@ -1,4 +1,4 @@
-//! Security security_profile_decides_the_contexts: what a pod and its containers may do.
+//! Security profiles: what a pod and its containers may do.
 
 use pko_api::{Workspace, auto::v1alpha1::SecurityProfile};
 use serde_json::{Value, json};

@@ -171,7 +171,7 @@ impl Reconciler for UpdateReconciler<'_> {
                 context.memory.own_writes.record(&adopted);
             }
             UpdateEffect::ReleaseAdmission => {
-                context.runs.release(&update.uid().unwrap_or_default())
+                context.runs.release(&update.uid().unwrap_or_default());
             }
             UpdateEffect::WatchRun => agent_run::watch(update, workspace, context),
             UpdateEffect::AcknowledgeRun => {
