@@ -19,12 +19,13 @@ use crate::{
     scripted_stacks::begun,
 };
 
-/// Starts one of several managers whose Lease is in the test's namespace.
+/// Starts one of several managers whose Lease is in the test's namespace. Its deadline is so long
+/// that a leader on a busy machine does not miss it.
 fn start(system: &System, namespace: &TestNamespace, name: &str) -> Manager {
     let election = [
         "--leader-elect",
-        "--leader-election-lease-duration=4s",
-        "--leader-election-renew-deadline=3s",
+        "--leader-election-lease-duration=20s",
+        "--leader-election-renew-deadline=15s",
         "--leader-election-retry-period=1s",
         "--namespace",
         namespace.name(),
