@@ -187,7 +187,7 @@ fn fetch_missing_commit_fails() {
         assert_eq!(
             error.to_string(),
             format!(
-                "{} does not have commit {gone}; was it pushed?",
+                "{} does not have commit {gone}; push it first",
                 scene.url()
             )
         );
