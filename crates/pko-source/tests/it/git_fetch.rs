@@ -186,10 +186,7 @@ fn fetch_missing_commit_fails() {
         let error = scene.fetch(gone, shallow).unwrap_err();
         assert_eq!(
             error.to_string(),
-            format!(
-                "{} does not have commit {gone}; push it first",
-                scene.url()
-            )
+            format!("{} does not have commit {gone}; push it first", scene.url())
         );
     }
     let blob = scene.repository.blob(b"1").unwrap();

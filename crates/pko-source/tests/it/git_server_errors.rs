@@ -202,7 +202,10 @@ fn git_error_redacts_echoed_credentials() {
     let error = scene.resolve("main").unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("{} refused the request: denied for Basic [redacted]", scene.url())
+        format!(
+            "{} refused the request: denied for Basic [redacted]",
+            scene.url()
+        )
     );
     assert!(!all_text(&error).contains("canary"));
     // base64 of `git:canary`
