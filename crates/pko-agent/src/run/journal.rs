@@ -34,7 +34,15 @@ pub(crate) enum JournalError {
 pub(crate) struct Journal {
     runs: PathBuf,
     /// Held while the journal is open: two agents would mark each other's runs as interrupted.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Journal {
+    /// A child between its fork and its exec has a copy of the file; closing ours alone would leave
+    /// the lock held until then.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
 }
 
 impl Journal {
@@ -50,7 +58,7 @@ impl Journal {
         let path = folder.join("lock");
         let lock = File::create(&path).map_err(failed)?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { runs, _lock: lock }),
+            Ok(()) => Ok(Self { runs, lock }),
             Err(fs::TryLockError::WouldBlock) => Err(JournalError::InUse(path)),
             Err(fs::TryLockError::Error(source)) => Err(failed(source)),
         }
@@ -224,6 +232,15 @@ mod tests {
         assert_eq!(journal.result("a").unwrap(), None);
         journal.remove("a");
         assert_eq!(journal.records().unwrap(), [record("b")]);
+    }
+
+    #[test]
+    fn journal_lock_ends_despite_inherited_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path()).unwrap();
+        let _inherited = journal.lock.try_clone().unwrap();
+        drop(journal);
+        Journal::open(folder.path()).unwrap();
     }
 
     #[test]

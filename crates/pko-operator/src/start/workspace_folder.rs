@@ -12,7 +12,14 @@ use kube::Client;
 /// cluster is removed from it. Unlocked on drop.
 pub(super) struct WorkspaceFolder {
     pub(super) path: PathBuf,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for WorkspaceFolder {
+    /// A child between its fork and its exec has a copy of the file, which would keep the lock.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
 }
 
 impl WorkspaceFolder {
@@ -35,6 +42,6 @@ impl WorkspaceFolder {
             Ok(_) => {}
             Err(_) => fs::write(&owner, cluster)?,
         }
-        Ok(Self { path, _lock: lock })
+        Ok(Self { path, lock })
     }
 }

@@ -617,8 +617,13 @@ async fn wait_until_listening(
 /// Whether an agent has locked the journal of a folder. It keeps the lock until all of its threads
 /// are gone, which can be long after its command line is.
 fn is_locked(folder: &Path) -> bool {
-    let lock = File::open(folder.join(DATA).join("lock"));
-    lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+    let Ok(lock) = File::open(folder.join(DATA).join("lock")) else {
+        return false;
+    };
+    let is_locked = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
+    // Not left to the drop: a child between its fork and its exec has a copy of the file.
+    let _ = lock.unlock();
+    is_locked
 }
 
 /// Stops the agents of a folder: the recorded one, one that listens without a record, and any that
