@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn one_set_of_features() {
+    fn features_are_unified() {
         let ours = packages(&["--package", "xtask", "--edges", "normal,build"]);
         let all = packages(&["--workspace", "--edges", "normal,build,dev"]);
         let other: Vec<&String> = ours.difference(&all).collect();

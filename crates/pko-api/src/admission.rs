@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn each_variable_is_used() {
+    fn admission_variables_are_all_used() {
         let used: Vec<String> = VARIABLES
             .iter()
             .map(|variable| variable.expression)

@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_crd_is_of_the_type_that_a_client_applies() {
+    fn crds_decode_as_custom_resource_definitions() {
         let names: Vec<_> = typed()
             .unwrap()
             .into_iter()
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_typed_form_loses_nothing() {
+    fn crd_typed_form_is_lossless() {
         let mut typed = serde_json::to_value(typed().unwrap()).unwrap();
         let mut all = Value::Array(all());
         floats_only(&mut typed);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn each_place_of_a_reference_has_its_rule() {
+    fn crd_reference_fields_have_rules() {
         let stacks = stacks();
         for version in [0, 1] {
             let spec = format!("/spec/versions/{version}/schema/openAPIV3Schema/properties/spec");
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_our_own_marks_is_left() {
+    fn crd_has_no_generator_markers() {
         assert!(!json!(all()).to_string().contains("x-embedded"));
     }
 

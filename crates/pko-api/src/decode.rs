@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_that_is_none_names_field_and_value() {
+    fn invalid_duration_error_names_field_and_value() {
         let prerequisite =
             json!({ "name": "base", "requirement": { "succeededWithinDuration": "abc" } });
         let error = error_of::<Stack>(stack(
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_negative_log_level_names_field_and_value() {
+    fn negative_log_level_error_names_field_and_value() {
         let workspace = json!({ "metadata": { "name": "w" }, "spec": { "pulumiLogLevel": -1 } });
         let error = error_of::<Workspace>(workspace);
         assert_eq!(
@@ -279,13 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_field_is_named() {
+    fn missing_field_error_names_field() {
         let error = error_of::<Stack>(stack(&json!({})));
         assert_eq!(error.to_string(), "spec: missing field `stack`");
     }
 
     #[test]
-    fn a_secret_value_is_never_quoted() {
+    fn decode_error_hides_secret_values() {
         let error = error_of::<Stack>(stack(&json!({ "stack": "dev", "secrets": ["hunter2"] })));
         assert_eq!(error.field, "spec.secrets");
         assert!(!error.to_string().contains("hunter2"), "{error}");
@@ -295,13 +295,13 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_shortened() {
+    fn decode_error_shortens_long_values() {
         let error = error_of::<Stack>(stack(&json!({ "stack": "dev", "config": "ü".repeat(500) })));
         assert_eq!(error.value.unwrap().chars().count(), QUOTED_CHARACTERS + 1);
     }
 
     #[test]
-    fn one_bad_object_leaves_the_others_of_its_list_alone() {
+    fn undecodable_object_leaves_rest_of_list_decoded() {
         let list: ObjectList<Decoded<Stack>> = serde_json::from_value(json!({
             "apiVersion": "pulumi.com/v1",
             "kind": "StackList",
@@ -326,14 +326,14 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_decode_is_not_written_back() {
+    fn undecodable_object_is_not_written_back() {
         let bad =
             Decoded::<Stack>::from_value(stack(&json!({ "stack": "bad", "config": 1 }))).unwrap();
         assert!(serde_json::to_value(&bad).is_err());
     }
 
     #[test]
-    fn an_object_without_metadata_is_an_error() {
+    fn object_without_metadata_is_an_error() {
         let error = Decoded::<Stack>::from_value(json!({ "spec": {} })).unwrap_err();
         assert_eq!(error.field, "metadata");
     }

@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_go_accepts_is_accepted_and_kept_as_written() {
+    fn duration_that_go_accepts_is_kept_as_written() {
         for (text, seconds) in [
             ("24h0m0s", 86_400),
             ("24h", 86_400),
@@ -242,12 +242,12 @@ mod tests {
     }
 
     #[test]
-    fn a_negative_duration_is_already_over() {
+    fn negative_duration_has_elapsed() {
         assert_eq!("-5m".parse::<GoDuration>().unwrap().get(), Duration::ZERO);
     }
 
     #[test]
-    fn what_go_refuses_is_refused() {
+    fn duration_that_go_rejects_is_rejected() {
         for text in [
             "abc",
             "",
@@ -290,12 +290,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_the_parser_panic(text in "[-+0-9.a-zµμ]{0,24}") {
+        fn duration_parser_accepts_any_text(text in "[-+0-9.a-zµμ]{0,24}") {
             let _ = text.parse::<GoDuration>();
         }
 
         #[test]
-        fn whatever_we_write_we_read_back(nanoseconds in 0..u64::MAX / 2) {
+        fn duration_round_trips(nanoseconds in 0..u64::MAX / 2) {
             let written = GoDuration::from(Duration::from_nanos(nanoseconds));
             let read: GoDuration = written.to_string().parse().unwrap();
             prop_assert_eq!(read, written);

@@ -46,26 +46,26 @@ where
 }
 
 #[test]
-fn any_stack() {
+fn stack_round_trips() {
     every_value_comes_back::<Stack>();
 }
 
 #[test]
-fn any_legacy_stack() {
+fn legacy_stack_round_trips() {
     every_value_comes_back::<v1alpha1::Stack>();
 }
 
 #[test]
-fn any_program() {
+fn program_round_trips() {
     every_value_comes_back::<Program>();
 }
 
 #[test]
-fn any_workspace() {
+fn workspace_round_trips() {
     every_value_comes_back::<Workspace>();
 }
 
 #[test]
-fn any_update() {
+fn update_round_trips() {
     every_value_comes_back::<Update>();
 }

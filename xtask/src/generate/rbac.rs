@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn each_role_has_its_own_file() {
+    fn roles_have_their_own_files() {
         let mut paths: Vec<_> = files().into_iter().map(|file| file.path).collect();
         paths.sort();
         paths.dedup();

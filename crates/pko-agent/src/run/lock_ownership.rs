@@ -336,7 +336,7 @@ mod tests {
 
     /// One `pulumi cancel` removes all locks.
     #[test]
-    fn one_unproven_lock_keeps_all() {
+    fn unproven_lock_keeps_all_locks() {
         let ours = || lock(HOST, 42, at(20));
         let both = || facts(&[own("one", 42, 10, 100)], &[lost("gone", 200, 300)], &[]);
         check([

@@ -176,7 +176,7 @@ async fn failed_install_is_aborted_with_text() {
 }
 
 #[tokio::test]
-async fn who_am_i_with_bad_token_has_details() {
+async fn whoami_with_bad_token_has_details() {
     let script = Script::new().on("whoami", Reply::bad_token());
     let place = TestWorkspace::scripted(&script);
     let agent = place.serve(&[]).await;

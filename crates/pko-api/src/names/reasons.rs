@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_is_one_that_the_api_server_takes() {
+    fn reasons_are_valid_condition_reasons() {
         let texts = StackReason::ALL.iter().map(|reason| reason.as_str());
         let texts = texts.chain(WorkspaceReason::ALL.iter().map(|reason| reason.as_str()));
         let texts = texts.chain(UpdateReason::ALL.iter().map(|reason| reason.as_str()));

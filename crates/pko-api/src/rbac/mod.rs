@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_wildcard() {
+    fn roles_have_no_wildcards() {
         for role in Role::ALL {
             for (target, verb) in grants(&role) {
                 assert!(!target.contains('*'), "{}: {target}", role.name);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_lists_secrets_but_by_a_role_for_that() {
+    fn secrets_are_listed_only_by_watch_secrets_role() {
         assert_eq!(WATCH_SECRETS.rights.len(), 1);
         let others = Role::ALL.into_iter();
         for role in others.filter(|role| role.name != WATCH_SECRETS.name) {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_give_himself_more_rights() {
+    fn roles_cannot_escalate() {
         for role in Role::ALL {
             for (target, verb) in grants(&role) {
                 assert!(!target.ends_with(GROUP), "{}: {target}", role.name);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn each_right_is_given_once_and_says_why() {
+    fn rights_are_granted_once_with_a_reason() {
         for role in Role::ALL {
             let mut seen = HashSet::new();
             for right in role.rights {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_everybody_aggregates_reads_or_writes_our_kinds_only() {
+    fn aggregated_roles_cover_our_kinds_only() {
         for role in [EDIT, VIEW] {
             for (target, _) in grants(&role) {
                 assert!(target.ends_with(".pulumi.com"), "{}: {target}", role.name);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_and_its_binding_are_what_kubernetes_reads() {
+    fn role_and_binding_have_kubernetes_form() {
         let role: k8s_openapi::api::rbac::v1::ClusterRole =
             serde_json::from_value(CONTROLLER_MANAGER.object()).unwrap();
         let name = "pulumi-kubernetes-operator-controller-manager";

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_derived_schema_becomes_plain_properties() {
+    fn derived_schema_becomes_structural() {
         assert_eq!(
             schema::of::<Sample>(),
             json!({

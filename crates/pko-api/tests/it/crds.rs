@@ -53,7 +53,7 @@ async fn plain_kubectl_applies_each_of_them() {
 }
 
 #[test]
-fn each_fits_into_the_annotation_of_kubectl_apply() {
+fn crd_fits_into_last_applied_annotation() {
     for crd in pko_api::crd::all() {
         let bytes = crd.to_string().len();
         assert!(
@@ -65,7 +65,7 @@ fn each_fits_into_the_annotation_of_kubectl_apply() {
 }
 
 #[test]
-fn the_committed_files_are_what_the_types_say() {
+fn committed_crds_match_types() {
     let mut committed: Vec<Value> = fixtures::load(&committed()).unwrap();
     let mut ours = pko_api::crd::all();
     for crds in [&mut committed, &mut ours] {
@@ -93,7 +93,7 @@ fn write_json(folder: &Path, crds: &[Value]) {
 }
 
 #[test]
-fn whatever_upstream_accepts_is_accepted() {
+fn crd_accepts_what_upstream_accepts() {
     let (Some(tools), Some(upstream)) = (shared_folder("tools"), shared_folder("upstream-crds"))
     else {
         return;

@@ -37,7 +37,7 @@ async fn default_namespace(plane: &ControlPlane) {
 }
 
 #[tokio::test]
-async fn all_of_them_are_accepted_by_strict_validation() {
+async fn documented_manifests_pass_strict_validation() {
     let plane = with_our_crds().await;
     default_namespace(&plane).await;
     let folder = manifests("accepted");
@@ -63,7 +63,7 @@ async fn all_of_them_are_accepted_by_strict_validation() {
 }
 
 #[tokio::test]
-async fn the_old_python_form_is_refused_with_the_right_names() {
+async fn documented_python_form_is_rejected_with_right_names() {
     let plane = with_our_crds().await;
     default_namespace(&plane).await;
     let file = manifests("refused/v1alpha1-snake-case.yaml");
@@ -148,7 +148,7 @@ async fn fields_that_only_documents_know_are_kept_and_understood() {
 const STACK_FIELDS: &str = include_str!("../../../../docs/stack-fields.md");
 
 #[test]
-fn each_field_of_a_stack_is_in_our_document() {
+fn stack_fields_are_documented() {
     let stack = serde_json::json!(pko_api::crd::all()[0]);
     let fields = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
     let fields = stack.pointer(fields).unwrap().as_object().unwrap();

@@ -28,7 +28,7 @@ fn full_text(error: &dyn std::error::Error) -> String {
 }
 
 #[tokio::test]
-async fn a_name_of_43_characters_by_both_versions() {
+async fn long_stack_name_is_rejected_in_both_versions() {
     let plane = with_our_crds().await;
     with_namespace(&plane, async |namespace| {
         for version in ["v1", "v1alpha1"] {
@@ -51,7 +51,7 @@ async fn a_name_of_43_characters_by_both_versions() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_named() {
+async fn rejection_names_field_and_fix() {
     let program = |body: Value| json!({ "apiVersion": "pulumi.com/v1", "kind": "Program", "metadata": { "name": "bad" }, "program": body });
     let cases = [
         (
@@ -123,7 +123,7 @@ fn never_work() -> [(Value, &'static str); 5] {
 }
 
 #[tokio::test]
-async fn what_could_never_work_is_refused_by_both_versions() {
+async fn impossible_spec_is_rejected_in_both_versions() {
     let plane = with_our_crds().await;
     with_namespace(&plane, async |namespace| {
         for (fields, message) in never_work() {
@@ -152,7 +152,7 @@ async fn what_could_never_work_is_refused_by_both_versions() {
 
 /// A Stack that upstream's CRD has let in must not become one that nobody can delete.
 #[tokio::test]
-async fn a_stack_from_before_a_rule_can_be_held_let_go_and_mended() {
+async fn stack_older_than_a_rule_can_be_updated_and_deleted() {
     let plane = ControlPlane::builder().start().await.unwrap();
     let mut without_rules = json!(pko_api::crd::all());
     remove_rules(&mut without_rules);
@@ -201,7 +201,7 @@ fn remove_rules(value: &mut Value) {
 }
 
 #[tokio::test]
-async fn the_fields_of_ours_take_what_they_can_do() {
+async fn added_fields_accept_supported_values() {
     let target = |kind: &str, name: &str| json!({ "kind": kind, "name": name });
     let plane = with_our_crds().await;
     with_namespace(&plane, async |namespace| {

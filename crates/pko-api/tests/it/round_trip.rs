@@ -64,7 +64,7 @@ where
 }
 
 #[tokio::test]
-async fn every_field_survives() {
+async fn fields_survive_round_trip() {
     let plane = with_our_crds().await;
     with_namespace(&plane, async |namespace| {
         // The samples have every field, whether or not they go together
@@ -124,7 +124,7 @@ fn fields_of_object(object: &Value, path: &str, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn the_samples_use_every_field() {
+fn samples_use_all_fields() {
     let samples: Vec<Value> = [
         include_str!("samples/stack.yaml"),
         include_str!("samples/legacy_stack.yaml"),

@@ -37,7 +37,7 @@ fn through_its_type(object: &Value) -> Result<Value, serde_json::Error> {
 }
 
 #[test]
-fn every_object_decodes() {
+fn upstream_cluster_objects_decode() {
     let Some(folder) = shared_folder("fixtures/upstream-cluster") else {
         return;
     };

@@ -147,7 +147,7 @@ fn good() -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_stack_is_taken_with_a_warning_that_names_what_is_wrong() {
+async fn policy_warning_names_field_and_fix() {
     let plane = warning_plane().await;
     let client = plane.client().unwrap();
     with_namespace(&plane, async |namespace| {
@@ -186,7 +186,7 @@ async fn a_stack_is_taken_with_a_warning_that_names_what_is_wrong() {
 
 /// The API server checks expressions against the schema, and says in the policy's status what it does not understand.
 #[tokio::test]
-async fn the_expressions_fit_the_schema() {
+async fn policy_expressions_fit_schema() {
     let plane = warning_plane().await;
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(plane.client().unwrap());
     let checked = eventually("the expressions to be checked", async || {
@@ -202,7 +202,7 @@ async fn the_expressions_fit_the_schema() {
 }
 
 #[test]
-fn the_committed_policy_is_what_the_table_says() {
+fn committed_policy_matches_table() {
     let committed: Vec<Value> = fixtures::load(&committed()).unwrap();
     assert!(
         committed == [admission::policy(), admission::binding()],

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::plane::with_our_crds;
 
 #[tokio::test]
-async fn a_bad_stack_does_not_stop_the_watch() {
+async fn undecodable_stack_does_not_stop_watch() {
     let plane = with_our_crds().await;
     with_namespace(&plane, async |namespace| {
         let stack = |name: &str, config| {
@@ -82,7 +82,7 @@ async fn a_bad_stack_does_not_stop_the_watch() {
 }
 
 #[tokio::test]
-async fn a_duration_that_is_none_is_stored_and_named() {
+async fn invalid_duration_is_stored_and_reported() {
     let plane = with_our_crds().await;
     with_namespace(&plane, async |namespace| {
         let update = UpdateBuilder::new("bad", "workspace", "dev", "up")

@@ -221,7 +221,7 @@ MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
     }
 
     #[test]
-    fn an_error_does_not_quote_the_key() {
+    fn key_error_does_not_quote_key() {
         let text = SigningKey::generate().unwrap().to_pem();
         let secret = text.lines().nth(1).unwrap();
         let error = PublicKey::all_from_pem(&text).unwrap_err();

@@ -297,7 +297,7 @@ proptest! {
     }
 
     #[test]
-    fn every_run_is_admitted(requests in proptest::collection::vec(request(), 1..40)) {
+    fn run_queue_admits_all_runs_eventually(requests in proptest::collection::vec(request(), 1..40)) {
         let mut queue = RunQueue::new(limits(2, 1));
         let mut wanted: HashSet<String> = HashSet::new();
         for request in requests {

@@ -24,7 +24,7 @@ pub struct StackEvaluation {
     /// The status with a finished Update folded in.
     pub status: StackStatus,
     /// What the Update that was folded in leaves to do.
-    pub absorbed: Option<FinishedUpdate>,
+    pub finished: Option<FinishedUpdate>,
     /// The time.
     pub now: Timestamp,
 }
@@ -103,16 +103,16 @@ impl StackEvaluation {
     ) -> StackStep {
         let stored = self.observed.stack.status.as_ref();
         let write = (stored != Some(&status)).then(|| StackEffect::PatchStatus(Box::new(status)));
-        let release = self.absorbed.iter().filter_map(|absorbed| {
-            let name = absorbed.release.clone()?;
+        let release = self.finished.iter().filter_map(|finished| {
+            let name = finished.release.clone()?;
             Some(StackEffect::ReleaseUpdate(name))
         });
-        let result = self.absorbed.iter();
-        let result = result.flat_map(|absorbed| absorbed.events.clone());
+        let result = self.finished.iter();
+        let result = result.flat_map(|finished| finished.events.clone());
         let events = result.chain(news).map(StackEffect::Emit);
         let deeds: Vec<StackEffect> = deeds.into_iter().collect();
         let forgotten = self.forgotten(&deeds);
-        let prune = self.absorbed.is_some() && self.observed.limits_history();
+        let prune = self.finished.is_some() && self.observed.limits_history();
         let effects = write
             .into_iter()
             .chain(release)
@@ -126,10 +126,10 @@ impl StackEvaluation {
 
     /// Lets go of Updates whose results are recorded and that we hold still: a crash came in between.
     fn forgotten(&self, deeds: &[StackEffect]) -> Vec<StackEffect> {
-        let absorbed = self.absorbed.as_ref();
-        let absorbed = absorbed.and_then(|absorbed| absorbed.release.as_ref());
+        let finished = self.finished.as_ref();
+        let finished = finished.and_then(|finished| finished.release.as_ref());
         let held = self.observed.unreleased.iter();
-        held.filter(|name| Some(*name) != absorbed)
+        held.filter(|name| Some(*name) != finished)
             .map(|name| StackEffect::ReleaseUpdate(name.clone()))
             .filter(|release| !deeds.contains(release))
             .collect()
@@ -142,7 +142,7 @@ impl StackEvaluation {
             .status
             .last_update
             .as_ref()
-            .filter(|_| self.absorbed.is_none())?;
+            .filter(|_| self.finished.is_none())?;
         last.name.clone().map(StackEffect::ReleaseUpdate)
     }
 

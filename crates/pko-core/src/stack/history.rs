@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_is_for_its_own_kind_and_the_youngest_stay() {
+    fn history_limits_keep_newest_of_each_kind() {
         for (limits, expected) in [
             (json!({}), vec![]),
             (
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_stays_whatever_the_limit() {
+    fn history_keeps_last_update() {
         let limits = json!({ "successfulUpdatesHistoryLimit": 0, "failedUpdatesHistoryLimit": 0 });
         let gone = gone(&limits, nine());
         assert_eq!(gone.len(), 8);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_needs_stays() {
+    fn history_keeps_updates_in_use() {
         let limits = json!({ "successfulUpdatesHistoryLimit": 0 });
         let mut held = update(1, "ok");
         held["metadata"]["finalizers"] = json!(["finalizer.stack.pulumi.com"]);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_second_the_one_that_ended_first_goes_first() {
+    fn history_prunes_earliest_end_of_same_second() {
         let ended = |number: u32, second: u32| {
             let mut update = update(1, "ok");
             update["metadata"]["name"] = json!(format!("demo-x{number}"));

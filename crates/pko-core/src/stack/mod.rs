@@ -1,6 +1,6 @@
 //! The Stack's state machine.
 
-mod absorb;
+mod finished_update;
 
 mod check;
 mod desired;
@@ -68,7 +68,7 @@ impl Machine for ObservedStack {
     ];
 
     fn evaluate(&self, now: Timestamp) -> Result<StackEvaluation, StackStep> {
-        absorb::absorb(self, now).map(references::remembered)
+        finished_update::fold_finished_update(self, now).map(references::remembered)
     }
 
     fn no_match(evaluation: &StackEvaluation) -> StackStep {
@@ -126,7 +126,7 @@ impl Machine for ObservedStack {
         match self.decide(now) {
             // The status that a write publishes has the result already. Another one would undo it.
             StackStep::Write(_) => Vec::new(),
-            _ => absorb::unsaved(self, now),
+            _ => finished_update::unsaved(self, now),
         }
     }
 }

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_had_is_named_and_the_rest_is_written() {
+    fn missing_output_is_named_and_rest_is_written() {
         let targets = json!([
             { "kind": "Secret", "name": "a", "keys": { "x": "nobody", "y": "url" } },
             { "kind": "ConfigMap", "name": "b", "keys": { "x": "password", "y": "url" } },
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_knows_which_are_secret_all_are() {
+    fn outputs_of_unknown_secrecy_are_secret() {
         for annotations in [json!({}), json!({ "pulumi.com/secrets": "password" })] {
             let targets = json!([{ "kind": "ConfigMap", "name": "b" }]);
             let (data, _) = published(&targets, Some(&outputs(&annotations)));
@@ -302,14 +302,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_program_exports_no_more_leaves_the_object() {
+    fn removed_output_leaves_object() {
         let empty = Secret::default();
         let targets = json!([{ "kind": "Secret", "name": "a" }]);
         assert_eq!(published(&targets, Some(&empty)).0, [json!({})]);
     }
 
     #[test]
-    fn an_object_belongs_to_the_stack_and_says_so() {
+    fn outputs_object_is_owned_by_stack() {
         let publication = publication(
             &stack(&json!([{ "kind": "Secret", "name": "a" }])),
             Some(&Secret::default()),

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resync_is_never_more_frequent_than_once_a_minute() {
+    fn resync_interval_is_at_least_a_minute() {
         let period = |seconds| {
             resync_period(&StackSpec {
                 resync_frequency_seconds: seconds,
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_ends() {
+    fn schedule_wait_ends() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let last = LastUpdate {
             last_resync_time: Some(Time(at(100))),

@@ -1,11 +1,11 @@
 //! The laws of the machines, over lives of a Stack in a simulated cluster and over worlds of all sorts.
 
-mod cluster;
-mod happenings;
-mod laws;
-mod life;
-mod model;
-mod namespace;
-mod once;
-mod wedges;
-mod worlds;
+mod invariants;
+mod random_events;
+mod random_objects;
+mod random_walks;
+mod simulated_cluster;
+mod simulated_namespace;
+mod single_run;
+mod stack_lifecycle;
+mod stuck_states;

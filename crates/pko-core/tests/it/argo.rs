@@ -67,7 +67,7 @@ fn says(status: &str, message: &str) -> (String, String) {
 }
 
 #[test]
-fn a_stack_that_is_ready_is_healthy_whatever_the_reason() {
+fn ready_stack_is_healthy() {
     let up_to_date = "the stack has been processed and is up to date";
     let ready = stack(&conditions(&[], &Summary::Ready));
     assert_eq!(health(&ready), says("Healthy", up_to_date));
@@ -80,7 +80,7 @@ fn a_stack_that_is_ready_is_healthy_whatever_the_reason() {
 }
 
 #[test]
-fn a_stack_that_is_under_way_progresses_whatever_the_reason() {
+fn reconciling_stack_is_progressing() {
     for reason in StackReason::ALL {
         let summary = Summary::Reconciling(*reason, MESSAGE.into());
         let found = health(&stack(&conditions(&[], &summary)));
@@ -89,7 +89,7 @@ fn a_stack_that_is_under_way_progresses_whatever_the_reason() {
 }
 
 #[test]
-fn a_stack_that_is_stalled_is_degraded_whatever_the_reason() {
+fn stalled_stack_is_degraded() {
     for reason in StackReason::ALL {
         let summary = Summary::Stalled(*reason, MESSAGE.into());
         let found = health(&stack(&conditions(&[], &summary)));
@@ -98,7 +98,7 @@ fn a_stack_that_is_stalled_is_degraded_whatever_the_reason() {
 }
 
 #[test]
-fn a_spec_that_nobody_has_seen_progresses() {
+fn unobserved_spec_is_progressing() {
     let mut new = stack(&[]);
     new.as_object_mut().unwrap().remove("status");
     assert_eq!(health(&new).0, "Progressing");
@@ -115,7 +115,7 @@ fn a_spec_that_nobody_has_seen_progresses() {
 }
 
 #[test]
-fn the_verdict_follows_every_change_and_no_order() {
+fn health_is_independent_of_condition_order() {
     for before in summaries() {
         for after in summaries() {
             let fresh = conditions(&[], &after);

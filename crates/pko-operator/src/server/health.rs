@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ready_is_said_only_once_it_is_so() {
+    fn readyz_is_ok_only_when_ready() {
         let readiness = Readiness::default();
         assert_eq!(readiness.status().0, StatusCode::SERVICE_UNAVAILABLE);
         readiness.mark_reached();

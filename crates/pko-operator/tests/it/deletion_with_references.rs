@@ -144,7 +144,7 @@ async fn stack_delete_with_its_program_destroys_with_the_pods_program() {
 }
 
 #[tokio::test]
-async fn stack_delete_after_an_operator_upgrade_destroys_in_the_running_pod() {
+async fn stack_delete_after_upgrade_destroys_in_running_pod() {
     let mut system = System::in_pods(&[]).await;
     let namespace = system.namespace().await;
     create(&namespace, stack(&system)).await;

@@ -130,7 +130,7 @@ fn end(mut child: Child) {
 }
 
 #[test]
-fn a_stack_lives_in_s3() {
+fn stack_lives_in_s3() {
     let Some(program) = find_moto_server() else {
         return pko_testkit::skip(
             "no moto_server; `pip install moto[server]`, or name it in PKO_MOTO_SERVER",
@@ -175,7 +175,7 @@ fn a_stack_lives_in_s3() {
 }
 
 #[test]
-fn a_stack_lives_in_google_cloud_storage() {
+fn stack_lives_in_google_cloud_storage() {
     let program = match std::env::var_os("PKO_FAKE_GCS_SERVER").filter(|named| !named.is_empty()) {
         Some(named) => PathBuf::from(named),
         None => Components::built_path(Component::FakeGcsServer).unwrap(),
@@ -251,7 +251,7 @@ fn pass_on(mut client: TcpStream, port: u16) {
 }
 
 #[test]
-fn a_stack_lives_in_azure_blob_storage() {
+fn stack_lives_in_azure_blob_storage() {
     let Some(program) = find_tool(
         "PKO_AZURITE_BLOB",
         "azurite/node_modules/.bin/azurite-blob",

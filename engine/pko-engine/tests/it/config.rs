@@ -81,7 +81,7 @@ fn values_are_kept_as_the_real_cli_keeps_them() {
 }
 
 #[test]
-fn the_users_own_file_keeps_its_words() {
+fn config_file_keeps_user_comments() {
     let stage = stage();
     let text = format!(
         "# ours\n{}config:\n  # how many\n  demo:size: 2 # two\n",
@@ -101,7 +101,7 @@ fn the_users_own_file_keeps_its_words() {
 }
 
 #[test]
-fn what_does_not_fit_fails_before_anything_is_done() {
+fn invalid_config_fails_before_any_step() {
     let stage = stage();
     stage.ok(&["config", "set", "size", "abc", "--stack", "dev"]);
     let done = stage.up();

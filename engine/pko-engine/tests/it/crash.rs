@@ -107,7 +107,7 @@ fn found(stage: &Stage) -> (BTreeSet<String>, usize) {
 }
 
 #[test]
-fn a_process_that_is_killed_at_any_save_is_followed_by_one_that_ends_the_same() {
+fn engine_killed_at_any_save_can_be_rerun() {
     let whole = ready();
     whole.ok(&UP);
     let (wanted, pending) = found(&whole);
@@ -152,7 +152,7 @@ fn kill_at(save: usize, wanted: &BTreeSet<String>) -> bool {
 }
 
 #[test]
-fn of_two_that_start_at_once_one_is_refused() {
+fn concurrent_update_is_rejected() {
     let stage = ready();
     let start = || {
         let mut command = stage.command(&UP);

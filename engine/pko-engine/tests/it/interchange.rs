@@ -32,12 +32,12 @@ outputs: {token: "${renamed.output}", other: "${other.output}"}
 "#;
 
 #[test]
-fn the_real_cli_goes_on_with_what_the_engine_made() {
+fn cli_continues_state_of_engine() {
     exchange(ENGINE, real_cli());
 }
 
 #[test]
-fn the_engine_goes_on_with_what_the_real_cli_made() {
+fn engine_continues_state_of_cli() {
     exchange(real_cli(), ENGINE);
 }
 

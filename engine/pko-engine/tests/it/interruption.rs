@@ -20,7 +20,7 @@ fn wait_for(what: &str, mut reached: impl FnMut() -> bool) {
 }
 
 #[test]
-fn an_interrupted_run_finishes_its_step_and_lets_go() {
+fn interrupted_run_finishes_step_and_unlocks() {
     let stage = Stage::new(PROGRAM);
     stage.ok(&["stack", "init", "dev"]);
     let log = stage.path("events.jsonl");
@@ -84,7 +84,7 @@ fn an_interrupted_run_finishes_its_step_and_lets_go() {
 }
 
 #[test]
-fn a_lock_left_behind_is_removed_by_cancel() {
+fn cancel_removes_stale_lock() {
     let stage = Stage::new(PROGRAM);
     stage.ok(&["stack", "init", "dev"]);
     let locks = stage.path("state/.pulumi/locks/organization/demo/dev");
@@ -111,7 +111,7 @@ fn a_lock_left_behind_is_removed_by_cancel() {
 }
 
 #[test]
-fn nothing_is_written_with_a_wrong_passphrase() {
+fn wrong_passphrase_writes_nothing() {
     let stage = Stage::new(PROGRAM);
     stage.ok(&["stack", "init", "dev"]);
     let before = stage.json(&["stack", "export"]);

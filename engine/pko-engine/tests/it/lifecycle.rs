@@ -23,7 +23,7 @@ outputs:
 "#;
 
 #[test]
-fn a_stack_lives_and_goes() {
+fn stack_lifecycle_succeeds() {
     let stage = Stage::new(PROGRAM);
     let missing = stage.run(&["stack", "select", "--stack", "dev"]);
     assert_eq!(missing.code, Some(6));
@@ -120,7 +120,7 @@ fn secrets_are_nowhere_in_clear() {
 }
 
 #[test]
-fn an_unchanged_secret_keeps_its_ciphertext() {
+fn unchanged_secret_keeps_ciphertext() {
     let stage = Stage::new(PROGRAM);
     stage.ok(&["stack", "init", "dev"]);
     stage.up();
@@ -132,7 +132,7 @@ fn an_unchanged_secret_keeps_its_ciphertext() {
 }
 
 #[test]
-fn a_replacement_stores_the_new_value() {
+fn replacement_stores_new_value() {
     let stage = Stage::new(
         "name: demo\nruntime: yaml\nresources:\n  a: {type: 'pulumi:index:Stash', properties: {input: 1}}\noutputs: {a: '${a.output}'}\n",
     );
@@ -186,7 +186,7 @@ fn a_replacement_stores_the_new_value() {
 }
 
 #[test]
-fn a_target_with_dependents_is_not_destroyed_alone() {
+fn target_with_dependents_is_not_destroyed_alone() {
     let stage = Stage::new(PROGRAM);
     stage.ok(&["stack", "init", "dev"]);
     stage.up();

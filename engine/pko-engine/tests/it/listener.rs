@@ -97,7 +97,7 @@ fn essence(event: &Value) -> String {
 }
 
 #[test]
-fn a_listener_hears_in_order_what_a_file_would_hold() {
+fn event_listener_receives_events_in_order() {
     let runtime = Runtime::new().unwrap();
     let (address, events) = listen(&runtime, usize::MAX);
     let stage = stage();
@@ -123,7 +123,7 @@ fn a_listener_hears_in_order_what_a_file_would_hold() {
 }
 
 #[test]
-fn a_listener_that_breaks_off_does_not_fail_a_run() {
+fn disconnected_event_listener_does_not_fail_run() {
     let runtime = Runtime::new().unwrap();
     let (address, events) = listen(&runtime, 2);
     let stage = stage();
@@ -137,7 +137,7 @@ fn a_listener_that_breaks_off_does_not_fail_a_run() {
 }
 
 #[test]
-fn a_listener_that_dies_does_not_fail_a_run() {
+fn dead_event_listener_does_not_fail_run() {
     let runtime = Runtime::new().unwrap();
     let (address, events) = listen(&runtime, usize::MAX);
     let stage = stage();
@@ -152,7 +152,7 @@ fn a_listener_that_dies_does_not_fail_a_run() {
 }
 
 #[test]
-fn a_run_without_its_listener_goes_on() {
+fn missing_event_listener_does_not_fail_run() {
     // bound and given back: nobody listens there
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = gone.local_addr().unwrap();

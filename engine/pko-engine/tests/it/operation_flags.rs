@@ -43,7 +43,7 @@ fn run(stage: &Stage, operation: &str, words: &[&str]) -> Done {
 }
 
 #[test]
-fn what_is_excluded_stays_with_all_it_needs() {
+fn excluded_resource_keeps_dependencies() {
     let stage = stage();
     let done = run(&stage, "destroy", &["--exclude", B]);
     assert_eq!(done.code, Some(0), "{done:?}");
@@ -51,7 +51,7 @@ fn what_is_excluded_stays_with_all_it_needs() {
 }
 
 #[test]
-fn what_is_protected_can_be_left_alone() {
+fn protected_resource_can_be_excluded() {
     let stage = stage();
     let done = run(&stage, "destroy", &["--exclude-protected"]);
     assert_eq!(done.code, Some(0), "{done:?}");
@@ -65,7 +65,7 @@ fn what_is_protected_can_be_left_alone() {
 }
 
 #[test]
-fn an_update_leaves_out_what_is_excluded() {
+fn excluded_resource_is_not_updated() {
     let stage = stage();
     let (a, c) = (id(&stage, A), id(&stage, C));
     stage.write("Pulumi.yaml", &PROGRAM.replace("input: 3", "input: 4"));
@@ -94,7 +94,7 @@ fn dependents_are_excluded_too_if_that_is_asked_for() {
 }
 
 #[test]
-fn a_target_is_replaced() {
+fn replace_flag_replaces_target() {
     let stage = stage();
     let before = (id(&stage, B), id(&stage, C));
     let done = run(&stage, "up", &["--target-replace", B]);
@@ -104,7 +104,7 @@ fn a_target_is_replaced() {
 }
 
 #[test]
-fn a_destroy_or_refresh_can_be_looked_at_first() {
+fn destroy_and_refresh_can_be_previewed() {
     let stage = stage();
     let before = stage.json(&["stack", "export"]);
     let done = stage.ok(&["destroy", "--preview-only", "--exclude-protected"]);
@@ -162,7 +162,7 @@ fn events_are_on_standard_output_if_json_is_asked_for() {
 }
 
 #[test]
-fn a_stack_goes_with_its_resources() {
+fn destroy_can_remove_stack() {
     let stage = stage();
     stage.write(
         "Pulumi.yaml",
@@ -182,7 +182,7 @@ fn a_stack_goes_with_its_resources() {
 }
 
 #[test]
-fn a_program_runs_before_a_refresh_or_destroy_and_changes_no_resource() {
+fn run_program_flag_changes_no_resource() {
     let stage = stage();
     let more = PROGRAM
         .replace("input: 3", "input: 4")

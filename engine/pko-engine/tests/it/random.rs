@@ -79,7 +79,7 @@ fn ids(stage: &Stage) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn every_type_is_made_once_kept_made_anew_and_forgotten() {
+fn random_types_are_created_kept_replaced_and_deleted() {
     let stage = Stage::new(PROGRAM);
     stage.ok(&["stack", "init", "dev"]);
     let preview = stage.ok(&["preview", "--stack", "dev"]).stdout;
@@ -121,7 +121,7 @@ fn every_type_is_made_once_kept_made_anew_and_forgotten() {
 }
 
 #[test]
-fn the_state_is_what_the_plugin_of_that_name_reads() {
+fn random_state_has_plugin_format() {
     let stage = Stage::new(PROGRAM);
     stage.ok(&["stack", "init", "dev"]);
     let done = stage.up();
@@ -162,7 +162,7 @@ fn the_state_is_what_the_plugin_of_that_name_reads() {
 }
 
 #[test]
-fn no_secret_is_anywhere_in_clear() {
+fn random_secrets_are_encrypted() {
     let stage = Stage::new(PROGRAM);
     stage.ok(&["stack", "init", "dev"]);
     let done = stage.up();
@@ -176,7 +176,7 @@ fn no_secret_is_anywhere_in_clear() {
 }
 
 #[test]
-fn one_that_is_wrong_is_refused_by_its_property() {
+fn invalid_random_input_names_property() {
     for (properties, message) in [
         ("{length: 0}", "length"),
         ("{length: 3, minUpper: 4}", "must be at least 4"),
@@ -197,7 +197,7 @@ fn one_that_is_wrong_is_refused_by_its_property() {
 }
 
 #[test]
-fn one_that_was_made_elsewhere_is_imported() {
+fn random_resource_can_be_imported() {
     let program = r#"
 name: demo
 runtime: yaml

@@ -5,7 +5,7 @@ use crate::stage::{ENGINE, Stage, finish, real_cli};
 const PLAIN: &str = "name: demo\nruntime: yaml\n";
 
 #[test]
-fn what_is_lacking_is_named() {
+fn unsupported_feature_is_named() {
     let cases = [
         (
             "name: demo\nruntime: nodejs\n",
@@ -96,7 +96,7 @@ fn state_directory_that_is_missing_is_refused_as_by_the_cli() {
 }
 
 #[test]
-fn a_state_with_foreign_resources_is_left_alone() {
+fn state_with_unsupported_resources_is_unchanged() {
     let stage = Stage::new(PLAIN);
     stage.ok(&["stack", "init", "dev"]);
     let path = stage.path("state/.pulumi/stacks/demo/dev.json");

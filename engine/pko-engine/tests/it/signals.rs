@@ -163,7 +163,7 @@ fn state(stage: &Stage) -> (usize, Value) {
 }
 
 #[test]
-fn one_signal_lets_the_running_step_finish_and_begins_no_other() {
+fn first_signal_finishes_running_step_only() {
     let server = StandInServer::start();
     let stage = stage(&server);
     let (child, mut output) = hanging(&stage, &server);
@@ -183,7 +183,7 @@ fn one_signal_lets_the_running_step_finish_and_begins_no_other() {
 }
 
 #[test]
-fn two_signals_end_a_run_that_still_waits_and_the_state_says_for_what() {
+fn second_signal_ends_run_with_pending_operations() {
     let server = StandInServer::start();
     let stage = stage(&server);
     let (child, mut output) = hanging(&stage, &server);

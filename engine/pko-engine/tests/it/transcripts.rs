@@ -72,7 +72,7 @@ fn replay() -> TranscriptReplay {
 }
 
 #[test]
-fn the_life_of_a_stack() {
+fn stack_lifecycle_matches_transcripts() {
     let mut replay = replay();
     replay.write(PROGRAM);
     for name in between("01", "42") {
@@ -103,7 +103,7 @@ fn lock(replay: &TranscriptReplay) {
 }
 
 #[test]
-fn the_life_of_a_small_stack() {
+fn small_stack_lifecycle_matches_transcripts() {
     let mut replay = replay();
     for name in between("50", "88") {
         replay.run(&name);

@@ -19,7 +19,7 @@ fn import(stage: &Stage, document: &Value, words: &[&str]) -> crate::stage::Done
 }
 
 #[test]
-fn a_state_goes_out_and_in_again() {
+fn state_export_and_import_round_trip() {
     let stage = stage();
     let file = stage.path("state.json");
     let file = file.to_str().unwrap();
@@ -53,7 +53,7 @@ fn secrets_in_clear_are_sealed_on_their_way_in() {
 }
 
 #[test]
-fn a_state_of_another_stack_is_taken_only_by_force() {
+fn state_of_other_stack_is_imported_only_by_force() {
     let stage = stage();
     let before = stage.json(&["stack", "export"]);
     let text = before.to_string().replace("pulumi:dev::", "pulumi:prod::");
@@ -80,7 +80,7 @@ fn a_state_of_another_stack_is_taken_only_by_force() {
 }
 
 #[test]
-fn what_is_no_state_of_ours_is_refused_and_nothing_is_written() {
+fn invalid_state_import_writes_nothing() {
     let stage = stage();
     let before = stage.json(&["stack", "export"]);
     let mut broken = before.clone();
@@ -145,7 +145,7 @@ fn operations_that_were_under_way_do_not_come_in() {
 }
 
 #[test]
-fn an_earlier_state_is_refused_as_pulumi_does() {
+fn older_state_version_is_rejected_as_pulumi_does() {
     let stage = stage();
     let done = stage.run(&["stack", "export", "--version", "1"]);
     assert_eq!(done.code, Some(1));

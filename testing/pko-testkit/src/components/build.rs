@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn each_module_is_built_by_one_go_build() {
+    fn module_is_built_by_one_go_build() {
         let (folder, build) = with_go(
             "echo x >>\"$(dirname \"$0\")/builds\"\n\
              out=$6; shift 6; for it; do echo ok >\"$out/$(basename \"${it%/v3}\")\"; done",

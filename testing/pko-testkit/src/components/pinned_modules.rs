@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_component_is_pinned() {
+    fn components_are_pinned() {
         for component in Component::ALL {
             let version = component
                 .pinned_modules()

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn every_variable_source_is_resolved() {
+    fn variable_sources_are_resolved() {
         let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
         let found = variables(json!({
             "name": "c",

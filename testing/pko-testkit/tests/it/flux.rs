@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 #[tokio::test]
-async fn every_source_kind_accepts_every_state() {
+async fn flux_source_kinds_accept_all_states() {
     let plane = ControlPlane::shared().await.unwrap();
     flux::install(&plane).await.unwrap();
     let server = ArtifactServer::start().unwrap();
@@ -74,7 +74,7 @@ fn merge(stored: &Value, given: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn one_source_kind_can_be_installed_alone() {
+async fn flux_source_kind_can_be_installed_alone() {
     let plane = ControlPlane::builder().start().await.unwrap();
     flux::install_kind(&plane, SourceKind::Bucket)
         .await

@@ -377,7 +377,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_config_value_is_not_printed() {
+    fn secret_config_value_is_not_printed() {
         let item = |secret| ConfigItem {
             key: "password".into(),
             value: Some("hunter2".into()),
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_null_is_a_value() {
+    fn config_value_null_is_a_value() {
         let item: ConfigItem =
             serde_json::from_value(json!({ "key": "a", "value": null })).unwrap();
         assert_eq!(item.value, Some(Value::Null));

@@ -375,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_known_survives() {
+    fn program_keeps_unknown_fields() {
         let program = json!({
             "apiVersion": "pulumi.com/v1",
             "kind": "Program",

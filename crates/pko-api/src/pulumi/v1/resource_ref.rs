@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_literal_is_not_printed() {
+    fn literal_value_is_not_printed() {
         let literal = LiteralSelector {
             value: "hunter2".into(),
         };

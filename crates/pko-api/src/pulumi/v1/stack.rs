@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_is_made_unless_told_otherwise() {
+    fn stack_is_created_by_default() {
         for (fields, expected) in [
             (json!({}), true),
             (json!({ "initOnCreate": true }), true),

@@ -200,7 +200,7 @@ mod tests {
     proptest! {
         /// Whatever is written: it is read or refused, and a text without `${` is always taken.
         #[test]
-        fn any_text_is_parsed_or_rejected(text in r#"([a.\[\]{}"$\\ü0-]|\$\{){0,24}"#) {
+        fn interpolation_parses_or_rejects_any_text(text in r#"([a.\[\]{}"$\\ü0-]|\$\{){0,24}"#) {
             let read = read(&text);
             if !text.contains("${") {
                 prop_assert_eq!(read, Ok(Text::Literal));

@@ -476,7 +476,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 proptest! {
     /// Any program is judged, twice the same, and each finding says where.
     #[test]
-    fn any_program_is_checked(a in any_value(), b in any_value(), out in any_value()) {
+    fn program_check_accepts_any_program(a in any_value(), b in any_value(), out in any_value()) {
         let program = json!({
             "variables": { "a": a },
             "resources": { "b": { "type": "t:T", "properties": { "x": b }, "options": { "dependsOn": [out] } } },

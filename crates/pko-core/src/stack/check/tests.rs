@@ -63,7 +63,7 @@ fn flux() -> Value {
 }
 
 #[test]
-fn a_reference_that_no_workspace_could_follow_is_named() {
+fn unresolvable_reference_is_named() {
     refused([
         (
             json!({ "envRefs": { "A": { "type": "Env", "env": { "name": "B" } } } }),
@@ -113,7 +113,7 @@ fn a_reference_that_no_workspace_could_follow_is_named() {
 }
 
 #[test]
-fn a_reference_that_can_be_followed_is_taken() {
+fn resolvable_reference_is_accepted() {
     taken([
         json!({ "envRefs": { "A": secret(""), "B": secret("shop"), "C": config_map(), "D": literal() } }),
         json!({ "secretsRef": { "a": secret(""), "b": secret("shop"), "c": literal() } }),
@@ -121,7 +121,7 @@ fn a_reference_that_can_be_followed_is_taken() {
 }
 
 #[test]
-fn a_variable_has_a_name_that_a_process_can_have() {
+fn invalid_variable_name_is_rejected() {
     refused([
         (
             json!({ "envRefs": { "": literal() } }),
@@ -136,7 +136,7 @@ fn a_variable_has_a_name_that_a_process_can_have() {
 }
 
 #[test]
-fn a_variable_that_is_set_twice_is_named() {
+fn duplicate_variable_is_named() {
     refused([
         (
             json!({ "backend": "file:///x", "envRefs": { "PULUMI_BACKEND_URL": literal() } }),
@@ -154,7 +154,7 @@ fn a_variable_that_is_set_twice_is_named() {
 }
 
 #[test]
-fn a_config_key_that_is_set_twice_is_named_with_both_fields() {
+fn duplicate_config_key_names_both_fields() {
     let fields = [
         ("config", json!(1)),
         ("configRef", json!({ "name": "c", "key": "k" })),
@@ -181,7 +181,7 @@ fn a_config_key_that_is_set_twice_is_named_with_both_fields() {
 }
 
 #[test]
-fn a_success_has_to_be_within_some_time() {
+fn prerequisite_duration_must_be_positive() {
     let within = |duration: &str| {
         let requirement = json!({ "succeededWithinDuration": duration });
         json!({ "prerequisites": [{ "name": "a" }, { "name": "b", "requirement": requirement }] })
@@ -288,7 +288,7 @@ fn outputs_do_not_go_where_the_stack_reads() {
 }
 
 #[test]
-fn a_stack_that_goes_is_not_held_up_by_what_it_needs_no_more() {
+fn deleting_stack_skips_checks_it_does_not_need() {
     assert_eq!(
         said_when_deleting(json!({ "outputsTo": [{ "kind": "Secret", "name": "UPPER" }] })),
         None
@@ -345,7 +345,7 @@ fn several_sources_are_remarked_on_and_one_is_used() {
 }
 
 #[test]
-fn several_credentials_are_remarked_on_in_the_order_in_which_they_are_tried() {
+fn several_credentials_are_listed_in_order_of_use() {
     let ssh = json!({ "sshPrivateKey": secret("") });
     let basic = json!({ "userName": secret(""), "password": secret("") });
     let app =
@@ -388,7 +388,7 @@ fn several_remarks_are_one_sentence_after_another() {
 }
 
 #[test]
-fn no_value_that_may_be_secret_is_ever_said() {
+fn check_messages_hide_secret_values() {
     let spec = json!({
         "secrets": { "a": "hunter2" }, "secretsRef": { "a": literal() },
         "envRefs": { "A=": literal() }, "outputsTo": [{ "kind": "Secret", "name": "UPPER" }],

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_another_form_is_left_alone() {
+    fn quantity_of_unknown_form_is_unchanged() {
         for text in [
             "", ".", "-", "+1", "1e3", "12E6", "lots", "1 Gi", "1kb", "0.1n", "1.2.3",
         ] {
@@ -135,7 +135,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_canonical_text_is_its_own(number in 0_i64.., suffix in "[num kMGTPE]?|[KMGTPE]i") {
+        fn canonical_quantity_is_unchanged(number in 0_i64.., suffix in "[num kMGTPE]?|[KMGTPE]i") {
             if let Some(once) = canonical(&format!("{number}{}", suffix.trim())) {
                 proptest::prop_assert_eq!(canonical(&once), Some(once.clone()));
             }

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use super::{owner, stack_labels, update_template};
 use crate::{
     hex::hex,
-    stack::{ObservedStack, absorb},
+    stack::{ObservedStack, finished_update},
     workspace::owner_reference,
 };
 
@@ -82,7 +82,7 @@ pub(in crate::stack) fn operation(
 /// Whether the refresh that comes first is done for the same spec, request and revision.
 fn is_refreshed(status: &StackStatus, current: &CurrentUpdate) -> bool {
     status.last_update.as_ref().is_some_and(|last| {
-        absorb::is_first_half(last)
+        finished_update::is_pre_update_refresh(last)
             && last.generation == current.generation
             && last.reconcile_request == current.reconcile_request
             && last.last_attempted_commit == current.commit

@@ -13,7 +13,7 @@ use crate::{
     Blocked,
     condition_set::{brief, find},
     stack::{
-        Prerequisites, StackEffect, StackEvaluation, StackRead, StackStep, absorb,
+        Prerequisites, StackEffect, StackEvaluation, StackRead, StackStep, finished_update,
         observed::request,
     },
 };
@@ -110,7 +110,7 @@ fn problem(
     let asked = last.reconcile_request.as_deref().unwrap_or_default();
     if last.generation != stack.metadata.generation
         || asked != request(stack)
-        || absorb::is_first_half(last)
+        || finished_update::is_pre_update_refresh(last)
     {
         return Some(("prerequisite has not run to completion", None));
     }

@@ -149,7 +149,7 @@ fn needed_by_destroy(evaluation: &StackEvaluation, message: String) -> String {
 fn is_about_now(evaluation: &StackEvaluation) -> bool {
     let status = &evaluation.status;
     let request = status.observed_reconcile_request.as_deref();
-    evaluation.absorbed.is_none()
+    evaluation.finished.is_none()
         && !status.conditions.is_empty()
         && status.observed_generation == Some(evaluation.observed.generation())
         && request.unwrap_or_default() == evaluation.observed.request()

@@ -16,7 +16,8 @@ use crate::{
     Event,
     condition_set::{Summary, brief, is_true},
     stack::{
-        StackEffect, StackEvaluation, StackStep, absorb, references, schedule, schedule::Failing,
+        StackEffect, StackEvaluation, StackStep, finished_update, references, schedule,
+        schedule::Failing,
     },
     step::Requeue,
 };
@@ -101,8 +102,8 @@ fn is_destroyed(evaluation: &StackEvaluation, last: &LastUpdate) -> bool {
 
 fn after_success(evaluation: &StackEvaluation, last: &LastUpdate) -> Need {
     let spec = &evaluation.observed.stack.spec;
-    let first_half = absorb::is_first_half(last);
-    let seen = if first_half {
+    let is_refresh = finished_update::is_pre_update_refresh(last);
+    let seen = if is_refresh {
         &last.last_attempted_commit
     } else {
         &last.last_successful_commit
@@ -110,7 +111,7 @@ fn after_success(evaluation: &StackEvaluation, last: &LastUpdate) -> Need {
     if let Some(message) = new_revision(evaluation, seen.as_deref()) {
         return update(Urgency::Change, message);
     }
-    if first_half {
+    if is_refresh {
         return update(Urgency::Change, "Refresh found no changes");
     }
     if let Some(trigger) = changed_reference(evaluation) {

@@ -19,7 +19,8 @@ use crate::{
     Blocked, Event, Fact,
     condition_set::{Summary, find},
     stack::{
-        Refusal, StackEffect, StackEvaluation, StackStep, StackWrite, absorb, desired, references,
+        Refusal, StackEffect, StackEvaluation, StackStep, StackWrite, desired, finished_update,
+        references,
     },
     step::Requeue,
     update::has_begun,
@@ -110,7 +111,7 @@ pub(in crate::stack) fn launch(evaluation: &StackEvaluation) -> Option<StackStep
         references: versions_of_run(evaluation),
     };
     let last = evaluation.status.last_update.as_ref();
-    let attempt = absorb::attempt(&current, last);
+    let attempt = finished_update::attempt(&current, last);
     current.attempt = Some(if trigger.anew { 0 } else { attempt });
     let operation = desired::operation(&evaluation.observed, &evaluation.status, &current);
     let wanted = desired::DesiredUpdate {

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_published_program_is_a_source_at_its_generation() {
+    fn published_program_revision_is_its_generation() {
         let source = program_source(&stack(None), "p", Some(&program(&status(2)))).unwrap();
         assert_eq!(source.revision, "2");
         let Location::Artifact(artifact) = source.location else {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edited_program_keeps_a_stack_at_its_revision_until_it_is_published() {
+    fn edited_program_keeps_revision_until_published() {
         let edited = program(&status(1));
         let source = program_source(&stack(Some("1")), "p", Some(&edited)).unwrap();
         assert_eq!(source.revision, "1");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_of_an_older_generation_than_the_stack_has_run_is_not_believed() {
+    fn older_program_generation_than_last_run_is_stale() {
         let at = |last: Value, current: Value| -> Stack {
             let stack = json!({
                 "metadata": { "name": "s" }, "spec": { "stack": "dev" },
@@ -176,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_nobody_has_looked_at_is_waited_for() {
+    fn unpublished_program_is_awaited() {
         let problem = program_source(&stack(None), "p", Some(&program(&json!({})))).unwrap_err();
         let message = "waiting for Program \"p\" to be published".to_owned();
         assert_eq!(problem, SourceError::Pending(message));
     }
 
     #[test]
-    fn what_can_not_be_had_is_said() {
+    fn missing_program_is_reported() {
         let message = |program: Option<Decoded<Program>>| match program_source(
             &stack(None),
             "p",

@@ -13,7 +13,7 @@ fn destroyed() -> Value {
 }
 
 #[test]
-fn a_stack_that_owes_no_destroy_goes_at_once() {
+fn stack_delete_without_destroy_is_immediate() {
     let free: &[&str] = &[
         "release",
         "status Ready",
@@ -60,7 +60,7 @@ fn a_stack_that_owes_no_destroy_goes_at_once() {
 }
 
 #[test]
-fn a_destroy_that_is_owed_is_run() {
+fn stack_delete_runs_destroy() {
     let destroy = |message| {
         let detected = format!("event StackUpdateDetected: {message}");
         vec![
@@ -119,7 +119,7 @@ fn a_destroy_that_is_owed_is_run() {
 }
 
 #[test]
-fn a_destroy_that_failed_is_tried_again_and_never_given_up() {
+fn failed_destroy_is_retried_forever() {
     let waits = |failures: i64, message: &str, requeue| {
         let fixture = owing()
             .failed(failures, 0)
@@ -148,7 +148,7 @@ fn a_destroy_that_failed_is_tried_again_and_never_given_up() {
 }
 
 #[test]
-fn a_stack_that_is_destroyed_goes() {
+fn destroyed_stack_loses_finalizer() {
     let gone: &[&str] = &[
         "in-sync",
         "status Ready",
@@ -170,7 +170,7 @@ fn a_stack_that_is_destroyed_goes() {
 }
 
 #[test]
-fn the_result_of_a_destroy_is_recorded_before_the_stack_goes() {
+fn destroy_result_is_recorded_before_finalizer_goes() {
     let update = json!({
         "metadata": { "name": "demo-2" },
         "spec": { "type": "destroy" },
@@ -197,7 +197,7 @@ fn the_result_of_a_destroy_is_recorded_before_the_stack_goes() {
 }
 
 #[test]
-fn a_destroy_needs_no_source_once_the_project_is_known() {
+fn destroy_needs_no_source_with_project_info() {
     let project = json!({ "projectInfo": { "name": "hello", "runtime": "yaml" } });
     let gone = || unavailable("unable to retrieve program for stack");
     let sourceless = || owing().last(json!({ "generation": 2 })).source(gone());
@@ -243,7 +243,7 @@ fn a_destroy_needs_no_source_once_the_project_is_known() {
 }
 
 #[test]
-fn a_stack_for_which_nothing_was_ever_run_goes_when_nothing_can_be() {
+fn never_applied_stack_delete_is_immediate_when_blocked() {
     let go = ["status Ready", "let go", "settled"];
     for (sentence, fixture) in [
         (

@@ -20,7 +20,7 @@ fn workspace(fixture: &StackFixture) -> Value {
 
 /// 65
 #[test]
-fn the_smallest_workspace() {
+fn minimal_workspace_is_built() {
     assert_eq!(
         workspace(&fixture()),
         json!({
@@ -50,7 +50,7 @@ fn the_smallest_workspace() {
 
 /// 51
 #[test]
-fn a_workspace_without_source_has_none() {
+fn workspace_without_source_is_built() {
     let none = workspace(&fixture().with(json!({ "spec": { "programRef": null } })));
     assert_eq!(none["spec"].get("flux"), None);
     assert_eq!(none["spec"].get("projectInfo"), None);
@@ -58,7 +58,7 @@ fn a_workspace_without_source_has_none() {
 
 /// 58, 116 to 120: what was found is what the workspace gets, its credentials by reference.
 #[test]
-fn a_commit_is_passed_on_as_it_was_found() {
+fn workspace_commit_is_unchanged() {
     let selector = |key: &str| json!({ "name": "deploy", "key": key });
     for auth in [
         json!({ "sshPrivateKey": selector("id"), "password": selector("password") }),
@@ -148,7 +148,7 @@ fn config_is_in_upstreams_order() {
 
 /// 69
 #[test]
-fn each_object_is_mounted_once_in_the_order_of_use() {
+fn referenced_objects_are_mounted_once_in_order() {
     let secret =
         |name: &str, key: &str| json!({ "type": "Secret", "secret": { "name": name, "key": key } });
     let spec = json!({
@@ -175,7 +175,7 @@ fn each_object_is_mounted_once_in_the_order_of_use() {
 
 /// 67, 72
 #[test]
-fn what_a_stack_says_of_itself_is_passed_on() {
+fn stack_options_reach_workspace() {
     let full = workspace(&fixture().spec(json!({
         "serviceAccountName": "runner", "secretsProvider": "awskms://k", "environment": ["org/b", "org/a"],
         "useLocalStackOnly": true,
@@ -195,7 +195,7 @@ fn what_a_stack_says_of_itself_is_passed_on() {
 
 /// 38
 #[test]
-fn an_update_is_complete_when_it_is_made() {
+fn created_update_is_complete() {
     let spec = json!({ "targets": ["urn:b", "urn:a"], "targetDependents": true, "refresh": true, "runProgram": true });
     let outcome = fixture().spec(spec).decide();
     assert_eq!(
@@ -231,7 +231,7 @@ fn an_update_is_complete_when_it_is_made() {
 
 /// 5, 38, 40
 #[test]
-fn each_operation_has_its_own_options() {
+fn operation_options_match_operation() {
     let update =
         |fixture: StackFixture| serde_json::to_value(&fixture.decide().created().spec).unwrap();
     let common = |operation: &str, rest: Value| {

@@ -363,7 +363,7 @@ fn destroy_that_waits_for_its_workspace_names_what_to_recreate() {
 }
 
 #[test]
-fn stack_delete_cancels_an_update_that_has_not_begun() {
+fn stack_delete_cancels_pending_update() {
     let canceled: &[&str] = &[
         "update-in-flight",
         PROCESSING,

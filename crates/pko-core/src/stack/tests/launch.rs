@@ -24,7 +24,7 @@ fn stalled(reason: &str) -> StackFixture {
 }
 
 #[test]
-fn an_update_waits_for_its_workspace() {
+fn update_waits_for_workspace() {
     let in_a_moment: &[&str] = &["workspace", "again in 20s"];
     check([
         (
@@ -91,7 +91,7 @@ fn an_update_waits_for_its_workspace() {
 }
 
 #[test]
-fn a_workspace_that_stalls_stalls_the_stack() {
+fn stalled_workspace_stalls_stack() {
     check([
         (
             "packages can't be installed, which may pass",
@@ -142,7 +142,7 @@ fn a_workspace_that_stalls_stalls_the_stack() {
 }
 
 #[test]
-fn a_stall_does_not_come_and_go_while_it_is_looked_at() {
+fn stall_is_stable_across_reconciles() {
     let again = stalled("InstallationFailed").seen_before();
     assert_eq!(
         published(&again.decide()),
@@ -176,7 +176,7 @@ fn a_stall_does_not_come_and_go_while_it_is_looked_at() {
 }
 
 #[test]
-fn the_status_names_the_update_before_it_exists() {
+fn status_names_update_before_creation() {
     let outcome = fixture()
         .last(json!({ "generation": 2, "name": "demo-1" }))
         .decide();
@@ -204,7 +204,7 @@ fn the_status_names_the_update_before_it_exists() {
 }
 
 #[test]
-fn the_name_of_an_update_follows_from_what_it_is_for() {
+fn update_name_derives_from_purpose() {
     let name = |fixture: StackFixture| fixture.decide().created().metadata.name.clone().unwrap();
     let usual = || fixture().last(json!({ "generation": 2 }));
     let one = name(usual());
@@ -241,7 +241,7 @@ fn the_name_of_an_update_follows_from_what_it_is_for() {
 }
 
 #[test]
-fn an_update_that_the_api_server_does_not_take_leaves_no_trace() {
+fn rejected_update_leaves_no_trace() {
     for (sentence, refusal, condition, requeue) in [
         (
             "a template that makes nonsense of it",
@@ -269,7 +269,7 @@ fn an_update_that_the_api_server_does_not_take_leaves_no_trace() {
 }
 
 #[test]
-fn an_update_is_for_the_request_and_the_revision_of_now() {
+fn update_is_for_latest_request_and_revision() {
     let outcome = fixture().request("r1").source(Ok(revision("9"))).decide();
     let current = outcome.status().unwrap().current_update.clone().unwrap();
     assert_eq!(current.reconcile_request.as_deref(), Some("r1"));
@@ -295,7 +295,7 @@ fn waiting_update(operation: &str, reason: &str, seconds: i64) -> Value {
 }
 
 #[test]
-fn an_update_whose_workspace_does_not_get_ready_does_not_keep_it_as_it_is() {
+fn update_waiting_for_broken_workspace_allows_its_change() {
     let broken = || {
         not_ready(json!([condition(
             "Ready",
@@ -370,7 +370,7 @@ fn an_update_whose_workspace_does_not_get_ready_does_not_keep_it_as_it_is() {
 
 /// The Workspace of a deletion has no program: an update must not run in it.
 #[test]
-fn the_workspace_of_a_deletion_is_not_given_to_an_update() {
+fn destroy_workspace_is_not_used_by_update() {
     let deleting = |operation| {
         let update = waiting_update(operation, "WorkspaceNotReady", 1_000);
         let fixture = fixture()

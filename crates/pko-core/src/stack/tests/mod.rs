@@ -4,10 +4,10 @@
     reason = "a table of `json!` reads better without `&`"
 )]
 
-mod absorb;
 mod deletion;
 mod desired;
-mod farewell;
+mod finalization;
+mod finished_update;
 mod kept_workspace;
 mod launch;
 mod prerequisites;
@@ -408,7 +408,7 @@ const CREATE_DESTROY: &str = "create destroy";
 const IN_FIVE_MINUTES: &str = "again in 300s";
 
 #[test]
-fn a_new_stack_is_held_before_anything_else() {
+fn new_stack_gets_finalizer_first() {
     check([
         (
             "a Stack that nobody holds",
@@ -424,7 +424,7 @@ fn a_new_stack_is_held_before_anything_else() {
 }
 
 #[test]
-fn a_stack_that_does_not_decode_says_so_once() {
+fn undecodable_stack_is_reported_once() {
     let undecodable = |status: Value| {
         let stack = json!({
             "metadata": { "name": "demo", "namespace": "shop", "generation": 4 },

@@ -31,7 +31,7 @@ fn goes_on(fixture: &StackFixture) -> bool {
 
 /// 42 to 49 of upstream's scenarios.
 #[test]
-fn a_stack_waits_for_those_that_come_first() {
+fn stack_waits_for_prerequisites() {
     let mut missing = waiting(json!({}));
     let error = "stacks.pulumi.com \"base\" not found".to_owned();
     missing.prerequisites.insert("base".into(), Err(error));
@@ -68,7 +68,7 @@ fn a_stack_waits_for_those_that_come_first() {
 
 /// 48: it is asked to run again, once for all who wait.
 #[test]
-fn one_that_is_out_of_date_is_asked_to_run_again() {
+fn outdated_prerequisite_is_requested_to_run() {
     let old = || {
         base(
             waiting(json!({ "succeededWithinDuration": "1h" })),
@@ -118,7 +118,7 @@ fn several_are_named() {
 }
 
 #[test]
-fn what_stalls_the_other_is_told_here() {
+fn prerequisite_stall_reason_is_reported() {
     let stalled = json!({ "status": {
         "lastUpdate": { "generation": 1, "state": "failed" },
         "conditions": [condition("Stalled", "True", "UpdateFailed", "up failed 3 times")],
@@ -132,7 +132,7 @@ fn what_stalls_the_other_is_told_here() {
 
 /// 50: and they are not even asked for.
 #[test]
-fn a_stack_that_goes_waits_for_nobody() {
+fn deleting_stack_skips_prerequisites() {
     let fixture = waiting(json!({}))
         .spec(json!({ "destroyOnFinalize": true }))
         .deleting()
@@ -150,7 +150,7 @@ fn they_are_asked_for_only_when_an_update_is_needed() {
 }
 
 #[test]
-fn a_circle_is_named() {
+fn circular_prerequisites_are_named() {
     let circle = |fixture: &StackFixture| {
         let lines = fixture.decide().lines();
         lines[1]

@@ -80,7 +80,7 @@ fn outputs_are_written_once_after_an_update_that_succeeded() {
 }
 
 #[test]
-fn an_object_that_can_not_be_written_is_told_and_the_update_succeeded_all_the_same() {
+fn unwritable_outputs_object_is_reported_after_success() {
     let problem = "the Secret \"outputs\" is another's";
     let mut fixture = wants_outputs().current(ended("up", false, json!({ "outputs": "o" })));
     fixture.published = Err(problem.to_owned());

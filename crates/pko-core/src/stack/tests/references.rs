@@ -127,7 +127,7 @@ fn cause(fixture: &StackFixture) -> Option<String> {
 }
 
 #[test]
-fn each_field_that_refers_to_an_object_is_known() {
+fn reference_fields_are_complete() {
     let secret = |name: &str| json!({ "type": "Secret", "secret": { "name": name, "key": "k" } });
     let config_map =
         |name: &str| json!({ "type": "ConfigMap", "configMap": { "name": name, "key": "k" } });
@@ -185,7 +185,7 @@ fn each_field_that_refers_to_an_object_is_known() {
 }
 
 #[test]
-fn only_what_is_referred_to_is_asked_for() {
+fn only_referenced_objects_are_read() {
     assert_eq!(
         fixture().decide().request_names(),
         ["source", "workspace", "create"]
@@ -213,7 +213,7 @@ fn only_what_is_referred_to_is_asked_for() {
 }
 
 #[test]
-fn a_settled_stack_asks_for_what_costs_nothing() {
+fn settled_stack_makes_only_cached_reads() {
     let outcome = settled().decide();
     assert_eq!(outcome.request_names(), ["source", "config maps"]);
     assert_eq!(outcome.lines(), ["in-sync", "settled"]);
@@ -232,7 +232,7 @@ fn a_settled_stack_asks_for_what_costs_nothing() {
 }
 
 #[test]
-fn what_does_not_exist_is_named() {
+fn missing_reference_is_named() {
     let variables = json!({ "envs": ["a"], "envSecrets": ["b"], "configRef": { "k": { "name": "a", "key": "x" } } });
     for (fixture, message) in [
         (
@@ -268,7 +268,7 @@ fn what_does_not_exist_is_named() {
 }
 
 #[test]
-fn once_it_exists_the_stack_goes_on() {
+fn created_reference_unblocks_stack() {
     let missing = referring().without(&[], &["tokens"]);
     let there = missing.after().secret("tokens", "7");
     assert_eq!(cause(&there).as_deref(), Some("Initial stack update"));
@@ -276,7 +276,7 @@ fn once_it_exists_the_stack_goes_on() {
 }
 
 #[test]
-fn a_stack_that_goes_waits_only_if_it_owes_a_destroy() {
+fn deleting_stack_needs_references_only_for_destroy() {
     let goes = |applied: bool| {
         let fixture = referring().without(&["sizes"], &["tokens"]).deleting();
         let fixture = fixture.spec(json!({ "destroyOnFinalize": true }));
@@ -368,7 +368,7 @@ fn another_version_is_a_reason_to_run() {
 }
 
 #[test]
-fn what_is_gone_is_no_reason_for_anything_while_the_stack_is_ready() {
+fn deleted_reference_keeps_ready_stack_ready() {
     let mut gone = settled().without(&["sizes"], &[]);
     assert_eq!(gone.decide().lines(), ["in-sync", "settled"]);
     gone.stack["metadata"]["generation"] = json!(4);
@@ -376,7 +376,7 @@ fn what_is_gone_is_no_reason_for_anything_while_the_stack_is_ready() {
 }
 
 #[test]
-fn a_change_is_as_urgent_as_one_of_the_spec_and_starts_anew() {
+fn reference_change_resets_retries() {
     let outcome = settled().failed(7, 5).config_map("sizes", "2").decide();
     let (update, status) = outcome.creation().unwrap();
     let annotations = update.metadata.annotations.clone().unwrap();
@@ -399,7 +399,7 @@ fn a_change_is_as_urgent_as_one_of_the_spec_and_starts_anew() {
 }
 
 #[test]
-fn a_secret_that_nobody_watches_is_noticed_at_the_next_run() {
+fn unwatched_secret_change_is_noticed_at_next_run() {
     let resynced = settled()
         .spec(json!({ "continueResyncOnCommitMatch": true }))
         .last(json!({}));
@@ -421,7 +421,7 @@ fn a_secret_that_nobody_watches_is_noticed_at_the_next_run() {
 }
 
 #[test]
-fn an_update_says_what_it_goes_with_and_its_end_records_it() {
+fn update_records_reference_versions() {
     let first = json!({ "configMaps": { "sizes": "1" }, "secrets": { "tokens": "1" } });
     let running = referring().after();
     assert_eq!(running.status_at("/currentUpdate/references"), first);
@@ -452,7 +452,7 @@ fn an_update_says_what_it_goes_with_and_its_end_records_it() {
 }
 
 #[test]
-fn what_changes_under_a_run_is_run_again() {
+fn reference_change_during_run_starts_another() {
     let changed = referring().after().config_map("sizes", "2").succeeded();
     assert_eq!(
         changed.status_at("/currentUpdate/references/configMaps/sizes"),
@@ -461,7 +461,7 @@ fn what_changes_under_a_run_is_run_again() {
 }
 
 #[test]
-fn a_change_is_not_lost_with_an_update_that_was_never_made() {
+fn reference_change_survives_failed_update_creation() {
     let changed = settled().config_map("sizes", "2");
     let name = changed.decide().created().metadata.name.clone();
     let vanished = changed.after();
@@ -475,7 +475,7 @@ fn a_change_is_not_lost_with_an_update_that_was_never_made() {
 }
 
 #[test]
-fn what_the_spec_does_not_refer_to_any_more_is_forgotten() {
+fn removed_reference_is_forgotten() {
     let mut edited = settled().config_map("sizes", "2");
     edited.stack["spec"] = fixture().stack["spec"].take();
     edited.stack["metadata"]["generation"] = json!(4);
@@ -487,7 +487,7 @@ fn what_the_spec_does_not_refer_to_any_more_is_forgotten() {
 }
 
 #[test]
-fn a_pod_is_made_anew_only_for_what_has_changed() {
+fn pod_is_replaced_only_for_changed_references() {
     let first = referring();
     assert_eq!(mark(&first), None);
     let taken_over = referring().last(json!({ "generation": 2 }));
@@ -507,7 +507,7 @@ fn a_pod_is_made_anew_only_for_what_has_changed() {
 }
 
 #[test]
-fn the_mark_of_a_pod_stays_until_the_next_change() {
+fn pod_reference_mark_stays_until_next_change() {
     let changed = settled().config_map("sizes", "2");
     let second = mark(&changed);
     let settled = changed.after().succeeded().request("now");
@@ -520,7 +520,7 @@ fn the_mark_of_a_pod_stays_until_the_next_change() {
 }
 
 #[test]
-fn a_pod_that_was_made_before_a_change_does_not_run_after_it() {
+fn pod_older_than_reference_change_gets_no_run() {
     let waits = json!({ "status": { "conditions": [] } });
     let mut waiting = referring().workspace(waits).after();
     assert_eq!(mark(&waiting), None);
@@ -545,7 +545,7 @@ fn a_pod_that_was_made_before_a_change_does_not_run_after_it() {
 }
 
 #[test]
-fn a_change_mends_a_workspace_for_which_an_update_waits() {
+fn reference_change_fixes_workspace_of_waiting_update() {
     let waits = condition("Progressing", "False", "WorkspaceNotReady", "");
     let mut waiting = referring().after();
     waiting.update = Some(json!({

@@ -14,7 +14,7 @@ fn refreshed(failures: Value) -> Value {
 }
 
 #[test]
-fn the_refresh_comes_first() {
+fn refresh_precedes_update() {
     let outcome = careful().decide();
     assert_eq!(outcome.lines()[2], "create refresh");
     let update = outcome.created();
@@ -27,7 +27,7 @@ fn the_refresh_comes_first() {
 }
 
 #[test]
-fn the_update_follows_at_once() {
+fn update_follows_refresh_at_once() {
     let outcome = careful().last(refreshed(json!(null))).decide();
     assert_eq!(outcome.lines()[2], CREATE_UP);
     assert_eq!(outcome.created().spec.expect_no_changes, None);
@@ -40,7 +40,7 @@ fn the_update_follows_at_once() {
 }
 
 #[test]
-fn a_refresh_is_for_one_revision_one_spec_and_one_request() {
+fn refresh_is_bound_to_revision_spec_and_request() {
     let done = || careful().last(refreshed(json!(null)));
     for (sentence, fixture) in [
         ("a new revision", done().source(Ok(revision("4")))),
@@ -55,7 +55,7 @@ fn a_refresh_is_for_one_revision_one_spec_and_one_request() {
 }
 
 #[test]
-fn a_refresh_that_succeeded_does_not_make_the_revision_successful() {
+fn successful_refresh_does_not_mark_revision() {
     let ended = json!({
         "metadata": { "name": "demo-2" },
         "spec": { "type": "refresh" },
@@ -75,7 +75,7 @@ fn a_refresh_that_succeeded_does_not_make_the_revision_successful() {
 }
 
 #[test]
-fn a_refresh_that_found_changes_is_a_failure_like_any_other() {
+fn refresh_with_changes_is_a_failure() {
     let failed = careful().failed(0, 0).last(json!({
         "state": "failed", "type": "refresh", "lastResyncTime": ago(0), "message": "changes were found",
     }));
@@ -87,7 +87,7 @@ fn a_refresh_that_found_changes_is_a_failure_like_any_other() {
 }
 
 #[test]
-fn nothing_else_needs_one() {
+fn refresh_is_only_for_updates() {
     assert_eq!(
         careful().spec(json!({ "preview": true })).decide().lines()[2],
         "create preview"

@@ -18,7 +18,7 @@ fn refusal(fixture: StackFixture) -> String {
 
 /// In upstream's words; each of them is a test of what a spec says of its source.
 #[test]
-fn a_source_that_is_not_well_described_is_refused() {
+fn invalid_source_is_rejected() {
     let flux = json!({ "sourceRef": { "apiVersion": "a/b/c", "kind": "K", "name": "n" } });
     for (fields, message) in [
         (json!({ "branch": "main" }), "missing \"projectRepo\""),
@@ -36,7 +36,7 @@ fn a_source_that_is_not_well_described_is_refused() {
 }
 
 #[test]
-fn a_field_that_says_nothing_is_not_used() {
+fn empty_field_is_ignored() {
     let empty = json!({
         "projectRepo": "", "branch": "", "commit": "", "repoDir": "", "gitAuthSecret": "", "shallow": false,
         "prerequisites": [],
@@ -46,7 +46,7 @@ fn a_field_that_says_nothing_is_not_used() {
 
 /// Each check has its own table, beside it.
 #[test]
-fn a_spec_that_can_not_be_carried_out_is_refused_before_anything_is_asked() {
+fn invalid_spec_is_rejected_without_reads() {
     let twice = fixture().spec(json!({ "config": { "a": 1 }, "secrets": { "a": "x" } }));
     assert_eq!(twice.decide().plan.rule, "spec");
     assert_eq!(twice.decide().request_names(), [""; 0]);
@@ -57,11 +57,11 @@ fn a_spec_that_can_not_be_carried_out_is_refused_before_anything_is_asked() {
 }
 
 #[test]
-fn what_a_spec_has_in_vain_is_said_once_the_stack_is_ready() {
+fn unused_spec_fields_are_reported_when_ready() {
     let flux = json!({ "sourceRef": { "apiVersion": "a/v1", "kind": "K", "name": "n" } });
     let said = |fixture: StackFixture, summary: &Summary| {
         let observed = ObservedStack::new(serde_json::from_value(fixture.stack).unwrap());
-        let evaluation = crate::stack::absorb::absorb(&observed, now()).unwrap();
+        let evaluation = crate::stack::finished_update::fold_finished_update(&observed, now()).unwrap();
         let status = evaluation.summarised(summary);
         let ready = find(&status.conditions, Ready).unwrap();
         format!("{} {}: {}", ready.status, ready.reason, ready.message)
@@ -85,7 +85,7 @@ fn what_a_spec_has_in_vain_is_said_once_the_stack_is_ready() {
 }
 
 #[test]
-fn a_source_that_is_not_there_stalls_for_a_while() {
+fn missing_source_stalls_with_retry() {
     let fixture = fixture().source(unavailable("unable to retrieve program for stack"));
     assert_eq!(
         fixture.decide().lines(),

@@ -31,7 +31,7 @@ fn requeue_after(fixture: &StackFixture) -> String {
 }
 
 #[test]
-fn what_is_no_fault_of_the_stack_does_not_count() {
+fn transient_failures_are_not_counted() {
     for (class, counts) in [
         (json!("transient"), false),
         (json!("interrupted"), false),
@@ -64,7 +64,7 @@ fn what_is_no_fault_of_the_stack_does_not_count() {
 }
 
 #[test]
-fn a_first_attempt_that_did_not_count_is_still_the_first() {
+fn uncounted_first_attempt_stays_first() {
     let transient = fixture().current(ended(json!("transient")));
     let last = |fixture: &StackFixture| {
         fixture
@@ -89,7 +89,7 @@ fn a_first_attempt_that_did_not_count_is_still_the_first() {
 }
 
 #[test]
-fn what_passes_is_tried_again_soon_and_for_ever() {
+fn transient_failures_are_retried_soon_and_forever() {
     for (retries, requeue) in [
         (1, "again in 10s"),
         (2, "again in 30s"),
@@ -113,7 +113,7 @@ fn what_passes_is_tried_again_soon_and_for_ever() {
 }
 
 #[test]
-fn a_conflict_is_tried_again_if_the_spec_says_so() {
+fn conflict_is_retried_if_requested() {
     let conflict = |again: bool, retries| {
         failed_as("conflict", retries).spec(json!({ "retryOnUpdateConflict": again }))
     };
@@ -136,7 +136,7 @@ fn a_conflict_is_tried_again_if_the_spec_says_so() {
 }
 
 #[test]
-fn a_stack_that_failed_too_often_is_tried_on_ever_more_slowly() {
+fn failing_stack_is_retried_with_backoff() {
     let failed = |failures, spec: Value| fixture().spec(spec).failed(failures, 0);
     for (failures, spec, stalled, requeue) in [
         (2, json!({}), false, "again in 90s"),
@@ -162,7 +162,7 @@ fn a_stack_that_failed_too_often_is_tried_on_ever_more_slowly() {
 }
 
 #[test]
-fn a_resync_starts_anew() {
+fn resync_resets_retries() {
     let resynced = |failures, seconds_ago| {
         fixture()
             .spec(json!({ "continueResyncOnCommitMatch": true, "resyncFrequencySeconds": 600 }))
@@ -198,7 +198,7 @@ fn a_resync_starts_anew() {
 }
 
 #[test]
-fn the_number_of_an_attempt_is_the_one_that_its_failure_gets() {
+fn attempt_number_equals_failure_count() {
     let mut update = ended(json!("program"));
     merge(&mut update, json!({ "metadata": { "name": "demo-2" } }));
     let fixture = fixture()
@@ -216,7 +216,7 @@ fn the_number_of_an_attempt_is_the_one_that_its_failure_gets() {
 }
 
 #[test]
-fn a_failure_is_told_in_the_stacks_own_condition() {
+fn failure_is_in_stack_condition() {
     let long = "x".repeat(5_000);
     let fixture = fixture()
         .failed(1, 0)

@@ -19,7 +19,7 @@ fn ready() -> StackFixture {
 }
 
 #[test]
-fn a_stack_that_was_up_to_date_stays_ready_for_a_while() {
+fn current_stack_stays_ready_for_a_while() {
     let stale = ready().source(unreachable(60));
     assert_eq!(
         stale.decide().lines(),
@@ -53,7 +53,7 @@ fn a_stack_that_was_up_to_date_stays_ready_for_a_while() {
 }
 
 #[test]
-fn a_stack_that_was_not_says_so_at_once() {
+fn outdated_stack_reports_source_problem_at_once() {
     let stalled = "status Stalled SourceUnavailable: listing: no route to host";
     for (sentence, fixture) in [
         ("never run", fixture()),
@@ -70,7 +70,7 @@ fn a_stack_that_was_not_says_so_at_once() {
 }
 
 #[test]
-fn an_answer_that_is_on_its_way_changes_nothing_of_what_was_said_before() {
+fn pending_source_keeps_conditions() {
     for (sentence, fixture) in [
         ("ready", ready()),
         ("failing", fixture().failed(1, 5).seen_before()),
@@ -101,7 +101,7 @@ fn an_answer_that_is_on_its_way_changes_nothing_of_what_was_said_before() {
 }
 
 #[test]
-fn what_the_user_has_to_mend_is_looked_at_again() {
+fn invalid_source_is_rechecked() {
     let missing = SourceError::Invalid("unable to get secret shop/token: not found".to_owned());
     let fixture = fixture().source(Err(missing));
     assert_eq!(

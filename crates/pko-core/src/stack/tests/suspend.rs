@@ -7,7 +7,7 @@ fn suspended() -> StackFixture {
 }
 
 #[test]
-fn nothing_is_started_and_the_last_result_stays_true() {
+fn suspended_stack_starts_nothing_and_keeps_result() {
     check([
         (
             "after a success",
@@ -52,7 +52,7 @@ fn nothing_is_started_and_the_last_result_stays_true() {
 }
 
 #[test]
-fn what_runs_is_waited_for_and_recorded() {
+fn suspended_stack_records_running_update() {
     let running = suspended().current(json!({ "metadata": { "name": "demo-2" } }));
     assert_eq!(running.decide().plan.rule, "update-in-flight");
     let ended = suspended().current(json!({
@@ -67,7 +67,7 @@ fn what_runs_is_waited_for_and_recorded() {
 }
 
 #[test]
-fn it_goes_on_where_it_was() {
+fn resumed_stack_continues() {
     let resumed = fixture()
         .spec(json!({ "suspend": false }))
         .last(json!({ "generation": 2 }));
@@ -75,7 +75,7 @@ fn it_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_deletion_is_never_held_up() {
+fn suspended_stack_can_be_deleted() {
     let free = suspended().deleting().last(json!({}));
     assert_eq!(free.decide().plan.rule, "release");
     let owing = suspended()

@@ -15,7 +15,7 @@ fn need(fixture: &StackFixture) -> String {
 }
 
 #[test]
-fn an_update_is_needed() {
+fn sync_needs_update() {
     let resync = json!({ "continueResyncOnCommitMatch": true });
     for (sentence, fixture, expected) in [
         ("nothing was ever run", fixture(), "Initial stack update"),
@@ -100,7 +100,7 @@ fn an_update_is_needed() {
 }
 
 #[test]
-fn no_update_is_needed() {
+fn sync_needs_no_update() {
     let ready = "status Ready, settled";
     let resync = json!({ "continueResyncOnCommitMatch": true, "resyncFrequencySeconds": 600 });
     for (sentence, fixture, expected) in [
@@ -180,7 +180,7 @@ fn no_update_is_needed() {
 }
 
 #[test]
-fn no_workspace_is_touched_without_need() {
+fn synced_stack_leaves_workspace_alone() {
     for fixture in [
         fixture().last(json!({})),
         fixture().failed(1, 5),
@@ -191,7 +191,7 @@ fn no_workspace_is_touched_without_need() {
 }
 
 #[test]
-fn the_workspace_is_reclaimed_once_as_the_stack_becomes_ready() {
+fn workspace_is_reclaimed_once_when_ready() {
     let delete = || fixture().spec(json!({ "workspaceReclaimPolicy": "Delete" }));
     let reclaimed: &[&str] = &[
         "in-sync",

@@ -150,7 +150,7 @@ fn sample(points: &[Point], seed: u64) -> Vec<Point> {
 }
 
 #[tokio::test]
-async fn every_scenario_ends_undisturbed_under_every_fault() {
+async fn scenarios_end_as_expected_under_faults() {
     let choice = Choice::from_environment();
     let program = StandIn::program().display().to_string();
     // Of its own: some faults restart the API server

@@ -26,7 +26,7 @@ async fn seize(namespace: &TestNamespace, manager: &str, value: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_field_of_another_manager_is_not_taken_unless_the_program_wants_it() {
+async fn field_of_other_manager_is_taken_only_by_force() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let driver = Driver::new(&plane, namespace.name());
@@ -63,7 +63,7 @@ async fn a_field_of_another_manager_is_not_taken_unless_the_program_wants_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_kubectl_and_pulumis_own_provider_wrote_is_taken_over() {
+async fn fields_of_kubectl_and_pulumi_provider_are_taken_over() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let driver = Driver::new(&plane, namespace.name());
@@ -86,7 +86,7 @@ async fn what_kubectl_and_pulumis_own_provider_wrote_is_taken_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_others_made_is_refused_or_taken_over() {
+async fn existing_object_is_rejected_or_adopted() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let mut theirs = config_map_kind();
@@ -118,7 +118,7 @@ async fn an_object_that_others_made_is_refused_or_taken_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_of_a_run_that_was_killed_is_known_again() {
+async fn object_of_killed_run_is_recognized() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let first = Driver::new(&plane, namespace.name());

@@ -16,7 +16,7 @@ fn make(driver: &Driver, name: &str) -> Resource {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_resources_come_and_go_together() {
+async fn two_hundred_objects_are_created_and_deleted() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let driver = Driver::new(&plane, namespace.name());
@@ -53,7 +53,7 @@ async fn two_hundred_resources_come_and_go_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_that_is_restarted_is_waited_for() {
+async fn api_server_restart_is_awaited() {
     let plane = ControlPlane::builder()
         .controller_manager(true)
         .start()

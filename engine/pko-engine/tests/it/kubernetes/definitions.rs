@@ -30,7 +30,7 @@ fn definition(group: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_and_its_objects_can_come_of_one_program_in_any_order() {
+async fn crd_and_its_objects_can_share_a_program() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let group = group(namespace);
@@ -73,7 +73,7 @@ async fn a_kind_and_its_objects_can_come_of_one_program_in_any_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_can_make_a_secret_and_a_stack() {
+async fn program_can_create_secret_and_stack() {
     let plane = plane().await;
     let crd = concat!(
         env!("CARGO_MANIFEST_DIR"),

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{CONFIG_MAP, Driver, config_map_kind, meddle, plane, stored};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_is_made_changed_and_deleted() {
+async fn object_is_created_updated_and_deleted() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let driver = Driver::new(&plane, namespace.name());
@@ -76,7 +76,7 @@ async fn data_of_a_secret_stays_secret() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_can_not_be_changed_is_replaced() {
+async fn immutable_field_change_replaces_object() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         // as Pulumi does unless it is told that ConfigMaps can change
@@ -128,7 +128,7 @@ async fn other_words_for_the_same_are_no_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_changed_is_found_and_set_right() {
+async fn object_drift_is_found_and_repaired() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let driver = Driver::new(&plane, namespace.name());
@@ -163,7 +163,7 @@ async fn what_others_changed_is_found_and_set_right() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_can_be_read_by_its_id_alone() {
+async fn object_can_be_read_by_id() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let mut theirs = config_map_kind();
@@ -192,7 +192,7 @@ async fn an_object_can_be_read_by_its_id_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_holds_a_deletion_is_named() {
+async fn blocked_deletion_names_finalizers() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let mut driver = Driver::new(&plane, namespace.name());

@@ -9,7 +9,7 @@ use super::{CONFIG_MAP, Driver, config_map_kind, plane, properties, stored, unkn
 const DEPLOYMENT: &str = "kubernetes:apps/v1:Deployment";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_preview_makes_nothing_and_knows_what_the_server_would_add() {
+async fn preview_creates_nothing_and_shows_server_defaults() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let driver = Driver::new(&plane, namespace.name());
@@ -28,7 +28,7 @@ async fn a_preview_makes_nothing_and_knows_what_the_server_would_add() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_preview_of_a_change_changes_nothing() {
+async fn preview_of_update_changes_nothing() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let driver = Driver::new(&plane, namespace.name());
@@ -69,7 +69,7 @@ async fn unknown_values_are_no_hindrance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_manifest_is_told_before_and_when_it_is_made() {
+async fn invalid_manifest_is_reported_by_preview_and_update() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let driver = Driver::new(&plane, namespace.name());
@@ -90,7 +90,7 @@ async fn a_wrong_manifest_is_told_before_and_when_it_is_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_not_is_told_so_and_previews_go_on() {
+async fn missing_rights_are_reported_and_preview_continues() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let kubeconfig = plane.kubeconfig_as("nobody-special", &[]).unwrap();

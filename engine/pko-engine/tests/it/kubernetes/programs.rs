@@ -100,7 +100,7 @@ outputs:
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_lives_from_its_preview_to_its_end() {
+async fn kubernetes_program_lifecycle_succeeds() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let project = ClusterProject::new(&plane, namespace, &TWO.replace("LEVEL", "low"));
@@ -197,7 +197,7 @@ async fn drift_is_seen_by_a_refresh_and_set_right_by_an_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_manifest_fails_and_the_rest_is_remembered() {
+async fn invalid_manifest_fails_and_state_keeps_rest() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let program = "
@@ -225,7 +225,7 @@ resources:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workload_that_is_not_ready_is_remembered_and_the_next_run_goes_on() {
+async fn unready_workload_is_kept_and_next_run_continues() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let program = "
@@ -255,7 +255,7 @@ resources:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_defines_a_kind_and_makes_one() {
+async fn program_creates_crd_and_object() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let group = format!("{}.example.org", namespace.name());
@@ -316,7 +316,7 @@ fn crowd(count: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_resources_of_a_program_come_and_go() {
+async fn program_of_two_hundred_objects_is_created_and_destroyed() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let project = ClusterProject::new(&plane, namespace, &crowd(200));
@@ -330,7 +330,7 @@ async fn two_hundred_resources_of_a_program_come_and_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_outlives_a_restart_of_the_api_server() {
+async fn program_survives_api_server_restart() {
     let plane = ControlPlane::builder()
         .controller_manager(true)
         .start()

@@ -71,7 +71,7 @@ fn running() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deployment_is_waited_for_when_it_is_made_and_when_it_changes() {
+async fn deployment_is_awaited_on_create_and_update() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let driver = Driver::new(&plane, namespace.name());
@@ -106,7 +106,7 @@ async fn a_deployment_is_waited_for_when_it_is_made_and_when_it_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_that_takes_too_long_tells_what_is_missing_and_the_next_run_goes_on() {
+async fn wait_timeout_names_cause_and_next_run_continues() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let mut driver = Driver::new(&plane, namespace.name());
@@ -139,7 +139,7 @@ async fn a_wait_that_takes_too_long_tells_what_is_missing_and_the_next_run_goes_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_ends_when_the_user_wants_to_stop() {
+async fn wait_ends_on_interrupt() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let driver = Driver::new(&plane, namespace.name());
@@ -164,7 +164,7 @@ async fn a_wait_ends_when_the_user_wants_to_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_waited_for_until_it_is_complete_or_fails() {
+async fn job_is_awaited_until_complete_or_failed() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let driver = Driver::new(&plane, namespace.name());
@@ -193,7 +193,7 @@ async fn a_job_is_waited_for_until_it_is_complete_or_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_need_not_be_waited_for_is_not() {
+async fn objects_without_readiness_are_not_awaited() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let driver = Driver::new(&plane, namespace.name());
@@ -209,7 +209,7 @@ async fn what_need_not_be_waited_for_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_may_say_what_to_wait_for() {
+async fn wait_for_annotation_is_followed() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
         let driver = Driver::new(&plane, namespace.name());

@@ -25,7 +25,7 @@ fn any() -> FluxSourceRef {
 }
 
 #[test]
-fn any_kind_of_any_group_can_be_named() {
+fn flux_reference_accepts_kinds_of_other_groups() {
     for (api_version, group, version) in [
         (
             "source.toolkit.fluxcd.io/v1",
@@ -43,7 +43,7 @@ fn any_kind_of_any_group_can_be_named() {
 }
 
 #[test]
-fn a_reference_that_is_none_is_refused_in_upstreams_words() {
+fn invalid_reference_has_upstreams_error() {
     for api_version in ["a/b/c", "", "group/", "/"] {
         assert_eq!(
             wanted(&reference(api_version, "Bucket", "x")).unwrap_err(),
@@ -112,7 +112,7 @@ fn life() -> [(&'static str, Value); 7] {
 
 /// 133.
 #[test]
-fn an_artifact_is_there_once_it_is_stored_whatever_else_goes_on() {
+fn flux_artifact_is_used_once_stored() {
     let found: Vec<bool> = life()
         .iter()
         .map(|(_, object)| Artifact::of(object).is_some())
@@ -152,7 +152,7 @@ fn news_are_the_first_artifact_and_another_revision() {
 }
 
 #[test]
-fn what_does_not_decode_is_no_artifact() {
+fn undecodable_flux_artifact_is_rejected() {
     let with = |field: &str, value: Value| {
         let mut artifact = artifact("main@sha1:1");
         artifact[field] = value;
@@ -191,7 +191,7 @@ fn without_an_artifact_or_its_digest_there_is_no_source() {
 }
 
 #[test]
-fn the_folder_is_the_users_and_an_address_is_not_printed() {
+fn flux_source_keeps_folder_and_hides_address() {
     let mut fields = reference("source.toolkit.fluxcd.io/v1", "Bucket", "b");
     fields["fluxSource"]["dir"] = json!("infra/prod");
     let (wanted, artifact) = (flux(&fields), Artifact::of(&life()[3].1));

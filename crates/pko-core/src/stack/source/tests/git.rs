@@ -21,7 +21,7 @@ fn problem(fields: &Value) -> String {
 }
 
 #[test]
-fn a_field_with_its_zero_value_names_no_repository() {
+fn git_zero_value_is_no_repository() {
     let zeros = json!({
         "projectRepo": "", "branch": "", "commit": "", "repoDir": "", "shallow": false,
         "gitAuthSecret": "",
@@ -38,7 +38,7 @@ fn a_field_with_its_zero_value_names_no_repository() {
 
 /// 131, the part about fields.
 #[test]
-fn any_other_field_of_git_wants_an_address() {
+fn git_fields_require_address() {
     for fields in [
         json!({ "branch": "main" }),
         json!({ "commit": COMMIT }),
@@ -53,7 +53,7 @@ fn any_other_field_of_git_wants_an_address() {
 
 /// 131, the rest.
 #[test]
-fn a_repository_wants_a_commit_or_a_branch_and_not_both() {
+fn git_requires_commit_or_branch() {
     let repository = |commit: &str, branch: &str| {
         problem(
             &json!({ "projectRepo": "https://git.test/a/b", "commit": commit, "branch": branch }),
@@ -67,7 +67,7 @@ fn a_repository_wants_a_commit_or_a_branch_and_not_both() {
 
 /// 132, the part without a server.
 #[test]
-fn all_digits_are_a_commit_and_anything_else_is_a_name() {
+fn git_commit_of_digits_is_a_commit() {
     let revision = |field: &str, text: &str| {
         let fields = json!({ "projectRepo": "https://git.test/a/b", field: text });
         git(&fields).revision
@@ -102,7 +102,7 @@ fn all_digits_are_a_commit_and_anything_else_is_a_name() {
 }
 
 #[test]
-fn the_address_is_kept_as_it_was_written_and_never_printed() {
+fn git_address_is_kept_and_not_printed() {
     let url = "https://me:canary@git.test/group/subgroup/repo";
     let git = git(&json!({ "projectRepo": url, "branch": "main" }));
     assert_eq!(git.repository, url);
@@ -113,7 +113,7 @@ fn the_address_is_kept_as_it_was_written_and_never_printed() {
 }
 
 #[test]
-fn the_interval_is_what_the_user_says_if_that_is_one() {
+fn git_interval_follows_valid_spec() {
     let interval = |seconds: i64| {
         let fields = json!({
             "projectRepo": "https://git.test/a/b", "branch": "main",

@@ -28,7 +28,7 @@ fn key(name: &str, key: &str) -> SecretKey {
 
 /// 106, 107, 109, 111, 126, 127, 129, and the app.
 #[test]
-fn each_variant_of_the_object() {
+fn git_auth_variants_are_read() {
     let private_key = || secret("s", "key");
     let app = json!({ "appID": secret("s", "id"), "installationID": secret("t", "i"), "privateKey": secret("s", "k") });
     let table = [
@@ -80,7 +80,7 @@ fn each_variant_of_the_object() {
 
 /// 108, 110, 112, the part without a Secret.
 #[test]
-fn a_secret_counts_before_the_object_even_if_that_is_empty() {
+fn git_auth_secret_precedes_git_auth() {
     let token = json!({ "accessToken": secret("s", "token") });
     for auth in [
         json!({ "gitAuthSecret": "all" }),
@@ -100,7 +100,7 @@ fn a_secret_counts_before_the_object_even_if_that_is_empty() {
 
 /// 121.
 #[test]
-fn an_empty_object_is_none() {
+fn empty_git_auth_is_none() {
     assert_eq!(
         object(&json!({})).unwrap_err(),
         "gitAuth config must specify exactly one of 'personalAccessToken', 'sshPrivateKey', 'basicAuth', or 'githubApp'"
@@ -109,7 +109,7 @@ fn an_empty_object_is_none() {
 
 /// Several variants are refused elsewhere; without that, it is the first in upstream's order.
 #[test]
-fn of_several_variants_the_first_counts() {
+fn git_auth_uses_first_variant() {
     let basic = json!({ "userName": secret("s", "user"), "password": secret("s", "p") });
     let app = json!({ "appID": secret("s", "id"), "installationID": secret("s", "i"), "privateKey": secret("s", "k") });
     let ssh = json!({ "sshPrivateKey": secret("s", "key") });
@@ -139,7 +139,7 @@ fn of_several_variants_the_first_counts() {
 
 /// 123, 124, 125, and each other way to write a reference wrong.
 #[test]
-fn a_reference_that_is_not_a_secret_is_refused_in_upstreams_words() {
+fn git_auth_non_secret_reference_has_upstreams_error() {
     let table = [
         (
             json!({ "type": "FS", "filesystem": { "path": "/key" } }),
@@ -180,7 +180,7 @@ fn a_reference_that_is_not_a_secret_is_refused_in_upstreams_words() {
 }
 
 #[test]
-fn the_own_namespace_may_be_spelled_out() {
+fn git_auth_accepts_own_namespace() {
     for namespace in ["", "shop"] {
         let reference = json!({ "type": "Secret", "secret": { "namespace": namespace, "name": "s", "key": "k" } });
         let found = object(&json!({ "accessToken": reference }));
@@ -190,7 +190,7 @@ fn the_own_namespace_may_be_spelled_out() {
 
 /// Each leaf has its own beginning of the sentence, and each is checked, whether it counts or not.
 #[test]
-fn which_reference_is_wrong_is_said() {
+fn git_auth_error_names_reference() {
     let (good, bad) = (secret("s", "k"), json!({ "type": "Secret" }));
     let app = |id: &Value, installation: &Value, key: &Value| json!({ "githubApp": { "appID": id, "installationID": installation, "privateKey": key } });
     let table = [

@@ -32,7 +32,7 @@ fn secret(name: &str, key: &str) -> Value {
 
 /// Which source counts if there are several, and that none is fine.
 #[test]
-fn the_first_of_several_sources_counts() {
+fn first_of_several_sources_is_used() {
     let git = json!({ "projectRepo": "https://git.test/a/b", "branch": "main" });
     let flux = json!({ "fluxSource": { "sourceRef": {
         "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "Bucket", "name": "b",

@@ -24,7 +24,7 @@ fn auth(fields: &Value) -> Value {
 }
 
 #[test]
-fn what_is_not_said_is_left_out() {
+fn git_source_omits_empty_fields() {
     let fields = json!({ "projectRepo": "https://git.test/a/b", "branch": "main" });
     let expected = json!({ "url": "https://git.test/a/b", "ref": "abc" });
     assert_eq!(git(&fields), expected);
@@ -36,7 +36,7 @@ fn what_is_not_said_is_left_out() {
 }
 
 #[test]
-fn the_address_is_the_users_own() {
+fn git_source_keeps_address() {
     let url = "git@git.test:group/subgroup/repo.git";
     let fields = json!({
         "projectRepo": url, "commit": "abc", "repoDir": "infra", "shallow": true,
@@ -47,7 +47,7 @@ fn the_address_is_the_users_own() {
 
 /// 116.
 #[test]
-fn a_private_key_and_its_password_are_required() {
+fn ssh_key_and_password_selectors_are_required() {
     let ssh = json!({ "sshPrivateKey": secret("s", "key"), "password": secret("t", "pass") });
     assert_eq!(
         auth(&json!({ "gitAuth": { "sshAuth": ssh } })),
@@ -62,7 +62,7 @@ fn a_private_key_and_its_password_are_required() {
 
 /// 117.
 #[test]
-fn a_token_is_one_selector() {
+fn token_is_one_selector() {
     assert_eq!(
         auth(&json!({ "gitAuth": { "accessToken": secret("s", "token") } })),
         json!({ "token": { "name": "s", "key": "token" } })
@@ -71,7 +71,7 @@ fn a_token_is_one_selector() {
 
 /// 118.
 #[test]
-fn a_user_and_a_password_are_two() {
+fn basic_auth_is_two_selectors() {
     let basic = json!({ "userName": secret("s", "user"), "password": secret("s", "pass") });
     assert_eq!(
         auth(&json!({ "gitAuth": { "basicAuth": basic } })),
@@ -81,7 +81,7 @@ fn a_user_and_a_password_are_two() {
 
 /// 119.
 #[test]
-fn a_secret_is_four_of_which_none_has_to_be_there() {
+fn git_auth_secret_is_four_optional_selectors() {
     let key = |key: &str| json!({ "name": "all", "key": key, "optional": true });
     let expected = json!({
         "sshPrivateKey": key("sshPrivateKey"), "password": key("password"),
@@ -92,13 +92,13 @@ fn a_secret_is_four_of_which_none_has_to_be_there() {
 
 /// 120.
 #[test]
-fn nobody_has_no_credentials() {
+fn git_source_without_auth_has_no_credentials() {
     assert_eq!(auth(&json!({})), Value::Null);
     assert_eq!(auth(&json!({ "gitAuth": {} })), Value::Null);
 }
 
 #[test]
-fn an_app_is_all_of_its_three_keys_or_nothing() {
+fn github_app_requires_all_three_keys() {
     let app = |private_key: &Value| {
         json!({ "gitAuth": { "githubApp": {
             "appID": secret("s", "id"), "installationID": secret("s", "i"), "privateKey": private_key,
@@ -114,7 +114,7 @@ fn an_app_is_all_of_its_three_keys_or_nothing() {
 
 /// All that is named is handed on; what the object says comes over the Secret's own.
 #[test]
-fn the_object_is_laid_over_the_secret() {
+fn git_auth_overrides_git_auth_secret() {
     let object = json!({ "accessToken": secret("s", "token"), "sshAuth": { "sshPrivateKey": secret("s", "key") } });
     let optional = |key: &str| json!({ "name": "all", "key": key, "optional": true });
     assert_eq!(
@@ -128,7 +128,7 @@ fn the_object_is_laid_over_the_secret() {
 
 /// Only who gives the keys of servers has them handed on: a Workspace that upstream made stays as it is.
 #[test]
-fn the_keys_of_servers_are_one_more_selector_where_there_are_some() {
+fn known_hosts_add_a_selector() {
     let hosts = SecretKey {
         name: "all".to_owned(),
         key: "known_hosts".to_owned(),

@@ -40,7 +40,7 @@ fn is_label(name: &str) -> bool {
 }
 
 #[test]
-fn a_name_that_a_volume_may_have_is_upstreams() {
+fn valid_volume_name_is_upstreams() {
     for name in ["settings", "a-1", &"x".repeat(53)] {
         let expected = [format!("configmap-{name}"), format!("secret-{name}")];
         assert_eq!(names(name), expected);
@@ -50,7 +50,7 @@ fn a_name_that_a_volume_may_have_is_upstreams() {
 }
 
 #[test]
-fn a_name_that_no_volume_may_have_is_shortened_and_told_apart() {
+fn invalid_volume_name_is_shortened_and_unique() {
     let long = "x".repeat(57);
     let longer = "x".repeat(253);
     for name in ["a.b", "tls.example.com", &long, &longer] {
@@ -66,7 +66,7 @@ fn a_name_that_no_volume_may_have_is_shortened_and_told_apart() {
 }
 
 #[test]
-fn only_the_volume_has_the_other_name() {
+fn shortened_name_is_used_for_volume_only() {
     let expected = [
         [
             "cm.x",

@@ -4,7 +4,7 @@ use super::{templates::merged, *};
 
 /// What our types do not know is kept: the pod's spec stays JSON.
 #[test]
-fn no_field_of_a_template_is_lost() {
+fn template_fields_are_kept() {
     let template = json!({
         "serviceAccountName": "runner", "securityProfile": "baseline", "image": "i", "imagePullPolicy": "Always",
         "env": [
@@ -41,7 +41,7 @@ fn no_field_of_a_template_is_lost() {
 }
 
 #[test]
-fn a_pod_has_the_shape_that_is_stored() {
+fn pod_template_has_stored_shape() {
     let quantities =
         |cpu: Value, memory: &str| json!({ "limits": { "cpu": cpu, "memory": memory } });
     let claim = |more: Value| {
@@ -103,7 +103,7 @@ fn a_pod_has_the_shape_that_is_stored() {
 
 /// A Stack of upstream's has the shape already; one that is applied anew from git has not. Both want the same Workspace.
 #[test]
-fn a_template_in_the_stored_shape_gives_the_same_workspace() {
+fn stored_template_gives_same_workspace() {
     let template = |container: Value| {
         merged(json!({ "podTemplate": { "spec": { "containers": [container] } } }))
     };
@@ -114,7 +114,7 @@ fn a_template_in_the_stored_shape_gives_the_same_workspace() {
 
 /// An empty value of a variable of the Stack itself is stored as upstream does, too.
 #[test]
-fn an_empty_literal_is_a_variable_without_value() {
+fn empty_literal_is_variable_without_value() {
     let literal = json!({ "type": "Literal", "literal": { "value": "" } });
     let spec = &workspace(&fixture().spec(json!({ "envRefs": { "A": literal } })))["spec"];
     assert_eq!(spec["env"], json!([{ "name": "A" }]));
@@ -122,7 +122,7 @@ fn an_empty_literal_is_a_variable_without_value() {
 
 /// Go's types don't write what says nothing, and had their say before the template is laid over anything.
 #[test]
-fn what_says_nothing_is_not_stored() {
+fn empty_fields_are_not_stored() {
     let pod = |spec: Value| {
         merged(json!({ "podTemplate": { "spec": spec } }))["podTemplate"]["spec"].clone()
     };

@@ -26,7 +26,7 @@ fn refusal(fixture: &StackFixture) -> String {
 
 /// 115
 #[test]
-fn a_template_and_what_the_stack_says_become_one() {
+fn template_is_merged_with_stack() {
     let fixture = with_template(json!({
         "metadata": { "labels": { "team": "shop" } },
         "spec": {
@@ -92,7 +92,7 @@ fn a_template_and_what_the_stack_says_become_one() {
 }
 
 #[test]
-fn an_empty_template_changes_nothing() {
+fn empty_template_changes_nothing() {
     let plain = workspace(&fixture());
     for template in [
         json!({}),
@@ -110,7 +110,7 @@ fn an_empty_template_changes_nothing() {
 }
 
 #[test]
-fn the_stacks_identity_is_not_the_templates_to_change() {
+fn template_cannot_change_stack_identity() {
     let fixture = with_template(json!({
         "metadata": {
             "namespace": "other", "uid": "1", "resourceVersion": "2", "generateName": "x-", "generation": 3,
@@ -137,7 +137,7 @@ fn the_stacks_identity_is_not_the_templates_to_change() {
 }
 
 #[test]
-fn a_template_may_name_the_workspace() {
+fn template_can_name_workspace() {
     let fixture = with_template(json!({ "metadata": { "name": "place" } }));
     let stack: Stack = serde_json::from_value(fixture.stack.clone()).unwrap();
     assert_eq!(workspace_name(&stack), "place");
@@ -177,7 +177,7 @@ fn scalars_are_overridden_and_objects_merged() {
 }
 
 #[test]
-fn variables_merge_by_name_and_whole_objects_come_after_the_templates() {
+fn template_variables_merge_by_name() {
     let fixture = with_template(json!({ "spec": {
         "env": [{ "name": "PULUMI_BACKEND_URL", "value": "file:///mine" }, { "name": "NEW", "value": "1" }],
         "envFrom": [{ "secretRef": { "name": "from-template" } }],
@@ -206,7 +206,7 @@ fn variables_merge_by_name_and_whole_objects_come_after_the_templates() {
 }
 
 #[test]
-fn the_templates_stacks_come_before_the_stacks_own() {
+fn template_stacks_precede_own_stack() {
     let spec =
         merged(json!({ "stacks": [{ "name": "other", "create": false }, { "name": "third" }] }));
     assert_eq!(
@@ -216,7 +216,7 @@ fn the_templates_stacks_come_before_the_stacks_own() {
 }
 
 #[test]
-fn what_a_template_says_of_the_stacks_own_stack_is_laid_over_it() {
+fn template_overrides_own_stack_entry() {
     let fixture = with_template(json!({ "spec": { "stacks": [
         { "name": "dev", "secretsProvider": "passphrase", "config": [
             { "key": "deep.down", "path": true, "value": 1 },
@@ -246,7 +246,7 @@ fn what_a_template_says_of_the_stacks_own_stack_is_laid_over_it() {
 }
 
 #[test]
-fn a_volume_that_is_given_another_source_keeps_both() {
+fn volume_with_second_source_keeps_both() {
     let fixture = with_template(json!({ "spec": { "podTemplate": { "spec": {
         "containers": [{ "name": "pulumi" }],
         "volumes": [{ "name": "secret-s", "emptyDir": {} }],
@@ -261,7 +261,7 @@ fn a_volume_that_is_given_another_source_keeps_both() {
 }
 
 #[test]
-fn a_stack_without_source_takes_the_templates() {
+fn stack_without_source_uses_template_source() {
     let git = json!({ "url": "https://example.com/a.git", "ref": "main" });
     let fixture =
         with_template(json!({ "spec": { "git": git } })).spec(json!({ "programRef": null }));
@@ -271,7 +271,7 @@ fn a_stack_without_source_takes_the_templates() {
 }
 
 #[test]
-fn two_sources_are_refused() {
+fn two_sources_are_rejected() {
     let message = |sources: &str| {
         format!(
             "spec.workspaceTemplate.spec: the program would come from {sources} at once: keep one, in the template or in the Stack itself"
@@ -300,7 +300,7 @@ fn two_sources_are_refused() {
 
 /// 91, with sources from the template: what a destroy works on is the state.
 #[test]
-fn a_destroy_without_program_has_no_source_at_all() {
+fn destroy_without_program_has_no_source() {
     let project = json!({ "name": "hello", "runtime": "yaml" });
     for source in [
         json!({}),
@@ -327,7 +327,7 @@ fn a_destroy_without_program_has_no_source_at_all() {
 }
 
 #[test]
-fn what_can_not_be_merged_is_named() {
+fn unmergeable_template_is_named() {
     let containers = |containers: Value| json!({ "spec": { "podTemplate": { "spec": { "containers": containers } } } });
     for (template, message) in [
         (
@@ -350,7 +350,7 @@ fn what_can_not_be_merged_is_named() {
 }
 
 #[test]
-fn what_is_no_workspace_any_more_is_named() {
+fn invalid_merged_workspace_is_named() {
     for (template, message) in [
         (
             json!({ "pulumiLogLevel": -1 }),
@@ -380,7 +380,7 @@ fn what_is_no_workspace_any_more_is_named() {
 
 /// A Stack for which nothing was ever run goes whatever its template says.
 #[test]
-fn a_template_that_makes_no_workspace_does_not_keep_a_stack() {
+fn invalid_template_does_not_block_stack_delete() {
     let fixture = with_template(json!({ "spec": { "image": 1 } }))
         .spec(json!({ "destroyOnFinalize": true }))
         .deleting();

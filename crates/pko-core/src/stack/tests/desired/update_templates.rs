@@ -20,7 +20,7 @@ fn deleted(fixture: StackFixture) -> StackFixture {
 
 /// 8, 39
 #[test]
-fn an_update_lives_as_long_as_the_template_says() {
+fn update_template_sets_ttl() {
     let template = || with_template(json!({ "spec": { "ttlAfterCompleted": "42m" } }));
     for (fixture, operation) in [
         (template(), "up"),
@@ -50,7 +50,7 @@ fn options_of_the_template_are_laid_over_the_stacks() {
 }
 
 #[test]
-fn an_empty_template_changes_nothing() {
+fn empty_template_changes_nothing() {
     let plain = created(&fixture());
     for template in [
         json!({}),
@@ -67,7 +67,7 @@ fn an_empty_template_changes_nothing() {
 }
 
 #[test]
-fn the_updates_identity_is_not_the_templates_to_change() {
+fn update_template_cannot_change_identity() {
     let fixture = with_template(json!({ "metadata": {
         "namespace": "other", "uid": "1", "generateName": "x-", "resourceVersion": "1",
         "ownerReferences": [{ "apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "b" }],
@@ -87,7 +87,7 @@ fn the_updates_identity_is_not_the_templates_to_change() {
 
 /// A type or a name of the template's own would end in a loop: a destroy that is never done, an Update that exists already.
 #[test]
-fn what_an_update_is_for_is_not_the_templates_to_change() {
+fn update_template_cannot_change_purpose() {
     let itself = |field: &str, due: &str, said: &str| {
         format!(
             "spec.updateTemplate.spec.{field}: the Stack itself makes this \"{due}\", not \"{said}\": remove the field"
@@ -126,7 +126,7 @@ fn what_an_update_is_for_is_not_the_templates_to_change() {
 }
 
 #[test]
-fn a_deletion_is_not_held_up_by_a_template() {
+fn invalid_update_template_does_not_block_destroy() {
     let fixture = deleted(with_template(json!({
         "metadata": { "name": "mine" },
         "spec": { "type": "up", "stackName": "prod", "workspaceName": "other", "remove": true },
@@ -144,7 +144,7 @@ fn a_deletion_is_not_held_up_by_a_template() {
 
 /// A refresh that comes first is there to fail if something changed, and is no `up`.
 #[test]
-fn a_refresh_that_comes_first_stays_one() {
+fn update_template_keeps_pre_update_refresh() {
     let fixture =
         with_template(json!({ "spec": { "type": "up", "expectNoChanges": false, "parallel": 2 } }))
             .spec(json!({ "expectNoRefreshChanges": true }));

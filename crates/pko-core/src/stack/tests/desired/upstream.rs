@@ -64,7 +64,7 @@ fn defaulted(mut workspace: Value) -> Value {
 }
 
 #[test]
-fn each_stack_wants_the_workspace_that_upstream_stored() {
+fn upstream_stacks_keep_stored_workspaces() {
     let (Some(stacks), Some(workspaces)) = (stacks(), objects("workspaces.yaml")) else {
         return;
     };
@@ -92,7 +92,7 @@ fn each_stack_wants_the_workspace_that_upstream_stored() {
 }
 
 #[test]
-fn each_stack_wants_the_updates_that_upstream_made() {
+fn upstream_stacks_keep_stored_updates() {
     let (Some(stacks), Some(workspaces), Some(updates)) = (
         stacks(),
         objects("workspaces.yaml"),
@@ -152,7 +152,7 @@ fn each_stack_wants_the_updates_that_upstream_made() {
 
 /// Whatever upstream's documents show is a Workspace in the end.
 #[test]
-fn each_stack_of_the_documents_wants_a_workspace() {
+fn documented_stacks_have_workspaces() {
     let repository = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = repository.join("testing/manifests/accepted");
     let objects = pko_testkit::fixtures::load(&folder).unwrap();

@@ -38,7 +38,7 @@ fn ready(status: &str, reason: &str, message: &str) -> Value {
 }
 
 #[test]
-fn a_stack_has_one_of_three_shapes() {
+fn stack_conditions_are_exclusive() {
     let before = json!({ "conditions": [
         condition("Ready", "False", "NotReadyStalled", ""), condition("Stalled", "True", "SpecInvalid", "old"),
         condition("Reconciling", "True", "StackProcessing", "old"),
@@ -73,7 +73,7 @@ fn a_stack_has_one_of_three_shapes() {
 }
 
 #[test]
-fn a_transition_is_a_change_of_status_and_not_of_words() {
+fn transition_time_follows_status_only() {
     let outcome = fixture()
         .failed(1, 0)
         .status(json!({ "conditions": [
@@ -200,7 +200,7 @@ fn rows() -> Vec<(StackReason, &'static str, StackFixture)> {
 }
 
 #[test]
-fn each_reason_begins_with_upstreams_words() {
+fn reason_messages_begin_as_upstreams() {
     for (reason, expected, fixture) in rows() {
         let conditions = conditions(&fixture);
         let [ready, why] = conditions.as_array().unwrap().as_slice() else {
@@ -215,7 +215,7 @@ fn each_reason_begins_with_upstreams_words() {
 }
 
 #[test]
-fn each_reason_has_a_row() {
+fn reasons_have_table_rows() {
     let shapes = [
         StackReason::ProcessingCompleted,
         StackReason::NotReadyInProgress,
@@ -229,7 +229,7 @@ fn each_reason_has_a_row() {
 }
 
 #[test]
-fn a_second_look_at_the_same_thing_writes_nothing() {
+fn second_reconcile_writes_nothing() {
     for (reason, expected, fixture) in rows() {
         let mut again = fixture.seen_before();
         // An Update that was just made runs now.

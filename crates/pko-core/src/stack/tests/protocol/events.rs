@@ -78,7 +78,7 @@ fn rows() -> Vec<(StackEvent, &'static str, StackFixture)> {
 }
 
 #[test]
-fn each_event_has_upstreams_text() {
+fn events_have_upstreams_text() {
     for (event, text, fixture) in rows() {
         let events = events(&fixture);
         assert!(events.contains(&text.to_owned()), "{event}: {events:?}");
@@ -88,7 +88,7 @@ fn each_event_has_upstreams_text() {
 /// Upstream repeats that an update is wanted at each look until the Workspace is ready, and that the Workspace was deleted at
 /// each look from then on.
 #[test]
-fn no_event_is_repeated_for_the_same_fact() {
+fn events_are_not_repeated() {
     let waiting = unready("Installing", false);
     assert_eq!(
         events(&waiting),
@@ -103,7 +103,7 @@ fn no_event_is_repeated_for_the_same_fact() {
 }
 
 #[test]
-fn what_a_condition_says_needs_no_event() {
+fn condition_only_facts_have_no_event() {
     let away = fixture().source(unavailable("Flux source has no artifact"));
     let deleted = fixture().deleting().last(json!({}));
     for (sentence, fixture) in [
@@ -123,7 +123,7 @@ fn what_a_condition_says_needs_no_event() {
 
 /// Upstream defines these, and has never told of them.
 #[test]
-fn each_event_has_a_row_or_is_never_told() {
+fn events_have_table_rows_or_are_unused() {
     let never = [
         StackEvent::StackInitializationFailure,
         StackEvent::StackGitAuthenticationFailure,

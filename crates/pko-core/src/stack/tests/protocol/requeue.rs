@@ -5,7 +5,7 @@ use super::*;
 /// Upstream waits for events alone in most of these rows, and hangs where one is missed; here whatever waits names a time,
 /// and only what needs the user does not.
 #[test]
-fn each_situation_has_its_time() {
+fn requeue_delays_match_situation() {
     let resync = json!({ "continueResyncOnCommitMatch": true, "resyncFrequencySeconds": 600 });
     let branch =
         json!({ "programRef": null, "projectRepo": "https://git.test/a/b", "branch": "main" });
@@ -24,7 +24,7 @@ fn each_situation_has_its_time() {
             fixture().current(running()),
             "again in 300s",
         ),
-        // Upstream waits for ever; see `an_update_that_vanished_is_made_again`.
+        // Upstream waits for ever; see `vanished_update_is_created_again`.
         (
             "the current Update is gone, and another is made",
             fixture().vanished(),

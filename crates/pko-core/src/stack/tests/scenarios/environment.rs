@@ -51,7 +51,7 @@ fn scenarios_60_to_62_variables() {
 
 /// Upstream says no more than the first half: nobody knows which of them it means.
 #[test]
-fn scenarios_63_64_70_and_71_references_that_no_workspace_can_follow() {
+fn scenarios_63_64_70_and_71_unresolvable_references() {
     let env = json!({ "type": "Env", "env": { "name": "HOME" } });
     let file = json!({ "type": "FS", "filesystem": { "path": "/etc/passwd" } });
     for (number, fields, message) in [

@@ -4,8 +4,8 @@
 mod current_update;
 mod environment;
 mod finalization;
-mod places;
 mod prerequisites;
+mod scenario_index;
 mod sources;
 mod triggers;
 mod unit;

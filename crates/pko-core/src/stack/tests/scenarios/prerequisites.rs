@@ -87,7 +87,7 @@ fn scenarios_42_to_46_and_48_a_stack_waits() {
 }
 
 #[test]
-fn scenarios_47_and_49_a_stack_goes_on() {
+fn scenarios_47_and_49_stack_continues() {
     let started: &[&str] = &[
         PROCESSING,
         CREATE_UP,
@@ -115,7 +115,7 @@ fn scenarios_47_and_49_a_stack_goes_on() {
 }
 
 #[test]
-fn scenario_50_a_stack_that_goes_waits_for_nobody() {
+fn scenario_50_deleting_stack_skips_prerequisites() {
     play([(
         50,
         "it is destroyed, and the other is gone",

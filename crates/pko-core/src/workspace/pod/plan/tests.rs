@@ -372,7 +372,7 @@ fn pod_of_a_previous_statefulset_is_waited_for() {
 }
 
 #[test]
-fn unhealthy_pod_of_another_operator_version_is_replaced_without_a_run() {
+fn outdated_unhealthy_pod_without_run_is_replaced() {
     let crash = |cluster: &mut PodCluster| {
         cluster.container_waits("CrashLoopBackOff", "back-off 10s restarting");
     };

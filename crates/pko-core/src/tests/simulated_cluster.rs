@@ -26,17 +26,17 @@ use crate::{
 /// The garbage collector's own finalizer.
 const FOREGROUND: &str = "foregroundDeletion";
 /// The rule of a pass that did not come to its end.
-pub(super) const UNANSWERED: &str = "unanswered";
+pub(super) const NO_RESPONSE: &str = "unanswered";
 /// When the controller looks again after such a pass.
 const AFTER_ERROR: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The operator died: the rest of the pass does not happen.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Died;
+pub(super) struct Crashed;
 
 /// One look at one object.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Pass<Effect> {
+pub(super) struct Reconciliation<Effect> {
     pub(super) plan: Plan<Effect>,
     /// How many requests were made, by their kind.
     pub(super) requests: BTreeMap<&'static str, usize>,
@@ -46,7 +46,7 @@ pub(super) struct Pass<Effect> {
     pub(super) write_steps: usize,
 }
 
-impl<Effect> Pass<Effect> {
+impl<Effect> Reconciliation<Effect> {
     /// Everything that the pass asks its driver to change: write requests and effects.
     pub(super) fn write_count(&self) -> usize {
         self.write_steps + self.plan.effects.len()
@@ -89,11 +89,11 @@ pub(super) enum Creation {
 }
 
 /// A question that nobody answered: the pass ends.
-struct Unanswered;
+struct NoResponse;
 
 /// Objects, and what lies behind them.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Cluster {
+pub(super) struct SimulatedCluster {
     pub(super) now: Timestamp,
     pub(super) stack: Option<Stack>,
     pub(super) updates: BTreeMap<String, Update>,
@@ -111,17 +111,17 @@ pub(super) struct Cluster {
     pub(super) others: stack::Prerequisites,
     /// What other Stacks were requests to run for, by name and value.
     pub(super) requests: Vec<(String, String)>,
-    /// The Stack as a cache has it that has not heard of the last edits.
-    pub(super) behind: Option<Stack>,
+    /// The Stack as a cache has it that has not watched of the last edits.
+    pub(super) stale_stack: Option<Stack>,
     /// A user has let the Stack go by hand.
-    pub(super) is_torn_out: bool,
+    pub(super) is_finalizer_removed: bool,
     /// When the lock was taken that holds the stack, and nobody holds any more.
-    pub(super) left_lock: Option<Timestamp>,
+    pub(super) stale_lock: Option<Timestamp>,
     /// Whether something was made that a destroy takes away.
     pub(super) has_resources: bool,
-    pub(super) place: RuntimeState,
+    pub(super) runtime: RuntimeState,
     pub(super) version: Result<String, AgentError>,
-    pub(super) preparation: SetupState,
+    pub(super) setup: SetupState,
     pub(super) agent_error: Option<RunError>,
     pub(super) runs: BTreeMap<String, OwnedRun>,
     /// Which pod it is: another one has none of the runs of before.
@@ -129,7 +129,7 @@ pub(super) struct Cluster {
     /// The uids of the Updates whose runs were begun, in order.
     pub(super) begun: Vec<String>,
     /// Runs succeed.
-    pub(super) works: bool,
+    pub(super) runs_succeed: bool,
     /// What was run, in order.
     pub(super) log: Vec<OperationType>,
     /// What the user was told, in order.
@@ -160,13 +160,13 @@ pub(super) fn request(stack: &mut Stack, value: &str) {
     annotations.insert(key, value.to_owned());
 }
 
-fn let_go(metadata: &mut ObjectMeta) {
+fn remove_stack_finalizer(metadata: &mut ObjectMeta) {
     if let Some(names) = &mut metadata.finalizers {
         names.retain(|name| name != finalizers::STACK);
     }
 }
 
-impl Cluster {
+impl SimulatedCluster {
     pub(super) fn new(spec: &Value) -> Self {
         Self::named("demo", spec)
     }
@@ -188,23 +188,23 @@ impl Cluster {
             faults: Faults::default(),
             others: stack::Prerequisites::new(),
             requests: Vec::new(),
-            behind: None,
-            is_torn_out: false,
-            left_lock: None,
+            stale_stack: None,
+            is_finalizer_removed: false,
+            stale_lock: None,
             has_resources: false,
-            place: RuntimeState::Running(AgentEndpoint {
+            runtime: RuntimeState::Running(AgentEndpoint {
                 address: "unix:/run/demo".to_owned(),
                 name: "\"demo\"".to_owned(),
                 is_outdated: false,
                 look_again: std::time::Duration::from_secs(30),
             }),
             version: Ok("3.259.0".to_owned()),
-            preparation: SetupState::Done,
+            setup: SetupState::Done,
             agent_error: None,
             runs: BTreeMap::new(),
             instance: 1,
             begun: Vec::new(),
-            works: true,
+            runs_succeed: true,
             log: Vec::new(),
             events: Vec::new(),
             writes_left: None,
@@ -214,9 +214,9 @@ impl Cluster {
         }
     }
 
-    fn write(&mut self, what: &str) -> Result<(), Died> {
+    fn write(&mut self, what: &str) -> Result<(), Crashed> {
         match &mut self.writes_left {
-            Some(0) => return Err(Died),
+            Some(0) => return Err(Crashed),
             Some(left) => *left -= 1,
             None => {}
         }
@@ -272,9 +272,9 @@ impl Cluster {
     }
 
     /// A user lets the Stack go by hand, and knows what that means.
-    pub(super) fn tear_out_finalizer(&mut self) {
-        self.is_torn_out = true;
-        let_go(&mut self.stack.as_mut().unwrap().metadata);
+    pub(super) fn remove_finalizer(&mut self) {
+        self.is_finalizer_removed = true;
+        remove_stack_finalizer(&mut self.stack.as_mut().unwrap().metadata);
         self.collect();
     }
 
@@ -287,7 +287,7 @@ impl Cluster {
     /// The pod is killed in the midst of a run, which holds the stack.
     pub(super) fn kill_pod(&mut self) {
         assert!(!self.runs.is_empty());
-        self.left_lock = Some(self.now);
+        self.stale_lock = Some(self.now);
         self.replace_pod();
     }
 
@@ -361,11 +361,13 @@ impl Cluster {
 
     // What the operator does.
 
-    pub(super) fn look_at_stack(&mut self) -> Result<Option<Pass<stack::StackEffect>>, Died> {
+    pub(super) fn reconcile_stack(
+        &mut self,
+    ) -> Result<Option<Reconciliation<stack::StackEffect>>, Crashed> {
         let Some(live) = self.stack.clone() else {
             return Ok(None);
         };
-        let object = self.behind.clone().unwrap_or(live);
+        let object = self.stale_stack.clone().unwrap_or(live);
         let mut observed = stack::ObservedStack::new(object);
         observed.unreleased = self.unreleased();
         let mut requests = BTreeMap::new();
@@ -395,7 +397,7 @@ impl Cluster {
                     for effect in &plan.effects {
                         self.do_for_stack(effect)?;
                     }
-                    return Ok(Some(Pass {
+                    return Ok(Some(Reconciliation {
                         plan,
                         requests,
                         created,
@@ -430,17 +432,17 @@ impl Cluster {
         observed: &stack::ObservedStack,
         requests: BTreeMap<&'static str, usize>,
         write_steps: usize,
-    ) -> Result<Pass<stack::StackEffect>, Died> {
+    ) -> Result<Reconciliation<stack::StackEffect>, Crashed> {
         let effects = observed.unsaved(self.now);
         for effect in &effects {
             self.do_for_stack(effect)?;
         }
         let plan = Plan {
-            rule: UNANSWERED,
+            rule: NO_RESPONSE,
             effects,
             requeue: Requeue::after(AFTER_ERROR),
         };
-        Ok(Pass {
+        Ok(Reconciliation {
             plan,
             requests,
             created: None,
@@ -481,7 +483,7 @@ impl Cluster {
     fn write_for_stack(
         &mut self,
         write: stack::StackWrite,
-    ) -> Result<Result<stack::StackResponse, Unanswered>, Died> {
+    ) -> Result<Result<stack::StackResponse, NoResponse>, Crashed> {
         Ok(Ok(match write {
             stack::StackWrite::PublishOutputs(_) => stack::StackResponse::Published(Ok(())),
             stack::StackWrite::CreateUpdate(update, status) => {
@@ -489,11 +491,11 @@ impl Cluster {
                     self.do_for_stack(&stack::StackEffect::PatchStatus(status))?;
                 }
                 match self.faults.creation.clone() {
-                    Creation::NoAnswer => return Ok(Err(Unanswered)),
+                    Creation::NoAnswer => return Ok(Err(NoResponse)),
                     Creation::Refused(refusal) => stack::StackResponse::Created(Err(refusal)),
                     Creation::AnswerLost => {
                         self.create(&update)?;
-                        return Ok(Err(Unanswered));
+                        return Ok(Err(NoResponse));
                     }
                     Creation::Works => {
                         self.create(&update)?;
@@ -528,7 +530,7 @@ impl Cluster {
         Ok(stack::ProgramSource { revision, location })
     }
 
-    fn apply(&mut self, wanted: &Workspace) -> Result<Workspace, Died> {
+    fn apply(&mut self, wanted: &Workspace) -> Result<Workspace, Crashed> {
         let mut applied = stored(wanted);
         match &self.workspace {
             Some(before)
@@ -553,7 +555,7 @@ impl Cluster {
         Ok(applied)
     }
 
-    fn create(&mut self, update: &Update) -> Result<(), Died> {
+    fn create(&mut self, update: &Update) -> Result<(), Crashed> {
         let mut update = stored(update);
         let name = update.metadata.name.clone().unwrap();
         // A pass that did not come to its end made it.
@@ -567,10 +569,10 @@ impl Cluster {
         Ok(())
     }
 
-    fn do_for_stack(&mut self, effect: &stack::StackEffect) -> Result<(), Died> {
+    fn do_for_stack(&mut self, effect: &stack::StackEffect) -> Result<(), Crashed> {
         self.write(&stack_effect(effect))?;
         // A cache that has not seen our own write is not believed.
-        self.behind = None;
+        self.stale_stack = None;
         let stack = self.stack.as_mut();
         match effect {
             stack::StackEffect::AddFinalizer => {
@@ -579,7 +581,9 @@ impl Cluster {
                     .get_or_insert_default()
                     .push(finalizers::STACK.to_owned());
             }
-            stack::StackEffect::RemoveFinalizer => let_go(&mut stack.unwrap().metadata),
+            stack::StackEffect::RemoveFinalizer => {
+                remove_stack_finalizer(&mut stack.unwrap().metadata)
+            }
             stack::StackEffect::PatchStatus(status) => {
                 let stack = stack.unwrap();
                 assert_ne!(
@@ -591,7 +595,7 @@ impl Cluster {
             }
             stack::StackEffect::ReleaseUpdate(name) => {
                 if let Some(update) = self.updates.get_mut(name) {
-                    let_go(&mut update.metadata);
+                    remove_stack_finalizer(&mut update.metadata);
                 }
             }
             stack::StackEffect::DeleteUpdate(name) => self.delete_update(name),
@@ -607,10 +611,10 @@ impl Cluster {
         Ok(())
     }
 
-    pub(super) fn look_at_update(
+    pub(super) fn reconcile_update(
         &mut self,
         name: &str,
-    ) -> Result<Option<Pass<update::UpdateEffect>>, Died> {
+    ) -> Result<Option<Reconciliation<update::UpdateEffect>>, Crashed> {
         let Some(object) = self.updates.get(name).cloned() else {
             return Ok(None);
         };
@@ -632,7 +636,7 @@ impl Cluster {
                     for effect in &plan.effects {
                         self.do_for_update(&object, effect)?;
                     }
-                    return Ok(Some(Pass {
+                    return Ok(Some(Reconciliation {
                         plan,
                         requests,
                         created: None,
@@ -665,7 +669,7 @@ impl Cluster {
         &mut self,
         object: &Update,
         write: update::UpdateWrite,
-    ) -> Result<update::UpdateResponse, Died> {
+    ) -> Result<update::UpdateResponse, Crashed> {
         Ok(match write {
             update::UpdateWrite::Admit(_) => {
                 update::UpdateResponse::Admission(crate::run_queue::Admission::Admitted)
@@ -682,7 +686,7 @@ impl Cluster {
             update::UpdateWrite::CancelRun(_) => update::UpdateResponse::Run(self.cancel(object)?),
             update::UpdateWrite::StoreOutputs(secret) => {
                 self.write("outputs kept")?;
-                update::UpdateResponse::Outputs(Ok(self.keep(&secret)))
+                update::UpdateResponse::Outputs(Ok(self.store_outputs(&secret)))
             }
         })
     }
@@ -700,7 +704,7 @@ impl Cluster {
     }
 
     /// Starts a run or finds it, as an agent does.
-    fn run(&mut self, update: &Update) -> Result<Result<RunProgress, RunError>, Died> {
+    fn run(&mut self, update: &Update) -> Result<Result<RunProgress, RunError>, Crashed> {
         if let Some(error) = self.agent_error.clone() {
             return Ok(Err(error));
         }
@@ -710,10 +714,12 @@ impl Cluster {
             self.write("run begun")?;
             self.log.push(update.spec.operation.clone().unwrap());
             self.begun.push(id.clone());
-            let run = self.held(update).unwrap_or_else(|| self.begun(update));
+            let run = self
+                .run_under_lock(update)
+                .unwrap_or_else(|| self.new_run(update));
             self.runs.insert(id.clone(), run);
         }
-        Ok(Ok(self.seen(&id)))
+        Ok(Ok(self.poll_run(&id)))
     }
 
     /// No run is begun while another one is under way, except that of an Update that somebody tore out.
@@ -726,7 +732,7 @@ impl Cluster {
     }
 
     /// Tells a run to end, as an agent is told.
-    fn cancel(&mut self, update: &Update) -> Result<Result<RunProgress, RunError>, Died> {
+    fn cancel(&mut self, update: &Update) -> Result<Result<RunProgress, RunError>, Crashed> {
         if let Some(error) = self.agent_error.clone() {
             return Ok(Err(error));
         }
@@ -739,10 +745,10 @@ impl Cluster {
             ..RunOutcome::default()
         };
         self.write("run canceled")?;
-        Ok(Ok(self.seen(&id)))
+        Ok(Ok(self.poll_run(&id)))
     }
 
-    fn seen(&mut self, id: &str) -> RunProgress {
+    fn poll_run(&mut self, id: &str) -> RunProgress {
         let run = self.runs.get_mut(id).unwrap();
         if run.looks > 0 {
             run.looks -= 1;
@@ -751,7 +757,7 @@ impl Cluster {
         RunProgress::Ended(Box::new(run.outcome.clone()))
     }
 
-    fn keep(&mut self, secret: &Secret) -> String {
+    fn store_outputs(&mut self, secret: &Secret) -> String {
         let data = secret.data.clone().unwrap_or_default();
         let outputs = data
             .into_iter()
@@ -762,16 +768,16 @@ impl Cluster {
     }
 
     /// What an agent does about a lock: one of a run that is lost goes, any other one stays.
-    fn held(&mut self, update: &Update) -> Option<OwnedRun> {
-        let taken = self.left_lock?;
+    fn run_under_lock(&mut self, update: &Update) -> Option<OwnedRun> {
+        let taken = self.stale_lock?;
         let lost = update::interrupted_runs(update, self.updates.values());
         let ours = lost
             .iter()
             .find(|run| run.begun <= taken && taken <= run.lost);
         if let Some(ours) = ours {
-            self.left_lock = None;
+            self.stale_lock = None;
             let note = format!("removed the lock that run {} had left behind", ours.id);
-            let mut run = self.begun(update);
+            let mut run = self.new_run(update);
             run.outcome.notes = vec![note];
             return Some(run);
         }
@@ -786,13 +792,13 @@ impl Cluster {
         })
     }
 
-    fn begun(&mut self, update: &Update) -> OwnedRun {
+    fn new_run(&mut self, update: &Update) -> OwnedRun {
         let up = update.spec.operation == Some(OperationType::Up);
-        let works = self.works && !self.faults.is_broken;
+        let runs_succeed = self.runs_succeed && !self.faults.is_broken;
         if up {
             // Even an update that fails may have made something.
             self.has_resources = true;
-        } else if works && update.spec.operation == Some(OperationType::Destroy) {
+        } else if runs_succeed && update.spec.operation == Some(OperationType::Destroy) {
             self.has_resources = false;
         }
         let json = self.revision.as_deref().unwrap_or("0").into();
@@ -800,17 +806,17 @@ impl Cluster {
             json,
             secret: false,
         };
-        let outputs = (up && works).then(|| ("revision".to_owned(), output));
+        let outputs = (up && runs_succeed).then(|| ("revision".to_owned(), output));
         let project = ProjectInfo {
             name: "hello".to_owned(),
             runtime: "yaml".to_owned(),
         };
         OwnedRun {
             outcome: RunOutcome {
-                succeeded: works,
-                class: self.faults.class.filter(|_| !works),
-                message: if works { "" } else { "it broke" }.to_owned(),
-                project: works.then_some(project),
+                succeeded: runs_succeed,
+                class: self.faults.class.filter(|_| !runs_succeed),
+                message: if runs_succeed { "" } else { "it broke" }.to_owned(),
+                project: runs_succeed.then_some(project),
                 outputs: outputs.into_iter().collect(),
                 ..RunOutcome::default()
             },
@@ -822,7 +828,7 @@ impl Cluster {
         &mut self,
         object: &Update,
         effect: &update::UpdateEffect,
-    ) -> Result<(), Died> {
+    ) -> Result<(), Crashed> {
         let name = object.metadata.name.clone().unwrap();
         let id = object.metadata.uid.clone().unwrap_or_default();
         let is_free = matches!(
@@ -854,7 +860,7 @@ impl Cluster {
             update::UpdateEffect::AcknowledgeRun => drop(self.runs.remove(&id)),
             update::UpdateEffect::Delete => self.delete_update(&name),
             update::UpdateEffect::RemoveFinalizer => {
-                let_go(&mut self.updates.get_mut(&name).unwrap().metadata);
+                remove_stack_finalizer(&mut self.updates.get_mut(&name).unwrap().metadata);
             }
             update::UpdateEffect::Emit(event) => self.events.push(event.reason.to_string()),
         }
@@ -862,9 +868,9 @@ impl Cluster {
         Ok(())
     }
 
-    pub(super) fn look_at_workspace(
+    pub(super) fn reconcile_workspace(
         &mut self,
-    ) -> Result<Option<Pass<workspace::WorkspaceEffect>>, Died> {
+    ) -> Result<Option<Reconciliation<workspace::WorkspaceEffect>>, Crashed> {
         let Some(object) = self.workspace.clone() else {
             return Ok(None);
         };
@@ -886,7 +892,7 @@ impl Cluster {
                     for effect in &plan.effects {
                         self.do_for_workspace(effect)?;
                     }
-                    return Ok(Some(Pass {
+                    return Ok(Some(Reconciliation {
                         plan,
                         requests,
                         created: None,
@@ -922,15 +928,15 @@ impl Cluster {
     ) -> workspace::WorkspaceResponse {
         match write {
             workspace::WorkspaceWrite::EnsureRuntime => {
-                workspace::WorkspaceResponse::Runtime(self.place.clone())
+                workspace::WorkspaceResponse::Runtime(self.runtime.clone())
             }
             workspace::WorkspaceWrite::SetUp => {
-                workspace::WorkspaceResponse::Setup(self.preparation.clone())
+                workspace::WorkspaceResponse::Setup(self.setup.clone())
             }
         }
     }
 
-    fn do_for_workspace(&mut self, effect: &workspace::WorkspaceEffect) -> Result<(), Died> {
+    fn do_for_workspace(&mut self, effect: &workspace::WorkspaceEffect) -> Result<(), Crashed> {
         self.write(&format!("workspace: {}", variant(effect)))?;
         match effect {
             workspace::WorkspaceEffect::PatchStatus(status) => {

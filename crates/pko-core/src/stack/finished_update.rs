@@ -40,14 +40,14 @@ struct Failure {
 
 /// The case to decide on. Where an Update was under way and has ended, its result is in the status; where
 /// that can't be told yet, this is the question to ask.
-pub(super) fn absorb(
+pub(super) fn fold_finished_update(
     observed: &ObservedStack,
     now: Timestamp,
 ) -> Result<StackEvaluation, StackStep> {
     let mut evaluation = StackEvaluation {
         observed: observed.clone(),
         status: observed.stack.status.clone().unwrap_or_default(),
-        absorbed: None,
+        finished: None,
         now,
     };
     let Some(current) = evaluation.status.current_update.clone() else {
@@ -141,7 +141,7 @@ fn recorded(
     current: &CurrentUpdate,
     ending: Ending,
 ) -> StackEvaluation {
-    evaluation.absorbed = Some(FinishedUpdate {
+    evaluation.finished = Some(FinishedUpdate {
         release: ending.release.clone(),
         events: events(&ending),
     });
@@ -264,7 +264,7 @@ pub(super) fn attempt(current: &CurrentUpdate, previous: Option<&LastUpdate>) ->
         return 0;
     };
     // Upstream leaves a zero out, too.
-    let uncounted = previous.retries.is_some() || is_first_half(previous);
+    let uncounted = previous.retries.is_some() || is_pre_update_refresh(previous);
     let none = i64::from(!uncounted);
     previous
         .failures
@@ -272,17 +272,17 @@ pub(super) fn attempt(current: &CurrentUpdate, previous: Option<&LastUpdate>) ->
 }
 
 /// Whether this was the refresh that comes before an update.
-pub(super) fn is_first_half(last: &LastUpdate) -> bool {
+pub(super) fn is_pre_update_refresh(last: &LastUpdate) -> bool {
     last.operation == Some(OperationType::Refresh) && last.state == Some(UpdateState::Succeeded)
 }
 
 /// What is to be kept of a result when the pass that found it can't come to its end: the source may be slow or gone, and
 /// a result that was seen is not seen again for the first time.
 pub(super) fn unsaved(observed: &ObservedStack, now: Timestamp) -> Vec<StackEffect> {
-    let evaluation = absorb(observed, now).ok();
-    let absorbed = evaluation.filter(|evaluation| evaluation.absorbed.is_some());
+    let evaluation = fold_finished_update(observed, now).ok();
+    let finished = evaluation.filter(|evaluation| evaluation.finished.is_some());
     let kept =
-        absorbed.map(|evaluation| evaluation.waiting(&update::processing(), Requeue::Settled));
+        finished.map(|evaluation| evaluation.waiting(&update::processing(), Requeue::Settled));
     match kept {
         Some(StackStep::Finish(plan)) => plan.effects,
         _ => Vec::new(),

@@ -5,12 +5,12 @@ use pko_api::names::{annotations, conditions::ConditionType};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{cluster::Cluster, laws};
+use super::{invariants, simulated_cluster::SimulatedCluster};
 use crate::{condition_set::is_true, update::RunError};
 
 /// What may happen between two looks.
 #[derive(Clone, Copy, Debug)]
-enum Happening {
+enum RunEvent {
     Look,
     /// The operator dies after so many more writes, and is started again.
     Death(usize),
@@ -24,24 +24,24 @@ enum Happening {
     WorkspaceDeleted,
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn event() -> impl Strategy<Value = RunEvent> {
     prop_oneof![
-        6 => Just(Happening::Look),
-        4 => (0..4_usize).prop_map(Happening::Death),
-        2 => Just(Happening::PodReplaced),
-        2 => Just(Happening::AgentGone),
-        3 => Just(Happening::AgentBack),
-        1 => Just(Happening::WorkspaceNotReady),
-        2 => Just(Happening::WorkspaceReady),
-        1 => Just(Happening::Canceled),
-        1 => Just(Happening::Deleted),
-        1 => Just(Happening::WorkspaceDeleted),
+        6 => Just(RunEvent::Look),
+        4 => (0..4_usize).prop_map(RunEvent::Death),
+        2 => Just(RunEvent::PodReplaced),
+        2 => Just(RunEvent::AgentGone),
+        3 => Just(RunEvent::AgentBack),
+        1 => Just(RunEvent::WorkspaceNotReady),
+        2 => Just(RunEvent::WorkspaceReady),
+        1 => Just(RunEvent::Canceled),
+        1 => Just(RunEvent::Deleted),
+        1 => Just(RunEvent::WorkspaceDeleted),
     ]
 }
 
 /// A new Update of a Workspace that is ready.
-fn new() -> Cluster {
-    let mut cluster = Cluster::new(&json!({ "stack": "dev" }));
+fn new() -> SimulatedCluster {
+    let mut cluster = SimulatedCluster::new(&json!({ "stack": "dev" }));
     let owner = json!({ "apiVersion": "v", "kind": "Workspace", "name": "demo", "uid": "w", "controller": true });
     let update = json!({
         // Held, so that what becomes of it can be seen.
@@ -54,7 +54,7 @@ fn new() -> Cluster {
     cluster
 }
 
-fn workspace(cluster: &mut Cluster, ready: &str) {
+fn workspace(cluster: &mut SimulatedCluster, ready: &str) {
     let condition = json!({
         "type": "Ready", "status": ready, "reason": "X", "message": "", "lastTransitionTime": cluster.now.to_string(),
     });
@@ -65,41 +65,40 @@ fn workspace(cluster: &mut Cluster, ready: &str) {
     cluster.workspace = Some(serde_json::from_value(workspace).unwrap());
 }
 
-fn happen(cluster: &mut Cluster, happening: Happening) {
-    match happening {
-        Happening::Look => look(cluster),
-        Happening::Death(writes) => {
+fn happen(cluster: &mut SimulatedCluster, event: RunEvent) {
+    match event {
+        RunEvent::Look => look(cluster),
+        RunEvent::Death(writes) => {
             cluster.writes_left = Some(writes);
             look(cluster);
             cluster.writes_left = None;
         }
-        Happening::PodReplaced => cluster.replace_pod(),
-        Happening::AgentGone => {
+        RunEvent::PodReplaced => cluster.replace_pod(),
+        RunEvent::AgentGone => {
             cluster.agent_error = Some(RunError::Unreachable("no route".to_owned()));
         }
-        Happening::AgentBack => cluster.agent_error = None,
-        Happening::WorkspaceNotReady | Happening::WorkspaceReady if cluster.workspace.is_none() => {
-        }
-        Happening::WorkspaceNotReady => workspace(cluster, "False"),
-        Happening::WorkspaceReady => workspace(cluster, "True"),
-        Happening::Canceled => {
+        RunEvent::AgentBack => cluster.agent_error = None,
+        RunEvent::WorkspaceNotReady | RunEvent::WorkspaceReady if cluster.workspace.is_none() => {}
+        RunEvent::WorkspaceNotReady => workspace(cluster, "False"),
+        RunEvent::WorkspaceReady => workspace(cluster, "True"),
+        RunEvent::Canceled => {
             if let Some(update) = cluster.updates.get_mut("demo-1") {
                 let annotations = update.metadata.annotations.get_or_insert_default();
                 annotations.insert(annotations::CANCEL.to_owned(), "true".to_owned());
             }
         }
-        Happening::Deleted => cluster.delete_update("demo-1"),
-        Happening::WorkspaceDeleted => cluster.delete_workspace(),
+        RunEvent::Deleted => cluster.delete_update("demo-1"),
+        RunEvent::WorkspaceDeleted => cluster.delete_workspace(),
     }
 }
 
 /// The laws are held up at each look: one is that no run is begun twice, another that there is a next look.
-fn look(cluster: &mut Cluster) {
+fn look(cluster: &mut SimulatedCluster) {
     cluster.advance(1);
-    let _ = laws::update(cluster, "demo-1");
+    let _ = invariants::update(cluster, "demo-1");
 }
 
-fn is_over(cluster: &Cluster) -> bool {
+fn is_over(cluster: &SimulatedCluster) -> bool {
     let status = cluster
         .updates
         .get("demo-1")
@@ -111,17 +110,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_run_is_begun_once_and_its_update_comes_to_an_end(happenings in prop::collection::vec(happening(), 0..30)) {
+    fn run_starts_once_and_its_update_completes(events in prop::collection::vec(event(), 0..30)) {
         let mut cluster = new();
-        for happening in happenings {
-            happen(&mut cluster, happening);
+        for event in events {
+            happen(&mut cluster, event);
         }
         // Then the world calms down: a Workspace that was deleted is deleted for good, and the rest is well.
-        happen(&mut cluster, Happening::AgentBack);
+        happen(&mut cluster, RunEvent::AgentBack);
         if cluster.workspace.is_none() {
-            happen(&mut cluster, Happening::Deleted);
+            happen(&mut cluster, RunEvent::Deleted);
         }
-        happen(&mut cluster, Happening::WorkspaceReady);
+        happen(&mut cluster, RunEvent::WorkspaceReady);
         for _ in 0..10 {
             look(&mut cluster);
         }

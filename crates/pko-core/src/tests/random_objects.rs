@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{cluster::Cluster, laws};
+use super::{invariants, simulated_cluster::SimulatedCluster};
 use crate::{
     stack::Refusal,
     update::RunError,
@@ -28,23 +28,23 @@ impl Choices {
     }
 }
 
-fn condition(cluster: &Cluster, kind: &str, status: &str, reason: &str) -> Value {
+fn condition(cluster: &SimulatedCluster, kind: &str, status: &str, reason: &str) -> Value {
     let time = (cluster.now - SignedDuration::from_secs(100)).to_string();
     json!({ "type": kind, "status": status, "reason": reason, "message": "m", "lastTransitionTime": time })
 }
 
-fn conditions(cluster: &Cluster, all: &[(&str, &str, &str)]) -> Value {
+fn conditions(cluster: &SimulatedCluster, all: &[(&str, &str, &str)]) -> Value {
     all.iter()
         .map(|(kind, status, reason)| condition(cluster, kind, status, reason))
         .collect()
 }
 
-fn ago(cluster: &Cluster, seconds: i64) -> String {
+fn ago(cluster: &SimulatedCluster, seconds: i64) -> String {
     (cluster.now - SignedDuration::from_secs(seconds)).to_string()
 }
 
 /// A Stack in some state, with what belongs to it in some other.
-fn stack_world(number: u64) -> Cluster {
+fn stack_state(number: u64) -> SimulatedCluster {
     let mut choices = Choices(number);
     let spec = json!({
         "stack": "dev",
@@ -57,7 +57,7 @@ fn stack_world(number: u64) -> Cluster {
         "branch": choices.of(&[json!(null), json!(null), json!("main")]),
         "envRefs": choices.of(&[json!({}), json!({}), json!({ "A": { "type": "Env" } })]),
     });
-    let mut cluster = Cluster::new(&spec);
+    let mut cluster = SimulatedCluster::new(&spec);
     let now = cluster.now;
     cluster.revision = choices.of(&[Some("1"), Some("2"), None]).map(str::to_owned);
     cluster.refusal = choices.of(&[
@@ -104,7 +104,7 @@ fn stack_world(number: u64) -> Cluster {
     cluster
 }
 
-fn stack_status(choices: &mut Choices, cluster: &Cluster) -> Value {
+fn stack_status(choices: &mut Choices, cluster: &SimulatedCluster) -> Value {
     let summary = choices.of(&[
         json!([]),
         conditions(cluster, &[("Ready", "True", "ProcessingCompleted")]),
@@ -152,7 +152,7 @@ fn stack_status(choices: &mut Choices, cluster: &Cluster) -> Value {
     })
 }
 
-fn add_update(cluster: &mut Cluster, state: &str, deleting: bool) {
+fn add_update(cluster: &mut SimulatedCluster, state: &str, deleting: bool) {
     let failed = if state == "failed" { "True" } else { "False" };
     let ended = [
         ("Failed", failed, "UpdateFailed"),
@@ -176,10 +176,10 @@ fn add_update(cluster: &mut Cluster, state: &str, deleting: bool) {
 }
 
 /// The Workspace is what the Stack wants, and in this state, about this generation or the one before.
-fn add_workspace(cluster: &mut Cluster, state: &str, current: bool) {
+fn add_workspace(cluster: &mut SimulatedCluster, state: &str, current: bool) {
     let mut applied = cluster.clone();
     applied.refusal = None;
-    if applied.look_at_stack().is_err() || applied.workspace.is_none() {
+    if applied.reconcile_stack().is_err() || applied.workspace.is_none() {
         return;
     }
     let conditions = match state {
@@ -194,9 +194,9 @@ fn add_workspace(cluster: &mut Cluster, state: &str, current: bool) {
 }
 
 /// An Update in some state, with its Workspace and its agent in some other.
-fn update_world(number: u64) -> Cluster {
+fn update_state(number: u64) -> SimulatedCluster {
     let mut choices = Choices(number);
-    let mut cluster = Cluster::new(&json!({ "stack": "dev" }));
+    let mut cluster = SimulatedCluster::new(&json!({ "stack": "dev" }));
     let not_yet = [
         ("Failed", "False", "Progressing"),
         ("Complete", "False", "Progressing"),
@@ -243,7 +243,7 @@ fn update_world(number: u64) -> Cluster {
         Some(RunError::Refused("no".to_owned())),
         Some(RunError::Lost("forgotten".to_owned())),
     ]);
-    cluster.works = choices.flip();
+    cluster.runs_succeed = choices.flip();
     let ready = choices.of(&[None, Some("True"), Some("False")]);
     cluster.workspace = ready.map(|ready| {
         let conditions = conditions(&cluster, &[("Ready", ready, "X")]);
@@ -257,19 +257,19 @@ fn update_world(number: u64) -> Cluster {
 }
 
 /// A Workspace in some state, with its place and its agent in some other.
-fn workspace_world(number: u64) -> Cluster {
+fn workspace_state(number: u64) -> SimulatedCluster {
     let mut choices = Choices(number);
-    let mut cluster = Cluster::new(&json!({ "stack": "dev" }));
+    let mut cluster = SimulatedCluster::new(&json!({ "stack": "dev" }));
     let places = [
-        cluster.place.clone(),
-        cluster.place.clone(),
+        cluster.runtime.clone(),
+        cluster.runtime.clone(),
         RuntimeState::Starting("pulling".to_owned()),
         RuntimeState::Rolling("changing".to_owned()),
         RuntimeState::Idle,
         RuntimeState::Failed("no memory".to_owned()),
         RuntimeState::Invalid("no pod".to_owned()),
     ];
-    cluster.place = choices.of(&places);
+    cluster.runtime = choices.of(&places);
     let versions = [
         cluster.version.clone(),
         Err(AgentError::Unreachable("no route".to_owned())),
@@ -285,7 +285,7 @@ fn workspace_world(number: u64) -> Cluster {
         is_transient,
         retry_in: std::time::Duration::from_mins(1),
     };
-    cluster.preparation = choices.of(&[
+    cluster.setup = choices.of(&[
         SetupState::Done,
         SetupState::InProgress(SetupStage::Installing),
         failed(SetupStage::Installing, true),
@@ -324,28 +324,28 @@ fn workspace_world(number: u64) -> Cluster {
 }
 
 fn hold(number: u64) {
-    let mut cluster = stack_world(number);
-    laws::stack(&mut cluster).unwrap();
+    let mut cluster = stack_state(number);
+    invariants::stack(&mut cluster).unwrap();
 }
 
 #[test]
-fn the_laws_hold_in_worlds_spread_evenly_over_all_stacks() {
+fn stack_invariants_hold_in_sampled_states() {
     // A large prime apart, so that all choices meet.
     (0..1_000_u64).for_each(|index| hold(index.wrapping_mul(6_700_417_700_417)));
 }
 
 #[test]
-fn the_laws_hold_in_each_world_of_an_update() {
+fn update_invariants_hold_in_all_states() {
     let worlds = 5 * 2 * 3 * 3 * 3 * 2 * 5 * 3 * 5 * 2 * 3;
     for number in (0..worlds).step_by(23) {
-        laws::update(&mut update_world(number), "demo-1").unwrap();
+        invariants::update(&mut update_state(number), "demo-1").unwrap();
     }
 }
 
 #[test]
-fn the_laws_hold_in_each_world_of_a_workspace() {
+fn workspace_invariants_hold_in_all_states() {
     for number in 0..7 * 3 * 4 * 6 * 3 * 2 * 2 {
-        laws::workspace(&mut workspace_world(number)).unwrap();
+        invariants::workspace(&mut workspace_state(number)).unwrap();
     }
 }
 
@@ -354,25 +354,25 @@ fn the_laws_hold_in_each_world_of_a_workspace() {
 fn reads_have_no_effect_in_generated_states() {
     let (mut stacks, mut updates, mut workspaces) = (0, 0, 0);
     for number in (0..1_000_u64).map(|index| index.wrapping_mul(6_700_417_700_417)) {
-        let mut cluster = stack_world(number);
+        let mut cluster = stack_state(number);
         let before = cluster.clone();
-        let pass = cluster.look_at_stack().unwrap().unwrap();
+        let pass = cluster.reconcile_stack().unwrap().unwrap();
         stacks += usize::from(pass.write_count() == 0);
-        laws::reads_change_nothing(&before, &cluster, &pass);
+        invariants::reads_change_nothing(&before, &cluster, &pass);
     }
     for number in 0..1_000_u64 {
-        let mut cluster = update_world(number * 241);
+        let mut cluster = update_state(number * 241);
         let before = cluster.clone();
-        let pass = cluster.look_at_update("demo-1").unwrap().unwrap();
+        let pass = cluster.reconcile_update("demo-1").unwrap().unwrap();
         updates += usize::from(pass.write_count() == 0);
-        laws::reads_change_nothing(&before, &cluster, &pass);
+        invariants::reads_change_nothing(&before, &cluster, &pass);
     }
     for number in 0..1_000_u64 {
-        let mut cluster = workspace_world(number * 6);
+        let mut cluster = workspace_state(number * 6);
         let before = cluster.clone();
-        let pass = cluster.look_at_workspace().unwrap().unwrap();
+        let pass = cluster.reconcile_workspace().unwrap().unwrap();
         workspaces += usize::from(pass.write_count() == 0);
-        laws::reads_change_nothing(&before, &cluster, &pass);
+        invariants::reads_change_nothing(&before, &cluster, &pass);
     }
     // Otherwise the law is tried on nothing.
     assert!(stacks > 0 && updates > 0, "{stacks} {updates} {workspaces}");
@@ -382,19 +382,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_laws_hold_in_any_world_of_a_stack(number: u64) {
+    fn stack_invariants_hold_in_any_state(number: u64) {
         hold(number);
     }
 
     #[test]
-    fn the_laws_hold_as_a_world_goes_on(number: u64, seconds in prop::collection::vec(0_i64..100_000, 1..6)) {
-        let mut cluster = stack_world(number);
+    fn stack_invariants_hold_over_time(number: u64, seconds in prop::collection::vec(0_i64..100_000, 1..6)) {
+        let mut cluster = stack_state(number);
         for step in seconds {
-            laws::stack(&mut cluster).unwrap();
-            laws::workspace(&mut cluster).unwrap();
+            invariants::stack(&mut cluster).unwrap();
+            invariants::workspace(&mut cluster).unwrap();
             let names: Vec<String> = cluster.updates.keys().cloned().collect();
             for name in names {
-                laws::update(&mut cluster, &name).unwrap();
+                invariants::update(&mut cluster, &name).unwrap();
             }
             cluster.advance(step);
         }

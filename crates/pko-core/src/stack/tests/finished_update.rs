@@ -32,7 +32,7 @@ fn last_update(fixture: &StackFixture) -> Value {
 }
 
 #[test]
-fn an_update_that_runs_is_waited_for() {
+fn running_update_is_awaited() {
     let wait: &[&str] = &["update-in-flight", PROCESSING, IN_FIVE_MINUTES];
     check([
         ("a running Update", fixture().current(running()), wait),
@@ -65,7 +65,7 @@ fn an_update_that_runs_is_waited_for() {
 }
 
 #[test]
-fn what_a_run_did_besides_is_told_with_its_success() {
+fn run_notes_are_reported_with_success() {
     let mut update = ended(false, json!({}));
     let note = "removed the lock that run x had left behind";
     update["status"]["conditions"][2]["message"] = json!(note);
@@ -75,7 +75,7 @@ fn what_a_run_did_besides_is_told_with_its_success() {
 }
 
 #[test]
-fn a_success_makes_the_stack_ready() {
+fn successful_update_makes_stack_ready() {
     let fixture = fixture().current(ended(
         false,
         json!({ "message": "fine", "permalink": "https://x/1" }),
@@ -107,7 +107,7 @@ fn a_success_makes_the_stack_ready() {
 }
 
 #[test]
-fn a_failure_is_recorded_and_tried_again() {
+fn failed_update_is_recorded_and_retried() {
     let fixture = fixture()
         .last(json!({ "generation": 2, "lastSuccessfulCommit": "2", "permalink": "https://x/0" }))
         .current(ended(
@@ -136,7 +136,7 @@ fn a_failure_is_recorded_and_tried_again() {
 }
 
 #[test]
-fn an_update_that_vanished_is_made_again() {
+fn vanished_update_is_created_again() {
     let outcome = fixture().vanished().decide();
     assert_eq!(
         outcome.lines(),
@@ -182,7 +182,7 @@ fn an_update_that_vanished_is_made_again() {
 }
 
 #[test]
-fn an_update_that_ended_counts_even_while_it_is_deleted() {
+fn deleting_update_result_is_recorded() {
     let mut update = ended(false, json!({ "observedGeneration": 1 }));
     merge(
         &mut update,
@@ -246,7 +246,7 @@ fn failures_are_counted_for_the_same_spec_request_and_revision() {
 }
 
 #[test]
-fn a_stack_without_revisions_counts_failures_too() {
+fn stack_without_revisions_counts_failures() {
     let fixture = fixture()
         .with(json!({ "spec": { "programRef": null } }))
         .last(json!({ "state": "failed", "failures": 1, "lastAttemptedCommit": null }))
@@ -311,7 +311,7 @@ fn outputs_that_are_gone_leave_the_old_ones() {
 }
 
 #[test]
-fn the_project_is_kept_for_a_destroy_without_source() {
+fn project_info_is_kept_for_destroy() {
     let project = |failed, fields| {
         let fixture = fixture()
             .status(json!({ "projectInfo": { "name": "old", "runtime": "yaml" } }))
@@ -332,14 +332,14 @@ fn the_project_is_kept_for_a_destroy_without_source() {
 }
 
 #[test]
-fn a_very_long_message_is_shortened() {
+fn long_update_message_is_shortened() {
     let fixture = fixture().current(ended(true, json!({ "message": "x".repeat(2_000_000) })));
     let last = last_update(&fixture);
     assert!(last["message"].as_str().unwrap().len() < 40_000);
 }
 
 #[test]
-fn a_result_is_kept_when_the_source_is_gone() {
+fn result_is_recorded_without_source() {
     let fixture = fixture()
         .current(ended(false, json!({})))
         .source(unavailable("Program has no artifact"));
@@ -357,7 +357,7 @@ fn a_result_is_kept_when_the_source_is_gone() {
 }
 
 #[test]
-fn a_result_and_the_next_update_go_together() {
+fn result_and_next_update_share_a_write() {
     let fixture = fixture()
         .current(ended(false, json!({})))
         .with(json!({ "metadata": { "generation": 4 } }));

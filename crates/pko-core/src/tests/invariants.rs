@@ -7,19 +7,21 @@ use pko_api::{
     pulumi::v1::{LastUpdate, UpdateState},
 };
 
-use super::cluster::{Cluster, Creation, Died, Pass, UNANSWERED};
+use super::simulated_cluster::{Crashed, Creation, NO_RESPONSE, Reconciliation, SimulatedCluster};
 use crate::{Requeue, condition_set::is_true, stack, step::SHORTEST_REQUEUE, update, workspace};
 
 /// Looks at the Stack, and holds what is done up against the laws.
-pub(super) fn stack(cluster: &mut Cluster) -> Result<Option<Pass<stack::StackEffect>>, Died> {
+pub(super) fn stack(
+    cluster: &mut SimulatedCluster,
+) -> Result<Option<Reconciliation<stack::StackEffect>>, Crashed> {
     let Some(live) = cluster.stack.clone() else {
         return Ok(None);
     };
-    let is_behind = cluster.behind.is_some();
-    let before = cluster.behind.clone().unwrap_or(live);
+    let is_behind = cluster.stale_stack.is_some();
+    let before = cluster.stale_stack.clone().unwrap_or(live);
     let has_resources = cluster.has_resources;
     let writes = cluster.writes;
-    let Some(pass) = cluster.look_at_stack()? else {
+    let Some(pass) = cluster.reconcile_stack()? else {
         return Ok(None);
     };
     each_request_is_made_once(&pass);
@@ -57,14 +59,17 @@ pub(super) fn stack(cluster: &mut Cluster) -> Result<Option<Pass<stack::StackEff
     Ok(Some(pass))
 }
 
-fn stack_stands_still(mut calm: Cluster, pass: &Pass<stack::StackEffect>) -> Result<(), Died> {
+fn stack_stands_still(
+    mut calm: SimulatedCluster,
+    pass: &Reconciliation<stack::StackEffect>,
+) -> Result<(), Crashed> {
     // After adoption the same look goes on with the next rule; that takes one more.
     if pass.plan.rule == "adopt" {
-        calm.look_at_stack()?;
+        calm.reconcile_stack()?;
     }
     let settled = calm.stack.clone();
     let requests = calm.requests.clone();
-    if let Some(second) = calm.look_at_stack()? {
+    if let Some(second) = calm.reconcile_stack()? {
         // The other Stack gets what was asked of it only after this one's look.
         let effects = second.plan.effects.iter();
         let new: Vec<_> = effects
@@ -85,8 +90,8 @@ fn was_asked(requests: &[(String, String)], effect: &stack::StackEffect) -> bool
 }
 
 /// The same cluster, in which nobody dies any more.
-fn standing_still(cluster: &Cluster) -> Cluster {
-    Cluster {
+fn standing_still(cluster: &SimulatedCluster) -> SimulatedCluster {
+    SimulatedCluster {
         writes_left: None,
         ..cluster.clone()
     }
@@ -94,11 +99,11 @@ fn standing_still(cluster: &Cluster) -> Cluster {
 
 /// Looks at an Update, and holds what is done up against the laws.
 pub(super) fn update(
-    cluster: &mut Cluster,
+    cluster: &mut SimulatedCluster,
     name: &str,
-) -> Result<Option<Pass<update::UpdateEffect>>, Died> {
+) -> Result<Option<Reconciliation<update::UpdateEffect>>, Crashed> {
     let writes = cluster.writes;
-    let Some(pass) = cluster.look_at_update(name)? else {
+    let Some(pass) = cluster.reconcile_update(name)? else {
         return Ok(None);
     };
     each_request_is_made_once(&pass);
@@ -126,7 +131,7 @@ pub(super) fn update(
     let running = pass.plan.effects.contains(&update::UpdateEffect::WatchRun);
     if cluster.writes != writes && !running {
         let mut calm = standing_still(cluster);
-        if let Some(mut second) = calm.look_at_update(name)? {
+        if let Some(mut second) = calm.reconcile_update(name)? {
             // Given back once more, it is still given back.
             if second.plan.effects == [update::UpdateEffect::RemoveFinalizer] {
                 // It is over, and nobody waits for it: the last thing that is done for it.
@@ -144,10 +149,10 @@ pub(super) fn update(
 
 /// Looks at the Workspace, and holds what is done up against the laws.
 pub(super) fn workspace(
-    cluster: &mut Cluster,
-) -> Result<Option<Pass<workspace::WorkspaceEffect>>, Died> {
+    cluster: &mut SimulatedCluster,
+) -> Result<Option<Reconciliation<workspace::WorkspaceEffect>>, Crashed> {
     let writes = cluster.writes;
-    let Some(pass) = cluster.look_at_workspace()? else {
+    let Some(pass) = cluster.reconcile_workspace()? else {
         return Ok(None);
     };
     each_request_is_made_once(&pass);
@@ -167,7 +172,7 @@ pub(super) fn workspace(
     assert!(!(is(&after, Ready) && is(&after, Stalled)), "{after:?}");
     if cluster.writes != writes {
         let mut calm = standing_still(cluster);
-        if let Some(second) = calm.look_at_workspace()? {
+        if let Some(second) = calm.reconcile_workspace()? {
             assert_eq!(second.plan.effects, [], "after {pass:#?}");
             assert_eq!(calm.workspace, cluster.workspace, "after {pass:#?}");
         }
@@ -175,31 +180,38 @@ pub(super) fn workspace(
     Ok(Some(pass))
 }
 
-fn each_request_is_made_once<Effect: std::fmt::Debug>(pass: &Pass<Effect>) {
+fn each_request_is_made_once<Effect: std::fmt::Debug>(pass: &Reconciliation<Effect>) {
     assert!(pass.requests.values().all(|times| *times == 1), "{pass:#?}");
 }
 
 /// A pass without a write and without an effect leaves the cluster unchanged, however much it reads.
-pub(super) fn reads_change_nothing<Effect>(before: &Cluster, after: &Cluster, pass: &Pass<Effect>) {
+pub(super) fn reads_change_nothing<Effect>(
+    before: &SimulatedCluster,
+    after: &SimulatedCluster,
+    pass: &Reconciliation<Effect>,
+) {
     if pass.write_count() == 0 {
         assert_eq!(before, after, "after {}", pass.plan.rule);
     }
 }
 
-fn no_requeue_is_at_once<Effect: std::fmt::Debug>(pass: &Pass<Effect>) {
+fn no_requeue_is_at_once<Effect: std::fmt::Debug>(pass: &Reconciliation<Effect>) {
     if let Requeue::After(delay) = pass.plan.requeue {
         assert!(delay >= SHORTEST_REQUEUE, "{pass:#?}");
     }
 }
 
 /// Whoever died, was replaced or did not answer in the meantime.
-fn each_run_is_begun_once(cluster: &Cluster) {
+fn each_run_is_begun_once(cluster: &SimulatedCluster) {
     let distinct: std::collections::BTreeSet<&String> = cluster.begun.iter().collect();
     assert_eq!(distinct.len(), cluster.begun.len(), "{:?}", cluster.begun);
 }
 
 /// An event that can't be written holds up nothing.
-fn events_come_last<Effect: std::fmt::Debug>(pass: &Pass<Effect>, is_event: fn(&Effect) -> bool) {
+fn events_come_last<Effect: std::fmt::Debug>(
+    pass: &Reconciliation<Effect>,
+    is_event: fn(&Effect) -> bool,
+) {
     let mut effects = pass
         .plan
         .effects
@@ -208,9 +220,9 @@ fn events_come_last<Effect: std::fmt::Debug>(pass: &Pass<Effect>, is_event: fn(&
     assert!(effects.all(is_event), "{pass:#?}");
 }
 
-fn one_condition_is_true(after: &Stack, pass: &Pass<stack::StackEffect>) {
+fn one_condition_is_true(after: &Stack, pass: &Reconciliation<stack::StackEffect>) {
     // These two leave the status as it is: the next look speaks, or nobody has to any more.
-    if ["adopt", "already-released", UNANSWERED].contains(&pass.plan.rule) {
+    if ["adopt", "already-released", NO_RESPONSE].contains(&pass.plan.rule) {
         return;
     }
     let true_ones = [Ready, Reconciling, Stalled].map(|kind| is_stack(after, kind));
@@ -218,13 +230,16 @@ fn one_condition_is_true(after: &Stack, pass: &Pass<stack::StackEffect>) {
     assert_eq!(count, 1, "{:#?} after {pass:#?}", after.status);
 }
 
-fn a_stack_that_reconciles_has_a_deadline(after: &Stack, pass: &Pass<stack::StackEffect>) {
+fn a_stack_that_reconciles_has_a_deadline(
+    after: &Stack,
+    pass: &Reconciliation<stack::StackEffect>,
+) {
     let waits = is_stack(after, Reconciling) && pass.plan.rule != "already-released";
     let deadline = matches!(pass.plan.requeue, Requeue::After(_));
     assert!(deadline || !waits, "{pass:#?}");
 }
 
-fn deleting_stack_requests_no_up(before: &Stack, pass: &Pass<stack::StackEffect>) {
+fn deleting_stack_requests_no_up(before: &Stack, pass: &Reconciliation<stack::StackEffect>) {
     let is_deleting = before.metadata.deletion_timestamp.is_some();
     let operation = pass
         .created
@@ -236,7 +251,10 @@ fn deleting_stack_requests_no_up(before: &Stack, pass: &Pass<stack::StackEffect>
     );
 }
 
-fn update_is_a_destroy_exactly_if_deleting(before: &Stack, pass: &Pass<stack::StackEffect>) {
+fn update_is_a_destroy_exactly_if_deleting(
+    before: &Stack,
+    pass: &Reconciliation<stack::StackEffect>,
+) {
     let deleting = before.metadata.deletion_timestamp.is_some();
     if let Some((update, _)) = &pass.created {
         let destroy = update.spec.operation == Some(OperationType::Destroy);
@@ -244,7 +262,7 @@ fn update_is_a_destroy_exactly_if_deleting(before: &Stack, pass: &Pass<stack::St
     }
 }
 
-fn an_update_is_named_before_it_is_made(pass: &Pass<stack::StackEffect>) {
+fn an_update_is_named_before_it_is_made(pass: &Reconciliation<stack::StackEffect>) {
     if let Some((update, named)) = &pass.created {
         assert_eq!(&update.metadata.name, named, "{pass:#?}");
     }
@@ -252,7 +270,7 @@ fn an_update_is_named_before_it_is_made(pass: &Pass<stack::StackEffect>) {
 
 /// The finalizer goes after a successful destroy, or where none is owed: it was not asked for, or nothing
 /// was ever applied.
-fn nothing_is_owed(before: &Stack, pass: &Pass<stack::StackEffect>) {
+fn nothing_is_owed(before: &Stack, pass: &Reconciliation<stack::StackEffect>) {
     let owes = stack::ObservedStack::new(before.clone()).owes_destroy();
     let written = pass.plan.effects.iter().find_map(|effect| match effect {
         stack::StackEffect::PatchStatus(status) => Some(status.as_ref()),
@@ -274,13 +292,20 @@ fn nothing_is_owed(before: &Stack, pass: &Pass<stack::StackEffect>) {
 }
 
 /// Whatever the status says, what was made is there until a destroy took it away.
-fn nothing_is_left_behind(before: &Stack, has_resources: bool, pass: &Pass<stack::StackEffect>) {
+fn nothing_is_left_behind(
+    before: &Stack,
+    has_resources: bool,
+    pass: &Reconciliation<stack::StackEffect>,
+) {
     let wants_destroy = before.spec.destroy_on_finalize == Some(true);
     assert!(!(wants_destroy && has_resources), "{pass:#?}");
 }
 
 /// The same spec, request and revision are not run again once they have succeeded, unless the spec says so.
-fn what_succeeded_is_run_again_by_resync_only(before: &Stack, pass: &Pass<stack::StackEffect>) {
+fn what_succeeded_is_run_again_by_resync_only(
+    before: &Stack,
+    pass: &Reconciliation<stack::StackEffect>,
+) {
     let last = before
         .status
         .as_ref()

@@ -21,9 +21,9 @@ use proptest::{
 use serde_json::json;
 
 use super::{
-    cluster::Cluster,
-    happenings::{self, WalkStep, heal, take},
-    namespace::Namespace,
+    random_events::{self, WalkStep, heal, take},
+    simulated_cluster::SimulatedCluster,
+    simulated_namespace::SimulatedNamespace,
 };
 use crate::{
     condition_set::{find, is_true},
@@ -33,18 +33,18 @@ use crate::{
 /// In an ordinary run of the tests, and with `PKO_FULL=1`.
 const WALKS: (u64, u64) = (1_000, 100_000);
 /// No world takes more looks to come to rest.
-const MOST_LOOKS: usize = 500;
+const MAX_RECONCILES: usize = 500;
 /// How long nobody writes in a world at rest, unless something is due.
 const REST: SignedDuration = SignedDuration::from_hours(6);
 
-fn new() -> Namespace {
+fn new() -> SimulatedNamespace {
     // Resyncs leave time to rest.
     let spec = json!({
         "stack": "dev", "programRef": { "name": "hello" }, "destroyOnFinalize": true, "resyncFrequencySeconds": 600,
     });
     let mut after = spec.clone();
     after["prerequisites"] = json!([{ "name": "base" }]);
-    Namespace::new(&[("base", spec), ("demo", after)])
+    SimulatedNamespace::new(&[("base", spec), ("demo", after)])
 }
 
 fn go(walk: &[WalkStep]) {
@@ -53,16 +53,16 @@ fn go(walk: &[WalkStep]) {
         take(&mut namespace, step);
     }
     heal(&mut namespace);
-    come_to_rest(&mut namespace);
-    nobody_is_left_behind(&namespace);
-    nobody_writes(&mut namespace);
+    settle(&mut namespace);
+    assert_nothing_is_orphaned(&namespace);
+    assert_no_writes(&mut namespace);
 }
 
-fn come_to_rest(namespace: &mut Namespace) {
+fn settle(namespace: &mut SimulatedNamespace) {
     let mut writes = 0;
-    for _ in 0..MOST_LOOKS {
+    for _ in 0..MAX_RECONCILES {
         if namespace.work(1) {
-            if (0..namespace.clusters.len()).all(|index| rests(namespace, index)) {
+            if (0..namespace.clusters.len()).all(|index| is_settled(namespace, index)) {
                 return;
             }
             // Where nothing happens but looks at Workspaces, those may be left out.
@@ -71,11 +71,11 @@ fn come_to_rest(namespace: &mut Namespace) {
             namespace.wait(is_calm);
         }
     }
-    panic!("never at rest: {}", namespace.journal());
+    panic!("never settled: {}", namespace.journal());
 }
 
 /// Whether a Stack is where it can stay.
-fn rests(namespace: &Namespace, index: usize) -> bool {
+fn is_settled(namespace: &SimulatedNamespace, index: usize) -> bool {
     let cluster = &namespace.clusters[index];
     let Some(stack) = &cluster.stack else {
         return true;
@@ -88,21 +88,21 @@ fn rests(namespace: &Namespace, index: usize) -> bool {
     if status.current_update.is_some() || status.observed_generation != stack.metadata.generation {
         return false;
     }
-    match trouble(namespace, index, &mut Vec::new()) {
+    match obstacle(namespace, index, &mut Vec::new()) {
         // A destroy that is done lets the Stack go.
         None if stack.metadata.deletion_timestamp.is_some() => false,
         None => is(Ready) && is_up_to_date(cluster, stack, status),
-        Some(Trouble::Suspended) => is(Ready) || is(Stalled),
-        Some(Trouble::Invalid | Trouble::NamespaceTerminating) => is(Stalled),
+        Some(Obstacle::Suspended) => is(Ready) || is(Stalled),
+        Some(Obstacle::Invalid | Obstacle::NamespaceTerminating) => is(Stalled),
         // What was ready before it got into trouble is ready still.
-        Some(Trouble::Broken) => !is(Reconciling) || has_a_next_attempt(namespace, index, status),
-        Some(Trouble::Waits) => is(Ready) || has_a_next_attempt(namespace, index, status),
+        Some(Obstacle::Broken) => !is(Reconciling) || has_a_next_attempt(namespace, index, status),
+        Some(Obstacle::Waits) => is(Ready) || has_a_next_attempt(namespace, index, status),
     }
 }
 
 /// Why a Stack can't become ready although nothing is wrong with the cluster any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trouble {
+enum Obstacle {
     NamespaceTerminating,
     Suspended,
     Invalid,
@@ -111,27 +111,31 @@ enum Trouble {
     Waits,
 }
 
-fn trouble(namespace: &Namespace, index: usize, seen: &mut Vec<usize>) -> Option<Trouble> {
+fn obstacle(
+    namespace: &SimulatedNamespace,
+    index: usize,
+    seen: &mut Vec<usize>,
+) -> Option<Obstacle> {
     let cluster = &namespace.clusters[index];
     let stack = cluster.stack.as_ref()?;
     let spec = &stack.spec;
     let is_deleting = stack.metadata.deletion_timestamp.is_some();
     if cluster.refusal == Some(Refusal::NamespaceTerminating) {
-        return Some(Trouble::NamespaceTerminating);
+        return Some(Obstacle::NamespaceTerminating);
     }
     if spec.suspend == Some(true) && !is_deleting {
-        return Some(Trouble::Suspended);
+        return Some(Obstacle::Suspended);
     }
     if !spec.env_refs.is_empty() {
-        return Some(Trouble::Invalid);
+        return Some(Obstacle::Invalid);
     }
     if cluster.faults.is_broken {
-        return Some(Trouble::Broken);
+        return Some(Obstacle::Broken);
     }
     seen.push(index);
     let mut prerequisites = spec.prerequisites.iter().filter(|_| !is_deleting);
     let waits = prerequisites.any(|wanted| {
-        let named = |cluster: &Cluster| {
+        let named = |cluster: &SimulatedCluster| {
             let stack = cluster.stack.as_ref();
             stack.is_some_and(|stack| stack.metadata.name.as_ref() == Some(&wanted.name))
         };
@@ -139,19 +143,19 @@ fn trouble(namespace: &Namespace, index: usize, seen: &mut Vec<usize>) -> Option
         other.is_none_or(|other| {
             seen.contains(&other)
                 || is_leaving(&namespace.clusters[other])
-                || trouble(namespace, other, seen).is_some()
+                || obstacle(namespace, other, seen).is_some()
         })
     });
-    waits.then_some(Trouble::Waits)
+    waits.then_some(Obstacle::Waits)
 }
 
-fn is_leaving(cluster: &Cluster) -> bool {
+fn is_leaving(cluster: &SimulatedCluster) -> bool {
     let stack = cluster.stack.as_ref();
     stack.is_some_and(|stack| stack.metadata.deletion_timestamp.is_some())
 }
 
 /// Whether the last result is of this spec, request and revision.
-fn is_up_to_date(cluster: &Cluster, stack: &Stack, status: &StackStatus) -> bool {
+fn is_up_to_date(cluster: &SimulatedCluster, stack: &Stack, status: &StackStatus) -> bool {
     let request = stack.metadata.annotations.iter().flatten().next();
     let request = request.map_or("", |(_, value)| value.as_str());
     let revision = stack
@@ -169,7 +173,7 @@ fn is_up_to_date(cluster: &Cluster, stack: &Stack, status: &StackStatus) -> bool
 }
 
 /// It says why it is not ready, and the next look is really to come.
-fn has_a_next_attempt(namespace: &Namespace, index: usize, status: &StackStatus) -> bool {
+fn has_a_next_attempt(namespace: &SimulatedNamespace, index: usize, status: &StackStatus) -> bool {
     const WAITS: [&str; 3] = [
         "RetryingAfterFailure",
         "PreviewFailed",
@@ -183,8 +187,8 @@ fn has_a_next_attempt(namespace: &Namespace, index: usize, status: &StackStatus)
 }
 
 /// What belonged to a Stack that is gone is gone.
-fn nobody_is_left_behind(namespace: &Namespace) {
-    let gone = |cluster: &&Cluster| cluster.stack.is_none();
+fn assert_nothing_is_orphaned(namespace: &SimulatedNamespace) {
+    let gone = |cluster: &&SimulatedCluster| cluster.stack.is_none();
     for cluster in namespace.clusters.iter().filter(gone) {
         assert_eq!(cluster.workspace, None);
         let ours = finalizers::STACK.to_owned();
@@ -202,10 +206,10 @@ fn nobody_is_left_behind(namespace: &Namespace) {
 
 /// Nobody writes at the same time, nor because time passes, unless a retry, a resync or the end of an Update's time to
 /// live is due.
-fn nobody_writes(namespace: &mut Namespace) {
+fn assert_no_writes(namespace: &mut SimulatedNamespace) {
     let writes = namespace.writes();
-    namespace.look_at_everything();
-    namespace.look_at_everything();
+    namespace.reconcile_all();
+    namespace.reconcile_all();
     assert_eq!(
         namespace.writes(),
         writes,
@@ -217,7 +221,7 @@ fn nobody_writes(namespace: &mut Namespace) {
         .next_due()
         .map_or(REST, |due| now.duration_until(due).min(REST));
     namespace.advance(rest.as_secs() - 1);
-    namespace.look_at_everything();
+    namespace.reconcile_all();
     assert_eq!(
         namespace.writes(),
         writes,
@@ -237,7 +241,7 @@ fn walk(seed: u64) -> Result<(), String> {
     };
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let mut runner = TestRunner::new_with_rng(config, rng);
-    let tree = happenings::walk().new_tree(&mut runner).unwrap();
+    let tree = random_events::walk().new_tree(&mut runner).unwrap();
     let result = runner.run_one(tree, |walk| {
         go(&walk);
         Ok(())
@@ -274,7 +278,7 @@ fn seeds() -> std::ops::Range<u64> {
 }
 
 #[test]
-fn every_walk_ends_ready_explained_or_gone_and_then_nobody_writes() {
+fn random_walks_settle_and_then_write_nothing() {
     let seeds: Vec<u64> = seeds().collect();
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let failures: Vec<String> = thread::scope(|scope| {

@@ -8,8 +8,8 @@ use pko_api::{Stack, Update, Workspace};
 use serde_json::Value;
 
 use super::{
-    cluster::{Cluster, Died, request},
-    laws,
+    invariants,
+    simulated_cluster::{Crashed, SimulatedCluster, request},
 };
 use crate::Requeue;
 
@@ -23,14 +23,14 @@ enum Key {
 
 /// The objects of a cluster as they were when somebody was last told of them.
 #[derive(Clone, Debug, Default)]
-struct Heard {
+struct WatchedObjects {
     stack: Option<Stack>,
     workspace: Option<Workspace>,
     updates: BTreeMap<String, Update>,
 }
 
-impl Heard {
-    fn hear(&mut self, cluster: &Cluster) {
+impl WatchedObjects {
+    fn hear(&mut self, cluster: &SimulatedCluster) {
         if self.stack != cluster.stack {
             self.stack.clone_from(&cluster.stack);
         }
@@ -45,25 +45,25 @@ impl Heard {
 
 /// A namespace with several Stacks.
 #[derive(Clone, Debug)]
-pub(super) struct Namespace {
-    pub(super) clusters: Vec<Cluster>,
+pub(super) struct SimulatedNamespace {
+    pub(super) clusters: Vec<SimulatedCluster>,
     /// When each object is looked at next.
     due: BTreeMap<Key, Timestamp>,
-    heard: Vec<Heard>,
-    /// Whoever waits for an object hears of its changes. Without that, deadlines alone keep things going.
-    pub(super) hears: bool,
+    watched: Vec<WatchedObjects>,
+    /// Whoever waits for an object is_watching of its changes. Without that, deadlines alone keep things going.
+    pub(super) is_watching: bool,
 }
 
-impl Namespace {
+impl SimulatedNamespace {
     pub(super) fn new(stacks: &[(&str, Value)]) -> Self {
-        let clusters: Vec<Cluster> = stacks
+        let clusters: Vec<SimulatedCluster> = stacks
             .iter()
-            .map(|(name, spec)| Cluster::named(name, spec))
+            .map(|(name, spec)| SimulatedCluster::named(name, spec))
             .collect();
         let mut namespace = Self {
             due: BTreeMap::new(),
-            heard: vec![Heard::default(); clusters.len()],
-            hears: true,
+            watched: vec![WatchedObjects::default(); clusters.len()],
+            is_watching: true,
             clusters,
         };
         namespace.tell();
@@ -127,7 +127,7 @@ impl Namespace {
     }
 
     fn objects(&self) -> Vec<Key> {
-        let of = |(index, cluster): (usize, &Cluster)| {
+        let of = |(index, cluster): (usize, &SimulatedCluster)| {
             let stack = cluster.stack.as_ref().map(|_| Key::Stack(index));
             let workspace = cluster.workspace.as_ref().map(|_| Key::Workspace(index));
             let updates = cluster.updates.keys();
@@ -161,7 +161,7 @@ impl Namespace {
     }
 
     /// Looks at everything once, due or not.
-    pub(super) fn look_at_everything(&mut self) {
+    pub(super) fn reconcile_all(&mut self) {
         for key in self.objects() {
             self.look(&key);
         }
@@ -174,7 +174,7 @@ impl Namespace {
                 self.due.insert(key.clone(), self.now() + delay);
             }
             Ok(Some(Requeue::Settled) | None) => drop(self.due.remove(key)),
-            Err(Died) => {
+            Err(Crashed) => {
                 self.restart();
                 return;
             }
@@ -187,24 +187,24 @@ impl Namespace {
     fn restart(&mut self) {
         for cluster in &mut self.clusters {
             cluster.writes_left = None;
-            cluster.behind = None;
+            cluster.stale_stack = None;
             cluster.faults.old_updates.clear();
         }
         self.carry_requests();
         self.relist();
     }
 
-    fn pass(&mut self, key: &Key) -> Result<Option<Requeue>, Died> {
+    fn pass(&mut self, key: &Key) -> Result<Option<Requeue>, Crashed> {
         Ok(match key {
             Key::Stack(index) => {
                 self.clusters[*index].others = self.stacks();
-                laws::stack(&mut self.clusters[*index])?.map(|pass| pass.plan.requeue)
+                invariants::stack(&mut self.clusters[*index])?.map(|pass| pass.plan.requeue)
             }
             Key::Workspace(index) => {
-                laws::workspace(&mut self.clusters[*index])?.map(|pass| pass.plan.requeue)
+                invariants::workspace(&mut self.clusters[*index])?.map(|pass| pass.plan.requeue)
             }
             Key::Update(index, name) => {
-                laws::update(&mut self.clusters[*index], name)?.map(|pass| pass.plan.requeue)
+                invariants::update(&mut self.clusters[*index], name)?.map(|pass| pass.plan.requeue)
             }
         })
     }
@@ -249,13 +249,13 @@ impl Namespace {
             for key in self.concerned(index) {
                 self.due.insert(key, self.now());
             }
-            self.heard[index].hear(&self.clusters[index]);
+            self.watched[index].hear(&self.clusters[index]);
         }
     }
 
     /// What lies behind the objects has changed: a program, a pod.
     pub(super) fn wake(&mut self, index: usize) {
-        if self.hears {
+        if self.is_watching {
             let now = self.now();
             self.due.insert(Key::Stack(index), now);
             self.due.insert(Key::Workspace(index), now);
@@ -264,32 +264,32 @@ impl Namespace {
     }
 
     fn concerned(&self, index: usize) -> Vec<Key> {
-        let (cluster, heard) = (&self.clusters[index], &self.heard[index]);
+        let (cluster, watched) = (&self.clusters[index], &self.watched[index]);
         let mut keys = Vec::new();
-        let before = heard.stack.as_ref().map(|stack| &stack.metadata);
+        let before = watched.stack.as_ref().map(|stack| &stack.metadata);
         if cluster.stack.as_ref().map(|stack| &stack.metadata) != before {
             keys.push(Key::Stack(index));
         }
-        if cluster.stack != heard.stack && self.hears {
+        if cluster.stack != watched.stack && self.is_watching {
             keys.extend(self.waiting_for(index));
         }
-        if cluster.workspace != heard.workspace {
+        if cluster.workspace != watched.workspace {
             let is_new =
-                generation(cluster.workspace.as_ref()) != generation(heard.workspace.as_ref());
+                generation(cluster.workspace.as_ref()) != generation(watched.workspace.as_ref());
             keys.extend(is_new.then_some(Key::Workspace(index)));
-            if self.hears {
+            if self.is_watching {
                 keys.push(Key::Stack(index));
                 let waiting = cluster.updates.keys();
                 keys.extend(waiting.map(|name| Key::Update(index, name.clone())));
             }
         }
         for (name, update) in &cluster.updates {
-            let before = heard.updates.get(name).map(|update| &update.metadata);
+            let before = watched.updates.get(name).map(|update| &update.metadata);
             if Some(&update.metadata) != before {
                 keys.push(Key::Update(index, name.clone()));
             }
         }
-        if cluster.updates != heard.updates && self.hears {
+        if cluster.updates != watched.updates && self.is_watching {
             keys.push(Key::Stack(index));
         }
         keys
@@ -300,9 +300,9 @@ impl Namespace {
         let stack = self.clusters[index]
             .stack
             .as_ref()
-            .or(self.heard[index].stack.as_ref());
+            .or(self.watched[index].stack.as_ref());
         let name = stack.and_then(|stack| stack.metadata.name.clone());
-        let waits = |cluster: &Cluster| {
+        let waits = |cluster: &SimulatedCluster| {
             let wanted = cluster
                 .stack
                 .iter()

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
-    cluster::{Cluster, Creation, Faults},
-    namespace::Namespace,
+    simulated_cluster::{Creation, Faults, SimulatedCluster},
+    simulated_namespace::SimulatedNamespace,
 };
 use crate::{
     stack::{Refusal, SourceError},
@@ -21,7 +21,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct WalkStep {
     stack: usize,
-    happening: Happening,
+    event: RandomEvent,
     seconds: i64,
     looks: usize,
 }
@@ -29,16 +29,16 @@ pub(super) struct WalkStep {
 impl WalkStep {
     /// Whether nothing happens: what remains of a step that a failure does not need.
     pub(super) fn is_idle(&self) -> bool {
-        matches!(self.happening, Happening::Nothing) && self.looks == 0
+        matches!(self.event, RandomEvent::Nothing) && self.looks == 0
     }
 }
 
 #[derive(Clone, Debug)]
-enum Happening {
+enum RandomEvent {
     Nothing,
     UserAction(UserAction),
     Fault(Fault),
-    /// Everything works again.
+    /// Everything runs_succeed again.
     Healed,
 }
 
@@ -79,7 +79,7 @@ enum Fault {
     OutputsGone,
     /// The Updates that a Stack sees stay as they are now.
     UpdatesLag,
-    /// Nobody hears of what changes elsewhere.
+    /// Nobody is_watching of what changes elsewhere.
     Deafness,
 }
 
@@ -95,22 +95,22 @@ fn step() -> impl Strategy<Value = WalkStep> {
         2 => 120..4_000_i64,
         1 => 4_000..200_000_i64,
     ];
-    (0..2_usize, happening(), seconds, 0..12_usize).prop_map(
-        |(stack, happening, seconds, looks)| WalkStep {
+    (0..2_usize, event(), seconds, 0..12_usize).prop_map(|(stack, event, seconds, looks)| {
+        WalkStep {
             stack,
-            happening,
+            event,
             seconds,
             looks,
-        },
-    )
+        }
+    })
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn event() -> impl Strategy<Value = RandomEvent> {
     prop_oneof![
-        6 => Just(Happening::Nothing),
-        8 => user().prop_map(Happening::UserAction),
-        8 => fault().prop_map(Happening::Fault),
-        4 => Just(Happening::Healed),
+        6 => Just(RandomEvent::Nothing),
+        8 => user().prop_map(RandomEvent::UserAction),
+        8 => fault().prop_map(RandomEvent::Fault),
+        4 => Just(RandomEvent::Healed),
     ]
 }
 
@@ -209,9 +209,9 @@ fn fault() -> impl Strategy<Value = Fault> {
         3 => source.prop_map(Fault::Source),
         2 => Just(Fault::Unreachable),
         2 => refusal().prop_map(Fault::Workspace),
-        2 => place().prop_map(Fault::RuntimeState),
+        2 => runtime_state().prop_map(Fault::RuntimeState),
         1 => agent().prop_map(Fault::Agent),
-        2 => preparation().prop_map(Fault::SetupState),
+        2 => setup_state().prop_map(Fault::SetupState),
         2 => run_error().prop_map(Fault::RunProgress),
         2 => refusal().prop_map(|refusal| Fault::Creation(Creation::Refused(refusal))),
         3 => Just(Fault::Creation(Creation::AnswerLost)),
@@ -223,7 +223,7 @@ fn fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
-fn place() -> impl Strategy<Value = RuntimeState> {
+fn runtime_state() -> impl Strategy<Value = RuntimeState> {
     prop::sample::select(vec![
         RuntimeState::Starting("pulling".to_owned()),
         RuntimeState::Rolling("changing".to_owned()),
@@ -243,7 +243,7 @@ fn agent() -> impl Strategy<Value = AgentError> {
     ])
 }
 
-fn preparation() -> impl Strategy<Value = SetupState> {
+fn setup_state() -> impl Strategy<Value = SetupState> {
     let failed = |is_transient| SetupState::Failed {
         stage: SetupStage::Installing,
         message: "no registry".to_owned(),
@@ -266,26 +266,26 @@ fn run_error() -> impl Strategy<Value = RunError> {
 }
 
 /// Takes a step.
-pub(super) fn take(namespace: &mut Namespace, step: &WalkStep) {
+pub(super) fn take(namespace: &mut SimulatedNamespace, step: &WalkStep) {
     namespace.advance(step.seconds);
-    match &step.happening {
-        Happening::Nothing => {}
-        Happening::UserAction(user) => act(&mut namespace.clusters[step.stack], user),
-        Happening::Fault(Fault::Deafness) => namespace.hears = false,
-        Happening::Fault(Fault::NamespaceTerminates) => terminate(namespace),
-        Happening::Fault(fault) => strike(&mut namespace.clusters[step.stack], fault),
-        Happening::Healed => heal(namespace),
+    match &step.event {
+        RandomEvent::Nothing => {}
+        RandomEvent::UserAction(user) => act(&mut namespace.clusters[step.stack], user),
+        RandomEvent::Fault(Fault::Deafness) => namespace.is_watching = false,
+        RandomEvent::Fault(Fault::NamespaceTerminates) => terminate(namespace),
+        RandomEvent::Fault(fault) => inject(&mut namespace.clusters[step.stack], fault),
+        RandomEvent::Healed => heal(namespace),
     }
     namespace.wake(step.stack);
     namespace.work(step.looks);
     // The cache catches up.
-    namespace.clusters[step.stack].behind = None;
+    namespace.clusters[step.stack].stale_stack = None;
 }
 
 /// Everything that passes has passed. What users did stays, and so does the end of a namespace.
-pub(super) fn heal(namespace: &mut Namespace) {
+pub(super) fn heal(namespace: &mut SimulatedNamespace) {
     for cluster in &mut namespace.clusters {
-        let healthy = Cluster::new(&json!({ "stack": "dev" }));
+        let healthy = SimulatedCluster::new(&json!({ "stack": "dev" }));
         let lasting = Some(Refusal::NamespaceTerminating);
         cluster.refusal = cluster
             .refusal
@@ -299,19 +299,19 @@ pub(super) fn heal(namespace: &mut Namespace) {
             },
             ..Faults::default()
         };
-        cluster.place = healthy.place;
+        cluster.runtime = healthy.runtime;
         cluster.version = healthy.version;
-        cluster.preparation = healthy.preparation;
+        cluster.setup = healthy.setup;
         cluster.agent_error = None;
-        cluster.works = true;
-        cluster.behind = None;
+        cluster.runs_succeed = true;
+        cluster.stale_stack = None;
         cluster.writes_left = None;
     }
-    namespace.hears = true;
+    namespace.is_watching = true;
     namespace.relist();
 }
 
-fn act(cluster: &mut Cluster, user: &UserAction) {
+fn act(cluster: &mut SimulatedCluster, user: &UserAction) {
     let Some(stack) = cluster.stack.clone() else {
         return;
     };
@@ -319,7 +319,7 @@ fn act(cluster: &mut Cluster, user: &UserAction) {
     match user {
         UserAction::Edits(field, value) => edited(cluster, field, value),
         UserAction::EditsUnheard(field, value) => {
-            cluster.behind = Some(stack);
+            cluster.stale_stack = Some(stack);
             edited(cluster, field, value);
         }
         UserAction::Requests(number) => cluster.request(&format!("request-{number}")),
@@ -327,7 +327,7 @@ fn act(cluster: &mut Cluster, user: &UserAction) {
         UserAction::Deletes if !is_deleting => cluster.delete_stack(),
         UserAction::DeletesInForeground if !is_deleting => cluster.delete_stack_in_foreground(),
         UserAction::Deletes | UserAction::DeletesInForeground => {}
-        UserAction::RemovesFinalizer => cluster.tear_out_finalizer(),
+        UserAction::RemovesFinalizer => cluster.remove_finalizer(),
         UserAction::DeletesUpdate => {
             if let Some(name) = newest(cluster) {
                 cluster.delete_update(&name);
@@ -350,12 +350,12 @@ fn act(cluster: &mut Cluster, user: &UserAction) {
     }
 }
 
-fn push(cluster: &mut Cluster) {
+fn push(cluster: &mut SimulatedCluster) {
     let revision: u32 = cluster.revision.as_deref().unwrap_or("0").parse().unwrap();
     cluster.revision = Some((revision + 1).to_string());
 }
 
-fn newest(cluster: &Cluster) -> Option<String> {
+fn newest(cluster: &SimulatedCluster) -> Option<String> {
     let status = cluster.stack.as_ref()?.status.as_ref()?;
     let current = status
         .current_update
@@ -364,7 +364,7 @@ fn newest(cluster: &Cluster) -> Option<String> {
     current.or_else(|| cluster.updates.keys().next().cloned())
 }
 
-fn edited(cluster: &mut Cluster, field: &str, value: &Value) {
+fn edited(cluster: &mut SimulatedCluster, field: &str, value: &Value) {
     let before = cluster.stack.clone().unwrap();
     let mut object = serde_json::to_value(&before).unwrap();
     let spec = object["spec"].as_object_mut().unwrap();
@@ -379,7 +379,7 @@ fn edited(cluster: &mut Cluster, field: &str, value: &Value) {
 }
 
 /// All objects in it are deleted, and no new one is taken.
-fn terminate(namespace: &mut Namespace) {
+fn terminate(namespace: &mut SimulatedNamespace) {
     for cluster in &mut namespace.clusters {
         cluster.refusal = Some(Refusal::NamespaceTerminating);
         cluster.faults.creation = Creation::Refused(Refusal::NamespaceTerminating);
@@ -398,12 +398,12 @@ fn terminate(namespace: &mut Namespace) {
     }
 }
 
-fn strike(cluster: &mut Cluster, fault: &Fault) {
+fn inject(cluster: &mut SimulatedCluster, fault: &Fault) {
     match fault.clone() {
         Fault::Death(writes) => cluster.writes_left = Some(writes),
         Fault::PodLost => cluster.replace_pod(),
         Fault::RunsFail(class) => {
-            cluster.works = false;
+            cluster.runs_succeed = false;
             cluster.faults.class = class;
         }
         Fault::Source(problem) => cluster.faults.source = Some(problem),
@@ -416,9 +416,9 @@ fn strike(cluster: &mut Cluster, fault: &Fault) {
             // A namespace that ends does so for good.
             cluster.refusal.get_or_insert(refusal);
         }
-        Fault::RuntimeState(place) => cluster.place = place,
+        Fault::RuntimeState(place) => cluster.runtime = place,
         Fault::Agent(error) => cluster.version = Err(error),
-        Fault::SetupState(preparation) => cluster.preparation = preparation,
+        Fault::SetupState(preparation) => cluster.setup = preparation,
         Fault::RunProgress(error) => cluster.agent_error = Some(error),
         Fault::Creation(creation) if cluster.refusal != Some(Refusal::NamespaceTerminating) => {
             cluster.faults.creation = creation;

@@ -17,7 +17,7 @@ fn let_go(fixture: &StackFixture) -> bool {
 }
 
 #[test]
-fn a_preview_destroys_what_was_surely_applied_before() {
+fn preview_stack_delete_destroys_earlier_resources() {
     let preview = || owing().spec(json!({ "preview": true }));
     let previewed = json!({ "generation": 2, "type": "preview" });
     for (sentence, fixture, destroys) in [
@@ -62,7 +62,7 @@ fn a_preview_destroys_what_was_surely_applied_before() {
 }
 
 #[test]
-fn an_update_is_remembered_from_its_start_until_it_is_destroyed() {
+fn applied_update_is_remembered_until_destroy() {
     let applied = |fixture: StackFixture| fixture.decide().status().unwrap().applied;
     assert_eq!(applied(fixture()), Some(true), "an up starts");
     assert_eq!(
@@ -90,7 +90,7 @@ fn an_update_is_remembered_from_its_start_until_it_is_destroyed() {
 }
 
 #[test]
-fn a_stack_of_which_nothing_was_applied_waits_only_so_long() {
+fn never_applied_stack_delete_has_deadline() {
     let waiting = |deleted: i64, applied: bool| {
         owing()
             .with(json!({ "metadata": { "deletionTimestamp": ago(deleted) } }))
@@ -113,7 +113,7 @@ fn a_stack_of_which_nothing_was_applied_waits_only_so_long() {
 }
 
 #[test]
-fn a_destroy_of_nothing_that_keeps_failing_is_given_up() {
+fn failing_destroy_of_nothing_is_abandoned() {
     let failed = |failures, applied: Value| {
         owing()
             .failed(failures, 0)
@@ -131,7 +131,7 @@ fn a_destroy_of_nothing_that_keeps_failing_is_given_up() {
 
 /// 102: upstream's users know what to do then.
 #[test]
-fn a_namespace_that_goes_takes_no_workspace() {
+fn terminating_namespace_gets_no_workspace() {
     let ends = |fixture: StackFixture| fixture.last(json!({ "generation": 2 })).decide().lines();
     let workspace = ends(owing().workspace_refused(Refusal::NamespaceTerminating));
     let expected = "status Stalled NamespaceTerminating: namespace \"shop\" is terminating: a workspace cannot be created in \
@@ -147,7 +147,7 @@ fn a_namespace_that_goes_takes_no_workspace() {
 }
 
 #[test]
-fn what_is_made_during_a_foreground_deletion_does_not_belong_to_the_stack() {
+fn foreground_delete_creates_unowned_objects() {
     let foreground = || {
         owing().with(json!({ "metadata": {
             "finalizers": ["finalizer.stack.pulumi.com", "foregroundDeletion"],
@@ -194,7 +194,7 @@ fn what_is_made_during_a_foreground_deletion_does_not_belong_to_the_stack() {
 }
 
 #[test]
-fn the_stack_itself_goes_from_its_backend_if_the_spec_says_so() {
+fn destroy_removes_stack_from_backend_if_requested() {
     let removes = |fixture: StackFixture| fixture.decide().created().spec.remove;
     let owing = || owing().last(json!({ "generation": 2 }));
     assert_eq!(removes(owing()), None);
@@ -211,7 +211,7 @@ fn the_stack_itself_goes_from_its_backend_if_the_spec_says_so() {
 }
 
 #[test]
-fn a_result_is_kept_when_the_rest_can_not_be_found_out() {
+fn result_is_recorded_when_reads_fail() {
     let ended = json!({
         "metadata": { "name": "demo-2" },
         "spec": { "type": "up" },
@@ -233,7 +233,7 @@ fn a_result_is_kept_when_the_rest_can_not_be_found_out() {
 }
 
 #[test]
-fn an_update_that_a_crash_left_held_is_let_go() {
+fn update_held_by_crash_is_released() {
     let lines = |fixture: &StackFixture, held: &[&str]| {
         let mut observed =
             ObservedStack::new(serde_json::from_value(fixture.stack.clone()).unwrap());

@@ -7,8 +7,8 @@ use pko_api::{
 use serde_json::{Value, json};
 
 use super::{
-    cluster::{Cluster, Died},
-    laws,
+    invariants,
+    simulated_cluster::{Crashed, SimulatedCluster},
 };
 use crate::{
     Requeue,
@@ -16,10 +16,10 @@ use crate::{
 };
 
 /// Nothing in these lives takes more looks.
-const MOST_TURNS: usize = 200;
+const MAX_ROUNDS: usize = 200;
 
 /// One look at each object; says when the earliest one wants to be looked at again.
-pub(super) fn turn(cluster: &mut Cluster) -> Result<Option<i64>, Died> {
+pub(super) fn reconcile_round(cluster: &mut SimulatedCluster) -> Result<Option<i64>, Crashed> {
     // No two looks happen at the same time.
     cluster.advance(1);
     let mut soonest: Option<i64> = None;
@@ -30,15 +30,15 @@ pub(super) fn turn(cluster: &mut Cluster) -> Result<Option<i64>, Died> {
             soonest = Some(soonest.map_or(seconds, |soonest| soonest.min(seconds)));
         }
     };
-    if let Some(pass) = laws::stack(cluster)? {
+    if let Some(pass) = invariants::stack(cluster)? {
         note(pass.plan.requeue);
     }
-    if let Some(pass) = laws::workspace(cluster)? {
+    if let Some(pass) = invariants::workspace(cluster)? {
         note(pass.plan.requeue);
     }
     let names: Vec<String> = cluster.updates.keys().cloned().collect();
     for name in names {
-        if let Some(pass) = laws::update(cluster, &name)? {
+        if let Some(pass) = invariants::update(cluster, &name)? {
             note(pass.plan.requeue);
         }
     }
@@ -47,14 +47,18 @@ pub(super) fn turn(cluster: &mut Cluster) -> Result<Option<i64>, Died> {
 
 /// Looks at everything until it is so. Where nothing happens, time passes until somebody wants to look again;
 /// an operator that dies is started anew.
-pub(super) fn until(cluster: &mut Cluster, goal: &str, reached: impl Fn(&Cluster) -> bool) {
-    for _ in 0..MOST_TURNS {
+pub(super) fn until(
+    cluster: &mut SimulatedCluster,
+    goal: &str,
+    reached: impl Fn(&SimulatedCluster) -> bool,
+) {
+    for _ in 0..MAX_ROUNDS {
         if reached(cluster) {
             return;
         }
         let before = (cluster.writes, cluster.runs.clone());
-        match turn(cluster) {
-            Err(Died) => cluster.writes_left = None,
+        match reconcile_round(cluster) {
+            Err(Crashed) => cluster.writes_left = None,
             Ok(Some(seconds)) if before == (cluster.writes, cluster.runs.clone()) => {
                 cluster.advance(seconds);
             }
@@ -65,15 +69,15 @@ pub(super) fn until(cluster: &mut Cluster, goal: &str, reached: impl Fn(&Cluster
 }
 
 /// Looks at everything until nothing more is written.
-pub(super) fn quiet(cluster: &mut Cluster) {
+pub(super) fn quiet(cluster: &mut SimulatedCluster) {
     for _ in 0..5 {
-        if turn(cluster).is_err() {
+        if reconcile_round(cluster).is_err() {
             cluster.writes_left = None;
         }
     }
 }
 
-fn settled(cluster: &Cluster) -> bool {
+fn has_succeeded(cluster: &SimulatedCluster) -> bool {
     let status = cluster
         .stack
         .as_ref()
@@ -90,7 +94,7 @@ fn settled(cluster: &Cluster) -> bool {
         })
 }
 
-fn request(cluster: &Cluster) -> &str {
+fn request(cluster: &SimulatedCluster) -> &str {
     let annotations = cluster
         .stack
         .as_ref()
@@ -103,32 +107,32 @@ fn request(cluster: &Cluster) -> &str {
         .map_or("", String::as_str)
 }
 
-pub(super) fn ready(cluster: &mut Cluster) {
-    until(cluster, "ready", settled);
+pub(super) fn ready(cluster: &mut SimulatedCluster) {
+    until(cluster, "ready", has_succeeded);
     let status = cluster.stack.as_ref().unwrap().status.as_ref().unwrap();
     let shown = status.outputs.as_ref().unwrap()["revision"].to_string();
     assert_eq!(Some(shown), cluster.revision, "outputs of this revision");
 }
 
-pub(super) fn gone(cluster: &mut Cluster) {
+pub(super) fn gone(cluster: &mut SimulatedCluster) {
     until(cluster, "gone", |cluster| cluster.stack.is_none());
     until(cluster, "cleaned up", |cluster| cluster.updates.is_empty());
     assert_eq!(cluster.workspace, None);
 }
 
-pub(super) fn new(extra: &Value) -> Cluster {
+pub(super) fn new(extra: &Value) -> SimulatedCluster {
     let mut spec =
         json!({ "stack": "dev", "programRef": { "name": "hello" }, "destroyOnFinalize": true });
     let fields = extra.as_object().unwrap().clone();
     spec.as_object_mut().unwrap().extend(fields);
-    Cluster::new(&spec)
+    SimulatedCluster::new(&spec)
 }
 
 /// What a user does, until the Stack has followed.
-type Chapter = fn(&mut Cluster);
+type LifecycleStep = fn(&mut SimulatedCluster);
 
 /// A user's story.
-const CHAPTERS: [(&str, Chapter); 6] = [
+const LIFECYCLE_STEPS: [(&str, LifecycleStep); 6] = [
     ("created", ready),
     ("edited", |cluster| {
         cluster.edit(|stack| drop(stack.spec.config.insert("key".into(), json!(1))));
@@ -139,12 +143,12 @@ const CHAPTERS: [(&str, Chapter); 6] = [
         ready(cluster);
     }),
     ("broken", |cluster| {
-        cluster.works = false;
+        cluster.runs_succeed = false;
         cluster.revision = Some("2".to_owned());
         until(cluster, "stalled", |cluster| cluster.is_stack(Stalled));
     }),
     ("mended", |cluster| {
-        cluster.works = true;
+        cluster.runs_succeed = true;
         cluster.revision = Some("3".to_owned());
         ready(cluster);
     }),
@@ -155,11 +159,11 @@ const CHAPTERS: [(&str, Chapter); 6] = [
 ];
 
 #[test]
-fn a_whole_life() {
+fn stack_lifecycle_runs_expected_operations() {
     let mut cluster = new(&json!({}));
-    let runs = CHAPTERS.map(|(_, chapter)| {
+    let runs = LIFECYCLE_STEPS.map(|(_, step)| {
         let before = cluster.log.len();
-        chapter(&mut cluster);
+        step(&mut cluster);
         cluster.log.split_off(before)
     });
     let four_tries = vec![Up; 4];
@@ -188,16 +192,16 @@ fn a_whole_life() {
 }
 
 #[test]
-fn a_death_at_any_write_costs_at_most_one_run() {
+fn manager_crash_at_any_write_costs_at_most_one_run() {
     for policy in ["Retain", "Delete"] {
         let mut calm = new(&json!({ "workspaceReclaimPolicy": policy }));
-        for (name, chapter) in CHAPTERS {
+        for (name, step) in LIFECYCLE_STEPS {
             let start = calm.clone();
-            chapter(&mut calm);
+            step(&mut calm);
             for death in 0..calm.writes - start.writes {
                 let mut cluster = start.clone();
                 cluster.writes_left = Some(death);
-                chapter(&mut cluster);
+                step(&mut cluster);
                 let runs = cluster.log.len().abs_diff(calm.log.len());
                 // A result that was lost is tried again, or counts as one of the tries.
                 assert!(runs <= 1, "{name}, death at {death}: {:?}", cluster.log);
@@ -205,7 +209,7 @@ fn a_death_at_any_write_costs_at_most_one_run() {
                 let kept = cluster.workspace.is_some();
                 assert_eq!(kept, calm.workspace.is_some(), "{name}, death at {death}");
                 if cluster.stack.is_some() {
-                    cluster.works = true;
+                    cluster.runs_succeed = true;
                     cluster.delete_stack();
                     gone(&mut cluster);
                 }
@@ -215,7 +219,7 @@ fn a_death_at_any_write_costs_at_most_one_run() {
 }
 
 #[test]
-fn a_death_at_any_write_ends_in_the_same_ready_stack() {
+fn manager_crash_at_any_write_ends_in_same_status() {
     let end = |death: Option<usize>| {
         let mut cluster = new(&json!({}));
         cluster.writes_left = death;
@@ -240,14 +244,14 @@ fn a_death_at_any_write_ends_in_the_same_ready_stack() {
 }
 
 #[test]
-fn a_ready_stack_is_left_alone() {
+fn ready_stack_gets_no_writes() {
     let mut cluster = new(&json!({}));
     ready(&mut cluster);
     quiet(&mut cluster);
     let writes = cluster.writes;
     for _ in 0..10 {
         cluster.advance(30);
-        turn(&mut cluster).unwrap();
+        reconcile_round(&mut cluster).unwrap();
     }
     assert_eq!(
         cluster.writes, writes,
@@ -256,7 +260,7 @@ fn a_ready_stack_is_left_alone() {
 }
 
 #[test]
-fn a_resync_runs_again_and_again() {
+fn resync_repeats_runs() {
     let mut cluster =
         new(&json!({ "continueResyncOnCommitMatch": true, "resyncFrequencySeconds": 60 }));
     ready(&mut cluster);
@@ -267,7 +271,7 @@ fn a_resync_runs_again_and_again() {
 }
 
 #[test]
-fn an_update_that_is_deleted_by_hand_is_tried_again() {
+fn deleted_update_is_retried() {
     let mut cluster = new(&json!({}));
     until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
     let name = cluster.updates.keys().next().cloned().unwrap();
@@ -278,7 +282,7 @@ fn an_update_that_is_deleted_by_hand_is_tried_again() {
 }
 
 #[test]
-fn an_update_that_is_torn_out_by_force_is_tried_again() {
+fn force_deleted_update_is_retried() {
     let mut cluster = new(&json!({}));
     until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
     cluster.updates.clear();
@@ -287,7 +291,7 @@ fn an_update_that_is_torn_out_by_force_is_tried_again() {
 }
 
 #[test]
-fn a_workspace_that_is_deleted_under_a_run_is_made_again() {
+fn workspace_deleted_during_run_is_created_again() {
     let mut cluster = new(&json!({}));
     until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
     cluster.delete_workspace();
@@ -296,7 +300,7 @@ fn a_workspace_that_is_deleted_under_a_run_is_made_again() {
 }
 
 #[test]
-fn a_stack_is_deleted_without_its_program() {
+fn stack_delete_needs_no_program() {
     let mut cluster = new(&json!({}));
     ready(&mut cluster);
     cluster.revision = None;
@@ -306,7 +310,7 @@ fn a_stack_is_deleted_without_its_program() {
 }
 
 /// A Stack that is ready, and whose environment is from a Secret.
-fn with_secret() -> Cluster {
+fn with_secret() -> SimulatedCluster {
     let token = json!({ "type": "Secret", "secret": { "name": "tokens", "key": "t" } });
     let mut cluster = new(&json!({ "envRefs": { "TOKEN": token } }));
     cluster
@@ -322,7 +326,7 @@ fn stack_delete_needs_no_secret_while_its_workspace_runs() {
         let mut cluster = with_secret();
         if is_stack_first {
             cluster.delete_stack();
-            turn(&mut cluster).unwrap();
+            reconcile_round(&mut cluster).unwrap();
         }
         cluster.secrets.clear();
         cluster.revision = None;
@@ -353,10 +357,10 @@ fn foreground_delete_waits_for_the_secret_of_its_new_workspace() {
 }
 
 #[test]
-fn stack_delete_without_a_workspace_ends_by_the_secret_or_without_a_destroy() {
+fn stack_delete_without_workspace_ends_by_secret_or_skipped_destroy() {
     let stalled = || {
         let mut cluster = with_secret();
-        cluster.place = RuntimeState::Failed("secret \"tokens\" not found".into());
+        cluster.runtime = RuntimeState::Failed("secret \"tokens\" not found".into());
         quiet(&mut cluster);
         cluster.secrets.clear();
         cluster.delete_stack();
@@ -364,7 +368,7 @@ fn stack_delete_without_a_workspace_ends_by_the_secret_or_without_a_destroy() {
         cluster
     };
     let mut cluster = stalled();
-    cluster.place = with_secret().place;
+    cluster.runtime = with_secret().runtime;
     gone(&mut cluster);
     assert_eq!(cluster.log, [Up, Destroy], "its pod runs again");
 
@@ -379,9 +383,9 @@ fn stack_delete_without_a_workspace_ends_by_the_secret_or_without_a_destroy() {
 fn destroy_that_waits_for_a_lost_pod_can_be_done_without() {
     let mut cluster = with_secret();
     cluster.delete_stack();
-    laws::stack(&mut cluster).unwrap();
+    invariants::stack(&mut cluster).unwrap();
     assert_eq!(cluster.updates.len(), 2, "the destroy waits");
-    cluster.place = RuntimeState::Failed("secret \"tokens\" not found".into());
+    cluster.runtime = RuntimeState::Failed("secret \"tokens\" not found".into());
     cluster.secrets.clear();
     until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
     cluster.edit(|stack| stack.spec.destroy_on_finalize = Some(false));
@@ -390,21 +394,21 @@ fn destroy_that_waits_for_a_lost_pod_can_be_done_without() {
 }
 
 #[test]
-fn a_destroy_that_fails_for_long_succeeds_in_the_end() {
+fn failing_destroy_succeeds_eventually() {
     let mut cluster = new(&json!({}));
     ready(&mut cluster);
-    cluster.works = false;
+    cluster.runs_succeed = false;
     cluster.delete_stack();
     until(&mut cluster, "tried six times", |cluster| {
         cluster.log.len() == 7
     });
     assert!(!cluster.is_stack(Stalled));
-    cluster.works = true;
+    cluster.runs_succeed = true;
     gone(&mut cluster);
 }
 
 #[test]
-fn a_stack_that_never_could_run_can_be_deleted() {
+fn never_run_stack_can_be_deleted() {
     let mut cluster = new(&json!({}));
     cluster.revision = None;
     until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
@@ -416,27 +420,27 @@ fn a_stack_that_never_could_run_can_be_deleted() {
 #[test]
 fn trouble_with_place_and_agent_passes() {
     let mut cluster = new(&json!({}));
-    let (place, version) = (cluster.place.clone(), cluster.version.clone());
-    cluster.place = RuntimeState::Failed("no memory".into());
+    let (place, version) = (cluster.runtime.clone(), cluster.version.clone());
+    cluster.runtime = RuntimeState::Failed("no memory".into());
     cluster.version = Err(AgentError::Unreachable("no route".into()));
     for _ in 0..5 {
-        turn(&mut cluster).unwrap();
+        reconcile_round(&mut cluster).unwrap();
         cluster.advance(60);
     }
-    cluster.place = place;
+    cluster.runtime = place;
     for _ in 0..5 {
-        turn(&mut cluster).unwrap();
+        reconcile_round(&mut cluster).unwrap();
         cluster.advance(60);
     }
     cluster.version = version;
-    cluster.preparation = SetupState::Failed {
+    cluster.setup = SetupState::Failed {
         stage: SetupStage::Installing,
         message: "no registry".into(),
         is_transient: false,
         retry_in: std::time::Duration::from_mins(1),
     };
     until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
-    cluster.preparation = SetupState::Done;
+    cluster.setup = SetupState::Done;
     ready(&mut cluster);
     assert_eq!(cluster.log, [Up]);
 }

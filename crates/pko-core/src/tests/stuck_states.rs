@@ -16,21 +16,21 @@ use pko_api::{
 use serde_json::json;
 
 use super::{
-    cluster::{Cluster, Creation},
-    laws,
-    life::{gone, new, quiet, ready, turn, until},
+    invariants,
+    simulated_cluster::{Creation, SimulatedCluster},
+    stack_lifecycle::{gone, new, quiet, ready, reconcile_round, until},
 };
 use crate::{
     condition_set::find,
     stack::{Refusal, SourceError},
 };
 
-fn status(cluster: &Cluster) -> StackStatus {
+fn status(cluster: &SimulatedCluster) -> StackStatus {
     cluster.stack.as_ref().unwrap().status.clone().unwrap()
 }
 
 /// What the Stack says of why it is not ready.
-fn said(cluster: &Cluster) -> (String, String) {
+fn reported(cluster: &SimulatedCluster) -> (String, String) {
     let status = status(cluster);
     let kinds = [Stalled, Reconciling];
     let mut said = kinds
@@ -40,18 +40,18 @@ fn said(cluster: &Cluster) -> (String, String) {
     (condition.reason.clone(), condition.message.clone())
 }
 
-fn only_update(cluster: &Cluster) -> String {
+fn only_update(cluster: &SimulatedCluster) -> String {
     assert_eq!(cluster.updates.len(), 1);
     cluster.updates.keys().next().cloned().unwrap()
 }
 
 /// Everything but the Stack is looked at until the run has ended, and the Stack has not seen it.
-fn ended_unseen(cluster: &mut Cluster) -> String {
+fn run_to_unobserved_end(cluster: &mut SimulatedCluster) -> String {
     until(cluster, "begun", |cluster| !cluster.log.is_empty());
     let name = only_update(cluster);
     for _ in 0..3 {
         cluster.advance(60);
-        laws::update(cluster, &name).unwrap();
+        invariants::update(cluster, &name).unwrap();
     }
     assert!(status(cluster).current_update.is_some());
     name
@@ -59,9 +59,9 @@ fn ended_unseen(cluster: &mut Cluster) -> String {
 
 /// Weakness 2, and 3.12: the Update was complete, and was deleted before the Stack had recorded that.
 #[test]
-fn an_update_that_is_deleted_after_its_end_is_still_recorded() {
+fn complete_update_deleted_early_is_recorded() {
     let mut cluster = new(&json!({}));
-    let name = ended_unseen(&mut cluster);
+    let name = run_to_unobserved_end(&mut cluster);
     cluster.delete_update(&name);
     assert!(cluster.updates.contains_key(&name), "it is held");
     ready(&mut cluster);
@@ -71,9 +71,9 @@ fn an_update_that_is_deleted_after_its_end_is_still_recorded() {
 
 /// Weakness 2, 3.12 and wish 1: `currentUpdate` names an Update that there is not any more.
 #[test]
-fn an_update_that_vanished_after_its_end_is_made_again() {
+fn complete_update_that_vanished_is_created_again() {
     let mut cluster = new(&json!({}));
-    ended_unseen(&mut cluster);
+    run_to_unobserved_end(&mut cluster);
     cluster.updates.clear();
     ready(&mut cluster);
     assert_eq!(cluster.log, [Up, Up]);
@@ -81,12 +81,12 @@ fn an_update_that_vanished_after_its_end_is_made_again() {
 
 /// Weakness 2, 3.12 and wish 1: the manager died after it had named the Update and before it had made it.
 #[test]
-fn a_death_between_the_name_of_an_update_and_its_creation_is_made_good() {
+fn crash_between_update_name_and_creation_is_recovered() {
     let mut cluster = new(&json!({}));
     for writes in 0.. {
         let mut dying = cluster.clone();
         dying.writes_left = Some(writes);
-        let died = (0..4).any(|_| turn(&mut dying).is_err());
+        let died = (0..4).any(|_| reconcile_round(&mut dying).is_err());
         let stack = dying.stack.as_ref().unwrap();
         let current = stack
             .status
@@ -105,7 +105,7 @@ fn a_death_between_the_name_of_an_update_and_its_creation_is_made_good() {
 
 /// 3.12 and wish 1: not even a request helps a Stack of upstream's whose Update is gone.
 #[test]
-fn a_request_is_served_although_the_update_before_it_vanished() {
+fn request_is_served_after_vanished_update() {
     let mut cluster = new(&json!({}));
     until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
     cluster.updates.clear();
@@ -115,10 +115,10 @@ fn a_request_is_served_although_the_update_before_it_vanished() {
 
 /// Weakness 3: after four attempts upstream looks each second, and never tries again.
 #[test]
-fn a_destroy_that_fails_is_tried_for_ever_and_ever_more_slowly() {
+fn failing_destroy_is_retried_with_backoff() {
     let mut cluster = new(&json!({}));
     ready(&mut cluster);
-    cluster.works = false;
+    cluster.runs_succeed = false;
     cluster.delete_stack();
     let mut pauses = Vec::new();
     for tries in 1..7 {
@@ -130,18 +130,18 @@ fn a_destroy_that_fails_is_tried_for_ever_and_ever_more_slowly() {
     }
     assert!(pauses.is_sorted(), "{pauses:?}");
     assert!(pauses.last() > pauses.get(2), "{pauses:?}");
-    cluster.works = true;
+    cluster.runs_succeed = true;
     gone(&mut cluster);
 }
 
 /// Weakness 4: a Secret that is missing is upstream's `SpecInvalid`, and stays that after it was made.
 #[test]
-fn what_the_spec_names_and_is_missing_is_looked_for_again() {
+fn missing_reference_is_rechecked() {
     let mut cluster = new(&json!({}));
     let problem = "the Secret \"git\" does not exist".to_owned();
     cluster.faults.source = Some(SourceError::Invalid(problem.clone()));
     until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
-    assert_eq!(said(&cluster), ("SpecInvalid".to_owned(), problem));
+    assert_eq!(reported(&cluster), ("SpecInvalid".to_owned(), problem));
     cluster.faults.source = None;
     // Nobody wakes it: `until` lets time pass until it wants to look itself.
     ready(&mut cluster);
@@ -149,7 +149,7 @@ fn what_the_spec_names_and_is_missing_is_looked_for_again() {
 
 /// Weakness 5: what the API server does not take leaves upstream's Stack without a word.
 #[test]
-fn what_the_api_server_does_not_take_is_in_the_condition_and_tried_again() {
+fn rejected_write_is_in_condition_and_retried() {
     for (name, refusal) in [
         ("invalid", Refusal::Invalid("env: A twice".to_owned())),
         ("failed", Refusal::Failed("etcd is full".to_owned())),
@@ -162,10 +162,10 @@ fn what_the_api_server_does_not_take_is_in_the_condition_and_tried_again() {
                 cluster.refusal = Some(refusal.clone());
             }
             for _ in 0..6 {
-                turn(&mut cluster).unwrap();
+                reconcile_round(&mut cluster).unwrap();
                 cluster.advance(60);
             }
-            let (_, message) = said(&cluster);
+            let (_, message) = reported(&cluster);
             let expected = if name == "invalid" {
                 "env: A twice"
             } else {
@@ -182,7 +182,7 @@ fn what_the_api_server_does_not_take_is_in_the_condition_and_tried_again() {
 
 /// Weakness 6: a Stack that stalls on first contact never says which generation that is about.
 #[test]
-fn a_stack_that_stalls_at_once_says_which_generation_that_is_about() {
+fn stall_at_first_reconcile_has_observed_generation() {
     let mut cluster = new(&json!({ "envRefs": { "A": { "type": "Env" } } }));
     until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
     let stack = cluster.stack.as_ref().unwrap();
@@ -192,27 +192,27 @@ fn a_stack_that_stalls_at_once_says_which_generation_that_is_about() {
 
 /// Weakness 7: a pass on an old copy forgets the Update that is under way, and makes a second one.
 #[test]
-fn an_old_copy_makes_no_second_update() {
+fn stale_stack_creates_no_second_update() {
     let mut cluster = new(&json!({}));
     until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
-    cluster.behind.clone_from(&cluster.stack);
+    cluster.stale_stack.clone_from(&cluster.stack);
     cluster.edit(|stack| drop(stack.spec.config.insert("key".into(), json!(1))));
-    turn(&mut cluster).unwrap();
+    reconcile_round(&mut cluster).unwrap();
     let name = only_update(&cluster);
     assert_eq!(status(&cluster).current_update.unwrap().name, Some(name));
-    cluster.behind = None;
+    cluster.stale_stack = None;
     ready(&mut cluster);
     assert_eq!(cluster.log, [Up, Up], "one for each generation");
 }
 
 /// Weakness 7: an Update that a cache shows as it was long ago is waited for, not run again.
 #[test]
-fn an_old_copy_of_an_update_is_only_late() {
+fn stale_update_only_delays() {
     let mut cluster = new(&json!({}));
     until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
     cluster.faults.old_updates.clone_from(&cluster.updates);
     for _ in 0..5 {
-        turn(&mut cluster).unwrap();
+        reconcile_round(&mut cluster).unwrap();
         cluster.advance(60);
     }
     assert!(!cluster.is_stack(Ready));
@@ -233,7 +233,7 @@ fn outputs_that_are_not_found_leave_those_of_before() {
     let name = status(&cluster).current_update.unwrap().name.unwrap();
     for _ in 0..3 {
         cluster.advance(60);
-        laws::update(&mut cluster, &name).unwrap();
+        invariants::update(&mut cluster, &name).unwrap();
     }
     cluster.outputs.clear();
     until(&mut cluster, "ready", |cluster| cluster.is_stack(Ready));
@@ -242,11 +242,11 @@ fn outputs_that_are_not_found_leave_those_of_before() {
 
 /// Weakness 10: a result that was seen is lost when what follows it takes long or fails.
 #[test]
-fn a_result_is_recorded_although_the_source_is_away() {
+fn result_is_recorded_while_source_is_unavailable() {
     let mut cluster = new(&json!({}));
-    ended_unseen(&mut cluster);
+    run_to_unobserved_end(&mut cluster);
     cluster.faults.source = Some(SourceError::Unavailable("the Program is gone".to_owned()));
-    turn(&mut cluster).unwrap();
+    reconcile_round(&mut cluster).unwrap();
     let status = status(&cluster);
     assert_eq!(status.current_update, None);
     assert_eq!(
@@ -262,7 +262,7 @@ fn a_result_is_recorded_although_the_source_is_away() {
 
 /// Wish 3: a destroy is skipped because the Stack only shows what would change by now.
 #[test]
-fn a_stack_that_became_a_preview_destroys_what_it_made_before() {
+fn stack_turned_preview_destroys_earlier_resources() {
     let mut cluster = new(&json!({}));
     ready(&mut cluster);
     cluster.edit(|stack| stack.spec.preview = Some(true));
@@ -275,27 +275,27 @@ fn a_stack_that_became_a_preview_destroys_what_it_made_before() {
 
 /// Wish 3: the finalizer goes although the destroy failed.
 #[test]
-fn a_destroy_that_failed_does_not_let_the_stack_go() {
+fn failed_destroy_keeps_finalizer() {
     let mut cluster = new(&json!({}));
     ready(&mut cluster);
-    cluster.works = false;
+    cluster.runs_succeed = false;
     cluster.delete_stack();
     until(&mut cluster, "tried three times", |cluster| {
         cluster.log.len() == 4
     });
     quiet(&mut cluster);
     assert!(cluster.stack.is_some() && cluster.has_resources);
-    assert!(!said(&cluster).1.is_empty());
+    assert!(!reported(&cluster).1.is_empty());
 }
 
 /// Wish 5: a lock that somebody else holds counts as three failures, and that was it.
 #[test]
-fn a_stack_that_another_update_holds_is_tried_until_it_is_free() {
+fn locked_stack_is_retried_until_free() {
     for (again, reason) in [(false, "UpdateConflict"), (true, "RetryingAfterFailure")] {
         let mut cluster = new(&json!({
             "retryOnUpdateConflict": again, "retryMaxBackoffDurationSeconds": 900,
         }));
-        cluster.works = false;
+        cluster.runs_succeed = false;
         cluster.faults.class = Some(FailureClass::Conflict);
         for tries in 1..5 {
             until(&mut cluster, "tried again", |cluster| {
@@ -305,32 +305,32 @@ fn a_stack_that_another_update_holds_is_tried_until_it_is_free() {
         until(&mut cluster, "recorded", |cluster| {
             status(cluster).current_update.is_none()
         });
-        assert_eq!(said(&cluster).0, reason);
+        assert_eq!(reported(&cluster).0, reason);
         assert_eq!(
             status(&cluster).last_update.unwrap().failures,
             None,
             "none counts"
         );
-        cluster.works = true;
+        cluster.runs_succeed = true;
         ready(&mut cluster);
     }
 }
 
 /// Wish 6: an outage of two minutes freezes a Stack until its spec or source changes.
 #[test]
-fn an_outage_stalls_nobody_for_good() {
+fn outage_stalls_no_stack_forever() {
     for class in [
         Some(FailureClass::Transient),
         Some(FailureClass::Interrupted),
         None,
     ] {
         let mut cluster = new(&json!({}));
-        cluster.works = false;
+        cluster.runs_succeed = false;
         cluster.faults.class = class;
         until(&mut cluster, "tried six times", |cluster| {
             cluster.log.len() == 6
         });
-        cluster.works = true;
+        cluster.runs_succeed = true;
         ready(&mut cluster);
         assert_eq!(
             cluster.log,
@@ -342,14 +342,14 @@ fn an_outage_stalls_nobody_for_good() {
 
 /// Wish 5: a pod is killed in the midst of a run, and the lock that it held stays until somebody types `pulumi cancel`.
 #[test]
-fn the_lock_of_a_run_that_was_lost_with_its_pod_is_removed() {
+fn lock_of_lost_run_is_removed() {
     let mut cluster = new(&json!({}));
     until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
     cluster.advance(7);
     cluster.kill_pod();
     ready(&mut cluster);
     assert_eq!(cluster.log, [Up, Up]);
-    assert_eq!(cluster.left_lock, None);
+    assert_eq!(cluster.stale_lock, None);
     let last = status(&cluster).last_update.unwrap();
     assert_eq!(
         (last.failures, last.retries),
@@ -367,7 +367,7 @@ fn the_lock_of_a_run_that_was_lost_with_its_pod_is_removed() {
 
 /// Wish 5: a lock that is not proven to be ours stays, whoever was lost before or after it.
 #[test]
-fn the_lock_of_somebody_else_stays_and_is_told() {
+fn foreign_lock_stays_and_is_reported() {
     for lost in [false, true] {
         let mut cluster = new(&json!({}));
         if lost {
@@ -375,13 +375,13 @@ fn the_lock_of_somebody_else_stays_and_is_told() {
             cluster.kill_pod();
         }
         let foreign = cluster.now - SignedDuration::from_hours(1);
-        cluster.left_lock = Some(foreign);
+        cluster.stale_lock = Some(foreign);
         until(&mut cluster, "told", |cluster| cluster.is_stack(Stalled));
-        let (reason, message) = said(&cluster);
+        let (reason, message) = reported(&cluster);
         assert_eq!(reason, "UpdateConflict");
         assert!(message.contains("locked by 1 lock(s)"), "{message}");
-        assert_eq!(cluster.left_lock, Some(foreign));
-        cluster.left_lock = None;
+        assert_eq!(cluster.stale_lock, Some(foreign));
+        cluster.stale_lock = None;
         ready(&mut cluster);
     }
 }
@@ -389,12 +389,12 @@ fn the_lock_of_somebody_else_stays_and_is_told() {
 /// Found by a walk: the answer to the creation of an Update was lost in a pass that had recorded the one before. What was
 /// kept of that pass must not take back the name of the new one: it would run beside the next.
 #[test]
-fn an_update_whose_creation_was_not_answered_is_not_forgotten() {
+fn update_with_lost_create_response_is_found() {
     let mut cluster = new(&json!({}));
-    ended_unseen(&mut cluster);
+    run_to_unobserved_end(&mut cluster);
     cluster.request("again");
     cluster.faults.creation = Creation::AnswerLost;
-    turn(&mut cluster).unwrap();
+    reconcile_round(&mut cluster).unwrap();
     let current = status(&cluster).current_update.unwrap().name.unwrap();
     assert!(cluster.updates.contains_key(&current));
     cluster.faults.creation = Creation::Works;
@@ -407,11 +407,11 @@ fn an_update_whose_creation_was_not_answered_is_not_forgotten() {
 /// Found by a walk: whoever lets a Stack go by hand, as the message about a terminating namespace says, left an Update
 /// behind that nobody could delete, and the namespace with it.
 #[test]
-fn an_update_of_a_stack_that_was_let_go_by_hand_goes() {
+fn update_of_stack_without_finalizer_is_released() {
     let mut cluster = new(&json!({}));
     until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
     cluster.delete_stack();
-    cluster.tear_out_finalizer();
+    cluster.remove_finalizer();
     assert_eq!(cluster.stack, None);
     until(&mut cluster, "cleaned up", |cluster| {
         cluster.updates.is_empty()
@@ -421,11 +421,11 @@ fn an_update_of_a_stack_that_was_let_go_by_hand_goes() {
 /// Found by a walk: the same while the garbage collector holds the Stack until the Update is gone, and the Update was held
 /// until the Stack had recorded it.
 #[test]
-fn an_update_of_a_stack_that_was_let_go_by_hand_in_the_foreground_goes() {
+fn update_of_foreground_deleted_stack_is_released() {
     let mut cluster = new(&json!({}));
     until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
     cluster.delete_stack_in_foreground();
-    cluster.tear_out_finalizer();
+    cluster.remove_finalizer();
     assert!(cluster.stack.is_some(), "the garbage collector holds it");
     gone(&mut cluster);
 }
@@ -433,7 +433,7 @@ fn an_update_of_a_stack_that_was_let_go_by_hand_in_the_foreground_goes() {
 /// Found by a walk: the Workspace that is made during a deletion in the foreground is nobody's, and stayed once the garbage
 /// collector had let the Stack go.
 #[test]
-fn the_workspace_of_a_deletion_in_the_foreground_goes() {
+fn workspace_of_foreground_delete_is_removed() {
     let mut cluster = new(&json!({}));
     until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
     let name = only_update(&cluster);
@@ -450,7 +450,7 @@ fn the_workspace_of_a_deletion_in_the_foreground_goes() {
 
 /// Found by a walk: the same, and the user lets the Stack go by hand in the midst of its destroy.
 #[test]
-fn the_workspace_of_a_deletion_in_the_foreground_goes_after_a_stack_that_was_let_go_by_hand() {
+fn orphaned_workspace_of_foreground_delete_is_removed() {
     for is_gone in [true, false] {
         let mut cluster = new(&json!({}));
         until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
@@ -460,7 +460,7 @@ fn the_workspace_of_a_deletion_in_the_foreground_goes_after_a_stack_that_was_let
         finalizers.push("somebody".to_owned());
         cluster.delete_stack_in_foreground();
         until(&mut cluster, "destroying", |cluster| cluster.log.len() == 2);
-        let owners = |cluster: &Cluster| {
+        let owners = |cluster: &SimulatedCluster| {
             let workspace = cluster.workspace.as_ref().unwrap();
             workspace.metadata.owner_references.clone()
         };
@@ -468,7 +468,7 @@ fn the_workspace_of_a_deletion_in_the_foreground_goes_after_a_stack_that_was_let
         if is_gone {
             cluster.updates.remove(&name);
         }
-        cluster.tear_out_finalizer();
+        cluster.remove_finalizer();
         assert_eq!(cluster.stack.is_none(), is_gone);
         assert!(cluster.workspace.is_some(), "nobody has taken it away");
         until(&mut cluster, "cleaned up", |cluster| {

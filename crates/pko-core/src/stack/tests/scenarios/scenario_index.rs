@@ -67,7 +67,7 @@ const PLACES: &[TestLocation] = &[
     ),
     (
         "pko-core/src/stack/tests/desired/update_templates.rs",
-        &[("an_update_lives_as_long_as_the_template_says", &[8, 39])],
+        &[("update_template_sets_ttl", &[8, 39])],
     ),
     (
         "pko-core/src/stack/tests/scenarios/prerequisites.rs",
@@ -76,8 +76,8 @@ const PLACES: &[TestLocation] = &[
                 "scenarios_42_to_46_and_48_a_stack_waits",
                 &[42, 43, 44, 45, 46, 48],
             ),
-            ("scenarios_47_and_49_a_stack_goes_on", &[47, 49]),
-            ("scenario_50_a_stack_that_goes_waits_for_nobody", &[50]),
+            ("scenarios_47_and_49_stack_continues", &[47, 49]),
+            ("scenario_50_deleting_stack_skips_prerequisites", &[50]),
         ],
     ),
     (
@@ -99,7 +99,7 @@ const PLACES: &[TestLocation] = &[
         &[
             ("scenarios_60_to_62_variables", &[60, 61, 62]),
             (
-                "scenarios_63_64_70_and_71_references_that_no_workspace_can_follow",
+                "scenarios_63_64_70_and_71_unresolvable_references",
                 &[63, 64, 70, 71],
             ),
             (
@@ -113,10 +113,7 @@ const PLACES: &[TestLocation] = &[
         "pko-core/src/stack/check/tests.rs",
         &[
             ("several_sources_are_remarked_on_and_one_is_used", &[73]),
-            (
-                "several_credentials_are_remarked_on_in_the_order_in_which_they_are_tried",
-                &[73],
-            ),
+            ("several_credentials_are_listed_in_order_of_use", &[73]),
         ],
     ),
     (
@@ -149,8 +146,8 @@ const PLACES: &[TestLocation] = &[
     (
         "pko-core/src/stack/tests/desired/templates.rs",
         &[
-            ("a_destroy_without_program_has_no_source_at_all", &[91]),
-            ("a_template_and_what_the_stack_says_become_one", &[115]),
+            ("destroy_without_program_has_no_source", &[91]),
+            ("template_is_merged_with_stack", &[115]),
         ],
     ),
     // On the API server.
@@ -162,7 +159,7 @@ const PLACES: &[TestLocation] = &[
                 &[1, 95, 103],
             ),
             (
-                "scenarios_94_to_96_an_update_is_held_until_its_result_is_recorded",
+                "scenarios_94_to_96_update_is_held_until_recorded",
                 &[94, 95, 96],
             ),
             (
@@ -187,16 +184,13 @@ const PLACES: &[TestLocation] = &[
         "pko-core/src/stack/source/tests/login.rs",
         &[
             (
-                "each_variant_of_the_object",
+                "git_auth_variants_are_read",
                 &[106, 107, 109, 111, 126, 127, 129],
             ),
+            ("git_auth_secret_precedes_git_auth", &[108, 110, 112]),
+            ("empty_git_auth_is_none", &[121]),
             (
-                "a_secret_counts_before_the_object_even_if_that_is_empty",
-                &[108, 110, 112],
-            ),
-            ("an_empty_object_is_none", &[121]),
-            (
-                "a_reference_that_is_not_a_secret_is_refused_in_upstreams_words",
+                "git_auth_non_secret_reference_has_upstreams_error",
                 &[123, 124, 125],
             ),
         ],
@@ -204,34 +198,25 @@ const PLACES: &[TestLocation] = &[
     (
         "pko-core/src/stack/source/tests/shape.rs",
         &[
-            ("a_private_key_and_its_password_are_required", &[116]),
-            ("a_token_is_one_selector", &[117]),
-            ("a_user_and_a_password_are_two", &[118]),
-            ("a_secret_is_four_of_which_none_has_to_be_there", &[119]),
-            ("nobody_has_no_credentials", &[120]),
+            ("ssh_key_and_password_selectors_are_required", &[116]),
+            ("token_is_one_selector", &[117]),
+            ("basic_auth_is_two_selectors", &[118]),
+            ("git_auth_secret_is_four_optional_selectors", &[119]),
+            ("git_source_without_auth_has_no_credentials", &[120]),
         ],
     ),
     (
         "pko-core/src/stack/source/tests/git.rs",
         &[
-            ("any_other_field_of_git_wants_an_address", &[131]),
-            (
-                "a_repository_wants_a_commit_or_a_branch_and_not_both",
-                &[131],
-            ),
-            (
-                "all_digits_are_a_commit_and_anything_else_is_a_name",
-                &[132],
-            ),
+            ("git_fields_require_address", &[131]),
+            ("git_requires_commit_or_branch", &[131]),
+            ("git_commit_of_digits_is_a_commit", &[132]),
         ],
     ),
     (
         "pko-core/src/stack/source/tests/flux.rs",
         &[
-            (
-                "an_artifact_is_there_once_it_is_stored_whatever_else_goes_on",
-                &[133],
-            ),
+            ("flux_artifact_is_used_once_stored", &[133]),
             ("news_are_the_first_artifact_and_another_revision", &[134]),
         ],
     ),
@@ -279,7 +264,7 @@ const PLACES: &[TestLocation] = &[
 ];
 
 #[test]
-fn each_scenario_has_a_place() {
+fn scenarios_have_tests() {
     let tests = PLACES.iter().flat_map(|(_, tests)| tests.iter());
     let found: BTreeSet<u16> = tests
         .flat_map(|(_, numbers)| numbers.iter().copied())
@@ -290,7 +275,7 @@ fn each_scenario_has_a_place() {
 }
 
 #[test]
-fn each_place_is_there() {
+fn scenario_tests_exist() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     for (file, tests) in PLACES {
         let text = fs::read_to_string(crates.join(file)).unwrap();
