@@ -14,6 +14,8 @@ const E2E: &str = "e2e/e2e";
 const IMAGE_SUITE: &str = "xtask/image";
 /// Doc tests, which rustdoc builds and runs.
 const DOCUMENTATION: &str = "documentation";
+/// The packages with doc tests. rustdoc compiles each package that it is asked to test, examples or not.
+const DOCUMENTED_PACKAGES: [&str; 2] = ["pko-auth", "pko-testkit"];
 
 /// Suites that mostly wait run more tests at a time than there are cores. They start in this order, the
 /// longest first.
@@ -88,13 +90,17 @@ impl Suite {
         }
     }
 
-    /// Doc tests. Cargo's output has the format of a suite's.
+    /// Doc tests. Cargo's output has the format of a suite's. xtask has none, but turns on the features
+    /// that the workspace was built with.
     fn documentation() -> Self {
-        let arguments = ["test", "--workspace", "--doc"];
+        let mut arguments = vec!["test", "--doc", "--package", "xtask"];
+        for package in DOCUMENTED_PACKAGES {
+            arguments.extend(["--package", package]);
+        }
         Self {
             name: DOCUMENTATION.to_owned(),
             program: cargo().get_program().into(),
-            arguments: arguments.map(ToOwned::to_owned).into(),
+            arguments: arguments.into_iter().map(ToOwned::to_owned).collect(),
             folder: pko_testkit::checkout::checkout(),
             is_unit_tests: true,
         }
@@ -199,6 +205,54 @@ mod tests {
         };
         assert!(sets_it(&parse_message(MESSAGE).unwrap()));
         assert!(!sets_it(&Suite::documentation()));
+    }
+
+    /// Whether a file has an example that rustdoc tests.
+    fn has_doc_test(text: &str) -> bool {
+        let mut is_open = false;
+        let fences = text.lines().filter_map(|line| {
+            let comment = line.trim_start();
+            let comment = comment
+                .strip_prefix("//!")
+                .or_else(|| comment.strip_prefix("///"))?;
+            comment.trim_start().strip_prefix("```")
+        });
+        let mut found = false;
+        for language in fences {
+            is_open = !is_open;
+            found |= is_open && !["text", "console", "yaml"].contains(&language);
+        }
+        found
+    }
+
+    fn rust_files(folder: &Path) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let (folders, files): (Vec<_>, Vec<_>) = entries
+            .map(|entry| entry.path())
+            .partition(|path| path.is_dir());
+        let is_rust = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "rs");
+        let mut found: Vec<PathBuf> = files.into_iter().filter(is_rust).collect();
+        found.extend(folders.iter().flat_map(|folder| rust_files(folder)));
+        found
+    }
+
+    #[test]
+    fn packages_with_doc_tests_are_listed() {
+        let checkout = pko_testkit::checkout::checkout();
+        let mut packages = std::collections::BTreeSet::new();
+        for wing in ["crates", "engine", "testing"] {
+            let wing = checkout.join(wing);
+            for file in rust_files(&wing) {
+                if has_doc_test(&std::fs::read_to_string(&file).unwrap()) {
+                    let package = file.strip_prefix(&wing).unwrap().iter().next().unwrap();
+                    packages.insert(package.to_str().unwrap().to_owned());
+                }
+            }
+        }
+        assert_eq!(
+            packages.into_iter().collect::<Vec<_>>(),
+            DOCUMENTED_PACKAGES
+        );
     }
 
     #[test]
