@@ -20,6 +20,11 @@ pub(crate) fn start(verbose: bool) {
     tracing_subscriber::registry()
         .with(lines.with_filter(level))
         .init();
+    // The message of a panic may quote secrets. The run that it ends reports it masked.
+    std::panic::set_hook(Box::new(|panic| {
+        let location = panic.location().map(ToString::to_string);
+        tracing::error!(location, "A thread panicked");
+    }));
 }
 
 /// The names of upstream's loggers.

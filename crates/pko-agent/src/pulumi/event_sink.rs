@@ -57,7 +57,7 @@ impl EventSink {
         }
     }
 
-    /// The next event, which is in the journal when this returns. Waits forever if there is none, so
+    /// The next event, which is in the journal when this returns, unless the disk is full. Waits forever if there is none, so
     /// callers also wait for the CLI. Cancel safe.
     pub(crate) async fn next(&mut self) -> io::Result<Vec<u8>> {
         match self {
@@ -68,7 +68,7 @@ impl EventSink {
                 sleep(POLL_INTERVAL).await;
             },
             Self::Listener(listener) => match listener.events.recv().await {
-                Some(event) => listener.append(event),
+                Some(event) => Ok(listener.append(event)),
                 None => std::future::pending().await,
             },
         }
@@ -78,10 +78,10 @@ impl EventSink {
     pub(crate) async fn next_after_exit(&mut self) -> io::Result<Option<Vec<u8>>> {
         match self {
             Self::File { lines, .. } => lines.next().await,
-            Self::Listener(listener) => match listener.next_after_exit().await {
-                Some(event) => listener.append(event).map(Some),
-                None => Ok(None),
-            },
+            Self::Listener(listener) => {
+                let event = listener.next_after_exit().await;
+                Ok(event.map(|event| listener.append(event)))
+            }
         }
     }
 }
@@ -91,7 +91,8 @@ pub(crate) struct EventListener {
     port: u16,
     server: JoinHandle<()>,
     events: mpsc::Receiver<String>,
-    journal: File,
+    /// `None` after a failed write: an event's sequence number is its line.
+    journal: Option<File>,
 }
 
 impl EventListener {
@@ -114,7 +115,7 @@ impl EventListener {
             port,
             server,
             events,
-            journal,
+            journal: Some(journal),
         })
     }
 
@@ -132,7 +133,9 @@ impl EventListener {
         })
     }
 
-    fn append(&mut self, event: String) -> io::Result<Vec<u8>> {
+    /// Writes an event to the journal. On a full disk the remaining events are not written, but they
+    /// are received: otherwise the CLI would wait forever, and its outputs would be lost.
+    fn append(&mut self, event: String) -> Vec<u8> {
         let mut line = event.into_bytes();
         line.truncate(line.trim_ascii_end().len());
         // One event is one line.
@@ -140,9 +143,13 @@ impl EventListener {
             .filter(|byte| **byte == b'\n')
             .for_each(|byte| *byte = b' ');
         line.push(b'\n');
-        self.journal.write_all(&line)?;
+        let written = self.journal.as_mut().map(|file| file.write_all(&line));
+        if let Some(Err(error)) = written {
+            tracing::error!(%error, "Failed to write the events of pulumi; watchers miss the remaining ones");
+            self.journal = None;
+        }
         line.pop();
-        Ok(line)
+        line
     }
 }
 
@@ -166,5 +173,19 @@ impl Events for EventsService {
             sent.map_err(|_| Status::cancelled("the operation has ended"))?;
         }
         Ok(Response::new(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `/dev/full` fails each write as a full disk does.
+    #[tokio::test]
+    async fn listener_receives_events_on_full_disk() {
+        let mut listener = EventListener::open(Path::new("/dev/full")).await.unwrap();
+        assert_eq!(listener.append("{\n}".to_owned()), b"{ }");
+        assert!(listener.journal.is_none());
+        assert_eq!(listener.append("{}\n".to_owned()), b"{}");
     }
 }

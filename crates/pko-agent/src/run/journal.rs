@@ -14,7 +14,7 @@ use prost::Message;
 use super::{record::RunRecord, retention::FinishedRun};
 use crate::pulumi::event_log::EventDigest;
 
-const STATE: &str = "state.json";
+pub(super) const STATE: &str = "state.json";
 const EVENTS: &str = "events.jsonl";
 const RESULT: &str = "result.pb";
 
@@ -24,15 +24,15 @@ pub(crate) enum JournalError {
     Open { folder: PathBuf, source: io::Error },
     #[error("another agent serves this workspace and holds {}", .0.display())]
     InUse(PathBuf),
-    #[error("failed to write the run journal")]
-    Write(#[source] io::Error),
-    #[error("failed to read the run journal")]
-    Read(#[source] io::Error),
+    #[error("failed to write the run journal in {}", folder.display())]
+    Write { folder: PathBuf, source: io::Error },
+    #[error("failed to read the run journal in {}", folder.display())]
+    Read { folder: PathBuf, source: io::Error },
 }
 
 #[derive(Debug)]
 pub(crate) struct Journal {
-    runs: PathBuf,
+    pub(super) runs: PathBuf,
     /// Held while the journal is open: two agents would mark each other's runs as interrupted.
     lock: File,
 }
@@ -55,6 +55,11 @@ impl Journal {
         };
         fs::create_dir_all(&runs).map_err(failed)?;
         fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(failed)?;
+        sync_folder(folder).map_err(failed)?;
+        if let Some(Err(error)) = folder.parent().map(sync_folder) {
+            // It belongs to somebody else, and may not be readable.
+            tracing::debug!(%error, "Failed to sync the folder of the agent's data");
+        }
         let path = folder.join("lock");
         let lock = File::create(&path).map_err(failed)?;
         match lock.try_lock() {
@@ -68,9 +73,17 @@ impl Journal {
         self.runs.join(run_id).join(EVENTS)
     }
 
+    /// Writes the state of a run that may start afterwards. If it fails, the id stays unused.
+    pub(crate) fn create_record(&self, record: &RunRecord) -> Result<(), JournalError> {
+        self.write_record(record).inspect_err(|_| {
+            // If a part of it stays, the next agent reports a run that never started.
+            let _ = fs::remove_dir_all(self.runs.join(&record.run_id));
+        })
+    }
+
     /// Writes a run's state durably.
     pub(crate) fn write_record(&self, record: &RunRecord) -> Result<(), JournalError> {
-        let text = serde_json::to_vec(record).map_err(|error| JournalError::Write(error.into()))?;
+        let text = serde_json::to_vec(record).map_err(|error| self.write_error()(error.into()))?;
         self.write(&record.run_id, STATE, &text)
     }
 
@@ -82,34 +95,34 @@ impl Journal {
         self.write(run_id, RESULT, &result.encode_to_vec())
     }
 
-    /// A run's result, unless it is missing or pruned.
+    /// A run's result, unless it is missing, damaged or pruned.
     pub(crate) fn result(&self, run_id: &str) -> Result<Option<RunResult>, JournalError> {
         match fs::read(self.runs.join(run_id).join(RESULT)) {
             Ok(bytes) => {
-                let result = RunResult::decode(&*bytes).map_err(io::Error::other);
-                result.map(Some).map_err(JournalError::Read)
+                let result = RunResult::decode(&*bytes);
+                Ok(result
+                    .inspect_err(
+                        |error| tracing::error!(run = run_id, %error, "A result is damaged"),
+                    )
+                    .ok())
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(JournalError::Read(error)),
+            Err(error) => Err(self.read_error()(error)),
         }
     }
 
-    /// All runs, oldest first. Unreadable ones are removed.
-    pub(crate) fn records(&self) -> Result<Vec<RunRecord>, JournalError> {
-        let mut records = Vec::new();
-        for entry in fs::read_dir(&self.runs).map_err(JournalError::Read)? {
-            let folder = entry.map_err(JournalError::Read)?.path();
-            let text = fs::read(folder.join(STATE)).unwrap_or_default();
-            match serde_json::from_slice::<RunRecord>(&text) {
-                Ok(record) => records.push(record),
-                Err(error) => {
-                    tracing::warn!(folder = %folder.display(), %error, "Removing an unreadable run from the journal");
-                    fs::remove_dir_all(&folder).map_err(JournalError::Write)?;
-                }
-            }
+    pub(super) fn read_error(&self) -> impl Fn(io::Error) -> JournalError {
+        |source| JournalError::Read {
+            folder: self.runs.clone(),
+            source,
         }
-        records.sort_by(|a, b| (a.created_at, &a.run_id).cmp(&(b.created_at, &b.run_id)));
-        Ok(records)
+    }
+
+    fn write_error(&self) -> impl Fn(io::Error) -> JournalError {
+        |source| JournalError::Write {
+            folder: self.runs.clone(),
+            source,
+        }
     }
 
     /// The digest of a run's events, as far as they are written.
@@ -176,19 +189,28 @@ impl Journal {
     fn write(&self, run_id: &str, name: &str, bytes: &[u8]) -> Result<(), JournalError> {
         let folder = self.runs.join(run_id);
         let write = || {
-            fs::create_dir_all(&folder)?;
+            match fs::create_dir(&folder) {
+                Ok(()) => sync_folder(&self.runs)?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
             let mut file = tempfile::NamedTempFile::new_in(&folder)?;
             file.write_all(bytes)?;
             file.as_file().sync_all()?;
             file.persist(folder.join(name))?;
-            File::open(&folder)?.sync_all()
+            sync_folder(&folder)
         };
-        write().map_err(JournalError::Write)
+        write().map_err(self.write_error())
     }
 }
 
+/// Makes the names in a folder outlast a power loss.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use jiff::Timestamp;
 
     use super::{
@@ -196,7 +218,7 @@ mod tests {
         *,
     };
 
-    fn record(run_id: &str) -> RunRecord {
+    pub(in super::super) fn record(run_id: &str) -> RunRecord {
         RunRecord {
             run_id: run_id.to_owned(),
             kind: RunKind::Up,
@@ -225,13 +247,14 @@ mod tests {
         journal.write_result("a", &result).unwrap();
         drop(journal);
         let journal = Journal::open(folder.path()).unwrap();
-        assert_eq!(journal.records().unwrap(), [record("a"), record("b")]);
+        let recorded = || journal.stored_runs().unwrap().recorded;
+        assert_eq!(recorded(), [record("a"), record("b")]);
         assert_eq!(journal.result("a").unwrap(), Some(result));
         assert_eq!(journal.result("b").unwrap(), None);
         journal.remove_result("a");
         assert_eq!(journal.result("a").unwrap(), None);
         journal.remove("a");
-        assert_eq!(journal.records().unwrap(), [record("b")]);
+        assert_eq!(recorded(), [record("b")]);
     }
 
     #[test]
@@ -274,12 +297,24 @@ mod tests {
     }
 
     #[test]
-    fn journal_removes_unreadable_run() {
+    fn journal_failed_record_leaves_id_unused() {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::open(folder.path()).unwrap();
-        let strange = folder.path().join("runs/strange");
-        fs::create_dir(&strange).unwrap();
-        assert_eq!(journal.records().unwrap(), []);
-        assert!(!strange.exists());
+        // A folder in place of the file: the rename fails.
+        fs::create_dir_all(journal.runs.join("a").join(STATE).join("x")).unwrap();
+        let error = journal.create_record(&record("a")).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(&journal.runs.display().to_string()), "{text}");
+        assert!(!journal.runs.join("a").exists());
+        journal.create_record(&record("a")).unwrap();
+    }
+
+    #[test]
+    fn journal_damaged_result_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path()).unwrap();
+        journal.write_record(&record("a")).unwrap();
+        fs::write(journal.runs.join("a").join(RESULT), [0xff; 9]).unwrap();
+        assert_eq!(journal.result("a").unwrap(), None);
     }
 }

@@ -8,8 +8,11 @@ mod lock_recovery;
 mod process;
 mod record;
 mod registry;
+mod restore;
 mod retention;
+mod stored_run;
 mod watch;
+mod worker;
 
 pub(crate) use execute::RunRequest;
 pub(crate) use journal::{Journal, JournalError};

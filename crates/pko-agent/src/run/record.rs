@@ -25,6 +25,8 @@ pub(crate) enum RunKind {
     Up,
     Refresh,
     Destroy,
+    /// The record was damaged.
+    Unknown,
 }
 
 /// A run as it is journaled. The serialized names are the journal's format.
@@ -98,6 +100,7 @@ impl From<RunKind> for run::Operation {
             RunKind::Up => Self::Up,
             RunKind::Refresh => Self::Refresh,
             RunKind::Destroy => Self::Destroy,
+            RunKind::Unknown => Self::Unspecified,
         }
     }
 }

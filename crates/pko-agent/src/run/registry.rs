@@ -1,30 +1,32 @@
 //! All runs of the agent: starts them one after the other, and keeps them until they are acknowledged.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    collections::BTreeSet,
+    io,
+    path::PathBuf,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
-use pko_proto::{
-    convert::to_proto_timestamp,
-    run::{ErrorClass, Run, RunResult},
-};
+use pko_proto::run::{ErrorClass, Run, RunResult};
 use tokio::sync::{mpsc, watch};
 
 use super::{
     Journal, JournalError, RunRecord,
     execute::{self, RunOutcome, RunRequest},
     lock_ownership::OwnRun,
-    lock_recovery::LockRecovery,
-    process::ProcessIdentity,
     record::RunPhase,
     retention,
+    stored_run::StoredRuns,
+    worker,
 };
 use crate::{
-    pulumi::{StopReason, StopSource, event_log::EventDigest},
-    workspace::{CliSession, Observer, Workspace},
+    pulumi::{StopReason, StopSource},
+    workspace::{Workspace, error_chain},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -41,8 +43,27 @@ pub(crate) enum RunsError {
     Pruned(String),
     #[error("the agent is shutting down")]
     Stopping,
+    #[error(
+        "the run was not started, because the agent cannot record it; free space on the volume of that folder, or replace the workspace's pod"
+    )]
+    NotRecorded(#[source] JournalError),
+    #[error(
+        "failed to read {} of run `{run_id}`; the run is not started again. If this does not pass, replace the workspace's pod", file.display()
+    )]
+    Unreadable {
+        run_id: String,
+        file: PathBuf,
+        source: io::Error,
+    },
     #[error(transparent)]
     Journal(#[from] JournalError),
+}
+
+impl RunsError {
+    /// The error with its causes.
+    pub(crate) fn text(&self) -> String {
+        error_chain(self)
+    }
 }
 
 type RunsResult<T> = Result<T, RunsError>;
@@ -50,7 +71,7 @@ type RunsResult<T> = Result<T, RunsError>;
 pub(super) struct RunEntry {
     pub(super) run_id: String,
     pub(super) record: watch::Sender<RunRecord>,
-    stop: StopSource,
+    pub(super) stop: StopSource,
     /// Taken when the run starts: it may contain secrets, and is not needed again.
     request: Mutex<Option<RunRequest>>,
     /// Set by the task that finishes the run: the worker, or a cancellation before it.
@@ -60,63 +81,46 @@ pub(super) struct RunEntry {
 }
 
 pub(crate) struct Runs {
-    workspace: Arc<Workspace>,
+    pub(super) workspace: Arc<Workspace>,
     pub(super) journal: Journal,
     /// Oldest first.
     entries: Mutex<Vec<Arc<RunEntry>>>,
-    queue: mpsc::UnboundedSender<Arc<RunEntry>>,
+    /// Ids in the journal whose records could not be read.
+    pub(super) unreadable: Mutex<BTreeSet<String>>,
+    pub(super) queue: mpsc::UnboundedSender<Arc<RunEntry>>,
     stopping: AtomicBool,
+    /// Ids of runs that panic.
+    #[cfg(test)]
+    pub(super) panics: Mutex<BTreeSet<String>>,
 }
 
 impl Runs {
     /// Restores the runs of the journal. Those that a previous agent did not finish are interrupted.
     pub(crate) fn open(workspace: Arc<Workspace>, journal: Journal) -> RunsResult<Arc<Self>> {
         let (queue, waiting) = mpsc::unbounded_channel();
-        let records = journal.records()?;
+        let StoredRuns {
+            recorded,
+            damaged,
+            unreadable,
+        } = journal.stored_runs()?;
         let runs = Arc::new(Self {
             workspace,
             journal,
             entries: Mutex::default(),
+            unreadable: Mutex::new(unreadable.into_iter().collect()),
             queue,
             stopping: AtomicBool::new(false),
+            #[cfg(test)]
+            panics: Mutex::default(),
         });
-        for record in records {
+        for (run_id, why) in &damaged {
+            runs.restore_damaged(run_id, why);
+        }
+        for record in recorded {
             runs.restore(record);
         }
-        tokio::spawn(execute_queue(Arc::clone(&runs), waiting));
+        tokio::spawn(worker::execute_queue(Arc::clone(&runs), waiting));
         Ok(runs)
-    }
-
-    fn restore(&self, record: RunRecord) {
-        let ended = record.state.is_final();
-        let process = record.process.filter(|process| process.is_alive());
-        let entry = Arc::new(RunEntry::new(record, None, true));
-        self.entries().push(Arc::clone(&entry));
-        match process {
-            _ if ended => {}
-            None => self.mark_interrupted(&entry),
-            // The worker lives as long as `self`.
-            Some(_) => drop(self.queue.send(entry)),
-        }
-    }
-
-    /// Finishes a run that a previous agent started.
-    fn mark_interrupted(&self, entry: &RunEntry) {
-        tracing::warn!(
-            run = entry.run_id,
-            "Run was interrupted by the end of a previous agent"
-        );
-        let digest = self.journal.digest(&entry.run_id);
-        entry
-            .record
-            .send_modify(|record| record.events = digest.lines);
-        let record = entry.record.borrow().clone();
-        self.finish(entry, interrupted_outcome(&record, &digest));
-        if record.is_call_scoped
-            && let Err(error) = self.acknowledge(&record.run_id)
-        {
-            tracing::warn!(%error, "Failed to remove the run of a finished call");
-        }
     }
 
     /// Starts a run. Idempotent: an existing run with this id is returned.
@@ -129,6 +133,7 @@ impl Runs {
         if !is_valid_id(run_id) {
             return Err(RunsError::BadId);
         }
+        self.reread(run_id)?;
         let mut entries = self.entries();
         if let Some(entry) = entries.iter().find(|entry| entry.run_id == run_id) {
             let entry = Arc::clone(entry);
@@ -139,7 +144,8 @@ impl Runs {
             return Err(RunsError::Stopping);
         }
         let record = new_record(run_id, &request, is_call_scoped);
-        self.journal.write_record(&record)?;
+        let recorded = self.journal.create_record(&record);
+        recorded.map_err(RunsError::NotRecorded)?;
         let entry = Arc::new(RunEntry::new(record, Some(request), false));
         entries.push(Arc::clone(&entry));
         // The worker lives as long as `self`.
@@ -172,13 +178,17 @@ impl Runs {
 
     /// Removes a result that the caller has stored.
     pub(crate) fn acknowledge(&self, run_id: &str) -> RunsResult<()> {
-        let entry = self.entry(run_id)?;
+        self.acknowledge_entry(self.entry(run_id)?.as_ref())
+    }
+
+    pub(super) fn acknowledge_entry(&self, entry: &RunEntry) -> RunsResult<()> {
         let mut record = entry.record.borrow().clone();
+        let run_id = &entry.run_id;
         if !record.state.is_final() {
-            return Err(RunsError::NotFinished(run_id.to_owned()));
+            return Err(RunsError::NotFinished(run_id.clone()));
         }
         if record.is_call_scoped {
-            self.entries().retain(|entry| entry.run_id != run_id);
+            self.entries().retain(|entry| entry.run_id != *run_id);
             self.journal.remove(run_id);
             return Ok(());
         }
@@ -214,12 +224,13 @@ impl Runs {
     }
 
     pub(super) fn entry(&self, run_id: &str) -> RunsResult<Arc<RunEntry>> {
+        self.reread(run_id)?;
         let entries = self.entries();
         let entry = entries.iter().find(|entry| entry.run_id == run_id).cloned();
         entry.ok_or_else(|| RunsError::Unknown(run_id.to_owned()))
     }
 
-    fn entries(&self) -> MutexGuard<'_, Vec<Arc<RunEntry>>> {
+    pub(super) fn entries(&self) -> MutexGuard<'_, Vec<Arc<RunEntry>>> {
         self.entries.lock()
     }
 
@@ -250,55 +261,8 @@ impl Runs {
         }
     }
 
-    async fn process_entry(&self, entry: &RunEntry) {
-        let session = self.workspace.open_session(entry.stop.signal()).await;
-        let Some(request) = entry.take_request() else {
-            let process = entry.record.borrow().process;
-            if let Some(process) = process {
-                tracing::warn!(run = entry.run_id, "Stopping a run of a previous agent");
-                process.stop(self.workspace.cli.patience).await;
-            }
-            return self.mark_interrupted(entry);
-        };
-        if entry.claim() {
-            self.execute(entry, &request, session).await;
-        }
-    }
-
-    async fn execute(&self, entry: &RunEntry, request: &RunRequest, session: CliSession) {
-        self.update_record(entry, |record| {
-            record.state = RunPhase::Running;
-            record.started_at = Some(Timestamp::now());
-        });
-        tracing::info!(
-            run = entry.run_id,
-            stack = request.stack.name,
-            "Run started"
-        );
-        let recovery = LockRecovery {
-            stack: &request.stack.name,
-            lost: &request.lost_runs,
-            own: &|| self.finished_runs_of(&request.stack.name),
-        };
-        let mut ending = execute::execute(
-            session,
-            request,
-            self.workspace.project_info(),
-            &self.journal.events(&entry.run_id),
-            &entry.stop,
-            &Progress { runs: self, entry },
-            &recovery,
-        )
-        .await;
-        if ending.state != RunPhase::Succeeded {
-            let digest = self.journal.digest(&entry.run_id);
-            ending.result.resource_changes = digest.changes().clone();
-        }
-        self.finish(entry, ending);
-    }
-
     /// The stack's finished runs. The CLI of a finished run has exited.
-    fn finished_runs_of(&self, stack: &str) -> Vec<OwnRun> {
+    pub(super) fn finished_runs_of(&self, stack: &str) -> Vec<OwnRun> {
         let entries = self.entries();
         let records = entries.iter().map(|entry| entry.record.borrow().clone());
         let of_stack = records.filter(|record| record.stack == stack && record.state.is_final());
@@ -314,16 +278,18 @@ impl Runs {
     }
 
     /// Changes a run's record in memory and on disk.
-    fn update_record(&self, entry: &RunEntry, change: impl FnOnce(&mut RunRecord)) {
+    pub(super) fn update_record(
+        &self,
+        entry: &RunEntry,
+        change: impl FnOnce(&mut RunRecord),
+    ) -> Result<(), JournalError> {
         entry.record.send_modify(change);
         let record = entry.record.borrow().clone();
-        if let Err(error) = self.journal.write_record(&record) {
-            tracing::error!(run = entry.run_id, %error, "Failed to write the journal");
-        }
+        self.journal.write_record(&record)
     }
 
     /// Journals a run's outcome, then publishes it.
-    fn finish(&self, entry: &RunEntry, ending: RunOutcome) {
+    pub(super) fn finish(&self, entry: &RunEntry, ending: RunOutcome) {
         let mut record = entry.record.borrow().clone();
         record.state = ending.state;
         record.finished_at = Some(Timestamp::now());
@@ -332,7 +298,8 @@ impl Runs {
             .write_result(&entry.run_id, &ending.result)
             .and_then(|()| self.journal.write_record(&record));
         if let Err(error) = written {
-            tracing::error!(run = entry.run_id, %error, "Failed to write the journal");
+            let error = error_chain(&error);
+            tracing::error!(run = entry.run_id, error, "Failed to write the journal");
             // A run finishes once.
             let _ = entry.unsaved.set(ending.result);
         }
@@ -370,34 +337,8 @@ impl Runs {
     }
 }
 
-/// Executes runs one after the other, in the order in which they were started.
-async fn execute_queue(runs: Arc<Runs>, mut waiting: mpsc::UnboundedReceiver<Arc<RunEntry>>) {
-    while let Some(entry) = waiting.recv().await {
-        runs.process_entry(&entry).await;
-    }
-}
-
-struct Progress<'a> {
-    runs: &'a Runs,
-    entry: &'a RunEntry,
-}
-
-impl Observer for Progress<'_> {
-    fn on_process(&self, id: u32) {
-        self.runs.update_record(self.entry, |record| {
-            record.process = ProcessIdentity::from_pid(id);
-        });
-    }
-
-    fn on_events(&self, count: u64) {
-        self.entry
-            .record
-            .send_modify(|record| record.events = count);
-    }
-}
-
 impl RunEntry {
-    fn new(record: RunRecord, request: Option<RunRequest>, claimed: bool) -> Self {
+    pub(super) fn new(record: RunRecord, request: Option<RunRequest>, claimed: bool) -> Self {
         Self {
             run_id: record.run_id.clone(),
             record: watch::Sender::new(record),
@@ -408,18 +349,18 @@ impl RunEntry {
         }
     }
 
-    fn take_request(&self) -> Option<RunRequest> {
+    pub(super) fn take_request(&self) -> Option<RunRequest> {
         let mut request = self.request.lock();
         request.take()
     }
 
     /// True for the first caller.
-    fn claim(&self) -> bool {
+    pub(super) fn claim(&self) -> bool {
         !self.claimed.swap(true, Ordering::SeqCst)
     }
 }
 
-fn new_record(run_id: &str, request: &RunRequest, is_call_scoped: bool) -> RunRecord {
+pub(super) fn new_record(run_id: &str, request: &RunRequest, is_call_scoped: bool) -> RunRecord {
     RunRecord {
         run_id: run_id.to_owned(),
         kind: (&request.operation).into(),
@@ -435,48 +376,6 @@ fn new_record(run_id: &str, request: &RunRequest, is_call_scoped: bool) -> RunRe
     }
 }
 
-/// The outcome of a run whose agent ended.
-fn interrupted_outcome(record: &RunRecord, digest: &EventDigest) -> RunOutcome {
-    let text = match record.started_at {
-        Some(_) => format!(
-            "the agent ended during the run, after {} events{}{}; completed changes are in the stack's state",
-            digest.lines,
-            completed_changes(digest),
-            resources_in_progress(digest),
-        ),
-        None => "the agent ended before the run started; nothing was changed".to_owned(),
-    };
-    let mut ending = execute::unsuccessful(RunPhase::Interrupted, ErrorClass::Interrupted, text);
-    ending.result.resource_changes = digest.changes().clone();
-    if let Some(summary) = &mut ending.result.summary {
-        summary.start_time = record.started_at.map(to_proto_timestamp);
-    }
-    ending
-}
-
-fn completed_changes(digest: &EventDigest) -> String {
-    let change = |(operation, count): (&String, &i32)| format!("{operation} {count}");
-    let changes: Vec<String> = digest.changes().iter().map(change).collect();
-    if changes.is_empty() {
-        return String::new();
-    }
-    format!(" (completed: {})", changes.join(", "))
-}
-
-/// A few of the resources that may be incomplete.
-fn resources_in_progress(digest: &EventDigest) -> String {
-    const SHOWN: usize = 5;
-    let names: Vec<&str> = digest.in_progress.iter().map(String::as_str).collect();
-    let more = match names.len().saturating_sub(SHOWN) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    match names.get(..names.len().min(SHOWN)) {
-        Some([]) | None => String::new(),
-        Some(shown) => format!(", with {}{more} in progress", shown.join(", ")),
-    }
-}
-
 fn is_valid_id(run_id: &str) -> bool {
     let legal = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
     (1..=128).contains(&run_id.len()) && run_id.chars().all(legal) && !run_id.starts_with('.')
@@ -484,42 +383,7 @@ fn is_valid_id(run_id: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pko_proto::agent::UpRequest;
-
     use super::*;
-    use crate::{pulumi::Operation, workspace::StackRequest};
-
-    #[test]
-    fn interrupted_run_message_has_progress() {
-        let mut digest = EventDigest::default();
-        let request = RunRequest {
-            stack: StackRequest::default(),
-            config: None,
-            operation: Operation::Up(UpRequest::default()),
-            time_limit: None,
-            lost_runs: Vec::new(),
-        };
-        let mut record = new_record("one", &request, false);
-        let text = |record: &RunRecord, digest: &EventDigest| {
-            let result = interrupted_outcome(record, digest).result;
-            result.error.unwrap().message
-        };
-        let expected = "the agent ended before the run started; nothing was changed";
-        assert_eq!(text(&record, &digest), expected);
-        record.started_at = Some(Timestamp::now());
-        let expected = "the agent ended during the run, after 0 events; \
-                        completed changes are in the stack's state";
-        assert_eq!(text(&record, &digest), expected);
-        digest.add(br#"{"resourcePreEvent": {"metadata": {"op": "create", "urn": "urn:b"}}}"#);
-        digest.add(br#"{"resOutputsEvent": {"metadata": {"op": "create", "urn": "urn:a"}}}"#);
-        let expected = "the agent ended during the run, after 2 events (completed: create 1), \
-                        with urn:b in progress; completed changes are in the stack's state";
-        assert_eq!(text(&record, &digest), expected);
-        let changes = interrupted_outcome(&record, &digest)
-            .result
-            .resource_changes;
-        assert_eq!(changes, [("create".to_owned(), 1)].into());
-    }
 
     #[test]
     fn run_id_is_safe_as_folder_name() {

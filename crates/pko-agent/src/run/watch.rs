@@ -54,7 +54,7 @@ impl Watcher {
         loop {
             let current = record.borrow_and_update().clone();
             while sequence < current.events {
-                let line = lines.next().await.map_err(super::JournalError::Read)?;
+                let line = lines.next().await.map_err(self.runs.journal.read_error())?;
                 // Events may have been pruned; the result is still there.
                 let Some(line) = line else { break };
                 sequence += 1;

@@ -29,11 +29,14 @@ impl From<RunsError> for Status {
         let code = match &error {
             RunsError::BadId => Code::InvalidArgument,
             RunsError::Unknown(_) => Code::NotFound,
-            RunsError::NotFinished(_) | RunsError::Pruned(_) => Code::FailedPrecondition,
+            RunsError::NotFinished(_) | RunsError::Pruned(_) | RunsError::NotRecorded(_) => {
+                Code::FailedPrecondition
+            }
             RunsError::Stopping => Code::Unavailable,
-            RunsError::Journal(_) => Code::Internal,
+            // The manager tries again, as a read may succeed later.
+            RunsError::Unreadable { .. } | RunsError::Journal(_) => Code::Internal,
         };
-        Self::new(code, error.to_string())
+        Self::new(code, error.text())
     }
 }
 

@@ -29,7 +29,7 @@ use crate::pulumi::{
 use secrets_providers::SecretsProviders;
 
 pub(crate) use config_file::mark_source_replaced;
-pub(crate) use error::WorkspaceError;
+pub(crate) use error::{WorkspaceError, error_chain};
 pub(crate) use operation::{Observer, OperationOutcome};
 pub(crate) use stack::StackRequest;
 
@@ -104,6 +104,13 @@ impl Workspace {
             state,
             stop,
         }
+    }
+
+    /// Forgets what is known about stacks, which is in doubt after a panic.
+    pub(crate) async fn forget_session_state(&self) {
+        let mut state = self.state.lock().await;
+        state.existing.clear();
+        state.configured.clear();
     }
 
     /// A session that stops only when the agent shuts down.

@@ -19,6 +19,7 @@ mod misbehaving_cli;
 mod operations;
 mod resource_leaks;
 mod run_cancellation;
+mod run_journal;
 mod run_reattachment;
 mod runs;
 mod secret_redaction;
