@@ -9,10 +9,10 @@ use pko_proto::agent::{
     SetAllConfigRequest, SetAllConfigResult, StackSummary, UpRequest, UpStream, WhoAmIRequest,
     WhoAmIResult, automation_service_server::AutomationService,
 };
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
 use super::{
-    run_detached,
+    GrpcResult, run_detached,
     status::{install_failure_status, who_am_i_failure_status},
     stream::{self, Reply, ReplyStream},
 };
@@ -21,8 +21,6 @@ use crate::{
     run::{RunRequest, Runs},
     workspace::{StackRequest, Workspace},
 };
-
-type GrpcResult<T> = Result<Response<T>, Status>;
 
 pub(super) struct AutomationServer {
     pub(super) workspace: Arc<Workspace>,

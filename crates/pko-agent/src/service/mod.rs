@@ -12,9 +12,11 @@ use pko_proto::{
     MAX_MESSAGE_BYTES, agent::automation_service_server::AutomationServiceServer,
     run::run_service_server::RunServiceServer,
 };
-use tonic::{Status, service::Routes};
+use tonic::{Response, Status, service::Routes};
 
 use crate::{run::Runs, workspace::Workspace};
+
+type GrpcResult<T> = Result<Response<T>, Status>;
 
 /// All services, including health.
 pub(crate) async fn routes(workspace: Arc<Workspace>, runs: Arc<Runs>) -> Routes {

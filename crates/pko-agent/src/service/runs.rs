@@ -13,13 +13,12 @@ use pko_proto::{
 use tokio_stream::{Stream, StreamExt, wrappers::ReceiverStream};
 use tonic::{Request, Response, Status};
 
+use super::GrpcResult;
 use crate::{
     pulumi::StopReason,
     run::{LostRun, RunRequest, Runs},
     workspace::StackRequest,
 };
-
-type GrpcResult<T> = Result<Response<T>, Status>;
 
 pub(super) struct RunServer {
     pub(super) runs: Arc<Runs>,

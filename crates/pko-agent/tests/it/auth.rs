@@ -76,7 +76,7 @@ fn answer(result: Result<(), Status>) -> CallResult {
 }
 
 /// All kinds of calls are refused with this.
-async fn is_refused(agent: &Agent, authorization: Option<&str>, code: Code, message: &str) {
+async fn assert_rejected(agent: &Agent, authorization: Option<&str>, code: Code, message: &str) {
     let answers = answers(agent, authorization).await;
     let refused = (code, message.to_owned());
     assert!(
@@ -114,7 +114,7 @@ async fn needs_a_bearer_token(agent: &Agent) {
         (Some("basic dXNlcjpwYXNzd29yZA=="), missing),
         (Some("garbage"), "Bad authorization string"),
     ] {
-        is_refused(agent, authorization, Code::Unauthenticated, message).await;
+        assert_rejected(agent, authorization, Code::Unauthenticated, message).await;
     }
 }
 

@@ -17,11 +17,11 @@ const EVENTS: u64 = 100;
 #[tokio::test]
 async fn disconnected_caller_reattaches_to_run() {
     for version in ["3.205.0", "3.259.0"] {
-        is_cut_off(version, 50).await;
+        assert_run_survives_disconnects(version, 50).await;
     }
 }
 
-async fn is_cut_off(version: &str, times: usize) {
+async fn assert_run_survives_disconnects(version: &str, times: usize) {
     let place = TestWorkspace::scripted(&Script::new().version(version));
     let agent = place.serve(&[]).await;
     for round in 0..times {

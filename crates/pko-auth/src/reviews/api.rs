@@ -67,7 +67,7 @@ impl ApiServerReviews {
         };
         let created = timeout(REVIEW_TIMEOUT, created).await.map_err(|_| {
             let (kind, limit) = (K::kind(&()), REVIEW_TIMEOUT.as_secs());
-            let text = format!("the API server did not answer a {kind} in {limit} seconds");
+            let text = format!("the API server did not respond to a {kind} in {limit} seconds");
             ReviewError::Failed(text)
         })?;
         created.map_err(|error| match error {

@@ -28,8 +28,9 @@ impl Listeners {
         let programs = bind("--program-fs-addr", &arguments.program_fs_addr).await?;
         let health = &arguments.health_probe_bind_address;
         Ok(Self {
-            programs: programs
-                .context("--program-fs-addr: the server of Programs needs an address")?,
+            programs: programs.context(
+                "--program-fs-addr is required: workspaces fetch Programs from this address",
+            )?,
             health: bind("--health-probe-bind-address", health).await?,
             metrics: bind("--metrics-bind-address", &arguments.metrics_bind_address).await?,
         })

@@ -114,7 +114,7 @@ impl Trail {
 
     /// Waits for an event about the Stack that has this text, and gives all that were told by then. Events are written
     /// after the status that they tell of: who has seen the one may have to wait for the other.
-    pub(crate) async fn told(&self, text: &str) -> Vec<String> {
+    pub(crate) async fn wait_for_event(&self, text: &str) -> Vec<String> {
         let told = eventually(format!("the event {text:?}"), async || {
             let events = self.events().await;
             if events.iter().any(|event| event.contains(text)) {
@@ -129,7 +129,7 @@ impl Trail {
     /// Waits for the last writes of an update that succeeded: an event for the Stack, and one for its Update, in either
     /// order. The Stack is Ready before them.
     pub(crate) async fn wait_for_last_writes(&self) {
-        self.told("Normal StackCreated: Successfully updated stack")
+        self.wait_for_event("Normal StackCreated: Successfully updated stack")
             .await;
         let is_of_update = |event: &Event| {
             let object = &event.involved_object;

@@ -16,20 +16,20 @@ use serde_json::json;
 use crate::{
     events::Trail,
     harness::{System, Watched},
-    scripted_stacks::{begun, create_stack, namespace, ready, updates},
+    scripted_stacks::{create_stack, namespace, ready, updates, wait_for_runs},
 };
 
 const RESOURCES: [&str; 4] = ["stacks", "updates", "workspaces", "programs"];
 
 /// A Stack whose manager reaches the API server through a proxy.
-struct Stage {
+struct FaultStage {
     namespace: TestNamespace,
     stand_in: StandIn,
     proxy: FaultProxy,
     _system: System,
 }
 
-impl Stage {
+impl FaultStage {
     /// The Stack is ready, and nothing has gone wrong yet.
     async fn new() -> Self {
         let program = StandIn::program().display().to_string();
@@ -95,7 +95,7 @@ async fn run_that_ends_without_api_server_is_recorded_once() {
     let stand_in = system.stand_in(&Script::new().on("up", gated));
     let namespace = namespace(&system).await;
     create_stack(&namespace, &system, &stand_in, "demo").await;
-    begun(&stand_in, 1).await;
+    wait_for_runs(&stand_in, 1).await;
     let before = updates(&namespace).await;
 
     system.plane.stop_api_server().unwrap();
@@ -114,17 +114,19 @@ async fn run_that_ends_without_api_server_is_recorded_once() {
     let ends: Vec<_> = ups.map(|call| (call.signals, call.code)).collect();
     assert_eq!(ends, [(Vec::new(), Some(0))], "it ran once, to its end");
     assert_eq!((before.len(), updates(&namespace).await), (1, before));
-    let events = Trail::of(&namespace, "demo").told("StackCreated").await;
+    let events = Trail::of(&namespace, "demo")
+        .wait_for_event("StackCreated")
+        .await;
     let successes = events.iter().filter(|event| event.contains("StackCreated"));
     assert_eq!(successes.count(), 1, "{events:?}");
 }
 
 #[tokio::test]
 async fn watch_interruptions_lose_nothing() {
-    let stage = Stage::new().await;
+    let stage = FaultStage::new().await;
     stage.gate("first");
     stage.change(2).await;
-    begun(&stage.stand_in, 2).await;
+    wait_for_runs(&stage.stand_in, 2).await;
     stage.proxy.expire_watches();
     stage.stand_in.create("first");
     stage.ran(2).await;
@@ -143,7 +145,7 @@ async fn watch_interruptions_lose_nothing() {
     };
     let run = async {
         stage.change(3).await;
-        begun(&stage.stand_in, 3).await;
+        wait_for_runs(&stage.stand_in, 3).await;
         stage.stand_in.create("second");
     };
     tokio::join!(broken, run);
@@ -152,7 +154,7 @@ async fn watch_interruptions_lose_nothing() {
 
 #[tokio::test]
 async fn late_or_lost_watch_events_start_nothing_twice() {
-    let stage = Stage::new().await;
+    let stage = FaultStage::new().await;
     for resource in RESOURCES {
         stage
             .proxy
@@ -167,14 +169,16 @@ async fn late_or_lost_watch_events_start_nothing_twice() {
     }
     stage.gate("gate");
     stage.change(3).await;
-    stage.listed_now_and_then(begun(&stage.stand_in, 3)).await;
+    stage
+        .listed_now_and_then(wait_for_runs(&stage.stand_in, 3))
+        .await;
     stage.stand_in.create("gate");
     stage.listed_now_and_then(stage.ran(3)).await;
 }
 
 #[tokio::test]
 async fn failed_writes_are_retried() {
-    let stage = Stage::new().await;
+    let stage = FaultStage::new().await;
     let failures = [
         WriteFailure::ServerError,
         WriteFailure::TooManyRequests,
@@ -199,10 +203,10 @@ async fn failed_writes_are_retried() {
 /// waited for the turn of the one before, for ever.
 #[tokio::test]
 async fn unanswered_status_write_releases_the_run_slot() {
-    let stage = Stage::new().await;
+    let stage = FaultStage::new().await;
     stage.gate("gate");
     stage.change(2).await;
-    begun(&stage.stand_in, 2).await;
+    wait_for_runs(&stage.stand_in, 2).await;
     // The first write keeps the outputs, the second says that it is over.
     stage
         .proxy
@@ -252,7 +256,7 @@ async fn workspace_missing_in_an_old_list_keeps_its_agent() {
     let stacks = namespace.api::<Stack>();
     let patched = stacks.patch("demo", &PatchParams::default(), &patch).await;
     patched.unwrap();
-    begun(&stand_in, 2).await;
+    wait_for_runs(&stand_in, 2).await;
     ready(&namespace, "demo").await;
     assert_eq!(system.agents(), agents, "the same process as before");
 }

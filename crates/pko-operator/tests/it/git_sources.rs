@@ -133,7 +133,7 @@ async fn git_branch_is_followed_and_commit_is_not() {
         assert_eq!(greeting(&branch).await, "second");
         assert_eq!(commit(&branch).await, second);
         let told = format!("Normal StackUpdateDetected: New commit detected: \"{second}\"");
-        branch.told(&told).await;
+        branch.wait_for_event(&told).await;
 
         // A name that is not followed is looked up again for whoever asks for a run.
         served.repository.git(&["tag", "-f", "v1", &second]).unwrap();

@@ -77,9 +77,9 @@ pub(crate) struct System {
 }
 
 /// One of several managers, which is killed when this is dropped.
-pub(crate) struct Manager(Child);
+pub(crate) struct ManagerProcess(Child);
 
-impl Deref for Manager {
+impl Deref for ManagerProcess {
     type Target = Child;
 
     fn deref(&self) -> &Child {
@@ -87,13 +87,13 @@ impl Deref for Manager {
     }
 }
 
-impl DerefMut for Manager {
+impl DerefMut for ManagerProcess {
     fn deref_mut(&mut self) -> &mut Child {
         &mut self.0
     }
 }
 
-impl Drop for Manager {
+impl Drop for ManagerProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -281,9 +281,9 @@ impl System {
     }
 
     /// Starts one of several managers, with workspaces of its own.
-    pub(crate) fn start_another(&self, name: &str, flags: &[&str]) -> Manager {
+    pub(crate) fn start_another(&self, name: &str, flags: &[&str]) -> ManagerProcess {
         let workspaces = self.folder.path().join(name);
-        Manager(self.spawn_manager(&workspaces, &free_address(), flags))
+        ManagerProcess(self.spawn_manager(&workspaces, &free_address(), flags))
     }
 
     fn spawn_manager(&self, workspaces: &Path, programs: &str, flags: &[&str]) -> Child {

@@ -79,7 +79,7 @@ fn all(namespace: &TestNamespace) -> Api<DynamicObject> {
 }
 
 /// What a Stack says of itself: the condition that is true, if it has a reason and a message.
-fn said(stack: &DynamicObject) -> Option<String> {
+fn stall_message(stack: &DynamicObject) -> Option<String> {
     let conditions = stack.data["status"]["conditions"].as_array()?;
     let said = |condition: &Value, field: &str| {
         let text = condition[field].as_str().unwrap_or_default();
@@ -103,7 +103,7 @@ async fn each_says_something(namespace: &TestNamespace) -> BTreeMap<String, usiz
         let stacks = stacks.map_err(|error| error.to_string())?;
         let mut counts = BTreeMap::new();
         for stack in &stacks {
-            let Some(said) = said(stack) else {
+            let Some(said) = stall_message(stack) else {
                 let stack = serde_json::to_string(stack).unwrap();
                 return Err(format!("{counts:?}, and without: {stack}"));
             };

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{System, Watched},
-    scripted_stacks::{begun, create_stack, namespace, ready},
+    scripted_stacks::{create_stack, namespace, ready, wait_for_runs},
 };
 
 async fn create<K>(objects: Api<K>, object: Value)
@@ -126,7 +126,7 @@ async fn isolation_many_runs_do_not_delay_another_tenant() {
     for name in &flood {
         create_stack(&annas, &system, &slow, name).await;
     }
-    begun(&slow, 1).await;
+    wait_for_runs(&slow, 1).await;
     eventually("the others to wait", async || {
         let updates = annas.api::<Update>();
         let updates = updates.list(&ListParams::default()).await.unwrap();

@@ -14,14 +14,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::{
-    harness::{Manager, System, Watched},
+    harness::{ManagerProcess, System, Watched},
     rbac::give_in,
-    scripted_stacks::begun,
+    scripted_stacks::wait_for_runs,
 };
 
 /// Starts one of several managers whose Lease is in the test's namespace. Its deadline is so long
 /// that a leader on a busy machine does not miss it.
-fn start(system: &System, namespace: &TestNamespace, name: &str) -> Manager {
+fn start(system: &System, namespace: &TestNamespace, name: &str) -> ManagerProcess {
     let election = [
         "--leader-elect",
         "--leader-election-lease-duration=20s",
@@ -153,7 +153,7 @@ async fn leader_suspended_past_its_lease_runs_nothing_twice() {
     leads(&namespace, &first).await;
     let second = start(&system, &namespace, "second");
     create_run(&system, &namespace, &stand_in).await;
-    begun(&stand_in, 1).await;
+    wait_for_runs(&stand_in, 1).await;
 
     signal(&first, Signal::STOP);
     leads(&namespace, &second).await;

@@ -69,7 +69,7 @@ async fn manager_kill_does_not_interrupt_a_run() {
     assert_eq!(before[0].metadata.uid, after[0].metadata.uid);
     let status = trail.stack().await.status.unwrap();
     assert_eq!(status.last_update.unwrap().name, before[0].metadata.name);
-    let events = trail.told("StackCreated").await;
+    let events = trail.wait_for_event("StackCreated").await;
     let successes = events.iter().filter(|event| event.contains("StackCreated"));
     assert_eq!(successes.count(), 1, "the result was recorded once");
 }

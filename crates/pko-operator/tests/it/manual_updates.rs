@@ -30,13 +30,13 @@ outputs:
 ";
 
 /// A Workspace, whose `pulumi` follows a script.
-struct Stage {
+struct UpdateStage {
     system: System,
     namespace: TestNamespace,
     stand_in: StandIn,
 }
 
-impl Stage {
+impl UpdateStage {
     async fn with(script: &Script) -> Self {
         Self::running(PROGRAM, script).await
     }
@@ -113,7 +113,7 @@ impl Stage {
     }
 
     /// Waits until so many runs of a command have begun.
-    async fn begun(&self, command: &str, count: usize) {
+    async fn wait_for_runs(&self, command: &str, count: usize) {
         eventually(format!("{command} to run"), async || {
             let runs = self.stand_in.count(command);
             if runs == count { Ok(()) } else { Err(runs) }
@@ -137,7 +137,7 @@ impl Stage {
     }
 
     /// Waits for the one event about an Update: type, reason and text.
-    async fn told(&self, name: &str, expected: &str) {
+    async fn wait_for_message(&self, name: &str, expected: &str) {
         eventually("the user to be told", async || {
             let events = self.namespace.api::<Event>();
             let events = events.list(&ListParams::default()).await.unwrap();
@@ -183,7 +183,7 @@ fn gated() -> Script {
 
 #[tokio::test]
 async fn manual_update_is_adopted_and_runs() {
-    let stage = Stage::with(&Script::new()).await;
+    let stage = UpdateStage::with(&Script::new()).await;
     stage.create("up", "up", as_usual).await;
     let (conditions, status) = stage.ended("up").await;
     assert_eq!(conditions, SUCCEEDED);
@@ -201,13 +201,13 @@ async fn manual_update_is_adopted_and_runs() {
     assert_eq!(status.outputs, secret.metadata.name);
     assert_eq!(secret.data.unwrap()["hidden"].0, b"\"s3cr3t-value\"");
     stage
-        .told("up", "Normal UpdateSucceeded Updated stack \"dev\"")
+        .wait_for_message("up", "Normal UpdateSucceeded Updated stack \"dev\"")
         .await;
 }
 
 #[tokio::test]
 async fn manual_update_unknown_operation_is_reported() {
-    let stage = Stage::with(&Script::new()).await;
+    let stage = UpdateStage::with(&Script::new()).await;
     stage.create("odd", "import", as_usual).await;
     let (conditions, status) = stage.ended("odd").await;
     assert_eq!(conditions[1], "Failed=True/UpdateFailed");
@@ -218,7 +218,7 @@ async fn manual_update_unknown_operation_is_reported() {
 
 #[tokio::test]
 async fn manual_update_preview_is_in_the_status() {
-    let stage = Stage::with(&Script::new()).await;
+    let stage = UpdateStage::with(&Script::new()).await;
     stage.create("plan", "preview", as_usual).await;
     let (conditions, status) = stage.ended("plan").await;
     assert_eq!(conditions, SUCCEEDED);
@@ -242,7 +242,7 @@ async fn manual_update_failure_has_details() {
         .prints("View Live: https://example.com/updates/7\n")
         .prints_error("error: it broke\n")
         .exits(255);
-    let stage = Stage::with(&Script::new().on("up", fails)).await;
+    let stage = UpdateStage::with(&Script::new().on("up", fails)).await;
     stage.create("bad", "up", as_usual).await;
     let (conditions, status) = stage.ended("bad").await;
     assert_eq!(conditions[1], "Failed=True/UpdateFailed");
@@ -255,15 +255,15 @@ async fn manual_update_failure_has_details() {
     assert!(status.start_time.is_some() && status.end_time.is_some());
     assert_eq!(status.project_info.unwrap().name, "hello");
     stage
-        .told("bad", "Warning UpdateFailed Failed to update stack \"dev\"")
+        .wait_for_message("bad", "Warning UpdateFailed Failed to update stack \"dev\"")
         .await;
 }
 
 #[tokio::test]
 async fn update_cancel_annotation_stops_or_prevents_a_run() {
-    let stage = Stage::with(&gated()).await;
+    let stage = UpdateStage::with(&gated()).await;
     stage.create("running", "up", as_usual).await;
-    stage.begun("up", 1).await;
+    stage.wait_for_runs("up", 1).await;
     let cancel = Patch::Merge(
         json!({ "metadata": { "annotations": { "auto.pulumi.com/cancel": "true" } } }),
     );
@@ -289,10 +289,10 @@ async fn update_cancel_annotation_stops_or_prevents_a_run() {
 
 #[tokio::test]
 async fn update_deletion_cancels_its_run_without_a_manager() {
-    let mut stage = Stage::with(&gated()).await;
+    let mut stage = UpdateStage::with(&gated()).await;
     let updates = stage.namespace.api::<Update>();
     stage.create("gone", "up", as_usual).await;
-    stage.begun("up", 1).await;
+    stage.wait_for_runs("up", 1).await;
     updates
         .delete("gone", &DeleteParams::default())
         .await
@@ -300,7 +300,7 @@ async fn update_deletion_cancels_its_run_without_a_manager() {
     assert_eq!(stage.interrupted().await, INTERRUPT, "gently");
 
     stage.create("unseen", "up", as_usual).await;
-    stage.begun("up", 2).await;
+    stage.wait_for_runs("up", 2).await;
     stage.system.kill_manager();
     updates
         .delete("unseen", &DeleteParams::default())
@@ -330,7 +330,7 @@ async fn update_deletion_cancels_its_run_without_a_manager() {
 
 #[tokio::test]
 async fn update_run_timeout_is_enforced_and_reported() {
-    let stage = Stage::with(&gated()).await;
+    let stage = UpdateStage::with(&gated()).await;
     let limited = |builder: UpdateBuilder| builder.set("/spec/timeoutSeconds", 1);
     stage.create("long", "up", limited).await;
     let (conditions, status) = stage.ended("long").await;
@@ -345,14 +345,14 @@ async fn update_run_timeout_is_enforced_and_reported() {
 
 #[tokio::test]
 async fn outputs_secret_of_another_owner_is_kept() {
-    let stage = Stage::with(&gated()).await;
+    let stage = UpdateStage::with(&gated()).await;
     let others: Value = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "up-stack-outputs" },
         "stringData": { "mine": "yes" },
     });
     stage.namespace.create_object(others).await.unwrap();
     stage.create("up", "up", as_usual).await;
-    stage.begun("up", 1).await;
+    stage.wait_for_runs("up", 1).await;
     stage.stand_in.create("gate");
     let (conditions, status) = stage.ended("up").await;
     assert_eq!(conditions, SUCCEEDED);
@@ -372,7 +372,7 @@ async fn outputs_secret_of_another_owner_is_kept() {
 async fn outputs_rejected_do_not_fail_the_update() {
     // No key of a Secret is that long.
     let program = format!("{PROGRAM}  {}: 1\n", "long".repeat(100));
-    let stage = Stage::running(&program, &Script::new()).await;
+    let stage = UpdateStage::running(&program, &Script::new()).await;
     stage.create("up", "up", as_usual).await;
     let (conditions, status) = stage.ended("up").await;
     assert_eq!(conditions, SUCCEEDED);

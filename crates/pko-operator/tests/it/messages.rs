@@ -61,7 +61,7 @@ async fn fetch_failure(namespace: &TestNamespace) -> String {
     failure.await.unwrap()
 }
 
-fn is_one_sentence(message: &str, start: &str) {
+fn assert_one_sentence(message: &str, start: &str) {
     assert!(message.starts_with(start), "{message}");
     for part in ["\t", "\n", "ERROR", "INFO", "cmd.init"] {
         assert!(!message.contains(part), "{part:?} is in {message:?}");
@@ -75,7 +75,7 @@ async fn fetch_failure_is_one_sentence_in_a_process() {
     with_namespace(&system, async |namespace| {
         create_workspace_of_wrong_digest(namespace, &server).await;
         let message = fetch_failure(namespace).await;
-        is_one_sentence(&message, "failed to fetch the program: ");
+        assert_one_sentence(&message, "failed to fetch the program: ");
     })
     .await;
 }
@@ -88,7 +88,7 @@ async fn fetch_failure_is_one_sentence_in_a_pod() {
         create_workspace_of_wrong_digest(namespace, &server).await;
         let message = fetch_failure(namespace).await;
         let start = "init container \"fetch\" failed with exit code 1: Error";
-        is_one_sentence(&message, start);
+        assert_one_sentence(&message, start);
     })
     .await;
 }
@@ -120,7 +120,7 @@ async fn decision_that_changes_nothing_is_logged_at_debug() {
             .secret_env("PULUMI_CONFIG_PASSPHRASE", "credentials", "passphrase");
         namespace.create_object(stack.build()).await.unwrap();
         trail.until("Ready").await;
-        trail.told("StackCreated").await;
+        trail.wait_for_event("StackCreated").await;
         assert!(decisions(&system.manager_log(), "info") > 0);
 
         // The first look after the last change may be at another rule than the one before.

@@ -139,7 +139,7 @@ async fn outputs_are_published_to_named_objects() {
     let last = trail.stack().await.status.unwrap().last_update.unwrap();
     assert_eq!(last.message.as_deref(), Some(&*told));
     let event = format!("Warning StackOutputRetrievalFailure: {told}");
-    trail.told(&event).await;
+    trail.wait_for_event(&event).await;
 
     // Each update writes them anew, whatever somebody made of them.
     let broken = json!({ "stringData": { "URL": "somebody's" } });

@@ -14,7 +14,7 @@ use crate::{
     events::Trail,
     harness::{System, folder_of, with_namespace},
     rbac::give,
-    scripted_stacks::begun,
+    scripted_stacks::wait_for_runs,
 };
 
 async fn create_config_map(namespace: &TestNamespace, name: &str, data: Value) {
@@ -88,7 +88,7 @@ async fn outputs(trail: &Trail) -> Value {
 
 /// Waits until so many runs have begun, and gives these variables as the last one had them.
 async fn environment(stand_in: &StandIn, runs: usize, variables: &[&str]) -> Vec<String> {
-    begun(stand_in, runs).await;
+    wait_for_runs(stand_in, runs).await;
     let calls = stand_in.calls();
     let last = calls.iter().rfind(|call| call.is("up")).unwrap();
     let value = |name: &&str| last.variables.get(*name).cloned().unwrap_or_default();
@@ -141,7 +141,7 @@ async fn config_map_change_triggers_a_run() {
         for name in ["sizes", "colours"] {
             let expected =
                 format!("Normal StackUpdateDetected: Referenced ConfigMap changed: \"{name}\"");
-            trail.told(&expected).await;
+            trail.wait_for_event(&expected).await;
         }
     })
     .await;
@@ -292,7 +292,7 @@ async fn watched_secret_change_triggers_a_run() {
         trail.until("Ready").await;
         assert_eq!(environment(&stand_in, 2, &["TOKEN"]).await, ["two"]);
         let expected = "Normal StackUpdateDetected: Referenced Secret changed: \"tokens\"";
-        trail.told(expected).await;
+        trail.wait_for_event(expected).await;
     })
     .await;
     let requests = system.requests().await;

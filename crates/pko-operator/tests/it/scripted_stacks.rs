@@ -69,7 +69,7 @@ pub(crate) async fn patch_stack(namespace: &TestNamespace, name: &str, change: V
 }
 
 /// Waits until so many `up` have begun.
-pub(crate) async fn begun(stand_in: &StandIn, count: usize) {
+pub(crate) async fn wait_for_runs(stand_in: &StandIn, count: usize) {
     eventually(format!("{count} runs to begin"), async || {
         let runs = stand_in.count("up");
         if runs == count { Ok(()) } else { Err(runs) }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::{
     events::Trail,
     harness::{System, folder_of},
-    scripted_stacks::{self, begun, create_stack, credentials, patch_stack, ready},
+    scripted_stacks::{self, create_stack, credentials, patch_stack, ready, wait_for_runs},
 };
 
 async fn last_update(namespace: &TestNamespace) -> String {
@@ -95,7 +95,7 @@ async fn scenarios_94_to_96_update_is_held_until_recorded() {
     let (system, stand_in) = scripted_system(&script).await;
     let namespace = scripted_stacks::namespace(&system).await;
     create_stack(&namespace, &system, &stand_in, "demo").await;
-    begun(&stand_in, 1).await;
+    wait_for_runs(&stand_in, 1).await;
     let stack = namespace.api::<Stack>().get("demo").await.unwrap();
     let name = stack.status.unwrap().current_update.unwrap().name.unwrap();
     let updates = namespace.api::<Update>();

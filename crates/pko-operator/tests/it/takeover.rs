@@ -23,13 +23,13 @@ use snapshot::{Snapshot, Updates};
 #[derive(Clone, Copy)]
 struct Expected {
     stack: &'static str,
-    end: End,
-    runs: Runs,
+    end: ExpectedEnd,
+    runs: ExpectedRuns,
     workspace: Kept,
 }
 
 #[derive(Clone, Copy)]
-enum End {
+enum ExpectedEnd {
     /// This condition is True, for this reason, and its message has this part.
     Condition(&'static str, &'static str, &'static str),
     Gone,
@@ -37,7 +37,7 @@ enum End {
 
 /// The Updates that are new, by the beginnings of their messages.
 #[derive(Clone, Copy)]
-enum Runs {
+enum ExpectedRuns {
     None,
     One(&'static str),
     /// None, unless the test takes so long that this comes.
@@ -56,7 +56,7 @@ enum Kept {
 
 /// The image of a pod that never came up.
 const NO_SUCH_IMAGE: &str = "local/nosuch:1";
-const UP_TO_DATE: End = End::Condition(
+const UP_TO_DATE: ExpectedEnd = ExpectedEnd::Condition(
     "Ready",
     "ProcessingCompleted",
     "the stack has been processed and is up to date",
@@ -67,103 +67,103 @@ const TABLE: [Expected; 14] = [
     Expected {
         // Failed three times, so that upstream would never try again; ours does, after 4m30s
         stack: "failing",
-        end: End::Condition(
+        end: ExpectedEnd::Condition(
             "Stalled",
             "UpdateFailed",
             "up failed 3 times; next attempt at",
         ),
-        runs: Runs::IfDue("Backoff time elapsed: 4m30s"),
+        runs: ExpectedRuns::IfDue("Backoff time elapsed: 4m30s"),
         workspace: Kept::Yes,
     },
     Expected {
         stack: "blocked",
-        end: End::Condition(
+        end: ExpectedEnd::Condition(
             "Reconciling",
             "PrerequisiteNotSatisfied",
             "multiple prerequisites were not satisfied failing, nosuch",
         ),
-        runs: Runs::None,
+        runs: ExpectedRuns::None,
         workspace: Kept::None,
     },
     Expected {
         stack: "source-missing",
-        end: End::Condition(
+        end: ExpectedEnd::Condition(
             "Stalled",
             "SourceUnavailable",
             "unable to retrieve program for stack",
         ),
-        runs: Runs::None,
+        runs: ExpectedRuns::None,
         workspace: Kept::None,
     },
     Expected {
         stack: "spec-invalid",
-        end: End::Condition("Stalled", "SpecInvalid", "missing \"commit\" or \"branch\""),
-        runs: Runs::None,
+        end: ExpectedEnd::Condition("Stalled", "SpecInvalid", "missing \"commit\" or \"branch\""),
+        runs: ExpectedRuns::None,
         workspace: Kept::None,
     },
     Expected {
         // Upstream says that it waits; ours says for what
         stack: "bad-image",
-        end: End::Condition("Reconciling", "StackProcessing", NO_SUCH_IMAGE),
-        runs: Runs::None,
+        end: ExpectedEnd::Condition("Reconciling", "StackProcessing", NO_SUCH_IMAGE),
+        runs: ExpectedRuns::None,
         workspace: Kept::No,
     },
     Expected {
         stack: "after-ready",
         end: UP_TO_DATE,
-        runs: Runs::None,
+        runs: ExpectedRuns::None,
         workspace: Kept::Yes,
     },
     Expected {
         stack: "legacy",
         end: UP_TO_DATE,
-        runs: Runs::None,
+        runs: ExpectedRuns::None,
         workspace: Kept::Yes,
     },
     Expected {
         stack: "previewing",
         end: UP_TO_DATE,
-        runs: Runs::None,
+        runs: ExpectedRuns::None,
         workspace: Kept::Yes,
     },
     Expected {
         stack: "ready",
         end: UP_TO_DATE,
-        runs: Runs::None,
+        runs: ExpectedRuns::None,
         workspace: Kept::Yes,
     },
     Expected {
         stack: "reclaimed",
         end: UP_TO_DATE,
-        runs: Runs::None,
+        runs: ExpectedRuns::None,
         workspace: Kept::None,
     },
     Expected {
         // Every hour, and the last time was minutes ago
         stack: "resyncing",
         end: UP_TO_DATE,
-        runs: Runs::None,
+        runs: ExpectedRuns::None,
         workspace: Kept::Yes,
     },
     Expected {
         // Its agent can't find out who calls; an agent of ours need not ask anybody
         stack: "no-delegator",
         end: UP_TO_DATE,
-        runs: Runs::One("Initial stack update"),
+        runs: ExpectedRuns::One("Initial stack update"),
         workspace: Kept::No,
     },
     Expected {
         // The run ended with upstream's manager, to whose connection it belonged
         stack: "running",
         end: UP_TO_DATE,
-        runs: Runs::One("Backoff time elapsed"),
+        runs: ExpectedRuns::One("Backoff time elapsed"),
         workspace: Kept::No,
     },
     Expected {
         // Its destroy failed twice, and is due again
         stack: "undeletable",
-        end: End::Gone,
-        runs: Runs::One("Backoff time elapsed: 1m30s"),
+        end: ExpectedEnd::Gone,
+        runs: ExpectedRuns::One("Backoff time elapsed: 1m30s"),
         workspace: Kept::No,
     },
 ];
@@ -172,23 +172,23 @@ const TABLE: [Expected; 14] = [
 const A_DAY_LATER: [Expected; 2] = [
     Expected {
         stack: "failing",
-        end: End::Condition(
+        end: ExpectedEnd::Condition(
             "Stalled",
             "UpdateFailed",
             "up failed 4 times; next attempt at",
         ),
-        runs: Runs::One("Backoff time elapsed: 4m30s"),
+        runs: ExpectedRuns::One("Backoff time elapsed: 4m30s"),
         workspace: Kept::No,
     },
     Expected {
         stack: "resyncing",
         end: UP_TO_DATE,
-        runs: Runs::One("Resync time elapsed: 1h0m0s"),
+        runs: ExpectedRuns::One("Resync time elapsed: 1h0m0s"),
         workspace: Kept::No,
     },
 ];
 
-impl End {
+impl ExpectedEnd {
     async fn reached(&self, client: &Client, name: &str) {
         let stacks = Api::<Stack>::namespaced(client.clone(), NAMESPACE);
         let reached = eventually(format!("{name} to end as it should"), async || {
@@ -220,7 +220,7 @@ impl End {
     }
 }
 
-impl Runs {
+impl ExpectedRuns {
     /// Gives whether there was one that the test need not have seen.
     fn judge(self, stack: &str, messages: &[String]) -> bool {
         let all_begin = |cause: &str| messages.iter().all(|message| message.starts_with(cause));
@@ -342,7 +342,7 @@ async fn takeover_of_an_upstream_cluster() {
     // Upstream's agents serve on, until a run comes
     for expected in TABLE {
         if let Kept::Yes = expected.workspace {
-            is_outdated(&taken.client, expected.stack).await;
+            wait_until_outdated(&taken.client, expected.stack).await;
         }
     }
     taken.restarted_pod_is_replaced("ready").await;
@@ -368,7 +368,7 @@ async fn takeover_after_a_day_runs_due_work_once() {
 }
 
 /// Waits until our manager has met the agent in a pod of upstream's, which it leaves as it is.
-async fn is_outdated(client: &Client, name: &str) {
+async fn wait_until_outdated(client: &Client, name: &str) {
     ready_for(client, name, "Outdated").await;
 }
 

@@ -50,7 +50,7 @@ pub(super) fn check(kind: OperationKind, arguments: &OperationArgs) -> anyhow::R
     }
     if kind == OperationKind::Preview && arguments.json {
         bail!(
-            "flag `--json` is not supported by pulumi-engine for this command; `--event-log FILE` has all that a preview tells"
+            "flag `--json` is not supported by pulumi-engine for this command; `--event-log FILE` has all events of a preview"
         );
     }
     if kind != OperationKind::Preview && !arguments.yes && !arguments.preview_only {

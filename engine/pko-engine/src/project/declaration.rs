@@ -101,7 +101,7 @@ fn short(key: &str, node: &Node) -> Result<ConfigDeclaration, String> {
     };
     if value.is_null() || value.is_number() && !whole.fits(&value) {
         return Err(format!(
-            "config '{key}' must be a text, a whole number, a boolean, a list, or an object that tells its type"
+            "config '{key}' must be a text, a whole number, a boolean, a list, or an object that names its type"
         ));
     }
     Ok(ConfigDeclaration {
@@ -125,7 +125,7 @@ fn typed(key: &str, node: &Node) -> Result<ConfigDeclaration, String> {
         .transpose()?;
     if let Some(ConfigDeclaration { kind: None, .. }) = items {
         return Err(format!(
-            "config '{key}' does not tell the type of its items"
+            "config '{key}' does not name the type of its items"
         ));
     }
     if kind.as_deref() == Some("array") && items.is_none() {

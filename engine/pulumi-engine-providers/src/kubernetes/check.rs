@@ -83,7 +83,7 @@ fn contradictions(inputs: &Value, kind: &ResourceKind) -> Vec<CheckFailure> {
                 failure(
                     property,
                     format!(
-                        "the type of the resource says `{expected}`, not `{given}`: leave it out"
+                        "the type of the resource is `{expected}`, not `{given}`: leave it out"
                     ),
                 )
             })

@@ -271,7 +271,7 @@ impl Provider for Kubernetes {
         _: &Properties,
     ) -> Result<Properties, ProviderError> {
         Err(ProviderError::Failed(format!(
-            "function `{token}` is not among those of this engine: write its objects as resources, or use an image \
+            "function `{token}` is not supported by pulumi-engine: write its objects as resources, or use an image \
              with Pulumi's CLI for it"
         )))
     }

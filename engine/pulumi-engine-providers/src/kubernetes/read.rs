@@ -110,7 +110,7 @@ pub(super) fn kind(
     ) {
         (_, Some(kind)) | (tokens::Token::ResourceKind(kind), None) => Ok(kind),
         (tokens::Token::CustomResource, None) => Err(ProviderError::Failed(format!(
-            "nothing says of which kind \"{}\" is: use the type `kubernetes:<group>/<version>:<Kind>` to read it",
+            "the kind of \"{}\" is unknown: use the type `kubernetes:<group>/<version>:<Kind>` to read it",
             request.id
         ))),
     }

@@ -65,7 +65,7 @@ impl KubernetesConfig {
             environment,
         };
         if options.text("renderYamlToDirectory", None)?.is_some() {
-            return Err("`renderYamlToDirectory` of provider `kubernetes` is not among what this engine does: \
+            return Err("`renderYamlToDirectory` of provider `kubernetes` is not supported by pulumi-engine: \
                         use an image with Pulumi's CLI for it"
                 .to_owned());
         }
@@ -74,7 +74,7 @@ impl KubernetesConfig {
             "PULUMI_K8S_ENABLE_SERVER_SIDE_APPLY",
         )?;
         if apply == Some(false) {
-            return Err("`enableServerSideApply: false` of provider `kubernetes` is not among what this engine does: \
+            return Err("`enableServerSideApply: false` of provider `kubernetes` is not supported by pulumi-engine: \
                         leave it out, or use an image with Pulumi's CLI"
                 .to_owned());
         }

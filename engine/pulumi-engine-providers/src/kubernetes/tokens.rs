@@ -93,7 +93,7 @@ pub(crate) fn parse(token: &str) -> Result<Token, String> {
     }
     if let Some(instead) = left_out(module, kind) {
         return Err(format!(
-            "`{token}` is not among the resources of this engine: {instead}"
+            "`{token}` is not supported by pulumi-engine: {instead}"
         ));
     }
     match module.split_once('/') {

@@ -37,7 +37,7 @@ impl Kubernetes {
                 .map_err(to_error)?;
         let Some(owned) = owned else {
             return Err(ProviderError::Failed(format!(
-                "{what}: the object is no longer there; refresh the stack, and the next run makes it anew"
+                "{what}: the object is no longer there; refresh the stack, and the next run creates it again"
             )));
         };
         let body =

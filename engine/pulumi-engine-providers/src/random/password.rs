@@ -45,7 +45,7 @@ impl Resource for Password {
 
     fn import(&self, id: &str) -> Result<Imported, ProviderError> {
         let settings = characters::settings_of(id)
-            .ok_or_else(|| bad_import(self.token(), "the password that it shall have"))?;
+            .ok_or_else(|| bad_import(self.token(), "the password to import"))?;
         Ok(Imported {
             settings,
             made: generated_resource(id)?,

@@ -181,7 +181,7 @@ pub(super) fn failure(property: &str, reason: impl Into<String>) -> CheckFailure
 /// The error that a type cannot be imported.
 pub(super) fn not_importable(token: &str) -> ProviderError {
     ProviderError::Failed(format!(
-        "resources of type {token} can't be imported: nothing tells what made them; leave out `import` and let a new \
+        "resources of type {token} can't be imported: their arguments are unknown; leave out `import` and let a new \
          one be made"
     ))
 }

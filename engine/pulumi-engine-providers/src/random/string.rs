@@ -42,7 +42,7 @@ impl Resource for Text {
 
     fn import(&self, id: &str) -> Result<Imported, ProviderError> {
         let settings = characters::settings_of(id)
-            .ok_or_else(|| bad_import(self.token(), "the text that it shall have"))?;
+            .ok_or_else(|| bad_import(self.token(), "the text to import"))?;
         Ok(Imported {
             settings,
             made: generated_resource(id.to_owned()),

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tonic::Code;
 
 use super::{
-    AUDIENCE, bearer, gets_in, health_is_free, is_refused, manager::public_key_file,
+    AUDIENCE, assert_rejected, bearer, gets_in, health_is_free, manager::public_key_file,
     needs_a_bearer_token,
 };
 use crate::harness::{Agent, TestWorkspace, simple};
@@ -221,11 +221,11 @@ async fn kube_tokens_and_rights_are_reviewed() {
             ];
             for authorization in &unauthenticated {
                 let (no, message) = (Code::Unauthenticated, "unauthenticated");
-                is_refused(&agent, Some(authorization), no, message).await;
+                assert_rejected(&agent, Some(authorization), no, message).await;
             }
             let stranger = token(elsewhere, "stranger", &audience).await;
             let (no, message) = (Code::PermissionDenied, "forbidden");
-            is_refused(&agent, Some(&stranger), no, message).await;
+            assert_rejected(&agent, Some(&stranger), no, message).await;
             assert!(place.calls().is_empty(), "nobody came to a service");
             let given = token(elsewhere, MANAGER, &audience).await;
             gets_in(&agent, Some(&given)).await;
@@ -270,7 +270,7 @@ async fn revoked_right_is_denied_by_new_agent() {
             .unwrap();
         until_callers_are(namespace, namespace, MANAGER, false).await;
         let agent = serve(&place, namespace.name(), kubeconfig, &KUBE).await;
-        let refused = is_refused(&agent, Some(&token), Code::PermissionDenied, "forbidden");
+        let refused = assert_rejected(&agent, Some(&token), Code::PermissionDenied, "forbidden");
         refused.await;
     })
     .await;
@@ -288,7 +288,7 @@ async fn missing_review_right_rejects_callers_with_hint() {
         let kubeconfig = cluster.kubeconfig_as("nobody", &[]).unwrap();
         let agent = serve(&place, namespace.name(), kubeconfig, &KUBE).await;
         let (no, message) = (Code::Unauthenticated, "TokenReview API is unavailable");
-        is_refused(&agent, Some(&token), no, message).await;
+        assert_rejected(&agent, Some(&token), no, message).await;
         health_is_free(&agent).await;
         let log = agent.log();
         assert!(log.contains("kubectl create clusterrolebinding"), "{log}");
@@ -319,7 +319,7 @@ async fn unavailable_api_server_denies_without_caching() {
     // It takes calls, and does not answer.
     signal_api_server(&cluster, Signal::STOP);
     let message = "the API server did not answer a TokenReview in 10 seconds";
-    let refused = is_refused(&agent, Some(&first), Code::Unauthenticated, message);
+    let refused = assert_rejected(&agent, Some(&first), Code::Unauthenticated, message);
     tokio::time::timeout(Duration::from_mins(1), refused)
         .await
         .unwrap();
@@ -371,11 +371,11 @@ async fn both_auth_modes_accept_their_tokens() {
         let no = Code::Unauthenticated;
         for (authorization, reason) in judged_by_key {
             let message = format!("unauthenticated: {reason}");
-            is_refused(&agent, Some(&authorization), no, &message).await;
+            assert_rejected(&agent, Some(&authorization), no, &message).await;
         }
         let foreign = token(namespace, MANAGER, "other.ns").await;
-        is_refused(&agent, Some(&foreign), no, "unauthenticated").await;
-        is_refused(&agent, Some("Bearer garbage"), no, "unauthenticated").await;
+        assert_rejected(&agent, Some(&foreign), no, "unauthenticated").await;
+        assert_rejected(&agent, Some("Bearer garbage"), no, "unauthenticated").await;
         health_is_free(&agent).await;
     })
     .await;

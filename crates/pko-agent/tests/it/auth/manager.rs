@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use pko_auth::token::{Claims, SigningKey};
 use tonic::Code;
 
-use super::{AUDIENCE, bearer, gets_in, health_is_free, is_refused, needs_a_bearer_token};
+use super::{AUDIENCE, assert_rejected, bearer, gets_in, health_is_free, needs_a_bearer_token};
 use crate::harness::{Agent, TestWorkspace, simple};
 
 /// The file of a manager's public key.
@@ -76,7 +76,7 @@ async fn manager_tokens_are_verified() {
     ];
     for (authorization, reason) in &table {
         let message = format!("unauthenticated: {reason}");
-        is_refused(&agent, Some(authorization), Code::Unauthenticated, &message).await;
+        assert_rejected(&agent, Some(authorization), Code::Unauthenticated, &message).await;
     }
     assert!(place.calls().is_empty(), "nobody came to a service");
     gets_in(&agent, Some(&token(&key, AUDIENCE))).await;
@@ -97,5 +97,5 @@ async fn key_rotation_accepts_both_keys() {
     gets_in(&agent, Some(&token(&new, AUDIENCE))).await;
     let message = "unauthenticated: the token is not signed by a trusted key";
     let refused = token(&other, AUDIENCE);
-    is_refused(&agent, Some(&refused), Code::Unauthenticated, message).await;
+    assert_rejected(&agent, Some(&refused), Code::Unauthenticated, message).await;
 }

@@ -61,7 +61,8 @@ fn unused_spec_fields_are_reported_when_ready() {
     let flux = json!({ "sourceRef": { "apiVersion": "a/v1", "kind": "K", "name": "n" } });
     let said = |fixture: StackFixture, summary: &Summary| {
         let observed = ObservedStack::new(serde_json::from_value(fixture.stack).unwrap());
-        let evaluation = crate::stack::finished_update::fold_finished_update(&observed, now()).unwrap();
+        let evaluation =
+            crate::stack::finished_update::fold_finished_update(&observed, now()).unwrap();
         let status = evaluation.summarised(summary);
         let ready = find(&status.conditions, Ready).unwrap();
         format!("{} {}: {}", ready.status, ready.reason, ready.message)

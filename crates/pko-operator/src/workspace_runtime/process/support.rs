@@ -17,7 +17,7 @@ const VOLUMES: [(&str, &str); 4] = [
 pub(super) fn unsupported(spec: &WorkspaceSpec) -> Option<String> {
     if let Some(field) = first_unsupported(spec) {
         return Some(format!(
-            "spec.{field} is not for a process workspace: it has no pod, and its program stays in its folder"
+            "spec.{field} is not supported by process workspaces: they have no pod, and the program stays in its folder"
         ));
     }
     let pod = pod(spec)?;
@@ -106,7 +106,7 @@ fn claims(pod: &JsonObject) -> Option<String> {
         let claim = claim_name(volume)?;
         (!is_object_name(claim)).then(|| {
             format!(
-                "volumes[{index}].persistentVolumeClaim.claimName: {claim:?} can be no object's name"
+                "volumes[{index}].persistentVolumeClaim.claimName: {claim:?} is not a valid object name"
             )
         })
     })
@@ -145,19 +145,19 @@ fn mounts(pod: &JsonObject) -> Option<String> {
         let own = path(mount).unwrap_or_default();
         if !own.starts_with('/') || Path::new(&own) == Path::new("/") {
             return Some(format!(
-                "{field}.mountPath: {own:?} is no absolute path of a folder"
+                "{field}.mountPath: {own:?} is not the absolute path of a folder"
             ));
         }
         if is_claim(mount) && mount.get("readOnly").is_some_and(|it| *it == true) {
             return Some(format!(
-                "{field}.readOnly is not for a process workspace, which can write to its claims"
+                "{field}.readOnly is not supported by process workspaces, which can write to their claims"
             ));
         }
         let around = mounts.iter().filter(|(_, _, other)| is_claim(other));
         let mut around = around.filter_map(|(_, _, other)| path(other));
         let around = around.find(|other| *other != own && Path::new(&own).starts_with(other))?;
         Some(format!(
-            "{field}.mountPath: {own:?} is inside of the claim at {around:?}, which is not for a process workspace"
+            "{field}.mountPath: {own:?} is inside the claim at {around:?}, which process workspaces do not support"
         ))
     })
 }
@@ -216,11 +216,11 @@ mod tests {
             ),
             (
                 mounted(&json!({ "emptyDir": {} }), &json!({ "mountPath": "state" })),
-                "spec.podTemplate.spec.containers[0].volumeMounts[0].mountPath: \"state\" is no absolute path",
+                "spec.podTemplate.spec.containers[0].volumeMounts[0].mountPath: \"state\" is not the absolute path",
             ),
             (
                 mounted(&json!({ "emptyDir": {} }), &json!({ "mountPath": "/" })),
-                "spec.podTemplate.spec.containers[0].volumeMounts[0].mountPath: \"/\" is no absolute path",
+                "spec.podTemplate.spec.containers[0].volumeMounts[0].mountPath: \"/\" is not the absolute path",
             ),
             (
                 mounted(

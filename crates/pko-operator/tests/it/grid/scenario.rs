@@ -133,7 +133,7 @@ impl Scenario {
                 let stacks = user.namespace.api::<Stack>();
                 let parameters = DeleteParams::default();
                 stacks.delete("demo", &parameters).await.unwrap();
-                user.gone("demo").await?;
+                user.wait_until_gone("demo").await?;
                 return user.workspaces_gone().await;
             }
             Self::ReclaimDelete => {

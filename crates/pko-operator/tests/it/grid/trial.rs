@@ -114,10 +114,10 @@ impl<'system> Trial<'system> {
             // What can't be removed goes with the whole.
             let _ = fs::remove_dir_all(&self.folder);
         }
-        result.map_err(|error| format!("{error}\n  log: {}", self.kept_log()))
+        result.map_err(|error| format!("{error}\n  log: {}", self.save_log()))
     }
 
-    fn kept_log(&self) -> String {
+    fn save_log(&self) -> String {
         let log = fs::read_to_string(self.operator.log()).unwrap_or_default();
         let folder = std::env::temp_dir().join("pko-grid");
         let file = folder.join(format!("{}.log", self.user.namespace.name()));
@@ -152,7 +152,7 @@ impl Trial<'_> {
         let before = self.operator.writes();
         let played = self.scenario.play(&self.user).await;
         played.map_err(|error| error.to_string())?;
-        self.user.is_served().await;
+        self.user.assert_served().await;
         let end = self.rests().await?;
         let writes = self.operator.writes() - before;
         self.remove().await?;
@@ -175,7 +175,7 @@ impl Trial<'_> {
         played?;
         let took = start.elapsed();
         self.recover(fault)?;
-        self.user.is_served().await;
+        self.user.assert_served().await;
         self.ends_right(&right.end).await?;
         let writes = self.operator.writes() - before;
         let end = self.remove().await?;

@@ -68,7 +68,7 @@ impl User {
         .await
     }
 
-    pub(super) async fn gone(&self, name: &str) -> Result<(), TimedOut> {
+    pub(super) async fn wait_until_gone(&self, name: &str) -> Result<(), TimedOut> {
         self.sees(name, "to be gone", |stack| stack.is_none()).await
     }
 
@@ -119,7 +119,7 @@ impl User {
     }
 
     /// Waits until a manager looks after what is new.
-    pub(super) async fn is_served(&self) {
+    pub(super) async fn assert_served(&self) {
         System::works(&self.namespace, FENCE).await;
     }
 

@@ -24,24 +24,28 @@ const FENCE: &str = "fence";
 /// What a user does, in a namespace of its own.
 trait Play: Sized {
     /// Which of several.
-    type Scenario;
+    type UpdateScenario;
     /// What somebody sees at the end.
-    type End: Debug;
+    type UpdateEnd: Debug;
 
     /// The scenario's name, for the reader of a log.
-    fn name(scenario: &Self::Scenario) -> &'static str;
+    fn name(scenario: &Self::UpdateScenario) -> &'static str;
 
     /// What there is before it.
-    async fn prepare(system: &System, namespace: TestNamespace, scenario: &Self::Scenario) -> Self;
+    async fn prepare(
+        system: &System,
+        namespace: TestNamespace,
+        scenario: &Self::UpdateScenario,
+    ) -> Self;
 
     /// Does it, and waits until it is done and the manager looks after what is new.
-    async fn play(&self, scenario: &Self::Scenario) -> Result<(), TimedOut>;
+    async fn play(&self, scenario: &Self::UpdateScenario) -> Result<(), TimedOut>;
 
     /// What there is now.
-    async fn end(&self, system: &System) -> Self::End;
+    async fn end(&self, system: &System) -> Self::UpdateEnd;
 
     /// Whether this end is as good as the right one.
-    fn is_right(end: &Self::End, right: &Self::End) -> bool;
+    fn is_right(end: &Self::UpdateEnd, right: &Self::UpdateEnd) -> bool;
 
     /// Removes everything that a manager looks after, so that it writes nothing of it during the next try.
     async fn remove(&self, system: &System);
@@ -49,18 +53,18 @@ trait Play: Sized {
 
 /// A write at which the manager dies, counted from 1.
 #[derive(Clone, Copy, Debug)]
-struct Point {
+struct KilledWrite {
     write: usize,
     when: KillPoint,
 }
 
 /// A manager behind a proxy; each try has a namespace of its own.
-struct Stage {
+struct KillStage {
     system: System,
     proxy: FaultProxy,
 }
 
-impl Stage {
+impl KillStage {
     async fn start() -> Self {
         let program = StandIn::program().display().to_string();
         let environment = [("PKO_PULUMI", program.as_str())];
@@ -71,14 +75,14 @@ impl Stage {
     }
 
     /// What there is before a try, and a manager that watches only this.
-    async fn prepare<P: Play>(&mut self, scenario: &P::Scenario) -> P {
+    async fn prepare<P: Play>(&mut self, scenario: &P::UpdateScenario) -> P {
         let namespace = self.system.move_to_new_namespace().await;
         self.system.restart_manager();
         P::prepare(&self.system, namespace, scenario).await
     }
 
     /// Does it without any harm: what is right, and the writes that it takes.
-    async fn clean<P: Play>(&mut self, scenario: &P::Scenario) -> (P::End, usize) {
+    async fn clean<P: Play>(&mut self, scenario: &P::UpdateScenario) -> (P::UpdateEnd, usize) {
         let tried: P = self.prepare(scenario).await;
         let before = self.proxy.writes().len();
         tried.play(scenario).await.unwrap();
@@ -92,9 +96,9 @@ impl Stage {
     /// Does it with a manager that dies, and says whether it died; an error is how the end differs.
     async fn killed<P: Play>(
         &mut self,
-        scenario: &P::Scenario,
-        point: Point,
-        right: &P::End,
+        scenario: &P::UpdateScenario,
+        point: KilledWrite,
+        right: &P::UpdateEnd,
     ) -> Result<bool, TimedOut> {
         let tried: P = self.prepare(scenario).await;
         let died = self.kill_at(point);
@@ -124,7 +128,7 @@ impl Stage {
     }
 
     /// Has the manager of now die at a write, and tells when it did.
-    fn kill_at(&self, point: Point) -> Arc<Notify> {
+    fn kill_at(&self, point: KilledWrite) -> Arc<Notify> {
         let process = self.system.manager_process().cast_signed();
         let process = Pid::from_raw(process).unwrap();
         let died = Arc::new(Notify::new());
@@ -146,18 +150,18 @@ fn shown(conditions: &[Condition]) -> Vec<String> {
 }
 
 /// All points with `PKO_FULL=1`, else every so many-th, from the first on.
-fn points(writes: usize, sample: usize) -> Vec<Point> {
+fn points(writes: usize, sample: usize) -> Vec<KilledWrite> {
     let all = (1..=writes).flat_map(|write| {
         let sides = [KillPoint::Before, KillPoint::After];
-        sides.map(|when| Point { write, when })
+        sides.map(|when| KilledWrite { write, when })
     });
     let is_full = env::var_os("PKO_FULL").is_some();
     all.step_by(if is_full { 1 } else { sample }).collect()
 }
 
 #[expect(clippy::print_stderr, reason = "what a test has to say for itself")]
-async fn survives<P: Play>(scenario: &P::Scenario, sample: usize) {
-    let mut stage = Stage::start().await;
+async fn survives<P: Play>(scenario: &P::UpdateScenario, sample: usize) {
+    let mut stage = KillStage::start().await;
     let (right, writes) = stage.clean::<P>(scenario).await;
     let points = points(writes, sample);
     let (mut killed, mut failures) = (0, Vec::new());

@@ -28,7 +28,7 @@ outputs:
 const SAMPLE: usize = 5;
 
 /// What a user does: a Workspace, an Update of type `up`, and perhaps a cancel.
-struct Scenario {
+struct UpdateScenario {
     name: &'static str,
     script: Script,
     cancels: bool,
@@ -36,7 +36,7 @@ struct Scenario {
 
 /// What somebody sees at the end.
 #[derive(Debug, PartialEq, Eq)]
-struct End {
+struct UpdateEnd {
     workspace: Vec<String>,
     update: Vec<String>,
     message: Option<String>,
@@ -55,14 +55,14 @@ struct Try {
 }
 
 impl Play for Try {
-    type Scenario = Scenario;
-    type End = End;
+    type UpdateScenario = UpdateScenario;
+    type UpdateEnd = UpdateEnd;
 
-    fn name(scenario: &Scenario) -> &'static str {
+    fn name(scenario: &UpdateScenario) -> &'static str {
         scenario.name
     }
 
-    async fn prepare(system: &System, namespace: TestNamespace, scenario: &Scenario) -> Self {
+    async fn prepare(system: &System, namespace: TestNamespace, scenario: &UpdateScenario) -> Self {
         let stand_in = system.stand_in_at(namespace.name(), &scenario.script);
         let source = stand_in.folder().join("source");
         fs::create_dir_all(&source).unwrap();
@@ -75,7 +75,7 @@ impl Play for Try {
     }
 
     /// Does what the scenario says, and waits until the Update is over and the manager looks after what is new.
-    async fn play(&self, scenario: &Scenario) -> Result<(), TimedOut> {
+    async fn play(&self, scenario: &UpdateScenario) -> Result<(), TimedOut> {
         let update = UpdateBuilder::new("up", "ws", "dev", "up").build();
         self.namespace
             .create_object(self.workspace())
@@ -97,12 +97,12 @@ impl Play for Try {
     }
 
     /// What there is now.
-    async fn end(&self, system: &System) -> End {
+    async fn end(&self, system: &System) -> UpdateEnd {
         let workspace = self.namespace.api::<Workspace>().get("ws").await.unwrap();
         let update = self.namespace.api::<Update>().get("up").await.unwrap();
         let update = update.status.unwrap_or_default();
         let pods = list::<Pod>(&self.namespace).await;
-        End {
+        UpdateEnd {
             workspace: shown(&workspace.status.unwrap_or_default().conditions),
             update: shown(&update.conditions),
             message: update
@@ -116,7 +116,7 @@ impl Play for Try {
         }
     }
 
-    fn is_right(end: &End, right: &End) -> bool {
+    fn is_right(end: &UpdateEnd, right: &UpdateEnd) -> bool {
         end == right && end.runs == 1
     }
 
@@ -195,7 +195,7 @@ impl Try {
 
 #[tokio::test]
 async fn update_ends_whenever_the_manager_is_killed() {
-    let scenario = Scenario {
+    let scenario = UpdateScenario {
         name: "an up",
         script: Script::new(),
         cancels: false,
@@ -206,7 +206,7 @@ async fn update_ends_whenever_the_manager_is_killed() {
 #[tokio::test]
 async fn failing_update_ends_whenever_the_manager_is_killed() {
     let fails = Reply::new().prints_error("error: it broke\n").exits(255);
-    let scenario = Scenario {
+    let scenario = UpdateScenario {
         name: "a failing up",
         script: Script::new().on("up", fails),
         cancels: false,
@@ -217,7 +217,7 @@ async fn failing_update_ends_whenever_the_manager_is_killed() {
 #[tokio::test]
 async fn canceled_update_ends_whenever_the_manager_is_killed() {
     let gated = Reply::new().waits_for("gate").run_default();
-    let scenario = Scenario {
+    let scenario = UpdateScenario {
         name: "a canceled up",
         script: Script::new().on("up", gated),
         cancels: true,

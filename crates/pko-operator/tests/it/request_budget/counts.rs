@@ -85,7 +85,7 @@ impl Crowd {
                 create_stack(&self.namespace, &self.system, stand_in, name).await;
             }
             for (name, _) in few {
-                is_ready(&self.namespace, name, "").await;
+                wait_until_ready(&self.namespace, name, "").await;
             }
         }
     }
@@ -104,14 +104,14 @@ impl Crowd {
     }
 
     /// Waits until each is Ready again, and its last run was for this request.
-    async fn are_ready(&self, request: &str) {
+    async fn wait_until_all_ready(&self, request: &str) {
         for (name, _) in &self.stand_ins {
-            is_ready(&self.namespace, name, request).await;
+            wait_until_ready(&self.namespace, name, request).await;
         }
     }
 
     /// Waits until so many events were told of each: they come last.
-    async fn are_told(&self, each: usize) {
+    async fn wait_for_events(&self, each: usize) {
         let told = eventually("the events", async || {
             let events = self.namespace.api::<Event>();
             let events = events.list(&ListParams::default()).await.unwrap();
@@ -243,7 +243,7 @@ async fn create_stack(namespace: &TestNamespace, system: &System, stand_in: &Sta
     namespace.create_object(stack).await.unwrap();
 }
 
-async fn is_ready(namespace: &TestNamespace, name: &str, request: &str) {
+async fn wait_until_ready(namespace: &TestNamespace, name: &str, request: &str) {
     eventually(format!("{name} to be Ready"), async || {
         let stack = namespace.api::<Stack>().get(name).await.unwrap();
         let status = stack.status.unwrap_or_default();
@@ -267,7 +267,7 @@ async fn twenty_stacks_take_few_requests_and_processes() {
 
     let mark = crowd.mark().await;
     crowd.create().await;
-    crowd.are_told(FIRST_EVENTS).await;
+    crowd.wait_for_events(FIRST_EVENTS).await;
     let requests = crowd.requests_since(mark).await;
     let (counts, writes) = (requests.counts(), requests.writes().len());
     let most = FIRST_WRITES * STACKS + crowd.shown.writes();
@@ -279,8 +279,8 @@ async fn twenty_stacks_take_few_requests_and_processes() {
 
     let mark = crowd.mark().await;
     crowd.ask_again().await;
-    crowd.are_ready("again").await;
-    crowd.are_told(FIRST_EVENTS + LATER_EVENTS).await;
+    crowd.wait_until_all_ready("again").await;
+    crowd.wait_for_events(FIRST_EVENTS + LATER_EVENTS).await;
     let requests = crowd.requests_since(mark).await;
     let (counts, writes) = (requests.counts(), requests.clone().writes().len());
     let most = LATER_WRITES * STACKS;
@@ -306,7 +306,7 @@ async fn twenty_stacks_take_few_requests_and_processes() {
     System::works(&elsewhere, "demo").await;
     let stand_in = crowd.system.stand_in_at("other", &Script::new());
     create_stack(&elsewhere, &crowd.system, &stand_in, "other").await;
-    is_ready(&elsewhere, "other", "").await;
+    wait_until_ready(&elsewhere, "other", "").await;
     let writes = crowd.requests_since(mark).await.writes();
     assert!(writes.is_empty(), "{}", writes.counts());
 }

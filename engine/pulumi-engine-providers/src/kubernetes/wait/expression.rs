@@ -45,7 +45,7 @@ impl Expression {
         }
         let Some(path) = text.strip_prefix("jsonpath=") else {
             return Err(format!(
-                "`pulumi.com/waitFor` says `{text}`: it must start with `condition=` or `jsonpath=`"
+                "`pulumi.com/waitFor` is `{text}`: it must start with `condition=` or `jsonpath=`"
             ));
         };
         let (path, value) = match path.split_once("}=") {
@@ -56,7 +56,7 @@ impl Expression {
         match steps(path) {
             Some(steps) => Ok(Self::Field { steps, value }),
             None => Err(format!(
-                "`pulumi.com/waitFor` says `{text}`: this engine knows paths of names and indices, such as \
+                "`pulumi.com/waitFor` is `{text}`: this engine knows paths of names and indices, such as \
                  `jsonpath={{.status.phase}}=Running`; use an image with Pulumi's CLI for others"
             )),
         }

@@ -110,7 +110,7 @@ impl Lookup<'_> {
         match seen {
             Ok(Some(object)) => self.object = object,
             Ok(None) => {
-                return Progress::Failed(vec!["it was deleted by somebody else".to_owned()]);
+                return Progress::Failed(vec!["it was deleted by another client".to_owned()]);
             }
             Err(failure) => return Progress::Waiting(vec![failure.to_string()]),
         }
@@ -138,7 +138,7 @@ impl Lookup<'_> {
                 sight.slices = self.list(&kind, "endpointslices", &labels)?;
                 sight.settled = self
                     .settling
-                    .is_over(&[&self.object, &versions(sight.slices.as_deref())]);
+                    .observe(&[&self.object, &versions(sight.slices.as_deref())]);
             }
             ReadinessRule::Claim => sight.storage_class = self.storage_class()?,
             _ => {}
@@ -213,7 +213,8 @@ struct Settling {
 }
 
 impl Settling {
-    fn is_over(&mut self, seen: &[&Value]) -> bool {
+    /// Returns whether the objects have been unchanged for long enough.
+    fn observe(&mut self, seen: &[&Value]) -> bool {
         let seen = seen.iter().map(ToString::to_string).collect::<String>();
         match &self.last {
             Some((last, since)) if *last == seen => since.elapsed() >= SETTLING,
@@ -266,7 +267,7 @@ fn deletion_blockers(object: &Value) -> Vec<String> {
     let mut reasons = Vec::new();
     if !finalizers.is_empty() {
         reasons.push(format!(
-            "finalizers hold it until whoever set them takes them away: {}",
+            "finalizers block the deletion: {}; remove them if their controller is gone",
             finalizers.join(", ")
         ));
     }
@@ -320,12 +321,12 @@ mod tests {
     #[test]
     fn changing_object_is_not_settled() {
         let mut settling = Settling::default();
-        assert!(!settling.is_over(&[&json!(1)]));
-        assert!(!settling.is_over(&[&json!(2)]));
+        assert!(!settling.observe(&[&json!(1)]));
+        assert!(!settling.observe(&[&json!(2)]));
         settling.last = settling
             .last
             .map(|(seen, since)| (seen, since.checked_sub(SETTLING).unwrap()));
-        assert!(settling.is_over(&[&json!(2)]));
-        assert!(!settling.is_over(&[&json!(3)]));
+        assert!(settling.observe(&[&json!(2)]));
+        assert!(!settling.observe(&[&json!(3)]));
     }
 }

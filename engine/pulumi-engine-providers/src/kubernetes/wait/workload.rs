@@ -22,7 +22,7 @@ pub(super) fn deployment(sight: &Observation) -> Progress {
     }
     reasons.insert(
         0,
-        format!("{available} of {wanted} pods are available, {updated} are of the newest kind"),
+        format!("{available} of {wanted} pods are available, {updated} are up to date"),
     );
     with_pods(reasons, &sight.pods)
 }
@@ -49,7 +49,7 @@ pub(super) fn stateful_set(sight: &Observation) -> Progress {
         return Progress::Ready;
     }
     let updated = count("updatedReplicas");
-    let reason = format!("{ready} of {wanted} pods are ready, {updated} are of the newest kind");
+    let reason = format!("{ready} of {wanted} pods are ready, {updated} are up to date");
     with_pods(vec![reason], &sight.pods)
 }
 
@@ -69,8 +69,7 @@ pub(super) fn daemon_set(sight: &Observation) -> Progress {
     if (is_manual || updated >= wanted) && available >= wanted {
         return Progress::Ready;
     }
-    let reason =
-        format!("{available} of {wanted} pods are available, {updated} are of the newest kind");
+    let reason = format!("{available} of {wanted} pods are available, {updated} are up to date");
     with_pods(vec![reason], &sight.pods)
 }
 

@@ -18,7 +18,7 @@ fn check_returns_inputs_unchanged() {
 }
 
 /// Expects one failure of each: of which property, and what its reason says.
-fn refused<const COUNT: usize>(name: &str, cases: [(Value, &str, &str); COUNT]) {
+fn assert_rejected<const COUNT: usize>(name: &str, cases: [(Value, &str, &str); COUNT]) {
     for (inputs, property, reason) in cases {
         let failures = check(name, inputs.clone()).failures;
         let [failure] = failures.as_slice() else {
@@ -32,7 +32,7 @@ fn refused<const COUNT: usize>(name: &str, cases: [(Value, &str, &str); COUNT]) 
 
 #[test]
 fn check_bytes_and_id_require_length() {
-    refused(
+    assert_rejected(
         "RandomBytes",
         [
             (json!({}), "length", "required and missing: how many bytes"),
@@ -44,7 +44,7 @@ fn check_bytes_and_id_require_length() {
             (json!({"length": true}), "length", "whole number"),
         ],
     );
-    refused(
+    assert_rejected(
         "RandomId",
         [
             (json!({}), "byteLength", "required"),
@@ -57,7 +57,7 @@ fn check_bytes_and_id_require_length() {
 
 #[test]
 fn check_integer_requires_valid_bounds() {
-    refused(
+    assert_rejected(
         "RandomInteger",
         [
             (json!({"min": 1}), "max", "required"),
@@ -72,7 +72,7 @@ fn check_integer_requires_valid_bounds() {
 #[test]
 fn check_string_rejects_impossible_rules() {
     for name in ["RandomString", "RandomPassword"] {
-        refused(
+        assert_rejected(
             name,
             [
                 (json!({}), "length", "how many characters"),
@@ -119,14 +119,14 @@ fn check_string_rejects_impossible_rules() {
 
 #[test]
 fn check_pet_shuffle_keepers_require_types() {
-    refused(
+    assert_rejected(
         "RandomPet",
         [
             (json!({"length": 0}), "length", "at least 1"),
             (json!({"separator": {}}), "separator", "text"),
         ],
     );
-    refused(
+    assert_rejected(
         "RandomShuffle",
         [
             (json!({}), "inputs", "the list to shuffle"),
@@ -145,7 +145,7 @@ fn check_pet_shuffle_keepers_require_types() {
             ),
         ],
     );
-    refused(
+    assert_rejected(
         "RandomUuid",
         [
             (json!({"keepers": "x"}), "keepers", "map of texts"),
