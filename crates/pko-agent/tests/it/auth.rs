@@ -1,4 +1,4 @@
-//! Who gets in: each way to ask, with each kind of token, on a real API server where one is asked.
+//! Which callers are admitted, by mode and kind of token, with a real API server for reviews.
 
 mod kube;
 mod manager;

@@ -1,4 +1,4 @@
-//! Upstream's service, as an operator that knows nothing else uses it.
+//! Upstream's service, as upstream's operator uses it.
 
 use pko_proto::{
     agent::{
@@ -209,7 +209,7 @@ async fn disconnected_caller_interrupts_its_run() {
     let mut stream = client.up(UpRequest::default()).await.unwrap().into_inner();
     stream.message().await.unwrap().unwrap();
     drop(stream);
-    // Waits for its turn, and so for the end of the run.
+    // Waits for the session, and so for the end of the run.
     selected(&mut client).await;
     let log = agent.log();
     assert!(log.contains("The caller of a run disconnected"), "{log}");

@@ -1,4 +1,4 @@
-//! Configuration through the agent: what the CLI is told, and what is in no argument.
+//! Configuration through the agent: what the CLI receives, and what is in no argument.
 
 use pko_proto::{
     convert::literal_config,

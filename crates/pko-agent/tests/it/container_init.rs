@@ -1,4 +1,4 @@
-//! The agent as the first process of a container, where nobody else reaps.
+//! The agent as the first process of a container, which reaps all others.
 
 use pko_proto::run::RunState;
 use rustix::process::{Pid, Signal, kill_process};

@@ -310,7 +310,7 @@ fn init_removes_remains_of_killed_init() {
         .arg(&target)
         .spawn()
         .unwrap();
-    // It asks, and never gets an answer.
+    // It sends a request and gets no response.
     let _asked = silent.accept().unwrap();
     let left = || fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(left(), 1, "where it would have put it");

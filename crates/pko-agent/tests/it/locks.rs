@@ -77,7 +77,7 @@ fn write_lock(place: &TestWorkspace, name: &str, host: &str, process: u32, taken
     fs::write(file, lock.to_string()).unwrap();
 }
 
-/// The resources of the stack, as the CLI says.
+/// The resources of the stack, by the CLI.
 fn resources(place: &TestWorkspace) -> Vec<String> {
     let state = place.ask(&["stack", "export", "--stack", "dev"]);
     let resources = state["deployment"]["resources"].as_array().unwrap();
@@ -253,7 +253,7 @@ fn lost_since(run_id: &str, time: Timestamp) -> StartRunRequest {
     }
 }
 
-/// The pod was replaced, and its journal with it: only the manager knows that there was a run.
+/// The pod was replaced, and its journal with it: only the manager has a record of the run.
 async fn lock_of_lost_run_is_removed(cli: CliKind) {
     let place = TestWorkspace::with_stack(cli, PROGRAM);
     let agent = place.serve(&[]).await;
@@ -304,7 +304,7 @@ fn complaint(process: u32, taken: Timestamp) -> String {
     )
 }
 
-/// `pulumi` alone is killed, as the kernel does for want of memory; its agent sees that.
+/// `pulumi` alone is killed, as the kernel does when memory is short; its agent notices.
 #[tokio::test]
 async fn lock_of_killed_cli_is_removed() {
     let place = TestWorkspace::new(&Reply::new().floods(1, 0).waits_for("never"));
@@ -348,7 +348,7 @@ async fn lock_of_killed_cli_is_removed() {
     );
 }
 
-/// It is tried once: whoever has the stack by then keeps it.
+/// It is tried once: a run that has the stack by then keeps it.
 #[tokio::test]
 async fn lock_taken_again_is_kept() {
     let place = TestWorkspace::scripted(&Script::new());
@@ -384,7 +384,7 @@ async fn unremovable_lock_is_reported() {
     assert!(result.notes.is_empty());
 }
 
-/// Pulumi Cloud knows itself who is at work.
+/// Pulumi Cloud itself records the holder.
 #[tokio::test]
 async fn cloud_conflict_is_never_cancelled() {
     let conflict = "error: [409] Conflict: Another update is currently in progress.\n";

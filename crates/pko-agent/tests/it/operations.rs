@@ -91,7 +91,7 @@ async fn update_streams_events_result_and_project(cli: CliKind) {
     let result = result.unwrap();
     assert!(!events.is_empty());
     let summary = result.summary.unwrap();
-    // Upstream has the message in quotes that nobody asked for.
+    // Upstream puts the message in quotes.
     assert_eq!(
         (&*summary.result, &*summary.message),
         ("succeeded", "two words")
@@ -290,7 +290,7 @@ async fn asset_outputs_equal_cli_output() {
 async fn known_failures_have_status_details() {
     let table = [
         (Reply::conflict(), "UpdateConflict"),
-        // Upstream knows neither of these two.
+        // Upstream has neither of these two.
         (Reply::locked(), "UpdateConflict"),
         (Reply::bad_token(), "InvalidAccessToken"),
         (Reply::no_token(), "InvalidAccessToken"),
@@ -332,7 +332,7 @@ async fn refused(place: TestWorkspace) -> String {
     status.message().to_owned()
 }
 
-/// Upstream's graceful shutdown: the agent ends while an update goes on.
+/// Upstream's graceful shutdown: the agent ends during an update.
 async fn shutdown_cancels_update(place: TestWorkspace) {
     let agent = place.serve(&["--stack", "dev"]).await;
     let mut client = agent.automation().await;

@@ -35,7 +35,7 @@ impl Footprint {
     }
 }
 
-/// Once nothing is left of the run before: its end is told a moment before the last of it is gone.
+/// Once nothing of the previous run is left: its end is reported before its last process is gone.
 async fn at_rest(place: &TestWorkspace, agent: &Agent) -> Footprint {
     wait_until("nothing is left of a run", || {
         let now = footprint(place, agent);

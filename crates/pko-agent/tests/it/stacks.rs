@@ -189,7 +189,7 @@ async fn whoami_with_bad_token_has_details() {
     assert!(details.contains("InvalidAccessToken"), "{details}");
 }
 
-/// An organization is Pulumi Cloud's; the CLI says so, and that is passed on.
+/// Organizations exist in Pulumi Cloud only; the CLI's error is passed on.
 async fn organization_on_file_backend_fails(cli: CliKind) {
     let place = TestWorkspace::with(cli, PROGRAM);
     let agent = place.serve(&[]).await;

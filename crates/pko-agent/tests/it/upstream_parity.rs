@@ -1,4 +1,4 @@
-//! What the agent tells of a run without asking the CLI again is what upstream's agent asks it for:
+//! What the agent reports of a run without another CLI call equals what upstream's agent reads from the CLI:
 //! outputs, what changed, the result, the message and the times.
 
 use std::{collections::BTreeMap, process::Command};
@@ -66,7 +66,7 @@ fn ours(outputs: &BTreeMap<String, OutputValue>) -> BTreeMap<String, (Value, boo
     outputs.iter().map(output).collect()
 }
 
-/// The last update as upstream's agent asks for it.
+/// The last update as upstream's agent reads it.
 fn last_update(place: &TestWorkspace) -> Map<String, Value> {
     let page = [
         "history",

@@ -95,7 +95,7 @@ fn record(system: &System, namespace: &TestNamespace) -> PathBuf {
     folder.join("demo/record.json")
 }
 
-/// Puts an agent in place of another that is the same but for whom it lets in, and what its record says of that.
+/// Replaces an agent by one that differs only in the callers it admits, and in its record of them.
 async fn replace(agent: u32, record: &Path, flags: &[&str], auth: Option<Value>) -> Child {
     let words = words(&format!("/proc/{agent}/cmdline"));
     let variables = self::words(&format!("/proc/{agent}/environ"));

@@ -1,4 +1,4 @@
-//! The control planes of the tests: one that they share, and one that they have in turn.
+//! The control planes of the tests: one that they share, and one that they use one after the other.
 
 use std::sync::Arc;
 

@@ -179,7 +179,7 @@ async fn stack_delete_retries_the_destroy() {
     namespace.remove().await.unwrap();
 }
 
-/// The program is not fetched for a destroy, and a language's tools may fail for want of one, as Go's do.
+/// The program is not fetched for a destroy, and a language's tools may fail without one, as Go's do.
 #[tokio::test]
 async fn stack_delete_without_program_installs_nothing() {
     let system = scripted_system(Watched::Namespaces(1)).await;
@@ -212,14 +212,14 @@ async fn foreground_deletion_with_finalizer_removed_leaves_no_workspace() {
     let in_use = Reply::fails(255, "error: it is still in use");
     let stand_in = system.stand_in(&Script::new().on("destroy", in_use));
     let namespace = stack_to_destroy(&system, &stand_in).await;
-    // What a user has written is nobody's as well, and stays, whatever its labels say.
+    // An Update that a user wrote has no owner either, and stays, whatever its labels are.
     let by_hand = WorkspaceBuilder::new("by-hand")
         .local("/nonexistent")
         .label(labels::STACK_NAME, "demo")
         .build();
     namespace.create_object(by_hand).await.unwrap();
 
-    // The garbage collector comes later: it would delete the Workspace before that is nobody's.
+    // The garbage collector starts later: otherwise it deletes the Workspace before it has no owner.
     system.plane.stop_controllers().unwrap();
     delete(&namespace, &DeleteParams::foreground()).await;
     let names = |marked: &[(&str, bool)]| -> Vec<(String, bool)> {

@@ -234,7 +234,7 @@ async fn change_token(namespace: &TestNamespace, value: &str) {
     secrets.patch("tokens", &parameters, &patch).await.unwrap();
 }
 
-/// New credentials are often what a destroy fails for the want of.
+/// A destroy often fails until it gets new credentials.
 #[tokio::test]
 async fn stack_delete_after_failed_destroy_uses_the_current_secret() {
     let program = StandIn::program().display().to_string();

@@ -73,7 +73,7 @@ impl Trail {
     }
 
     /// Waits until the newest condition starts like this, and gives all that were seen since the last call. The
-    /// Stack must then be as kstatus wants it.
+    /// Stack must then satisfy kstatus.
     pub(crate) async fn until(&self, end: &str) -> Vec<String> {
         let reached = eventually(format!("the Stack to be {end}"), async || {
             let mut seen = self.seen.lock().unwrap();
@@ -100,7 +100,7 @@ impl Trail {
     }
 
     /// Waits until the Stack is gone, and gives all conditions that were seen since the last call. The
-    /// watch is asked, not the API server: by then it has shown all that came before.
+    /// watch is read, not the API server: by then it has delivered all earlier changes.
     pub(crate) async fn until_gone(&self) -> Vec<String> {
         let gone = eventually("the Stack to be gone", async || {
             if self.is_gone.load(Ordering::SeqCst) {
@@ -112,8 +112,8 @@ impl Trail {
         self.seen.lock().unwrap().drain(..).collect()
     }
 
-    /// Waits for an event about the Stack that has this text, and gives all that were told by then. Events are written
-    /// after the status that they tell of: who has seen the one may have to wait for the other.
+    /// Waits for an event about the Stack with this text, and returns all events until then. Events are written
+    /// after the status that they report, so a reader of the status may have to wait for them.
     pub(crate) async fn wait_for_event(&self, text: &str) -> Vec<String> {
         let told = eventually(format!("the event {text:?}"), async || {
             let events = self.events().await;

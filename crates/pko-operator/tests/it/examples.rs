@@ -35,7 +35,7 @@ fn claim(system: &System, namespace: &TestNamespace) -> PathBuf {
     claims.join("hello-state")
 }
 
-/// How many runs a claim has recorded, and whether it knows of resources.
+/// The number of runs recorded in a claim, and whether its state has resources.
 fn recorded(claim: &Path) -> (usize, bool) {
     let history = fs::read_dir(claim.join(".pulumi/history/hello/dev"));
     let names = history.into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! An API server that goes away, forgets, tells late or not at all, and refuses: each change runs once all the same.
+//! An API server that is away, loses data, delivers late or not at all, or rejects: each change still runs once.
 
 use std::time::Duration;
 
@@ -200,14 +200,14 @@ async fn failed_writes_are_retried() {
 }
 
 /// Found by the grid: the run had ended, and the answer to the write that said so was lost. The next run of the stack
-/// waited for the turn of the one before, for ever.
+/// waited forever for the run before it.
 #[tokio::test]
 async fn unanswered_status_write_releases_the_run_slot() {
     let stage = FaultStage::new().await;
     stage.gate("gate");
     stage.change(2).await;
     wait_for_runs(&stage.stand_in, 2).await;
-    // The first write keeps the outputs, the second says that it is over.
+    // The first write stores the outputs, the second completes the Update.
     stage
         .proxy
         .fail_from(2, 1_000, WriteFailure::CutAfterCommit);

@@ -110,7 +110,7 @@ async fn flux_source_kind_is_found_once_installed() {
     .await;
 }
 
-/// A kind of somebody else's, which the manager may read only once its administrator says so.
+/// A third-party kind, which the manager may read only after an administrator grants it.
 #[tokio::test]
 async fn flux_source_of_any_kind_needs_permission() {
     let system = System::start(&[]).await;
@@ -170,7 +170,7 @@ where
         .unwrap();
 }
 
-/// A kind of which the API server knows nothing but that it has a status.
+/// A kind whose schema has nothing but a status.
 fn crd() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -95,7 +95,7 @@ async fn git_of(namespace: &TestNamespace, name: &str) -> Value {
     serde_json::to_value(workspace.spec.git).unwrap()
 }
 
-/// No secret is in what somebody sees.
+/// No secret is in anything that users read.
 fn no_canary(text: &str) {
     assert!(!text.contains("canary"), "{text}");
 }
@@ -135,7 +135,7 @@ async fn git_branch_is_followed_and_commit_is_not() {
         let told = format!("Normal StackUpdateDetected: New commit detected: \"{second}\"");
         branch.wait_for_event(&told).await;
 
-        // A name that is not followed is looked up again for whoever asks for a run.
+        // A revision that is not polled is resolved again for each requested run.
         served.repository.git(&["tag", "-f", "v1", &second]).unwrap();
         let request = json!({ "metadata": { "annotations": { "pulumi.com/reconciliation-request": "now" } } });
         patch_stack(namespace, "tag", request.clone()).await;
@@ -366,7 +366,7 @@ async fn fifty_unresponsive_git_servers_do_not_delay_another_stack() {
     .await;
 }
 
-/// Whoever asks for a run wants to know how things are now, and so do all who follow the same.
+/// A requested run reads the repository now, and refreshes every Stack on the same poll.
 #[tokio::test]
 async fn reconcile_request_polls_the_git_server_at_once() {
     let served = Served::start();

@@ -209,7 +209,7 @@ impl System {
                 unused.push(new_namespace(&plane).await);
             }
         }
-        // Whatever `pulumi` this machine has, and whatever it is told to test with
+        // Independent of the `pulumi` on this machine and of the one to test with
         let engine = program("pulumi-engine").display().to_string();
         let environment = [("PKO_PULUMI", engine.as_str())]
             .iter()
@@ -543,8 +543,8 @@ fn children(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// An address where nobody listens, and nobody else will: a port of 127.0.0.1 may become that of any connection as soon
-/// as nobody listens.
+/// An address without a listener, which stays free: a port of 127.0.0.1 may become that of any connection as soon
+/// as it has no listener.
 pub(crate) fn free_address() -> String {
     format!("{}:8080", node::free_address().unwrap())
 }

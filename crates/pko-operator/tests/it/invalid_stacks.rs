@@ -1,5 +1,5 @@
-//! Stacks that the API server accepts and nobody can carry out: each says what is wrong with it, and none is in the way of
-//! a good one.
+//! Invalid Stacks that the API server accepts: the condition of each names what is wrong, and none
+//! delays a valid one.
 
 mod schema;
 mod stacks;
@@ -34,7 +34,7 @@ const ALL_STACKS: usize = 1000;
 const SOME_STACKS: usize = 200;
 /// Requests at a time.
 const AT_ONCE: usize = 16;
-/// How long it is counted what is written of Stacks that nobody touches.
+/// How long writes for unchanged Stacks are counted.
 const WATCHED: Duration = Duration::from_secs(20);
 /// A try again may say something new, and so may its prerequisite.
 const MOST_WRITES_EACH: usize = 3;
@@ -78,7 +78,7 @@ fn all(namespace: &TestNamespace) -> Api<DynamicObject> {
     Api::namespaced_with(namespace.client(), namespace.name(), &kind)
 }
 
-/// What a Stack says of itself: the condition that is true, if it has a reason and a message.
+/// The true condition of a Stack, if it has a reason and a message.
 fn stall_message(stack: &DynamicObject) -> Option<String> {
     let conditions = stack.data["status"]["conditions"].as_array()?;
     let said = |condition: &Value, field: &str| {
@@ -96,7 +96,7 @@ fn stall_message(stack: &DynamicObject) -> Option<String> {
     summaries.next()
 }
 
-/// Waits until each Stack says something; gives how many say what.
+/// Waits until each Stack has a condition, and counts them by text.
 async fn each_says_something(namespace: &TestNamespace) -> BTreeMap<String, usize> {
     let said = eventually("each Stack to have a condition", async || {
         let stacks = all(namespace).list(&ListParams::default()).await;
@@ -120,7 +120,7 @@ async fn each_says_something(namespace: &TestNamespace) -> BTreeMap<String, usiz
     said.await.unwrap()
 }
 
-/// Nothing was ever applied for them, so nothing holds them up, whatever is wrong with them.
+/// Nothing was ever applied for them, so each can be deleted even if it is broken.
 async fn each_can_be_deleted(namespace: &TestNamespace) {
     let stacks = all(namespace);
     let all = stacks.list(&ListParams::default()).await.unwrap();

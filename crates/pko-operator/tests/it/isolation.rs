@@ -30,7 +30,7 @@ where
     created.unwrap();
 }
 
-/// Makes somebody an editor of a namespace, as an administrator does: by the role `edit` of Kubernetes, which ours
+/// Makes a user an editor of a namespace, as an administrator does: by the role `edit` of Kubernetes, which ours
 /// become part of.
 async fn editor(system: &System, user: &str, namespace: &TestNamespace) -> Client {
     let binding = json!({
@@ -63,7 +63,7 @@ fn code<T>(answer: kube::Result<T>) -> u16 {
     }
 }
 
-/// How somebody is refused who asks for everything that a Stack has.
+/// The rejections of a user who reads all objects of a Stack.
 async fn all_refusals(client: &Client, namespace: &TestNamespace) -> Vec<[u16; 2]> {
     let updates = namespace.api::<Update>();
     let updates = updates.list(&ListParams::default()).await.unwrap();

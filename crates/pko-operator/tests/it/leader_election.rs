@@ -47,7 +47,7 @@ fn signal(manager: &Child, signal: Signal) {
     kill_process(process.unwrap(), signal).unwrap();
 }
 
-/// The Lease's holder, who may be nobody.
+/// The holder of the Lease, if it is held.
 async fn holder(namespace: &TestNamespace) -> Option<String> {
     let leases = namespace.api::<Lease>();
     let lease = leases.get_opt("operator.pulumi.com").await.unwrap()?;
@@ -96,7 +96,7 @@ async fn leader_failover_to_another_manager() {
     assert_eq!(exit_code(&mut first).await, Some(1));
     leads(&namespace, &second).await;
 
-    // One that is told to end lets the next one begin at once.
+    // A manager that ends on a signal releases the Lease, so the next one leads at once.
     signal(&second, Signal::TERM);
     assert_eq!(exit_code(&mut second).await, Some(0));
     assert_eq!(holder(&namespace).await.as_deref(), Some(""));

@@ -1,4 +1,4 @@
-//! Wishes 5 and 8: a run that is killed leaves a lock and a half-made resource behind, and nobody has to come for that.
+//! Wishes 5 and 8: a killed run leaves a lock and a half-made resource behind, and both are resolved without help.
 
 use std::{fs, path::PathBuf};
 
@@ -56,7 +56,7 @@ async fn create(namespace: &TestNamespace, system: &System) {
     namespace.create_object(stack).await.unwrap();
 }
 
-/// The agent first, so that nobody sees how the engine ends.
+/// The agent first, so that it does not see the engine's end.
 fn kill_agent_and_engine(system: &System) {
     let mut processes = system.agents();
     processes.sort_unstable();

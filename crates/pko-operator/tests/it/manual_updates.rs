@@ -1,4 +1,4 @@
-//! Updates that somebody wrote by hand, from their beginning to their end.
+//! Updates written by hand, from creation to completion.
 
 use std::fs;
 
@@ -122,7 +122,7 @@ impl UpdateStage {
         .unwrap();
     }
 
-    /// Waits until a run has been interrupted, and says how often.
+    /// Waits until a run has been interrupted, and returns how often.
     async fn interrupted(&self) -> Vec<i32> {
         eventually("the run to be interrupted", async || {
             let calls = self.stand_in.calls();

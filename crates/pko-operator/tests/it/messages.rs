@@ -32,7 +32,7 @@ async fn missing_program_is_named() {
     .await;
 }
 
-/// A Workspace whose program is not what its digest says.
+/// A Workspace whose program does not match its digest.
 async fn create_workspace_of_wrong_digest(namespace: &TestNamespace, server: &ArtifactServer) {
     let source = TestSource::new(SourceKind::GitRepository, namespace.name(), "infra");
     let revision = source.revision("first");

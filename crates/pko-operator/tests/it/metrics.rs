@@ -1,4 +1,4 @@
-//! The metrics as a scraper sees them: by HTTPS with a token of somebody who may read them.
+//! The metrics as a scraper sees them: by HTTPS, with the token of a user who may read them.
 
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},

@@ -18,7 +18,7 @@ use crate::{
     scripted_stacks::{self, patch_stack},
 };
 
-/// A namespace with a Program of the name `demo` that exports what its Stack's config says.
+/// A namespace with a Program `demo` that exports the config of its Stack.
 async fn stage(system: &System) -> TestNamespace {
     let namespace = scripted_stacks::namespace(system).await;
     let program = ProgramBuilder::new("demo")
@@ -129,7 +129,7 @@ async fn outputs_are_published_to_named_objects() {
         data([("mine", "1")])
     );
 
-    // What could not be done is told, the update succeeded all the same, and no secret is in the text.
+    // The failure is reported, the update still succeeded, and no secret is in the text.
     let told = [
         "spec.outputsTo[4].keys.NOBODY wants the output \"nobody\", which the program does not export",
         "spec.outputsTo[4].keys.TOKEN wants the output \"token\", which is secret and goes into no ConfigMap: use a Secret",
@@ -141,7 +141,7 @@ async fn outputs_are_published_to_named_objects() {
     let event = format!("Warning StackOutputRetrievalFailure: {told}");
     trail.wait_for_event(&event).await;
 
-    // Each update writes them anew, whatever somebody made of them.
+    // Each update writes them again, whatever other clients changed.
     let broken = json!({ "stringData": { "URL": "somebody's" } });
     let secrets = namespace.api::<Secret>();
     let parameters = PatchParams::default();
@@ -163,7 +163,7 @@ async fn outputs_are_published_to_named_objects() {
     let last = trail.stack().await.status.unwrap().last_update.unwrap();
     assert_eq!(last.message, None, "nothing is wrong any more");
 
-    // They go with the Stack, and nobody else's does.
+    // They are deleted with the Stack, and no other object is.
     let stacks = namespace.api::<Stack>();
     let deleted = stacks.delete("demo", &DeleteParams::default()).await;
     deleted.unwrap();

@@ -316,7 +316,7 @@ async fn pod_template_invalid_stalls_and_keeps_the_pod() {
                 template(json!({ "containers": [{ "name": "pulumi", "volumeMounts": mount }] })),
                 "there is no volume `nowhere`",
             ),
-            // Only the API server knows that.
+            // Only the API server can tell.
             (
                 template(
                     json!({ "containers": [{ "name": "pulumi" }], "restartPolicy": "Sometimes" }),

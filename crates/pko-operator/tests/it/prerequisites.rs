@@ -128,7 +128,7 @@ async fn prerequisite_out_of_date_runs_first() {
         })
         .await
         .unwrap();
-        // A moment is always over: whoever asks for that waits on, and says so.
+        // A duration of nothing has always elapsed, so the Stack keeps waiting and reports it.
         patch_stack(
             namespace,
             "dependent",
@@ -140,7 +140,7 @@ async fn prerequisite_out_of_date_runs_first() {
     .await;
 }
 
-/// One of them applies, the other only looks; whoever only looked destroys nothing.
+/// One of them applies, the other previews; the one that previewed destroys nothing.
 #[tokio::test]
 async fn two_stacks_on_one_pulumi_stack_run_in_turn() {
     let system = System::start(&[]).await;

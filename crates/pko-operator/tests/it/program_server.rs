@@ -377,7 +377,7 @@ async fn program_signed_url_is_required() {
         format!("{}/2/{seal}", open.rsplit_once('/').unwrap().0),
     ] {
         let answer = get(address, &guess).await;
-        // Nothing tells one who guesses from one who asks for what is not there.
+        // A guessed name and a missing name get the same response.
         assert_eq!(answer.status, unknown.status, "{guess}");
         assert_eq!(answer.body, unknown.body, "{guess}");
         assert_eq!(answer.header("etag"), None, "{guess}");

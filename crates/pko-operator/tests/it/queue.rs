@@ -1,4 +1,4 @@
-//! The run queue: no more runs than allowed, and who waits says why.
+//! The run queue: no more runs than allowed, and a waiting Update reports why.
 
 use kube::api::ListParams;
 use pko_api::{Stack, Update};

@@ -1,4 +1,4 @@
-//! The manager may do what `deploy/rbac` says and nothing else: every manager of these tests runs under these roles.
+//! The manager has the rights in `deploy/rbac` and no others: all managers of these tests run under these roles.
 
 use k8s_openapi::api::{
     core::v1::ServiceAccount,

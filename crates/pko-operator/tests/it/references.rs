@@ -189,7 +189,7 @@ async fn an_environment_is_made_anew(system: &System) {
             ["goodbye", "moon", "one"]
         );
 
-        // Nobody watches Secrets: the next run notices, whatever it is for.
+        // Secrets are not watched: the next run notices the change, whatever started it.
         change_secret(namespace, "tokens", json!({ "token": "two" })).await;
         request(namespace, "now").await;
         trail.until("Ready").await;

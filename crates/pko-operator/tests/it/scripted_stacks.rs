@@ -26,7 +26,7 @@ pub(crate) async fn namespace(system: &System) -> TestNamespace {
 }
 
 /// Creates a Program and waits until it is published: who looks at each step of a Stack, or counts its writes, does not
-/// want to see it wait for that.
+/// need to see it wait for that.
 pub(crate) async fn publish(namespace: &TestNamespace, program: Value) {
     let created = namespace.create_object(program).await.unwrap();
     let name = created["metadata"]["name"].as_str().unwrap();
@@ -78,7 +78,7 @@ pub(crate) async fn wait_for_runs(stand_in: &StandIn, count: usize) {
     .unwrap();
 }
 
-/// Waits until the Stack is ready, and what it wants now has run.
+/// Waits until the Stack is ready and its current spec and request have run.
 pub(crate) async fn ready(namespace: &TestNamespace, name: &str) {
     let ready = eventually(format!("{name} to be ready"), async || {
         // An API server that was away is no reason to give up.

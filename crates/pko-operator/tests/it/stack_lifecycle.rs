@@ -86,7 +86,7 @@ async fn stack_lifecycle_from_create_to_delete() {
         assert_eq!(trail.until("Ready").await, [WAITING, PROCESSING, READY]);
         assert_eq!(outputs(&trail).await["size"], 2);
 
-        // A run is asked for, with nothing changed: there is nothing to wait for.
+        // A run is requested without a change, so there is nothing to wait for.
         patch_stack(namespace, "demo", json!({ "metadata": { "annotations": { "pulumi.com/reconciliation-request": "again" } } })).await;
         assert_eq!(trail.until("Ready").await, [PROCESSING, READY]);
         let status = trail.stack().await.status.unwrap();
@@ -112,7 +112,7 @@ async fn stack_lifecycle_from_create_to_delete() {
         assert_eq!(system.executed("demo", "dev"), before + 1);
 
         let failed = format!("Warning StackUpdateFailure: Failed to update stack: {message}");
-        // Events come after what they tell of.
+        // Events follow the status that they report.
         let expected = [
                 "Normal StackUpdateDetected: Initial stack update",
                 "Normal StackUpdateDetected: New commit detected: \"2\"",

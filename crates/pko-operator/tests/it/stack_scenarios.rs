@@ -41,7 +41,7 @@ async fn scripted_system(script: &Script) -> (System, StandIn) {
     (system, stand_in)
 }
 
-/// 1, 95 and 103: what is gone is not made again by a write to it, and what is somebody else's is left alone.
+/// 1, 95 and 103: a write does not re-create a deleted object, and objects of others stay unchanged.
 #[tokio::test]
 async fn scenarios_1_95_and_103_no_orphans_and_no_labels_lost() {
     let (system, stand_in) = scripted_system(&Script::new()).await;

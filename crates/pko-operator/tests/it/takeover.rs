@@ -1,5 +1,5 @@
-//! Our manager in the cluster that upstream left: it starts no run and replaces nothing without cause, and who was stuck
-//! is freed, or told why not.
+//! Our manager in the cluster that upstream left: it starts no run and replaces nothing without cause.
+//! Stuck objects continue, or their condition names the cause.
 
 mod lab;
 mod snapshot;
@@ -62,7 +62,7 @@ const UP_TO_DATE: ExpectedEnd = ExpectedEnd::Condition(
     "the stack has been processed and is up to date",
 );
 
-/// Minutes after upstream has gone. What can be told at once comes first.
+/// Minutes after upstream is gone, what is known at once first.
 const TABLE: [Expected; 14] = [
     Expected {
         // Failed three times, so that upstream would never try again; ours does, after 4m30s
@@ -102,7 +102,7 @@ const TABLE: [Expected; 14] = [
         workspace: Kept::None,
     },
     Expected {
-        // Upstream says that it waits; ours says for what
+        // Upstream reports that it waits; ours reports for what
         stack: "bad-image",
         end: ExpectedEnd::Condition("Reconciling", "StackProcessing", NO_SUCH_IMAGE),
         runs: ExpectedRuns::None,
@@ -146,7 +146,7 @@ const TABLE: [Expected; 14] = [
         workspace: Kept::Yes,
     },
     Expected {
-        // Its agent can't find out who calls; an agent of ours need not ask anybody
+        // Its agent cannot review callers; an agent of ours needs no review
         stack: "no-delegator",
         end: UP_TO_DATE,
         runs: ExpectedRuns::One("Initial stack update"),

@@ -1,5 +1,5 @@
 //! Workspaces as the API server stores them: upstream's are taken over as they are, templates stay as they were written,
-//! and a field that somebody else holds is named.
+//! and a field with another owner is named.
 
 use std::{collections::BTreeMap, sync::Arc};
 

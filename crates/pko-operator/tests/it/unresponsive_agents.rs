@@ -1,4 +1,4 @@
-//! Runs that hang, and agents that are dead, are nobody else's trouble.
+//! Runs that hang and agents that are dead do not affect other Stacks.
 
 use std::fs;
 

@@ -93,7 +93,7 @@ fn saved(stage: &Stage, child: &mut Child, count: usize) -> bool {
     true
 }
 
-/// Resources of the state by URN, each once; and how many operations it says are under way.
+/// Resources of the state by URN, each once; and the number of its pending operations.
 fn found(stage: &Stage) -> (BTreeSet<String>, usize) {
     let content = fs::read(state(stage)).unwrap();
     let checkpoint: Value = serde_json::from_slice(&content).unwrap();
@@ -142,7 +142,7 @@ fn kill_at(save: usize, wanted: &BTreeSet<String>) -> bool {
     let (left, pending) = found(&stage);
     assert!(left.is_subset(wanted), "save {save}: {left:?}");
     assert!(pending <= 4, "save {save}: {pending} operations under way");
-    // who is killed cannot let go of the lock
+    // a killed process cannot release the lock
     stage.ok(&CANCEL);
     stage.ok(&UP);
     assert_eq!(found(&stage), (wanted.clone(), 0), "save {save}");

@@ -99,7 +99,7 @@ fn up(stage: &Stage) -> String {
     format!("{}{}", done.stdout, done.stderr)
 }
 
-/// What a command line tells of a stack.
+/// What a CLI prints of a stack.
 #[derive(Debug, PartialEq)]
 struct StackSummary {
     stacks: Value,

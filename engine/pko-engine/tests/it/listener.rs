@@ -153,7 +153,7 @@ fn dead_event_listener_does_not_fail_run() {
 
 #[test]
 fn missing_event_listener_does_not_fail_run() {
-    // bound and given back: nobody listens there
+    // bound and released: the port has no listener
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = gone.local_addr().unwrap();
     drop(gone);

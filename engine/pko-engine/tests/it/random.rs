@@ -111,7 +111,7 @@ fn random_types_are_created_kept_replaced_and_deleted() {
     assert_eq!(done.code, Some(0), "{done:?}");
     let second = ids(&stage);
     for (name, id) in &second {
-        // those that a seed decides, and those whose id says nothing
+        // those that depend on a seed, and those whose id has no information
         let same = ["integer", "password", "shuffle"].contains(&name.as_str());
         assert_eq!(first[name] == *id, same, "{name}");
     }

@@ -53,7 +53,7 @@ fn first_difference(expected: &str, seen: &str) -> String {
     )
 }
 
-/// Runs the commands of a session and writes it anew.
+/// Runs the commands of a session and writes its recording again.
 fn replay(cli: &str, case: &Path, session: &str) -> String {
     let stage = Stage::with(cli);
     let mut seen = String::new();

@@ -190,7 +190,7 @@ fn second_signal_ends_run_with_pending_operations() {
     interrupt(&child);
     let seen = read_until(&mut output, "press ^C again");
     interrupt(&child);
-    // nobody has answered: the run ends all the same
+    // the request has no response: the run still ends
     let done = finish(child, output, seen);
     assert_eq!(done.code, Some(8), "{done:?}");
     assert!(done.stdout.contains("^C received; terminating"), "{done:?}");

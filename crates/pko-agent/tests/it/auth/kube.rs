@@ -61,7 +61,7 @@ async fn serve(
 
 const KUBE: [&str; 2] = ["--auth-mode", "kube"];
 
-/// A user that may ask who others are, and its kubeconfig.
+/// A user that may create TokenReviews, and its kubeconfig.
 async fn delegate(cluster: &ControlPlane, namespace: &TestNamespace) -> PathBuf {
     let user = format!("agent-of-{}", namespace.name());
     let binding = json!({
@@ -213,7 +213,7 @@ async fn kube_tokens_and_rights_are_reviewed() {
                 token(elsewhere, MANAGER, "other.ns").await,
                 token(elsewhere, MANAGER, ISSUER).await,
                 signed(&cluster, elsewhere, MANAGER, &audience, 3600).await,
-                // Nobody is the manager who only says so.
+                // A claim alone does not make a caller the manager.
                 bearer(&signed_by_manager(
                     &SigningKey::generate().unwrap(),
                     &audience,

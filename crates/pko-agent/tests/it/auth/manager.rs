@@ -1,4 +1,4 @@
-//! Mode `manager`: no API server is asked.
+//! Mode `manager`: no request goes to an API server.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub(super) fn public_key_file(place: &TestWorkspace, name: &str, key: &SigningKe
     path
 }
 
-/// What a manager says now, for this workspace.
+/// A current token of the manager for this workspace.
 fn token(key: &SigningKey, audience: &str) -> String {
     let claims = Claims::new(audience, Timestamp::now());
     bearer(&key.sign(&claims).unwrap())

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::user::FENCE;
 
-/// What somebody sees at the end.
+/// The observable end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct End {
     /// By `Kind name`.
@@ -153,7 +153,7 @@ impl End {
     }
 }
 
-/// What is on its way out, or belongs to somebody who is gone: the garbage collector deletes it soon, or takes that owner
+/// An object that is being deleted, or whose owner is gone: the garbage collector deletes it soon, or takes that owner
 /// off it.
 fn unsettled(objects: &[&[DynamicObject]]) -> Vec<String> {
     let objects = objects.iter().copied().flatten();

@@ -38,15 +38,15 @@ pub(super) enum Fault {
         resource: &'static str,
         seconds: u64,
     },
-    /// The manager is killed after a write, and the next one is told what was before the play: for a while it
+    /// The manager is killed after a write, and the next one lists the state from before the play: for a while it
     /// sees one resource so, or all.
     OldLists {
         resource: Option<&'static str>,
         write: usize,
     },
-    /// Every second change of a resource is not told until the watch begins anew.
+    /// Every second change of a resource is not delivered until the watch restarts.
     Dropped { resource: &'static str },
-    /// Of the changes within seconds the last is told.
+    /// Of the changes within seconds, the last is delivered.
     Coalesced { resource: &'static str },
     /// Each second all watches are too old.
     Gone,
@@ -54,7 +54,7 @@ pub(super) enum Fault {
     Cut,
     /// A fifth of all writes fails, from this one on.
     Failing { how: WriteFailure, first: usize },
-    /// From a write on nobody reaches the API server for a while.
+    /// After a write, the API server is unreachable for a while.
     Outage { write: usize, seconds: u64 },
     /// At a write the API server is killed, and comes back.
     Restart { write: usize },

@@ -12,11 +12,11 @@ use super::{
 
 /// Between looks at what has happened.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long a manager that was told what was before does not hear of what came then.
+/// How long a manager with replayed lists receives no newer changes.
 const STALE: Duration = Duration::from_secs(2);
 /// Within which changes are one.
 const WINDOW: Duration = Duration::from_millis(700);
-/// After which watches begin anew, as every API server makes them now and then: what one has missed is in the list.
+/// After this, watches restart, as on every API server: missed changes are in the next list.
 const ANEW: Duration = Duration::from_secs(5);
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -103,7 +103,7 @@ impl<'trial, 'system> Harm<'trial, 'system> {
         }
     }
 
-    /// Has the manager die at a write, and says whether it did.
+    /// Kills the manager at a write. Returns whether it was killed.
     async fn dies(&mut self, write: usize, when: KillPoint) -> bool {
         let died = self.operator.dies_at(write, when);
         while !died.load(Ordering::SeqCst) {
@@ -116,7 +116,7 @@ impl<'trial, 'system> Harm<'trial, 'system> {
         true
     }
 
-    /// Starts a manager that is told what was before the play, and for a while nothing else.
+    /// Starts a manager that lists the state from before the play, and for a while receives nothing newer.
     async fn starts_in_the_past(&mut self, resource: Option<&'static str>) {
         let concerned = RESOURCES
             .into_iter()

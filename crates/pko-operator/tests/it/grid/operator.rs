@@ -61,7 +61,7 @@ impl<'system> Operator<'system> {
         }
     }
 
-    /// Has the manager of now die at a write; what is given says whether it did.
+    /// Kills the current manager at a write. The returned flag is set once it is killed.
     pub(super) fn dies_at(&self, write: usize, when: KillPoint) -> Arc<AtomicBool> {
         let process = self.manager.as_ref().expect("a manager runs").id();
         let process = Pid::from_raw(process.cast_signed()).unwrap();

@@ -75,7 +75,7 @@ impl<'system> Trial<'system> {
         self.user.end(&places).await
     }
 
-    /// Waits until each Workspace has an agent and nobody else has, and the garbage collector has done its work: both
+    /// Waits until each Workspace has an agent, no other agent is left, and the garbage collector is done: both
     /// come a little later than what the user waits for.
     async fn rests(&self) -> Result<End, String> {
         let rests = eventually_within(self.patience, "the cluster to rest", async || {
@@ -108,7 +108,7 @@ impl<'system> Trial<'system> {
         Ok(end)
     }
 
-    /// Removes what is not needed any more, or keeps what a failure leaves where somebody can look at it.
+    /// Removes what is not needed any more, or keeps the files of a failure for inspection.
     fn over<T>(&self, result: Result<T, String>) -> Result<T, String> {
         if result.is_ok() {
             // What can't be removed goes with the whole.
@@ -133,7 +133,7 @@ pub(super) async fn clean(system: &System, scenario: Scenario) -> Result<Clean, 
     trial.over(clean)
 }
 
-/// Plays a scenario under a fault; an error says what is wrong with the end.
+/// Plays a scenario under a fault. The error is what is wrong with the end.
 pub(super) async fn under(
     system: &System,
     scenario: Scenario,

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// Texts that somebody will write somewhere. None names a host that is not this one.
+/// Texts that users may write. None names another host.
 const TEXTS: [&str; 24] = [
     "",
     " ",

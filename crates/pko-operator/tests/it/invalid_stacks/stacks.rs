@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::schema::{self, Dice};
 
-/// Addresses of programs that nobody serves. None leads away from this machine.
+/// Addresses without a server. All are on this machine.
 const REPOSITORIES: [&str; 12] = [
     "http://127.0.0.1:1/repo.git",
     "http://localhost:1/group/sub/repo",
@@ -22,7 +22,7 @@ const REPOSITORIES: [&str; 12] = [
     "http://",
     "://",
 ];
-/// Where a template says that the program comes from.
+/// The sources that a template can name.
 const TEMPLATE_SOURCES: [&str; 4] = ["git", "flux", "local", "projectInfo"];
 /// Of so many Stacks in a row each comes after the next, and the last after the first.
 const CIRCLE: usize = 5;
@@ -109,7 +109,7 @@ fn spoiled(number: usize, dice: &mut Dice) -> Map<String, Value> {
         json!({ "sourceRef": reference, "dir": dice.text() })
     };
     let fields = match number % 10 {
-        // Nothing says where the program comes from.
+        // No source.
         0 => json!({}),
         1 | 2 => json!({ "projectRepo": repository(), "branch": dice.text(), "commit": "" }),
         3 => json!({ "fluxSource": flux(dice) }),

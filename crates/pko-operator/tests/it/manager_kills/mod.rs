@@ -25,7 +25,7 @@ const FENCE: &str = "fence";
 trait Play: Sized {
     /// Which of several.
     type UpdateScenario;
-    /// What somebody sees at the end.
+    /// The observable end.
     type UpdateEnd: Debug;
 
     /// The scenario's name, for the reader of a log.
@@ -93,7 +93,7 @@ impl KillStage {
         (end, writes)
     }
 
-    /// Does it with a manager that dies, and says whether it died; an error is how the end differs.
+    /// Runs it with a manager that is killed. Returns whether it was; the error is how the end differs.
     async fn killed<P: Play>(
         &mut self,
         scenario: &P::UpdateScenario,
@@ -127,7 +127,7 @@ impl KillStage {
         Ok(is_killed)
     }
 
-    /// Has the manager of now die at a write, and tells when it did.
+    /// Kills the current manager at a write. The notification follows the kill.
     fn kill_at(&self, point: KilledWrite) -> Arc<Notify> {
         let process = self.system.manager_process().cast_signed();
         let process = Pid::from_raw(process).unwrap();

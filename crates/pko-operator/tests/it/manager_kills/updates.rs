@@ -34,7 +34,7 @@ struct UpdateScenario {
     cancels: bool,
 }
 
-/// What somebody sees at the end.
+/// The observable end.
 #[derive(Debug, PartialEq, Eq)]
 struct UpdateEnd {
     workspace: Vec<String>,
@@ -74,7 +74,7 @@ impl Play for Try {
         }
     }
 
-    /// Does what the scenario says, and waits until the Update is over and the manager looks after what is new.
+    /// Plays the scenario, and waits until the Update is complete and the manager handles new objects.
     async fn play(&self, scenario: &UpdateScenario) -> Result<(), TimedOut> {
         let update = UpdateBuilder::new("up", "ws", "dev", "up").build();
         self.namespace

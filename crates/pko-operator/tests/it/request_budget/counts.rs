@@ -45,7 +45,7 @@ const LATER_WRITES: usize = 10;
 const FIRST_EVENTS: usize = 4;
 /// The same without the workspace.
 const LATER_EVENTS: usize = 3;
-/// Version, install, select, init, config and up, and one more for outputs that the events don't tell; upstream's has
+/// Version, install, select, init, config and up, and one more for outputs that are not in the events; upstream's has
 /// 17.
 const FIRST_PROCESSES: usize = 7;
 /// Config and up, and one more for such outputs; upstream's has 8.
@@ -110,7 +110,7 @@ impl Crowd {
         }
     }
 
-    /// Waits until so many events were told of each: they come last.
+    /// Waits until each Stack has so many events, which are written last.
     async fn wait_for_events(&self, each: usize) {
         let told = eventually("the events", async || {
             let events = self.namespace.api::<Event>();
@@ -130,7 +130,7 @@ impl Crowd {
         self.system.plane.audit_position().await.unwrap()
     }
 
-    /// What the manager has asked about these Stacks.
+    /// The requests of the manager for these Stacks.
     async fn requests_since(&self, mark: AuditPosition) -> AuditedRequests {
         let requests = self.system.requests_since(mark).await;
         requests.only(|request| request.namespace == self.namespace.name())
@@ -288,7 +288,7 @@ async fn twenty_stacks_take_few_requests_and_processes() {
     let reads = requests.only(|request| ["get", "list"].contains(&&*request.verb));
     let secrets = reads.count(crowd.system.user(), "get", "secrets");
     assert_eq!(reads.len(), secrets, "besides Secrets:\n{}", reads.counts());
-    // Nobody watches Secrets, so each run asks for the version of the one that its environment comes from.
+    // Secrets are not watched, so each run reads the version of the Secret that its environment is from.
     let credentials = reads.only(|request| request.name == "credentials").len();
     assert!(credentials <= STACKS, "{credentials} reads of credentials");
     let outputs = secrets - credentials;

@@ -14,12 +14,12 @@ use crate::{
 
 const STACKS: usize = 20;
 const INTERVAL: Duration = Duration::from_secs(1);
-/// In each interval, for all of them together; upstream's operator asks once for each.
+/// In each interval, for all of them together; upstream's operator sends one each.
 const MOST_LOOKS: usize = 2;
 /// How many looks are waited for.
 const LOOKS: usize = 10;
 
-/// How often somebody began to talk with the server since the last time; a look at a branch begins once.
+/// The new connections to the server since the last call; reading a branch takes one.
 fn openings(server: &GitServer) -> usize {
     let seen = server.take_requests();
     let openings = seen
@@ -61,7 +61,7 @@ async fn twenty_stacks_on_one_branch_share_one_git_poll() {
         ready(&namespace, name).await;
     }
 
-    // From now on nobody clones it.
+    // From now on it is not cloned.
     let (began, _) = (Instant::now(), openings(&server));
     let mut looks = 0;
     eventually("the branch to be looked at", async || {

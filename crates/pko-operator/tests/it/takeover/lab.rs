@@ -26,10 +26,10 @@ use crate::harness::{System, eprintln_lines, program};
 pub(super) const NAMESPACE: &str = "shop";
 /// The node of upstream's pods.
 const NODE: &str = "lab";
-/// The Stack whose service account may not ask the API server who calls.
+/// The Stack whose service account may not create TokenReviews.
 const WITHOUT_RIGHTS: &str = "no-delegator";
 
-/// What the Secret of all Stacks says.
+/// The data of the Secret of all Stacks.
 const PASSPHRASE: &str = "correct-horse";
 
 /// The node, and what runs on it.
@@ -91,7 +91,7 @@ fn for_times(value: &mut Value, change: &mut impl FnMut(&mut Timestamp)) {
         Value::String(text) => {
             if let Ok(mut time) = text.parse::<Timestamp>() {
                 change(&mut time);
-                // Where Kubernetes has a fraction, it wants six digits
+                // Kubernetes requires six digits in a fraction
                 *text = if text.contains('.') {
                     format!("{time:.6}")
                 } else {
@@ -194,7 +194,7 @@ fn project(pod: &Value, programs: &BTreeMap<String, Value>) -> Value {
     project
 }
 
-/// The variables of a container whose values it says itself.
+/// The variables of a container with literal values.
 fn variables(container: &Value) -> BTreeMap<String, String> {
     let variables = container["env"].as_array().into_iter().flatten();
     let literal = |variable: &Value| {
@@ -207,7 +207,7 @@ fn variables(container: &Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// What a container's command says of who may call: all from `--auth-mode` on.
+/// The part of a container's command that selects callers: all from `--auth-mode` on.
 fn auth_flags(container: &Value) -> Vec<String> {
     let words = container["command"].as_array().unwrap().iter();
     let words = words.map(|word| word.as_str().unwrap().to_owned());

@@ -10,7 +10,7 @@ fn shared(value: &str) -> Value {
     json!({"metadata": {"name": "shared"}, "data": {"a": value}})
 }
 
-/// Takes a field from whoever has it, as a controller does that applies.
+/// Takes ownership of a field, as a controller that applies does.
 async fn seize(namespace: &TestNamespace, manager: &str, value: &str) {
     let api = namespace.api_of(&config_map_kind()).await.unwrap();
     let mut object = config_map_kind();

@@ -1,4 +1,4 @@
-//! Provider `kubernetes` on a real API server with real controllers, which has no nodes: pods run when a test says so.
+//! Provider `kubernetes` on a real API server with real controllers, which has no nodes: tests set the status of pods.
 
 mod conflicts;
 mod crowds;
@@ -257,7 +257,7 @@ pub(crate) fn config_map_kind() -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap"})
 }
 
-/// Changes an object as somebody else would.
+/// Changes an object as another client.
 pub(crate) async fn meddle(
     namespace: &TestNamespace,
     kind: &Value,

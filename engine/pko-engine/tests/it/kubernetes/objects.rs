@@ -79,7 +79,7 @@ async fn data_of_a_secret_stays_secret() {
 async fn immutable_field_change_replaces_object() {
     let plane = plane().await;
     with_namespace(&plane, async |namespace| {
-        // as Pulumi does unless it is told that ConfigMaps can change
+        // as Pulumi does unless ConfigMaps are set to be mutable
         let driver = Driver::with(&plane, namespace.name(), &json!({"enableConfigMapMutable": false}));
         let made = driver.create(CONFIG_MAP, "fixed", &json!({"data": {"a": "1"}})).unwrap();
         let found = driver.diff(&made, &json!({"data": {"a": "2"}}));
@@ -90,7 +90,7 @@ async fn immutable_field_change_replaces_object() {
         let found = driver.diff(&made, &json!({"metadata": {"name": "mine"}, "data": {"a": "2"}}));
         assert!(found.delete_before_replace);
 
-        // only the server knows of this one
+        // only the server can check this one
         let class = |mode: &str| {
             let name = format!("class-{}", namespace.name());
             json!({"metadata": {"name": name}, "provisioner": "example.com/none", "volumeBindingMode": mode})

@@ -1,4 +1,4 @@
-//! What a preview tells, and what it leaves alone.
+//! What a preview reports and leaves unchanged.
 
 use pko_testkit::with_namespace;
 use pulumi_engine_providers::{Provider, kubernetes::object};

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{beside, config_map_kind, meddle, plane, stored};
 use crate::stage::{Done, Stage, finish};
 
-/// A project whose provider is told where to go by its stack's config.
+/// A project whose stack config holds the provider's cluster.
 struct ClusterProject {
     stage: Stage,
 }
@@ -60,7 +60,7 @@ impl ClusterProject {
         self.ok(&["up", "--yes", "--skip-preview"])
     }
 
-    /// The resources that the state knows, without providers and the stack itself.
+    /// The resources in the state, without providers and the stack itself.
     fn resources(&self) -> Vec<Value> {
         let exported = self.ok(&["stack", "export"]).stdout;
         let state: Value = serde_json::from_str(&exported).unwrap();
@@ -184,7 +184,7 @@ async fn drift_is_seen_by_a_refresh_and_set_right_by_an_up() {
             stored(namespace, &config_map_kind(), &name).await.unwrap()["data"]["level"],
             "low"
         );
-        // what others deleted is made anew
+        // an object that others deleted is created again
         let maps: Api<ConfigMap> = namespace.api();
         maps.delete(&name, &kube::api::DeleteParams::default())
             .await

@@ -125,7 +125,7 @@ async fn wait_timeout_names_cause_and_next_run_continues() {
         for part in ["timed out", "0 of 2 pods are available", "pod ", "ImagePullBackOff", "no such image"] {
             assert!(told.contains(part), "{told}");
         }
-        // the state knows it, and a refresh tells the same
+        // the state has it, and a refresh finds no change
         let urn = Urn::new(format!("urn:pulumi:dev::demo::{DEPLOYMENT}::web"));
         let inputs = driver.check(&urn, None, &deployment(image));
         let request = ReadRequest { id: &id, inputs: Some(&inputs), outputs: &outputs };
