@@ -5,6 +5,8 @@
 //! No I/O happens here, and there is no client: [`Decoded`] is how an object that came from the API
 //! server is read, so that one that does not decode is one bad object and never a dead watch.
 
+#![expect(missing_docs, reason = "only this workspace links the crate")]
+
 pub mod admission;
 pub mod auto;
 pub mod crd;

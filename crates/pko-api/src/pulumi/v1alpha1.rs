@@ -11,23 +11,22 @@ use serde_json::Value;
 use super::v1::{LastUpdate, StackSpec};
 use crate::{object::kind, schema};
 
-/// A Stack as `v1alpha1` shows it.
+/// A Stack in version `v1alpha1`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct Stack {
-    /// The object's metadata.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::metadata()"))]
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The same as in `v1`.
+    /// The spec is the same in `v1`.
     pub spec: StackSpec,
-    /// Less than in `v1`.
+    /// The status has fewer fields than in `v1`.
     pub status: Option<StackStatus>,
 }
 
 kind!(Stack, "pulumi.com", "v1alpha1", "stacks", spec);
 
-/// What `v1alpha1` shows of a Stack's status.
+/// The observed state of the Stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
@@ -37,7 +36,7 @@ pub struct StackStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::map_of_any")]
     pub outputs: Option<BTreeMap<String, Value>>,
-    /// The Update that ended last.
+    /// The last Update that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_update: Option<LastUpdate>,
 }

@@ -1,8 +1,8 @@
-//! What the manager may do in a cluster, and why: the one table from which `deploy/rbac` is made and under which the
-//! tests' managers run.
+//! The rights of the manager, with reasons. `deploy/rbac` is generated from this table, and the
+//! managers of the tests run with exactly these rights.
 //!
-//! There is no wildcard, and nobody may list or watch Secrets: whoever gets hold of the manager's account can read
-//! the Secrets whose names it knows, and no others. A role for just that exists, and is bound by who wants it. No I/O.
+//! There is no wildcard, and no role that is bound by default may list or watch Secrets: a stolen
+//! manager token reads only Secrets whose names are known. [`WATCH_SECRETS`] is opt-in. No I/O.
 
 mod table;
 
@@ -13,62 +13,52 @@ pub use table::{
     TOKEN_REQUEST, VIEW, WATCH_SECRETS,
 };
 
-/// The group of roles themselves.
 pub const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Rights that are given together.
 #[derive(Clone, Copy, Debug)]
 pub struct Role {
-    /// Its name, upstream's where it has one.
+    /// Upstream's name, where upstream has this role.
     pub name: &'static str,
-    /// What it is for.
+    /// The comment above the role in the manifests.
     pub purpose: &'static str,
-    /// Where it holds.
     pub scope: Scope,
-    /// The roles of Kubernetes that it becomes part of: `admin`, `edit`, `view`.
+    /// The ClusterRoles of Kubernetes that include this one: `admin`, `edit`, `view`.
     pub aggregated_to: &'static [&'static str],
-    /// What it allows.
     pub rights: &'static [Right],
 }
 
-/// Where a role holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Where it is bound, which may be the whole cluster.
+    /// A ClusterRole: valid where it is bound, which may be the whole cluster.
     Cluster,
-    /// In the manager's own namespace.
+    /// A Role in the manager's own namespace.
     OwnNamespace,
 }
 
-/// What may be done with what, and why.
 #[derive(Clone, Copy, Debug)]
 pub struct Right {
-    /// With what.
     pub target: Target,
-    /// What may be done.
     pub verbs: &'static [&'static str],
-    /// What for.
+    /// The comment above the rule in the manifests.
     pub reason: &'static str,
 }
 
-/// What something may be done with.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
-    /// Objects of the API.
     Resources {
-        /// The API's group; core is the empty one.
+        /// Empty for the core group.
         group: &'static str,
-        /// Their plurals, with a subresource where one is meant.
+        /// Plural names, with a subresource where one is meant.
         resources: &'static [&'static str],
-        /// Their names; none stands for all.
+        /// If empty, all objects.
         names: &'static [&'static str],
     },
-    /// A path that is no object.
+    /// A URL path outside the resource API.
     Path(&'static str),
 }
 
 impl Role {
-    /// All of them, in the order in which they are installed.
+    /// Every role, in the order of installation.
     pub const ALL: [Self; 9] = [
         CONTROLLER_MANAGER,
         LEADER_ELECTION,
@@ -81,7 +71,6 @@ impl Role {
         WATCH_SECRETS,
     ];
 
-    /// `Role` or `ClusterRole`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self.scope {
@@ -90,7 +79,6 @@ impl Role {
         }
     }
 
-    /// Its labels.
     #[must_use]
     pub fn labels(&self) -> Map<String, Value> {
         let own = ("app.kubernetes.io/name", "pulumi-kubernetes-operator");
@@ -102,7 +90,7 @@ impl Role {
         [own].into_iter().chain(aggregated).collect()
     }
 
-    /// The object, without a namespace.
+    /// The role as an object, without a namespace.
     #[must_use]
     pub fn object(&self) -> Value {
         json!({
@@ -113,7 +101,7 @@ impl Role {
         })
     }
 
-    /// The binding of this role to somebody, for the whole cluster or, with a namespace, there.
+    /// The binding of this role, for the whole cluster or for one namespace.
     #[must_use]
     pub fn binding(&self, namespace: Option<&str>, subjects: &[Value]) -> Value {
         let kind = if namespace.is_some() {
@@ -132,7 +120,6 @@ impl Role {
 }
 
 impl Right {
-    /// The rule of a role.
     #[must_use]
     pub fn rule(&self) -> Value {
         let verbs = self.verbs;

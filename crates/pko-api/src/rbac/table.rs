@@ -1,4 +1,4 @@
-//! The table of rights. A right that is not needed any more is taken out here.
+//! The table of rights: each is here because the manager uses it, for the reason beside it.
 
 use super::{Right, Role, Scope, Target};
 
@@ -6,7 +6,6 @@ const AUTO: &str = "auto.pulumi.com";
 const PULUMI: &str = "pulumi.com";
 const FLUX: &str = "source.toolkit.fluxcd.io";
 
-/// Any object of these kinds.
 const fn all(group: &'static str, resources: &'static [&'static str]) -> Target {
     Target::Resources {
         group,
@@ -15,7 +14,6 @@ const fn all(group: &'static str, resources: &'static [&'static str]) -> Target 
     }
 }
 
-/// The objects of these kinds that have these names.
 const fn named(
     group: &'static str,
     resources: &'static [&'static str],
@@ -36,10 +34,9 @@ const fn right(target: Target, verbs: &'static [&'static str], reason: &'static 
     }
 }
 
-/// What the manager does in the namespaces that it works in.
 pub const CONTROLLER_MANAGER: Role = Role {
     name: "pulumi-kubernetes-operator-controller-manager",
-    purpose: "what the manager does in the namespaces that it works in",
+    purpose: "rights of the manager in the namespaces that it watches",
     scope: Scope::Cluster,
     aggregated_to: &[],
     rights: &[
@@ -47,76 +44,80 @@ pub const CONTROLLER_MANAGER: Role = Role {
         right(
             all(PULUMI, &["stacks", "programs"]),
             &["get", "list", "watch"],
-            "what is wanted",
+            "specs of Stacks and Programs",
         ),
-        right(all(PULUMI, &["stacks"]), &["patch"], "the finalizer"),
+        right(
+            all(PULUMI, &["stacks"]),
+            &["patch"],
+            "the finalizer of a Stack",
+        ),
         right(
             all(PULUMI, &["stacks/status", "programs/status"]),
             &["patch"],
-            "what came of it",
+            "their status",
         ),
         right(
             all(AUTO, &["workspaces", "updates"]),
             &["get", "list", "watch"],
-            "what was made of it, or by hand",
+            "Workspaces and Updates",
         ),
         right(
             all(AUTO, &["workspaces", "updates"]),
             &["create", "patch", "delete"],
-            "a Stack's Workspace and its Updates",
+            "create, apply and delete the Workspaces and Updates of Stacks",
         ),
         right(
             all(AUTO, &["workspaces/status", "updates/status"]),
             &["patch"],
-            "what came of them",
+            "status of Workspaces and Updates",
         ),
         right(
             all(PULUMI, &["stacks/finalizers", "programs/finalizers"]),
             &["update"],
-            "to own what blocks a deletion, where the cluster checks that (OwnerReferencesPermissionEnforcement)",
+            "set owner references that block deletion, where the cluster checks that (OwnerReferencesPermissionEnforcement)",
         ),
         right(
             all(AUTO, &["workspaces/finalizers"]),
             &["update"],
-            "the same",
+            "owner references to Workspaces, for the same reason",
         ),
         right(
             all(AUTO, &["workspaces/rpc"]),
             &["use"],
-            "to call agents that ask the API server who calls",
+            "call agents that authenticate callers by TokenReview",
         ),
         // Workspaces
         right(
             all("", &["services"]),
             &["list", "watch", "create", "patch"],
-            "the name of a workspace",
+            "the Service of a workspace, which gives its pod a name",
         ),
         right(
             all("apps", &["statefulsets"]),
             &["list", "watch", "create", "patch"],
-            "the pod of a workspace",
+            "the StatefulSet of a workspace, which runs its pod",
         ),
         right(
             all("apps", &["statefulsets"]),
             &["delete"],
-            "one that can't be changed to what is wanted is made anew",
+            "delete a StatefulSet whose immutable fields change",
         ),
         right(
             all("", &["pods"]),
             &["list", "watch"],
-            "whether a workspace's pod runs, where, and if not, why",
+            "read the state of workspace pods",
         ),
+        right(all("", &["pods"]), &["patch"], "annotate a pod after setup"),
         right(
-            all("", &["pods"]),
-            &["patch"],
-            "the mark of a pod that has been set up",
+            all("", &["events"]),
+            &["list"],
+            "events that explain a missing pod",
         ),
-        right(all("", &["events"]), &["list"], "why there is no pod"),
         // Programs
         right(
             all("apps", &["controllerrevisions"]),
             &["get", "list", "create", "delete"],
-            "the earlier generations of a Program that workspaces still fetch",
+            "earlier generations of a Program that workspaces still fetch",
         ),
         // Flux
         right(
@@ -131,127 +132,126 @@ pub const CONTROLLER_MANAGER: Role = Role {
                 ],
             ),
             &["get", "list", "watch"],
-            "the artifacts that Stacks take their programs from; other kinds need a role of their own",
+            "artifacts that hold the programs of Stacks; other kinds need a role of their own",
         ),
         // Secrets
         right(
             all("", &["secrets"]),
             &["get"],
-            "credentials and outputs that an object names, and the versions of what Stacks refer to",
+            "Secrets that an object names: credentials, outputs, and the versions of references",
         ),
-        right(all("", &["secrets"]), &["create"], "a stack's outputs"),
+        right(
+            all("", &["secrets"]),
+            &["create"],
+            "store a stack's outputs",
+        ),
         right(
             all("", &["secrets"]),
             &["patch"],
-            "a stack's outputs in the Secret that `outputsTo` names",
+            "store a stack's outputs in the Secret that `outputsTo` names",
         ),
         // ConfigMaps
         right(
             all("", &["configmaps"]),
             &["get", "list", "watch"],
-            "the versions of those that Stacks refer to, of which metadata alone is asked for; what one holds that \
-             `outputsTo` names, or the environment of a process",
+            "watch resource versions (metadata only; RBAC cannot express that); read the data of a ConfigMap that \
+             `outputsTo` or the environment of a process workspace names",
         ),
         right(
             all("", &["configmaps"]),
             &["create", "patch"],
-            "a stack's outputs in the ConfigMap that `outputsTo` names",
+            "store a stack's outputs in the ConfigMap that `outputsTo` names",
         ),
-        // What people see
+        // Events
         right(
             all("", &["events"]),
             &["create", "patch"],
-            "what happened, for `kubectl describe`",
+            "report events, which `kubectl describe` shows",
         ),
     ],
 };
 
-/// One manager at a time.
 pub const LEADER_ELECTION: Role = Role {
     name: "leader-election-role",
-    purpose: "one manager at a time",
+    purpose: "leader election: one manager works at a time",
     scope: Scope::OwnNamespace,
     aggregated_to: &[],
     rights: &[
         right(
             all("coordination.k8s.io", &["leases"]),
             &["create"],
-            "the first manager makes it; a name can't be prescribed for that",
+            "create the Lease (RBAC cannot restrict `create` by name)",
         ),
         right(
             named("coordination.k8s.io", &["leases"], &["operator.pulumi.com"]),
             &["get", "update"],
-            "who leads, and since when",
+            "read and renew the Lease",
         ),
     ],
 };
 
-/// Tokens of the manager's own account.
 pub const TOKEN_REQUEST: Role = Role {
     name: "token-request-role",
-    purpose: "tokens of the manager's own account for agents that ask the API server who calls",
+    purpose: "tokens of the manager's service account, for agents that authenticate callers by TokenReview",
     scope: Scope::OwnNamespace,
     aggregated_to: &[],
     rights: &[right(
         named("", &["serviceaccounts/token"], &["controller-manager"]),
         &["create"],
-        "one for each workspace, with that workspace as its audience",
+        "request one token for each workspace, with that workspace as its audience",
     )],
 };
 
-/// Who asks for metrics.
 pub const METRICS_AUTH: Role = Role {
     name: "metrics-auth-role",
-    purpose: "who asks for metrics, and whether he may",
+    purpose: "authenticate and authorize clients of the metrics endpoint",
     scope: Scope::Cluster,
     aggregated_to: &[],
     rights: &[
         right(
             all("authentication.k8s.io", &["tokenreviews"]),
             &["create"],
-            "who asks",
+            "authenticate the client",
         ),
         right(
             all("authorization.k8s.io", &["subjectaccessreviews"]),
             &["create"],
-            "whether he may",
+            "authorize the client",
         ),
     ],
 };
 
-/// For whoever scrapes metrics; bound by who installs that.
+/// No binding of ours: a user binds it to the service account of the scraper.
 pub const METRICS_READER: Role = Role {
     name: "metrics-reader",
-    purpose: "for whoever scrapes metrics; to be bound to his account",
+    purpose: "read metrics; bind it to the scraper's service account",
     scope: Scope::Cluster,
     aggregated_to: &[],
-    rights: &[right(Target::Path("/metrics"), &["get"], "the metrics")],
+    rights: &[right(Target::Path("/metrics"), &["get"], "read metrics")],
 };
 
-/// For people who may change things in a namespace.
 pub const EDIT: Role = Role {
     name: "pulumi-kubernetes-operator-edit",
-    purpose: "for people who may change things in a namespace",
+    purpose: "edit access for users of a namespace",
     scope: Scope::Cluster,
     aggregated_to: &["admin", "edit"],
     rights: &[
         right(
             all(PULUMI, &["stacks", "programs"]),
             &["create", "delete", "deletecollection", "patch", "update"],
-            "what they want",
+            "specs of Stacks and Programs",
         ),
         right(
             all(AUTO, &["workspaces", "updates"]),
             &["create", "delete", "deletecollection", "patch", "update"],
-            "the same by hand",
+            "Workspaces and Updates",
         ),
     ],
 };
 
-/// For people who may see things in a namespace.
 pub const VIEW: Role = Role {
     name: "pulumi-kubernetes-operator-view",
-    purpose: "for people who may see things in a namespace",
+    purpose: "view access for users of a namespace",
     scope: Scope::Cluster,
     aggregated_to: &["admin", "edit", "view"],
     rights: &[
@@ -261,7 +261,7 @@ pub const VIEW: Role = Role {
                 &["stacks", "stacks/status", "programs", "programs/status"],
             ),
             &["get", "list", "watch"],
-            "what is wanted, and what came of it",
+            "Stacks and Programs with status",
         ),
         right(
             all(
@@ -274,33 +274,31 @@ pub const VIEW: Role = Role {
                 ],
             ),
             &["get", "list", "watch"],
-            "what was made of it",
+            "Workspaces and Updates",
         ),
     ],
 };
 
-/// What a manager needs besides whose workspaces are processes beside it.
 pub const PROCESS_WORKSPACES: Role = Role {
     name: "pulumi-kubernetes-operator-process-workspaces",
-    purpose: "for a manager with `--workspace-runtime process`, besides the other roles",
+    purpose: "for a manager with `--workspace-runtime process`, in addition to the other roles",
     scope: Scope::Cluster,
     aggregated_to: &[],
     rights: &[right(
         named("", &["namespaces"], &["kube-system"]),
         &["get"],
-        "which cluster this is: its folder is for one cluster",
+        "identify the cluster: a workspace folder is for one cluster",
     )],
 };
 
-/// What a manager needs besides that is to notice at once when a Secret changes.
 pub const WATCH_SECRETS: Role = Role {
     name: "pulumi-kubernetes-operator-watch-secrets",
-    purpose: "for a manager with `--watch-secrets`, besides the other roles: whoever has it can read every Secret where it is bound",
+    purpose: "for a manager with `--watch-secrets`, in addition to the other roles; it grants read access to every Secret in its scope",
     scope: Scope::Cluster,
     aggregated_to: &[],
     rights: &[right(
         all("", &["secrets"]),
         &["list", "watch"],
-        "the versions of those that Stacks refer to: metadata alone is asked for, which no rule can demand",
+        "watch resource versions (metadata only; RBAC cannot express that)",
     )],
 };

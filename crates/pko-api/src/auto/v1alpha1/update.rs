@@ -1,4 +1,5 @@
-//! An Update: one operation of Pulumi on one stack.
+//! [`Update`]: one operation of Pulumi on one stack. Field comments become the descriptions of the
+//! CRD.
 
 use std::collections::BTreeMap;
 
@@ -14,34 +15,31 @@ use crate::{GoDuration, object::kind, schema, text::open_text_enum};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct Update {
-    /// The object's metadata.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::metadata()"))]
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What to run.
     #[serde(default)]
     pub spec: UpdateSpec,
-    /// What became of it.
     pub status: Option<UpdateStatus>,
 }
 
 kind!(Update, "auto.pulumi.com", "v1alpha1", "updates", spec);
 
 open_text_enum! {
-    /// What an Update does.
+    /// The operation of an Update.
     OperationType {
         /// Shows what `up` would change.
         Preview = "preview",
-        /// Makes the resources what the program says.
+        /// Creates, changes and deletes resources until they match the program.
         Up = "up",
-        /// Reads the resources' real state.
+        /// Reads the real state of the resources.
         Refresh = "refresh",
         /// Deletes the resources.
         Destroy = "destroy",
     }
 }
 
-/// What an Update runs. Options that its operation does not have are ignored.
+/// The operation to run. Options that the operation does not have are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
@@ -55,16 +53,16 @@ pub struct UpdateSpec {
     /// `preview`, `up`, `refresh` or `destroy`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub operation: Option<OperationType>,
-    /// Deletes this object that long after its end, such as `24h`.
+    /// Deletes this object this long after its end, such as `24h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_after_completed: Option<GoDuration>,
-    /// How many resources are worked on at a time; unset means no limit.
+    /// How many resources are processed at a time. If not set, there is no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel: Option<i32>,
-    /// A message to keep with the update.
+    /// A message that is stored with the update.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Fails if something would change.
+    /// Fails if a resource would change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect_no_changes: Option<bool>,
     /// URNs of resources to replace.
@@ -75,13 +73,13 @@ pub struct UpdateSpec {
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_list()"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub target: Vec<String>,
-    /// Works on what depends on the targets, too.
+    /// Also works on resources that depend on the targets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_dependents: Option<bool>,
     /// Refreshes before the operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refresh: Option<bool>,
-    /// Goes on with other resources when one fails.
+    /// Continues with other resources when one fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub continue_on_error: Option<bool>,
     /// Removes the stack and its config after a destroy.
@@ -90,59 +88,59 @@ pub struct UpdateSpec {
     /// Runs the program for a refresh or a destroy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_program: Option<bool>,
-    /// Stops the operation, gently, if it takes longer; unset means as long as the operator allows.
+    /// Cancels the operation after this long; the operator's limit if not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub timeout_seconds: Option<i64>,
 }
 
-/// What became of an Update.
+/// The observed state of the Update.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateStatus {
-    /// The generation that this status speaks of.
+    /// The generation that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
-    /// When the operation began.
+    /// When the operation started.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_time()"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub start_time: Option<Time>,
-    /// When it ended.
+    /// When the operation ended.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_time()"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub end_time: Option<Time>,
-    /// Where Pulumi Cloud shows it.
+    /// The operation's page in Pulumi Cloud.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permalink: Option<String>,
-    /// What went wrong, if something did.
+    /// The error, if the operation failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The Secret that holds the outputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outputs: Option<String>,
-    /// The program's project.
+    /// The project of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_info: Option<ProjectInfo>,
-    /// Where the operation was begun: it runs there or nowhere.
+    /// The workspace instance in which the operation started. It never starts in another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_instance: Option<String>,
-    /// What kind of failure it was, such as `transient` or `program`.
+    /// The kind of the failure, such as `transient` or `program`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_class: Option<String>,
     /// How many resources were created, updated, deleted and so on, or would be.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_map()"))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resource_changes: BTreeMap<String, i32>,
-    /// What the outputs would be after an update, as a preview says; secret ones read `[secret]`.
+    /// Outputs that the previewed update would produce; secrets read `[secret]`.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_values()"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::map_of_any")]
     pub planned_outputs: Option<BTreeMap<String, Value>>,
-    /// What a preview printed; the middle is left out where it is long.
+    /// The text that a preview printed; a long text has its middle cut out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
     /// Progressing, Failed and Complete.

@@ -1,4 +1,5 @@
-//! A Workspace: the place where a program lies and `pulumi` runs.
+//! [`Workspace`]: the environment in which `pulumi` runs. Field comments become the descriptions
+//! of the CRD.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -12,34 +13,31 @@ use serde_json::Value;
 
 use crate::{GoDuration, JsonObject, object::kind, schema, text::open_text_enum};
 
-/// The place where a program lies and Pulumi runs.
+/// The environment in which Pulumi runs: a program, and the pod that holds it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct Workspace {
-    /// The object's metadata.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::metadata()"))]
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What the workspace holds and how its pod looks.
     #[serde(default)]
     pub spec: WorkspaceSpec,
-    /// How far it is.
     pub status: Option<WorkspaceStatus>,
 }
 
 kind!(Workspace, "auto.pulumi.com", "v1alpha1", "workspaces", spec);
 
 open_text_enum! {
-    /// How tightly a workspace's pod is locked down.
+    /// The Pod Security Standard of a workspace's pod.
     SecurityProfile {
-        /// The Pod Security Standard of this name; the default image runs as root.
+        /// The default image runs as root.
         Baseline = "baseline",
-        /// The Pod Security Standard of this name; no root.
+        /// Nothing runs as root.
         Restricted = "restricted",
     }
 }
 
-/// What a workspace holds and how its pod looks.
+/// The desired state of the Workspace: its program, its stacks, and its pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
@@ -48,11 +46,11 @@ pub struct WorkspaceSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "default"))]
     pub service_account_name: Option<String>,
-    /// `baseline` or `restricted`.
+    /// The Pod Security Standard of the pod: `baseline` or `restricted`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "restricted"))]
     pub security_profile: Option<SecurityProfile>,
-    /// The image that has `pulumi`; the default depends on the security profile.
+    /// An image that contains `pulumi`; the default depends on the security profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// When to pull the image.
@@ -67,7 +65,7 @@ pub struct WorkspaceSpec {
     /// Takes the program from the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local: Option<LocalSource>,
-    /// Makes an empty project, for work that needs no program.
+    /// Creates an empty project, for operations that need no program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_info: Option<ProjectInfo>,
     /// Environment variables from Secrets and ConfigMaps.
@@ -80,28 +78,28 @@ pub struct WorkspaceSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::env")]
     pub env: Vec<EnvVar>,
-    /// What the container asks for.
+    /// The resource requests and limits of the container.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::resources()"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::resources")]
     pub resources: Option<ResourceRequirements>,
-    /// Containers that run before the program's, after it was fetched.
+    /// Containers that run after the program is fetched and before the main container starts.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::objects()"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::init_containers")]
     pub init_containers: Vec<JsonObject>,
-    /// Merged over the pod that the operator makes.
+    /// Merged over the pod that the operator creates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_template: Option<PodTemplate>,
-    /// Merged over the service that the operator makes.
+    /// Merged over the Service that the operator creates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_template: Option<ServiceTemplate>,
-    /// How much Pulumi logs, 0 (nothing) to 11.
+    /// The log level of Pulumi, from 0 (nothing) to 11.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int32")]
     pub pulumi_log_level: Option<u32>,
-    /// After this long without a run the pod goes, until the next run needs one; such as `30m`. Without it, the
-    /// operator's own setting counts.
+    /// Removes the pod after this long without a run, such as `30m`; the next run creates it again.
+    /// Defaults to `--workspace-idle-timeout`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<GoDuration>,
     /// The Pulumi stacks to select and configure.
@@ -115,7 +113,7 @@ pub struct WorkspaceSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct GitSource {
-    /// The repository.
+    /// The URL of the repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// A commit, a branch or a tag.
@@ -132,7 +130,7 @@ pub struct GitSource {
     pub auth: Option<GitAuth>,
 }
 
-/// Credentials for a git repository; one kind of them.
+/// Credentials for a git repository, of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
@@ -142,7 +140,7 @@ pub struct GitAuth {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::secret_key")]
     pub ssh_private_key: Option<SecretKeySelector>,
-    /// The name that goes with the password.
+    /// The user that the password belongs to.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_secret_key()"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::secret_key")]
@@ -160,28 +158,28 @@ pub struct GitAuth {
     /// A GitHub App.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub github_app: Option<GitHubAppAuth>,
-    /// The keys of SSH servers that may be believed, as in OpenSSH's `known_hosts`.
+    /// The trusted keys of SSH servers, in the format of OpenSSH's `known_hosts`.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_secret_key()"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::secret_key")]
     pub known_hosts: Option<SecretKeySelector>,
 }
 
-/// A GitHub App that may read the repository.
+/// A GitHub App with access to the repository.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct GitHubAppAuth {
-    /// The App.
+    /// The id of the App.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::secret_key()"))]
     #[serde(rename = "appID")]
     #[schemars(schema_with = "schema::secret_key")]
     pub app_id: SecretKeySelector,
-    /// Its installation.
+    /// The id of the App's installation.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::secret_key()"))]
     #[serde(rename = "installationID")]
     #[schemars(schema_with = "schema::secret_key")]
     pub installation_id: SecretKeySelector,
-    /// Its private key.
+    /// The private key of the App.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::secret_key()"))]
     #[serde(rename = "privateKey")]
     #[schemars(schema_with = "schema::secret_key")]
@@ -192,10 +190,10 @@ pub struct GitHubAppAuth {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct FluxArtifact {
-    /// Where the archive is.
+    /// The URL of the archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// What it must hash to, such as `sha256:…`.
+    /// The expected digest of the archive, such as `sha256:…`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// The folder of the program.
@@ -216,13 +214,13 @@ pub struct LocalSource {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct ProjectInfo {
-    /// The project's name.
+    /// The name of the project.
     pub name: String,
-    /// The project's runtime, such as `yaml` or `nodejs`.
+    /// The runtime of the project, such as `yaml` or `nodejs`.
     pub runtime: String,
 }
 
-/// A partial pod, merged over the operator's. It is a patch, so its spec is kept as it was written.
+/// A partial pod, merged over the operator's. It is a patch, so its spec is stored as written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct PodTemplate {
@@ -236,7 +234,7 @@ pub struct PodTemplate {
     pub spec: Option<JsonObject>,
 }
 
-/// A partial service, merged over the operator's.
+/// A partial Service, merged over the operator's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct ServiceTemplate {
@@ -249,11 +247,9 @@ pub struct ServiceTemplate {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct TemplateMetadata {
-    /// Labels.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::texts()"))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::texts()"))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
@@ -264,20 +260,20 @@ pub struct TemplateMetadata {
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceStack {
-    /// The stack's name, such as `org/project/stack`.
+    /// The name of the stack, such as `org/project/stack`.
     pub name: String,
-    /// Makes the stack if its backend does not have it.
+    /// Creates the stack if it does not exist in its backend.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub create: Option<bool>,
-    /// What encrypts its secrets.
+    /// The provider that encrypts the stack's secrets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets_provider: Option<String>,
-    /// Its config.
+    /// The config of the stack.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_list()"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key"]))]
     pub config: Vec<ConfigItem>,
-    /// Its Pulumi ESC environments.
+    /// The Pulumi ESC environments of the stack.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_list()"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
@@ -290,9 +286,9 @@ pub struct WorkspaceStack {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct ConfigItem {
-    /// The config key; without a namespace it is the project's.
+    /// The config key; without a namespace, it is a key of the project.
     pub key: String,
-    /// The key is a path into a structured value.
+    /// Treats the key as a path into a structured value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<bool>,
     /// Any JSON value.
@@ -304,7 +300,7 @@ pub struct ConfigItem {
     )]
     #[schemars(schema_with = "schema::any")]
     pub value: Option<Value>,
-    /// Takes the value from the workspace instead.
+    /// Takes the value from the workspace, instead of `value`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub value_from: Option<ConfigValueFrom>,
@@ -314,7 +310,7 @@ pub struct ConfigItem {
 }
 
 impl fmt::Debug for ConfigItem {
-    /// The item without its value where that is secret.
+    /// Hides a secret value.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hidden = Value::from("…");
         let value = if self.secret == Some(true) {
@@ -333,31 +329,31 @@ impl fmt::Debug for ConfigItem {
     }
 }
 
-/// Where in the workspace a config value comes from.
+/// The source of a config value in the workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct ConfigValueFrom {
-    /// An environment variable.
+    /// The name of an environment variable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<String>,
-    /// A file.
+    /// The path of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// What is found there is JSON, not text.
+    /// The value is JSON, not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<bool>,
 }
 
-/// How far a workspace is.
+/// The observed state of the Workspace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceStatus {
-    /// The generation that this status speaks of.
+    /// The generation that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
-    /// Where the agent listens.
+    /// The address of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// The version of the workspace's Pulumi CLI.

@@ -1,4 +1,4 @@
-//! Config values that lie in a ConfigMap.
+//! [`ConfigMapRef`]: a config value from a ConfigMap.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct ConfigMapRef {
-    /// The ConfigMap.
+    /// The name of the ConfigMap.
     pub name: String,
-    /// Its key.
+    /// The key in the ConfigMap.
     pub key: String,
     /// The value is JSON, not text.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,5 @@
-//! A Program: a Pulumi YAML program as a Kubernetes object.
+//! [`Program`]: a Pulumi YAML program as a Kubernetes object. Field comments become the
+//! descriptions of the CRD.
 
 use std::collections::BTreeMap;
 
@@ -13,36 +14,33 @@ use crate::{JsonObject, object::kind, schema};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct Program {
-    /// The object's metadata.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::metadata()"))]
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The program.
     #[serde(default)]
     pub program: ProgramBody,
-    /// Where the program is served from.
     pub status: Option<ProgramStatus>,
 }
 
 kind!(Program, "pulumi.com", "v1", "programs", program);
 
-/// A program in Pulumi YAML, without its name and runtime. What this version of the operator does not
-/// know is kept and handed on: the program is Pulumi's to understand.
+/// A program in Pulumi YAML, without its name and runtime. Fields that this version does not define
+/// are kept and passed to Pulumi.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct ProgramBody {
-    /// What the program is for.
+    /// A description of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What Pulumi must be able to do.
+    /// Requirements on Pulumi.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pulumi: Option<PulumiRequirement>,
-    /// Config that the program takes, by key: a type, or a value.
+    /// Config of the program, by key: a type, or a value.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::values()"))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::map_of_any")]
     pub config: BTreeMap<String, Value>,
-    /// Another spelling of `config`, which wins where both have a key.
+    /// Another spelling of `config`. If both have a key, the value here is used.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_map()"))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub configuration: BTreeMap<String, ConfigParameter>,
@@ -69,19 +67,19 @@ pub struct ProgramBody {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::map_of_any")]
     pub components: BTreeMap<String, Value>,
-    /// What this version does not know.
+    /// Fields that this version does not define.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::unknown_fields()"))]
     #[serde(flatten)]
     #[schemars(skip)]
     pub unknown: JsonObject,
 }
 
-/// What Pulumi must be able to do.
+/// Requirements on Pulumi.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
 pub struct PulumiRequirement {
-    /// The versions of Pulumi that will do.
+    /// The range of Pulumi versions that can run the program, such as `>=3.100.0`.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
@@ -92,21 +90,21 @@ pub struct PulumiRequirement {
     pub required_version: Option<Value>,
 }
 
-/// A config value that the program takes.
+/// A config value of the program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct ConfigParameter {
-    /// Its type.
+    /// The type of the value.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::config_type")]
     pub parameter_type: Option<String>,
-    /// Its name, where that is not the key.
+    /// The name, if it differs from the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// It is a secret.
+    /// The value is a secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<bool>,
-    /// What it is if nobody sets it.
+    /// The value if none is set.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
@@ -115,7 +113,7 @@ pub struct ConfigParameter {
     )]
     #[schemars(schema_with = "schema::any")]
     pub default: Option<Value>,
-    /// What it is.
+    /// The value.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
@@ -124,7 +122,7 @@ pub struct ConfigParameter {
     )]
     #[schemars(schema_with = "schema::any")]
     pub value: Option<Value>,
-    /// What a list of them holds.
+    /// The type of the items, if the value is a list.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
@@ -133,7 +131,7 @@ pub struct ConfigParameter {
     )]
     #[schemars(schema_with = "schema::any")]
     pub items: Option<Value>,
-    /// What this version does not know.
+    /// Fields that this version does not define.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::unknown_fields()"))]
     #[serde(flatten)]
     #[schemars(skip)]
@@ -145,68 +143,68 @@ pub struct ConfigParameter {
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
 pub struct Resource {
-    /// Its type, such as `aws:s3:Bucket`.
+    /// The type of the resource, such as `aws:s3:Bucket`.
     #[serde(rename = "type")]
     #[schemars(length(min = 1))]
     pub resource_type: String,
-    /// Its name, where that is not the key.
+    /// The name, if it differs from the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// A provider that resources of its package use if they name no other.
+    /// Makes this provider the default for resources of its package.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_provider: Option<bool>,
-    /// Its inputs.
+    /// The inputs of the resource.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::values()"))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::map_of_any")]
     pub properties: BTreeMap<String, Value>,
-    /// How Pulumi treats it.
+    /// Resource options.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<ResourceOptions>,
-    /// Reads a resource that exists instead of making one.
+    /// Reads an existing resource instead of creating one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub get: Option<GetResource>,
-    /// What this version does not know.
+    /// Fields that this version does not define.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::unknown_fields()"))]
     #[serde(flatten)]
     #[schemars(skip)]
     pub unknown: JsonObject,
 }
 
-/// A resource that exists.
+/// An existing resource to read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct GetResource {
-    /// Its provider's id.
+    /// The id of the resource at its provider.
     #[schemars(length(min = 1))]
     pub id: String,
-    /// What is known of it, for providers that need that to find it.
+    /// Known properties, for providers that need them to find the resource.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::values()"))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::map_of_any")]
     pub state: BTreeMap<String, Value>,
 }
 
-/// How Pulumi treats a resource.
+/// Resource options, as Pulumi documents them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceOptions {
-    /// Outputs that are secret.
+    /// Outputs to treat as secret.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_list()"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub additional_secret_outputs: Vec<String>,
-    /// Names it had before.
+    /// Former names of the resource.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_list()"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
-    /// How long its provider may take.
+    /// Timeouts for the operations of the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custom_timeouts: Option<CustomTimeouts>,
-    /// Deletes the old one before the new one is made.
+    /// Deletes the old resource before creating its replacement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delete_before_replace: Option<bool>,
-    /// Is gone when that resource is: no delete of its own.
+    /// Not deleted on its own if that resource is deleted.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
@@ -215,12 +213,12 @@ pub struct ResourceOptions {
     )]
     #[schemars(schema_with = "schema::any")]
     pub deleted_with: Option<Value>,
-    /// Resources that come first.
+    /// Resources that must be created before this one.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::value_list()"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::list_of_any")]
     pub depends_on: Vec<Value>,
-    /// Variables of the environment that its provider sees under other names.
+    /// Environment variables that the provider receives under other names.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
@@ -233,14 +231,14 @@ pub struct ResourceOptions {
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_list()"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hide_diffs: Vec<String>,
-    /// Properties whose changes don't count.
+    /// Properties whose changes are ignored.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_list()"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore_changes: Vec<String>,
-    /// The id of a resource to take over.
+    /// The id of an existing resource to import.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub import: Option<String>,
-    /// The resource above it.
+    /// The parent resource.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
@@ -249,13 +247,13 @@ pub struct ResourceOptions {
     )]
     #[schemars(schema_with = "schema::any")]
     pub parent: Option<Value>,
-    /// Where its plugin is to be had.
+    /// The URL from which the plugin is downloaded.
     #[serde(rename = "pluginDownloadURL", skip_serializing_if = "Option::is_none")]
     pub plugin_download_url: Option<String>,
-    /// Refuses to delete it.
+    /// Prevents deletion of the resource.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protect: Option<bool>,
-    /// Its provider.
+    /// The provider of the resource.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
@@ -264,16 +262,16 @@ pub struct ResourceOptions {
     )]
     #[schemars(schema_with = "schema::any")]
     pub provider: Option<Value>,
-    /// Its providers, for a component.
+    /// The providers of a component, by package.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::values()"))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::map_of_any")]
     pub providers: BTreeMap<String, Value>,
-    /// Properties whose changes replace it.
+    /// Properties whose changes replace the resource.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_list()"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replace_on_changes: Vec<String>,
-    /// Resources whose replacement replaces it.
+    /// Resources whose replacement also replaces this one.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
@@ -282,7 +280,7 @@ pub struct ResourceOptions {
     )]
     #[schemars(schema_with = "schema::any")]
     pub replace_with: Option<Value>,
-    /// A value whose change replaces it.
+    /// A value whose change replaces the resource.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
@@ -291,43 +289,43 @@ pub struct ResourceOptions {
     )]
     #[schemars(schema_with = "schema::any")]
     pub replacement_trigger: Option<Value>,
-    /// Forgets it instead of deleting it.
+    /// Removes the resource from the state without deleting it at its provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retain_on_delete: Option<bool>,
-    /// The version of its plugin.
+    /// The version of the provider's plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// What this version does not know.
+    /// Fields that this version does not define.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::unknown_fields()"))]
     #[serde(flatten)]
     #[schemars(skip)]
     pub unknown: JsonObject,
 }
 
-/// How long a resource's provider may take, such as `5m`.
+/// Timeouts for the operations of the provider, such as `5m`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct CustomTimeouts {
-    /// To make it.
+    /// For a create.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub create: Option<String>,
-    /// To read it.
+    /// For a read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<String>,
-    /// To change it.
+    /// For an update.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update: Option<String>,
-    /// To delete it.
+    /// For a delete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delete: Option<String>,
 }
 
-/// What the operator says of a Program.
+/// The observed state of the Program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
 pub struct ProgramStatus {
-    /// The generation that this status speaks of.
+    /// The generation that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The program as an archive.
@@ -340,29 +338,29 @@ pub struct ProgramStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// An archive, described as Flux does.
+/// An archive, in the form that Flux uses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
 pub struct Artifact {
-    /// Its path on the server.
+    /// The path of the archive on the server.
     pub path: String,
-    /// Where it is served.
+    /// The URL of the archive.
     pub url: String,
-    /// What it is an archive of: the Program's generation.
+    /// The generation of the Program in the archive.
     pub revision: String,
-    /// What it hashes to, such as `sha256:…`.
+    /// The digest of the archive, such as `sha256:…`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = "^[a-z0-9]+(?:[.+_-][a-z0-9]+)*:[a-zA-Z0-9=_-]+$"))]
     pub digest: Option<String>,
-    /// When it was made.
+    /// When the archive was created.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::time()"))]
     #[schemars(schema_with = "schema::time")]
     pub last_update_time: Time,
-    /// Its bytes.
+    /// The size in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<i64>,
-    /// What else is known of it.
+    /// Further facts about the archive.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::texts()"))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,

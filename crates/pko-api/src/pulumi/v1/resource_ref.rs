@@ -1,4 +1,4 @@
-//! References to values: in a Secret, a ConfigMap, or written out.
+//! [`ResourceRef`]: a value from a Secret or a ConfigMap, or a literal.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 use crate::text::open_text_enum;
 
 open_text_enum! {
-    /// Which selector of a [`ResourceRef`] counts.
+    /// The selector of a [`ResourceRef`] that is used.
     ResourceRefType {
-        /// A variable of the operator's own environment; no longer supported.
+        /// An environment variable of the operator; no longer supported.
         Env = "Env",
-        /// A file of the operator's own; no longer supported.
+        /// A file of the operator; no longer supported.
         File = "FS",
         /// A key of a Secret.
         Secret = "Secret",
         /// A key of a ConfigMap.
         ConfigMap = "ConfigMap",
-        /// A value that is written out.
+        /// A literal value.
         Literal = "Literal",
     }
 }
@@ -46,19 +46,19 @@ pub struct ResourceRef {
     pub literal: Option<LiteralSelector>,
 }
 
-/// A variable of the operator's own environment.
+/// An environment variable of the operator; no longer supported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct EnvironmentSelector {
-    /// The variable.
+    /// The name of the variable.
     pub name: String,
 }
 
-/// A file of the operator's own.
+/// A file of the operator; no longer supported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct FileSelector {
-    /// The file.
+    /// The path of the file.
     pub path: String,
 }
 
@@ -66,16 +66,16 @@ pub struct FileSelector {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct KeySelector {
-    /// The Stack's own namespace or nothing: no other is allowed.
+    /// The namespace of the Stack, or nothing: no other namespace is allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The object.
+    /// The name of the object.
     pub name: String,
-    /// The key.
+    /// The key in the object.
     pub key: String,
 }
 
-/// A value that is written out.
+/// A literal value.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct LiteralSelector {
@@ -84,7 +84,7 @@ pub struct LiteralSelector {
 }
 
 impl std::fmt::Debug for LiteralSelector {
-    /// In `secretsRef` a literal is a secret, so none is ever printed.
+    /// A literal in `secretsRef` is a secret, so no literal is printed.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("LiteralSelector")

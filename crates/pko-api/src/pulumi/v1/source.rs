@@ -1,11 +1,11 @@
-//! Where a Stack's program comes from, and the credentials for it.
+//! The source of a Stack's program, and the credentials for it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ResourceRef;
 
-/// Credentials for a git repository; one kind of them.
+/// Credentials for a git repository, of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
@@ -31,7 +31,7 @@ pub struct GitAuth {
 pub struct SshAuth {
     /// The key.
     pub ssh_private_key: ResourceRef,
-    /// The key's password.
+    /// The password of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password: Option<ResourceRef>,
 }
@@ -47,17 +47,17 @@ pub struct BasicAuth {
     pub password: ResourceRef,
 }
 
-/// A GitHub App that may read the repository.
+/// A GitHub App with access to the repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct GitHubAppAuth {
-    /// The App.
+    /// The id of the App.
     #[serde(rename = "appID")]
     pub app_id: ResourceRef,
-    /// Its installation.
+    /// The id of the App's installation.
     #[serde(rename = "installationID")]
     pub installation_id: ResourceRef,
-    /// Its private key.
+    /// The private key of the App.
     #[serde(rename = "privateKey")]
     pub private_key: ResourceRef,
 }
@@ -83,7 +83,7 @@ pub struct FluxSourceReference {
     pub api_version: String,
     /// Such as `GitRepository`.
     pub kind: String,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
 }
 
@@ -91,6 +91,6 @@ pub struct FluxSourceReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct ProgramReference {
-    /// The Program's name.
+    /// The name of the Program.
     pub name: String,
 }

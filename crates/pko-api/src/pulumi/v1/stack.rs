@@ -1,4 +1,5 @@
-//! A Stack: a Pulumi stack that is kept up to date.
+//! [`Stack`]: a Pulumi stack that the operator keeps up to date. Field comments become the
+//! descriptions of the CRD.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -13,39 +14,36 @@ use super::{
 };
 use crate::{GoDuration, object::kind, schema};
 
-/// A Pulumi stack that is kept up to date.
+/// A Pulumi stack that the operator keeps up to date.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct Stack {
-    /// The object's metadata.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::metadata()"))]
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What the stack is and where its program comes from.
     pub spec: StackSpec,
-    /// How far it is.
     pub status: Option<StackStatus>,
 }
 
 kind!(Stack, "pulumi.com", "v1", "stacks", spec);
 
-/// What a stack is, where its program comes from, and when it is updated.
+/// The desired state of the Stack: its program, config and backend, and when it is updated.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
 pub struct StackSpec {
     /// The Pulumi stack, such as `org/project/stack`.
     pub stack: String,
-    /// The state backend's URL; without one it is Pulumi Cloud.
+    /// The URL of the state backend. Defaults to Pulumi Cloud.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
     /// Deprecated, use `envRefs`: a Secret with Pulumi Cloud's token under `accessToken`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access_token_secret: Option<String>,
-    /// What encrypts the stack's secrets.
+    /// The provider that encrypts the stack's secrets, such as `passphrase` or `awskms://…`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets_provider: Option<String>,
-    /// Never makes the stack: its backend must have it.
+    /// Never creates the stack: it must exist in its backend.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub use_local_stack_only: Option<bool>,
     /// Deprecated: `false` means `useLocalStackOnly`.
@@ -82,11 +80,11 @@ pub struct StackSpec {
     )]
     #[schemars(schema_with = "schema::formless")]
     pub config: BTreeMap<String, Value>,
-    /// Config values that lie in ConfigMaps, by key.
+    /// Config values from ConfigMaps, by key.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_map()"))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub config_ref: BTreeMap<String, ConfigMapRef>,
-    /// Another spelling of `configRef`; a key may be in one of them only.
+    /// Another spelling of `configRef`; a key may be in only one of them.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_map()"))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub config_refs: BTreeMap<String, ConfigMapRef>,
@@ -105,7 +103,7 @@ pub struct StackSpec {
     /// The branch or tag to follow; not with `commit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The commit to stay at; not with `branch`.
+    /// The commit to use; not with `branch`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// The folder of the program in the repository.
@@ -131,89 +129,90 @@ pub struct StackSpec {
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_list()"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<String>,
-    /// Works on what depends on the targets, too.
+    /// Also works on resources that depend on the targets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_dependents: Option<bool>,
     /// Refreshes before each update.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refresh: Option<bool>,
-    /// Runs a refresh before each update, and no update if that finds changes.
+    /// Runs a refresh before each update. If it finds changes, the update does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect_no_refresh_changes: Option<bool>,
-    /// Tries again when another update holds the stack.
+    /// Retries when another update has locked the stack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_on_update_conflict: Option<bool>,
-    /// Runs again after each resync period, changed or not.
+    /// Runs after each resync period, even if nothing has changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub continue_resync_on_commit_match: Option<bool>,
-    /// The resync period, and how often a branch is looked at; 60 at least.
+    /// The resync period, and the interval at which a branch is polled; at least 60.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resync_frequency_seconds: Option<i64>,
-    /// The longest wait between retries; a day unless set.
+    /// The longest wait between retries: one day if not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_max_backoff_duration_seconds: Option<i64>,
-    /// After so many failures in a row the Stack is stalled, which says that somebody should look: 3 unless set, -1 for
-    /// never. It is tried on all the same, ever more slowly.
+    /// The Stack is Stalled after this many failures in a row: 3 if not set, -1 for never. Retries
+    /// continue with a growing delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = -1))]
     pub retry_limit: Option<i64>,
-    /// How long a run may take; then it is cancelled, and counts as failed.
+    /// Cancels a run after this long; the run then counts as failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub timeout_seconds: Option<i64>,
-    /// Starts no run until it is false again. What runs goes on, and a deletion is never held up.
+    /// Starts no run until it is false again. A run in progress continues, and a deletion proceeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
     /// Destroys the stack's resources when this object is deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destroy_on_finalize: Option<bool>,
-    /// Runs the program for that destroy.
+    /// Runs the program for the destroy at deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_program: Option<bool>,
-    /// Removes the stack itself from its backend, with its history and config, after that destroy.
+    /// Removes the stack itself from its backend, with its history and config, after the destroy at
+    /// deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remove_stack_on_destroy: Option<bool>,
-    /// Only shows what would change. Deletion destroys only what an update before made.
+    /// Previews instead of updating. A deletion destroys only if an earlier update created resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<bool>,
-    /// Stacks that must have succeeded first.
+    /// Stacks that must have succeeded before this one runs.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_list()"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prerequisites: Vec<Prerequisite>,
-    /// Whether the Workspace stays after a successful update: `Retain` (the default) or `Delete`.
+    /// Whether the Workspace is kept after a successful update: `Retain` (the default) or `Delete`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_reclaim_policy: Option<ReclaimPolicy>,
-    /// Merged over the Workspace that the operator makes.
+    /// Merged over the Workspace that the operator creates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_template: Option<WorkspaceTemplate>,
-    /// Merged over the Updates that the operator makes.
+    /// Merged over the Updates that the operator creates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update_template: Option<UpdateTemplate>,
-    /// Where the outputs go besides the status.
+    /// Objects that receive the outputs, in addition to the status.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_list()"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["kind", "name"]))]
     pub outputs_to: Vec<OutputsTarget>,
-    /// How many Updates that succeeded are kept; without it all of the last day are.
+    /// How many successful Updates are kept. If not set, those of the last day.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub successful_updates_history_limit: Option<i64>,
-    /// How many Updates that failed are kept; without it all of the last day are.
+    /// How many failed Updates are kept. If not set, those of the last day.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub failed_updates_history_limit: Option<i64>,
 }
 
 impl StackSpec {
-    /// Whether the stack may be made where its backend does not have it.
+    /// Whether the operator may create the stack in its backend.
     ///
-    /// `initOnCreate: false` is how the first versions of the operator said `useLocalStackOnly`.
+    /// `initOnCreate: false` is the spelling of `useLocalStackOnly` in upstream's first versions.
     #[must_use]
     pub fn may_create_stack(&self) -> bool {
         !self.use_local_stack_only.unwrap_or(false) && self.init_on_create.unwrap_or(true)
     }
 
-    /// Config values that lie in ConfigMaps, under either spelling of the field.
+    /// Config values from ConfigMaps, under either spelling of the field.
     #[must_use]
     pub fn config_map_refs(&self) -> Cow<'_, BTreeMap<String, ConfigMapRef>> {
         if self.config_refs.is_empty() {
@@ -226,7 +225,7 @@ impl StackSpec {
 }
 
 impl fmt::Debug for StackSpec {
-    /// The spec as it is written, without the plaintext that `secrets` holds.
+    /// The spec as JSON, without the plaintext of `secrets` and of literals.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = serde_json::to_value(self).map_err(|_| fmt::Error)?;
         for field in ["secrets", "secretsRef", "envRefs"] {
@@ -238,7 +237,7 @@ impl fmt::Debug for StackSpec {
     }
 }
 
-/// Replaces a text, or the literal of a reference, by an ellipsis.
+/// Replaces a string, or the literal of a reference, by an ellipsis.
 fn hide(value: &mut Value) {
     if value.is_string() {
         *value = "…".into();
@@ -247,11 +246,11 @@ fn hide(value: &mut Value) {
     }
 }
 
-/// Another Stack of the same namespace that must have succeeded first.
+/// Another Stack of the same namespace that must have succeeded before this one runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct Prerequisite {
-    /// The Stack.
+    /// The name of the other Stack.
     pub name: String,
     /// How recently it must have succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -263,26 +262,28 @@ pub struct Prerequisite {
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
 pub struct Requirement {
-    /// Such as `1h30m`; if it is longer ago, the prerequisite runs again.
+    /// Such as `1h30m`. If the last success is older, the prerequisite runs again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub succeeded_within_duration: Option<GoDuration>,
 }
 
-/// An object that gets a stack's outputs after each update.
+/// An object that receives a stack's outputs after each update.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 pub struct OutputsTarget {
-    /// What it is.
+    /// `Secret` (the default) or `ConfigMap`.
     pub kind: OutputsKind,
-    /// Its name. It is made and kept by the operator; one of somebody else's is left alone.
+    /// Name of the object. The operator creates and owns it; an object with another owner is not
+    /// changed.
     pub name: String,
-    /// Its keys, each with the output that it gets; without them each output has a key of its own name.
+    /// The keys of the object, each with the name of an output. If empty, the object has a key for
+    /// each output, of the same name.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::texts()"))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub keys: BTreeMap<String, String>,
 }
 
-/// What kind of object gets a stack's outputs.
+/// The kind of an object that receives a stack's outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[schemars(inline)]
@@ -294,15 +295,13 @@ pub enum OutputsKind {
     ConfigMap,
 }
 
-/// Whether a Workspace stays after a successful update.
+/// Whether a Workspace is kept after a successful update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[schemars(inline)]
 pub enum ReclaimPolicy {
-    /// It stays.
     #[default]
     Retain,
-    /// It is deleted.
     Delete,
 }
 

@@ -1,4 +1,4 @@
-//! What the operator says of a Stack.
+//! [`StackStatus`]: the observed state of a Stack.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use crate::{
     text::open_text_enum,
 };
 
-/// What the operator says of a Stack.
+/// The observed state of the Stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
 pub struct StackStatus {
-    /// The generation that this status speaks of.
+    /// The generation that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The request annotation that this status speaks of.
+    /// The value of the request annotation that was handled last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_reconcile_request: Option<String>,
     /// Ready, Reconciling and Stalled.
@@ -29,10 +29,10 @@ pub struct StackStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// The Update that runs now.
+    /// The Update in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_update: Option<CurrentUpdate>,
-    /// The Update that ended last.
+    /// The last Update that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_update: Option<LastUpdate>,
     /// The stack's outputs; secret ones read `[secret]`.
@@ -40,115 +40,114 @@ pub struct StackStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::map_of_any")]
     pub outputs: Option<BTreeMap<String, Value>>,
-    /// The program's project, as it was last seen.
+    /// The project of the program, as the last Update reported it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_info: Option<ProjectInfo>,
-    /// An update was begun, and no destroy has succeeded since: there may be resources.
+    /// An update was started and no destroy has succeeded since, so the stack may have resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applied: Option<bool>,
-    /// The ConfigMaps and Secrets that the last update went with, and before it, those that were first seen.
+    /// The versions of the referenced ConfigMaps and Secrets that the last update used. Before the
+    /// first update, the versions at first sight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub references: Option<ReferencesStatus>,
 }
 
-/// The versions of the ConfigMaps and Secrets that an update went with.
+/// The versions of the referenced ConfigMaps and Secrets that an update used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
 pub struct ReferencesStatus {
-    /// ConfigMaps by name.
+    /// Versions of ConfigMaps, by name.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::texts()"))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub config_maps: BTreeMap<String, String>,
-    /// Secrets by name.
+    /// Versions of Secrets, by name.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::texts()"))]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, String>,
-    /// One has changed since the workspace was first made, so that it was made anew: from then on its pod bears the
-    /// versions.
+    /// A referenced object has changed since the workspace was created, so the pod carries the
+    /// versions of the references.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<bool>,
 }
 
-/// The Update that runs now, and what it was made for.
+/// The Update in progress, and the state of the Stack for which it was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
 pub struct CurrentUpdate {
-    /// The Stack's generation.
+    /// The generation of the Stack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-    /// The Stack's request annotation.
+    /// The value of the Stack's request annotation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconcile_request: Option<String>,
-    /// The Update.
+    /// The name of the Update.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The program's revision.
+    /// The revision of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// How many failures came before it.
+    /// The number of failures in a row before this Update.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<i64>,
-    /// The ConfigMaps and Secrets that it goes with.
+    /// The versions of the referenced ConfigMaps and Secrets that this Update uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub references: Option<ReferencesStatus>,
 }
 
 open_text_enum! {
-    /// How an Update ended.
+    /// The result of an Update.
     UpdateState {
-        /// Well.
         Succeeded = "succeeded",
-        /// Not well.
         Failed = "failed",
     }
 }
 
-/// The Update that ended last, and what it was made for.
+/// The last Update that ended, and the state of the Stack for which it was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
 pub struct LastUpdate {
-    /// The Stack's generation.
+    /// The generation of the Stack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-    /// The Stack's request annotation.
+    /// The value of the Stack's request annotation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconcile_request: Option<String>,
-    /// The Update.
+    /// The name of the Update.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it did.
+    /// `preview`, `up`, `refresh` or `destroy`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub operation: Option<OperationType>,
     /// `succeeded` or `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<UpdateState>,
-    /// What went wrong.
+    /// The error, if the Update failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The program's revision.
+    /// The revision of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempted_commit: Option<String>,
-    /// The revision of the last Update that succeeded.
+    /// The revision of the program in the last successful Update.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_successful_commit: Option<String>,
-    /// Where Pulumi Cloud shows it.
+    /// The Update's page in Pulumi Cloud.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permalink: Option<String>,
-    /// When its result was recorded here.
+    /// When this status received the result.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_time()"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub last_resync_time: Option<Time>,
-    /// How many failures in a row preceded it, for the same spec and request.
+    /// Failures in a row before this Update, for the same spec and request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failures: Option<i64>,
-    /// What kind of failure it was.
+    /// The kind of the failure, such as `transient` or `program`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_class: Option<String>,
-    /// How many attempts in a row came to nothing by no fault of the stack: they are not counted as failures.
+    /// Attempts in a row that failed for reasons outside the stack. They do not count as failures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<i64>,
 }

@@ -1,12 +1,12 @@
-//! Partial objects that are merged over those that the operator makes.
+//! Partial objects that are merged over those that the operator creates.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{JsonObject, auto::v1alpha1::UpdateSpec, schema};
 
-/// A partial Workspace. It is a patch, so it is kept as it was written: a list entry without its key
-/// or half a `projectInfo` may be completed by what it is merged over.
+/// A partial Workspace. It is a patch, so it is stored as written: the object below it may complete a
+/// list item without its key, or half a `projectInfo`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(transparent)]
