@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -16,8 +17,8 @@ pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// With `durable` it also survives a loss of power, which may be slow.
 fn replace(path: &Path, content: &[u8], durable: bool) -> io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(directory)?;
+    let directory = directory_of(path);
+    create_directories(directory, durable)?;
     let mut temporary = tempfile::Builder::new()
         .prefix(".")
         .suffix(".tmp")
@@ -27,7 +28,62 @@ fn replace(path: &Path, content: &[u8], durable: bool) -> io::Result<()> {
         temporary.as_file().sync_data()?;
     }
     temporary.persist(path).map_err(|error| error.error)?;
+    if durable {
+        sync_directory(directory)?;
+    }
     Ok(())
+}
+
+/// Creates a directory and its parents. With `durable` their names also survive a loss of power.
+fn create_directories(directory: &Path, durable: bool) -> io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let parent = directory_of(directory);
+    if parent != directory {
+        create_directories(parent, durable)?;
+    }
+    match fs::create_dir(directory) {
+        // another process may have been faster
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !directory.is_dir() => {
+            return Err(error);
+        }
+        _ => {}
+    }
+    if durable {
+        sync_directory(parent)
+    } else {
+        Ok(())
+    }
+}
+
+/// Makes the names in a directory survive a loss of power.
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    match fs::File::open(directory)?.sync_all() {
+        // some network file systems cannot sync directories
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
+    }
+}
+
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        None => path,
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+    }
+}
+
+/// Writes a new file that only this user can read, durably. It fails if the file exists.
+pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    sync_directory(directory_of(path))
 }
 
 /// Writes a file of the backend and its attributes.
@@ -120,5 +176,30 @@ mod tests {
         remove(&path).unwrap();
         remove(&path).unwrap();
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn file_directories_are_created() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a/b/c.json");
+        write_whole(&path, b"1").unwrap();
+        assert_eq!(read(&path).unwrap().unwrap(), b"1");
+        let in_file = write_whole(&path.join("d"), b"2").unwrap_err();
+        assert_ne!(in_file.kind(), io::ErrorKind::NotFound, "{in_file}");
+        assert_eq!(directory_of(Path::new("a.json")), Path::new("."));
+        assert_eq!(directory_of(Path::new("/")), Path::new("/"));
+    }
+
+    #[test]
+    fn private_file_is_for_its_user_only() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("state.json");
+        write_private(&path, b"1").unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let again = write_private(&path, b"2").unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(read(&path).unwrap().unwrap(), b"1");
     }
 }

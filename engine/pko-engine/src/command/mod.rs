@@ -13,6 +13,7 @@ mod session;
 mod stack;
 mod tag;
 mod transfer;
+mod unsaved_state;
 
 use std::{io::IsTerminal as _, process::ExitCode};
 

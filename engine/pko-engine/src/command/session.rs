@@ -21,7 +21,7 @@ use pulumi_engine_state::{
 };
 use serde_json::{Map, Value};
 
-use super::context::ProjectContext;
+use super::{context::ProjectContext, unsaved_state};
 use crate::config::resolve::{Config, properties};
 
 pub(super) struct StackSession<'a> {
@@ -228,6 +228,11 @@ impl StateSink for StackSession<'_> {
             .backend
             .save_content(&self.stack, content, last)
             .context("failed to write the state")
+    }
+
+    fn rescue(&mut self, state: &StateToSave) -> anyhow::Result<String> {
+        let checkpoint = Checkpoint::parse(&self.checkpoint(state)?)?;
+        unsaved_state::write(&self.stack, &checkpoint)
     }
 }
 

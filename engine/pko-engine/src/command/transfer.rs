@@ -50,6 +50,19 @@ pub(super) fn export(
             .map(reveal_secrets)
             .collect::<anyhow::Result<_>>()?;
     }
+    let text = document(&checkpoint, &deployment)?;
+    match path {
+        Some(path) => Ok(file::write_whole(Path::new(path), &text)
+            .with_context(|| format!("could not open file: {path}"))?),
+        None => Ok(io::stdout().write_all(&text)?),
+    }
+}
+
+/// The document of a state.
+pub(super) fn document(
+    checkpoint: &Checkpoint,
+    deployment: &Deployment,
+) -> serde_json::Result<Vec<u8>> {
     let version = checkpoint.version.max(3);
     let mut document = json!({ "version": version, "deployment": deployment });
     if let (false, Some(document)) = (checkpoint.features.is_empty(), document.as_object_mut()) {
@@ -61,11 +74,7 @@ pub(super) fn export(
         &mut text, formatter,
     ))?;
     text.push(b'\n');
-    match path {
-        Some(path) => Ok(file::write_whole(Path::new(path), &text)
-            .with_context(|| format!("could not open file: {path}"))?),
-        None => Ok(io::stdout().write_all(&text)?),
-    }
+    Ok(text)
 }
 
 /// The crypter of a state.

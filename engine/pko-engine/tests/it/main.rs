@@ -25,3 +25,4 @@ mod signals;
 mod stage;
 mod transcripts;
 mod transfer;
+mod unsaved_state;

@@ -5,12 +5,16 @@
 //! The end of a step is not urgent: it waits briefly for the beginning of the next one. A save costs
 //! more the larger the state is, so a save first waits as long as the last one took for other steps
 //! to join it. Many small steps then cost few saves.
+//!
+//! After a failed save no step begins. The save is retried until the running steps have ended, because
+//! their results belong into the state, and a few times more. Then the state goes to a local file.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use pulumi_engine_model::{property::Properties, resource::Resource, urn::Urn};
 
+use super::save_failure::{self, SaveFailure};
 use crate::plan::{
     Step,
     snapshot::{Snapshot, StateToSave},
@@ -23,10 +27,22 @@ const COMPANY: Duration = Duration::from_millis(20);
 /// How often an idle saver checks for an urgent cancellation.
 const GLANCE: Duration = Duration::from_millis(50);
 
+/// The pause after the first failed save, which doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 100 });
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The longest pause when only the last save is missing.
+const LONGEST_LAST_PAUSE: Duration = Duration::from_secs(1);
+/// How often the last save is tried.
+const LAST_ATTEMPTS: usize = 4;
+
 /// Stores the state of a run.
 pub trait StateSink: Send {
     /// Writes the current state. More writes follow unless this is the last one.
     fn save(&mut self, state: &StateToSave, last: bool) -> anyhow::Result<()>;
+
+    /// Writes a state that could not be saved to a local file. Returns a sentence that names the file
+    /// and how to import it.
+    fn rescue(&mut self, state: &StateToSave) -> anyhow::Result<String>;
 }
 
 /// The state, and how much of it is saved.
@@ -50,7 +66,7 @@ struct LedgerState {
     /// The newest saved change.
     saved: u64,
     closing: bool,
-    broken: Option<anyhow::Error>,
+    broken: Option<SaveFailure>,
 }
 
 /// The state could not be saved: no further step may begin.
@@ -92,6 +108,9 @@ impl Ledger {
         }
         state.waiting -= 1;
         if state.broken.is_some() {
+            // the step never begins
+            state.snapshot.end(ticket);
+            state.version += 1;
             return Err(Unsaved);
         }
         Ok(ticket)
@@ -142,14 +161,12 @@ impl Ledger {
     /// as well.
     pub(super) fn serve(&self, sink: &mut dyn StateSink, hurried: &dyn Fn() -> bool) {
         let mut took = Duration::ZERO;
+        let mut stored = self.state.lock().snapshot.to_save();
+        let (mut failures, mut last_failures) = (0, 0);
         loop {
             let mut state = self.state.lock();
-            while state.version == state.saved && !state.closing && !hurried() {
-                _ = self.changed.wait_for(&mut state, GLANCE);
-            }
-            if state.awaited <= state.saved && !state.closing && !hurried() {
-                _ = self.changed.wait_for(&mut state, PAUSE);
-            }
+            self.wait_after_failures(&mut state, failures, hurried);
+            self.wait_for_change(&mut state, hurried);
             self.wait_for_company(&mut state, took, hurried);
             let (last, version) = (state.closing || hurried(), state.version);
             let held = state.snapshot.to_save();
@@ -157,14 +174,79 @@ impl Ledger {
             let begun = Instant::now();
             let saved = sink.save(&held, last);
             took = begun.elapsed().min(COMPANY);
-            let mut state = self.state.lock();
-            state.saved = version;
-            let broken = saved.is_err();
-            state.broken = saved.err();
-            self.changed.notify_all();
-            if last || broken {
-                return;
+            let is_saved = saved.is_ok();
+            self.record(saved, version);
+            if is_saved {
+                if last {
+                    return;
+                }
+                (stored, failures) = (held, 0);
+                continue;
             }
+            failures += 1;
+            last_failures += usize::from(last);
+            if last && (last_failures == LAST_ATTEMPTS || hurried()) {
+                return self.rescue(sink, &held, &stored);
+            }
+        }
+    }
+
+    /// Records the end of a save. The first failure stays, and no step begins after it.
+    fn record(&self, saved: anyhow::Result<()>, version: u64) {
+        let mut state = self.state.lock();
+        match saved {
+            Ok(()) => {
+                state.saved = version;
+                if let Some(failure) = &mut state.broken {
+                    failure.end = save_failure::FailureEnd::Saved;
+                }
+            }
+            Err(error) => {
+                let failure = state.broken.get_or_insert_with(|| SaveFailure::new(error));
+                failure.end = save_failure::FailureEnd::Unsaved;
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    /// Lets the sink write the state elsewhere. `stored` is the state in the backend.
+    fn rescue(&self, sink: &mut dyn StateSink, unsaved: &StateToSave, stored: &StateToSave) {
+        let end = match sink.rescue(unsaved) {
+            Ok(place) => save_failure::FailureEnd::Rescued(place),
+            Err(error) => save_failure::FailureEnd::Lost {
+                error: format!("{error:#}"),
+                resources: save_failure::missing_resources(stored, unsaved),
+            },
+        };
+        if let Some(failure) = &mut self.state.lock().broken {
+            failure.end = end;
+        }
+    }
+
+    /// Gives the backend time after failed saves, unless the ledger is closed meanwhile.
+    fn wait_after_failures(
+        &self,
+        state: &mut MutexGuard<'_, LedgerState>,
+        failures: u32,
+        hurried: &dyn Fn() -> bool,
+    ) {
+        let was_closing = state.closing;
+        let until = Instant::now() + pause(failures, was_closing);
+        while state.closing == was_closing && !hurried() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            _ = self.changed.wait_for(state, left.min(GLANCE));
+        }
+    }
+
+    fn wait_for_change(&self, state: &mut MutexGuard<'_, LedgerState>, hurried: &dyn Fn() -> bool) {
+        while state.version == state.saved && !state.closing && !hurried() {
+            _ = self.changed.wait_for(state, GLANCE);
+        }
+        if state.awaited <= state.saved && !state.closing && !hurried() {
+            _ = self.changed.wait_for(state, PAUSE);
         }
     }
 
@@ -195,8 +277,32 @@ impl Ledger {
         self.state.lock().broken.is_some()
     }
 
-    /// The error if the state could not be saved.
+    /// What to report if a save failed and the process ends now.
+    pub(super) fn failure_text(&self) -> Option<String> {
+        let state = self.state.lock();
+        state.broken.as_ref().map(SaveFailure::text)
+    }
+
+    /// The error if a save failed.
     pub(super) fn into_fault(self) -> Option<anyhow::Error> {
-        self.state.into_inner().broken
+        let failure = self.state.into_inner().broken;
+        failure.map(|failure| {
+            let context = failure.end.to_string();
+            failure.error.context(context)
+        })
+    }
+}
+
+fn pause(failures: u32, closing: bool) -> Duration {
+    let longest = if closing {
+        LONGEST_LAST_PAUSE
+    } else {
+        LONGEST_PAUSE
+    };
+    match failures {
+        0 => Duration::ZERO,
+        _ => FIRST_PAUSE
+            .saturating_mul(2_u32.saturating_pow(failures - 1))
+            .min(longest),
     }
 }

@@ -31,6 +31,7 @@ mod removal;
 mod replacement;
 pub mod reporter;
 mod resources;
+mod save_failure;
 mod targeting;
 #[cfg(test)]
 mod tests;
@@ -249,6 +250,9 @@ impl<'a> Engine<'a> {
         let hurried = || self.task.cancellation.is_urgent();
         self.ledger.serve(sink, &hurried);
         if hurried() {
+            if let Some(text) = self.ledger.failure_text() {
+                self.progress.failure(&Failure::new(None, text));
+            }
             (self.task.abandon)();
         }
     }

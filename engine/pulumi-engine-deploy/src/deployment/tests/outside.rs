@@ -1,7 +1,7 @@
 //! A provider with resources in a cloud in memory, which fails on demand.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, LazyLock},
 };
 
@@ -19,7 +19,10 @@ use pulumi_engine_providers::{
 use pulumi_yaml::ResourceType;
 
 use super::stage::{RunResult, Stage};
-use crate::{deployment::Ending, plan::Selection};
+use crate::{
+    deployment::Ending,
+    plan::{Selection, snapshot::StateToSave},
+};
 
 /// The resources of a cloud, and the calls.
 #[derive(Default)]
@@ -324,6 +327,57 @@ fn failed_step_keeps_finished_resources() {
     assert_eq!(well.ending, Ending::Succeeded, "{:?}", well.words);
     assert_eq!(calls(place), ["update b", "create c"]);
     assert!(well.find("b").init_errors.is_empty());
+}
+
+/// Eight things, four at a time, of which some are being created when a save fails.
+fn interrupted_by_save(place: &str, failing_saves: std::ops::Range<usize>) -> RunResult {
+    let things: Vec<_> = (0..8)
+        .map(|number| thing(&format!("t{number}"), &format!("size: {number}"), ""))
+        .collect();
+    let stage = Stage {
+        parallel: 4,
+        failing_saves,
+        ..stage(place, &[])
+    };
+    stage.up(&program(&things))
+}
+
+/// The ids of the things in a state, and in the cloud.
+fn known_and_real(state: &StateToSave, place: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    let things = state.records.iter().map(|record| &record.resource);
+    let things = things.filter(|resource| resource.kind == "cloud:index:Thing");
+    let known = things.map(|resource| resource.id.clone()).collect();
+    (known, cloud(place).lock().things.keys().cloned().collect())
+}
+
+#[test]
+fn unsaved_state_is_rescued_with_all_resources() {
+    for first in 0..8 {
+        let place = format!("rescue-{first}");
+        let done = interrupted_by_save(&place, first..usize::MAX);
+        let Some(fault) = done.fault else { continue };
+        assert!(fault.contains("it is rescued: no space left"), "{fault}");
+        let rescued = done.rescued.unwrap();
+        let (known, real) = known_and_real(&rescued, &place);
+        assert_eq!(known, real, "save {first}");
+        assert!(rescued.pending.is_empty(), "save {first}");
+    }
+}
+
+#[test]
+fn later_save_has_all_resources() {
+    for first in 0..4 {
+        let place = format!("retry-{first}");
+        let done = interrupted_by_save(&place, first..first + 3);
+        let fault = done.fault.unwrap();
+        assert!(fault.contains("a later attempt succeeded"), "{fault}");
+        assert!(done.rescued.is_none());
+        let last = done.saves.last().unwrap();
+        let (known, real) = known_and_real(last, &place);
+        assert_eq!(known, real, "save {first}");
+        assert!(last.pending.is_empty(), "save {first}");
+        assert!(real.len() < 8, "no step begins after a failed save");
+    }
 }
 
 #[test]

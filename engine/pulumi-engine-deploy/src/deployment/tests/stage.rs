@@ -3,14 +3,11 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    ops::Range,
+    sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
-use parking_lot::Mutex;
 use pulumi_engine_model::{
     property::{self, Properties, Property},
     resource::Resource,
@@ -49,6 +46,8 @@ pub(super) struct Stage {
     pub(super) cancellation: Cancellation,
     /// Config of every package.
     pub(super) config: Properties,
+    /// The numbers of the attempts to save that fail.
+    pub(super) failing_saves: Range<usize>,
 }
 
 impl Default for Stage {
@@ -64,6 +63,7 @@ impl Default for Stage {
             refresh: false,
             cancellation: Cancellation::default(),
             config: Properties::new(),
+            failing_saves: 0..0,
         }
     }
 }
@@ -77,6 +77,9 @@ pub(super) struct RunResult {
     pub(super) saves: Vec<StateToSave>,
     pub(super) state: Vec<Resource>,
     pub(super) outputs: Properties,
+    /// The error of a run whose state could not be saved, and the state that was rescued.
+    pub(super) fault: Option<String>,
+    pub(super) rescued: Option<StateToSave>,
 }
 
 impl RunResult {
@@ -86,13 +89,29 @@ impl RunResult {
     }
 }
 
-struct RecordingSink(Arc<Mutex<Vec<StateToSave>>>);
+#[derive(Default)]
+struct RecordingSink {
+    saves: Vec<StateToSave>,
+    attempts: usize,
+    failing: Range<usize>,
+    rescued: Option<StateToSave>,
+}
 
 impl StateSink for RecordingSink {
     fn save(&mut self, state: &StateToSave, _: bool) -> anyhow::Result<()> {
         in_order(state);
-        self.0.lock().push(state.clone());
+        self.attempts += 1;
+        if self.failing.contains(&(self.attempts - 1)) {
+            anyhow::bail!("no space left");
+        }
+        self.saves.push(state.clone());
         Ok(())
+    }
+
+    fn rescue(&mut self, state: &StateToSave) -> anyhow::Result<String> {
+        in_order(state);
+        self.rescued = Some(state.clone());
+        Ok("it is rescued".to_owned())
     }
 }
 
@@ -205,22 +224,33 @@ impl Stage {
             records: self.state.iter().cloned().map(Record::new).collect(),
             pending: self.pending.clone(),
         };
-        let saves = Arc::new(Mutex::new(Vec::new()));
-        let mut memory = RecordingSink(Arc::clone(&saves));
+        let mut memory = RecordingSink {
+            failing: self.failing_saves.clone(),
+            ..RecordingSink::default()
+        };
         let sink = (!self.preview).then_some(&mut memory as &mut dyn StateSink);
-        let outcome = deployment::run(&task, work, start, sink, &mut recorder).unwrap();
-        let saves = saves.lock().clone();
-        let state = saves.last().map(resources).unwrap_or_default();
+        let outcome = deployment::run(&task, work, start, sink, &mut recorder);
+        let (ending, changes, fault) = match outcome {
+            Ok(outcome) => (outcome.ending, outcome.changes, None),
+            Err(error) => (Ending::Failed, Changes::new(), Some(format!("{error:#}"))),
+        };
+        assert!(
+            fault.is_none() || !self.failing_saves.is_empty(),
+            "{fault:?}"
+        );
+        let state = memory.saves.last().map(resources).unwrap_or_default();
         RunResult {
-            ending: outcome.ending,
-            changes: outcome.changes,
+            ending,
+            changes,
             words: recorder.words,
             outputs: match state.first() {
                 Some(stack) => stack.outputs.clone().unwrap_or_default(),
                 None => recorder.outputs,
             },
-            saves,
+            saves: memory.saves,
             state,
+            fault,
+            rescued: memory.rescued,
         }
     }
 }
