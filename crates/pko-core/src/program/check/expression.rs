@@ -3,9 +3,15 @@
 use serde_json::{Map, Value};
 
 use super::{
-    finding::{Findings, Path, did_you_mean},
+    finding::quoted,
     interpolation::{self, Text},
+    names::Names,
+    path::Path,
+    recorder::FindingRecorder,
 };
+
+/// How deep a value is followed; deeper ones are Pulumi's to judge.
+const MAX_DEPTH: usize = 256;
 
 /// What a function has to be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,28 +68,44 @@ const ASSETS: [&str; 5] = [
 
 /// Goes through an expression, and collects what it refers to.
 pub(super) struct Walk<'walk, 'value> {
-    /// What is found on the way.
-    pub(super) findings: &'walk mut Findings,
-    /// What is referred to, and where.
-    pub(super) references: Vec<(&'value str, Path)>,
+    recorder: &'walk mut FindingRecorder,
+    /// Where a reference is looked up; without them, references are not followed.
+    names: Option<&'walk Names<'value>>,
+    references: Vec<&'value str>,
     /// Within a secret, where nothing is quoted.
     secret: bool,
 }
 
 impl<'walk, 'value> Walk<'walk, 'value> {
-    pub(super) fn new(findings: &'walk mut Findings) -> Self {
+    pub(super) fn new(
+        recorder: &'walk mut FindingRecorder,
+        names: Option<&'walk Names<'value>>,
+    ) -> Self {
         Self {
-            findings,
+            recorder,
+            names,
             references: Vec::new(),
             secret: false,
         }
     }
 
+    /// What is referred to, as far as it was followed.
+    pub(super) fn into_references(self) -> Vec<&'value str> {
+        self.references
+    }
+
     /// Goes through a value.
-    pub(super) fn value(&mut self, value: &'value Value, path: &Path) {
+    pub(super) fn value(&mut self, value: &'value Value, path: &Path<'_>) {
+        if self.recorder.is_full() {
+            return;
+        }
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
             Value::String(text) => self.text(text, path),
+            Value::Array(_) | Value::Object(_) if path.depth() >= MAX_DEPTH => {
+                let text = "is too deep: what is in it is not checked here";
+                self.recorder.remark(path, text);
+            }
             Value::Array(values) => {
                 for (index, value) in values.iter().enumerate() {
                     self.value(value, &path.index(index));
@@ -94,22 +116,32 @@ impl<'walk, 'value> Walk<'walk, 'value> {
     }
 
     /// Goes through a text.
-    pub(super) fn text(&mut self, text: &'value str, path: &Path) {
+    pub(super) fn text(&mut self, text: &'value str, path: &Path<'_>) {
         match interpolation::read(text) {
             Ok(Text::Literal) => {}
-            Ok(Text::Reference { root, .. }) => self.references.push((root, path.clone())),
+            Ok(Text::Reference { root, .. }) => self.follow(root, path),
             Ok(Text::Mixed(roots)) => {
-                let roots = roots.into_iter().map(|root| (root, path.clone()));
-                self.references.extend(roots);
+                for root in roots {
+                    self.follow(root, path);
+                }
             }
             Err(_) if self.secret => self
-                .findings
+                .recorder
                 .problem(path, "has an interpolation ${…} that can't be read"),
-            Err(problem) => self.findings.problem(path, problem),
+            Err(problem) => self.recorder.problem(path, problem),
         }
     }
 
-    fn object(&mut self, fields: &'value Map<String, Value>, path: &Path) {
+    fn follow(&mut self, root: &'value str, path: &Path<'_>) {
+        if let Some(names) = self.names
+            && self.recorder.follow_reference()
+        {
+            names.judge(root, path, self.recorder);
+            self.references.push(root);
+        }
+    }
+
+    fn object(&mut self, fields: &'value Map<String, Value>, path: &Path<'_>) {
         let mut entries = fields.iter();
         if let (Some((key, argument)), None) = (entries.next(), entries.next())
             && starts_as_function(key)
@@ -117,16 +149,19 @@ impl<'walk, 'value> Walk<'walk, 'value> {
             return self.call(key, argument, path);
         }
         for (key, value) in fields {
+            if self.recorder.is_full() {
+                return;
+            }
             if let Some(name) = ASSETS.iter().find(|name| name.eq_ignore_ascii_case(key)) {
                 let text = format!("{name} has other keys beside it: give it an object of its own");
-                self.findings.problem(path, text);
+                self.recorder.problem(path, text);
             }
             self.text(key, path);
             self.value(value, &path.key(key));
         }
     }
 
-    fn call(&mut self, key: &'value str, argument: &'value Value, path: &Path) {
+    fn call(&mut self, key: &'value str, argument: &'value Value, path: &Path<'_>) {
         let at = path.key(key);
         let outside = self.secret;
         self.secret |= SECRET.eq_ignore_ascii_case(key);
@@ -138,19 +173,26 @@ impl<'walk, 'value> Walk<'walk, 'value> {
             // `fn::aws:ec2:getAmi` is short for an invoke; what is no object is no argument.
             None if is_token(key) => self.value(argument, &at),
             None => {
-                let names = FUNCTIONS.map(|(name, _)| name);
-                let text = format!(
-                    "{key:?} is no function of Pulumi, which takes it for a plain key{}",
-                    did_you_mean(key, names)
-                );
-                self.findings.remark(path, text);
+                self.unknown_function(key, path);
                 self.value(argument, &at);
             }
         }
         self.secret = outside;
     }
 
-    fn shape(&mut self, name: &str, shape: Argument, argument: &Value, at: &Path) {
+    fn unknown_function(&mut self, key: &str, path: &Path<'_>) {
+        if self.recorder.has_room_for_remarks() {
+            let names = FUNCTIONS.map(|(name, _)| name);
+            let text = format!(
+                "{} is no function of Pulumi, which takes it for a plain key{}",
+                quoted(key),
+                self.recorder.did_you_mean(key, names)
+            );
+            self.recorder.remark(path, text);
+        }
+    }
+
+    fn shape(&mut self, name: &str, shape: Argument, argument: &Value, at: &Path<'_>) {
         match shape {
             Argument::Any => {}
             Argument::Pair => _ = self.pair(name, argument, at),
@@ -159,7 +201,7 @@ impl<'walk, 'value> Walk<'walk, 'value> {
                     && !is_literal(stack)
                 {
                     let text = "the stack must be a literal text: pulumi:pulumi:StackReference takes others";
-                    self.findings.problem(&at.index(0), text);
+                    self.recorder.problem(&at.index(0), text);
                 }
             }
             Argument::Call => self.invoke(argument, at),
@@ -171,25 +213,25 @@ impl<'walk, 'value> Walk<'walk, 'value> {
         &mut self,
         name: &str,
         argument: &'argument Value,
-        at: &Path,
+        at: &Path<'_>,
     ) -> Option<&'argument [Value; 2]> {
         let pair = argument
             .as_array()
             .and_then(|values| values.as_slice().try_into().ok());
         if pair.is_none() {
             let text = format!("{name} takes a list of two, and this is {}", kind(argument));
-            self.findings.problem(at, text);
+            self.recorder.problem(at, text);
         }
         pair
     }
 
-    fn invoke(&mut self, argument: &Value, at: &Path) {
+    fn invoke(&mut self, argument: &Value, at: &Path<'_>) {
         let Some(fields) = plain_object(argument) else {
             let text = format!(
                 "fn::invoke takes an object with function, arguments, options and return, and this is {}",
                 kind(argument)
             );
-            return self.findings.problem(at, text);
+            return self.recorder.problem(at, text);
         };
         let field = |name: &str| {
             fields
@@ -199,10 +241,10 @@ impl<'walk, 'value> Walk<'walk, 'value> {
         };
         match field("function") {
             None => self
-                .findings
+                .recorder
                 .problem(at, "has no function: add one, such as aws:ec2:getAmi"),
             Some(function) if !is_literal(function) => self
-                .findings
+                .recorder
                 .problem(&at.key("function"), "must be a literal text"),
             Some(_) => {}
         }
@@ -210,23 +252,26 @@ impl<'walk, 'value> Walk<'walk, 'value> {
             && plain_object(arguments).is_none()
         {
             let text = format!("must be an object, and this is {}", kind(arguments));
-            self.findings.problem(&at.key("arguments"), text);
+            self.recorder.problem(&at.key("arguments"), text);
         }
         if field("return").is_some_and(|name| !is_literal(name)) {
-            self.findings
+            self.recorder
                 .problem(&at.key("return"), "must be a literal text");
         }
     }
 
-    fn assets(&mut self, argument: &Value, at: &Path) {
+    fn assets(&mut self, argument: &Value, at: &Path<'_>) {
         let Some(fields) = plain_object(argument) else {
             let text = format!(
                 "fn::assetArchive takes an object of assets and archives by path, and this is {}",
                 kind(argument)
             );
-            return self.findings.problem(at, text);
+            return self.recorder.problem(at, text);
         };
         for (key, value) in fields {
+            if self.recorder.is_full() {
+                return;
+            }
             let asset = value
                 .as_object()
                 .filter(|fields| fields.len() == 1)
@@ -237,7 +282,7 @@ impl<'walk, 'value> Walk<'walk, 'value> {
                     "must be an asset or an archive such as {{\"fn::fileAsset\": …}}, and this is {}",
                     kind(value)
                 );
-                self.findings.problem(&at.key(key), text);
+                self.recorder.problem(&at.key(key), text);
             }
         }
     }
@@ -264,8 +309,8 @@ fn is_asset(name: &str) -> bool {
 /// Whether a key names a provider's function: `fn::package:function` or `fn::package:module:function`.
 fn is_token(key: &str) -> bool {
     let token = key.get(PREFIX.len()..).unwrap_or_default();
-    let parts: Vec<&str> = token.split(':').collect();
-    matches!(parts.len(), 2 | 3) && parts.iter().all(|part| !part.is_empty())
+    let parts = || token.split(':').take(4);
+    matches!(parts().count(), 2 | 3) && parts().all(|part| !part.is_empty())
 }
 
 /// An object that is not the call of a function.

@@ -2,7 +2,7 @@
 //!
 //! It takes what Pulumi takes: dots may be doubled, and a name is all up to the next `.`, `[` or `}`.
 
-use super::finding::quoted;
+use super::{finding::quoted, recorder::MAX_REFERENCES};
 
 /// What a text of a program is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,10 @@ pub(super) fn read(text: &str) -> Result<Text<'_>, String> {
         let here = rest.get(position..).unwrap_or_default();
         if let Some(after) = here.strip_prefix("${") {
             let access = access(after).map_err(|problem| format!("{} {problem}", quoted(here)))?;
-            roots.push(access.root);
+            // One more than is followed shows that there are too many.
+            if roots.len() <= MAX_REFERENCES {
+                roots.push(access.root);
+            }
             whole = access.whole;
             rest = access.rest;
         } else {

@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use pko_api::pulumi::v1::ProgramBody;
 
-use super::{
-    expression::Walk,
-    finding::{Findings, Path, did_you_mean},
-};
+use super::{finding::quoted, path::Path, recorder::FindingRecorder};
 
 /// Where Pulumi puts the stack's and the project's names.
 const PULUMI: &str = "pulumi";
@@ -39,7 +36,11 @@ pub(super) struct Names<'body> {
 
 impl<'body> Names<'body> {
     /// Gathers the names; one that is taken already is a problem.
-    pub(super) fn of(project: &str, program: &'body ProgramBody, findings: &mut Findings) -> Self {
+    pub(super) fn of(
+        project: &str,
+        program: &'body ProgramBody,
+        recorder: &mut FindingRecorder,
+    ) -> Self {
         let mut names = Self {
             prefix: format!("{project}:"),
             declared: BTreeMap::new(),
@@ -50,13 +51,13 @@ impl<'body> Names<'body> {
         let parameters = parameters.filter(|name| !program.config.contains_key(*name));
         let parameters = parameters.map(|name| ("configuration", name));
         for (section, name) in config.chain(parameters) {
-            names.declare(section, name, DeclarationKind::Config, findings);
+            names.declare(section, name, DeclarationKind::Config, recorder);
         }
         for name in program.resources.keys() {
-            names.declare("resources", name, DeclarationKind::Resource, findings);
+            names.declare("resources", name, DeclarationKind::Resource, recorder);
         }
         for name in program.variables.keys() {
-            names.declare("variables", name, DeclarationKind::Variable, findings);
+            names.declare("variables", name, DeclarationKind::Variable, recorder);
         }
         names
     }
@@ -66,19 +67,21 @@ impl<'body> Names<'body> {
         section: &str,
         name: &'body str,
         kind: DeclarationKind,
-        findings: &mut Findings,
+        recorder: &mut FindingRecorder,
     ) {
-        let path = Path::root().key(section).key(name);
+        let root = Path::root();
+        let section = root.key(section);
+        let path = section.key(name);
         if name == PULUMI {
             let text = "this name is Pulumi's own, for pulumi.stack and the like: take another";
-            return findings.problem(&path, text);
+            return recorder.problem(&path, text);
         }
         if let Some(other) = self.declared.get(name) {
             let text = format!(
                 "there is a {} of this name, too: rename one of them",
                 other.as_str()
             );
-            return findings.problem(&path, text);
+            return recorder.problem(&path, text);
         }
         self.declared.insert(name, kind);
     }
@@ -91,23 +94,27 @@ impl<'body> Names<'body> {
     }
 
     /// The resource whose name is nearest.
-    pub(super) fn nearest_resource(&self, name: &str) -> Option<&str> {
+    pub(super) fn nearest_resource(
+        &self,
+        name: &str,
+        recorder: &mut FindingRecorder,
+    ) -> Option<&'body str> {
         let resources = self.declared.iter();
         let resources = resources.filter(|(_, kind)| **kind == DeclarationKind::Resource);
-        super::finding::nearest(name, resources.map(|(name, _)| *name))
+        recorder.nearest(name, resources.map(|(name, _)| *name))
     }
 
-    /// Remarks on references to what is not declared, and gives back all of them.
-    pub(super) fn judge<'value>(&self, walk: Walk<'_, 'value>) -> Vec<(&'value str, Path)> {
-        for (name, path) in &walk.references {
-            if *name != PULUMI && self.kind(name).is_none() {
-                let text = format!(
-                    "{name:?} is declared nowhere in the program, so the stack's config has to have it{}",
-                    did_you_mean(name, self.declared.keys().copied().chain([PULUMI]))
-                );
-                walk.findings.remark(path, text);
-            }
+    /// Remarks on a reference to what is not declared.
+    pub(super) fn judge(&self, name: &str, path: &Path<'_>, recorder: &mut FindingRecorder) {
+        if name == PULUMI || !recorder.has_room_for_remarks() || self.kind(name).is_some() {
+            return;
         }
-        walk.references
+        let declared = self.declared.keys().copied().chain([PULUMI]);
+        let text = format!(
+            "{} is declared nowhere in the program, so the stack's config has to have it{}",
+            quoted(name),
+            recorder.did_you_mean(name, declared)
+        );
+        recorder.remark(path, text);
     }
 }

@@ -5,9 +5,11 @@ use serde_json::Value;
 
 use super::{
     expression::{Walk, kind},
-    finding::{Findings, Path, did_you_mean, nearest, quoted},
+    finding::quoted,
     interpolation::{self, Text},
     names::{DeclarationKind, Names},
+    path::Path,
+    recorder::FindingRecorder,
 };
 
 const PROVIDERS: &str = "pulumi:providers:";
@@ -47,69 +49,76 @@ const OPTIONS: [&str; 20] = [
 /// Checks a resource, and gives back what it refers to and has to come after.
 pub(super) fn check<'value>(
     resource: &'value Resource,
-    path: &Path,
-    names: &Names,
-    findings: &mut Findings,
-) -> Vec<(&'value str, Path)> {
-    resource_type(resource, path, findings);
-    unknown_fields(resource, path, findings);
-    let mut walk = Walk::new(findings);
+    path: &Path<'_>,
+    names: &Names<'value>,
+    recorder: &mut FindingRecorder,
+) -> Vec<&'value str> {
+    resource_type(resource, path, recorder);
+    unknown_fields(resource, path, recorder);
+    let mut walk = Walk::new(recorder, Some(names));
+    let properties = path.key("properties");
     for (name, value) in &resource.properties {
-        walk.value(value, &path.key("properties").key(name));
+        walk.value(value, &properties.key(name));
     }
+    let mut references = walk.into_references();
     if let Some(get) = &resource.get {
-        read_from(get, resource, &path.key("get"), &mut walk);
+        references.extend(read_from(get, resource, &path.key("get"), names, recorder));
     }
-    let mut references = names.judge(walk);
     if let Some(options) = &resource.options {
         let path = path.key("options");
-        references.extend(check_options(options, &path, names, findings));
+        references.extend(check_options(options, &path, names, recorder));
     }
     references
 }
 
-fn resource_type(resource: &Resource, path: &Path, findings: &mut Findings) {
+fn resource_type(resource: &Resource, path: &Path<'_>, recorder: &mut FindingRecorder) {
     let (text, at) = (resource.resource_type.as_str(), path.key("type"));
     if text.is_empty() {
-        findings.problem(&at, "is empty: give a type, such as aws:s3:Bucket");
+        recorder.problem(&at, "is empty: give a type, such as aws:s3:Bucket");
     } else if !(2..=3).contains(&text.split(':').count()) {
         let text = format!(
             "{} is no type: write package:Type or package:module:Type, such as aws:s3:Bucket",
             quoted(text)
         );
-        findings.problem(&at, text);
+        recorder.problem(&at, text);
     }
     if resource.default_provider.is_some() && !text.starts_with(PROVIDERS) {
         let text = format!(
             "only a provider can have this, and the type is {}: remove it",
             quoted(text)
         );
-        findings.problem(&path.key("defaultProvider"), text);
+        recorder.problem(&path.key("defaultProvider"), text);
     }
 }
 
 /// Pulumi refuses these. One that looks like none of its fields may be known to a newer Pulumi.
-fn unknown_fields(resource: &Resource, path: &Path, findings: &mut Findings) {
+fn unknown_fields(resource: &Resource, path: &Path<'_>, recorder: &mut FindingRecorder) {
     let fields = resource.unknown.keys().map(String::as_str);
     for field in fields.filter(|field| !RESERVED_FIELDS.contains(field)) {
-        unknown(field, "field of a resource", &FIELDS, path, findings);
+        unknown(field, "field of a resource", &FIELDS, path, recorder);
     }
 }
 
-fn unknown(field: &str, what: &str, known: &[&str], path: &Path, findings: &mut Findings) {
+fn unknown(
+    field: &str,
+    what: &str,
+    known: &[&str],
+    path: &Path<'_>,
+    recorder: &mut FindingRecorder,
+) {
     let path = path.key(field);
-    match nearest(field, known.iter().copied()) {
+    match recorder.nearest(field, known.iter().copied()) {
         // Pulumi does not mind how letters are cased.
         Some(meant) if meant.eq_ignore_ascii_case(field) => {
-            findings.remark(&path, format!("is written {meant:?}"));
+            recorder.remark(&path, format!("is written {meant:?}"));
         }
-        Some(_) => {
-            let meant = did_you_mean(field, known.iter().copied());
-            findings.problem(&path, format!("there is no such {what}{meant}"));
+        Some(meant) => {
+            let text = format!("there is no such {what}; did you mean {meant:?}?");
+            recorder.problem(&path, text);
         }
         None => {
             let text = format!("this is no known {what}: Pulumi refuses it unless it is new");
-            findings.remark(&path, text);
+            recorder.remark(&path, text);
         }
     }
 }
@@ -117,38 +126,42 @@ fn unknown(field: &str, what: &str, known: &[&str], path: &Path, findings: &mut 
 fn read_from<'value>(
     get: &'value GetResource,
     resource: &Resource,
-    path: &Path,
-    walk: &mut Walk<'_, 'value>,
-) {
+    path: &Path<'_>,
+    names: &Names<'value>,
+    recorder: &mut FindingRecorder,
+) -> Vec<&'value str> {
+    let id = path.key("id");
     if get.id.is_empty() {
         let text = "is empty: give the id that the provider knows the resource by";
-        walk.findings.problem(&path.key("id"), text);
+        recorder.problem(&id, text);
     }
     if !resource.properties.is_empty() {
         let text = "stands beside properties: one reads a resource that exists, the other makes one; remove either";
-        walk.findings.problem(path, text);
+        recorder.problem(path, text);
     }
-    walk.text(&get.id, &path.key("id"));
+    let mut walk = Walk::new(recorder, Some(names));
+    walk.text(&get.id, &id);
+    let state = path.key("state");
     for (name, value) in &get.state {
-        walk.value(value, &path.key("state").key(name));
+        walk.value(value, &state.key(name));
     }
+    walk.into_references()
 }
 
 /// Checks the options, and gives back what the resource has to come after because of them.
 fn check_options<'value>(
     options: &'value ResourceOptions,
-    path: &Path,
-    names: &Names,
-    findings: &mut Findings,
-) -> Vec<(&'value str, Path)> {
+    path: &Path<'_>,
+    names: &Names<'value>,
+    recorder: &mut FindingRecorder,
+) -> Vec<&'value str> {
     for field in options.unknown.keys() {
-        unknown(field, "option", &OPTIONS, path, findings);
+        unknown(field, "option", &OPTIONS, path, recorder);
     }
-    let (ordering, others) = resources(options, path);
-    for (value, at) in ordering.iter().chain(&others) {
-        refers_to_resource(value, at, names, findings);
-    }
-    let mut walk = Walk::new(findings);
+    let mut refers = |value: &Value, at: &Path<'_>| refers_to_resource(value, at, names, recorder);
+    each_that_comes_first(options, path, &mut refers);
+    each_other(options, path, &mut refers);
+    let mut walk = Walk::new(recorder, Some(names));
     for (name, value) in [
         ("deletedWith", &options.deleted_with),
         ("envVarMappings", &options.env_var_mappings),
@@ -159,52 +172,62 @@ fn check_options<'value>(
             walk.value(value, &path.key(name));
         }
     }
-    names.judge(walk);
-    let mut walk = Walk::new(findings);
-    for (value, at) in &ordering {
-        walk.value(value, at);
-    }
+    let mut walk = Walk::new(recorder, Some(names));
+    each_that_comes_first(options, path, &mut |value, at| walk.value(value, at));
+    let aliases = path.key("aliases");
     for (index, alias) in options.aliases.iter().enumerate() {
-        walk.text(alias, &path.key("aliases").index(index));
+        walk.text(alias, &aliases.index(index));
     }
-    names.judge(walk)
+    walk.into_references()
 }
 
-type Located<'value> = Vec<(&'value Value, Path)>;
+type Visit<'visit, 'value> = &'visit mut dyn FnMut(&'value Value, &Path<'_>);
 
-/// The values that have to be resources: those that come first, and others.
-fn resources<'value>(
+/// The values that have to be resources, and that the resource has to come after.
+fn each_that_comes_first<'value>(
     options: &'value ResourceOptions,
-    path: &Path,
-) -> (Located<'value>, Located<'value>) {
-    let mut ordering = Vec::new();
+    path: &Path<'_>,
+    visit: Visit<'_, 'value>,
+) {
+    let depends_on = path.key("dependsOn");
     for (index, value) in options.depends_on.iter().enumerate() {
-        ordering.push((value, path.key("dependsOn").index(index)));
+        visit(value, &depends_on.index(index));
     }
     for (name, value) in [("parent", &options.parent), ("provider", &options.provider)] {
-        ordering.extend(value.as_ref().map(|value| (value, path.key(name))));
-    }
-    for (name, value) in &options.providers {
-        ordering.push((value, path.key("providers").key(name)));
-    }
-    let mut others = Vec::new();
-    others.extend(
-        options
-            .deleted_with
-            .as_ref()
-            .map(|value| (value, path.key("deletedWith"))),
-    );
-    // A list that is computed may hold anything.
-    if let Some(Value::Array(values)) = &options.replace_with {
-        for (index, value) in values.iter().enumerate() {
-            others.push((value, path.key("replaceWith").index(index)));
+        if let Some(value) = value {
+            visit(value, &path.key(name));
         }
     }
-    (ordering, others)
+    let providers = path.key("providers");
+    for (name, value) in &options.providers {
+        visit(value, &providers.key(name));
+    }
+}
+
+/// The other values that have to be resources.
+fn each_other<'value>(options: &'value ResourceOptions, path: &Path<'_>, visit: Visit<'_, 'value>) {
+    if let Some(value) = &options.deleted_with {
+        visit(value, &path.key("deletedWith"));
+    }
+    // A list that is computed may hold anything.
+    if let Some(Value::Array(values)) = &options.replace_with {
+        let replace_with = path.key("replaceWith");
+        for (index, value) in values.iter().enumerate() {
+            visit(value, &replace_with.index(index));
+        }
+    }
 }
 
 /// A problem only where it is certain: a function or a variable can give a resource.
-fn refers_to_resource(value: &Value, path: &Path, names: &Names, findings: &mut Findings) {
+fn refers_to_resource(
+    value: &Value,
+    path: &Path<'_>,
+    names: &Names<'_>,
+    recorder: &mut FindingRecorder,
+) {
+    if recorder.is_full() {
+        return;
+    }
     match value {
         Value::String(text) => match interpolation::read(text) {
             Ok(Text::Reference { root, .. })
@@ -214,12 +237,12 @@ fn refers_to_resource(value: &Value, path: &Path, names: &Names, findings: &mut 
                     "{} is a config value, and a resource is needed",
                     quoted(text)
                 );
-                findings.problem(path, text);
+                recorder.problem(path, text);
             }
-            Ok(Text::Literal) => literal_for_resource(text, path, names, findings),
+            Ok(Text::Literal) => literal_for_resource(text, path, names, recorder),
             Ok(Text::Mixed(_)) => {
                 let text = format!("{} is a text, and a resource is needed", quoted(text));
-                findings.problem(path, text);
+                recorder.problem(path, text);
             }
             // What can't be read is said by whoever goes through the value.
             Ok(Text::Reference { .. }) | Err(_) => {}
@@ -229,14 +252,19 @@ fn refers_to_resource(value: &Value, path: &Path, names: &Names, findings: &mut 
                 "{value} is {}, and a resource is needed: write ${{name}}",
                 kind(value)
             );
-            findings.problem(path, text);
+            recorder.problem(path, text);
         }
         Value::Null | Value::Array(_) | Value::Object(_) => {}
     }
 }
 
-fn literal_for_resource(text: &str, path: &Path, names: &Names, findings: &mut Findings) {
-    let meant = names.nearest_resource(text);
+fn literal_for_resource(
+    text: &str,
+    path: &Path<'_>,
+    names: &Names<'_>,
+    recorder: &mut FindingRecorder,
+) {
+    let meant = names.nearest_resource(text, recorder);
     let way_out = meant.map_or_else(
         || "write ${name} of one".to_owned(),
         |name| format!("write \"${{{name}}}\""),
@@ -245,5 +273,5 @@ fn literal_for_resource(text: &str, path: &Path, names: &Names, findings: &mut F
         "{} is a text, and a resource is needed: {way_out}",
         quoted(text)
     );
-    findings.problem(path, text);
+    recorder.problem(path, text);
 }

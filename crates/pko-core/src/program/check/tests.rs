@@ -446,13 +446,13 @@ fn cycle_is_a_problem_where_it_begins() {
 #[test]
 fn long_reference_chain_is_followed() {
     let variables =
-        (0..20_000).map(|number| (format!("v{number}"), json!(format!("${{v{}}}", number + 1))));
+        (0..9_000).map(|number| (format!("v{number}"), json!(format!("${{v{}}}", number + 1))));
     let mut body = ProgramBody {
         variables: variables.collect(),
         ..ProgramBody::default()
     };
     assert_eq!(check("demo", &body).problems, []);
-    body.variables.insert("v20000".into(), json!("${v0}"));
+    body.variables.insert("v9000".into(), json!("${v0}"));
     assert_eq!(check("demo", &body).problems.len(), 1);
 }
 
