@@ -1,113 +1,153 @@
-//! Lists that merge.
+//! Lists that merge, in time in proportion to their length: what is in them is found by a hash.
+
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::{MergeError, MergeField, merge_object};
+use super::{MergeError, MergeField, field_path::FieldPath, merge_object};
+
+/// Values, numbered in the order in which they were first met.
+#[derive(Default)]
+struct Numbers(HashMap<Value, usize>);
+
+impl Numbers {
+    fn of(&mut self, value: Value) -> usize {
+        let next = self.0.len();
+        *self.0.entry(value).or_insert(next)
+    }
+}
+
+/// An item of a list with the number of its value, or of its key.
+struct Numbered<T> {
+    number: usize,
+    item: T,
+}
 
 /// Plain values: those of both, each once, in the order that [`interleave`] gives them.
 pub(super) fn unite(base: Vec<Value>, patch: &[Value]) -> Vec<Value> {
-    let order = base.clone();
-    let mut kept: Vec<Value> = Vec::new();
-    for value in base {
-        if !patch.contains(&value) && !kept.contains(&value) {
-            kept.push(value);
-        }
-    }
-    let mut new: Vec<Value> = Vec::new();
-    for value in patch {
-        if !new.contains(value) {
-            new.push(value.clone());
-        }
-    }
-    interleave(kept, new, |value| {
-        order.iter().position(|other| other == value)
-    })
+    let mut numbers = Numbers::default();
+    let mut kept = distinct(base, &mut numbers);
+    let in_base = numbers.0.len();
+    let new = distinct(patch.to_vec(), &mut numbers);
+    let wanted: HashSet<usize> = new.iter().map(|new| new.number).collect();
+    kept.retain(|kept| !wanted.contains(&kept.number));
+    interleave(kept, new, in_base)
+}
+
+/// Each value once.
+fn distinct(values: Vec<Value>, numbers: &mut Numbers) -> Vec<Numbered<Value>> {
+    let mut seen = HashSet::new();
+    let values = values.into_iter().map(|item| Numbered {
+        number: numbers.of(item.clone()),
+        item,
+    });
+    values.filter(|value| seen.insert(value.number)).collect()
 }
 
 /// Objects: those with the same key are merged, the others follow [`interleave`].
 pub(super) fn merge(
     field: &MergeField,
     key: &'static str,
-    place: &str,
+    path: &FieldPath<'_>,
     base: Vec<Value>,
     patch: &[Value],
 ) -> Result<Vec<Value>, MergeError> {
-    let list = Keyed { field, key, place };
-    let mut items = base
-        .into_iter()
-        .map(|item| list.item(item))
-        .collect::<Result<Vec<_>, _>>()?;
-    let order: Vec<Value> = items.iter().map(|item| item.key.clone()).collect();
-    let mut wanted: Vec<Value> = Vec::new();
+    let list = Keyed { field, key, path };
+    let mut numbers = Numbers::default();
+    let mut items = Items::default();
+    for item in base {
+        items.push(list.numbered(item, &mut numbers)?);
+    }
+    let in_base = numbers.0.len();
+    let mut wanted = HashMap::new();
     for new in patch {
-        let new = list.item(new.clone())?;
-        wanted.push(new.key.clone());
+        let new = list.numbered(new.clone(), &mut numbers)?;
+        let next = wanted.len();
+        wanted.entry(new.number).or_insert(next);
         list.put(&mut items, new)?;
     }
-    let position = |keys: &[Value], item: &Item| keys.iter().position(|key| *key == item.key);
     let (mut new, kept): (Vec<_>, Vec<_>) = items
+        .items
         .into_iter()
-        .partition(|item| wanted.contains(&item.key));
-    new.sort_by_key(|item| position(&wanted, item));
-    let merged = interleave(kept, new, |item| position(&order, item));
-    Ok(merged.into_iter().map(|item| item.object.into()).collect())
+        .partition(|item| wanted.contains_key(&item.number));
+    new.sort_by_key(|item| wanted.get(&item.number));
+    let merged = interleave(kept, new, in_base);
+    Ok(merged.into_iter().map(Value::Object).collect())
+}
+
+/// Objects, and for each number the first of them.
+#[derive(Default)]
+struct Items {
+    items: Vec<Numbered<Map<String, Value>>>,
+    first: HashMap<usize, usize>,
+}
+
+impl Items {
+    fn push(&mut self, item: Numbered<Map<String, Value>>) {
+        self.first.entry(item.number).or_insert(self.items.len());
+        self.items.push(item);
+    }
+
+    fn find(&mut self, number: usize) -> Option<&mut Map<String, Value>> {
+        let first = *self.first.get(&number)?;
+        self.items.get_mut(first).map(|found| &mut found.item)
+    }
 }
 
 struct Keyed<'a> {
     field: &'a MergeField,
     key: &'static str,
-    place: &'a str,
-}
-
-struct Item {
-    key: Value,
-    object: Map<String, Value>,
+    path: &'a FieldPath<'a>,
 }
 
 impl Keyed<'_> {
-    fn item(&self, item: Value) -> Result<Item, MergeError> {
-        let list = || self.place.to_owned();
-        let Value::Object(object) = item else {
+    fn numbered(
+        &self,
+        item: Value,
+        numbers: &mut Numbers,
+    ) -> Result<Numbered<Map<String, Value>>, MergeError> {
+        let list = || self.path.to_string();
+        let Value::Object(item) = item else {
             return Err(MergeError::NotAnObject { list: list() });
         };
-        let key = object
+        let key = item
             .get(self.key)
             .cloned()
             .ok_or_else(|| MergeError::NoKey {
                 list: list(),
                 key: self.key,
             })?;
-        Ok(Item { key, object })
+        Ok(Numbered {
+            number: numbers.of(key),
+            item,
+        })
     }
 
-    fn put(&self, items: &mut Vec<Item>, new: Item) -> Result<(), MergeError> {
-        let Some(old) = items.iter_mut().find(|item| item.key == new.key) else {
+    fn put(&self, items: &mut Items, new: Numbered<Map<String, Value>>) -> Result<(), MergeError> {
+        let Some(old) = items.find(new.number) else {
             items.push(new);
             return Ok(());
         };
-        let inner = format!("{}[{}={}]", self.place, self.key, text(&new.key));
-        let base = std::mem::take(&mut old.object);
-        old.object = merge_object(self.field.kind, &inner, base, &new.object)?;
+        let value = new.item.get(self.key).unwrap_or(&Value::Null);
+        let path = self.path.item(self.key, value);
+        let base = std::mem::take(old);
+        *old = merge_object(self.field.kind, &path, base, &new.item)?;
         Ok(())
     }
 }
 
-fn text(key: &Value) -> String {
-    key.as_str().map_or_else(|| key.to_string(), str::to_owned)
-}
-
 /// What only the base has, and what the patch has: each keeps its order, and one of the base goes first
-/// only where it stood before the other in the base too. So a new item stands before old ones.
-fn interleave<T>(kept: Vec<T>, new: Vec<T>, place: impl Fn(&T) -> Option<usize>) -> Vec<T> {
+/// only where it stood before the other in the base too. So a new item stands before old ones. Numbers
+/// below `in_base` are those of the base, in its order.
+fn interleave<T>(kept: Vec<Numbered<T>>, new: Vec<Numbered<T>>, in_base: usize) -> Vec<T> {
     let mut merged = Vec::with_capacity(kept.len() + new.len());
     let mut kept = kept.into_iter().peekable();
-    for item in new {
-        let here = place(&item);
-        while let Some(old) = kept.next_if(|old| here.is_some_and(|here| place(old) < Some(here))) {
-            merged.push(old);
+    for Numbered { number, item } in new {
+        while let Some(old) = kept.next_if(|old| number < in_base && old.number < number) {
+            merged.push(old.item);
         }
         merged.push(item);
     }
-    merged.extend(kept);
+    merged.extend(kept.map(|old| old.item));
     merged
 }

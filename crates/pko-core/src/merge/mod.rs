@@ -4,6 +4,7 @@
 //! items. Which lists and by which key is a fact of the [`MergeSchema`]. Directives (`$patch` and the like) are
 //! not followed: the schema of a template prunes them before they reach us.
 
+mod field_path;
 mod list;
 mod schema;
 mod schemas;
@@ -12,6 +13,7 @@ mod tests;
 
 use serde_json::{Map, Value};
 
+use field_path::FieldPath;
 pub use schema::MergeSchema;
 use schema::{Lists, MergeField};
 
@@ -36,23 +38,23 @@ pub enum MergeError {
 
 /// The base with the patch over it.
 pub fn merge(kind: &'static MergeSchema, base: Value, patch: &Value) -> Result<Value, MergeError> {
-    merge_value(&MergeField::object("", kind), "", base, patch)
+    merge_value(&MergeField::object("", kind), &FieldPath::ROOT, base, patch)
 }
 
 fn merge_value(
     field: &MergeField,
-    place: &str,
+    path: &FieldPath<'_>,
     base: Value,
     patch: &Value,
 ) -> Result<Value, MergeError> {
     match (base, patch) {
         (Value::Object(base), Value::Object(patch)) => {
-            merge_object(field.kind, place, base, patch).map(Value::Object)
+            merge_object(field.kind, path, base, patch).map(Value::Object)
         }
         (Value::Array(base), Value::Array(patch)) => match field.lists {
             Lists::Replaced => Ok(patch.clone().into()),
             Lists::United => Ok(list::unite(base, patch).into()),
-            Lists::ByKey(key) => list::merge(field, key, place, base, patch).map(Value::Array),
+            Lists::ByKey(key) => list::merge(field, key, path, base, patch).map(Value::Array),
         },
         // Of another type, so that the nulls in it have nothing to remove.
         (_, patch) => Ok(without_nulls(patch)),
@@ -61,7 +63,7 @@ fn merge_value(
 
 fn merge_object(
     kind: Option<&'static MergeSchema>,
-    place: &str,
+    path: &FieldPath<'_>,
     mut base: Map<String, Value>,
     patch: &Map<String, Value>,
 ) -> Result<Map<String, Value>, MergeError> {
@@ -73,12 +75,7 @@ fn merge_object(
         let merged = match old {
             Some(old) => {
                 let field = kind.map_or(MergeField::PLAIN, |kind| kind.field(name));
-                let place = if place.is_empty() {
-                    name.clone()
-                } else {
-                    format!("{place}.{name}")
-                };
-                merge_value(&field, &place, old, new)?
+                merge_value(&field, &path.field(name), old, new)?
             }
             None => without_nulls(new),
         };

@@ -165,6 +165,35 @@ fn update_lists_are_replaced() {
     assert_eq!(merge(&MergeSchema::UPDATE, base, &patch).unwrap(), expected);
 }
 
+/// Once, twice and in another order: lists so long that only a linear merge ends.
+#[test]
+fn long_lists_merge() {
+    const ENTRIES: usize = 40_000;
+    let variable =
+        |number: usize, value: &str| json!({"name": format!("V{number}"), "value": value});
+    let base: Vec<Value> = (0..ENTRIES)
+        .map(|number| variable(number, "base"))
+        .collect();
+    let patch = (0..ENTRIES).rev();
+    let patch: Vec<Value> = patch.map(|number| variable(2 * number, "patch")).collect();
+    let finalizers = |step: usize| -> Vec<String> {
+        (0..ENTRIES)
+            .map(|number| format!("f{}", step * number))
+            .collect()
+    };
+    let base = json!({"metadata": {"finalizers": finalizers(1)}, "spec": {"env": base}});
+    let patch = json!({"metadata": {"finalizers": finalizers(2)}, "spec": {"env": patch}});
+    let result = merge(&MergeSchema::WORKSPACE, base, &patch).unwrap();
+    let expected = ENTRIES + ENTRIES / 2;
+    for list in ["/spec/env", "/metadata/finalizers"] {
+        assert_eq!(
+            result.pointer(list).unwrap().as_array().unwrap().len(),
+            expected,
+            "{list}"
+        );
+    }
+}
+
 #[test]
 fn items_without_key_are_rejected() {
     let pod = |list: Value| json!({"spec": {"containers": list}});

@@ -1,5 +1,7 @@
 //! The stacks of a workspace: those that a template brings, and the Stack's own.
 
+use std::collections::BTreeSet;
+
 use pko_api::{JsonObject, auto::v1alpha1::WorkspaceStack, pulumi::v1::StackSpec};
 use serde_json::{Value, json};
 
@@ -41,9 +43,10 @@ pub(super) fn append(
 fn without_repeated_config(mut own: WorkspaceStack, about_own: &[Value]) -> WorkspaceStack {
     let items = about_own.iter().filter_map(|stack| stack.get("config"));
     let items = items.filter_map(Value::as_array).flatten();
-    let repeated: Vec<&Value> = items.filter_map(|item| item.get("key")).collect();
+    let repeated = items.filter_map(|item| item.get("key")?.as_str());
+    let repeated: BTreeSet<&str> = repeated.collect();
     own.config
-        .retain(|item| !repeated.iter().any(|key| **key == item.key));
+        .retain(|item| !repeated.contains(item.key.as_str()));
     own
 }
 

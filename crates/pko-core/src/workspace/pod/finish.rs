@@ -20,7 +20,7 @@ pub(super) fn finished(workspace: &Workspace, mut template: Value, base_order: &
                 .position(|name| name == container_name(container))
                 .unwrap_or(usize::MAX)
         };
-        containers.sort_by_key(place);
+        containers.sort_by_cached_key(place);
         for container in containers {
             mount_share(container);
             finish_container(workspace, container);
