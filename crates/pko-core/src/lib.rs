@@ -10,6 +10,7 @@ pub mod condition_set;
 pub mod finalizers;
 mod hex;
 pub mod leadership;
+mod list_limit;
 pub mod merge;
 pub mod plain_text;
 pub mod program;

@@ -3,6 +3,7 @@
 //! A *problem* is what upstream's operator could not carry out either: the Stack is stalled. A *remark* is about what
 //! it carries out in its own way without a word: the Stack goes on in the same way, and says so in its condition.
 
+mod lengths;
 mod prerequisites;
 mod references;
 mod repeated;
@@ -20,6 +21,7 @@ type Check = fn(&Stack) -> Option<String>;
 
 /// What no workspace can be made of, be it for an update or for a destroy.
 const OF_THE_WORKSPACE: &[Check] = &[
+    lengths::too_long, // before anything takes time in proportion to them
     references::unusable,
     references::unnameable,
     repeated::variable,

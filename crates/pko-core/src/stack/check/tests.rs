@@ -399,3 +399,39 @@ fn check_messages_hide_secret_values() {
         assert!(!said.contains("hunter2"), "{said}");
     }
 }
+
+#[test]
+fn a_list_or_map_that_is_too_long_is_refused() {
+    let list = |entries: usize| vec![json!({ "name": "A", "value": "1" }); entries];
+    let map = |entries: usize| -> Value {
+        let fields = (0..entries).map(|number| (format!("key{number}"), json!("v")));
+        Value::Object(fields.collect())
+    };
+    for (spec, field, entries) in [
+        (
+            json!({ "workspaceTemplate": { "spec": { "env": list(20_000) } } }),
+            "spec.workspaceTemplate.spec.env",
+            20_000,
+        ),
+        (json!({ "config": map(30_000) }), "spec.config", 30_000),
+        (json!({ "secrets": map(1_001) }), "spec.secrets", 1_001),
+        (
+            json!({ "prerequisites": list(1_001) }),
+            "spec.prerequisites",
+            1_001,
+        ),
+    ] {
+        let message = format!(
+            "{field} has {entries} entries, and at most 1000 are supported: remove some, or bring many values in one \
+             ConfigMap or Secret"
+        );
+        assert_eq!(said(spec), Some(message));
+    }
+    for spec in [
+        json!({ "workspaceTemplate": { "spec": { "env": list(1_000) } } }),
+        json!({ "config": map(1_000), "secretsRef": {} }),
+        json!({ "config": { "list": list(5_000) } }),
+    ] {
+        assert_eq!(said(spec), None);
+    }
+}

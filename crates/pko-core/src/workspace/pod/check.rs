@@ -10,6 +10,7 @@ use pko_api::{
 use serde_json::Value;
 
 use super::{PULUMI_CONTAINER, container_name, source::SpecSource};
+use crate::list_limit::LongList;
 
 /// The operator's own variables of the `pulumi` container, and the one of every container.
 const RESERVED: [&str; 4] = [
@@ -45,6 +46,9 @@ impl fmt::Display for Invalid {
 
 /// What can be seen before anything is made of it.
 pub(super) fn spec(workspace: &Workspace) -> Result<(), Invalid> {
+    if let Some(long) = long_list(workspace) {
+        return Err(Invalid::new(long.field.clone(), long.problem()));
+    }
     one_source(workspace)?;
     profile(workspace)?;
     for (number, variable) in workspace.spec.env.iter().enumerate() {
@@ -57,6 +61,32 @@ pub(super) fn spec(workspace: &Workspace) -> Result<(), Invalid> {
         }
     }
     own_labels(workspace)
+}
+
+/// A list with more entries than a pod is made of. A Stack's own config is limited where it is written.
+fn long_list(workspace: &Workspace) -> Option<LongList> {
+    let spec = &workspace.spec;
+    let own = [
+        ("spec.env", spec.env.len()),
+        ("spec.envFrom", spec.env_from.len()),
+        ("spec.initContainers", spec.init_containers.len()),
+        ("spec.stacks", spec.stacks.len()),
+    ];
+    let mut own = own.into_iter();
+    let found = own.find_map(|(field, entries)| LongList::new(field, entries));
+    let template = spec.pod_template.as_ref();
+    let pod = template.and_then(|template| template.spec.as_ref());
+    let containers = spec.init_containers.iter().flatten();
+    found
+        .or_else(|| in_fields("spec.podTemplate.spec", pod.into_iter().flatten()))
+        .or_else(|| in_fields("spec.initContainers[]", containers))
+}
+
+fn in_fields<'spec>(
+    field: &str,
+    mut fields: impl Iterator<Item = (&'spec String, &'spec Value)>,
+) -> Option<LongList> {
+    fields.find_map(|(name, value)| LongList::within(&format!("{field}.{name}"), value))
 }
 
 /// Config that no agent would take.
